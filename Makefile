@@ -1,0 +1,38 @@
+# Two commands for a newcomer: `make demo` and `make test`. Each sets up what it needs; running again is fast.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test check lint clean
+
+demo: $(VENV)/.installed
+	$(BIN)/pathveil demo --out demo
+
+test: $(VENV)/.installed-dev check
+	$(BIN)/python -m pytest -q
+
+# Lint, types and the layer rule; doctests run with the tests.
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ty check
+	$(BIN)/lint-imports
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix src tests benchmarks
+	$(BIN)/ruff format src tests benchmarks
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -e .
+	touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) -e '.[dev]'
+	touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) demo

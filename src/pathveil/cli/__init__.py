@@ -1,0 +1,63 @@
+"""The command line: parses, calls the library, shows progress; nothing else.
+
+One file a group of commands. Torch, numba and matplotlib are imported inside commands, so that ``--help`` stays quick.
+Exit codes: 0 done, 2 bad usage or bad input (one clear sentence), 1 a defect of ours; ``audit`` adds 3 and 4.
+"""
+
+import os
+import sys
+
+import typer
+
+from pathveil import __version__
+from pathveil.cli import demo
+from pathveil.errors import PathveilError
+
+app = typer.Typer(
+    name="pathveil",
+    help="Train text classifiers for cancer pathology reports across registries that may not pool their data, "
+    "choose the words a model may know, measure what it leaks, and ship it with that evidence.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pathveil {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def root(
+    version: bool = typer.Option(False, "--version", callback=show_version, is_eager=True, help="Show the version."),
+) -> None:
+    pass
+
+
+app.command("demo")(demo.run)
+
+
+def main() -> None:
+    """Run a command; turn a user's mistake into one sentence and exit code 2, a defect into a short line and 1."""
+    try:
+        app()
+    except PathveilError as error:
+        typer.echo(f"pathveil: {error}", err=True)
+        sys.exit(2)
+    except Exception as error:
+        if os.environ.get("PATHVEIL_TRACEBACK"):
+            raise
+        # A foreign exception's message may quote data, so only its kind and place are shown.
+        trace = error.__traceback__
+        while trace and trace.tb_next:
+            trace = trace.tb_next
+        place = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}" if trace else "?"
+        typer.echo(
+            f"pathveil: a defect of ours: {type(error).__name__} at {place}; "
+            "set PATHVEIL_TRACEBACK=1 to see the whole trace (it may show data)",
+            err=True,
+        )
+        sys.exit(1)

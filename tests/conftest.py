@@ -1,0 +1,40 @@
+"""What every room's tests share."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = Path(os.environ.get("PATHVEIL_SHARED", ROOT.parent / "shared"))
+
+
+@pytest.fixture(scope="session")
+def tcga() -> Path:
+    """The TCGA reports, where they are there."""
+    path = SHARED / "data" / "tcga_reports.parquet"
+    if not path.exists():
+        pytest.skip(f"needs the TCGA reports at {path} (set PATHVEIL_SHARED to the folder that holds data/)")
+    return path
+
+
+@pytest.fixture(scope="session")
+def hl7_samples() -> Path:
+    """The official NAACCR Volume V sample messages, where they are there."""
+    path = SHARED / "data" / "hl7" / "naaccr_samples.txt"
+    if not path.exists():
+        pytest.skip(f"needs the NAACCR samples at {path} (set PATHVEIL_SHARED to the folder that holds data/)")
+    return path
+
+
+@pytest.fixture(scope="session")
+def pathveil():
+    """Run the command line as a user would: ``pathveil("corpus", "check", path)`` → CompletedProcess."""
+
+    def call(*arguments: object, **options) -> subprocess.CompletedProcess:
+        command = [sys.executable, "-m", "pathveil", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
+
+    return call
