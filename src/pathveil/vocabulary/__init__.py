@@ -1,0 +1,6 @@
+"""Which words a model may know: counting, choosing and exposing them, and reports as word ids."""
+
+from pathveil.vocabulary.encoded import MISSING, Encoded
+from pathveil.vocabulary.words import FIRST_WORD, PADDING, UNKNOWN, Vocabulary
+
+__all__ = ["FIRST_WORD", "MISSING", "PADDING", "UNKNOWN", "Encoded", "Vocabulary"]
