@@ -1,7 +1,7 @@
 """A corpus as arrays: what training, audit and studies work from, without the reports' text.
 
-Documents lie end to end in ``ids``, document ``i`` between ``offsets[i]`` and ``offsets[i + 1]``. Labels are numbers into
-``classes``, −1 where a label is missing. Saved as a folder of ``.npy`` files and one JSON, and memory-mapped on loading,
+Documents lie end to end in ``ids``, document ``i`` between ``offsets[i]`` and ``offsets[i + 1]``. Labels are numbers
+into ``classes``, −1 where a label is missing. Saved as a folder of ``.npy`` files and one JSON, mapped on loading,
 so that a hundred models share one copy and a GPU node needs neither polars nor the reports.
 
 >>> import numpy as np
