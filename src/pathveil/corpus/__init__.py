@@ -1,0 +1,8 @@
+"""Reports in: the schema, the readers (tables, HL7), synthetic registries, checks, and splits by case and by date.
+
+Polars is imported inside functions, so that this package can be named where polars is not installed.
+"""
+
+from pathveil.corpus.schema import REQUIRED, TASKS, content_sha256, scan, tasks_of, validate
+
+__all__ = ["REQUIRED", "TASKS", "content_sha256", "scan", "tasks_of", "validate"]

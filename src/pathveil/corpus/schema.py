@@ -1,0 +1,271 @@
+"""What a corpus is, and the one way every room opens one: ``validate(scan(paths))``.
+
+A report has a ``report_id``, a ``case_id`` (patient and tumour), a ``registry``, a ``text`` and, where it is known, a
+``date`` or a ``year``; each task is one column of strings in which a label may be missing. Other columns are kept.
+``scan`` checks columns and types from the files' headers alone; ``validate`` reads the contents once, in a streaming
+pass, so a million reports never need to fit in memory. Messages name columns, counts and report ids, never text.
+
+>>> import polars as pl
+>>> reports = pl.LazyFrame({"report_id": ["a", "b", "b"], "case_id": ["1", None, "2"], "registry": ["R1"] * 3,
+...                         "text": ["left breast", " ", "colon"], "site": ["C50", None, "C18"]})
+>>> tasks_of(reports)
+('site',)
+>>> for sentence in problems(reports):
+...     print(sentence)
+column 'report_id': 1 id is used by more than one report (b); each report needs its own
+column 'case_id': 1 report has none (b); expected the id of the patient's case
+column 'text': 1 report is empty (b); remove it or fill it in
+"""
+
+import difflib
+import hashlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pathveil.errors import CorpusError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+TASKS = ("site", "subsite", "laterality", "histology", "behavior")
+REQUIRED = ("report_id", "case_id", "registry", "text")
+WHEN = ("date", "year")  # either, both or none; what needs a date says so
+SUFFIXES = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".jsonl": "jsonl",
+    ".jsonl.gz": "jsonl",
+    ".ndjson": "jsonl",
+    ".ndjson.gz": "jsonl",
+}
+SHOWN = 5  # offending ids in a message
+# 2016-05-02, 20160502 and either with a time behind it, as HL7 writes them. 05/02/2016 is two days, so it is refused.
+DATE = r"^\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*)?$"
+
+Paths = str | Path | Sequence[str | Path]
+
+
+def scan(paths: Paths, *, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
+    """The reports of one file, several, or a folder of them (Parquet, CSV, JSONL, either gzipped), not yet read.
+
+    Ids, labels and text come as strings, ids and labels without surrounding blanks and with "" as missing; ``date`` and
+    ``year`` as they are in the file until ``validate`` has judged them. ``tasks`` names task columns beside the usual.
+    """
+    import polars as pl
+
+    frames = [typed(open_table(path), path=path, tasks=tasks) for path in files(paths)]
+    if len(frames) == 1:
+        return frames[0]
+    return pl.concat(frames, how="diagonal_relaxed")
+
+
+def files(paths: Paths) -> list[Path]:
+    """The files meant: a folder stands for the tables in it, by name; hidden and unfinished files are passed over."""
+    given = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
+    if not given:
+        raise CorpusError("no file was given; expected a corpus file or a folder of them")
+    found = []
+    for path in given:
+        if path.is_dir():
+            inside = [file for file in sorted(path.iterdir()) if kind(file) and not file.name.startswith((".", "_"))]
+            if not inside:
+                raise CorpusError(f"{path}: the folder holds no {', '.join(SUFFIXES)} file")
+            found += inside
+        elif path.exists():
+            found.append(path)
+        else:
+            raise CorpusError(f"{path}: there is no such file")
+    return found
+
+
+def kind(path: Path) -> str | None:
+    """What a table's name says it is: ``parquet``, ``csv`` or ``jsonl``."""
+    return next((form for suffix, form in SUFFIXES.items() if path.name.lower().endswith(suffix)), None)
+
+
+def open_table(path: Path, *, form: str | None = None) -> "pl.LazyFrame":
+    """One table, columns as in the file (CSV: all strings, so that no code loses a leading zero)."""
+    import polars as pl
+
+    form = form or kind(path)
+    try:
+        if form == "parquet":
+            frame = pl.scan_parquet(path)
+        elif form == "csv":
+            frame = pl.scan_csv(path, infer_schema=False)
+        elif form == "jsonl":
+            frame = pl.scan_ndjson(path, infer_schema_length=1000)
+        else:
+            raise CorpusError(f"{path}: its name ends in none of {', '.join(SUFFIXES)}")
+        frame.collect_schema()
+    except (pl.exceptions.PolarsError, OSError):
+        # Their messages can quote the file, so none is passed on.
+        raise CorpusError(f"{path}: cannot be read as {form}; is it empty, cut short or of another format?") from None
+    return frame
+
+
+def typed(frame: "pl.LazyFrame", *, path: Path, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
+    """The frame with the columns a corpus needs, in the types it needs."""
+    import polars as pl
+
+    schema = frame.collect_schema()
+    for column in REQUIRED:
+        if column not in schema:
+            raise CorpusError(
+                f"{path}: column '{column}' is missing{nearest(column, schema.names())}; "
+                f"a corpus needs {', '.join(REQUIRED)}"
+            )
+    labels = dict.fromkeys((*TASKS, *(tasks or ())))
+    changes = []
+    for column in (*REQUIRED, *labels):
+        if column not in schema:
+            continue
+        dtype, value = schema[column], pl.col(column)
+        if dtype.is_float() or dtype.is_nested() or dtype.is_temporal():
+            raise CorpusError(
+                f"{path}: column '{column}' holds {dtype}, expected text; write codes as strings (8500, not 8500.0)"
+            )
+        if dtype != pl.String:
+            value = value.cast(pl.String)
+        if column != "text":
+            value = value.str.strip_chars()
+            value = pl.when(value != "").then(value).alias(column)
+        changes.append(value)
+    if "date" in schema and schema["date"].base_type() not in (pl.Date, pl.Datetime, pl.String, pl.Null):
+        raise CorpusError(f"{path}: column 'date' holds {schema['date']}, expected dates or text such as 2016-05-02")
+    if "year" in schema and not (schema["year"].is_numeric() or schema["year"] in (pl.String, pl.Null)):
+        raise CorpusError(f"{path}: column 'year' holds {schema['year']}, expected whole numbers such as 2016")
+    if "date" in schema and schema["date"].base_type() in (pl.Datetime, pl.Null):
+        changes.append(pl.col("date").cast(pl.Date))
+    return frame.with_columns(changes)
+
+
+def tasks_of(frame: "pl.LazyFrame | pl.DataFrame", wanted: Iterable[str] | None = None) -> tuple[str, ...]:
+    """The task columns there are (none is allowed), or those wanted, each of which must be there."""
+    names = frame.collect_schema().names()
+    if wanted is None:
+        return tuple(task for task in TASKS if task in names)
+    chosen = tuple(dict.fromkeys(wanted))
+    for task in chosen:
+        if task not in names or task in (*REQUIRED, *WHEN):
+            others = [name for name in names if name not in (*REQUIRED, *WHEN)]
+            raise CorpusError(
+                f"there is no task column '{task}'{nearest(task, others)}; "
+                f"the corpus has the tasks {', '.join(tasks_of(frame)) or 'none'}"
+            )
+    return chosen
+
+
+def validate(frame: "pl.LazyFrame") -> "pl.LazyFrame":
+    """The frame with ``date`` as dates and ``year`` as whole numbers, once its contents have passed every check."""
+    found = problems(frame)
+    if found:
+        raise CorpusError("\n  ".join(found))
+    return dated(frame)
+
+
+def dated(frame: "pl.LazyFrame") -> "pl.LazyFrame":
+    """``date`` as pl.Date and ``year`` as pl.Int32, missing where blank or where they cannot be read."""
+    import polars as pl
+
+    schema = frame.collect_schema()
+    changes = []
+    if "date" in schema and schema["date"] == pl.String:
+        text = pl.col("date").str.strip_chars()
+        day = text.str.replace_all("-", "").str.slice(0, 8).str.to_date("%Y%m%d", strict=False)
+        changes.append(pl.when(text.str.contains(DATE)).then(day).alias("date"))
+    if "year" in schema and schema["year"] != pl.Int32:
+        year = pl.col("year").str.strip_chars() if schema["year"] == pl.String else pl.col("year")
+        changes.append(year.cast(pl.Int32, strict=False))
+    return frame.with_columns(changes)
+
+
+def problems(frame: "pl.LazyFrame") -> list[str]:
+    """What is wrong with the contents, one sentence each; empty when nothing is."""
+    import polars as pl
+
+    schema = frame.collect_schema()
+    parsed = [column for column in WHEN if column in schema]
+    rows = frame.select(*REQUIRED, *parsed, *(pl.col(column).alias(f"raw {column}") for column in parsed))
+    rows = dated(rows.with_row_index("row"))
+    faults = {
+        "report_id": (pl.col("report_id").is_null(), "has none", "have none", "expected a unique id"),
+        "case_id": (pl.col("case_id").is_null(), "has none", "have none", "expected the id of the patient's case"),
+        "registry": (pl.col("registry").is_null(), "has none", "have none", "expected the registry it came from"),
+        "text": (
+            ~pl.col("text").fill_null("").str.contains(r"\S"),
+            "is empty",
+            "are empty",
+            "remove it or fill it in",
+        ),
+    }
+    examples = {"date": "2016-05-02 or 20160502", "year": "a whole number such as 2016"}
+    for column in parsed:
+        given = pl.col(f"raw {column}")
+        if schema[column] == pl.String:
+            given = pl.when(given.str.contains(r"\S")).then(given)
+        faults[column] = (
+            pl.col(column).is_null() & given.is_not_null(),
+            "cannot be read",
+            "cannot be read",
+            f"expected {examples[column]}",
+        )
+    try:
+        counts = rows.select(fault.sum().alias(column) for column, (fault, *_) in faults.items())
+        totals = counts.collect(engine="streaming").row(0, named=True)
+        sentences = repeated_ids(frame)
+        for column, (fault, one, many, hint) in faults.items():
+            if total := totals[column] or 0:
+                ids = shown(rows.filter(fault))
+                reports = f"1 report {one}" if total == 1 else f"{total:,} reports {many}"
+                sentences.append(f"column '{column}': {reports} ({ids}); {hint}")
+        return sentences
+    except pl.exceptions.PolarsError:
+        raise CorpusError("the corpus cannot be read to its end; is a file cut short or damaged?") from None
+
+
+def repeated_ids(frame: "pl.LazyFrame") -> list[str]:
+    import polars as pl
+
+    groups = frame.drop_nulls("report_id").group_by("report_id").len().filter(pl.col("len") > 1)
+    again = groups.select("report_id").collect(engine="streaming")["report_id"].sort()
+    if not len(again):
+        return []
+    ids = listed([clipped(name) for name in again[:SHOWN]], len(again))
+    count = "1 id is" if len(again) == 1 else f"{len(again):,} ids are"
+    return [f"column 'report_id': {count} used by more than one report ({ids}); each report needs its own"]
+
+
+def shown(rows: "pl.LazyFrame") -> str:
+    """The first offending rows' ids, or their row numbers where they have none."""
+    first = rows.select("row", "report_id").head(SHOWN + 1).collect(engine="streaming").sort("row")
+    names = [clipped(name) if name else f"row {row + 1:,}" for row, name in first.iter_rows()]
+    return listed(names[:SHOWN], len(names))
+
+
+def listed(names: list[str], total: int) -> str:
+    return ", ".join(names) + (", …" if total > len(names) else "")
+
+
+def clipped(name: str) -> str:
+    """An id short enough that a text in the wrong column does not end up in a message."""
+    return name if len(name) <= 40 else name[:12] + "…"
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """A hint at the column that was perhaps meant."""
+    close = difflib.get_close_matches(name.lower(), [other.lower() for other in names], n=1, cutoff=0.6)
+    return next((f" (did you mean '{other}'?)" for other in names if close and other.lower() == close[0]), "")
+
+
+def content_sha256(paths: Paths) -> str:
+    """A hash of the files' bytes: of one file what ``sha256sum`` prints, of several the hash of theirs in order."""
+    digests = []
+    for path in files(paths):
+        with path.open("rb") as file:
+            digests.append(hashlib.file_digest(file, "sha256"))
+    if len(digests) == 1:
+        return digests[0].hexdigest()
+    return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
