@@ -1,0 +1,199 @@
+"""How well an attack tells members from non-members: ROC, AUC, TPR at a low FPR, accuracy, each with its interval.
+
+A score is higher for records that look more like members. Low false-positive rates are where an attack harms people
+(Carlini et al., 2022, "Membership Inference Attacks From First Principles"), and where a handful of non-members proves
+nothing. So a TPR at a fixed FPR comes with an interval that carries both uncertainties, the threshold's (how many
+non-members lie above it in truth) and the TPR's own, each by Clopper and Pearson at half the risk; and where the
+non-members are too few for any threshold to be known to hold the FPR, the answer is that it cannot be measured.
+Reports of one case are not independent: sample sizes are numbers of cases, and resampling is by case.
+
+>>> import numpy as np
+>>> member = np.array([1, 1, 1, 0, 0, 0], bool)
+>>> auc(np.array([3.0, 2.0, 1.0, 2.5, 0.5, 0.2]), member).round(3)
+np.float64(0.778)
+>>> non_members_needed(0.01), non_members_needed(0.001)
+(437, 4380)
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import beta, binom, rankdata
+
+CONFIDENCE = 0.95
+FPRS = (0.1, 0.01, 0.001)
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its interval; ``value`` is NaN where it cannot be measured, and ``note`` then says why."""
+
+    value: float
+    low: float
+    high: float
+    note: str = ""
+
+    def as_json(self) -> dict[str, float | str | None]:
+        content: dict[str, float | str | None] = {
+            "value": None if math.isnan(self.value) else round(self.value, 6),
+            "low": round(self.low, 6),
+            "high": round(self.high, 6),
+        }
+        return content | ({"note": self.note} if self.note else {})
+
+
+def roc(scores: np.ndarray, member: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """False- and true-positive rates of every threshold, from (0, 0) to (1, 1); equal scores share one point."""
+    order = np.argsort(-scores, kind="stable")
+    ranked, positive = scores[order], member[order]
+    last = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)  # the end of each run of equal scores
+    tpr = np.cumsum(positive)[last] / positive.sum()
+    fpr = np.cumsum(~positive)[last] / (~positive).sum()
+    return np.append(0.0, fpr), np.append(0.0, tpr)
+
+
+def auc(scores: np.ndarray, member: np.ndarray) -> np.float64:
+    """The chance that a member scores above a non-member, ties counting one half."""
+    members = int(member.sum())
+    others = len(member) - members
+    ranks = rankdata(scores)[member].sum()
+    return np.float64((ranks - members * (members + 1) / 2) / (members * others))
+
+
+def tpr_at(curve: tuple[np.ndarray, np.ndarray], fpr: float) -> float:
+    """The TPR of the best threshold whose FPR is at most ``fpr``; within a run of ties the attacker tosses a coin."""
+    x, y = curve
+    at = int(np.searchsorted(x, fpr, side="right")) - 1
+    if at == len(x) - 1:
+        return float(y[at])
+    return float(y[at] + (y[at + 1] - y[at]) * (fpr - x[at]) / (x[at + 1] - x[at]))
+
+
+def clopper_pearson(share: float, n: int, *, risk: float) -> tuple[float, float]:
+    """Bounds on a proportion, each wrong with chance at most ``risk``; ``share * n`` need not be whole."""
+    k = share * n
+    low = 0.0 if k <= 0 else float(beta.ppf(risk, k, n - k + 1))
+    high = 1.0 if k >= n else float(beta.isf(risk, k + 1, n - k))
+    return low, high
+
+
+def non_members_needed(fpr: float, *, confidence: float = CONFIDENCE) -> int:
+    """The fewest non-member cases with which some threshold is known to have at most this FPR."""
+    return math.ceil(math.log((1 - confidence) / 4) / math.log1p(-fpr))
+
+
+def tpr_interval(
+    curve: tuple[np.ndarray, np.ndarray],
+    fpr: float,
+    *,
+    member_cases: int,
+    non_member_cases: int,
+    confidence: float = CONFIDENCE,
+) -> Estimate:
+    """The TPR at a true FPR of ``fpr``, with a distribution-free interval.
+
+    The two-sided risk is shared by four events: the threshold's FPR is above or below what it seems, the TPR there is
+    above or below what it seems. The lower bound stands on a threshold strict enough that its true FPR is surely at
+    most ``fpr``, the upper bound on one loose enough that it is surely at least that.
+    """
+    risk = (1 - confidence) / 4
+    # Number of non-members above a threshold of true FPR `fpr` is binomial: its quantiles bound the empirical FPR.
+    strict = int(binom.ppf(risk, non_member_cases, fpr)) - 1
+    if binom.cdf(strict + 1, non_member_cases, fpr) <= risk:
+        strict += 1
+    loose = int(binom.isf(risk, non_member_cases, fpr))
+    high = clopper_pearson(tpr_at(curve, loose / non_member_cases), member_cases, risk=risk)[1]
+    if strict < 0:
+        needed = non_members_needed(fpr, confidence=confidence)
+        note = f"cannot be measured with {non_member_cases} non-member cases; at least {needed} are needed"
+        return Estimate(math.nan, 0.0, high, note)
+    low = clopper_pearson(tpr_at(curve, strict / non_member_cases), member_cases, risk=risk)[0]
+    return Estimate(tpr_at(curve, fpr), low, high)
+
+
+def case_weights(
+    member: np.ndarray, cases: np.ndarray, *, resamples: int = RESAMPLES, seed: int = 0
+) -> np.ndarray:  # (records, resamples)
+    """How often each record is drawn in each bootstrap resample of cases, members and non-members apart."""
+    rng = np.random.default_rng(seed)
+    weights = np.zeros((len(member), resamples), np.float32)
+    for side in (member, ~member):
+        names, place = np.unique(cases[side], return_inverse=True)
+        drawn = rng.integers(0, len(names), (resamples, len(names))) + np.arange(resamples)[:, None] * len(names)
+        counts = np.bincount(drawn.ravel(), minlength=resamples * len(names)).reshape(resamples, len(names))
+        weights[side] = counts.T[place]
+    return weights
+
+
+def auc_resampled(scores: np.ndarray, member: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (resamples,)
+    """The AUC of every resample."""
+    order = np.argsort(scores, kind="stable")
+    drawn, positive = weights[order], member[order, None]
+    runs = np.flatnonzero(np.append(True, np.diff(scores[order]) != 0))
+    members = np.add.reduceat(
+        np.where(positive, drawn, 0), runs, axis=0, dtype=np.float64
+    )  # (distinct scores, resamples)
+    others = np.add.reduceat(np.where(positive, 0, drawn), runs, axis=0, dtype=np.float64)
+    below = np.cumsum(others, axis=0) - others / 2
+    return (members * below).sum(0) / (members.sum(0) * others.sum(0))
+
+
+def auc_estimate(
+    scores: np.ndarray, member: np.ndarray, weights: np.ndarray, *, confidence: float = CONFIDENCE
+) -> Estimate:
+    value = float(auc(scores, member))
+    return Estimate(value, *_percentiles(auc_resampled(scores, member, weights), confidence, value))
+
+
+def accuracy_estimates(
+    guess: np.ndarray, member: np.ndarray, weights: np.ndarray, *, confidence: float = CONFIDENCE
+) -> tuple[Estimate, Estimate]:
+    """Share of right guesses over all records, and its mean over members and non-members (the balanced figure)."""
+    right = (guess == member).astype(np.float32)
+    members, others = weights[member], weights[~member]
+    found, spared = right[member] @ members, right[~member] @ others  # (resamples,) each
+    plain = (found + spared) / (members.sum(0) + others.sum(0))
+    balanced = (found / members.sum(0) + spared / others.sum(0)) / 2
+    value = float(right.mean())
+    value_balanced = float((right[member].mean() + right[~member].mean()) / 2)
+    return (
+        Estimate(value, *_percentiles(plain, confidence, value)),
+        Estimate(value_balanced, *_percentiles(balanced, confidence, value_balanced)),
+    )
+
+
+def _percentiles(resampled: np.ndarray, confidence: float, value: float) -> tuple[float, float]:
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(resampled, [tail, 1 - tail])
+    return min(float(low), value), max(float(high), value)
+
+
+def halves(cases: np.ndarray, *, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """(learn, apply) masks, twice: what is fitted on one half of the cases is used on the other."""
+    names, place = np.unique(cases, return_inverse=True)
+    first = np.random.default_rng(seed).permutation(len(names)) < len(names) / 2
+    mask = first[place]
+    yield mask, ~mask
+    yield ~mask, mask
+
+
+def best_threshold(scores: np.ndarray, member: np.ndarray) -> float:
+    """The cut with the highest balanced accuracy: guess member at or above it."""
+    distinct = np.unique(scores)[::-1]
+    fpr, tpr = roc(scores, member)
+    best = int(np.argmax(tpr - fpr))
+    return math.inf if best == 0 else float(distinct[best - 1])
+
+
+def cross_fitted_guess(scores: np.ndarray, member: np.ndarray, cases: np.ndarray, *, seed: int = 0) -> np.ndarray:
+    """Member or not, by a threshold learned on the other half of the cases, so that its accuracy is not flattered."""
+    guess = np.zeros(len(scores), bool)
+    for learn, use in halves(cases, seed=seed):
+        if member[learn].all() or not member[learn].any():
+            guess[use] = scores[use] >= np.median(scores)  # nothing to learn from: split in the middle
+        else:
+            guess[use] = scores[use] >= best_threshold(scores[learn], member[learn])
+    return guess
