@@ -21,7 +21,7 @@ next needed (``touch`` before a forward pass, ``settle`` before the weights are 
 >>> weight = torch.nn.Parameter(torch.zeros(3, 2))
 >>> adam = Adam({"embedding.weight": weight}, lazy=("embedding.weight",), learning_rate=0.1)
 >>> adam.touch(torch.tensor([1]))
->>> weight.grad = torch.sparse_coo_tensor([[1]], [[1.0, -1.0]], (3, 2))
+>>> weight.grad = torch.sparse_coo_tensor([[1]], [[1.0, -1.0]], (3, 2), check_invariants=True)
 >>> adam.step()
 >>> [[round(value, 4) for value in row] for row in weight.tolist()]
 [[0.0, 0.0], [-0.1, 0.1], [0.0, 0.0]]

@@ -1,0 +1,298 @@
+"""The one training loop: an encoded corpus to a model, stopped early, resumable, the same for a seed.
+
+Everything random is made from the seed and a counter (the batch plan from the epoch, a document's dropout from epoch
+and row), nothing from what was drawn before. So a checkpoint needs no generator's state, and a killed run that goes on
+ends with the weights, bit for bit, of a run that was never stopped (on the same device).
+
+>>> import numpy as np
+>>> from pathveil.training.settings import TrainingSettings
+>>> from pathveil.vocabulary import Encoded
+>>> corpus = Encoded(
+...     ids=np.tile(np.array([2, 3, 4, 5, 6, 7], np.int32), 20), offsets=np.arange(0, 121, 3), cases=np.arange(40),
+...     registries=np.zeros(40, np.int32), registry_names=("R1",), labels={"site": np.tile([0, 1], 20)},
+...     classes={"site": ("C18", "C50")}, vocabulary_size=8)
+>>> fitted = fit(corpus, TrainingSettings(dim=8, filters=4, epochs=30, batch_size=8, learning_rate=0.01), seed=1)
+>>> fitted.history[-1]["validation_accuracy"]
+{'site': 1.0}
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pathveil.errors import UsageError
+from pathveil.model import MTCNN, TokenBatch
+from pathveil.progress import Progress, silent
+from pathveil.training import checkpoint as checkpoints
+from pathveil.training.batches import hold_out_cases, noise, plan, spans
+from pathveil.training.losses import balanced_weights, cross_entropy, task_loss
+from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
+from pathveil.training.settings import TrainingSettings
+from pathveil.vocabulary.encoded import Encoded, take_documents
+from pathveil.vocabulary.words import UNKNOWN
+
+EMBEDDING = "embedding.weight"
+INFERENCE_TOKENS = 150_000  # words in flight when a corpus is read without training
+SAVE_SECONDS = 30.0  # between checkpoints; what a kill loses at most, and an epoch
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained model with what happened on the way."""
+
+    model: MTCNN
+    history: list[dict[str, Any]]  # one entry an epoch
+    best_epoch: int  # whose weights the model has, from 1
+    validation: np.ndarray  # rows of the corpus that were held out
+
+
+def fit(
+    corpus: Encoded,
+    settings: TrainingSettings,
+    *,
+    seed: int = 0,
+    held_out: np.ndarray | None = None,
+    vectors: np.ndarray | None = None,
+    device: str | torch.device = "cpu",
+    checkpoint: Path | None = None,
+    save_seconds: float = SAVE_SECONDS,
+    progress: Progress = silent,
+    stage: str = "training",
+) -> Fitted:
+    """Train one model. ``held_out`` names the validation rows (else a share of the cases is drawn from the seed);
+    ``vectors`` (words, dim) is where the embedding starts (else at random)."""
+    run = _Run(corpus, settings, seed=seed, held_out=held_out, vectors=vectors, device=torch.device(device))
+    run.resume(checkpoint)
+    total = settings.epochs * run.batches
+    saved = time.monotonic()
+    while not run.finished:
+        batches = plan(
+            run.lengths, batch_size=settings.batch_size, seed=[seed, 1], epoch=run.epoch, order=settings.order
+        )
+        for rows in batches[run.batch :]:
+            run.learn(run.train[rows])
+            progress(stage, run.epoch * run.batches + run.batch, total)
+            if checkpoint and time.monotonic() - saved > save_seconds:
+                run.save(checkpoint)
+                saved = time.monotonic()
+        run.close_epoch()
+        if checkpoint and (run.finished or time.monotonic() - saved > save_seconds):
+            run.save(checkpoint)
+            saved = time.monotonic()
+    progress(stage, total, total)
+    return run.result()
+
+
+class _Run:
+    """The state of a run: what a checkpoint holds, and what is made again from corpus and settings."""
+
+    def __init__(
+        self,
+        corpus: Encoded,
+        settings: TrainingSettings,
+        *,
+        seed: int,
+        held_out: np.ndarray | None,
+        vectors: np.ndarray | None,
+        device: torch.device,
+    ):
+        self.corpus, self.settings, self.seed, self.device = corpus, settings, seed, device
+        if held_out is None:
+            self.train, self.held_out = self._split()
+        else:
+            self.held_out = np.asarray(held_out)
+            self.train = np.setdiff1d(np.arange(corpus.documents), self.held_out)
+        if not len(self.train):
+            raise UsageError("no report is left to train on; a corpus needs at least two cases")
+        self.lengths = corpus.lengths[self.train]
+        self.batches = -(-len(self.train) // settings.batch_size)
+        self.classes = {task: len(names) for task, names in corpus.classes.items()}
+        # On a GPU a pass over the whole embedding costs less than finding the touched rows.
+        self.lazy = device.type == "cpu"
+        self.model = MTCNN(
+            vocabulary_size=corpus.vocabulary_size,
+            classes=self.classes,
+            dim=settings.dim,
+            windows=settings.windows,
+            filters=settings.filters,
+            dropout=settings.dropout,
+            seed=seed,
+            sparse=self.lazy,
+        )
+        if vectors is not None:
+            with torch.no_grad():
+                self.model.embedding.weight.copy_(torch.from_numpy(vectors))
+        self.model.to(device)
+        self.parameters: dict[str, nn.Parameter] = dict(self.model.named_parameters())
+        kind = Adam if settings.optimiser == "adam" else Adadelta
+        lazy = (EMBEDDING,) if self.lazy else ()
+        self.optimiser: Optimiser = kind(self.parameters, lazy=lazy, learning_rate=settings.learning_rate)
+        self.labels = {
+            task: torch.from_numpy(np.asarray(label).astype(np.int64)).to(device)
+            for task, label in corpus.labels.items()
+        }
+        self.weights: dict[str, Tensor] | None = None
+        if settings.class_balance:
+            self.weights = {
+                task: torch.from_numpy(
+                    balanced_weights(np.asarray(label)[self.train], self.classes[task], power=settings.class_balance)
+                ).to(device, torch.float32)
+                for task, label in corpus.labels.items()
+            }
+        self.fingerprint = self._fingerprint(vectors)
+        self._mark = np.zeros(corpus.vocabulary_size, bool)
+
+        self.epoch, self.batch = 0, 0  # where the run is: counters of finished epochs, and of batches in this one
+        self.loss = torch.zeros((), dtype=torch.float64, device=device)  # summed over this epoch's documents
+        self.history: list[dict[str, Any]] = []
+        self.best: dict[str, Tensor] = {}
+        self.best_epoch, self.best_loss, self.finished = 0, float("inf"), False
+
+    def _split(self) -> tuple[np.ndarray, np.ndarray]:
+        share = self.settings.validation_share
+        if share == 0:
+            return np.arange(self.corpus.documents), np.arange(0)
+        if len(np.unique(self.corpus.cases)) < 2:
+            raise UsageError("the corpus has one case; training needs at least two, one of them to stop by")
+        return hold_out_cases(self.corpus.cases, share=share, seed=[self.seed, 0])
+
+    def _fingerprint(self, vectors: np.ndarray | None) -> str:
+        content = {
+            "settings": self.settings.model_dump(mode="json"),
+            "seed": self.seed,
+            "classes": {task: list(names) for task, names in self.corpus.classes.items()},
+            "device": self.device.type,
+        }
+        arrays = {"ids": self.corpus.ids, "offsets": self.corpus.offsets, "held_out": self.held_out}
+        arrays |= {f"label {task}": label for task, label in self.corpus.labels.items()}
+        return checkpoints.fingerprint_of(content, arrays | ({} if vectors is None else {"vectors": vectors}))
+
+    def learn(self, rows: np.ndarray) -> None:
+        """One step along one batch."""
+        self.model.train()
+        ids, offsets = take_documents(self.corpus.ids, self.corpus.offsets, rows)
+        if self.settings.word_dropout:
+            rng = np.random.default_rng([self.seed, 2, self.epoch, self.batch])
+            ids = np.where(rng.random(len(ids)) < self.settings.word_dropout, np.int32(UNKNOWN), ids)
+        if self.lazy:
+            self._mark[ids] = True
+            touched = np.flatnonzero(self._mark)
+            self._mark[touched] = False
+            self.optimiser.touch(torch.from_numpy(touched))
+        batch = TokenBatch(ids=ids, offsets=offsets).to(self.device)
+        drops = torch.from_numpy(noise(rows, seed=[self.seed, 3], epoch=self.epoch)).to(self.device)
+        here = torch.from_numpy(rows).to(self.device)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            logits = self.model(batch, noise=drops)
+        labels = {task: label[here] for task, label in self.labels.items()}
+        loss = task_loss(logits, labels, class_weights=self.weights, smoothing=self.settings.smoothing)
+        # Looking at every loss would hold a GPU up; there the end of the epoch tells.
+        if self.device.type == "cpu":
+            self.check(loss.item())
+        loss.backward()
+        scale = 1.0
+        if self.settings.clip:
+            scale = min(1.0, self.settings.clip / max(gradient_norm(self.parameters), 1e-12))
+        self.optimiser.step(scale=scale)
+        self.loss += loss.detach().double() * len(rows)
+        self.batch += 1
+
+    def close_epoch(self) -> None:
+        """Judge the epoch on the validation cases, and keep its weights where they are the best so far."""
+        self.optimiser.settle()
+        entry: dict[str, Any] = {"epoch": self.epoch + 1, "loss": float(self.loss) / len(self.train)}
+        self.check(entry["loss"])
+        if len(self.held_out):
+            entry |= validate(self.model, self.corpus, self.held_out, device=self.device)
+        self.history.append(entry)
+        self.epoch, self.batch = self.epoch + 1, 0
+        self.loss.zero_()
+        fixed = self.settings.patience is None
+        if fixed or entry["validation_loss"] < self.best_loss:
+            self.best_epoch, self.best_loss = self.epoch, entry.get("validation_loss", float("inf"))
+            self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+        patience = self.settings.epochs if self.settings.patience is None else self.settings.patience
+        self.finished = self.epoch == self.settings.epochs or self.epoch - self.best_epoch >= patience
+
+    def check(self, loss: float) -> None:
+        if not np.isfinite(loss):
+            raise UsageError(
+                f"training diverged in epoch {self.epoch + 1} (the loss is no number); "
+                f"try a learning rate below {self.settings.learning_rate:g}, or clip the gradient"
+            )
+
+    def save(self, path: Path) -> None:
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        tensors |= {f"best.{name}": tensor for name, tensor in self.best.items()}
+        tensors |= {f"optimiser.{name}": tensor for name, tensor in self.optimiser.state().items()}
+        tensors["loss"] = self.loss
+        content = {
+            name: getattr(self, name) for name in ("epoch", "batch", "history", "best_epoch", "best_loss", "finished")
+        }
+        checkpoints.save(path, tensors, fingerprint=self.fingerprint, content=content)
+
+    def resume(self, path: Path | None) -> None:
+        found = checkpoints.load(path, fingerprint=self.fingerprint) if path else None
+        if found is None:
+            return
+        tensors, content = found
+
+        def part(prefix: str) -> dict[str, Tensor]:
+            return {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+
+        self.model.load_state_dict(part("model."))
+        self.best = {name: tensor.to(self.device) for name, tensor in part("best.").items()}
+        self.optimiser.restore(part("optimiser."))
+        self.loss.copy_(tensors["loss"])
+        for name, value in content.items():
+            setattr(self, name, value)
+
+    def result(self) -> Fitted:
+        self.model.load_state_dict(self.best)
+        return Fitted(
+            model=self.model.eval(), history=self.history, best_epoch=self.best_epoch, validation=self.held_out
+        )
+
+
+def validate(model: MTCNN, corpus: Encoded, rows: np.ndarray, *, device: torch.device) -> dict[str, Any]:
+    """The loss summed over tasks, and each task's loss and accuracy, on the given documents."""
+    logits = logits_of(model, corpus, rows, device=device)
+    losses, accuracy = {}, {}
+    for task, scores in logits.items():
+        labels = torch.from_numpy(np.asarray(corpus.labels[task])[rows].astype(np.int64))
+        total, weight = cross_entropy(torch.from_numpy(scores), labels)
+        present = (labels >= 0).numpy()
+        if present.any():
+            losses[task] = float(total / weight)
+            accuracy[task] = float((scores.argmax(1) == labels.numpy())[present].mean())
+    return {"validation_loss": sum(losses.values()), "validation_losses": losses, "validation_accuracy": accuracy}
+
+
+@torch.no_grad()
+def logits_of(
+    model: MTCNN,
+    corpus: Encoded,
+    rows: np.ndarray | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Progress = silent,
+    stage: str = "reading reports",
+) -> dict[str, np.ndarray]:
+    """Each task's logits (documents, classes) of all documents or of the given rows, without dropout."""
+    model.eval()
+    rows = np.arange(corpus.documents) if rows is None else rows
+    ends = np.concatenate([[0], np.cumsum(corpus.lengths[rows])])
+    parts: dict[str, list[np.ndarray]] = {task: [] for task in model.classes}
+    for start, stop in spans(ends, tokens=INFERENCE_TOKENS):
+        ids, offsets = take_documents(corpus.ids, corpus.offsets, rows[start:stop])
+        for task, scores in model(TokenBatch(ids=ids, offsets=offsets).to(device)).items():
+            parts[task].append(scores.float().cpu().numpy())
+        progress(stage, stop, len(rows))
+    sizes: Mapping[str, int] = model.classes
+    return {task: np.concatenate([np.empty((0, sizes[task]), np.float32), *found]) for task, found in parts.items()}

@@ -1,0 +1,70 @@
+"""What a training run can be told, and the presets that say it all at once.
+
+>>> PRESETS["paper"].filters, PRESETS["small"].filters
+(300, 100)
+>>> PRESETS["small"].changed(epochs=3).epochs
+3
+>>> PRESETS["small"].changed(epoch=3)
+Traceback (most recent call last):
+pathveil.errors.UsageError: training settings: 'epoch': there is no such setting; did you mean 'epochs'?
+"""
+
+import difflib
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pathveil.errors import UsageError
+
+
+class TrainingSettings(BaseModel):
+    """One model's shape and how it is trained; the defaults are the papers' network at a CPU's size."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dim: int = Field(300, ge=1, description="numbers a word's vector has")
+    windows: tuple[int, ...] = Field((3, 4, 5), description="words a convolution sees at a time")
+    filters: int = Field(100, ge=1, description="filters for each window")
+    dropout: float = Field(0.5, ge=0, lt=1, description="share of pooled features dropped in training")
+    batch_size: int = Field(64, ge=1)
+    order: Literal["random", "length"] = Field("random", description="how documents are gathered into batches")
+    optimiser: Literal["adam", "adadelta"] = "adam"
+    learning_rate: float = Field(1e-3, gt=0, description="1 is usual for Adadelta")
+    clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
+    epochs: int = Field(50, ge=1, description="at most, or exactly where patience is None")
+    patience: int | None = Field(
+        5, ge=1, description="epochs without a lower validation loss before stopping; None runs all epochs"
+    )
+    validation_share: float = Field(0.1, ge=0, lt=1, description="of the training cases, held out to stop by")
+    class_balance: float = Field(0.0, ge=0, le=1, description="power of the class weights: 0 none, 1 classes alike")
+    smoothing: float = Field(0.0, ge=0, lt=1, description="share of a label spread over all classes")
+    word_dropout: float = Field(0.0, ge=0, lt=1, description="share of words read as unknown in training")
+
+    @model_validator(mode="after")
+    def stopping_needs_cases(self) -> "TrainingSettings":
+        if self.patience is not None and self.validation_share == 0:
+            raise ValueError("early stopping needs validation cases: set validation_share above 0, or patience to None")
+        if not self.windows or min(self.windows) < 1:
+            raise ValueError(f"windows must be lengths of at least one word; got {self.windows}")
+        return self
+
+    def changed(self, **changes: Any) -> "TrainingSettings":
+        """These settings with some of them changed; a mistake is one sentence."""
+        try:
+            return TrainingSettings(**(self.model_dump() | changes))
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            problem = first["msg"].removeprefix("Value error, ")
+            if first["type"] == "extra_forbidden":
+                near = difflib.get_close_matches(name, TrainingSettings.model_fields, n=1)
+                problem = "there is no such setting" + (f"; did you mean '{near[0]}'?" if near else "")
+            where = f"'{name}': " if name else ""
+            raise UsageError(f"training settings: {where}{problem}") from None
+
+
+PRESETS = {
+    # The network both papers train: 300 filters for each window, nothing added.
+    "paper": TrainingSettings(filters=300),
+    "small": TrainingSettings(),
+}
