@@ -5,6 +5,7 @@
     ├── CorpusError          mend the corpus or the file it is read from
     ├── VocabularyError      choose other words, or another way of choosing them
     ├── BundleError          get an intact bundle, or one of this version
+    ├── FederationError      mend a site, or what it sends
     └── MissingExtraError    install an optional part of Pathveil
 
 A message never holds report text, a patient field or a word from a report: it names columns, counts, positions and ids.
@@ -33,6 +34,10 @@ class VocabularyError(PathveilError):
 
 class BundleError(PathveilError):
     """A model folder that is incomplete, altered, or of another version."""
+
+
+class FederationError(PathveilError):
+    """A site or a hub that sent what it may not, or something no one can use."""
 
 
 class MissingExtraError(PathveilError):

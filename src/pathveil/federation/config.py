@@ -1,0 +1,45 @@
+"""The settings of a federated training, with the paper's and a stronger adversary as named presets.
+
+>>> FederationConfig().adversary, FederationConfig.strong().adversary
+(0.05, 3.0)
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from pathveil.federation.losses import Scale
+
+
+class FederationConfig(BaseModel):
+    """How sites train together; the defaults are the paper's setting with the small network."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dim: int = Field(300, ge=1)  # of a word vector
+    windows: tuple[int, ...] = (3, 4, 5)
+    filters: int = Field(100, ge=1)  # a window, in each encoder
+    dropout: float = Field(0.5, ge=0, lt=1)
+    epochs: int = Field(15, ge=1)  # passes over every site's training reports; the best one is kept
+    batch_size: int = Field(64, ge=1)  # reports a step, over all sites together
+    validation: float = Field(0.1, gt=0, lt=1)  # share of the training cases that choose the best epoch
+    optimiser: Literal["adadelta", "adam"] = "adadelta"
+    learning_rate: float | None = Field(None, gt=0)  # the optimiser's own: 1 for Adadelta, 0.001 for Adam
+
+    adversary: float = Field(0.05, ge=0)  # λ, the weight of the registry discriminator
+    rising: bool = False  # λ rises from 0 over training
+    hidden: int = Field(0, ge=0)  # units of the discriminator's hidden layer; 0 is a plain softmax
+    discriminator_steps: int = Field(1, ge=1)  # of the discriminator for each step of the encoders
+    alternating: bool = False  # the discriminator steps first and the encoders answer it, instead of one reversed pass
+    orthogonality: float = Field(0.01, ge=0)  # γ, the weight of ‖SᵀH‖²
+    scale: Scale = "mean"  # of ‖SᵀH‖²: see losses.orthogonality
+    common_heads: bool = False  # heads on the shared features alone, trained beside the sites' own
+
+    local_steps: int = Field(1, ge=1)  # of a site between two exchanges; 1 is exact, more is an approximation
+
+    @classmethod
+    def strong(cls, **changes: Any) -> "FederationConfig":
+        """An adversary that hides the registry: rising λ, a two-layer discriminator with five steps, common heads."""
+        strong: dict[str, Any] = {"adversary": 3.0, "rising": True, "hidden": 128, "discriminator_steps": 5}
+        strong |= {"common_heads": True, "optimiser": "adam"}
+        return cls(**(strong | changes))

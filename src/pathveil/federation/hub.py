@@ -1,0 +1,121 @@
+"""The hub: holds the shared parameters, tells sites where training stands, and combines what they send.
+
+With one local step a round an update is a gradient: the mean over sites, weighted by documents, is the gradient of the
+mean loss over all of them, and the hub's optimiser steps along it. With more local steps an update is a change, and the
+weighted mean of the changes is added (federated averaging of the shared part).
+
+>>> import numpy as np
+>>> average([(1, {"w": np.array([0.0, 4.0])}), (3, {"w": np.array([4.0, 0.0])})])
+{'w': array([3., 1.], dtype=float32)}
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+
+from pathveil.errors import FederationError
+from pathveil.federation import wire
+from pathveil.federation.config import FederationConfig
+from pathveil.federation.site import DISCRIMINATOR, SharedOptimiser, Turn, discriminator_turns
+from pathveil.model.shared_private import Shared
+
+
+class Hub:
+    """The shared part between rounds."""
+
+    def __init__(self, shared: Shared, *, config: FederationConfig):
+        self.shared, self.config = shared, config
+        self.manifest = wire.manifest_of(shared)
+        self.norms = wire.Norms()
+        # Sites send every row of the embedding, so the hub's optimiser has no rows to be lazy about.
+        self.optimiser = SharedOptimiser(shared, config, lazy=False)
+        self.best, self.best_loss, self.best_epoch = self.arrays(), float("inf"), -1
+        self.received = self.sent = 0  # bytes
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The shared parameters as they travel."""
+        return {name: parameter.detach().numpy().copy() for name, parameter in self.shared.named_parameters()}
+
+    def combine(self, updates: Sequence[tuple[str, int, wire.Arrays]], turn: Turn) -> list[str]:
+        """Take (site, documents, arrays) of a round; returns the sentences about sites that were left out.
+
+        An update that fails its check is left out and named; a round without any usable update is an error.
+        """
+        usable, refused = [], []
+        for name, documents, arrays in updates:
+            self.received += wire.size(arrays)
+            try:
+                wire.check(arrays, self.manifest, sender=name)
+                # The discriminator's own steps are another kind of update, and would distort what is usual.
+                if not turn.discriminator_only:
+                    self.norms.admit(wire.norm(arrays), sender=name)
+            except FederationError as error:
+                refused.append(str(error))
+            else:
+                usable.append((documents, arrays))
+        if not usable:
+            raise FederationError(f"no site sent a usable update in this round: {'; '.join(refused)}")
+        mean = average(usable)
+        for name, parameter in self.shared.named_parameters():
+            array = torch.from_numpy(mean[name])
+            if self.config.local_steps > 1:
+                parameter.data.add_(array)
+            elif not name.startswith(DISCRIMINATOR) or turn.discriminator_only or not self.config.alternating:
+                parameter.grad = array
+        if self.config.local_steps == 1:
+            self.optimiser.step(discriminator_only=turn.discriminator_only)
+            self.shared.zero_grad(set_to_none=True)
+        return refused
+
+    def judge(self, losses: Sequence[tuple[int, float]], *, epoch: int) -> bool:
+        """Whether this epoch is the best so far by the sites' (documents, validation loss); if so it is kept."""
+        loss = float(np.average([loss for _, loss in losses], weights=[documents for documents, _ in losses]))
+        if loss >= self.best_loss:
+            return False
+        self.best, self.best_loss, self.best_epoch = self.arrays(), loss, epoch
+        return True
+
+    def restore(self) -> None:
+        load(self.shared, self.best)
+
+
+def average(updates: Sequence[tuple[int, wire.Arrays]]) -> dict[str, np.ndarray]:
+    """The mean of the sites' arrays, weighted by their documents."""
+    total = sum(documents for documents, _ in updates)
+    names = updates[0][1]
+    means = {name: sum(arrays[name] * (documents / total) for documents, arrays in updates) for name in names}
+    return {name: np.asarray(mean, dtype=np.float32) for name, mean in means.items()}
+
+
+def load(shared: Shared, arrays: wire.Arrays) -> None:
+    """Set the shared parameters."""
+    with torch.no_grad():
+        for name, parameter in shared.named_parameters():
+            parameter.copy_(torch.from_numpy(np.asarray(arrays[name])))
+
+
+def steps_of(documents: Sequence[int], batch_size: int) -> int:
+    """Steps of an epoch, so that a step takes about ``batch_size`` documents over all sites and one of each at least.
+
+    >>> steps_of([900, 300], 64), steps_of([10, 1], 2)
+    (19, 1)
+    """
+    return max(1, min(-(-sum(documents) // batch_size), min(documents)))
+
+
+def schedule(config: FederationConfig, steps: int) -> Iterator[list[Turn]]:
+    """The rounds of a training: each a list of turns.
+
+    With one local step a round is one exchange: an extra step of the discriminator, or the joint step. With more, it is
+    the turns that a site takes by itself before it answers; a round never spans two epochs.
+    """
+    for epoch in range(config.epochs):
+        turns = [Turn(epoch, step, steps, config.epochs) for step in range(steps)]
+        if config.local_steps > 1:
+            yield from (turns[start : start + config.local_steps] for start in range(0, steps, config.local_steps))
+            continue
+        for turn in turns:
+            extra = Turn(turn.epoch, turn.step, steps, config.epochs, discriminator_only=True)
+            yield from ([extra] for _ in range(discriminator_turns(config)))
+            yield [turn]

@@ -1,0 +1,85 @@
+"""The adversarial and the orthogonality loss of the distribution paper, as pure functions on tensors.
+
+The total (equation 3) is ``L_task + λ L_adv + γ L_orth``. Equation 1 is a game: the discriminator's parameters make its
+log-likelihood of the registry large, the shared encoder's make it small. ``reverse`` plays it in one backward pass: it
+is the identity forwards and multiplies the gradient by −λ backwards, so that minimising the discriminator's
+cross-entropy trains the discriminator and pushes the encoder the other way. Alternating updates (a step of the
+discriminator on fixed features, then a step of the encoder on ``−λ`` times the cross-entropy) give the encoder the
+same gradient at the same discriminator.
+
+Equation 2, ``‖SᵀH‖²_F``, is read over the pooled features of a batch, S and H (B, features): its entries are inner
+products of a shared and a private feature over the batch. Its scale decides what is learnt; see ``orthogonality``.
+
+>>> shared = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
+>>> private = torch.tensor([[3.0], [1.0]])
+>>> orthogonality(shared, private, scale="raw").item()  # SᵀH = (3, 2)ᵀ, so 9 + 4
+13.0
+>>> orthogonality(shared, private, scale="sum").item(), orthogonality(shared, private, scale="mean").item()
+(3.25, 1.625)
+"""
+
+import math
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+Scale = Literal["mean", "sum", "raw"]
+
+
+class Reverse(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, features: Tensor, strength: float) -> Tensor:
+        ctx.strength = strength
+        return features.view_as(features)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return -ctx.strength * gradients[0], None
+
+
+def reverse(features: Tensor, strength: float) -> Tensor:
+    """The features themselves; their gradient times −strength.
+
+    >>> features = torch.tensor([2.0], requires_grad=True)
+    >>> reverse(features, 0.5).square().sum().backward()
+    >>> features.grad  # −0.5 · 2 · 2
+    tensor([-2.])
+    """
+    return Reverse.apply(features, strength)
+
+
+def registry_loss(scores: Tensor, registry: int) -> Tensor:
+    """Mean cross-entropy of the discriminator's scores (B, registries) for documents that all come from one registry.
+
+    >>> round(registry_loss(torch.zeros(5, 4), 2).item(), 4)  # log 4
+    1.3863
+    """
+    return functional.cross_entropy(scores, torch.full((len(scores),), registry, device=scores.device))
+
+
+def orthogonality(shared: Tensor, private: Tensor, *, scale: Scale = "mean") -> Tensor:
+    """‖SᵀH‖²_F of features (B, P) and (B, Q) over a batch.
+
+    "raw" is equation 2 as printed: it grows with the square of the batch and with the number of features, and at the
+    usual weights it crushes both encoders to zero. "sum" divides SᵀH by the number of documents. "mean" also divides by
+    the number of its entries, so that neither the batch nor the number of filters changes what a weight γ means.
+    """
+    inner = shared.T @ private  # (P, B) x (B, Q) -> (P, Q)
+    if scale == "raw":
+        return inner.square().sum()
+    inner = inner / max(len(shared), 1)
+    return inner.square().sum() if scale == "sum" else inner.square().mean()
+
+
+def ramp(done: float) -> float:
+    """How much of λ applies when a share ``done`` of training is over: 0 at the start, near 1 at the end.
+
+    The schedule of domain-adversarial training (Ganin et al. 2016), 2 / (1 + exp(−10 p)) − 1: an encoder that has
+    learnt nothing yet is not pushed.
+
+    >>> [round(ramp(share), 3) for share in (0.0, 0.1, 0.5, 1.0)]
+    [0.0, 0.462, 0.987, 1.0]
+    """
+    return 2 / (1 + math.exp(-10 * done)) - 1

@@ -1,0 +1,121 @@
+"""The modes that the shared/private network is compared with: one plain multitask CNN, trained in four ways.
+
+- ``single``: each registry alone.
+- ``centralized``: one model on everybody's reports, the upper bound that privacy forbids.
+- ``fedavg``: every site trains a copy for a while, the hub averages all parameters (McMahan et al. 2017).
+- ``cyclic``: one model travels from site to site and is trained a while at each (Chang et al. 2018).
+
+All see the same documents the same number of times, with the same network, optimiser and seeds, and keep the best epoch
+by the validation cases, which are the same in every mode.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from pathveil.federation import wire
+from pathveil.federation.config import FederationConfig
+from pathveil.federation.embedded import History
+from pathveil.federation.hub import average, steps_of
+from pathveil.federation.site import Turn, batches_of, optimiser_for, snapshot
+from pathveil.model import MTCNN, TokenBatch
+from pathveil.progress import Progress, silent
+from pathveil.training.batches import hold_out_cases
+from pathveil.training.losses import task_loss
+from pathveil.vocabulary.encoded import Encoded
+
+EMBEDDING = "embedding.weight"
+
+
+class PlainSite:
+    """Reports and a model of their own; a pool of all registries' reports is one of these too."""
+
+    def __init__(self, reports: Encoded, *, config: FederationConfig, seed: int, registry: int):
+        self.reports, self.config, self.seed, self.registry = reports, config, seed, registry
+        parts = []
+        for number in np.unique(reports.registries):  # the split of a registry's cases is the same in every mode
+            rows = np.flatnonzero(reports.registries == number)
+            train, held = hold_out_cases(reports.cases[rows], share=config.validation, seed=[seed, int(number)])
+            parts.append((rows[train], rows[held]))
+        self.train = np.concatenate([train for train, _ in parts])
+        self.validate = np.concatenate([held for _, held in parts])
+        self.model = MTCNN(
+            vocabulary_size=reports.vocabulary_size,
+            classes={task: len(names) for task, names in reports.classes.items()},
+            dim=config.dim,
+            windows=config.windows,
+            filters=config.filters,
+            dropout=config.dropout,
+            seed=seed,
+            sparse=True,
+        )
+        self.optimiser = optimiser_for(self.model.named_parameters(), config, lazy=(EMBEDDING,))
+
+    def epoch(self, epoch: int, *, steps: int) -> None:
+        """One pass over the site's training documents."""
+        order = np.random.default_rng([self.seed, self.registry, epoch]).permutation(self.train)
+        self.model.train()
+        for step, rows in enumerate(np.array_split(order, steps)):
+            turn = Turn(epoch, step, steps, self.config.epochs)
+            taken = self.reports.take(rows)
+            batch = TokenBatch(ids=taken.ids, offsets=taken.offsets)
+            labels = {task: torch.from_numpy(label.astype(np.int64)) for task, label in taken.labels.items()}
+            noise = torch.from_numpy(rows.astype(np.int64)) + ((turn.epoch * steps + step) << 32) + self.seed * 7919
+            self.optimiser.touch(batch.ids.unique().long())
+            task_loss(self.model(batch, noise=noise), labels).backward()
+            self.optimiser.step()
+        self.optimiser.settle()
+
+    @torch.no_grad()
+    def logits(self, reports: Encoded) -> dict[str, np.ndarray]:
+        """Each task's logits (documents, classes)."""
+        self.model.eval()
+        parts = [self.model(batch) for batch in batches_of(reports)]
+        return {task: torch.cat([part[task] for part in parts]).numpy() for task in reports.tasks}
+
+    def validation_loss(self) -> float:
+        held = self.reports.take(self.validate)
+        labels = {task: torch.from_numpy(label.astype(np.int64)) for task, label in held.labels.items()}
+        return float(task_loss({task: torch.from_numpy(v) for task, v in self.logits(held).items()}, labels))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {name: parameter.detach().numpy().copy() for name, parameter in self.model.named_parameters()}
+
+    @torch.no_grad()
+    def load(self, arrays: wire.Arrays) -> None:
+        for name, parameter in self.model.named_parameters():
+            parameter.copy_(torch.from_numpy(arrays[name]))
+
+
+def train(sites: Sequence[PlainSite], *, cyclic: bool = False, progress: Progress = silent, stage: str) -> History:
+    """One site alone, federated averaging after every epoch, or one model going round; the best epoch is kept.
+
+    All sites start from the same weights, because they were made from the same seed.
+    """
+    config, history = sites[0].config, History()
+    current = sites[0].arrays()
+    best, least = snapshot(sites[0].model), float("inf")
+    for epoch in range(config.epochs):
+        for site in sites:
+            if len(sites) > 1:
+                site.load(current)
+            site.epoch(epoch, steps=steps_of([len(site.train)], config.batch_size))
+            if cyclic:
+                current = site.arrays()
+        if len(sites) > 1:
+            current = current if cyclic else average([(len(site.train), site.arrays()) for site in sites])
+            for site in sites:
+                site.load(current)
+            history.rounds += len(sites) if cyclic else 1
+            history.sent += wire.size(current) * len(sites)
+            history.received += wire.size(current) * len(sites)
+        weights = [len(site.train) for site in sites]
+        loss = float(np.average([site.validation_loss() for site in sites], weights=weights))
+        history.validation_loss.append(loss)
+        if loss < least:
+            best, least = snapshot(sites[0].model), loss
+        progress(stage, epoch + 1, config.epochs)
+    for site in sites:
+        site.model.load_state_dict(best)
+    return history

@@ -1,0 +1,176 @@
+"""Training together equals training centrally, and every way of running it gives the same numbers."""
+
+import numpy as np
+import pytest
+import torch
+
+from pathveil.federation import embedded
+from pathveil.federation.config import FederationConfig
+from pathveil.federation.hub import Hub, load, schedule, steps_of
+from pathveil.federation.losses import orthogonality, ramp
+from pathveil.federation.site import Site
+from pathveil.model import TokenBatch
+from pathveil.model.mtcnn import drop
+from pathveil.model.shared_private import Private, Shared
+from pathveil.vocabulary.encoded import Encoded
+
+SHAPE = {"vocabulary_size": 40, "classes": {"site": 3, "side": 2}, "dim": 6, "filters": 4, "kernel": "reference"}
+SMALL = {"dim": 6, "filters": 4, "epochs": 2, "batch_size": 12}
+
+
+def reports(documents: int, seed: int) -> Encoded:
+    rng = np.random.default_rng(seed)
+    lengths = rng.integers(0, 15, documents)
+    return Encoded(
+        ids=rng.integers(2, 40, lengths.sum()).astype(np.int32),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        cases=np.arange(documents) // 2,
+        registries=np.full(documents, seed),
+        registry_names=("R0", "R1", "R2"),
+        labels={"site": rng.integers(0, 3, documents), "side": rng.integers(-1, 2, documents)},
+        classes={"site": ("a", "b", "c"), "side": ("l", "r")},
+        vocabulary_size=40,
+    )
+
+
+def together(config: FederationConfig, *, sites: int = 3) -> tuple[list[Site], Shared]:
+    shared = Shared(
+        registries=sites, hidden=config.hidden, common_heads=config.common_heads, seed=7, sparse=True, **SHAPE
+    )
+    members = [
+        Site(
+            reports(20 + 8 * number, number),
+            name=f"R{number}",
+            registry=number,
+            private=Private(seed=number, sparse=True, **SHAPE),
+            config=config,
+            seed=5,
+        )
+        for number in range(sites)
+    ]
+    return members, shared
+
+
+CONFIGS = {
+    "paper": FederationConfig(**SMALL),
+    "strong": FederationConfig.strong(**SMALL, discriminator_steps=3, hidden=5),
+    "alternating": FederationConfig(**SMALL, alternating=True, discriminator_steps=2, optimiser="adam"),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_joint_training_equals_training_by_messages(name):
+    config = CONFIGS[name]
+    results = []
+    for joint in (True, False):
+        sites, shared = together(config)
+        hub, history = embedded.train(sites, shared, config=config, joint=joint)
+        results.append((hub.arrays(), [site.best for site in sites], history.validation_loss))
+    (shared1, private1, losses1), (shared2, private2, losses2) = results
+    np.testing.assert_allclose(losses1, losses2, rtol=1e-5)
+    for key in shared1:
+        np.testing.assert_allclose(shared1[key], shared2[key], atol=2e-5, err_msg=key)
+    for one, two in zip(private1, private2, strict=True):
+        for key in one:
+            np.testing.assert_allclose(one[key], two[key], atol=2e-5, err_msg=key)
+
+
+def test_messages_equal_central_adversarial_training_step_by_step():
+    """The oracle is written out here: one graph over all registries, PyTorch's own Adadelta, no hub and no site."""
+    config = FederationConfig(**SMALL, dropout=0.0)
+    sites, shared = together(config)
+    hub = Hub(shared, config=config)
+    central, _ = together(config)
+    everything = together(config)[1]
+    modules = [everything, *(site.private for site in central)]
+    for module in modules:
+        module.encoder.sparse = False
+    optimiser = torch.optim.Adadelta([p for m in modules for p in m.parameters()], lr=1.0, rho=0.9, eps=1e-6)
+    step = embedded.by_messages(hub, sites, embedded.History())
+    steps = steps_of([site.documents for site in sites], config.batch_size)
+    for turns in schedule(config, steps):
+        step(turns)
+        optimiser.zero_grad()
+        sizes = [len(site.rows(turns[0])) for site in central]
+        for site, size in zip(central, sizes, strict=True):
+            taken = site.reports.take(site.rows(turns[0]))
+            batch = TokenBatch(ids=taken.ids, offsets=taken.offsets)
+            s, h = everything.features(batch), site.private.features(batch)
+            share = size / sum(sizes)
+            scores = site.private.logits(s, h)
+            losses = []
+            for task, values in scores.items():
+                label = torch.from_numpy(taken.labels[task].astype(np.int64))
+                if (label >= 0).any():
+                    losses.append(torch.nn.functional.cross_entropy(values, label, ignore_index=-1))
+            registry = torch.full((size,), site.registry)
+            own = sum(losses) / len(losses) + config.orthogonality * orthogonality(s, h)
+            against = torch.nn.functional.cross_entropy(everything.discriminate(s), registry)
+            # Gradients by hand: the private part of its own loss, the encoder of −λ times the discriminator's loss.
+            for parameter, gradient in zip(
+                site.private.parameters(),
+                torch.autograd.grad(own, site.private.parameters(), retain_graph=True),
+                strict=True,
+            ):
+                parameter.grad = gradient
+            encoder = list(everything.encoder.parameters())
+            push = torch.autograd.grad(own - config.adversary * against, encoder, retain_graph=True)
+            judge = list(everything.discriminator.parameters())
+            for parameter, gradient in zip(
+                [*encoder, *judge], [*push, *torch.autograd.grad(against, judge)], strict=True
+            ):
+                parameter.grad = share * gradient + (parameter.grad if parameter.grad is not None else 0)
+        optimiser.step()
+    for name, parameter in everything.named_parameters():
+        np.testing.assert_allclose(hub.arrays()[name], parameter.detach(), atol=5e-5, err_msg=name)
+    for ours, theirs in zip(sites, central, strict=True):
+        for (name, mine), other in zip(ours.private.named_parameters(), theirs.private.parameters(), strict=True):
+            np.testing.assert_allclose(mine.detach(), other.detach(), atol=5e-5, err_msg=name)
+
+
+def test_reversal_and_alternation_push_the_encoder_the_same_way():
+    gradients = []
+    for alternating in (False, True):
+        config = FederationConfig(**SMALL, alternating=alternating)
+        sites, shared = together(config)
+        turn = next(turns[-1] for turns in schedule(config, 3) if not turns[-1].discriminator_only)
+        site = sites[1]
+        documents = site.read(site.rows(turn), turn)
+        features = shared.features(documents.batch)
+        site.loss(shared, features, documents, turn).backward()
+        gradients.append({name: p.grad for name, p in shared.named_parameters()})
+    for name in gradients[0]:
+        if name.startswith("discriminator."):
+            assert gradients[1][name] is None  # held still while the encoder answers
+        else:
+            torch.testing.assert_close(gradients[0][name].to_dense(), gradients[1][name].to_dense())
+
+
+def test_local_steps_are_an_approximation_that_still_trains():
+    config = FederationConfig(**SMALL, local_steps=4)
+    sites, shared = together(config)
+    before = {name: p.detach().clone() for name, p in shared.named_parameters()}
+    hub, history = embedded.train(sites, shared, config=config)
+    assert history.rounds == 2 * -(-steps_of([s.documents for s in sites], 12) // 4)
+    assert any((hub.arrays()[name] != before[name].numpy()).any() for name in before)
+
+
+def test_a_bad_update_is_named_and_left_out():
+    config = FederationConfig(**SMALL)
+    sites, shared = together(config)
+    hub = Hub(shared, config=config)
+    turn = next(iter(schedule(config, 3)))[0]
+    good = sites[0].gradients(shared, turn)
+    bad = {name: np.full_like(array, np.nan) for name, array in good.items()}
+    refused = hub.combine([("R0", 10, good), ("R1", 10, bad)], turn)
+    assert refused and refused[0].startswith("R1: ") and "not finite" in refused[0]
+    load(shared, hub.arrays())
+
+
+def test_dropout_is_a_sites_own_and_repeats():
+    noise = torch.tensor([3, 4])
+    assert torch.equal(drop(torch.ones(2, 9), 0.5, noise), drop(torch.ones(2, 9), 0.5, noise))
+
+
+def test_the_ramp_starts_at_nothing():
+    assert ramp(0) == 0 and ramp(1) > 0.999

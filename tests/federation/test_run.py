@@ -1,0 +1,75 @@
+"""Every mode runs, is scored on the same unseen cases, and gives an aggregate result."""
+
+import json
+
+import numpy as np
+import pytest
+
+from pathveil.errors import UsageError
+from pathveil.federation.config import FederationConfig
+from pathveil.federation.probe import probe
+from pathveil.federation.run import MODES, result_of, run, unseen_rows
+from pathveil.vocabulary.encoded import Encoded
+
+
+def corpus(*, documents: int = 240, registries: int = 3) -> Encoded:
+    """Word 2 + class marks the class; word 30 + registry marks the registry; the rest is noise."""
+    rng = np.random.default_rng(0)
+    label, registry = rng.integers(0, 4, documents), np.arange(documents) % registries
+    lines = [np.r_[rng.integers(10, 28, 8), 2 + y, 30 + r, 2 + y] for y, r in zip(label, registry, strict=True)]
+    lines = [rng.permutation(line) for line in lines]
+    return Encoded(
+        ids=np.concatenate(lines).astype(np.int32),
+        offsets=np.arange(documents + 1) * 11,
+        cases=np.arange(documents),
+        registries=registry,
+        registry_names=("R1", "R2", "R3")[:registries],
+        labels={"site": label.astype(np.int32)},
+        classes={"site": ("C10", "C20", "C30", "C40")},
+        vocabulary_size=40,
+    )
+
+
+QUICK = {
+    "dim": 12,
+    "filters": 8,
+    "epochs": 12,
+    "batch_size": 24,
+    "dropout": 0.2,
+    "optimiser": "adam",
+    "learning_rate": 0.02,
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_every_mode_learns_and_reports_aggregates(mode):
+    reports = corpus()
+    config = FederationConfig.strong(**QUICK) if mode == "strong" else FederationConfig(**QUICK)
+    outcome = run(reports, mode=mode, config=config, seed=1)
+    result = json.loads(json.dumps(result_of(reports, [outcome], resamples=50)))
+    assert {row["registry"] for row in result["scores"]} == {"R1", "R2", "R3"}
+    assert np.mean([row["micro"]["value"] for row in result["scores"]]) > 0.7
+    assert all(row["micro"]["low"] <= row["micro"]["value"] <= row["micro"]["high"] for row in result["scores"])
+    assert all(row["support"] >= 10 for row in result["per_class"])
+    assert bool(result["probe"]) == (mode != "single")
+    assert (result["traffic"][0]["bytes_to_hub"] > 0) == (mode not in ("single", "centralized"))
+
+
+def test_test_cases_are_the_same_in_every_mode_and_unseen():
+    reports = corpus()
+    once, again = unseen_rows(reports, share=0.2, seed=3), unseen_rows(reports, share=0.2, seed=3)
+    assert all((once[number] == again[number]).all() for number in once)
+    assert all(len(rows) == 16 for rows in once.values())
+
+
+def test_one_registry_is_not_a_distribution():
+    with pytest.raises(UsageError, match="at least 2 registries"):
+        run(corpus(registries=1), mode="single", config=FederationConfig(**QUICK), seed=0)
+
+
+def test_a_probe_knows_what_the_label_gives_away():
+    rng = np.random.default_rng(0)
+    label = rng.integers(0, 2, 600)
+    registry = np.where(rng.random(600) < 0.8, label, 1 - label)
+    found = probe(np.eye(2)[label] + rng.normal(0, 0.01, (600, 2)), registry, cases=np.arange(600), labels=label)
+    assert abs(found.linear - 0.8) < 0.05 and abs(found.label - 0.8) < 0.05 and abs(found.chance - 0.5) < 0.06
