@@ -1,0 +1,161 @@
+r"""One report's text to tokens, by rules that keep the words clinicians need.
+
+The cleaning is the distribution paper's (lowercase, runs of punctuation removed, decimals to ``decimal``, integers over
+100 to ``large_integer``, clipped at 1500 words), made exact enough to leave grades, stages, markers and codes alone.
+Every rule looks at one chunk only: what stands between white space and characters that always separate. Text is
+Zipfian, so a long column needs the rules for its distinct chunks alone; `pathveil.vocabulary.column` lives on that.
+
+Unicode comes first, one character at a time: ligatures, accents, dashes, quotes and non-breaking spaces become plain,
+control characters and soft hyphens that OCR leaves behind vanish.
+
+>>> tokenize("in\ufb01ltrating M\u00fcllerian\u00a0tumour \x00t\x00h\x00e\x00 ER\u2011positive 5\u00d73 \u22655")
+['infiltrating', 'mullerian', 'tumour', 'the', 'er-positive', '5', 'x', '3', '>', '5']
+
+Then the rules, in the order they are tried:
+
+>>> tokenize("Carcinoma, NOS --- (see  comment!!)")          # lowercase; punctuation removed, in runs or alone
+['carcinoma', 'nos', 'see', 'comment']
+>>> tokenize("4.2x3.1X2 cm")                                 # times: the x of a measurement stands alone
+['decimal', 'x', 'decimal', 'x', '2', 'cm']
+>>> tokenize("C50.4 CAM5.2")                                 # code: short letters, digits, point, digits
+['c50.4', 'cam5.2']
+>>> tokenize("8500/3, M-8140/3")                             # morphology: an ICD-O-3 code with its behaviour
+['8500/3', 'm', '8140/3']
+>>> tokenize("weighs 1,250 g")                               # thousands: a large integer written with commas
+['weighs', 'large_integer', 'g']
+>>> tokenize("1.5cm .5 0.01%")                               # decimal
+['decimal', 'cm', 'decimal', 'decimal', '%']
+>>> tokenize("0/12 CA 19-9 20-30% Gleason 3+4=7")            # pair: two integers up to 100
+['0/12', 'ca', '19-9', '20-30%', 'gleason', '3+4', '7']
+>>> tokenize("10/12/2008 555-12-3456")                       # ... but dates and numbers of people fall apart
+['10', '12', 'large_integer', 'large_integer', '12', 'large_integer']
+>>> tokenize("5mm 58-year-old 30% HER2 3+ 100")              # small: integers up to 100, percentages, scores
+['5', 'mm', '58', 'year-old', '30%', 'her2', '3+', '100']
+>>> tokenize("101 S08-12345")                                # large: integers over 100
+['large_integer', 's08', 'large_integer']
+>>> tokenize("H&E, n/a")                                     # letters: two letters around a sign
+['h&e', 'n/a']
+>>> tokenize("e.g. M.D.")                                    # initials: abbreviations with points
+['e.g', 'm.d']
+>>> tokenize("A. Breast B.LEFT")                             # specimen: a letter that names a part keeps its point
+['a.', 'breast', 'b.', 'left']
+>>> tokenize("G3 pT2 N0 Ki-67 CD20 ER/PR well-formed")       # word: letters and digits, hyphens inside
+['g3', 'pt2', 'n0', 'ki-67', 'cd20', 'er', 'pr', 'well-formed']
+>>> tokenize("Gleason's 12 o'clock")                         # ... apostrophes inside, but no possessive
+['gleason', '12', "o'clock"]
+>>> tokenize("<1% ER+ (+)")                                  # sign: below, above, plus and percent mean something
+['<', '1%', 'er', '+', '+']
+
+Explanations need to know where a token stood:
+
+>>> tokenize_spans("Stage: pT2.")
+[('stage', 0, 5), ('pt2', 7, 10)]
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+VERSION = 1  # raised whenever any text would give other tokens: caches and bundles carry it
+WORDS = 1500  # a report is clipped here, in both papers
+SEPARATORS = '()[]{}";:!?|\\~*#^_$@'  # beside white space, what ends a chunk wherever it stands
+
+DECIMAL, LARGE_INTEGER = "decimal", "large_integer"
+
+
+def settings(*, words: int = WORDS) -> str:
+    """What decides the tokens of a text, as a string for provenance and cache keys.
+
+    >>> settings()
+    'pathveil-text/1 words=1500'
+    """
+    return f"pathveil-text/{VERSION} words={words}"
+
+
+class _Plain(dict[int, str]):
+    """A ``str.translate`` table that works out a character the first time it is met."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        category = unicodedata.category(character)
+        if category in ("Cc", "Cf"):  # NUL, soft hyphen, zero-width space, byte order mark
+            plain = ""
+        elif category == "Pd":
+            plain = "-"
+        else:
+            parts = unicodedata.normalize("NFKD", character.lower())
+            plain = "".join(part for part in parts if not "\u0300" <= part <= "\u036f")
+            plain = plain.lower().replace("\u2044", "/")  # ½ is 1⁄2
+        self[code] = plain
+        return plain
+
+
+_PLAIN = _Plain(zip(map(ord, "‘’‚′`´“”„×≤≥−⁄∕™®©\n"), ["'"] * 6 + ['"'] * 3 + list("x<>-//   \n"), strict=True))
+
+# Letters and digits (no underscore), and what must not follow for a word to end here.
+_W, _END = r"[^\W_]", r"(?![^\W_])"
+_SMALL = r"(?:100|0?[0-9]{1,2})"
+# An integer ends where a word would, before a unit glued to it, or before the x of a measurement.
+_INTEGER_END = rf"(?:{_END}|(?=(?:[cmuμ]m|ml|cc|gm?|[mk]g|hpf){_END}|x\.?[0-9]))"
+
+_RULES = {
+    "times": r"(?:(?<=[0-9])x(?=\.?[0-9])|(?<![^\W_])x(?=[0-9]*\.[0-9]))",
+    "code": rf"[a-z]{{1,3}}[0-9]{{1,2}}\.[0-9]{{1,2}}(?!\.[0-9]){_END}",
+    "morphology": rf"m?[89][0-9]{{3}}/[0-9]{{1,2}}(?!/){_END}",
+    "thousands": r"[0-9]{1,3}(?:,[0-9]{3})++(?![0-9])",
+    "decimal": r"(?:[0-9]++|(?<![^\Wx_.]))\.[0-9]++",
+    "pair": rf"(?<![0-9][-/+.]){_SMALL}[-/+]{_SMALL}(?![-/+.][0-9])(?:%|{_END})",
+    "small": rf"{_SMALL}(?:[%+]|{_INTEGER_END})",
+    "large": rf"[0-9]++{_INTEGER_END}",
+    "letters": rf"(?<![^\W_])[a-z][/&][a-z]{_END}",
+    "initials": rf"(?<![^\W_])[a-z](?:\.[a-z])++{_END}",
+    "specimen": r"(?<![^\W_])[a-z]\.(?!\.)",
+    "word": rf"{_W}++(?:['-](?!s{_END}|[0-9]{{4}}){_W}++)*+",
+    "sign": r"[<>](?==?\.?[0-9])|(?<![-+=/])\+(?![-+=/])|%",
+}
+# A possessive 's is consumed outside the group, so it gives no token; a line end is one, which parts chunks.
+_TOKEN = re.compile(rf"({'|'.join(_RULES.values())}|\n)|'s{_END}")
+_CHUNK = re.compile(rf"[^\s{re.escape(SEPARATORS)}]+")
+
+
+def _named(token: str) -> str:
+    """``decimal`` and ``large_integer`` for the numbers they stand for; no other rule's token looks like one."""
+    if token[0].isdecimal() or token[0] == ".":
+        if "." in token:
+            return DECIMAL
+        if "," in token or (token.isdecimal() and (len(token) > 3 or int(token) > 100)):
+            return LARGE_INTEGER
+    return token
+
+
+def chunk_tokens(chunks: Iterable[str]) -> list[list[str]]:
+    """Tokens of each chunk, worked out together: one pass of the rules over all of them."""
+    found: list[list[str]] = [[]]
+    for token in _TOKEN.findall("\n".join(chunks).translate(_PLAIN)):
+        if token == "\n":
+            found.append([])
+        elif token:
+            found[-1].append(_named(token))
+    return found
+
+
+def tokenize(text: str, *, words: int = WORDS) -> list[str]:
+    """Tokens of a report, at most ``words`` of them."""
+    plain = "\n".join(_CHUNK.findall(text)).translate(_PLAIN)
+    return [_named(token) for token in _TOKEN.findall(plain) if token and token != "\n"][:words]
+
+
+def tokenize_spans(text: str, *, words: int = WORDS) -> list[tuple[str, int, int]]:
+    """The tokens of :func:`tokenize`, each with the (start, end) of the characters of ``text`` it stands for."""
+    return list(islice(_spans(text), words))
+
+
+def _spans(text: str) -> Iterator[tuple[str, int, int]]:
+    for chunk in _CHUNK.finditer(text):
+        # A character may become none, one or several: place[i] is where character i of the plain chunk came from.
+        pieces = [character.translate(_PLAIN) for character in chunk.group()]
+        place = [start for start, piece in enumerate(pieces, start=chunk.start()) for _ in piece]
+        for match in _TOKEN.finditer("".join(pieces)):
+            if match.group(1):
+                yield _named(match.group()), place[match.start()], place[match.end() - 1] + 1
