@@ -32,6 +32,7 @@ A kernel is a module with two functions on plain tensors, always in stacked form
 [[51.0], [0.0]]
 """
 
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -48,6 +49,12 @@ def choose(embedding: Tensor, kernel: str | None = None) -> ModuleType:
 
     if kernel is not None and kernel not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)} or None; got {kernel!r}")
+    if kernel is None and embedding.is_cuda and embedding.dtype == torch.float32 and find_spec("triton"):
+        kernel = "cuda"
+    if kernel == "cuda":
+        from pathveil.model.kernels import cuda
+
+        return cuda
     return reference
 
 
