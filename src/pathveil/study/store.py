@@ -1,0 +1,102 @@
+"""A run's folder: finished units of work under names made from everything that determines them.
+
+    RUN/study.toml            the settings, as given
+    RUN/cells/<key>/          a finished unit: cell.json and any arrays, written under a temporary name and renamed
+    RUN/result.json           all units combined
+    RUN/lock                  held while a process works here
+
+A key is a hash of the unit's inputs (settings it reads, corpus and vocabulary hashes, seed, code version). So stopping
+at any moment loses at most the unit in progress, starting again finds what is finished, and a changed setting makes new
+keys for what it touches and for nothing else.
+
+>>> key_of({"seed": 1, "mode": "single"}) == key_of({"mode": "single", "seed": 1})
+True
+"""
+
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pathveil.errors import UsageError
+
+VERSION = 1  # of what cells hold; raised when code changes what a cell's inputs lead to
+
+
+def key_of(parts: Mapping[str, Any]) -> str:
+    """A short hash of a unit's inputs, the same whatever their order."""
+    text = json.dumps({"version": VERSION, **parts}, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+class Cells:
+    """Finished units in a folder."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob(".part-*"):  # of a process that was killed while it wrote
+            shutil.rmtree(left, ignore_errors=True)
+
+    def has(self, parts: Mapping[str, Any]) -> bool:
+        return (self.folder / key_of(parts)).is_dir()
+
+    def read(self, parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """A finished unit's values and arrays (memory-mapped)."""
+        folder = self.folder / key_of(parts)
+        content = json.loads((folder / "cell.json").read_text(encoding="utf-8"))
+        arrays = {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))}
+        return content["values"], arrays
+
+    def write(
+        self, parts: Mapping[str, Any], values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None
+    ) -> None:
+        """Keep a finished unit; readers see all of it or nothing."""
+        key = key_of(parts)
+        part = self.folder / f".part-{key}-{os.getpid()}"
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir()
+        for name, array in (arrays or {}).items():
+            np.save(part / f"{name}.npy", array)
+        content = {"inputs": dict(parts), "values": dict(values)}
+        text = json.dumps(content, indent=1, ensure_ascii=False, default=str)
+        (part / "cell.json").write_text(text + "\n", encoding="utf-8")
+        try:
+            os.rename(part, self.folder / key)
+        except OSError as error:  # another worker finished the same unit first; its result is the same
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+            shutil.rmtree(part)
+
+    def once(self, parts: Mapping[str, Any], work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """The unit's values, worked out now if they are not there yet."""
+        if not self.has(parts):
+            self.write(parts, work())
+        return self.read(parts)[0]
+
+
+@contextmanager
+def only_one(folder: Path) -> Generator[None]:
+    """Hold the run folder; a second process on it is refused. The system lets go when the process ends, however."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise UsageError(f"{folder}: another process is working on this run; wait for it, or stop it") from None
+        yield
+
+
+def write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Write a JSON file whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(part, path)

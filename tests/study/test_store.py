@@ -1,0 +1,70 @@
+"""Finished units are kept whole, found again, and never mixed up; one process at a time."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from pathveil.errors import UsageError
+from pathveil.study.store import Cells, key_of, only_one
+
+JSON = some.recursive(
+    some.none() | some.booleans() | some.integers() | some.text(max_size=5),
+    lambda inner: some.lists(inner, max_size=3) | some.dictionaries(some.text(max_size=3), inner, max_size=3),
+)
+
+
+@given(some.dictionaries(some.text(max_size=4), JSON, max_size=4))
+def test_a_key_depends_on_content_not_order(parts):
+    assert key_of(parts) == key_of(dict(reversed(parts.items())))
+    assert key_of(parts) != key_of({**parts, "one more": 1})
+
+
+def test_a_unit_is_worked_out_once(tmp_path):
+    cells, calls = Cells(tmp_path / "cells"), []
+
+    def work():
+        calls.append(1)
+        return {"f1": 0.5}
+
+    parts = {"mode": "single", "seed": 1}
+    assert cells.once(parts, work) == cells.once(parts, work) == {"f1": 0.5}
+    assert calls == [1]
+    assert not cells.has(parts | {"seed": 2})
+
+
+def test_arrays_come_back(tmp_path):
+    cells = Cells(tmp_path)
+    cells.write({"a": 1}, {"x": 1}, {"logits": np.arange(3, dtype=np.float16)})
+    values, arrays = cells.read({"a": 1})
+    assert values == {"x": 1} and arrays["logits"].tolist() == [0, 1, 2]
+
+
+def test_what_a_killed_process_left_is_not_a_unit(tmp_path):
+    (tmp_path / f".part-{key_of({'a': 1})}-1").mkdir()
+    cells = Cells(tmp_path)
+    assert not cells.has({"a": 1}) and not list(tmp_path.iterdir())
+
+
+def test_the_same_unit_finished_twice_is_one(tmp_path):
+    cells = Cells(tmp_path)
+    cells.write({"a": 1}, {"x": 1})
+    cells.write({"a": 1}, {"x": 1})
+    assert cells.read({"a": 1})[0] == {"x": 1} and len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_second_process_is_refused(tmp_path):
+    code = (
+        "import sys, pathlib\nfrom pathveil.study.store import only_one\nfrom pathveil.errors import UsageError\n"
+        "try:\n    with only_one(pathlib.Path(sys.argv[1])): print('in')\nexcept UsageError as e: print(e)"
+    )
+    with only_one(tmp_path):
+        done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
+    assert "another process is working on this run" in done.stdout, done.stderr
+    with only_one(tmp_path):
+        pass
+    with only_one(tmp_path), pytest.raises(UsageError), only_one(tmp_path):
+        pass
