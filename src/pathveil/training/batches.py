@@ -19,6 +19,8 @@ from typing import Literal
 
 import numpy as np
 
+from pathveil.vocabulary.words import UNKNOWN
+
 Order = Literal["random", "length"]
 
 POOL = 50  # batches sorted together in "length" order: enough to make equals, few enough to stay random
@@ -51,6 +53,27 @@ def noise(rows: np.ndarray, *, seed: int | Sequence[int], epoch: int) -> np.ndar
     """
     start = np.random.SeedSequence([*np.atleast_1d(seed).tolist(), epoch]).generate_state(1, np.uint64)
     return (start + np.asarray(rows).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)).view(np.int64)
+
+
+def forget(ids: np.ndarray, offsets: np.ndarray, numbers: np.ndarray, *, share: float) -> np.ndarray:
+    """Words (tokens,) with a share of them unknown; which ones is a hash of the document's number and the position.
+
+    >>> forget(np.array([7, 8, 9, 7, 8]), np.array([0, 3, 5]), np.array([1, 2]), share=0.5).tolist()
+    [1, 1, 9, 1, 8]
+    """
+    low = np.uint64(0xFFFFFFFF)
+
+    def mixed(bits: np.ndarray) -> np.ndarray:
+        bits = (bits ^ (bits >> np.uint32(16))) * np.uint32(0x7FEB352D)
+        bits = (bits ^ (bits >> np.uint32(15))) * np.uint32(0x846CA68B)
+        return bits ^ (bits >> np.uint32(16))
+
+    wide = np.asarray(numbers).astype(np.int64).view(np.uint64)
+    own = mixed(mixed((wide & low).astype(np.uint32)) ^ (wide >> np.uint64(32)).astype(np.uint32))
+    lengths = np.diff(offsets)
+    within = (np.arange(len(ids)) - np.repeat(offsets[:-1], lengths)).astype(np.uint32)
+    bits = mixed(np.repeat(own, lengths) + within * np.uint32(0x9E3779B1))
+    return np.where(bits < share * 2.0**32, ids.dtype.type(UNKNOWN), ids)
 
 
 def spans(offsets: np.ndarray, *, tokens: int) -> Iterator[tuple[int, int]]:

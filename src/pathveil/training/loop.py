@@ -17,7 +17,7 @@ ends with the weights, bit for bit, of a run that was never stopped (on the same
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,11 @@ from pathveil.errors import UsageError
 from pathveil.model import MTCNN, TokenBatch
 from pathveil.progress import Progress, silent
 from pathveil.training import checkpoint as checkpoints
-from pathveil.training.batches import hold_out_cases, noise, plan, spans
+from pathveil.training.batches import forget, hold_out_cases, noise, plan, spans
 from pathveil.training.losses import balanced_weights, cross_entropy, task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded, take_documents
-from pathveil.vocabulary.words import UNKNOWN
 
 EMBEDDING = "embedding.weight"
 INFERENCE_TOKENS = 150_000  # words in flight when a corpus is read without training
@@ -104,7 +103,7 @@ class _Run:
     ):
         self.corpus, self.settings, self.seed, self.device = corpus, settings, seed, device
         if held_out is None:
-            self.train, self.held_out = self._split()
+            self.train, self.held_out = split(corpus.cases, settings, seed=seed)
         else:
             self.held_out = np.asarray(held_out)
             self.train = np.setdiff1d(np.arange(corpus.documents), self.held_out)
@@ -152,15 +151,7 @@ class _Run:
         self.loss = torch.zeros((), dtype=torch.float64, device=device)  # summed over this epoch's documents
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, Tensor] = {}
-        self.best_epoch, self.best_loss, self.finished = 0, float("inf"), False
-
-    def _split(self) -> tuple[np.ndarray, np.ndarray]:
-        share = self.settings.validation_share
-        if share == 0:
-            return np.arange(self.corpus.documents), np.arange(0)
-        if len(np.unique(self.corpus.cases)) < 2:
-            raise UsageError("the corpus has one case; training needs at least two, one of them to stop by")
-        return hold_out_cases(self.corpus.cases, share=share, seed=[self.seed, 0])
+        self.best_epoch, self.finished = 0, False
 
     def _fingerprint(self, vectors: np.ndarray | None) -> str:
         content = {
@@ -178,8 +169,8 @@ class _Run:
         self.model.train()
         ids, offsets = take_documents(self.corpus.ids, self.corpus.offsets, rows)
         if self.settings.word_dropout:
-            rng = np.random.default_rng([self.seed, 2, self.epoch, self.batch])
-            ids = np.where(rng.random(len(ids)) < self.settings.word_dropout, np.int32(UNKNOWN), ids)
+            numbers = noise(rows, seed=[self.seed, 2], epoch=self.epoch)
+            ids = forget(ids, offsets, numbers, share=self.settings.word_dropout)
         if self.lazy:
             self._mark[ids] = True
             touched = np.flatnonzero(self._mark)
@@ -213,28 +204,19 @@ class _Run:
         self.history.append(entry)
         self.epoch, self.batch = self.epoch + 1, 0
         self.loss.zero_()
-        fixed = self.settings.patience is None
-        if fixed or entry["validation_loss"] < self.best_loss:
-            self.best_epoch, self.best_loss = self.epoch, entry.get("validation_loss", float("inf"))
+        self.best_epoch, self.finished = standing(self.history, self.settings)
+        if self.best_epoch == self.epoch:
             self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
-        patience = self.settings.epochs if self.settings.patience is None else self.settings.patience
-        self.finished = self.epoch == self.settings.epochs or self.epoch - self.best_epoch >= patience
 
     def check(self, loss: float) -> None:
-        if not np.isfinite(loss):
-            raise UsageError(
-                f"training diverged in epoch {self.epoch + 1} (the loss is no number); "
-                f"try a learning rate below {self.settings.learning_rate:g}, or clip the gradient"
-            )
+        check_loss(loss, self.settings, epoch=self.epoch + 1)
 
     def save(self, path: Path) -> None:
         tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
         tensors |= {f"best.{name}": tensor for name, tensor in self.best.items()}
         tensors |= {f"optimiser.{name}": tensor for name, tensor in self.optimiser.state().items()}
         tensors["loss"] = self.loss
-        content = {
-            name: getattr(self, name) for name in ("epoch", "batch", "history", "best_epoch", "best_loss", "finished")
-        }
+        content = {name: getattr(self, name) for name in ("epoch", "batch", "history", "best_epoch", "finished")}
         checkpoints.save(path, tensors, fingerprint=self.fingerprint, content=content)
 
     def resume(self, path: Path | None) -> None:
@@ -260,12 +242,47 @@ class _Run:
         )
 
 
+def split(cases: np.ndarray, settings: TrainingSettings, *, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on, and rows to stop by (none where the settings hold none out)."""
+    if settings.validation_share == 0:
+        return np.arange(len(cases)), np.arange(0)
+    if len(np.unique(cases)) < 2:
+        raise UsageError("the corpus has one case; training needs at least two, one of them to stop by")
+    return hold_out_cases(cases, share=settings.validation_share, seed=[seed, 0])
+
+
+def standing(history: Sequence[Mapping[str, Any]], settings: TrainingSettings) -> tuple[int, bool]:
+    """The epoch, from 1, whose weights count so far, and whether training is over.
+
+    >>> standing([{"validation_loss": loss} for loss in (3.0, 2.0, 2.5, 2.0)], TrainingSettings(patience=2))
+    (2, True)
+    """
+    best = len(history)
+    if settings.patience is not None:
+        best = 1 + min(range(len(history)), key=lambda number: history[number]["validation_loss"])
+    patience = settings.epochs if settings.patience is None else settings.patience
+    return best, len(history) == settings.epochs or len(history) - best >= patience
+
+
+def check_loss(loss: float, settings: TrainingSettings, *, epoch: int) -> None:
+    if not np.isfinite(loss):
+        raise UsageError(
+            f"training diverged in epoch {epoch} (the loss is no number); "
+            f"try a learning rate below {settings.learning_rate:g}, or clip the gradient"
+        )
+
+
 def validate(model: MTCNN, corpus: Encoded, rows: np.ndarray, *, device: torch.device) -> dict[str, Any]:
     """The loss summed over tasks, and each task's loss and accuracy, on the given documents."""
-    logits = logits_of(model, corpus, rows, device=device)
+    labels = {task: np.asarray(corpus.labels[task])[rows] for task in model.classes}
+    return judged(logits_of(model, corpus, rows, device=device), labels)
+
+
+def judged(logits: Mapping[str, np.ndarray], truth: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The loss summed over tasks, and each task's loss and accuracy."""
     losses, accuracy = {}, {}
     for task, scores in logits.items():
-        labels = torch.from_numpy(np.asarray(corpus.labels[task])[rows].astype(np.int64))
+        labels = torch.from_numpy(truth[task].astype(np.int64))
         total, weight = cross_entropy(torch.from_numpy(scores), labels)
         present = (labels >= 0).numpy()
         if present.any():

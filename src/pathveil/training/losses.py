@@ -23,7 +23,7 @@ def cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """Sum of weighted cross-entropies over documents and the sum of their weights, each of the leading shape.
 
-    ``smoothing`` mixes the label with the uniform distribution over the classes: (1 − s) · label + s / classes.
+    ``class_weights`` are (classes,), or (…, classes) where every model of a stack has its own. ``smoothing`` mixes the label with the uniform distribution over the classes: (1 − s) · label + s / classes.
     """
     log_probabilities = torch.log_softmax(logits.float(), dim=-1)  # (…, documents, classes)
     present = labels >= 0
@@ -33,7 +33,7 @@ def cross_entropy(
         losses = (1 - smoothing) * losses - smoothing * log_probabilities.mean(dim=-1)
     weights = present.to(losses.dtype)
     if class_weights is not None:
-        weights = weights * class_weights[index]
+        weights = weights * class_weights.expand(*index.shape[:-1], -1).gather(-1, index)
     # A loss under the mask may be infinite where the arg-max label is certain; zero times it must be zero.
     return torch.where(present, losses * weights, 0.0).sum(-1), weights.sum(-1)
 
