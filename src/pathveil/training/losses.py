@@ -23,7 +23,8 @@ def cross_entropy(
 ) -> tuple[Tensor, Tensor]:
     """Sum of weighted cross-entropies over documents and the sum of their weights, each of the leading shape.
 
-    ``class_weights`` are (classes,), or (…, classes) where every model of a stack has its own. ``smoothing`` mixes the label with the uniform distribution over the classes: (1 − s) · label + s / classes.
+    ``class_weights`` are (classes,), or (…, classes) where every model of a stack has its own. ``smoothing`` mixes the
+    label with the uniform distribution over the classes: (1 − s) · label + s / classes.
     """
     log_probabilities = torch.log_softmax(logits.float(), dim=-1)  # (…, documents, classes)
     present = labels >= 0
