@@ -10,7 +10,7 @@ import sys
 import typer
 
 from pathveil import __version__
-from pathveil.cli import demo
+from pathveil.cli import corpus, demo
 from pathveil.errors import PathveilError
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ def root(
 
 
 app.command("demo")(demo.run)
+app.add_typer(corpus.app, name="corpus")
 
 
 def main() -> None:

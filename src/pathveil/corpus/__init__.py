@@ -3,6 +3,7 @@
 Polars is imported inside functions, so that this package can be named where polars is not installed.
 """
 
-from pathveil.corpus.schema import REQUIRED, TASKS, content_sha256, scan, tasks_of, validate
+from pathveil.corpus.schema import REQUIRED, TASKS, scan, tasks_of, validate
+from pathveil.corpus.tables import content_sha256
 
 __all__ = ["REQUIRED", "TASKS", "content_sha256", "scan", "tasks_of", "validate"]

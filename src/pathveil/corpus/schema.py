@@ -18,11 +18,11 @@ column 'text': 1 report is empty (b); remove it or fill it in
 """
 
 import difflib
-import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pathveil.corpus.tables import Paths, files, open_table
 from pathveil.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -31,20 +31,9 @@ if TYPE_CHECKING:
 TASKS = ("site", "subsite", "laterality", "histology", "behavior")
 REQUIRED = ("report_id", "case_id", "registry", "text")
 WHEN = ("date", "year")  # either, both or none; what needs a date says so
-SUFFIXES = {
-    ".parquet": "parquet",
-    ".csv": "csv",
-    ".csv.gz": "csv",
-    ".jsonl": "jsonl",
-    ".jsonl.gz": "jsonl",
-    ".ndjson": "jsonl",
-    ".ndjson.gz": "jsonl",
-}
 SHOWN = 5  # offending ids in a message
 # 2016-05-02, 20160502 and either with a time behind it, as HL7 writes them. 05/02/2016 is two days, so it is refused.
 DATE = r"^\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*)?$"
-
-Paths = str | Path | Sequence[str | Path]
 
 
 def scan(paths: Paths, *, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
@@ -59,51 +48,6 @@ def scan(paths: Paths, *, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
     if len(frames) == 1:
         return frames[0]
     return pl.concat(frames, how="diagonal_relaxed")
-
-
-def files(paths: Paths) -> list[Path]:
-    """The files meant: a folder stands for the tables in it, by name; hidden and unfinished files are passed over."""
-    given = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
-    if not given:
-        raise CorpusError("no file was given; expected a corpus file or a folder of them")
-    found = []
-    for path in given:
-        if path.is_dir():
-            inside = [file for file in sorted(path.iterdir()) if kind(file) and not file.name.startswith((".", "_"))]
-            if not inside:
-                raise CorpusError(f"{path}: the folder holds no {', '.join(SUFFIXES)} file")
-            found += inside
-        elif path.exists():
-            found.append(path)
-        else:
-            raise CorpusError(f"{path}: there is no such file")
-    return found
-
-
-def kind(path: Path) -> str | None:
-    """What a table's name says it is: ``parquet``, ``csv`` or ``jsonl``."""
-    return next((form for suffix, form in SUFFIXES.items() if path.name.lower().endswith(suffix)), None)
-
-
-def open_table(path: Path, *, form: str | None = None) -> "pl.LazyFrame":
-    """One table, columns as in the file (CSV: all strings, so that no code loses a leading zero)."""
-    import polars as pl
-
-    form = form or kind(path)
-    try:
-        if form == "parquet":
-            frame = pl.scan_parquet(path)
-        elif form == "csv":
-            frame = pl.scan_csv(path, infer_schema=False)
-        elif form == "jsonl":
-            frame = pl.scan_ndjson(path, infer_schema_length=1000)
-        else:
-            raise CorpusError(f"{path}: its name ends in none of {', '.join(SUFFIXES)}")
-        frame.collect_schema()
-    except (pl.exceptions.PolarsError, OSError):
-        # Their messages can quote the file, so none is passed on.
-        raise CorpusError(f"{path}: cannot be read as {form}; is it empty, cut short or of another format?") from None
-    return frame
 
 
 def typed(frame: "pl.LazyFrame", *, path: Path, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
@@ -206,6 +150,8 @@ def problems(frame: "pl.LazyFrame") -> list[str]:
         given = pl.col(f"raw {column}")
         if schema[column] == pl.String:
             given = pl.when(given.str.contains(r"\S")).then(given)
+        elif schema[column].is_float():
+            given = given.fill_nan(None)  # how pandas writes a missing year
         faults[column] = (
             pl.col(column).is_null() & given.is_not_null(),
             "cannot be read",
@@ -213,11 +159,13 @@ def problems(frame: "pl.LazyFrame") -> list[str]:
             f"expected {examples[column]}",
         )
     try:
-        counts = rows.select(fault.sum().alias(column) for column, (fault, *_) in faults.items())
-        totals = counts.collect(engine="streaming").row(0, named=True)
+        sums = (fault.sum().alias(column) for column, (fault, *_) in faults.items())
+        totals = rows.select(pl.len().alias("reports"), *sums).collect(engine="streaming").row(0, named=True)
+        if not totals["reports"]:
+            return ["the corpus holds no report"]
         sentences = repeated_ids(frame)
         for column, (fault, one, many, hint) in faults.items():
-            if total := totals[column] or 0:
+            if total := totals[column]:
                 ids = shown(rows.filter(fault))
                 reports = f"1 report {one}" if total == 1 else f"{total:,} reports {many}"
                 sentences.append(f"column '{column}': {reports} ({ids}); {hint}")
@@ -258,14 +206,3 @@ def nearest(name: str, names: Iterable[str]) -> str:
     """A hint at the column that was perhaps meant."""
     close = difflib.get_close_matches(name.lower(), [other.lower() for other in names], n=1, cutoff=0.6)
     return next((f" (did you mean '{other}'?)" for other in names if close and other.lower() == close[0]), "")
-
-
-def content_sha256(paths: Paths) -> str:
-    """A hash of the files' bytes: of one file what ``sha256sum`` prints, of several the hash of theirs in order."""
-    digests = []
-    for path in files(paths):
-        with path.open("rb") as file:
-            digests.append(hashlib.file_digest(file, "sha256"))
-    if len(digests) == 1:
-        return digests[0].hexdigest()
-    return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()

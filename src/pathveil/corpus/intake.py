@@ -1,0 +1,315 @@
+"""Reports from wherever they are into one corpus file: tables of any form and HL7 messages, together or apart.
+
+The sources are streamed once into an unfinished file beside the result; that is validated, then written with dates as
+dates, and takes its name only when all went well. A message that cannot be used is skipped, counted and named by its
+position; a table that breaks the schema stops the import with sentences that say where.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     table = Path(folder) / "lab.csv"
+...     _ = table.write_text("PATIENT,report_id,text\\n7,a,colon polyp\\n7,b,colon resection\\n")
+...     out = Path(folder) / "lab.parquet"
+...     summary = import_corpus([table], out=out, registry="R1", columns={"case_id": "PATIENT"})
+>>> summary["reports"], summary["cases"], summary["registries"]
+(2, 1, {'R1': 2})
+"""
+
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pathveil.corpus.hl7 import HEADER, WRAPPER
+from pathveil.corpus.naaccr import Report, Skipped, read_messages
+from pathveil.corpus.schema import typed, validate
+from pathveil.corpus.tables import BATCH, FORMS, UNREADABLE, Paths, content_sha256, form_of, open_table, opened, write
+from pathveil.errors import CorpusError, UsageError
+from pathveil.progress import Progress, silent
+
+if TYPE_CHECKING:
+    import polars as pl
+
+HL7_NAMES = (".hl7", ".er7", ".txt", ".dat")
+LISTED, SHOWN = 100, 10  # skipped messages that a summary names, as data and to a person
+
+
+@dataclass
+class Tally:
+    """What happened while messages were read."""
+
+    messages: int = 0
+    reports: int = 0
+    repeated: int = 0  # sent before, word for word
+    undated: int = 0
+    masked: int = 0  # places where a text named its patient
+    masked_reports: int = 0
+    skipped: list[dict[str, Any]] = field(default_factory=list)
+    skipped_total: int = 0
+    seen: set[int] = field(default_factory=set)  # of report ids, as numbers to save memory
+
+
+def import_corpus(
+    sources: Paths,
+    *,
+    out: Path,
+    form: str = "auto",
+    registry: str | None = None,
+    key: bytes | None = None,
+    strict: bool = False,
+    columns: Mapping[str, str] | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Read all sources into the Parquet file ``out`` and say what was read.
+
+    ``registry`` names the registry of messages (else MSH-4) and of tables that have no such column. ``key`` makes the
+    case ids of messages; without one, a random key is used and forgotten, and the ids match no other import.
+    ``columns`` gives the names that columns have in the tables. ``strict`` stops at the first unusable message.
+    """
+    import polars as pl
+
+    if form not in ("auto", "hl7", *FORMS):
+        raise UsageError(f"--format {form} is not known; expected auto, hl7, {', '.join(FORMS)}")
+    if out.suffix != ".parquet":
+        raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
+    paths = {path: form if form != "auto" else detect(path) for path in expand(sources)}
+    secret, tally = key or secrets.token_bytes(32), Tally()
+    frames = []
+    for path, kind in paths.items():
+        if kind != "hl7":
+            frames.append(prepared(open_table(path, form=kind), path=path, registry=registry, columns=columns or {}))
+    if messages := [path for path, kind in paths.items() if kind == "hl7"]:
+        frames.append(scan_hl7(messages, registry=registry, key=secret, strict=strict, tally=tally, progress=progress))
+    staged = out.with_name(f"{out.name}.staged")
+    try:
+        progress("reading", 0, 0)
+        write(pl.concat(frames, how="diagonal_relaxed"), staged)
+        if tally.messages and not tally.reports:
+            first = tally.skipped[0]
+            raise CorpusError(
+                f"{first['file']}: no report could be read; {counted(tally.messages, 'message')} skipped, "
+                f"the first because it {first['reason']}"
+            )
+        progress("checking", 0, 0)
+        corpus = validate(pl.scan_parquet(staged))
+        progress("writing", 0, 0)
+        write(corpus, out)
+    finally:
+        with suppress(OSError):
+            staged.unlink(missing_ok=True)
+    return summary(out, paths=paths, tally=tally, keyed=key is not None)
+
+
+def expand(sources: Paths) -> list[Path]:
+    """The files meant; of a folder, those whose names are a table's or a message file's."""
+    given = [Path(sources)] if isinstance(sources, str | Path) else [Path(path) for path in sources]
+    found: list[Path] = []
+    for path in given:
+        if path.is_dir():
+            inside = [
+                file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith((".", "_"))
+            ]
+            inside = [file for file in inside if form_of(file) or named_hl7(file)]
+            if not inside:
+                raise CorpusError(f"{path}: the folder holds no table and no HL7 file")
+            found += inside
+        elif path.exists():
+            found.append(path)
+        else:
+            raise CorpusError(f"{path}: there is no such file")
+    if not found:
+        raise CorpusError("no file was given; expected tables or HL7 files")
+    return found
+
+
+def named_hl7(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(HL7_NAMES)
+
+
+def detect(path: Path) -> str:
+    """A file's form: by its name where that says so, else by how it begins."""
+    if named := form_of(path):
+        return named
+    try:
+        with opened(path) as file:
+            start = file.read(4096)
+    except UNREADABLE as error:
+        raise CorpusError(f"{path}: cannot be read ({type(error).__name__})") from None
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        start = start.decode("utf-16", errors="replace").encode()
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if HEADER.match(start.lstrip(b"\x0b")) or WRAPPER.match(start.lstrip(b"\x0b")) or b"\nMSH|" in start:
+        return "hl7"
+    raise CorpusError(f"{path}: is neither a table nor HL7 by its name and beginning; say which with --format")
+
+
+def prepared(frame: "pl.LazyFrame", *, path: Path, registry: str | None, columns: Mapping[str, str]) -> "pl.LazyFrame":
+    """A table with its columns renamed, its registry filled in and its types checked."""
+    import polars as pl
+
+    names = frame.collect_schema().names()
+    for ours, theirs in columns.items():
+        if theirs not in names:
+            raise UsageError(f"{path}: has no column '{theirs}' to take {ours} from")
+        if ours in names and ours != theirs:
+            raise UsageError(f"{path}: has a column '{ours}' already, so '{theirs}' cannot take its place")
+    frame = frame.rename({theirs: ours for ours, theirs in columns.items()})
+    if registry is not None and "registry" in frame.collect_schema():
+        raise UsageError(f"{path}: has a column 'registry' already; leave out --registry")
+    if registry is not None:
+        frame = frame.with_columns(pl.lit(registry).alias("registry"))
+    return typed(frame, path=path)
+
+
+def scan_hl7(
+    paths: list[Path], *, registry: str | None, key: bytes, strict: bool, tally: Tally, progress: Progress
+) -> "pl.LazyFrame":
+    """The reports of files of messages, read when the frame is; what happens on the way is noted in ``tally``."""
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    schema = pl.Schema(
+        {
+            "report_id": pl.String,
+            "case_id": pl.String,
+            "registry": pl.String,
+            "date": pl.Date,
+            "year": pl.Int32,
+            "text": pl.String,
+            "report_number": pl.String,
+            "kind": pl.String,
+        }
+    )
+
+    def batches(
+        wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
+    ) -> Iterator["pl.DataFrame"]:
+        def frame(some: list[Report]) -> "pl.DataFrame":
+            values = [(r.report_id, r.case_id, r.registry, r.date, r.year, r.text, r.number, r.kind) for r in some]
+            batch = pl.DataFrame(values, schema=schema, orient="row").select(wanted or schema.names())
+            return batch if predicate is None else batch.filter(predicate)
+
+        waiting: list[Report] = []
+        for report in chain.from_iterable(
+            read_reports(path, registry=registry, key=key, strict=strict, tally=tally) for path in paths
+        ):
+            waiting.append(report)
+            if len(waiting) == BATCH:
+                progress("reading messages", tally.messages, 0)
+                yield frame(waiting)
+                waiting = []
+        yield frame(waiting)
+
+    return register_io_source(batches, schema=schema)
+
+
+def read_reports(path: Path, *, registry: str | None, key: bytes, strict: bool, tally: Tally) -> Iterator[Report]:
+    """The reports of a file of messages, each once."""
+    before = tally.messages
+    try:
+        with opened(path) as file:
+            for message in read_messages(file, key=key, registry=registry):
+                tally.messages += 1
+                if isinstance(message, Skipped):
+                    note_skipped(message, path=path, strict=strict, tally=tally)
+                    continue
+                for report in message:
+                    number = int(report.report_id.removeprefix("report-")[:16], 16)
+                    if number in tally.seen:
+                        tally.repeated += 1
+                        continue
+                    tally.seen.add(number)
+                    tally.reports += 1
+                    tally.undated += report.date is None
+                    tally.masked += report.masked
+                    tally.masked_reports += report.masked > 0
+                    yield report
+    except UNREADABLE as error:
+        raise CorpusError(
+            f"{path}: is damaged after message {tally.messages - before:,} ({type(error).__name__}); is it cut short?"
+        ) from None
+    if tally.messages == before:
+        raise CorpusError(f"{path}: holds no HL7 message; expected one that begins with MSH")
+
+
+def note_skipped(message: Skipped, *, path: Path, strict: bool, tally: Tally) -> None:
+    place = f"message {message.message:,} (line {message.line:,})"
+    if strict:
+        raise CorpusError(f"{path}: {place} {message.reason}; without --strict it would be skipped")
+    tally.skipped_total += 1
+    if len(tally.skipped) < LISTED:
+        where = {"file": str(path), "message": message.message, "line": message.line}
+        tally.skipped.append(where | {"reason": message.reason})
+
+
+def summary(out: Path, *, paths: Mapping[Path, str], tally: Tally, keyed: bool) -> dict[str, Any]:
+    """What an import did, as plain data."""
+    import polars as pl
+
+    corpus = pl.scan_parquet(out)
+    counts = corpus.select(pl.len(), pl.col("case_id").n_unique().alias("cases")).collect(engine="streaming")
+    registries = corpus.group_by("registry").len().collect(engine="streaming").sort("registry")
+    reports, cases = counts.row(0)
+    result: dict[str, Any] = {
+        "out": str(out),
+        "sha256": content_sha256(out),
+        "files": [{"file": str(path), "format": form} for path, form in paths.items()],
+        "reports": reports,
+        "cases": cases,
+        "registries": dict(registries.iter_rows()),
+        "columns": corpus.collect_schema().names(),
+    }
+    if "hl7" in paths.values():
+        result["hl7"] = {
+            "messages": tally.messages,
+            "reports": tally.reports,
+            "repeated": tally.repeated,
+            "undated": tally.undated,
+            "masked": tally.masked,
+            "masked_reports": tally.masked_reports,
+            "skipped_total": tally.skipped_total,
+            "skipped": tally.skipped,
+            "key": "file" if keyed else "random, not kept",
+        }
+    return result
+
+
+def describe(result: Mapping[str, Any]) -> str:
+    """The summary as a person reads it."""
+    registries = result["registries"]
+    forms = ", ".join(sorted({file["format"] for file in result["files"]}))
+    named = ", ".join(f"{name} {count:,}" for name, count in list(registries.items())[:10])
+    lines = [
+        f"{counted(result['reports'], 'report')} of {counted(result['cases'], 'case')} in {result['out']}",
+        f"  from      {counted(len(result['files']), 'file')} ({forms})",
+        f"  registry  {named}{', …' if len(registries) > 10 else ''}",
+        f"  columns   {', '.join(result['columns'])}",
+        f"  sha256    {result['sha256']}",
+    ]
+    if not (messages := result.get("hl7")):
+        return "\n".join(lines)
+    lines.append(f"  messages  {messages['messages']:,} read, {messages['skipped_total']:,} skipped")
+    for skipped in messages["skipped"][:SHOWN]:
+        place = f"{skipped['file']}: message {skipped['message']:,} (line {skipped['line']:,})"
+        lines.append(f"            {place} {skipped['reason']}")
+    if messages["skipped_total"] > SHOWN:
+        lines.append(f"            … and {messages['skipped_total'] - SHOWN:,} more; --json lists the first {LISTED}")
+    if messages["repeated"]:
+        lines.append(f"  repeated  {counted(messages['repeated'], 'report')} sent more than once, kept once")
+    if messages["undated"]:
+        lines.append(f"  undated   {counted(messages['undated'], 'report')} without a date that can be read")
+    if messages["masked"]:
+        places = counted(messages["masked"], "place")
+        lines.append(
+            f"  masked    the patient was named in {places} of {counted(messages['masked_reports'], 'report')}"
+        )
+    if messages["key"] != "file":
+        lines.append("  case ids  made with a key that was not kept: they match no other import (see --key-file)")
+    return "\n".join(lines)
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,326 @@
+"""Reports out of NAACCR Volume V messages (HL7 v2, ORU^R01), the way pathology reaches a registry.
+
+A report is an OBR and the OBX under it: repeated, renumbered under each SPM, sent twice, in parts (OBX-4) or under
+wrong codes; ORC and PV1 may be absent. Its text is OBX-5 (and notes) under headings in one fixed order: what a coder
+reads first stands first, and so survives the clipping of long reports. OBR-3, OBR-4 and OBR-7 are kept as columns. PID
+and NK1 go to ``patient.py`` and nowhere else.
+
+>>> message = rb'''MSH|^~\\&||LAB|||||ORU^R01
+... PID|1||00466144^^^^MR||McMuffin^Candy||19570706
+... OBR|1||S-97-1|11529-5^Surgical pathology^LN|||199707251630
+... OBX|1|TX|22634-0^gross^LN||One core, 3 \\T\\ 4 mm.
+... OBX|2|FT|22637-3^final diagnosis^LN||Candy McMuffin:\\.br\\ductal carcinoma'''
+>>> (report,) = read_message(message, key=b"secret", registry=None)
+>>> report.registry, report.date, report.kind, report.number
+('LAB', datetime.date(1997, 7, 25), '11529-5', 'S-97-1')
+>>> print(report.text)
+FINAL DIAGNOSIS
+[patient]:
+ductal carcinoma
+<BLANKLINE>
+GROSS DESCRIPTION
+One core, 3 & 4 mm.
+"""
+
+import datetime
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import IO
+
+from pathveil.corpus.hl7 import Broken, Segment, plain, split_messages, split_segments
+from pathveil.corpus.patient import Mask, case_id, report_id
+
+# Headings in the order in which sections are put, with their LOINC codes.
+SECTIONS = {
+    "NATURE OF SPECIMEN": ("22633-2",),
+    "CLINICAL HISTORY": ("22636-5", "10164-2"),
+    "FINAL DIAGNOSIS": ("22637-3", "34574-4"),
+    "COMMENT": ("22638-1",),
+    "SYNOPTIC REPORT": ("60568-3",),
+    "MICROSCOPIC DESCRIPTION": ("22635-7",),
+    "GROSS DESCRIPTION": ("22634-0",),
+    "OTHER": (),  # where sections of any other name stand, in order of appearance
+    "SUPPLEMENTAL REPORT": ("22639-9", "35265-8"),
+}
+CODES = {code: heading for heading, codes in SECTIONS.items() for code in codes}
+# What a section's name says where its code is unknown; the first that fits ("clinical diagnosis" is history).
+HINTS = (
+    (r"supplement|addend|amend", "SUPPLEMENTAL REPORT"),
+    (r"synoptic|checklist", "SYNOPTIC REPORT"),
+    (r"\bmicro", "MICROSCOPIC DESCRIPTION"),
+    (r"\bgross|macroscop", "GROSS DESCRIPTION"),
+    (r"history|clinical|\bhx\b|operative", "CLINICAL HISTORY"),
+    (r"diagnosis|\bdx\b|impression", "FINAL DIAGNOSIS"),
+    (r"specimen|site of origin", "NATURE OF SPECIMEN"),
+    (r"comment|\bnotes?\b", "COMMENT"),
+)
+CODED = ("CE", "CWE", "CNE")
+MEASURED = ("NM", "SN")
+# Types of OBX-5 that are no text: people, places and numbers of them, and attached files.
+NO_TEXT = ("XCN", "XPN", "XAD", "XTN", "XON", "CX", "CN", "PN", "PPN", "AD", "TN", "PL", "EI", "HD", "ED", "RP")
+WITHDRAWN = ("D", "W")  # OBX-11: deleted, or posted as wrong
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A message left out: which of its file, where it starts, and why."""
+
+    message: int
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """One report of a message; ``masked`` counts the places where its text named the patient."""
+
+    report_id: str
+    case_id: str
+    registry: str
+    date: datetime.date | None
+    year: int | None
+    text: str
+    number: str | None
+    kind: str | None
+    masked: int
+
+
+@dataclass
+class Draft:
+    """A report being read: its OBR and the sections met so far."""
+
+    order: Segment | None
+    specimen: str = ""  # SPM-1 of the block we are in
+    collected: str = ""  # SPM-17
+    heading: str = "COMMENT"  # where a note goes: the section it follows
+    sections: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # heading: part: texts, in order
+    seen: set[tuple[str, ...]] = field(default_factory=set)
+    source: list[str] = field(default_factory=list)  # the segments as sent
+
+    def add(self, heading: str, part: str, text: str) -> None:
+        if text.strip():
+            self.sections.setdefault(heading, {}).setdefault(part, []).append(text)
+
+
+def read_messages(file: IO[bytes], *, key: bytes, registry: str | None) -> Iterator[list[Report] | Skipped]:
+    """The messages of a file one after another: their reports, or why there are none."""
+    for number, (line, message) in enumerate(split_messages(file), start=1):
+        try:
+            yield read_message(message, key=key, registry=registry)
+        except Broken as fault:
+            yield Skipped(message=number, line=line, reason=str(fault))
+
+
+def read_message(message: bytes, *, key: bytes, registry: str | None) -> list[Report]:
+    """The reports of one message: one for each report number in its OBRs."""
+    segments = split_segments(message)
+    header = segments[0]
+    groups = group_by_patient(segments)
+    mask = mask_of(segment for segment in segments if segment.name in ("PID", "NK1"))
+    facility = next((part for part in header.parts(4) if part), "")
+    registry = registry or facility
+    if not registry:
+        raise Broken("names no sender (MSH-4), and no registry was given")
+    reports = []
+    for patient, drafts in groups:
+        for draft in drafts:
+            if not draft.sections:
+                continue
+            identity = identity_of(patient, facility)
+            if identity is None:
+                raise Broken("has no PID with a number, or with a name and birth date, so it belongs to no case")
+            text, masked = mask(render(draft.sections))
+            date, year = date_of(draft)
+            number = number_of(draft)
+            reports.append(
+                Report(
+                    # Of the segments as sent: a message sent twice is one report, a corrected one is another.
+                    report_id=report_id(key, facility, *identity, *draft.source),
+                    case_id=case_id(key, *identity),
+                    registry=registry,
+                    date=date,
+                    year=year,
+                    text=text,
+                    number=number,
+                    kind=next((part for part in draft.order.parts(4) if part), None) if draft.order else None,
+                    masked=masked,
+                )
+            )
+    if not reports:
+        raise Broken("holds no report text (OBX)")
+    return reports
+
+
+def group_by_patient(segments: list[Segment]) -> list[tuple[Segment | None, list[Draft]]]:
+    """Patients and their reports, in order. A lone PID counts for the whole message, wherever it stands."""
+    groups: list[tuple[Segment | None, list[Draft]]] = [(None, [])]
+    after = ""  # the segment a note follows
+    for segment in segments:
+        drafts = groups[-1][1]
+        if segment.name == "PID":
+            groups.append((segment, []))
+        elif segment.name == "OBR":
+            number = segment.first(3)
+            if not drafts or (number and number != number_of(drafts[-1])):
+                drafts.append(Draft(order=segment))
+            drafts[-1].specimen = ""
+            drafts[-1].heading = "COMMENT"
+            drafts[-1].add("CLINICAL HISTORY", "", value_of(segment, 13, "TX"))
+        elif segment.name in ("OBX", "SPM"):
+            if not drafts:
+                drafts.append(Draft(order=None))
+            (observe if segment.name == "OBX" else enter_specimen)(drafts[-1], segment)
+        elif segment.name == "NTE" and after in ("OBR", "OBX", "SPM") and drafts:
+            drafts[-1].add(drafts[-1].heading, drafts[-1].specimen, value_of(segment, 3, "TX"))
+        after = segment.name if segment.name != "NTE" else after
+        if drafts and segment.name in ("OBR", "OBX", "SPM", "NTE"):
+            drafts[-1].source.append(segment.marks.field.join(segment.fields))
+    patients = [patient for patient, _ in groups if patient]
+    if len(patients) == 1:
+        return [(patients[0], drafts) for _, drafts in groups]
+    return groups
+
+
+def observe(draft: Draft, obx: Segment) -> None:
+    """Put one OBX under its heading, unless it is no text, was withdrawn, or has come before."""
+    kind = obx[2].upper()
+    if kind in NO_TEXT or obx[11].upper() in WITHDRAWN:
+        return
+    heading, text, part = heading_of(obx), value_of(obx, 5, kind), obx.first(4)[:10] or draft.specimen
+    draft.heading = heading
+    same = (draft.specimen, heading, part, text)
+    # A short line may well recur ("Benign."); under the same number too, or when long, it was sent twice.
+    if (*same, obx[1]) in draft.seen or (len(text) >= 30 and same in draft.seen):
+        return
+    draft.seen |= {same, (*same, obx[1])}
+    draft.add(heading, part, text)
+
+
+def enter_specimen(draft: Draft, spm: Segment) -> None:
+    """An SPM opens a block of OBX about one specimen; its type, site and description are part of the report."""
+    draft.specimen = spm.first(1)[:10]
+    draft.heading = "COMMENT"
+    draft.collected = draft.collected or spm.first(17)
+    words = [value_of(spm, 4, "CWE"), value_of(spm, 8, "CWE"), value_of(spm, 14, "TX")]
+    draft.add("NATURE OF SPECIMEN", draft.specimen, ", ".join(word for word in words if word))
+
+
+def heading_of(obx: Segment) -> str:
+    """By the LOINC code where it is one we know, else by what the section's name says, else its name."""
+    parts = obx.parts(3) + [""] * 5
+    for code in (parts[0], parts[3]):
+        if code in CODES:
+            return CODES[code]
+    name = next((part for part in (parts[1], parts[4], parts[0]) if re.search(r"[^\W\d_]{2}", part)), "")
+    hinted = next((heading for hint, heading in HINTS if re.search(hint, name.lower())), None)
+    return hinted or " ".join(name.upper().split())[:60] or "OTHER"
+
+
+def value_of(segment: Segment, number: int, kind: str) -> str:
+    """A field as text, one repetition a line: the words of a code, the number of a measurement with its unit."""
+    marks, values = segment.marks, segment.repetitions(number)
+    if kind in CODED:
+        coded = [[plain(part, marks).strip() for part in value.split(marks.component)] + [""] * 9 for value in values]
+        return "\n".join(parts[1] or parts[8] or parts[0] for parts in coded)
+    if kind in MEASURED:
+        return f"{plain(''.join(values[0].split(marks.component)), marks)} {segment.first(6)}".strip()
+    return "\n".join(plain(value, marks) for value in values)
+
+
+def render(sections: dict[str, dict[str, list[str]]]) -> str:
+    """The sections under their headings, in one order; parts are named where the specimens are numbered."""
+    numbered = [part for part in sections.get("NATURE OF SPECIMEN", {}) if part]
+    others = [heading for heading in sections if heading not in SECTIONS or heading == "OTHER"]
+    blocks = []
+    for place in SECTIONS:
+        for heading in others if place == "OTHER" else [place]:
+            texts = ["\n".join(lines) for lines in sections.get(heading, {}).values()]
+            if len(numbered) > 1:
+                parts = sections.get(heading, {})
+                texts = [named(part, text, numbered) for part, text in zip(parts, texts, strict=True)]
+            body = tidy("\n".join(texts))
+            if body:
+                blocks.append(f"{heading}\n{body}")
+    return "\n\n".join(blocks)
+
+
+def named(part: str, text: str, numbered: list[str]) -> str:
+    """``Part 2: …``, unless the text says so itself or the part is none of the specimens."""
+    if part not in numbered or re.match(rf"(?i)\s*(?:part|specimen)?\s*#?\s*{re.escape(part)}(?!\w)", text):
+        return text
+    return f"Part {part}: {text}"
+
+
+def tidy(text: str) -> str:
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
+    text = "".join(mark for mark in text if mark == "\n" or mark.isprintable() or mark == "\u00a0")
+    text = "\n".join(line.rstrip() for line in text.split("\n"))
+    return re.sub(r"\n{3,}", "\n\n", text).strip("\n")
+
+
+def number_of(draft: Draft) -> str | None:
+    return (draft.order.first(3) or draft.order.first(2) or None) if draft.order else None
+
+
+def date_of(draft: Draft) -> tuple[datetime.date | None, int | None]:
+    """When the specimen was taken (OBR-7, SPM-17), else received or reported; the year alone where that is all."""
+    order = draft.order
+    given = [order.first(7) if order else "", draft.collected]
+    given += [order.first(14), order.first(22)] if order else []
+    for stamp in given:
+        if re.match(r"(?a:\d{8})", stamp):
+            try:
+                date = datetime.date(int(stamp[:4]), int(stamp[4:6]), int(stamp[6:8]))
+            except ValueError:
+                continue
+            return date, date.year
+    years = [int(stamp[:4]) for stamp in given if re.match(r"(?a:(19|20)\d\d)", stamp)]
+    return None, next(iter(years), None)
+
+
+def identity_of(pid: Segment | None, facility: str) -> tuple[str, ...] | None:
+    """What tells a patient from others: a record number of a facility, else the social security number, else name."""
+    if pid is None:
+        return None
+    found = []
+    for value in (*pid.repetitions(3), *pid.repetitions(2), *pid.repetitions(4)):
+        parts = [plain(part, pid.marks).strip() for part in value.split(pid.marks.component)] + [""] * 5
+        number, authority, kind = parts[0], parts[3].split(pid.marks.subcomponent)[0], parts[4].upper()
+        found.append(("SS", "", number) if kind in ("SS", "SSN") else ("number", authority or facility, number))
+    found.append(("SS", "", pid.first(19)))
+    found.sort(key=lambda identity: identity[0] == "SS")
+    for kind, authority, number in found:
+        bare = re.sub(r"[\W_]", "", number).upper()
+        # 999-99-9999 and UNKNOWN stand for many people.
+        if len(set(bare)) > 1 and any(map(str.isdigit, bare)):
+            return kind, authority.upper(), bare
+    name, birth = pid.parts(5)[:2], pid.first(7)[:8]
+    if any(name) and birth:
+        return ("name", *(part.upper() for part in name), birth)
+    return None
+
+
+def mask_of(segments: Iterable[Segment]) -> Mask:
+    """A mask of all that these segments say about the patient and the next of kin."""
+    names, numbers, births, streets = [], [], [], []
+    for segment in segments:
+        person = segment.name == "PID"
+
+        def components(*places: int, segment: Segment = segment) -> Iterator[list[str]]:
+            for place in places:
+                for value in segment.repetitions(place):
+                    parts = [plain(part, segment.marks).strip() for part in value.split(segment.marks.component)]
+                    yield parts + [""] * 7
+
+        for parts in components(*(5, 6, 9) if person else (2,)):
+            names.append([parts[0].split(segment.marks.subcomponent)[0], *parts[1:3]])
+        for parts in components(*(11,) if person else (4,)):
+            streets.append(parts[0].replace(segment.marks.subcomponent, " "))
+        for parts in components(*(13, 14) if person else (5, 6)):
+            numbers += [parts[0], parts[5] + parts[6]]
+            streets.append(parts[3])  # an e-mail address
+        if person:
+            numbers += [parts[0] for parts in components(2, 3, 4, 18, 19, 20, 21)]
+            births.append(segment.first(7))
+    return Mask(names=names, numbers=numbers, births=births, streets=streets)

@@ -1,0 +1,144 @@
+"""What a patient's fields are used for, and nothing else: a keyed case id, and taking their own values out of the text.
+
+``case_id`` is an HMAC-SHA256 of the patient's number under a secret key: without the key nobody can test a guessed
+number against it, and with the same key the same patient gets the same id in every import. HL7 names no tumour, so
+here a case is a patient; a split by it is at least as strict as one by patient and tumour.
+
+``Mask`` finds what the message itself says about its patient (names, numbers, birth date, street) where it stands in
+the report's text. It is a net under careless reports, not de-identification: it knows nothing that PID and NK1 do not
+say, and leaves physicians, laboratories and misspellings as they are.
+
+>>> case_id(b"a secret of the registry", "MR", "HOSPITAL", "00466144")
+'case-9ed5096925395299ef73d97b'
+>>> mask = Mask(names=[("McMuffin", "Candy")], numbers=["00466144"], births=["19570706"])
+>>> mask("Ms. McMuffin (MR 466144, born 7/6/1957) noticed a lump")
+('Ms. [patient] (MR [number], born [date]) noticed a lump', 3)
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pathveil.errors import UsageError
+
+# Names that are also words of reports, or bits of other names. Alone they are left, since masking them would blank
+# "small bowel" or "Barrett" and give the name away by doing so; beside a title or the patient's other name they are
+# masked like any.
+WORDS = frozenset(
+    "ann april arm art august barrett bell best bill black bone bowen bright broad brown burkitt bush case "
+    "cell chance clear cord crohn cross cushing dark day del den der dos early east ewing field fine fish flat "
+    "foot forest frank free gland glass gleason good grace graft grant grave graves gray green grey hall hand "
+    "hard head heart high hill hodgkin hope house june kaposi king large las light little long los low lung "
+    "major mark marsh may merkel mole moles neck north page paget park pat pearl pink pool ray red rich rob "
+    "root rose san sharp short silver skin small south spring still stone strong summer sun tall temple true "
+    "van von wall ward white will wilms winter wolf wood young".split()
+)
+TITLE = r"(?:mr|mrs|ms|miss|mister|master|patient|pt|name)\b[.:,]*\s+"
+SHORTEST_KEY = 16
+MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+
+
+def read_key(path: Path) -> bytes:
+    """The secret in a file, without the line end an editor may have added."""
+    try:
+        key = path.read_bytes().strip()
+    except OSError as error:
+        raise UsageError(
+            f"{path}: the key cannot be read ({error.strerror}); make one once, and keep it, with: "
+            f'python -c "import secrets; print(secrets.token_hex(32))" > {path}'
+        ) from None
+    if len(key) < SHORTEST_KEY:
+        raise UsageError(f"{path}: the key has {len(key)} bytes, expected at least {SHORTEST_KEY} random ones")
+    return key
+
+
+def case_id(key: bytes, *identity: str) -> str:
+    """A name for a case that only the key's holder can link to a person."""
+    return f"case-{keyed(key, 'case', *identity)}"
+
+
+def report_id(key: bytes, *content: str) -> str:
+    """A name for a report: the same content under the same key gives the same name."""
+    return f"report-{keyed(key, 'report', *content)}"
+
+
+def keyed(key: bytes, *parts: str) -> str:
+    message = b"".join(len(part.encode()).to_bytes(8, "big") + part.encode() for part in parts)
+    return hmac.new(key, message, hashlib.sha256).hexdigest()[:24]
+
+
+class Mask:
+    """Replaces a patient's own names, numbers, birth dates and street in a text."""
+
+    def __init__(
+        self,
+        *,
+        names: Iterable[Sequence[str]] = (),  # (family, given, middle…) each
+        numbers: Iterable[str] = (),
+        births: Iterable[str] = (),  # YYYYMMDD…
+        streets: Iterable[str] = (),
+    ):
+        self.pairs: list[str] = []  # two parts of a name side by side
+        self.single: set[str] = set()
+        for name in names:
+            parts = [part.strip() for part in name if len(part.strip()) >= 2]
+            self.pairs += [beside(one, other) for one in parts for other in parts if one != other]
+            self.single |= {word for part in parts for word in (part, *re.split(r"[\s'’-]+", part)) if len(word) >= 3}
+        self.streets = [street.strip() for street in streets if re.match(r"\s*\S+[\s@]+\S", street)]
+        bare = {squeeze(number) for number in numbers}
+        bare |= {number.lstrip("0") for number in bare}
+        self.numbers = {number for number in bare if len(number) >= 5 and any(map(str.isdigit, number))}
+        self.births = {birth[:8] for birth in births if re.match(r"\d{8}", birth)}
+
+    def __call__(self, text: str) -> tuple[str, int]:
+        """The text without the patient, and how many places were replaced."""
+        lower = text.lower()
+        squeezed = squeeze(text)
+        here = [word for word in self.single if squeeze(word) in squeezed]
+        ordinary = [re.escape(word) for word in here if word.lower() in WORDS]
+        names = [spaced(word) for word in sorted(here, key=len, reverse=True) if word.lower() not in WORDS]
+        numbers = [number for number in sorted(self.numbers, key=len, reverse=True) if number in squeezed]
+        searches = [
+            ([spaced(street) for street in self.streets if street.split()[-1].lower() in lower], "[address]"),
+            (self.pairs + names, "[patient]"),
+            ([form for birth in sorted(self.births) for form in dates(birth)], "[date]"),
+            ([r"[-\s./()]{0,2}".join(map(re.escape, number)) for number in numbers], "[number]"),
+        ]
+        total = 0
+        for patterns, by in searches:
+            if patterns:
+                text, count = re.subn(rf"(?i)(?<!\w)(?:{'|'.join(patterns)})(?!\w)", by, text)
+                total += count
+        if ordinary:
+            text, count = re.subn(rf"(?i)(\b{TITLE})(?:{'|'.join(ordinary)})(?!\w)", r"\1[patient]", text)
+            total += count
+        return text, total
+
+
+def squeeze(text: str) -> str:
+    """Letters and digits alone, so that one look tells whether a phrase can be there in any spacing."""
+    return re.sub(r"[\W_]", "", text.lower())
+
+
+def beside(one: str, other: str) -> str:
+    """Two parts of a name in this order, with at most a comma and an initial between them."""
+    return rf"{spaced(one)},?\s+(?:\w\.?\s+)?{spaced(other)}"
+
+
+def spaced(phrase: str) -> str:
+    """A pattern for the phrase, however its words are spaced or hyphenated."""
+    return r"[\s-]+".join(map(re.escape, re.split(r"[\s-]+", phrase)))
+
+
+def dates(birth: str) -> list[str]:
+    """Patterns of the ways in which a report writes the date YYYYMMDD; day and month in either order."""
+    year, month, day = birth[:4], int(birth[4:6]), int(birth[6:8])
+    century = rf"(?:{year[:2]})?{year[2:]}"
+    forms = [rf"{year}[-/.]?{month:02}[-/.]?{day:02}"]
+    forms += [rf"0?{a}\s?[-/.]\s?0?{b}\s?[-/.]\s?{century}" for a, b in ((month, day), (day, month))]
+    if 1 <= month <= 12:
+        name = rf"{MONTHS[month - 1]}[a-z]*\.?"
+        forms += [rf"{name}[\s-]+0?{day}(?:st|nd|rd|th)?,?[\s-]+{century}", rf"0?{day}[\s-]*{name},?[\s-]*{century}"]
+    return forms

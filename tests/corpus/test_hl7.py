@@ -1,0 +1,146 @@
+"""HL7's syntax: framing, delimiters, escapes; and that no bytes at all make it fall over."""
+
+import io
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pathveil.corpus import hl7
+from pathveil.corpus.hl7 import Broken, Delimiters, delimiters_of, plain, split_messages, split_segments
+
+ONE = b"MSH|^~\\&||LAB|||||ORU^R01"
+USUAL = Delimiters()
+
+
+def names(message: bytes) -> list[str]:
+    return [segment.name for segment in split_segments(message)]
+
+
+@pytest.mark.parametrize("end", [b"\r", b"\n", b"\r\n", b"<CR>", b"<CR>\n", b"<cr>\r\n", b"\r\r\n"])
+def test_segments_end_in_every_known_way(end):
+    content = end.join([ONE, b"PID|1", b"OBX|1|TX", ONE, b"PID|2", b""])
+    first, second = (message for _, message in split_messages(io.BytesIO(content)))
+    assert names(first) == ["MSH", "PID", "OBX"]
+    assert names(second) == ["MSH", "PID"]
+
+
+def test_mllp_frames_and_batch_envelopes():
+    framed = b"\x0b" + ONE + b"\rPID|1\r\x1c\r\x0b" + ONE + b"\rPID|2\r\x1c\r"
+    batch = b"FHS|^~\\&|x\rBHS|^~\\&|x\r" + ONE + b"\rPID|1\rBTS|1\rFTS|1\r"
+    assert [names(message) for _, message in split_messages(io.BytesIO(framed))] == [["MSH", "PID"]] * 2
+    assert [names(message) for _, message in split_messages(io.BytesIO(batch))] == [["MSH", "PID"]]
+
+
+def test_a_frame_without_header_is_a_message_of_its_own():
+    content = b"\x0b" + ONE + b"\rPID|1\x1c\r\x0bgarbage\x1c\r\x0b" + ONE + b"\x1c\r"
+    found = list(split_messages(io.BytesIO(content)))
+    assert len(found) == 3
+    with pytest.raises(Broken, match="does not begin with MSH"):
+        split_segments(found[1][1])
+
+
+def test_lines_are_counted_where_messages_start():
+    content = ONE + b"\r\nPID|1\r\n\r\n" + ONE + b"\r\nPID|2\r\nOBX|1\r\n" + ONE
+    assert [line for line, _ in split_messages(io.BytesIO(content))] == [1, 4, 7]
+
+
+def test_chunks_do_not_show():
+    """However the reads fall, also between CR and LF or inside ``<CR>``, the messages are the same."""
+
+    class Slow(io.BytesIO):
+        def read(self, size=-1):
+            return super().read(min(size, 7))
+
+    content = b"\x0b" + ONE + b"<CR>\r\nPID|1\r\nOBX|1|TX|||text\nmore\r\n\x1c\r\n" + ONE + b"\r\n"
+    assert list(split_messages(Slow(content))) == list(split_messages(io.BytesIO(content)))
+
+
+def test_utf16_and_old_encodings():
+    text = "MSH|^~\\&||LAB\rOBX|1|TX|||Befund für Zoë".encode()
+    wide = "MSH|^~\\&||LAB\rOBX|1|TX|||Befund für Zoë".encode("utf-16")
+    old = "MSH|^~\\&||LAB\rOBX|1|TX|||Befund für Zoë".encode("cp1252")
+    for content in (text, b"\xef\xbb\xbf" + text, wide, old):
+        ((_, message),) = split_messages(io.BytesIO(content))
+        assert split_segments(message)[1][5] == "Befund für Zoë"
+
+
+def test_text_broken_over_lines_returns_to_its_segment():
+    _, obx, last = split_segments(ONE + b"\nOBX|1|TX|||line one\nline two||||||F\nOBX|2")
+    assert obx[5] == "line one\nline two" and obx[11] == "F" and last.name == "OBX"
+
+
+def test_a_gene_is_not_a_header():
+    """MSH2 and MSH6 are mismatch repair proteins: reports have lines that begin with them."""
+    content = ONE + b"\nOBX|1|TX|||Immunostains:\nMSH2 intact\nMSH-6 intact\nMSH (2) lost"
+    ((_, message),) = split_messages(io.BytesIO(content))
+    assert "MSH-6 intact" in split_segments(message)[1][5]
+
+
+@pytest.mark.parametrize("line", ["ZPD|1||x|y", "pid|1||x", "PI|1||x|y", "P?D|1||004||Doe^Jo", "|1||004||Doe^Jo"])
+def test_a_line_like_a_segment_never_continues_a_text(line):
+    segments = split_segments(ONE + b"\nOBX|1|TX|||text\n" + line.encode())
+    assert len(segments) == 3 and segments[1][5] == "text"
+
+
+def test_delimiters():
+    assert delimiters_of("MSH|^~\\&|") == USUAL
+    assert delimiters_of("MSH|^~\\&#|") == USUAL
+    assert delimiters_of("MSH$@*!%$") == Delimiters("$", "@", "*", "!", "%")
+    for odd in ("MSH||LAB", "MSH|^~\\\\&|", "MSH|^^^^|", "MSH|^|", "MSH|", "MSH|abcd|"):
+        assert delimiters_of(odd) == USUAL
+    segment = split_segments(b"MSH$@*!%$$LAB@1\nOBX$1$TX$22634-0@gross$$a!T!b")[1]
+    assert segment.parts(3) == ["22634-0", "gross"] and plain(segment[5], segment.marks) == "a%b"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (r"a\F\b\S\c\T\d\R\e\E\f", "a|b^c&d~e\\f"),
+        (r"one\.br\two\.BR\three", "one\ntwo\nthree"),
+        (r"one\.sp2\two\.ce\three", "one\ntwo\nthree"),
+        (r"\.in+4\indented\.fi\ ", " indented  "),
+        (r"\H\bold\N\ plain", "bold plain"),
+        (r"\X41\\X0D0A\\XC3A9\ ", "A\r\né "),
+        (r"\XE9\ \C2842\\Zab\.", "é ."),
+        (r"C:\reports\new", r"C:\reports\new"),
+        (r"5\6 \XZZ\ \.zz\ ", r"5\6 \XZZ\ \.zz\ "),
+        ("no escapes", "no escapes"),
+    ],
+)
+def test_escapes(given, expected):
+    assert plain(given, USUAL) == expected
+
+
+def test_br_is_a_break_under_other_escapes():
+    assert plain(r"a\.br\b", Delimiters("|", "^", "~", "!", "&")) == "a\nb"
+
+
+def test_a_message_too_long_is_broken_not_kept(monkeypatch):
+    monkeypatch.setattr(hl7, "LONGEST", 200)
+    content = ONE + b"\nOBX|1|TX|||" + b"x" * 150 + b"\n" + b"y" * 5000 + b"\n" + ONE
+    (_, first), (_, second) = split_messages(io.BytesIO(content))
+    assert len(first) < 500 and names(second) == ["MSH"]
+    with pytest.raises(Broken, match="is longer than"):
+        split_segments(first)
+
+
+@given(st.binary(max_size=400), st.integers(0, 400))
+@settings(max_examples=300, deadline=None)
+def test_any_bytes_split_without_a_fault(noise, place):
+    base = b"\x0b" + ONE + b"\rPID|1||77\rOBX|1|TX|22634-0||a\\.br\\b\r\x1c\r"
+    for content in (noise, base[:place] + noise + base[place:]):
+        for line, message in split_messages(io.BytesIO(content)):
+            assert line >= 1 and message.strip()
+            try:
+                for segment in split_segments(message):
+                    assert plain(segment[5], segment.marks) is not None
+            except Broken:
+                pass
+
+
+@given(st.text(max_size=200))
+def test_plain_never_fails_and_leaves_text_without_marks_alone(text):
+    result = plain(text, USUAL)
+    if "\\" not in text:
+        assert result == text

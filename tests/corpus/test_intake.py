@@ -1,0 +1,183 @@
+"""Importing: from any source into one corpus, all or nothing, with an account of what was left out."""
+
+import gzip
+import json
+import os
+
+import polars as pl
+import pytest
+
+from pathveil.corpus.intake import describe, detect, import_corpus
+from pathveil.errors import CorpusError, UsageError
+
+KEY = b"a key of sixteen bytes"
+SECRET = "Quastenflosser"
+
+
+def hl7(number: int, *, text: str = f"Mrs. {SECRET}: benign", patient: str | None = None) -> str:
+    return "\r".join(
+        [
+            "MSH|^~\\&||LAB|||||ORU^R01",
+            f"PID|1||{patient or number + 10000}^^^H^MR||{SECRET}^Hildegard||19570706",
+            f"OBR|1||S-{number}|11529-5|||20160502",
+            f"OBX|1|TX|22637-3^final^LN||{text}",
+            "",
+        ]
+    )
+
+
+@pytest.fixture
+def csv(tmp_path):
+    path = tmp_path / "lab.csv"
+    path.write_text(
+        "report_id,case_id,registry,date,text,site,note\na,1,R1,2016-05-02,left breast,C50,x\nb,1,R1,,more,,y\n"
+    )
+    return path
+
+
+def test_tables_and_messages_together(tmp_path, csv):
+    (tmp_path / "m.hl7").write_text(hl7(1) + hl7(2, patient="10001") + "MSH|^~\\&||LAB\rPID|1||77\r", newline="")
+    result = import_corpus([csv, tmp_path / "m.hl7"], out=tmp_path / "c.parquet", key=KEY)
+    corpus = pl.read_parquet(tmp_path / "c.parquet")
+    assert corpus["registry"].to_list() == ["R1", "R1", "LAB", "LAB"]
+    assert corpus["date"].cast(pl.String).to_list() == ["2016-05-02", None, "2016-05-02", "2016-05-02"]
+    assert corpus["note"].to_list() == ["x", "y", None, None] and corpus["report_number"].to_list()[2:] == [
+        "S-1",
+        "S-2",
+    ]
+    assert (result["reports"], result["cases"], result["registries"]) == (4, 2, {"LAB": 2, "R1": 2})
+    assert result["hl7"]["messages"] == 3 and result["hl7"]["masked"] == 2
+    assert result["hl7"]["skipped"] == [
+        {"file": str(tmp_path / "m.hl7"), "message": 3, "line": 9, "reason": "holds no report text (OBX)"}
+    ]
+    page = describe(result)
+    assert "message 3 (line 9) holds no report text (OBX)" in page and "in 2 places of 2 reports" in page
+    assert SECRET not in page + json.dumps(result) + str(corpus.to_dicts())
+    assert sorted(os.listdir(tmp_path)) == ["c.parquet", "lab.csv", "m.hl7"]
+
+
+def test_the_same_key_gives_the_same_ids_and_none_gives_new_ones(tmp_path):
+    (tmp_path / "m.hl7").write_text(hl7(1), newline="")
+
+    def ids(key):
+        import_corpus(tmp_path / "m.hl7", out=tmp_path / "c.parquet", key=key)
+        return pl.read_parquet(tmp_path / "c.parquet").select("report_id", "case_id").row(0)
+
+    assert ids(KEY) == ids(KEY) != ids(KEY + b"x")
+    assert ids(None) != ids(None)
+    result = import_corpus(tmp_path / "m.hl7", out=tmp_path / "c.parquet")
+    assert "match no other import" in describe(result)
+
+
+def test_messages_sent_twice_are_kept_once(tmp_path):
+    again = hl7(1).replace("||LAB|||", "||LAB|||2016")  # the same report in a later transmission
+    (tmp_path / "a.hl7").write_text(hl7(1) + hl7(1, text="corrected"), newline="")
+    (tmp_path / "b.hl7.gz").write_bytes(gzip.compress(again.encode()))
+    result = import_corpus(tmp_path, out=tmp_path / "c.parquet", key=KEY)
+    assert result["reports"] == 2 and result["hl7"]["repeated"] == 1 and result["cases"] == 1
+    assert "1 report sent more than once" in describe(result)
+
+
+def test_strict_stops_at_the_first(tmp_path):
+    (tmp_path / "m.hl7").write_text(hl7(1) + "MSH|^~\\&||LAB\r" + hl7(2), newline="")
+    with pytest.raises(CorpusError, match=r"m.hl7: message 2 \(line 5\) holds no report text"):
+        import_corpus(tmp_path / "m.hl7", out=tmp_path / "c.parquet", strict=True)
+    assert os.listdir(tmp_path) == ["m.hl7"]
+
+
+def test_nothing_usable_is_an_error(tmp_path):
+    (tmp_path / "m.hl7").write_text("MSH|^~\\&||LAB\r", newline="")
+    with pytest.raises(CorpusError, match="no report could be read; 1 message skipped, the first because it holds no"):
+        import_corpus(tmp_path / "m.hl7", out=tmp_path / "c.parquet")
+    (tmp_path / "blank.hl7").write_text("\n\n")
+    with pytest.raises(CorpusError, match=r"blank.hl7: holds no HL7 message"):
+        import_corpus(tmp_path / "blank.hl7", out=tmp_path / "c.parquet", form="hl7")
+    whole = gzip.compress((hl7(1) * 3000).encode())
+    (tmp_path / "cut.hl7.gz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(CorpusError, match=r"cut.hl7.gz: is damaged after message"):
+        import_corpus(tmp_path / "cut.hl7.gz", out=tmp_path / "c.parquet")
+    assert not (tmp_path / "c.parquet").exists()
+
+
+def test_a_bad_table_leaves_nothing(tmp_path, csv):
+    csv.write_text(csv.read_text() + f"a,,R1,05/02/2016,{SECRET},,\n")
+    with pytest.raises(CorpusError) as caught:
+        import_corpus(csv, out=tmp_path / "c.parquet")
+    report_id, case_id, date = str(caught.value).split("\n")
+    assert "column 'report_id': 1 id" in report_id and "column 'case_id': 1 report" in case_id and "'date'" in date
+    assert SECRET not in str(caught.value) and os.listdir(tmp_path) == ["lab.csv"]
+    csv.write_text("report_id,case_id,registry,text\n")
+    with pytest.raises(CorpusError, match="the corpus holds no report"):
+        import_corpus(csv, out=tmp_path / "c.parquet")
+
+
+def test_registry_and_column_options(tmp_path):
+    table = tmp_path / "lab.tsv"
+    table.write_text("ACC\tTUMOR\ttext\n1\t7\tcolon\n")
+    columns = {"report_id": "ACC", "case_id": "TUMOR"}
+    result = import_corpus(table, out=tmp_path / "c.parquet", registry="R9", columns=columns)
+    assert result["registries"] == {"R9": 1} and result["columns"] == ["report_id", "case_id", "text", "registry"]
+    with pytest.raises(UsageError, match="has no column 'CASE' to take case_id from"):
+        import_corpus(table, out=tmp_path / "c.parquet", registry="R9", columns=columns | {"case_id": "CASE"})
+    with pytest.raises(UsageError, match="has a column 'text' already"):
+        import_corpus(table, out=tmp_path / "c.parquet", registry="R9", columns={"text": "ACC"})
+    with pytest.raises(UsageError, match="has a column 'registry' already; leave out --registry"):
+        import_corpus(tmp_path / "c.parquet", out=tmp_path / "d.parquet", registry="R1")
+    with pytest.raises(CorpusError, match="column 'registry' is missing"):
+        import_corpus(table, out=tmp_path / "d.parquet", columns=columns)
+
+
+def test_usage(tmp_path, csv):
+    with pytest.raises(UsageError, match=r"expected a name that ends in .parquet"):
+        import_corpus(csv, out=tmp_path / "c.csv")
+    with pytest.raises(UsageError, match="--format xml is not known; expected auto, hl7, parquet, csv, jsonl"):
+        import_corpus(csv, out=tmp_path / "c.parquet", form="xml")
+    with pytest.raises(CorpusError, match="no such file"):
+        import_corpus(tmp_path / "none", out=tmp_path / "c.parquet")
+    with pytest.raises(CorpusError, match="no file was given"):
+        import_corpus([], out=tmp_path / "c.parquet")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CorpusError, match="holds no table and no HL7 file"):
+        import_corpus(tmp_path / "empty", out=tmp_path / "c.parquet")
+
+
+@pytest.mark.parametrize(
+    ("content", "form"),
+    [
+        (b"MSH|^~\\&|", "hl7"),
+        (b"\x0bMSH|^~\\&|", "hl7"),
+        (b"\xef\xbb\xbfFHS|^~\\&|", "hl7"),
+        ("MSH|^~\\&|".encode("utf-16"), "hl7"),
+        (b"sent by LAB\nMSH|^~\\&|", "hl7"),
+        (gzip.compress(b"MSH|^~\\&|"), "hl7"),
+        (b"PAR1....", "parquet"),
+    ],
+)
+def test_forms_are_told_by_content(tmp_path, content, form):
+    path = tmp_path / "export.dat"
+    path.write_bytes(content)
+    assert detect(path) == form
+
+
+def test_an_unknown_form_is_refused(tmp_path):
+    (tmp_path / "x.dat").write_bytes(b"%PDF-1.7")
+    with pytest.raises(CorpusError, match="say which with --format"):
+        detect(tmp_path / "x.dat")
+
+
+def test_tcga_imports_as_it_is(tcga, tmp_path, pathveil):
+    done = pathveil("corpus", "import", tcga, "--out", tmp_path / "t.parquet", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["reports"] == 6453
+    assert pl.read_parquet(tmp_path / "t.parquet").equals(pl.read_parquet(tcga))
+
+
+def test_the_command(tmp_path, pathveil, hl7_samples):
+    key = tmp_path / "key"
+    key.write_text("0123456789abcdef")
+    done = pathveil(
+        "corpus", "import", hl7_samples, "--registry", "X", "--key-file", key, "--out", tmp_path / "h.parquet"
+    )
+    assert done.returncode == 0 and "3 reports of 1 case" in done.stdout and "match no other" not in done.stdout
+    wrong = pathveil("corpus", "import", hl7_samples, "--column", "case_id", "--out", tmp_path / "h.parquet")
+    assert wrong.returncode == 2 and wrong.stderr.startswith("pathveil: --column takes NAME=THEIRS")

@@ -1,0 +1,112 @@
+"""The patient's fields: ids that cannot be turned back, and a mask that finds the patient but spares the report."""
+
+import hashlib
+import hmac
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pathveil.corpus.patient import Mask, case_id, dates, read_key, report_id
+from pathveil.errors import UsageError
+
+
+def test_ids_are_an_hmac_of_parts_that_cannot_run_together():
+    framed = b"".join(len(part).to_bytes(8, "big") + part for part in (b"case", b"number", b"LAB", b"77"))
+    assert case_id(b"k", "number", "LAB", "77") == "case-" + hmac.new(b"k", framed, hashlib.sha256).hexdigest()[:24]
+    assert case_id(b"k", "number", "LAB7", "7") != case_id(b"k", "number", "LAB", "77")
+    assert case_id(b"k", "a") != case_id(b"l", "a")
+    assert case_id(b"k", "a").split("-")[1] != report_id(b"k", "a").split("-")[1]
+
+
+def test_a_key_is_read_without_its_line_end_and_must_be_long(tmp_path):
+    path = tmp_path / "key"
+    path.write_text("0123456789abcdef0123\n")
+    assert read_key(path) == b"0123456789abcdef0123"
+    path.write_text("short")
+    with pytest.raises(UsageError, match="the key has 5 bytes, expected at least 16"):
+        read_key(path)
+    with pytest.raises(UsageError, match=r"cannot be read .*token_hex"):
+        read_key(tmp_path / "none")
+
+
+NAME = ("Quastenflosser", "Hildegard", "Maria")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hildegard Quastenflosser, 47", "[patient], 47"),
+        ("QUASTENFLOSSER, HILDEGARD M", "[patient] M"),
+        ("Quastenflosser H: breast", "[patient] H: breast"),
+        ("Hildegard M. Quastenflosser", "[patient]"),
+        ("Mrs. quastenflosser's mass", "Mrs. [patient]'s mass"),
+        ("hildegardian unquastenflosser", "hildegardian unquastenflosser"),
+        ("MRN 00466144 / 466144 / 0046-6144", "MRN [number] / [number] / [number]"),
+        ("SSN 123-45-6789, 123456789", "SSN [number], [number]"),
+        ("1234567890 and 99123456789", "1234567890 and 99123456789"),
+        ("lives at 495 East  Overshoot Drive now", "lives at [address] now"),
+        ("call (518) 555-0137 or 518.555.0137", "call ([number] or [number]"),
+        ("2 of 14 nodes, 0.4 cm", "2 of 14 nodes, 0.4 cm"),
+    ],
+)
+def test_what_is_masked(text, expected):
+    mask = Mask(
+        names=[NAME],
+        numbers=["00466144", "123-45-6789", "(518)555-0137", "12", ""],
+        streets=["495 East Overshoot Drive", ""],
+    )
+    masked, count = mask(text)
+    assert masked == expected
+    assert count == sum(expected.count(mark) for mark in ("[patient]", "[number]", "[address]"))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "1957-07-06",
+        "19570706",
+        "07/06/1957",
+        "7/6/57",
+        "6.7.1957",
+        "July 6, 1957",
+        "6 Jul 1957",
+        "06-JUL-57",
+        "Jul. 6th, 1957",
+    ],
+)
+def test_birth_dates_as_people_write_them(written):
+    assert Mask(births=["19570706120000"])(f"DOB {written}.") == ("DOB [date].", 1)
+
+
+def test_other_dates_are_left():
+    assert Mask(births=["19570706", "1957", ""])("seen 7/7/1957 and 1957-08-06")[1] == 0
+    assert dates("19571306")  # a month that is none gives patterns, no fault
+
+
+def test_names_that_are_words_of_reports():
+    mask = Mask(names=[("Small", "Barrett")])
+    assert mask("small bowel, Barrett esophagus")[1] == 0
+    assert mask("Mr. Small, small bowel") == ("Mr. [patient], small bowel", 1)
+    assert mask("Barrett Small: small bowel") == ("[patient]: small bowel", 1)
+    assert mask("Patient: SMALL, BARRETT") == ("Patient: [patient]", 1)
+
+
+def test_names_of_several_words_and_very_short_ones():
+    mask = Mask(names=[("van der Berg-Svensson", "Li")])
+    assert mask("Svensson; Van Der Berg Svensson; li")[0] == "[patient]; [patient]; li"
+    assert mask("Li van der Berg-Svensson")[0] == "[patient]"
+    assert mask("von Willebrand, van Gogh")[1] == 0
+
+
+@given(st.text(max_size=80), st.lists(st.text(max_size=12), max_size=3), st.text(max_size=12))
+def test_no_name_or_number_breaks_the_mask(text, name, number):
+    masked, count = Mask(names=[name], numbers=[number], births=[number], streets=[number])(text)
+    assert (masked == text) or count
+
+
+@given(st.from_regex(r"[A-Za-z]{5,9}", fullmatch=True), st.text(max_size=40))
+def test_a_name_between_spaces_never_survives(name, around):
+    word = f"x{name}"  # no word of reports begins so
+    masked, _ = Mask(names=[(word, "")])(f"{around} {word} {around}")
+    assert f" {word} " not in masked

@@ -1,0 +1,141 @@
+"""Tables on disk: CSV as hospitals write it, damaged files told by their line, and writing that is all or nothing."""
+
+import gzip
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pathveil.corpus.schema import scan, validate
+from pathveil.corpus.tables import BATCH, files, form_of, open_table, replacing, write
+from pathveil.errors import CorpusError
+
+SECRET = "Quastenflosser"
+
+
+@pytest.fixture
+def table(tmp_path):
+    def make(content: str | bytes, name: str = "r.csv"):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_csv_of_every_separator(table, separator, end):
+    rows = [["report_id", "text"], ["1", f'"a{separator} ""b""{end}c"'], ["2", ""], ["007", 'say d"e']]
+    content = end.join(separator.join(row) for row in rows) + end + end
+    expected = [("1", f'a{separator} "b"{end}c'), ("2", None), ("007", 'say d"e')]
+    assert open_table(table(content)).collect().rows() == expected
+    assert open_table(table("\ufeff" + content, "bom.csv")).collect().rows() == expected
+    assert open_table(table(gzip.compress(content.encode()), "r.csv.gz")).collect().rows() == expected
+
+
+def test_csv_is_lazy_and_takes_part_in_the_plan(table):
+    lines = "".join(f"{number},x{number % 3}\n" for number in range(3 * BATCH + 7))
+    frame = open_table(table("report_id,text\n" + lines))
+    assert frame.select(pl.len()).collect().item() == 3 * BATCH + 7
+    assert frame.head(3).collect().rows() == [("0", "x0"), ("1", "x1"), ("2", "x2")]
+    kept = frame.filter(pl.col("text") == "x1").select("report_id").collect(engine="streaming")
+    assert kept["report_id"].to_list() == [str(number) for number in range(1, 3 * BATCH + 7, 3)]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (f"report_id,text\n1,a\n2,{SECRET},c\n", "the record at line 3 has 3 fields, its header has 2"),
+        (f'report_id,text\n1,"a\nb"\n2\n3,{SECRET}\n', "the record at line 4 has 1 fields, its header has 2"),
+        (b"report_id,text\n1,a\n2,caf\xe9 " + SECRET.encode() + b"\n", "is not UTF-8 after line 1"),
+        (b"r\xe9port,text\n", "line 1 is not UTF-8"),
+        ("\n\n", "is empty; expected a header line"),
+        ("report_id,text,text\n1,a,b\n", "column 'text' is there twice"),
+        ('report_id,text\n1,"' + "x" * (1 << 24) + "y\n2,b\n", "the record at line 2 opens a quotation mark"),
+    ],
+)
+def test_faults_of_csv_name_their_line(table, content, sentence):
+    with pytest.raises(CorpusError) as caught:
+        open_table(table(content)).collect()
+    assert sentence in str(caught.value) and SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (f'{{"report_id": 1}}\n{{"text": "{SECRET}" oops\n', "line 2 is not JSON; expected one object a line"),
+        ('{"report_id": 1}\n[1, 2]\n', "line 2 is not an object"),
+        (b'{"report_id": "caf\xe9"}\n', "line 1 is not UTF-8"),
+        ("", "is empty"),
+    ],
+)
+def test_faults_of_jsonl_name_their_line(table, content, sentence):
+    with pytest.raises(CorpusError) as caught:
+        open_table(table(content, "r.jsonl"))
+    assert sentence in str(caught.value) and SECRET not in str(caught.value)
+
+
+def test_a_label_that_first_comes_late_is_not_lost(table):
+    lines = [f'{{"report_id": {number}, "text": "x"}}' for number in range(3000)]
+    frame = open_table(table("\n".join([*lines, '{"report_id": "z", "text": "x", "site": "C50"}']), "r.jsonl"))
+    assert frame.select(pl.col("site").drop_nulls(), pl.col("report_id").last()).collect().rows() == [("C50", "z")]
+
+
+@pytest.mark.parametrize("name", ["r.csv.gz", "r.jsonl.gz"])
+def test_a_gzip_cut_short_is_told(table, name):
+    row = '{"report_id": "1", "text": "' + SECRET + '"}' if "json" in name else f"1,{SECRET}"
+    whole = gzip.compress(("report_id,text\n" * ("csv" in name) + (row + "\n") * 5000).encode())
+    path = table(whole[: len(whole) // 2], name)
+    with pytest.raises(CorpusError, match=name) as caught:
+        open_table(path).collect()
+    assert SECRET not in str(caught.value)
+
+
+def test_a_parquet_file_cut_short_is_told(table, tmp_path):
+    pl.DataFrame({"report_id": [SECRET]}).write_parquet(tmp_path / "a.parquet")
+    with pytest.raises(CorpusError, match=r"b.parquet: is not a Parquet file, or is cut short"):
+        open_table(table((tmp_path / "a.parquet").read_bytes()[:-20], "b.parquet"))
+
+
+def test_names_of_forms(tmp_path):
+    names = {"a.PARQUET": "parquet", "a.tsv": "csv", "a.csv.GZ": "csv", "a.ndjson": "jsonl", "a.hl7": None, "csv": None}
+    assert {name: form_of(tmp_path / name) for name in names} == names
+    (tmp_path / "a.hl7").write_text("MSH|")
+    with pytest.raises(CorpusError, match="HL7 messages are read by 'pathveil corpus import'"):
+        scan(tmp_path / "a.hl7")
+    assert files([tmp_path / "a.hl7"]) == [tmp_path / "a.hl7"]
+
+
+def test_writing_is_all_or_nothing(tmp_path, table):
+    out = tmp_path / "out" / "c.parquet"
+    bad = open_table(table("report_id,text\n" + "1,a\n" * (BATCH + 1) + "2,b,c\n"))
+    with pytest.raises(CorpusError, match="fields"):
+        write(bad, out)
+    assert list(out.parent.iterdir()) == []
+    write(pl.LazyFrame({"a": [1]}), out)
+    assert [path.name for path in out.parent.iterdir()] == ["c.parquet"]
+    with pytest.raises(CorpusError, match="cannot be written"), replacing(tmp_path / "r.csv" / "x.parquet"):
+        pass
+
+
+cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\n\x00"), max_size=20)
+
+
+@given(st.lists(st.tuples(cells, cells), min_size=1, max_size=20))
+@settings(max_examples=100, deadline=None)
+def test_csv_round_trips(tmp_path_factory, rows):
+    """What polars writes, we read; polars' writer is the oracle for quoting."""
+    path = tmp_path_factory.mktemp("csv") / "r.csv"
+    frame = pl.DataFrame(rows, schema=["report_id", "text"], orient="row")
+    frame.write_csv(path, quote_style="always")
+    expected = [tuple(cell or None for cell in row) for row in rows]
+    assert open_table(path).collect().rows() == expected
+
+
+def test_the_row_groups_of_a_corpus_are_small(tmp_path):
+    numbers = [str(number) for number in range(2 * BATCH)]
+    corpus = pl.LazyFrame({"report_id": numbers, "case_id": numbers, "registry": ["R"] * len(numbers), "text": numbers})
+    write(corpus, tmp_path / "c.parquet")
+    assert validate(scan(tmp_path / "c.parquet")).collect().equals(corpus.collect())
