@@ -91,7 +91,7 @@ class _Plain(dict[int, str]):
         return plain
 
 
-_PLAIN = _Plain(zip(map(ord, "‘’‚′`´“”„×≤≥−⁄∕™®©\n"), ["'"] * 6 + ['"'] * 3 + list("x<>-//   \n"), strict=True))
+_PLAIN = _Plain(zip(map(ord, "‘’‚′`´“”„×≤≥−⁄∕™®©\x85\n"), ["'"] * 6 + ['"'] * 3 + list("x<>-//    \n"), strict=True))
 
 # Letters and digits (no underscore), and what must not follow for a word to end here.
 _W, _END = r"[^\W_]", r"(?![^\W_])"
@@ -121,11 +121,12 @@ _CHUNK = re.compile(rf"[^\s{re.escape(SEPARATORS)}]+")
 
 def _named(token: str) -> str:
     """``decimal`` and ``large_integer`` for the numbers they stand for; no other rule's token looks like one."""
-    if token[0].isdecimal() or token[0] == ".":
-        if "." in token:
-            return DECIMAL
-        if "," in token or (token.isdecimal() and (len(token) > 3 or int(token) > 100)):
-            return LARGE_INTEGER
+    if token[0] > "9":
+        return token
+    if token.isdecimal():
+        return LARGE_INTEGER if len(token) > 3 or int(token) > 100 else token
+    if token[0] >= "0" or token[0] == ".":
+        return DECIMAL if "." in token else LARGE_INTEGER if "," in token else token
     return token
 
 

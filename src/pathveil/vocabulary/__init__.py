@@ -1,4 +1,7 @@
-"""Which words a model may know: counting, choosing and exposing them, and reports as word ids."""
+"""Which words a model may know: counting, choosing and exposing them, and reports as word ids.
+
+``encode`` and ``encode_texts`` are in `pathveil.vocabulary.encoding`; a node that trains needs only what is named here.
+"""
 
 from pathveil.vocabulary.encoded import MISSING, Encoded
 from pathveil.vocabulary.words import FIRST_WORD, PADDING, UNKNOWN, Vocabulary

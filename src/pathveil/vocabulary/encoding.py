@@ -1,0 +1,91 @@
+"""Reports to the word ids of a vocabulary: a corpus through its token store, or texts as they come.
+
+>>> from pathveil.vocabulary.words import Vocabulary
+>>> ids, offsets = encode_texts(["Left breast", "zebra"], Vocabulary(words=("breast", "left"), method="by hand"))
+>>> ids.tolist(), offsets.tolist()
+([3, 2, 1], [0, 2, 3])
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pathveil.corpus import scan, tasks_of
+from pathveil.corpus.schema import Paths
+from pathveil.progress import Progress, silent
+from pathveil.text import WORDS, tokenize
+from pathveil.vocabulary.encoded import MISSING, Encoded
+from pathveil.vocabulary.tokens import Tokens, tokens
+from pathveil.vocabulary.words import UNKNOWN, Vocabulary
+
+if TYPE_CHECKING:
+    from pathveil.vocabulary.column import Column
+
+FEW = 100  # texts below which plain tokenising is done before the compiled loop is loaded
+
+
+def encode(
+    paths: Paths,
+    vocabulary: Vocabulary,
+    *,
+    tasks: Iterable[str] | None = None,
+    classes: Mapping[str, Sequence[str]] | None = None,
+    words: int = WORDS,
+    progress: Progress = silent,
+) -> Encoded:
+    """A corpus with a vocabulary: every report tokenised once for all vocabularies, then looked up.
+
+    ``tasks`` defaults to the usual ones the corpus has. ``classes`` (a trained model's) numbers labels as it does;
+    labels the model never saw are appended after its own.
+    """
+    store = tokens(paths, words=words, progress=progress)
+    labels, names = read_labels(paths, tasks=tasks, classes=classes)
+    return Encoded(
+        ids=lookup(store, vocabulary)[store.ids],
+        offsets=np.array(store.offsets),
+        cases=np.array(store.cases),
+        registries=np.array(store.registries),
+        registry_names=store.registry_names,
+        labels=labels,
+        classes=names,
+        vocabulary_size=vocabulary.size,
+        provenance={**store.provenance, "vocabulary_sha256": vocabulary.sha256},
+    )
+
+
+def lookup(store: Tokens, vocabulary: Vocabulary) -> np.ndarray:
+    """The table from a store's word numbers to a vocabulary's ids: (store words,) int32."""
+    return np.fromiter((vocabulary.ids.get(word, UNKNOWN) for word in store.words), np.int32, len(store.words))
+
+
+def read_labels(
+    paths: Paths, *, tasks: Iterable[str] | None = None, classes: Mapping[str, Sequence[str]] | None = None
+) -> tuple[dict[str, np.ndarray], dict[str, tuple[str, ...]]]:
+    """Labels of each task as numbers into its classes, −1 where missing: {task: (documents,)} and {task: names}."""
+    wanted = None if tasks is None else tuple(tasks)
+    frame = scan(paths, tasks=wanted)
+    columns = frame.select(tasks_of(frame, wanted)).collect(engine="streaming")
+    labels, names = {}, {}
+    for column in columns.iter_columns():
+        known = tuple((classes or {}).get(column.name, ()))
+        names[column.name] = known + tuple(sorted(set(column.drop_nulls()) - set(known)))
+        codes = {name: number for number, name in enumerate(names[column.name])}
+        labels[column.name] = np.fromiter((codes.get(name, MISSING) for name in column), np.int32, len(column))
+    return labels, names
+
+
+def encode_texts(texts: Sequence[str], vocabulary: Vocabulary, *, words: int = WORDS) -> tuple[np.ndarray, np.ndarray]:
+    """Word ids of texts end to end, (tokens,) int32, and where each starts, (texts + 1,) int64."""
+    if len(texts) > FEW:
+        return text_encoder(vocabulary, words=words).add(texts)
+    documents = [[vocabulary.id_of(token) for token in tokenize(text, words=words)] for text in texts]
+    lengths = [0, *map(len, documents)]
+    return np.array([number for document in documents for number in document], np.int32), np.cumsum(lengths, dtype="i8")
+
+
+def text_encoder(vocabulary: Vocabulary, *, words: int = WORDS) -> "Column":
+    """For a stream of texts: its ``add(texts)`` is `encode_texts`, and what it learned serves the next batch."""
+    from pathveil.vocabulary.column import Column
+
+    return Column(vocabulary.id_of, words=words)

@@ -1,0 +1,224 @@
+"""A corpus tokenised once: its distinct words, sorted, and every report as numbers into them.
+
+Everything that reads text in bulk starts here: any vocabulary is a look-up table from these numbers to its own, and
+counts, mutual information and exposure are sums over them. The store is a folder of ``.npy`` files mapped into memory,
+kept by the hash of the corpus's bytes and the text settings, so a hundred models tokenise once and a changed corpus is
+never mistaken for the old one.
+
+It lies beside the corpus (``reports.parquet.pathveil/``) where that folder may be written to, else in the user's cache;
+``PATHVEIL_CACHE`` names another place. It holds every word of the corpus: it is as private as the corpus, is created
+for its owner's eyes only, and may be deleted at any time.
+
+>>> import tempfile, polars as pl
+>>> with tempfile.TemporaryDirectory() as folder:
+...     corpus = Path(folder) / "reports.parquet"
+...     pl.DataFrame({"report_id": ["a", "b"], "case_id": ["1", "2"], "registry": ["R1", "R2"],
+...                   "text": ["Left breast", "breast, left breast"]}).write_parquet(corpus)
+...     store = tokens(corpus)
+...     store.words, store.ids.tolist(), store.offsets.tolist()
+(('breast', 'left'), [1, 0, 0, 1, 0], [0, 2, 5])
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+
+from pathveil.corpus import content_sha256, scan, validate
+from pathveil.corpus.schema import Paths, files
+from pathveil.errors import UsageError
+from pathveil.progress import Progress, silent
+from pathveil.text import WORDS, settings
+
+if TYPE_CHECKING:
+    import polars as pl
+
+FORMAT = "pathveil-tokens/1"
+BATCH = 5_000  # reports in memory at a time
+BLOCK = 1 << 24  # tokens renumbered at a time
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Reports as numbers into ``words``, in the order of the corpus, with their cases and registries."""
+
+    words: tuple[str, ...]  # distinct, sorted
+    ids: np.ndarray  # (tokens,) int32 into words
+    offsets: np.ndarray  # (documents + 1,) int64
+    cases: np.ndarray  # (documents,) int64, a hash of the case_id: the same in every corpus that holds the case
+    registries: np.ndarray  # (documents,) int32 into registry_names
+    registry_names: tuple[str, ...]
+    provenance: Mapping[str, str]  # sha256 of the corpus, text settings
+
+    @property
+    def documents(self) -> int:
+        return len(self.offsets) - 1
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        return {word: number for number, word in enumerate(self.words)}
+
+
+def tokens(paths: Paths, *, words: int = WORDS, progress: Progress = silent) -> Tokens:
+    """The token store of a corpus, made if it is not there yet."""
+    provenance = {"corpus_sha256": content_sha256(paths), "text": settings(words=words)}
+    key = hashlib.sha256(json.dumps(provenance, sort_keys=True).encode()).hexdigest()[:24]
+    root = cache_folder(paths)
+    folder = root / f"tokens-{key}"
+    store = _load(folder, provenance)
+    if store is None:
+        with _new_folder(root, folder) as part:
+            _build(validate(scan(paths)), part, words=words, provenance=provenance, progress=progress)
+        store = _load(folder, provenance)
+    if store is None:
+        raise UsageError(f"{folder}: the token store cannot be read back; set PATHVEIL_CACHE to another folder")
+    return store
+
+
+def cache_folder(paths: Paths) -> Path:
+    """Where what is derived from a corpus is kept; created if need be."""
+    first = files(paths)[0] if not isinstance(paths, str | Path) else Path(paths)
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    if named := os.environ.get("PATHVEIL_CACHE"):
+        choices = [Path(named)]
+    else:
+        choices = [first.resolve().with_name(first.resolve().name + ".pathveil"), Path(home) / "pathveil"]
+        # Root may write anywhere, so the mode decides: a folder marked read-only is left as it is.
+        if not choices[0].parent.stat().st_mode & stat.S_IWUSR:
+            del choices[0]
+    for folder in choices:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    raise UsageError(f"{choices[-1]}: cannot be written to; set PATHVEIL_CACHE to a folder that can")
+
+
+class _new_folder:
+    """A temporary folder that takes its name when it is whole; where another process was first, its folder stands."""
+
+    def __init__(self, root: Path, name: Path):
+        self.root, self.name = root, name
+
+    def __enter__(self) -> Path:
+        self.part = Path(tempfile.mkdtemp(dir=self.root, prefix=".part-"))
+        return self.part
+
+    def __exit__(self, kind, *_) -> None:
+        if kind is None:
+            try:
+                os.rename(self.part, self.name)
+            except OSError:
+                if not self.name.is_dir():
+                    raise
+        shutil.rmtree(self.part, ignore_errors=True)
+
+
+def _load(folder: Path, provenance: Mapping[str, str]) -> Tokens | None:
+    """The store in a folder; none where there is none, or where it is not whole (it is then removed)."""
+    try:
+        about = json.loads((folder / "tokens.json").read_text(encoding="utf-8"))
+        arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in about["shapes"]}
+        words = tuple((folder / "words.txt").read_text(encoding="utf-8", errors="surrogatepass").split("\n")[:-1])
+        whole = (
+            about["format"] == FORMAT
+            and about["provenance"] == provenance
+            and len(words) == about["words"]
+            and {name: array.shape[0] for name, array in arrays.items()} == about["shapes"]
+        )
+    except FileNotFoundError:
+        whole = False
+    except (OSError, ValueError, KeyError, TypeError):
+        whole = False
+    if not whole:
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
+    return Tokens(words=words, registry_names=tuple(about["registry_names"]), provenance=provenance, **arrays)
+
+
+def _build(
+    frame: "pl.LazyFrame", folder: Path, *, words: int, provenance: Mapping[str, str], progress: Progress
+) -> None:
+    """Tokenise into ``folder``; only distinct words and one batch of reports are in memory at a time."""
+    import polars as pl
+
+    from pathveil.vocabulary.column import Column, Numbers
+
+    numbers, registries = Numbers(), Numbers()
+    column = Column(numbers.__getitem__, words=words)
+    total = frame.select(pl.len()).collect(engine="streaming").item()
+    lengths, cases, codes = [], [], []
+    done = 0
+    with (folder / "ids.raw").open("wb") as raw:
+        for batch in _batches(frame):
+            ids, offsets = column.add(batch["text"].to_list())
+            ids.tofile(raw)
+            lengths.append(np.diff(offsets))
+            cases.append(np.fromiter(map(case_number, batch["case_id"]), np.int64, batch.height))
+            codes.append(np.fromiter(map(registries.__getitem__, batch["registry"]), np.int32, batch.height))
+            done += batch.height
+            progress("tokenising reports", done, total)
+
+    ordered = sorted(numbers)
+    rank = np.empty(len(ordered), np.int32)  # number by first appearance → number in sorted order
+    rank[np.fromiter(map(numbers.__getitem__, ordered), np.int64, len(ordered))] = np.arange(len(ordered))
+    with (folder / "ids.raw").open("rb") as raw:
+        _renumber(raw, rank, folder / "ids.npy")
+    (folder / "ids.raw").unlink()
+    names = sorted(registries)
+    place = np.argsort(np.argsort(list(registries))).astype(np.int32)
+    arrays = {
+        "offsets": np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64),
+        "cases": np.concatenate(cases),
+        "registries": place[np.concatenate(codes)],
+    }
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    text = "".join(word + "\n" for word in ordered)
+    (folder / "words.txt").write_text(text, encoding="utf-8", errors="surrogatepass")
+    about = {
+        "format": FORMAT,
+        "provenance": dict(provenance),
+        "registry_names": names,
+        "words": len(ordered),
+        "shapes": {"ids": int(arrays["offsets"][-1])} | {name: len(array) for name, array in arrays.items()},
+    }
+    (folder / "tokens.json").write_text(json.dumps(about, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def _batches(frame: "pl.LazyFrame") -> Iterator["pl.DataFrame"]:
+    """Reports a batch at a time, in the corpus's order."""
+    chosen = frame.select("text", "case_id", "registry")
+    yield from chosen.collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming")
+
+
+def _renumber(raw: IO[bytes], rank: np.ndarray, path: Path) -> None:
+    count = os.fstat(raw.fileno()).st_size // 4
+    if not count:  # a file of no bytes cannot be mapped
+        np.save(path, np.empty(0, np.int32))
+        return
+    ids = np.lib.format.open_memmap(path, mode="w+", dtype=np.int32, shape=(count,))
+    for start in range(0, count, BLOCK):
+        block = np.fromfile(raw, np.int32, BLOCK)
+        ids[start : start + len(block)] = rank[block]
+    ids.flush()
+
+
+def case_number(case_id: str) -> int:
+    """A number for a case that is the same in every corpus and process: 63 bits of a hash.
+
+    >>> case_number("TCGA-01") == case_number("TCGA-01") != case_number("TCGA-02")
+    True
+    """
+    return int.from_bytes(hashlib.blake2b(case_id.encode(errors="surrogatepass"), digest_size=8).digest(), "big") >> 1
