@@ -57,3 +57,53 @@ def import_reports(
             progress=progress,
         )
     emit(result, as_json=as_json, text=describe(result))
+
+
+CLASSES = ("sites", "subsites", "histologies", "lateralities", "behaviors")
+
+
+@app.command()
+def synth(
+    reports: int = typer.Option(..., "--reports", min=1, help="How many reports to make."),
+    out: Path = typer.Option(..., "--out", help="The corpus to write (Parquet)."),
+    truth: Path | None = typer.Option(
+        None, "--truth", help="Also write where personal information was planted: report, kind, start, end, text."
+    ),
+    registries: int = typer.Option(7, "--registries", min=1, max=60, help="How many registries, each its own style."),
+    seed: int = typer.Option(0, "--seed", min=0, help="The same seed makes the same corpus on every machine."),
+    classes: str = typer.Option(
+        "",
+        "--classes",
+        help="How many classes, as in sites=12,subsites=40,histologies=60 (also lateralities, behaviors). "
+        "The most common are kept. Default: 70 sites, 326 subsites, 639 histologies, 7 lateralities, 4 behaviors.",
+    ),
+    rarity: float = typer.Option(
+        1.0, "--rarity", min=0, max=3, help="0: all classes equally common; 1: as in a population; 2: rarer tails."
+    ),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Make a corpus of invented pathology reports from several registries, with labels that agree with each other.
+
+    No patient stands behind any of them. Names, numbers, dates and addresses in the text are invented too, and their
+    places are written to the truth file, so that one can measure how many of them a vocabulary or a model keeps.
+    """
+    from pathveil.corpus.synth import configure, write
+
+    config = configure(reports=reports, seed=seed, registries=registries, rarity=rarity, **class_counts(classes))
+    with bar() as progress:
+        result = write(config, out=out, truth=truth, progress=progress)
+    text = f"{result['reports']:,} reports of {registries} registries in {out}"
+    if truth:
+        text += f"; {result['spans']:,} planted spans in {truth}"
+    emit(result, as_json=as_json, text=text)
+
+
+def class_counts(text: str) -> dict[str, int]:
+    """``sites=12,subsites=40`` taken apart."""
+    counts = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        if name.strip() not in CLASSES or not value.strip().isdigit() or int(value) < 1:
+            raise UsageError(f"--classes: expected name=number with a name of {', '.join(CLASSES)}; got '{part}'")
+        counts[name.strip()] = int(value)
+    return counts

@@ -1,0 +1,270 @@
+"""The labels: ICD-O-3 sites, subsites and morphologies, which go together, and how common they are.
+
+Topography and morphology are ICD-O-3's codes with their terms; which morphology is plausible at which site follows
+SEER's site/histology validation list (2015); how common each is follows, roughly, the incidence in a western
+population (``data/mix.txt``). What the mix does not name shares a long tail, so that rare classes exist and are rare.
+
+>>> classes = select()
+>>> len(classes.sites), len(classes.subsites), len(classes.histologies), len(classes.behaviors)
+(70, 326, 639, 4)
+>>> classes.terms["8500/2"][0]
+'ductal carcinoma in situ'
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from itertools import accumulate
+from zlib import crc32
+
+from pathveil.corpus.synth.grammar import Draw
+from pathveil.corpus.synth.resources import blocks, lines, options
+from pathveil.errors import UsageError
+
+BEHAVIORS = ("3", "2", "0", "1")  # by how common they are
+LATERALITIES = ("not_paired", "right", "left", "paired_unknown", "bilateral", "one_side", "midline")
+MOST_SUBSITES = 326  # the papers'; the rarest four of ICD-O-3 are left out unless asked for
+TAIL = 8.0  # the share of a site's cases left to morphologies that the mix does not name, where it names 92
+
+
+@dataclass(frozen=True)
+class Site:
+    """One line of the mix."""
+
+    code: str
+    chapter: str  # of organs.txt
+    weight: float
+    female: int  # per cent
+    age: int
+    subsites: Mapping[str, float]
+    morphologies: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The labels in use, with everything a case needs to know about them."""
+
+    sites: tuple[str, ...]
+    subsites: tuple[str, ...]
+    histologies: tuple[str, ...]
+    behaviors: tuple[str, ...]
+    lateralities: tuple[str, ...]
+    site: Mapping[str, Site]
+    subsite_weights: Mapping[str, Mapping[str, float]]  # site: {subsite: weight}
+    morphology_weights: Mapping[str, Mapping[str, float]]  # subsite: {morphology: weight}
+    names: Mapping[str, Sequence[str]]  # of subsites
+    terms: Mapping[str, Sequence[str]]  # of morphologies
+    paired: frozenset[str]  # subsites
+
+
+class Lot:
+    """Draws from weighted things, the same on every machine: whole-number weights, one draw, one bisection."""
+
+    def __init__(self, weights: Mapping[str, float]):
+        self.things = tuple(weights)
+        self.bounds = list(accumulate(max(1, round(weight * 1_000_000)) for weight in weights.values()))
+
+    def draw(self, draw: Draw) -> str:
+        return self.things[bisect_right(self.bounds, int(draw() * self.bounds[-1]))]
+
+
+def shrink(weight: float, rarity: float) -> float:
+    """A weight made rarer or commoner: weight to the power of rarity, in decimal so that no libm has a say."""
+    return weight if rarity == 1 else float(Decimal(weight) ** Decimal(str(rarity)))
+
+
+@lru_cache(maxsize=1)
+def read() -> tuple[dict[str, Site], dict[str, list[str]], dict[str, list[str]], frozenset[str], dict[str, list[str]]]:
+    """Sites, names of subsites, terms of morphologies, paired subsites, plausible morphologies of each subsite."""
+    terms = {}
+    for line in lines("morphology.txt"):
+        code, _, rest = line.partition(" ")
+        terms[code] = rest.split("; ")
+    names, paired = {}, set()
+    for line in lines("topography.txt"):
+        code, _, rest = line.partition(" ")
+        if rest.startswith("= "):
+            paired.add(code)
+        names[code] = rest.removeprefix("= ").split("; ")
+    order = list(terms)
+    at = {code: number for number, code in enumerate(order)}
+    plausible: dict[str, list[str]] = {}
+    for line in lines("plausible.txt"):
+        group, _, rest = line.partition(": ")
+        codes: list[str] = []
+        for run in rest.split():
+            first, _, last = run.partition("-")
+            codes += order[at[first] : at[last or first] + 1]
+        for span in group.split(","):
+            first, _, last = span.partition("-")
+            for number in range(int(first), int(last or first) + 1):
+                subsite = f"C{number // 10:02d}.{number % 10}"
+                if subsite in names:
+                    plausible[subsite] = codes
+    sites = {}
+    for line in lines("mix.txt"):
+        head, subsites, morphologies = (part.split() for part in line.split(" | "))
+        code, chapter, weight, female, age = head
+        own = {subsite: 1.0 for subsite in names if subsite.startswith(code)}
+        own |= {f"{code}.{pair[0]}": float(pair[2:]) for pair in subsites}
+        mix = {pair.partition(":")[0]: float(pair.partition(":")[2]) for pair in morphologies}
+        sites[code] = Site(code, chapter, float(weight), int(female), int(age), own, mix)
+        # SEER's list is silent on a few that do occur (serous carcinoma of the fallopian tube): the mix may add them.
+        known = {found for subsite in own for found in plausible[subsite]}
+        for subsite in own:
+            plausible[subsite] = sorted({*plausible[subsite], *(found for found in mix if found not in known)})
+    return sites, names, terms, frozenset(paired), plausible
+
+
+def morphology_weights(site: Site, plausible: Sequence[str]) -> dict[str, float]:
+    """The mix of a site where plausible, and a tail over the rest in an order that has no meaning but is fixed."""
+    weights = {code: site.morphologies[code] for code in plausible if code in site.morphologies}
+    rest = sorted((code for code in plausible if code not in weights), key=lambda code: crc32(code.encode()))
+    shares = [1 / (rank + 4) for rank in range(len(rest))]
+    total = sum(shares)
+    named = sum(weights.values()) or 92.0
+    weights |= {code: TAIL * named / 92 * share / total for code, share in zip(rest, shares, strict=True)}
+    return weights
+
+
+def select(
+    *,
+    sites: int = 70,
+    subsites: int | None = None,
+    histologies: int | None = None,
+    lateralities: int = 7,
+    behaviors: int = 4,
+    rarity: float = 1.0,
+) -> Classes:
+    """The most common labels, as many as asked for, such that each one has a plausible partner in every other task."""
+    all_sites, names, terms, paired, plausible = read()
+    limit("sites", sites, 1, len(all_sites))
+    limit("behaviors", behaviors, 1, len(BEHAVIORS))
+    limit("lateralities", lateralities, 1, len(LATERALITIES))
+    kept_behaviors = BEHAVIORS[:behaviors]
+    kept_sites = sorted(all_sites, key=lambda code: -all_sites[code].weight)[:sites]
+    weights = {
+        subsite: all_sites[code].weight * share / sum(all_sites[code].subsites.values())
+        for code in kept_sites
+        for subsite, share in all_sites[code].subsites.items()
+    }
+    subsites = min(MOST_SUBSITES, len(weights)) if subsites is None else subsites
+    limit("subsites", subsites, sites, len(weights))
+    ranked = sorted(weights, key=lambda subsite: (-weights[subsite], subsite))
+    first = {subsite[:3]: subsite for subsite in reversed(ranked)}
+    kept_subsites = (list(first.values()) + [subsite for subsite in ranked if subsite not in first.values()])[:subsites]
+
+    mixes = {}
+    for subsite in kept_subsites:
+        mix = morphology_weights(all_sites[subsite[:3]], plausible[subsite])
+        mixes[subsite] = {code: weight for code, weight in mix.items() if code[-1] in kept_behaviors}
+    overall: dict[str, float] = {}
+    for subsite, mix in mixes.items():
+        total = sum(mix.values())
+        for code, weight in mix.items():
+            overall[code[:4]] = overall.get(code[:4], 0.0) + weights[subsite] * weight / total
+    kept = set()
+    for subsite in kept_subsites:  # a subsite needs one morphology at least
+        if not any(code[:4] in kept for code in mixes[subsite]):
+            kept.add(max(mixes[subsite], key=lambda code: mixes[subsite][code])[:4])
+    histologies = len(overall) if histologies is None else histologies
+    if len(kept) > histologies or len(overall) < histologies:
+        raise UsageError(
+            f"'histologies' must be from {len(kept)} to {len(overall)} for {sites} sites, {subsites} subsites and "
+            f"{behaviors} behaviors; got {histologies}"
+        )
+    by_weight = sorted(overall, key=lambda code: (-overall[code], code))
+    kept |= set([code for code in by_weight if code not in kept][: histologies - len(kept)])
+
+    return Classes(
+        sites=tuple(sorted(kept_sites)),
+        subsites=tuple(sorted(kept_subsites)),
+        histologies=tuple(sorted(kept)),
+        behaviors=tuple(sorted(kept_behaviors)),
+        lateralities=LATERALITIES[:lateralities],
+        site={code: all_sites[code] for code in sorted(kept_sites)},
+        subsite_weights={
+            code: {
+                subsite: shrink(share, rarity)
+                for subsite, share in sorted(all_sites[code].subsites.items())
+                if subsite in mixes
+            }
+            for code in sorted(kept_sites)
+        },
+        morphology_weights={
+            subsite: {code: shrink(weight, rarity) for code, weight in sorted(mix.items()) if code[:4] in kept}
+            for subsite, mix in sorted(mixes.items())
+        },
+        names=names,
+        terms=terms,
+        paired=paired,
+    )
+
+
+def limit(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise UsageError(f"'{name}' must be from {low} to {high}; got {value}")
+
+
+@lru_cache(maxsize=1)
+def families() -> dict[str, str]:
+    """The family of each morphology: the first whose ranges hold it."""
+    ranges = []
+    for name, spans, _ in blocks("families.txt"):
+        for span in spans:
+            first, _, last = span.partition("-")
+            ranges.append((name, first, last or first))
+    found = {}
+    for code in read()[2]:
+        for name, first, last in ranges:
+            if code == first or ("/" not in first and first <= code[:4] <= last):
+                found[code] = name
+                break
+    return found
+
+
+# A family looks like itself in its own organ; elsewhere a gland-forming tumor is an adenocarcinoma of that organ.
+HOMES = {
+    "breast-ductal": ("breast",),
+    "renal": ("kidney",),
+    "thyroid-type": ("thyroid",),
+    "hepatic": ("liver", "biliary"),
+    "gynecologic": ("uterus", "ovary", "cervix", "peritoneum", "vulva"),
+    "salivary-type": ("salivary", "oral", "tongue", "pharynx", "nasal", "larynx", "lung", "breast", "skin", "eye"),
+}
+GLANDS = {
+    "thyroid": "thyroid-type",
+    "kidney": "renal",
+    "uterus": "gynecologic",
+    "ovary": "gynecologic",
+    "salivary": "salivary-type",
+    "peritoneum": "gynecologic",
+    "breast": "breast-ductal",
+    "liver": "hepatic",
+}
+
+
+def family(morphology: str, chapter: str) -> str:
+    """How a morphology looks in an organ.
+
+    >>> family("8260/3", "thyroid"), family("8260/3", "lung"), family("8500/3", "pancreas")
+    ('thyroid-type', 'adenocarcinoma', 'adenocarcinoma')
+    """
+    name = families()[morphology]
+    if name in HOMES and chapter not in HOMES[name]:
+        name = "adenocarcinoma"
+    return GLANDS.get(chapter, name) if name == "adenocarcinoma" else name
+
+
+@lru_cache(maxsize=1)
+def chapters() -> dict[str, dict[str, list[str]]]:
+    """What each chapter of organs.txt talks about."""
+    return {name: dict(options(line) for line in body) for name, _, body in blocks("organs.txt")}
+
+
+@lru_cache(maxsize=1)
+def looks() -> dict[str, dict[str, list[str]]]:
+    """What each family of families.txt looks like."""
+    return {name: dict(options(line) for line in body) for name, _, body in blocks("families.txt")}

@@ -1,0 +1,165 @@
+"""From a configuration to frames, and from frames to Parquet, in bounded memory.
+
+Cases follow one another by number; each is drawn from a stream of its own, so a shorter corpus is the beginning of a
+longer one with the same seed, and neither the size of the frames nor the machine changes a character.
+"""
+
+import os
+from collections.abc import Iterator
+from datetime import date as Day
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pathveil.corpus.synth.cases import draw_case
+from pathveil.corpus.synth.codes import BEHAVIORS, LATERALITIES, Classes, select
+from pathveil.corpus.synth.houses import Mix, generator
+from pathveil.corpus.synth.reports import write as write_report
+from pathveil.errors import UsageError
+from pathveil.progress import Progress, silent
+
+if TYPE_CHECKING:
+    import polars as pl
+
+CHUNK = 4_096  # reports in a frame and in a row group
+TASKS = ("site", "subsite", "laterality", "histology", "behavior")
+REPORT_COLUMNS = ("report_id", "case_id", "registry", "date", "kind", "diagnosis_date", "text", *TASKS)
+TRUTH_COLUMNS = ("report_id", "case_id", "kind", "start", "end", "text")
+
+
+class SynthConfig(BaseModel):
+    """What to make. Class counts that are left out are the papers', or as many as go with the sites chosen."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    reports: int = Field(ge=1)
+    seed: int = Field(default=0, ge=0)
+    registries: int = Field(default=7, ge=1, le=60)
+    sites: int = Field(default=70, ge=1, le=70)
+    subsites: int | None = Field(default=None, ge=1)
+    histologies: int | None = Field(default=None, ge=1)
+    lateralities: int = Field(default=len(LATERALITIES), ge=1, le=len(LATERALITIES))
+    behaviors: int = Field(default=len(BEHAVIORS), ge=1, le=len(BEHAVIORS))
+    rarity: float = Field(default=1.0, ge=0, le=3)  # 0: classes equally common; 1: as in a population; more: rarer
+
+    def classes(self) -> Classes:
+        """The labels in use."""
+        return select(
+            sites=self.sites,
+            subsites=self.subsites,
+            histologies=self.histologies,
+            lateralities=self.lateralities,
+            behaviors=self.behaviors,
+            rarity=self.rarity,
+        )
+
+
+def configure(**options: Any) -> SynthConfig:
+    """A configuration from a user's options; what is out of range is said in one sentence.
+
+    >>> configure(reports=10, registries=0)
+    Traceback (most recent call last):
+    pathveil.errors.UsageError: 'registries': input should be greater than or equal to 1; got 0
+    """
+    try:
+        return SynthConfig(**options)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name, rule = ".".join(map(str, first["loc"])), first["msg"]
+        raise UsageError(f"'{name}': {rule[0].lower()}{rule[1:]}; got {first['input']}") from None
+
+
+def registry_shares(config: SynthConfig) -> list[float]:
+    """Registries differ in size, the largest up to about four times the smallest."""
+    sizes = [1 + int(3 * generator(config.seed, number, "size")() * 100) / 100 for number in range(config.registries)]
+    return [size / sum(sizes) for size in sizes]
+
+
+def rows(config: SynthConfig) -> Iterator[tuple[tuple[Any, ...], list[tuple[Any, ...]]]]:
+    """Each report as a row, with its rows of truth."""
+    classes = config.classes()
+    mixes = [Mix(classes, number, seed=config.seed, rarity=config.rarity) for number in range(config.registries)]
+    shares = registry_shares(config)
+    made, number = 0, 0
+    while made < config.reports:
+        case = draw_case(number, classes=classes, mixes=mixes, shares=shares, seed=config.seed)
+        case_id = f"K{number:07d}"
+        diagnosed = Day.fromordinal(case.diagnosed)
+        labels = tuple(case.labels[task] for task in TASKS)
+        for visit, (kind, day) in enumerate(case.visits[: config.reports - made]):
+            draw = generator(config.seed, "report", number, visit)
+            text, spans = write_report(case, visit, draw, names=classes.names, terms=classes.terms)
+            report_id = f"{case_id}-{visit + 1}"
+            head = (report_id, case_id, case.house.name, Day.fromordinal(day), kind, diagnosed, text)
+            yield head + labels, [(report_id, case_id, name, at, end, text[at:end]) for name, at, end in spans]
+            made += 1
+        number += 1
+
+
+def schema_of(columns: tuple[str, ...]) -> "pl.Schema":
+    import polars as pl
+
+    types = {"date": pl.Date, "diagnosis_date": pl.Date, "start": pl.Int32, "end": pl.Int32}
+    return pl.Schema({column: types.get(column, pl.String) for column in columns})
+
+
+def synthesise(config: SynthConfig, *, chunk: int = CHUNK) -> Iterator[tuple["pl.DataFrame", "pl.DataFrame"]]:
+    """Frames of reports, each with the frame of its truth: the personal spans and their kinds."""
+    import polars as pl
+
+    reports: list[tuple] = []
+    truth: list[tuple] = []
+
+    def frames() -> tuple[pl.DataFrame, pl.DataFrame]:
+        return (
+            pl.DataFrame(reports, schema=schema_of(REPORT_COLUMNS), orient="row"),
+            pl.DataFrame(truth, schema=schema_of(TRUTH_COLUMNS), orient="row"),
+        )
+
+    for report, spans in rows(config):
+        reports.append(report)
+        truth += spans
+        if len(reports) == chunk:
+            yield frames()
+            reports.clear()
+            truth.clear()
+    if reports:
+        yield frames()
+
+
+def write(config: SynthConfig, *, out: Path, truth: Path | None = None, progress: Progress = silent) -> dict[str, Any]:
+    """Write the corpus, and its truth where a path for it is given; each file appears whole or not at all."""
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    targets = [path for path in (out, truth) if path]
+    for path in targets:
+        if path.is_dir() or not path.resolve().parent.is_dir():
+            raise UsageError(f"{path}: cannot be written; expected a file name in a folder that exists")
+    if truth and truth.resolve() == out.resolve():
+        raise UsageError(f"{out}: the corpus and its truth need two different files")
+    config.classes()  # counts that do not go together are refused before anything is written
+
+    with TemporaryDirectory(prefix=f".{out.name}.", dir=out.resolve().parent) as staged:
+        found: list[Path] = []
+        counts = {"reports": 0, "spans": 0}
+
+        def batches(*_: object) -> Iterator[pl.DataFrame]:
+            for reports, spans in synthesise(config):
+                counts["reports"] += reports.height
+                counts["spans"] += spans.height
+                if truth:
+                    found.append(Path(staged) / f"{len(found):06d}.parquet")
+                    spans.write_parquet(found[-1])
+                progress("writing reports", counts["reports"], config.reports)
+                yield reports
+
+        parts = [Path(staged) / name for name in ("reports", "truth")[: len(targets)]]
+        register_io_source(batches, schema=schema_of(REPORT_COLUMNS)).sink_parquet(parts[0], row_group_size=CHUNK)
+        if truth:
+            pl.scan_parquet(found).sink_parquet(parts[1])
+        for part, path in zip(parts, targets, strict=True):
+            os.replace(part, path)
+    return {**counts, "out": str(out), "truth": str(truth) if truth else None, "config": config.model_dump()}

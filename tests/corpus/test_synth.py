@@ -1,0 +1,178 @@
+"""The synthetic corpus: repeatable, consistent, with its truth exact."""
+
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+from pathveil.corpus.synth import KINDS, SynthConfig, synthesise, write
+from pathveil.corpus.synth.cases import draw_case
+from pathveil.corpus.synth.codes import LATERALITIES, chapters, families, looks, read, select
+from pathveil.corpus.synth.houses import Mix
+from pathveil.corpus.synth.people import OPEN, mark, reveal
+from pathveil.errors import UsageError
+
+REPORTS = 1_500
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[pl.DataFrame, pl.DataFrame]:
+    return next(iter(synthesise(SynthConfig(reports=REPORTS, seed=7))))
+
+
+def frames(chunk: int, **options) -> tuple[pl.DataFrame, pl.DataFrame]:
+    pairs = list(synthesise(SynthConfig(**options), chunk=chunk))
+    return pl.concat(reports for reports, _ in pairs), pl.concat(truth for _, truth in pairs)
+
+
+def test_a_seed_repeats_whatever_the_chunks_and_a_shorter_corpus_is_its_beginning(made):
+    reports, truth = frames(64, reports=REPORTS, seed=7)
+    assert reports.equals(made[0]) and truth.equals(made[1])
+    assert frames(50, reports=120, seed=7)[0].equals(reports.head(120))
+
+
+def test_another_seed_differs(made):
+    other, _ = frames(500, reports=200, seed=8)
+    assert not set(other["text"]) & set(made[0]["text"])
+
+
+def test_another_process_makes_the_same_bytes(tmp_path, pathveil):
+    write(SynthConfig(reports=300, seed=3), out=tmp_path / "a.parquet", truth=tmp_path / "a-truth.parquet")
+    done = pathveil(
+        "corpus", "synth", "--reports", 300, "--seed", 3,
+        "--out", tmp_path / "b.parquet", "--truth", tmp_path / "b-truth.parquet",
+        env={"PYTHONHASHSEED": "12345", "PYTHONPATH": ":".join(sys.path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    for name in ("", "-truth"):
+        assert (tmp_path / f"a{name}.parquet").read_bytes() == (tmp_path / f"b{name}.parquet").read_bytes()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_labels_agree_with_each_other(made):
+    _, names, terms, paired, plausible = read()
+    for row in made[0].select("site", "subsite", "histology", "behavior", "laterality").iter_rows(named=True):
+        if row["subsite"]:
+            assert row["subsite"] in names and row["site"] in (None, row["subsite"][:3])
+        if row["histology"] and row["behavior"]:
+            assert f"{row['histology']}/{row['behavior']}" in terms
+            if row["subsite"]:
+                assert f"{row['histology']}/{row['behavior']}" in plausible[row["subsite"]]
+        if row["subsite"] and row["laterality"]:
+            assert row["laterality"] in LATERALITIES
+            assert (row["laterality"] == "not_paired") == (row["subsite"] not in paired)
+        if row["subsite"] == "C34.2":
+            assert row["laterality"] in (None, "right")
+
+
+def test_a_case_keeps_its_registry_and_labels_and_comes_in_several_reports(made):
+    reports = made[0]
+    by_case = reports.group_by("case_id").agg(pl.col("registry", "site", "histology").n_unique(), pl.len())
+    assert by_case["registry"].max() == by_case["site"].max() == by_case["histology"].max() == 1
+    assert by_case["len"].max() > 2 and by_case["len"].min() == 1
+    assert reports["report_id"].is_unique().all() and reports["registry"].n_unique() == 7
+    assert reports["text"].null_count() == 0 and reports["text"].str.len_chars().min() > 100
+    days = reports.with_columns(days=(pl.col("date") - pl.col("diagnosis_date")).dt.total_days())
+    assert days["days"].min() >= 0 and (days["days"] > 10).any() and reports["date"].dt.year().n_unique() > 10
+    for task in ("subsite", "laterality", "histology", "behavior"):
+        assert 0 < reports[task].null_count() < 0.06 * reports.height
+
+
+def test_planted_spans_are_exact_do_not_overlap_and_every_kind_is_there(made):
+    texts = dict(made[0].select("report_id", "text").iter_rows())
+    truth = made[1]
+    last = ("", 0)
+    for report_id, _, _, start, end, text in truth.iter_rows():
+        assert texts[report_id][start:end] == text != ""
+        assert last[0] != report_id or start >= last[1]
+        last = (report_id, end)
+    assert set(truth["kind"]) == set(KINDS)
+    assert not any(mark in text for text in texts.values() for mark in ("\ue000", *OPEN.values(), "{", "}", "[", "|]"))
+
+
+def test_marks_come_out_where_they_stood():
+    text, spans = reveal(f"a {mark('phone', '555')}{mark('email', 'x@y')} b {mark('detail', '')}c")
+    assert text == "a 555x@y b c"
+    assert spans == [("phone", 2, 5), ("email", 5, 8), ("detail", 11, 11)]
+
+
+def test_class_counts_are_the_papers_and_every_class_can_be_drawn():
+    classes = select()
+    assert (len(classes.sites), len(classes.subsites), len(classes.histologies)) == (70, 326, 639)
+    drawn = {code[:4] for mix in classes.morphology_weights.values() for code, weight in mix.items() if weight > 0}
+    assert drawn == set(classes.histologies)
+    assert {sub for mix in classes.subsite_weights.values() for sub in mix} == set(classes.subsites)
+    assert {code[-1] for mix in classes.morphology_weights.values() for code in mix} == set("0123")
+    mixes = [Mix(classes, number, seed=1, rarity=1) for number in range(7)]
+    cases = [
+        draw_case(number, classes=classes, mixes=mixes, shares=[1 / 7] * 7, seed=1).labels for number in range(12_000)
+    ]
+    seen = {task: {labels[task] for labels in cases} - {None} for task in cases[0]}
+    assert seen["laterality"] == set(LATERALITIES) and seen["behavior"] == set("0123")
+    assert len(seen["site"]) > 66 and len(seen["subsite"]) > 240 and len(seen["histology"]) > 300
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"sites": 5, "subsites": 12, "histologies": 20, "lateralities": 4, "behaviors": 2}, (5, 12, 20, 4, 2)),
+        ({"sites": 1, "subsites": 1, "histologies": 1, "lateralities": 3, "behaviors": 1}, (1, 1, 1, 3, 1)),
+        ({"sites": 70, "subsites": 330, "histologies": 639}, (70, 330, 639, 7, 4)),
+    ],
+)
+def test_fewer_classes(counts, expected):
+    classes = SynthConfig(reports=1, **counts).classes()
+    found = (classes.sites, classes.subsites, classes.histologies, classes.lateralities, classes.behaviors)
+    assert tuple(map(len, found)) == expected
+    reports, _ = frames(200, reports=200, **counts)
+    for task, most in zip(("site", "subsite", "histology", "laterality", "behavior"), expected, strict=True):
+        assert reports[task].drop_nulls().n_unique() <= most
+
+
+def test_rarity_bends_the_tail():
+    def share_of_commonest(rarity: float) -> float:
+        counts = frames(600, reports=600, rarity=rarity)[0]["site"].value_counts(sort=True)["count"]
+        return counts[0] / counts.sum()
+
+    assert share_of_commonest(0) < 0.08 < share_of_commonest(1) < share_of_commonest(2)
+
+
+def test_word_lists_fit_together():
+    sites, names, terms, _, plausible = read()
+    assert set(plausible) == set(names) and set(families()) == set(terms)
+    assert {site.chapter for site in sites.values()} == set(chapters())
+    keys = {key for body in chapters().values() for key in body if "." not in key}
+    assert all(keys <= set(body) for body in chapters().values())
+    assert len({frozenset(body) for body in looks().values()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--classes", "sites=2,subsites=1"], "'subsites' must be from 2 to"),
+        (["--classes", "sites=80"], "'sites'"),
+        (["--classes", "sites=3,histologies=400"], "'histologies' must be from"),
+        (["--classes", "organs=3"], "expected name=number"),
+        (["--out", "nowhere/x.parquet"], "folder that exists"),
+        (["--truth", "x.parquet"], "two different files"),
+        (["--registries", "0"], "registries"),
+        (["--reports", "0"], "reports"),
+    ],
+)
+def test_bad_options_are_one_sentence(tmp_path, pathveil, options, sentence):
+    given = ["--reports", 10, "--out", "x.parquet", *options]
+    done = pathveil("corpus", "synth", *given, cwd=tmp_path)
+    assert done.returncode == 2 and sentence in done.stderr and "Traceback" not in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_bad_counts_in_the_library():
+    with pytest.raises(UsageError, match="'lateralities' must be from 1 to 7"):
+        select(lateralities=9)
+
+
+def test_pathveil_corpus_stays_light():
+    code = "import sys, pathveil.corpus; print([m for m in ('polars', 'pydantic', 'numpy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
