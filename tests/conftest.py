@@ -38,3 +38,23 @@ def pathveil():
         return subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
 
     return call
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A headless Chromium, where there is one."""
+    import shutil
+
+    from playwright.sync_api import Error, sync_playwright
+
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+    with sync_playwright() as driver:
+        try:
+            found = driver.chromium.launch(
+                executable_path=path, args=["--no-sandbox", "--headless=new", "--disable-gpu", *quiet]
+            )
+        except Error:
+            pytest.skip("needs a browser: install Debian's chromium, or run 'playwright install chromium'")
+        yield found
+        found.close()

@@ -129,16 +129,20 @@ def case_weights(
 
 
 def auc_resampled(scores: np.ndarray, member: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (resamples,)
-    """The AUC of every resample."""
-    order = np.argsort(scores, kind="stable")
-    drawn, positive = weights[order], member[order, None]
-    runs = np.flatnonzero(np.append(True, np.diff(scores[order]) != 0))
-    members = np.add.reduceat(
-        np.where(positive, drawn, 0), runs, axis=0, dtype=np.float64
-    )  # (distinct scores, resamples)
-    others = np.add.reduceat(np.where(positive, 0, drawn), runs, axis=0, dtype=np.float64)
-    below = np.cumsum(others, axis=0) - others / 2
-    return (members * below).sum(0) / (members.sum(0) * others.sum(0))
+    """The AUC of every resample, NaN where it drew no member or no non-member."""
+    others = np.flatnonzero(~member)
+    others = others[np.argsort(scores[others], kind="stable")]
+    ranked = scores[others]
+    # Weight of the non-members up to each place in order: (non-members + 1, resamples).
+    below = np.concatenate([np.zeros((1, weights.shape[1])), np.cumsum(weights[others], axis=0, dtype=np.float64)])
+    total = below[-1].copy()
+    drawn = weights[member]
+    won = np.zeros(weights.shape[1])
+    for side in ("left", "right"):  # strictly below, and below or equal: their mean counts a tie one half
+        place = np.searchsorted(ranked, scores[member], side=side)
+        won += np.einsum("ij,ij->j", drawn, below[place]) / 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return won / (drawn.sum(0, dtype=np.float64) * total)
 
 
 def auc_estimate(
@@ -155,8 +159,9 @@ def accuracy_estimates(
     right = (guess == member).astype(np.float32)
     members, others = weights[member], weights[~member]
     found, spared = right[member] @ members, right[~member] @ others  # (resamples,) each
-    plain = (found + spared) / (members.sum(0) + others.sum(0))
-    balanced = (found / members.sum(0) + spared / others.sum(0)) / 2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        plain = (found + spared) / (members.sum(0) + others.sum(0))
+        balanced = (found / members.sum(0) + spared / others.sum(0)) / 2
     value = float(right.mean())
     value_balanced = float((right[member].mean() + right[~member].mean()) / 2)
     return (
@@ -167,7 +172,7 @@ def accuracy_estimates(
 
 def _percentiles(resampled: np.ndarray, confidence: float, value: float) -> tuple[float, float]:
     tail = (1 - confidence) / 2
-    low, high = np.quantile(resampled, [tail, 1 - tail])
+    low, high = np.nanquantile(resampled, [tail, 1 - tail])
     return min(float(low), value), max(float(high), value)
 
 

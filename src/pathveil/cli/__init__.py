@@ -10,7 +10,7 @@ import sys
 import typer
 
 from pathveil import __version__
-from pathveil.cli import corpus, demo
+from pathveil.cli import audit, corpus, demo
 from pathveil.errors import PathveilError
 
 app = typer.Typer(
@@ -39,6 +39,7 @@ def root(
 
 app.command("demo")(demo.run)
 app.add_typer(corpus.app, name="corpus")
+app.command("audit")(audit.run)
 
 
 def main() -> None:

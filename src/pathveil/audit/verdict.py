@@ -1,0 +1,262 @@
+"""The verdict: evidence held against a written risk appetite, by someone who will be asked why.
+
+Three numbers decide: the strongest attack on all tasks together, on the worst single task and in the worst bucket of
+class rarity, each as a TPR at an FPR that the appetite names. A limit is *kept* where the upper end of every attack's
+interval is at or below it (all must be, so no allowance for many looks is needed), *broken* where a lower end that
+holds for all looks at once is above it, *open* otherwise. Pass: all kept. Fail: one broken. Else: not enough evidence;
+also where a control failed. Which rows count depends on the release: where only top labels leave, only attacks on
+labels. A cross-registry row counts where it lies above its control; the rest of it is change of source, not membership.
+
+>>> appetite = Appetite(release="probabilities", limits=(Limit(fpr=0.1, overall=0.2),))
+>>> tpr = {"0.1": {"value": 0.5, "low": 0.4, "high": 0.6, "sure": 0.35}}
+>>> row = {"protocol": "given", "attack": "loss", "task": "site", "unit": "report", "bucket": "all", "shadows": 0,
+...        "label_only": False, "decides": True, "tpr_at_fpr": tpr, "non_member_cases": 500}
+>>> judge([row], controls=[], appetite=appetite).answer
+'fail'
+"""
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pathveil.audit.evidence import ALL, CONTROL, CROSS, TOGETHER
+from pathveil.errors import UsageError
+
+Answer = Literal["pass", "fail", "not enough evidence"]
+EXIT_CODES: dict[str, int] = {"pass": 0, "fail": 3, "not enough evidence": 4}
+CRITERIA = {"overall": "all tasks together", "worst_task": "the worst task", "worst_bucket": "the worst bucket"}
+
+
+class Limit(BaseModel):
+    """The largest tolerated TPR at one FPR; a bound left out is not asked for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    fpr: float = Field(gt=0, lt=1)
+    overall: float | None = Field(default=None, gt=0, le=1)
+    worst_task: float | None = Field(default=None, gt=0, le=1)
+    worst_bucket: float | None = Field(default=None, gt=0, le=1)
+
+
+class Appetite(BaseModel):
+    """What may leak, as the privacy officer wrote it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    release: Literal["weights", "probabilities", "label"]
+    limits: tuple[Limit, ...] = Field(min_length=1)
+
+    @property
+    def fprs(self) -> tuple[float, ...]:
+        return tuple(limit.fpr for limit in self.limits)
+
+
+def default_appetite_text() -> str:
+    """The documented default, to be copied and changed."""
+    return (files("pathveil.audit") / "appetite.toml").read_text(encoding="utf-8")
+
+
+def read_appetite(path: Path | None) -> Appetite:
+    """The appetite in a TOML file; the default where none is given."""
+    try:
+        text = default_appetite_text() if path is None else path.read_text(encoding="utf-8")
+        return Appetite.model_validate(tomllib.loads(text))
+    except (OSError, UnicodeDecodeError):
+        raise UsageError(f"{path}: cannot be read; expected a risk appetite in TOML") from None
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: is not TOML ({error})") from None
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        raise UsageError(
+            f"{path}: is not a risk appetite ({faults}); 'pathveil audit --show-appetite' shows one"
+        ) from None
+
+
+@dataclass(frozen=True)
+class Number:
+    """The number that decided one criterion."""
+
+    criterion: str
+    fpr: float
+    tolerated: float
+    state: Literal["kept", "broken", "open"]
+    value: float | None
+    low: float
+    high: float
+    sure: float
+    attack: str
+    task: str
+    bucket: str
+    protocol: str
+    unit: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    answer: Answer
+    sentence: str
+    reasons: tuple[str, ...]
+    numbers: tuple[Number, ...]  # one a criterion, the worst first
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.answer]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "answer": self.answer,
+            "exit_code": self.exit_code,
+            "sentence": self.sentence,
+            "reasons": list(self.reasons),
+            "numbers": [asdict(number) for number in self.numbers],
+        }
+
+
+def judge(rows: Sequence[dict[str, Any]], *, controls: Sequence[dict[str, Any]], appetite: Appetite) -> Verdict:
+    """Hold the rows of ``evidence.measure`` and the controls against the appetite."""
+    counted = [row for row in _counted(rows, appetite) if "suppressed" not in row]
+    failed = [control for control in controls if not control["holds"]]
+    worst: list[Number] = []
+    unanswered: list[str] = []
+    for criterion in CRITERIA:
+        asked = [limit for limit in appetite.limits if getattr(limit, criterion) is not None]
+        chosen = [row for row in counted if _belongs(row, criterion, rows)]
+        found = [_number(row, criterion, limit.fpr, getattr(limit, criterion)) for limit in asked for row in chosen]
+        if found:
+            worst.append(max(found, key=_badness))
+        elif asked:
+            unanswered.append(f"no attack could be measured for {CRITERIA[criterion]}")
+        if asked and criterion == "worst_bucket":
+            unanswered += _unmeasured_buckets(rows, appetite)
+    broken = [number for number in worst if number.state == "broken"]
+    open_ = [number for number in worst if number.state == "open"]
+    reasons = [f"control failed: {control['name']}" for control in failed] + unanswered
+    null_failed = any(control["kind"] == "null" for control in failed)
+    if broken and not null_failed:
+        answer: Answer = "fail"
+        decisive = max(broken, key=_badness)
+    elif failed or open_ or unanswered or not worst:
+        answer = "not enough evidence"
+        decisive = max(open_ or worst, key=_badness) if worst else None
+    else:
+        answer = "pass"
+        decisive = max(worst, key=_badness)
+    reasons += [_open_reason(number) for number in open_]
+    return Verdict(answer, _sentence(answer, decisive, failed), tuple(reasons), tuple(worst))
+
+
+def _counted(rows: Sequence[dict[str, Any]], appetite: Appetite) -> list[dict[str, Any]]:
+    """Rows that may decide under this release, cross-registry ones only where they lie above their control."""
+    keys = ("attack", "task", "unit", "bucket", "shadows")
+    controls = {tuple(row[key] for key in keys): row for row in rows if row["protocol"] == CONTROL}
+    kept = []
+    for row in rows:
+        if not row["decides"] or (appetite.release == "label" and not row["label_only"]):
+            continue
+        control = controls.get(tuple(row[key] for key in keys)) if row["protocol"] == CROSS else None
+        if control is not None and not _above(row, control):
+            continue
+        kept.append(row)
+    return kept
+
+
+def _unmeasured_buckets(rows: Sequence[dict[str, Any]], appetite: Appetite) -> list[str]:
+    """Buckets whose members have too few non-members beside them; one with hardly any members is passed over."""
+    small = {
+        (row["task"], row["bucket"])
+        for row in _counted(rows, appetite)
+        if row["bucket"] != ALL and "non-member" in row.get("suppressed", "")
+    }
+    return [
+        f"classes with {bucket} training samples ({task}): too few non-member cases" for task, bucket in sorted(small)
+    ]
+
+
+def _above(row: dict[str, Any], control: dict[str, Any]) -> bool:
+    if "suppressed" in row or "suppressed" in control:
+        return False
+    return row["auc"]["low"] > control["auc"]["high"]
+
+
+def _belongs(row: dict[str, Any], criterion: str, rows: Sequence[dict[str, Any]]) -> bool:
+    single = not any(other["task"] == TOGETHER for other in rows)
+    if criterion == "worst_bucket" and any(other["bucket"] != ALL for other in rows):
+        return row["bucket"] != ALL
+    if row["bucket"] != ALL:
+        return False
+    together = row["task"] == TOGETHER or single  # with one task, it is the whole and the worst
+    return row["task"] != TOGETHER and row["unit"] == "report" if criterion == "worst_task" else together
+
+
+def _number(row: dict[str, Any], criterion: str, fpr: float, tolerated: float) -> Number:
+    tpr = row["tpr_at_fpr"][f"{fpr:g}"]
+    if tpr["sure"] > tolerated:
+        state: Literal["kept", "broken", "open"] = "broken"
+    else:
+        state = "kept" if tpr["high"] <= tolerated else "open"
+    where = {key: row[key] for key in ("attack", "task", "bucket", "protocol", "unit")}
+    return Number(
+        criterion=criterion,
+        fpr=fpr,
+        tolerated=tolerated,
+        state=state,
+        value=tpr["value"],
+        low=tpr["low"],
+        high=tpr["high"],
+        sure=tpr["sure"],
+        note=tpr.get("note", ""),
+        **where,
+    )
+
+
+def _badness(number: Number) -> tuple[int, float]:
+    """Broken above open above kept; among broken the surest, among others the highest upper end, beside the limit."""
+    rank = {"kept": 0, "open": 1, "broken": 2}[number.state]
+    return rank, (number.sure if number.state == "broken" else number.high) / number.tolerated
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
+
+
+def _where(number: Number) -> str:
+    part = "" if number.bucket == ALL else f", in classes with {number.bucket} training samples"
+    unit = ", judging whole cases" if number.unit == "case" else ""
+    return f"{number.attack} attack on {number.task}{part}{unit}, {number.protocol} protocol"
+
+
+def _open_reason(number: Number) -> str:
+    note = f" ({number.note})" if number.note else ""
+    return (
+        f"{CRITERIA[number.criterion]}: at a false-positive rate of {_percent(number.fpr)} the share found may be as "
+        f"high as {_percent(number.high)}, {_percent(number.tolerated)} is tolerated{note} [{_where(number)}]"
+    )
+
+
+def _sentence(answer: Answer, number: Number | None, failed: Sequence[dict[str, Any]]) -> str:
+    names = " and ".join(control["name"] for control in failed)
+    if number is None:
+        return "Not enough evidence: no attack could be measured on these records."
+    price = f"an attacker who wrongly accuses {_percent(number.fpr)} of the people who were not in the training data"
+    allowed = f"the appetite tolerates {_percent(number.tolerated)}"
+    if answer == "fail":
+        found = f"{_percent(number.low)} to {_percent(number.high)}"
+        if number.value is not None:
+            found = f"{_percent(number.value)} ({found})"
+        return f"Fail: {price} finds {found} of those who were; {allowed} ({_where(number)})."
+    if answer == "pass":
+        return f"Pass: {price} finds at most {_percent(number.high)} of those who were, by any attack tried; {allowed}."
+    if failed:
+        return (
+            f"Not enough evidence: the audit's own controls did not hold ({names}), so its numbers cannot be relied on."
+        )
+    return (
+        f"Not enough evidence: {price} may find as many as {_percent(number.high)} of those who were; {allowed}, and "
+        "more cases are needed to tell."
+    )

@@ -1,0 +1,179 @@
+"""Audits of any system's predictions: reading, refusing, judging, and giving nothing away."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.ensemble import RandomForestClassifier
+
+from audit.made import two_tasks
+from pathveil.audit import controls, predictions
+from pathveil.errors import CorpusError
+
+
+@pytest.fixture(scope="module")
+def forests():
+    """Answers of a forest fitted on the members and of one fitted on neither side, on noisy digits."""
+    rng = np.random.default_rng(0)
+    x, y = load_digits(return_X_y=True)
+    y = np.where(rng.random(len(y)) < 0.15, rng.integers(0, 10, len(y)), y)
+    members, others, elsewhere = np.array_split(rng.permutation(len(y)), 3)
+    rows = np.concatenate([members, others])
+    found = {}
+    for name, fitted in (("overfit", members), ("blind", elsewhere)):
+        p = RandomForestClassifier(60, random_state=0).fit(x[fitted], y[fitted]).predict_proba(x[rows])
+        found[name] = pl.DataFrame(
+            {
+                "record_id": [f"MARIGOLD-{row}" for row in rows],
+                "case_id": [f"PIMPERNEL-{row}" for row in rows],
+                "member": np.arange(len(rows)) < len(members),
+                "label": y[rows].astype(str),
+                **{f"p:{label}": p[:, label] for label in range(10)},
+            }
+        )
+    return found
+
+
+def test_an_overfit_forest_fails_and_a_blind_one_does_not(forests, tmp_path, pathveil):
+    wanted = {"overfit": {3}, "blind": {0, 4}}
+    for name, table in forests.items():
+        table.write_parquet(tmp_path / f"{name}.parquet")
+        done = pathveil("audit", "--predictions", tmp_path / f"{name}.parquet", "--out", tmp_path / name)
+        assert done.returncode in wanted[name], done.stderr
+        audit = json.loads((tmp_path / name / "audit.json").read_text())
+        assert audit["verdict"]["exit_code"] == done.returncode
+        assert all(control["holds"] for control in audit["controls"])
+        assert done.stdout.startswith(audit["verdict"]["sentence"])
+
+
+def test_nothing_of_a_record_is_in_the_artefacts_unless_asked_for(forests, tmp_path, pathveil):
+    forests["overfit"].write_csv(tmp_path / "answers.csv")
+    arguments = ("audit", "--predictions", tmp_path / "answers.csv", "--out", tmp_path / "out", "--json")
+    done = pathveil(*arguments, "--records", tmp_path / "records.csv")
+    assert done.returncode == 3
+    published = [done.stdout, *(path.read_text() for path in (tmp_path / "out").iterdir())]
+    assert len(published) == 3
+    for text in published:
+        assert "MARIGOLD" not in text and "PIMPERNEL" not in text
+    assert json.loads(done.stdout)["verdict"]["answer"] == "fail"
+    assert "keep it where the records are" in done.stderr
+    scores = pl.read_csv(tmp_path / "records.csv")
+    assert scores.height == forests["overfit"].height and set(scores["record_id"]) == set(
+        forests["overfit"]["record_id"]
+    )
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
+def test_all_formats_read_alike(forests, tmp_path, kind):
+    table = forests["blind"]
+    path = tmp_path / f"answers.{kind}"
+    {"parquet": table.write_parquet, "csv": table.write_csv, "jsonl": table.write_ndjson}[kind](path)
+    found = predictions.read(path)
+    assert found.records.member.sum() == 599
+    np.testing.assert_allclose(found.probabilities["the label"], table.select(r"^p:.*$").to_numpy())
+    assert found.records.labels["the label"].tolist() == [int(label) for label in table["label"]]
+
+
+def test_several_tasks_and_registries(tmp_path):
+    two_tasks().write_parquet(tmp_path / "two.parquet")
+    found = predictions.read(tmp_path / "two.parquet")
+    assert found.records.classes == {"site": ("a:1", "b"), "side": ("a:1", "b")}
+    assert (found.records.labels["site"] == -1).sum() == 18
+    scores = predictions.score(found.records, found.probabilities)
+    assert {one.task for one in scores} == {"site", "side", "all tasks"}
+    from pathveil.audit.evidence import measure
+
+    rows = measure(scores, found.records, edges=(1,))
+    assert {row["protocol"] for row in rows} == {"matched", "cross-registry", "cross-registry control"}
+    areas = {
+        row["task"]: row["auc"]["value"] for row in rows if (row["protocol"], row["attack"]) == ("matched", "loss")
+    }
+    assert areas["all tasks"] > max(areas["site"], areas["side"]) > 0.6
+
+
+def spoil(change):
+    def made(tmp_path):
+        table = change(two_tasks(60))
+        table.write_parquet(tmp_path / "bad.parquet")
+        return tmp_path / "bad.parquet"
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t: t.drop("case_id"), "case_id missing"),
+        (lambda t: t.drop("label:site", "label:side"), "label missing"),
+        (lambda t: t.drop("p:site:b"), "fewer than two columns"),
+        (lambda t: t.with_columns(pl.lit(True).alias("member")), "no non-members"),
+        (lambda t: t.with_columns(pl.lit("perhaps").alias("member")), "neither true nor false in 60 rows"),
+        (lambda t: t.with_columns(pl.lit("r0").alias("record_id")), "59 rows repeat a record_id"),
+        (lambda t: t.with_columns(pl.lit("c").alias("case_id")), "1 cases hold both"),
+        (lambda t: t.with_columns(pl.lit(None).cast(pl.String).alias("case_id")), "empty in 60 rows"),
+        (lambda t: t.with_columns(pl.col("p:site:b") * 3), "not between 0 and 1"),
+        (lambda t: t.with_columns(pl.lit(float("nan")).alias("p:side:b")), "not between 0 and 1"),
+        (lambda t: t.with_columns(pl.lit("much").alias("p:site:b")), "must be numbers"),
+    ],
+)
+def test_bad_tables_are_named_and_nothing_is_written(tmp_path, pathveil, change, said):
+    path = spoil(change)(tmp_path)
+    with pytest.raises(CorpusError, match=said):
+        predictions.read(path)
+    if said == "case_id missing":  # once through the command line: one sentence, exit code 2, no folder
+        done = pathveil("audit", "--predictions", path, "--out", tmp_path / "out")
+        assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
+        assert not (tmp_path / "out").exists()
+
+
+def test_unreadable_files_are_named(tmp_path):
+    with pytest.raises(CorpusError, match="cannot be read"):
+        predictions.read(tmp_path / "none.parquet")
+    (tmp_path / "noise.parquet").write_bytes(b"noise")
+    with pytest.raises(CorpusError, match="cannot be read as a table"):
+        predictions.read(tmp_path / "noise.parquet")
+    with pytest.raises(CorpusError, match="expected a name ending"):
+        predictions.read(tmp_path / "answers.xlsx")
+
+
+def test_edges_and_options_are_checked(pathveil, tmp_path):
+    for edges in ("ten", "100,10", "0,5"):
+        done = pathveil("audit", "--predictions", "x.parquet", "--out", tmp_path, "--edges", edges)
+        assert done.returncode == 2 and "--edges" in done.stderr
+    assert "--predictions" in pathveil("audit", "--out", tmp_path).stderr
+    shown = pathveil("audit", "--show-appetite")
+    assert shown.returncode == 0 and "[[limits]]" in shown.stdout
+
+
+def test_an_attack_that_learns_on_what_it_judges_is_caught_by_the_null_control(monkeypatch):
+    """The permutation control is there to catch flattery: without the halves, the risk score flatters itself."""
+    rng = np.random.default_rng(0)
+    n = 400
+    p = rng.dirichlet(np.ones(20), n)
+    labels = np.array([rng.integers(0, 20) for _ in range(n)])
+    classes = tuple(map(str, range(20)))
+    data = predictions.Records(np.arange(n) < 200, np.arange(n), {"the label": labels}, {"the label": classes})
+    honest = controls.permuted_membership(data, {"the label": p}, seed=0)
+    assert honest["holds"]
+
+    def everything(cases, *, seed):
+        yield np.ones(len(cases), bool), np.ones(len(cases), bool)
+
+    monkeypatch.setattr(predictions, "halves", everything)
+    assert not controls.permuted_membership(data, {"the label": p}, seed=0)["holds"]
+
+
+def test_a_planted_leak_is_found_unless_there_is_hardly_anyone_to_plant_it_on(forests, tmp_path):
+    forests["blind"].write_parquet(tmp_path / "blind.parquet")
+    found = predictions.read(tmp_path / "blind.parquet")
+    assert controls.planted_leak(found.records, found.probabilities, seed=0)["holds"]
+    few = np.flatnonzero(found.records.member | (np.arange(len(found.records.member)) < 605))
+    data = predictions.Records(
+        found.records.member[few],
+        found.records.cases[few],
+        {"the label": found.records.labels["the label"][few]},
+        found.records.classes,
+    )
+    assert not controls.planted_leak(data, {"the label": found.probabilities["the label"][few]}, seed=0)["holds"]

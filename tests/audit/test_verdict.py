@@ -1,0 +1,148 @@
+"""The verdict, case by case; the appetite's default and its mistakes."""
+
+import pytest
+
+from pathveil.audit.verdict import Appetite, Limit, default_appetite_text, judge, read_appetite
+from pathveil.errors import UsageError
+
+APPETITE = Appetite(release="probabilities", limits=(Limit(fpr=0.1, overall=0.2, worst_task=0.25, worst_bucket=0.3),))
+HOLDS = [{"name": "null", "kind": "null", "holds": True}, {"name": "planted", "kind": "planted", "holds": True}]
+
+
+def row(low, value, high, *, sure=None, auc=0.6, **changes):
+    tpr = {"value": value, "low": low, "high": high, "sure": low if sure is None else sure}
+    base = {
+        "protocol": "matched",
+        "attack": "loss",
+        "task": "all tasks",
+        "unit": "report",
+        "bucket": "all",
+        "shadows": 0,
+        "label_only": False,
+        "decides": True,
+        "auc": {"value": auc, "low": auc - 0.02, "high": auc + 0.02},
+        "tpr_at_fpr": {"0.1": tpr},
+    }
+    return base | changes
+
+
+def whole(**overall):
+    """A complete set of rows, safe but for the changes given for the overall one."""
+    safe = {"low": 0.08, "value": 0.1, "high": 0.14}
+    return [
+        row(**{**safe, **overall}),
+        row(**safe, task="site"),
+        row(**safe, task="histology"),
+        row(**safe, bucket="< 100"),
+        row(**safe, bucket="≥ 100"),
+    ]
+
+
+def test_all_limits_kept_is_a_pass_with_three_numbers():
+    verdict = judge(whole(), controls=HOLDS, appetite=APPETITE)
+    assert (verdict.answer, verdict.exit_code) == ("pass", 0)
+    assert [number.criterion for number in verdict.numbers] == ["overall", "worst_task", "worst_bucket"]
+    assert verdict.sentence.startswith("Pass: ") and "14 %" in verdict.sentence and "20 %" in verdict.sentence
+
+
+def test_a_limit_surely_broken_is_a_fail():
+    verdict = judge(whole(low=0.3, value=0.4, high=0.5), controls=HOLDS, appetite=APPETITE)
+    assert (verdict.answer, verdict.exit_code) == ("fail", 3)
+    assert "40 % (30 % to 50 %)" in verdict.sentence
+
+
+def test_a_lower_bound_that_many_looks_undo_is_no_fail():
+    verdict = judge(whole(low=0.3, value=0.4, high=0.5, sure=0.1), controls=HOLDS, appetite=APPETITE)
+    assert (verdict.answer, verdict.exit_code) == ("not enough evidence", 4)
+
+
+def test_an_interval_across_the_limit_is_not_enough_evidence():
+    verdict = judge(whole(low=0.1, value=0.15, high=0.21), controls=HOLDS, appetite=APPETITE)
+    assert verdict.answer == "not enough evidence" and "21 %" in verdict.sentence
+    assert any("all tasks together" in reason for reason in verdict.reasons)
+
+
+@pytest.mark.parametrize("where", [{"task": "histology"}, {"bucket": "< 100"}])
+def test_the_worst_task_and_the_worst_bucket_decide_too(where):
+    verdict = judge([*whole(), row(0.5, 0.6, 0.7, **where)], controls=HOLDS, appetite=APPETITE)
+    assert verdict.answer == "fail"
+
+
+def test_failed_controls_give_no_pass():
+    for kind in ("null", "planted"):
+        failed = [{"name": "the control", "kind": kind, "holds": False}]
+        verdict = judge(whole(), controls=failed, appetite=APPETITE)
+        assert verdict.answer == "not enough evidence" and "the control" in verdict.sentence
+    leaking = whole(low=0.3, value=0.4, high=0.5)
+    null = [{"name": "the control", "kind": "null", "holds": False}]
+    assert judge(leaking, controls=null, appetite=APPETITE).answer == "not enough evidence"
+    planted = [{"name": "the control", "kind": "planted", "holds": False}]
+    assert judge(leaking, controls=planted, appetite=APPETITE).answer == "fail"
+
+
+def test_only_label_attacks_count_when_only_labels_are_released():
+    rows = [*whole(low=0.3, value=0.4, high=0.5), *(one | {"label_only": True} for one in whole())]
+    assert judge(rows, controls=HOLDS, appetite=APPETITE).answer == "fail"
+    labels = APPETITE.model_copy(update={"release": "label"})
+    assert judge(rows, controls=HOLDS, appetite=labels).answer == "pass"
+
+
+def test_the_papers_attack_never_decides():
+    rows = [*whole(), row(0.8, 0.9, 1.0, attack="shadow classifiers", decides=False)]
+    assert judge(rows, controls=HOLDS, appetite=APPETITE).answer == "pass"
+
+
+def test_cross_registry_counts_only_above_its_control():
+    leak = {"low": 0.5, "value": 0.6, "high": 0.7, "protocol": "cross-registry", "auc": 0.8}
+    source = row(0.5, 0.6, 0.7, protocol="cross-registry control", auc=0.79, decides=False)
+    assert judge([*whole(), row(**leak), source], controls=HOLDS, appetite=APPETITE).answer == "pass"
+    weaker = row(0.1, 0.2, 0.3, protocol="cross-registry control", auc=0.6, decides=False)
+    assert judge([*whole(), row(**leak), weaker], controls=HOLDS, appetite=APPETITE).answer == "fail"
+
+
+def test_a_bucket_without_non_members_blocks_a_pass_and_one_without_members_does_not():
+    base = {key: value for key, value in row(0, 0, 0).items() if key not in ("auc", "tpr_at_fpr")}
+    few = base | {"bucket": "< 5", "suppressed": "fewer than 10 non-member cases"}
+    verdict = judge([*whole(), few], controls=HOLDS, appetite=APPETITE)
+    assert verdict.answer == "not enough evidence" and any("< 5" in reason for reason in verdict.reasons)
+    nobody = base | {"bucket": "< 5", "suppressed": "fewer than 10 member cases"}
+    assert judge([*whole(), nobody], controls=HOLDS, appetite=APPETITE).answer == "pass"
+
+
+def test_one_task_and_one_bucket_stand_for_the_whole():
+    verdict = judge([row(0.08, 0.1, 0.14, task="site")], controls=HOLDS, appetite=APPETITE)
+    assert verdict.answer == "pass" and len(verdict.numbers) == 3
+
+
+def test_nothing_measured_is_not_a_pass():
+    assert judge([], controls=HOLDS, appetite=APPETITE).answer == "not enough evidence"
+
+
+def test_the_default_appetite_explains_every_setting():
+    appetite = read_appetite(None)
+    assert appetite.release == "probabilities" and appetite.fprs == (0.1, 0.01)
+    text = default_appetite_text()
+    for name in ("release", "fpr", "overall", "worst_task", "worst_bucket", '"weights"', '"label"'):
+        assert name in text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("release = 'probabilities'", "limits"),
+        ("release = 'everything'\n[[limits]]\nfpr = 0.1", "release"),
+        ("release = 'label'\n[[limits]]\nfpr = 0.1\noveral = 0.2", "overal"),
+        ("release = 'label'\n[[limits]]\nfpr = 7", "fpr"),
+        ("release = ", "TOML"),
+    ],
+)
+def test_a_bad_appetite_is_named(tmp_path, text, said):
+    path = tmp_path / "appetite.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=said):
+        read_appetite(path)
+
+
+def test_a_missing_appetite_is_named(tmp_path):
+    with pytest.raises(UsageError, match=r"none\.toml: cannot be read"):
+        read_appetite(tmp_path / "none.toml")
