@@ -4,6 +4,7 @@
     ├── UsageError           change the options
     ├── CorpusError          mend the corpus or the file it is read from
     ├── VocabularyError      choose other words, or another way of choosing them
+    ├── AgreementError       see to the party of a private agreement that refused, or was refused
     ├── BundleError          get an intact bundle, or one of this version
     ├── FederationError      mend a site, or what it sends
     └── MissingExtraError    install an optional part of Pathveil
@@ -30,6 +31,14 @@ class CorpusError(PathveilError):
 
 class VocabularyError(PathveilError):
     """A vocabulary file that cannot be read, or a choice of words that cannot be made."""
+
+
+class AgreementError(PathveilError):
+    """A request that a party of a private agreement refuses; ``status`` is its HTTP status."""
+
+    def __init__(self, message: str, *, status: int = 409):
+        super().__init__(message)
+        self.status = status
 
 
 class BundleError(PathveilError):

@@ -54,6 +54,15 @@ class Vocabulary:
         """Of the words in order; two vocabularies with it encode alike, however they were chosen."""
         return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
 
+    @property
+    def id_space(self) -> str:
+        """What sites that train together must have in common: an id means one word at all of them.
+
+        The sha256, except for words agreed on privately: there a site has ids for words that it cannot name, so two
+        sites' words differ though their ids do not (see ``pathveil.vocabulary.agree``).
+        """
+        return str(self.source.get("id_space", self.sha256))
+
     def save(self, path: Path) -> None:
         content = {
             "format": FORMAT,

@@ -1,0 +1,17 @@
+"""Words agreed on privately: what k of the sites hold, found without any of them showing the rest.
+
+    agreement.py     what all parties sign up to: sites, key holders, hub, k, m, sizes; tokens
+    oprf.py          RFC 9497 over ristretto255, verifiable
+    store.py         a party's state on disk, atomic
+    keyholder.py     multiplies blinded points by a key that lives for one agreement
+    site.py          a registry: its words to tags, and the answer to a vocabulary
+    hub.py           counts tags
+    service.py       key holder and hub over HTTPS
+    client.py        a site's side of that
+    certificates.py  a private certificate authority for those without one
+    simulate.py      all roles in one process
+    leftover.py      how many planted personal words pass, for every k and m
+
+The three roles are plain objects that take and return bytes; the network is put around them. The protocol with its
+equations and what it does and does not protect against: ``docs/private-words.md``.
+"""

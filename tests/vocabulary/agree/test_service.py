@@ -1,0 +1,379 @@
+"""Key holders and hub over real TLS on loopback: the protocol's way through, every refusal, and what leaves a trace."""
+
+import asyncio
+import http.client
+import json
+import logging
+import socket
+import ssl
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from pathveil.errors import AgreementError, UsageError
+from pathveil.vocabulary import Vocabulary
+from pathveil.vocabulary.agree import client, oprf
+from pathveil.vocabulary.agree.agreement import HUB, new_tokens
+from pathveil.vocabulary.agree.certificates import make_certificate
+from pathveil.vocabulary.agree.client import Server, read_tokens, take_part, trusting
+from pathveil.vocabulary.agree.hub import TAG, Hub
+from pathveil.vocabulary.agree.keyholder import KeyHolder
+from pathveil.vocabulary.agree.service import hub_app, keyholder_app, make_server, serve
+from pathveil.vocabulary.agree.site import Site
+from vocabulary.agree.parties import digest, make_counts, plain_intersection, tag_set, terms
+from vocabulary.agree.traces import traces
+
+
+class Deployment:
+    """Hub and two key holders, each a TLS server in a thread, with everything said to and by them recorded."""
+
+    def __init__(self, folder, *, sites=("R1", "R2", "R3"), **options):
+        self.folder = folder
+        self.wire: list[bytes] = []
+        self.servers: dict = {}
+        self.clients: list[Server] = []
+        sockets = {name: socket.create_server(("127.0.0.1", 0)) for name in (HUB, "north", "south")}
+        urls = {name: f"https://localhost:{made.getsockname()[1]}" for name, made in sockets.items()}
+        self.agreement = terms(
+            sites, hub=urls[HUB], holders={"north": urls["north"], "south": urls["south"]}, **options
+        )
+        self.tokens = {site: {} for site in sites}
+        self.roles = {name: KeyHolder(self.agreement, name, folder=folder / name) for name in ("north", "south")}
+        self.roles[HUB] = Hub(self.agreement, folder=folder / HUB)
+        for name, listening in sockets.items():
+            tokens, digests = new_tokens(sites)
+            for site in sites:
+                self.tokens[site][name] = tokens[site]
+            make_certificate(folder, name, hosts=["localhost"])
+            app = (hub_app if name == HUB else keyholder_app)(self.roles[name], digests)
+            server = make_server(
+                self.recorded(app),
+                host="localhost",
+                port=0,
+                certificate=folder / f"{name}.pem",
+                key=folder / f"{name}.key",
+            )
+            thread = threading.Thread(target=lambda s=server, on=listening: asyncio.run(s.serve(sockets=[on])))
+            thread.start()
+            self.servers[name] = (server, thread)
+        self.trust = trusting(folder / f"{name}-authority.pem" for name in sockets)
+        while not all(server.started for server, _ in self.servers.values()):
+            time.sleep(0.01)
+
+    def recorded(self, app):
+        """Everything inside TLS, both ways: what someone with the servers' keys could read off the wire."""
+
+        async def middle(scope, receive, send):
+            if scope["type"] != "http":
+                return await app(scope, receive, send)
+            self.wire.append(repr((scope.get("path"), scope.get("query_string"), scope.get("headers"))).encode())
+
+            async def hear():
+                message = await receive()
+                self.wire.append(message.get("body", b""))
+                return message
+
+            async def say(message):
+                self.wire.append(message.get("body", b""))
+                await send(message)
+
+            await app(scope, hear, say)
+
+        return middle
+
+    def server(self, site: str, name: str, *, token: str | None = None) -> Server:
+        token = self.tokens[site][name] if token is None else token
+        self.clients.append(Server(self.agreement, name, token=token, trust=self.trust))
+        return self.clients[-1]
+
+    def take_part(self, site: str, counts, **options) -> Vocabulary:
+        out = self.folder / f"{site}.json"
+        made = Site(self.agreement, site, counts, folder=self.folder / site)
+        return take_part(made, out=out, tokens=self.tokens[site], trust=self.trust, poll=0.05, **options)
+
+    def stop(self):
+        for one in self.clients:
+            one.close()
+        for server, thread in self.servers.values():
+            server.should_exit = True
+            thread.join()
+        for role in self.roles.values():
+            role.store.close()
+
+
+@pytest.fixture
+def deployment(tmp_path, monkeypatch):
+    monkeypatch.setattr(client, "PATIENCE", (0.01, 0.02))
+    made = []
+
+    def make(**options):
+        made.append(Deployment(tmp_path, **options))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.stop()
+
+
+def in_threads(calls) -> list:
+    results: list = [None] * len(calls)
+
+    def run(number, call):
+        try:
+            results[number] = call()
+        except Exception as error:
+            results[number] = error
+
+    threads = [threading.Thread(target=run, args=pair) for pair in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def refused(server: Server, method: str, path: str, body: bytes = b"") -> AgreementError:
+    with pytest.raises(AgreementError) as error:
+        server.call(method, path, body)
+    return error.value
+
+
+def test_the_way_through_and_that_nothing_leaks(deployment, caplog, tmp_path):
+    caplog.set_level(logging.DEBUG)
+    counts = make_counts(3, 30, 5)
+    for number, site in enumerate(counts.values()):
+        site["zebrowskakova"] = 40  # a surname that every site has in many cases: passes, and still is shown to nobody
+        site[f"mcplantedson{number}"] = 30  # one that a single site has
+        site["once"] = 1
+    parts = deployment(min_cases=3)
+    found = in_threads([lambda s=site: parts.take_part(s, counts[s]) for site in counts])
+    expected = plain_intersection(counts, threshold=3, min_cases=3)
+    assert [set(vocabulary.words) for vocabulary in found] == [expected] * 3
+    assert "zebrowskakova" in expected
+    assert parts.roles["north"].finished and parts.roles["south"].finished and parts.roles[HUB].finished
+    assert Vocabulary.load(tmp_path / "R2.json") == found[1]
+    assert [list((tmp_path / site).iterdir()) for site in counts] == [[], [], []]  # blinds and order are gone
+    kept = [path for name in (HUB, "north", "south") for path in (tmp_path / name).iterdir()]
+    log = caplog.text.encode()
+    assert b"batch 0 answered" in log and b"the key is erased" in log and b"tags are erased" in log
+    words = {word for site in counts.values() for word in site}
+    assert traces(words, [*parts.wire, log, *(path.read_bytes() for path in kept)]) == []
+    assert sum(map(len, parts.wire)) > 10_000
+    assert not (tmp_path / "north" / "key").exists()
+    for token in (token for tokens in parts.tokens.values() for token in tokens.values()):
+        assert token.encode() not in log
+        assert not any(token.encode() in path.read_bytes() for path in kept)
+
+
+def test_a_wrong_token(deployment, caplog):
+    parts = deployment()
+    for wrong in ("", "wrong", parts.tokens["R1"][HUB]):  # another server's token is none here
+        error = refused(
+            parts.server("R1", "north", token=wrong),
+            "POST",
+            "points/0",
+            b"".join(oprf.random_point() for _ in range(8)),
+        )
+        assert error.status == 401 and "the token is not one of this server's" in str(error)
+    assert refused(parts.server("R1", HUB, token="x"), "GET", "result").status == 401
+    assert "refused (401)" in caplog.text and "wrong" not in caplog.text
+
+
+def test_another_agreement(deployment):
+    parts = deployment()
+    other = parts.agreement.model_copy(update={"min_cases": 1})
+    server = Server(other, "north", token=parts.tokens["R1"]["north"], trust=parts.trust)
+    assert "another agreement" in str(refused(server, "GET", "key"))
+
+
+def test_bad_points_and_replays(deployment):
+    parts = deployment()
+    north = parts.server("R1", "north")
+    batch = b"".join(oprf.random_point() for _ in range(8))
+    for bad in (bytes(32), b"\xff" * 32):
+        assert refused(north, "POST", "points/0", batch[:-32] + bad).status == 422
+    status, answer = north.call("POST", "points/0", batch)
+    assert status == 200 and len(answer) == oprf.PROOF + len(batch)
+    assert "repeats a batch" in str(refused(north, "POST", "points/1", batch))
+    assert "repeats a batch" in str(refused(parts.server("R2", "north"), "POST", "points/0", batch))
+    assert refused(north, "POST", "points/99", batch).status == 429
+    assert refused(north, "POST", "points/0", batch[:-1]).status == 400
+    assert refused(north, "POST", "points/-1", batch).status == 404
+    assert refused(north, "POST", "points/one", batch).status == 404
+    assert refused(north, "GET", "points/0").status == 405
+
+
+def test_oversized_bodies_are_not_taken_in(deployment):
+    parts = deployment()
+    port = int(parts.agreement.holders["north"].rsplit(":", 1)[1])
+    head = {"authorization": f"Bearer {parts.tokens['R1']['north']}"}
+    path = f"/v1/{parts.agreement.sha256}/points/0"
+
+    def chunks():
+        for _ in range(1_000):
+            yield bytes(1_000)
+
+    for body, chunked in ((bytes(10_000_000), False), (chunks(), True)):
+        connection = http.client.HTTPSConnection("localhost", port, context=parts.trust, timeout=20)
+        try:
+            connection.request("POST", path, body=body, headers=head, encode_chunked=chunked)
+        except OSError:
+            pass  # the server has answered and closed before all was sent
+        response = connection.getresponse()
+        assert response.status == 413 and b"too large" in response.read()
+    assert refused(parts.server("R1", HUB), "POST", "set", b"{" + b" " * 10_000).status == 413
+    assert refused(parts.server("R1", "north"), "POST", "points/0", bytes(9 * 32)).status == 413
+
+
+def test_a_set_is_announced_properly(deployment):
+    hub = deployment().server("R1", HUB)
+    right = {"commitment": "0" * 64, "batches": 1, "keys": {"north": "a" * 64, "south": "b" * 64}}
+    for wrong in (b"", b"[]", b"{}", b"\xff", *(json.dumps(right | change).encode() for change in (
+        {"commitment": "x"}, {"commitment": 5}, {"batches": "1"}, {"keys": []}, {"keys": {"north": 5, "south": 6}},
+    ))):  # fmt: skip
+        assert refused(hub, "POST", "set", wrong).status == 400
+    assert json.loads(hub.call("POST", "set", json.dumps(right).encode())[1]) == {"missing": [0]}
+
+
+def test_a_changed_set_at_the_hub(deployment):
+    parts = deployment()
+    hub = parts.server("R1", HUB)
+    tags = tag_set({1, 2}, 8)
+    right = {"commitment": digest(tags), "batches": 1, "keys": {"north": "a" * 64, "south": "b" * 64}}
+    hub.call("POST", "set", json.dumps(right).encode())
+    hub.call("POST", "tags/0", tags)
+    hub.call("POST", "tags/0", tags)
+    assert "cannot change" in str(refused(hub, "POST", "tags/0", tag_set({1, 3}, 8)))
+    assert "another set" in str(refused(hub, "POST", "set", json.dumps(right | {"commitment": "1" * 64}).encode()))
+    assert refused(hub, "POST", "tags/0", bytes(9 * TAG)).status == 413
+    assert hub.call("GET", "result")[0] == 202
+    two_keys = right | {"keys": {"north": "c" * 64, "south": "b" * 64}}
+    assert "another public key" in str(refused(parts.server("R2", HUB), "POST", "set", json.dumps(two_keys).encode()))
+
+
+def test_a_key_holder_that_answers_wrongly_stops_the_site(deployment, monkeypatch):
+    parts = deployment()
+    other = oprf.random_scalar()
+    monkeypatch.setattr(
+        parts.roles["south"], "answer",
+        lambda site, number, sent: bytes(64) + b"".join(
+            oprf.multiply(other, sent[at : at + 32]) for at in range(0, len(sent), 32)
+        ),
+    )  # fmt: skip
+    with pytest.raises(AgreementError, match="key holder south answered batch 0 wrongly"):
+        parts.take_part("R1", {"left": 9})
+    assert parts.roles[HUB].waiting_for == ["R1", "R2", "R3"]
+    assert not (parts.folder / "R1.json").exists()
+
+
+def test_an_interrupted_site_is_started_again(deployment, monkeypatch):
+    counts = make_counts(3, 60, 8)
+    parts = deployment()
+    calls = []
+    finish = Site.finish
+
+    def killed(self, number, points):
+        calls.append(number)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        finish(self, number, points)
+
+    monkeypatch.setattr(Site, "finish", killed)
+    site = Site(parts.agreement, "R1", counts["R1"], folder=parts.folder / "R1")
+    with pytest.raises(KeyboardInterrupt):
+        take_part(site, out=parts.folder / "R1.json", tokens=parts.tokens["R1"], trust=parts.trust, workers=1)
+    site.store.close()
+    monkeypatch.setattr(Site, "finish", finish)
+    found = in_threads([lambda s=site: parts.take_part(s, counts[s]) for site in counts])
+    expected = plain_intersection(counts, threshold=3, min_cases=5)
+    assert [set(vocabulary.words) for vocabulary in found] == [expected] * 3
+    assert parts.roles["north"].store.rows("SELECT SUM(times) > COUNT(*) FROM answered WHERE site = 'R1'") == [(1,)]
+
+
+def test_a_site_killed_after_writing_its_vocabulary_only_clears_up(deployment):
+    parts = deployment()
+    folder = parts.folder / "R1"
+    site = Site(parts.agreement, "R1", {"left": 9}, folder=folder)
+    Vocabulary(words=("left",), method="agreed").save(parts.folder / "R1.json")
+    site.store.note("concluded", "yes")
+    site.store.close()
+    assert parts.take_part("R1", {"left": 9}).words == ("left",)
+    assert list(folder.iterdir()) == [] and parts.wire == []
+
+
+def test_certificates_that_are_not_trusted(deployment, tmp_path):
+    parts = deployment()
+    foreign = tmp_path / "foreign"
+    make_certificate(foreign, "x", hosts=["localhost"])
+    for trust in (trusting([foreign / "x-authority.pem"]), ssl.create_default_context()):
+        server = Server(parts.agreement, "north", token="secret-token", trust=trust)
+        error = refused(server, "GET", "key")
+        assert "is not trusted" in str(error) and "secret-token" not in str(error)
+    assert parts.wire == []  # the token never left
+
+
+@pytest.mark.parametrize(
+    ("hosts", "now", "reason"),
+    [
+        (["localhost"], datetime.now(UTC) - timedelta(days=200), "expired"),
+        (["elsewhere.example"], None, "mismatch"),
+    ],
+)
+def test_an_expired_or_misplaced_certificate(tmp_path, hosts, now, reason):
+    make_certificate(tmp_path, "north", hosts=hosts, now=now)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "north.pem", tmp_path / "north.key")
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def accept():
+            with pytest.raises(OSError):
+                context.wrap_socket(listening.accept()[0], server_side=True)
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        url = f"https://localhost:{listening.getsockname()[1]}"
+        agreement = terms(holders={"north": url, "south": "https://s.example"})
+        error = refused(
+            Server(agreement, "north", token="t", trust=trusting([tmp_path / "north-authority.pem"])), "GET", "key"
+        )
+        thread.join()
+    assert "is not trusted" in str(error) and reason in str(error).lower()
+
+
+def test_files_a_server_cannot_use(tmp_path):
+    make_certificate(tmp_path, "a", hosts=["localhost"])
+    make_certificate(tmp_path, "b", hosts=["localhost"])
+    app = keyholder_app(KeyHolder(terms(), "north"), {})
+    with pytest.raises(UsageError, match="no such file"):
+        make_server(app, host="localhost", port=0, certificate=tmp_path / "none", key=tmp_path / "a.key")
+    with pytest.raises(UsageError, match="not a certificate and its key"):
+        make_server(app, host="localhost", port=0, certificate=tmp_path / "a.pem", key=tmp_path / "b.key")
+    with pytest.raises(UsageError, match="is already there"):
+        make_certificate(tmp_path, "a", hosts=["localhost"])
+    with pytest.raises(UsageError, match="at least one host"):
+        make_certificate(tmp_path, "c", hosts=[])
+    with pytest.raises(UsageError, match="not a certificate authority's file"):
+        trusting([tmp_path / "a.key"])
+    with pytest.raises(UsageError, match="no token there"):
+        read_tokens(tmp_path, terms())
+    assert (tmp_path / "a.key").stat().st_mode & 0o077 == 0
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        server = make_server(
+            app, host="127.0.0.1", port=taken.getsockname()[1], certificate=tmp_path / "a.pem", key=tmp_path / "a.key"
+        )
+        with pytest.raises(UsageError, match="cannot listen"):
+            serve(server, finished=lambda: False)
+
+
+def test_a_defect_shows_nothing_of_the_request(deployment, caplog, monkeypatch):
+    parts = deployment()
+
+    def broken(site, number, sent):
+        raise RuntimeError(f"zebrowskakova {sent!r}")
+
+    monkeypatch.setattr(parts.roles["north"], "answer", broken)
+    with pytest.raises(AgreementError, match="cannot be reached \\(status 500\\)"):
+        parts.server("R1", "north").call("POST", "points/0", bytes(8 * 32))
+    assert "RuntimeError" in caplog.text and "zebrowskakova" not in caplog.text
