@@ -107,3 +107,38 @@ def class_counts(text: str) -> dict[str, int]:
             raise UsageError(f"--classes: expected name=number with a name of {', '.join(CLASSES)}; got '{part}'")
         counts[name.strip()] = int(value)
     return counts
+
+
+@app.command("check")
+def check_corpus(
+    sources: list[Path] = typer.Argument(
+        ..., metavar="CORPUS…", help="A corpus: one file, several, or a folder of them (Parquet, CSV, JSONL)."
+    ),
+    tasks: str = typer.Option(
+        None, "--tasks", help="Task columns, separated by commas; else the usual ones there are."
+    ),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Judge a corpus: what is in it, how rare its classes are, what registries share, and what to mend first.
+
+    A corpus that breaks the schema is refused with the columns, counts and report ids at fault. Nothing printed holds
+    report text.
+    """
+    from rich.console import Console
+
+    from pathveil.corpus import scan
+    from pathveil.corpus.check import check
+    from pathveil.corpus.page import page
+
+    chosen = split_names(tasks)
+    with bar() as progress:
+        result = check(scan(sources, tasks=chosen), tasks=chosen, progress=progress)
+    if as_json:
+        emit(result, as_json=True, text="")
+    else:
+        Console().print(page(result, title=", ".join(map(str, sources))))
+
+
+def split_names(given: str | None) -> list[str] | None:
+    """``--tasks a,b`` as a list; None where it was not given."""
+    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]
