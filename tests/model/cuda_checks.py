@@ -169,4 +169,4 @@ def test_it_is_chosen_for_parameters_on_a_gpu():
     assert choose(torch.zeros(1, device=DEVICE), "cuda") is cuda
     if DEVICE == "cuda":
         assert choose(torch.zeros(1, device=DEVICE)) is cuda
-    assert choose(torch.zeros(1, device=DEVICE, dtype=torch.float64)) is reference
+        assert choose(torch.zeros(1, device=DEVICE, dtype=torch.float64)) is reference

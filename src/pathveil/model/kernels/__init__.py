@@ -32,6 +32,7 @@ A kernel is a module with two functions on plain tensors, always in stacked form
 [[51.0], [0.0]]
 """
 
+from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -45,17 +46,16 @@ KERNELS = ("reference", "cpu", "cuda")
 
 def choose(embedding: Tensor, kernel: str | None = None) -> ModuleType:
     """The named kernel's module, or the one for the device and type of the parameters."""
-    from pathveil.model.kernels import reference
-
     if kernel is not None and kernel not in KERNELS:
         raise ValueError(f"kernel must be one of {', '.join(KERNELS)} or None; got {kernel!r}")
-    if kernel is None and embedding.is_cuda and embedding.dtype == torch.float32 and find_spec("triton"):
-        kernel = "cuda"
-    if kernel == "cuda":
-        from pathveil.model.kernels import cuda
-
-        return cuda
-    return reference
+    if kernel is None:
+        if embedding.is_cuda and embedding.dtype == torch.float32 and find_spec("triton"):
+            kernel = "cuda"
+        elif embedding.device.type == "cpu" and embedding.dtype in (torch.float32, torch.float64):
+            kernel = "cpu"
+        else:
+            kernel = "reference"
+    return import_module(f"{__name__}.{kernel}")
 
 
 def pooled(

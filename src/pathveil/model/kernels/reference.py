@@ -114,9 +114,10 @@ def pooled_single(
     for part, shift in zip(weight.split(windows), bias, strict=True):  # (k, F, D), (F,)
         output, inside = positions(ids, offsets, embedding, part, window=len(part))
         output = output.masked_fill(~inside[:, None], -torch.inf)  # (B, F, T)
-        # The first of equal maxima, said outright: torch.max promises no order among them.
+        # The first of equal maxima (or the first NaN), said outright: torch.max promises no order among them.
         steps = torch.arange(output.shape[2], device=output.device)
-        first = torch.where(output == output.amax(2, keepdim=True), steps, len(steps)).amin(2)  # (B, F)
+        largest = (output == output.amax(2, keepdim=True)) | output.isnan()  # (B, F, T)
+        first = torch.where(largest, steps, len(steps)).amin(2)  # (B, F)
         best = output.gather(2, first[:, :, None])[:, :, 0] + shift
         long_enough = inside[:, :1]  # (B, 1)
         features.append(torch.where(long_enough, torch.relu(best), 0))

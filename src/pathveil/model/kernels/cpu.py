@@ -1,0 +1,437 @@
+"""The encoder on a CPU, as look-ups: exact, and several times less work than the dense convolution.
+
+A convolution over embeddings is a sum of table look-ups. For slot ``s`` (a position in a window), filter ``f`` and word
+``w`` let ``table[w, s, f] = embedding[w] · weight[s, f]``; the answer at position ``t`` of a window that starts at slot
+``s`` is then the sum over ``j`` of ``table[ids[t + j], s + j, f]``. The table is one matrix product over the *distinct*
+words of a batch, a few thousand, where the dense form multiplies every position of every document. Max pooling passes
+gradient to one position a filter, so the backward pass is ``documents × slots × filters`` scaled additions of a vector.
+
+The table is made and read a block of filters at a time, by one thread, so that it stays in that processor's cache and
+memory stays flat. The loops are compiled by numba and run without the interpreter's lock on as many Python threads as
+PyTorch has (``torch.set_num_threads``); numbers are added up in an order that does not depend on how many those are.
+
+>>> import torch
+>>> from pathveil.model.kernels import pooled
+>>> words, filters = torch.tensor([[1.0], [5.0]]), torch.tensor([[[1.0]], [[10.0]]])
+>>> ids, offsets = torch.tensor([0, 1, 1]), torch.tensor([0, 2, 3])
+>>> pooled(ids, offsets, words, filters, torch.zeros(1, 1), windows=(2,), kernel="cpu")
+tensor([[51.],
+        [ 0.]])
+"""
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numba import njit
+from torch import Tensor
+
+# Filters in a block of the table: four vectors of AVX-512, known to the compiler so that their sums stay in registers.
+# Over 10,000 words and five slots a block is 13 MB; wider ones fall out of cache and take up to twice the time.
+LANES = 64
+
+compiled = njit(nogil=True, cache=True, fastmath={"contract"})
+
+
+class Block(NamedTuple):
+    """Some filters of one window of one model."""
+
+    model: int
+    number: int  # of the window
+    window: int
+    slot: int  # the window's first
+    left: int
+    right: int  # filters left to right
+
+
+def forward(
+    ids: Tensor,
+    offsets: Tensor,
+    models: Tensor | None,
+    embedding: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    windows: tuple[int, ...],
+) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+    """The kernel's forward, as in the package's docstring."""
+    count, size, dim = embedding.shape
+    tokens, ends, owners = arrays(ids, offsets, models)
+    order = np.argsort(owners, kind="stable")
+    rows, words, parts = distinct_words(tokens, ends, owners, order, size, count)
+    vectors = torch.empty(len(words), dim, dtype=embedding.dtype)  # (U, D)
+    source, goal = embedding.detach().reshape(-1, dim).numpy(), vectors.numpy()
+    spread(lambda part: copy_rows(source, words, goal, *part), evenly(len(words), threads()))
+    features, chosen = empty_features(len(owners), len(windows), weight.shape[2], weight.dtype)
+    outputs = bias.detach().numpy(), features.numpy(), chosen.numpy()
+    documents = np.split(order, np.searchsorted(owners[order], np.arange(1, count)))  # those of each model
+    filters, scratch = weight.detach(), []
+
+    def work(block: Block) -> None:
+        start, end = parts[block.model : block.model + 2]
+        table = scratch.pop() if scratch else np.empty(len(words) * max(windows) * LANES, goal.dtype)
+        view = table[: (end - start) * block.window * LANES].reshape(-1, block.window, LANES)
+        fill_table(view, vectors[start:end], filters, block)
+        search(view, rows, ends, documents[block.model], *outputs, block.model, block.number, block.left, block.right)
+        scratch.append(table)
+
+    spread(work, blocks(windows, weight.shape[2], models=count))
+    return features, chosen, (torch.from_numpy(rows), torch.from_numpy(words), torch.tensor(parts))
+
+
+def fill_table(table: np.ndarray, vectors: Tensor, weight: Tensor, block: Block) -> None:
+    """The answers of a block's filters to each word: ``table`` (words, window, LANES) from ``vectors`` (words, D) and
+    ``weight`` (M, S, F, D). Lanes without a filter are left as they are: nobody reads what comes of them."""
+    wide = block.right - block.left
+    filters = weight[block.model, block.slot : block.slot + block.window, block.left : block.right]  # (k, wide, D)
+    if wide == LANES:
+        torch.mm(vectors, filters.reshape(-1, vectors.shape[1]).T, out=torch.from_numpy(table).flatten(1))
+    else:
+        for j in range(block.window):
+            torch.mm(vectors, filters[j].T, out=torch.from_numpy(table)[:, j, :wide])
+
+
+def empty_features(documents: int, windows: int, filters: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    shape = documents, windows, filters
+    return torch.empty(shape, dtype=dtype), torch.empty(shape, dtype=torch.int32)
+
+
+def backward(
+    gradient: Tensor,
+    chosen: Tensor,
+    kept: tuple[Tensor, ...],
+    ids: Tensor,
+    offsets: Tensor,
+    models: Tensor | None,
+    embedding: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    windows: tuple[int, ...],
+    needs: tuple[bool, bool, bool],
+    sparse: bool,
+) -> tuple[Any, Tensor | None, Tensor | None]:
+    """The kernel's backward, as in the package's docstring."""
+    tokens, _, owners = arrays(ids, offsets, models)
+    flow, where = gradient.contiguous().numpy(), chosen.numpy()  # (B, K, F)
+    words = weights = biases = None
+    if needs[0]:
+        words = embedding_gradient(flow, where, kept, owners, embedding, weight, windows, sparse)
+    if needs[1]:
+        vectors = embedding.detach().numpy()
+        weights = torch.zeros_like(weight)
+        filters = weights.numpy()
+        spread(
+            lambda block: add_word_vectors(flow, where, tokens, owners, vectors, filters, *block[1:]),
+            blocks(windows, weight.shape[2], wide=16),
+        )
+    if needs[2]:
+        biases = torch.zeros_like(bias)
+        add_gradients(flow, where, owners, biases.numpy())
+    return words, weights, biases
+
+
+def embedding_gradient(
+    flow: np.ndarray,
+    where: np.ndarray,
+    kept: tuple[Tensor, ...],
+    owners: np.ndarray,
+    embedding: Tensor,
+    weight: Tensor,
+    windows: tuple[int, ...],
+    sparse: bool,
+) -> Any:
+    """Dense (M, V, D), or ``(rows, values)`` of the words that a filter chose.
+
+    Contributions are put in order of their words by counting, in parallel over documents; then each word's vector is
+    summed up in one go, in the order of documents, windows and filters.
+    """
+    rows, words, starts = (tensor.numpy() for tensor in kept)
+    slots, dim = weight.shape[1], weight.shape[3]
+    lengths, firsts = np.array(windows), starts[owners]
+    documents = evenly(len(flow), threads())
+    counts = np.zeros((len(documents), len(words)), np.int64)
+    spread(
+        lambda part: count_contributions(flow, where, rows, lengths, firsts, *documents[part], counts[part]),
+        range(len(documents)),
+    )
+    # Where each part of the documents puts its contributions to each word: words in order, parts in order within.
+    ends = counts.T.ravel().cumsum()
+    places = (ends - counts.T.ravel()).reshape(len(words), len(documents))
+    total = int(ends[-1]) if len(ends) else 0
+    sources, scales = np.empty(total, np.uint32), np.empty(total, flow.dtype)
+
+    def place(part: int) -> None:
+        mine = places[:, part].copy()
+        place_contributions(flow, where, rows, lengths, firsts, owners * slots, *documents[part], mine, sources, scales)
+
+    spread(place, range(len(documents)))
+    bounds = np.concatenate([places[:, 0], [total]])
+    touched = np.flatnonzero(np.diff(bounds))
+    if sparse:
+        values, goals = torch.zeros(len(touched), dim, dtype=embedding.dtype), np.arange(len(touched))
+    else:
+        values, goals = torch.zeros(len(embedding) * embedding.shape[1], dim, dtype=embedding.dtype), words[touched]
+    table, sums = weight.detach().reshape(-1, dim).numpy(), values.numpy()
+    spread(
+        lambda part: add_filters(table, sources, scales, bounds, touched, goals, sums, *part),
+        evenly_by(np.concatenate([bounds[touched], [total]]), 8 * threads()),
+    )
+    if sparse:
+        return torch.from_numpy(words[touched]), values
+    return values.view(embedding.shape)
+
+
+def arrays(ids: Tensor, offsets: Tensor, models: Tensor | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ids (tokens,) int32, offsets (B + 1,) int64, and each document's model (B,) int64."""
+    owners = np.zeros(len(offsets) - 1, np.int64) if models is None else models.long().numpy()
+    return ids.int().numpy(), offsets.long().numpy(), owners
+
+
+def blocks(windows: tuple[int, ...], filters: int, *, models: int = 1, wide: int = LANES) -> list[Block]:
+    """All filters of all models in blocks, those that take longest first.
+
+    >>> [(block.window, block.slot, block.left, block.right) for block in blocks((2, 3), 100)]
+    [(3, 2, 0, 64), (2, 0, 0, 64), (3, 2, 64, 100), (2, 0, 64, 100)]
+    """
+    slots = np.cumsum([0, *windows]).tolist()
+    return sorted(
+        (
+            Block(model, number, window, slots[number], left, min(left + wide, filters))
+            for model in range(models)
+            for number, window in enumerate(windows)
+            for left in range(0, filters, wide)
+        ),
+        key=lambda block: -block.window * (block.right - block.left),
+    )
+
+
+def distinct_words(
+    ids: np.ndarray, offsets: np.ndarray, owners: np.ndarray, order: np.ndarray, size: int, models: int
+) -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Each token's row among the distinct words of its model (tokens,), these words as model · size + word (U,), model
+    after model, and where each model's begin and the last one's end."""
+    if len(owners) and (owners[order[0]] < 0 or owners[order[-1]] >= models):
+        raise IndexError(f"a document's model must be 0 … {models - 1}")
+    rows, words = np.empty(len(ids), np.uint32), np.empty(len(ids), np.int64)
+    parts = np.zeros(models + 1, np.int64)
+    if not number_words(ids, offsets, owners, order, size, rows, words, parts):
+        raise IndexError(f"word ids must be 0 … {size - 1}, the rows of the embedding")
+    return rows, words[: parts[-1]], parts.tolist()
+
+
+def evenly(total: int, parts: int) -> list[tuple[int, int]]:
+    """The range 0 to ``total`` cut into equal parts.
+
+    >>> evenly(5, 2)
+    [(0, 2), (2, 5)]
+    """
+    return list(itertools.pairwise(np.linspace(0, total, parts + 1).astype(int).tolist()))
+
+
+def evenly_by(ends: np.ndarray, parts: int) -> list[tuple[int, int]]:
+    """Ranges of documents (or words) with about equal shares of what lies between ``ends``.
+
+    >>> evenly_by(np.array([0, 10, 11, 12, 20]), 2)
+    [(0, 1), (1, 4)]
+    """
+    cuts = np.searchsorted(ends, np.linspace(ends[0], ends[-1], parts + 1)[1:-1])
+    return list(itertools.pairwise(np.unique([0, *cuts, len(ends) - 1]).tolist()))
+
+
+def threads() -> int:
+    return torch.get_num_threads()
+
+
+POOLS: dict[int, ThreadPoolExecutor] = {}
+# A forked child has none of its parent's threads.
+os.register_at_fork(after_in_child=POOLS.clear)
+
+
+def pool(size: int) -> ThreadPoolExecutor:
+    """Threads in each of which PyTorch itself uses one: a product inside a task must not start more."""
+    if size not in POOLS:
+        workers, together = ThreadPoolExecutor(size, thread_name_prefix="pathveil"), Barrier(size)
+
+        def alone() -> None:
+            torch.set_num_threads(1)
+            together.wait()  # so that each thread takes one of these, and none takes two
+
+        for ready in [workers.submit(alone) for _ in range(size)]:
+            ready.result()
+        # PyTorch keeps the number for each thread, and the number last set anywhere for threads yet to come.
+        torch.set_num_threads(size)
+        POOLS[size] = workers
+    return POOLS[size]
+
+
+def spread(work: Callable[[Any], None], tasks: Iterable[Any]) -> None:
+    """Call ``work`` for every task, on as many threads as PyTorch would use."""
+    queue: Sequence[Any] = list(tasks)
+    if threads() == 1 or len(queue) < 2:
+        for task in queue:
+            work(task)
+        return
+    remaining = iter(queue)
+
+    def drain() -> None:
+        for task in remaining:
+            work(task)
+
+    for worker in [pool(threads()).submit(drain) for _ in range(min(threads(), len(queue)))]:
+        worker.result()
+
+
+@compiled
+def number_words(ids, offsets, owners, order, size, rows, words, parts):
+    """Fill ``rows``, ``words`` and ``parts`` (see ``distinct_words``); False if an id is out of range."""
+    last = np.full(size, -1, np.int64)  # where a word was put last: for this model, if not before the model's first
+    count, model = 0, 0
+    for document in order:
+        while model < owners[document]:
+            model += 1
+            parts[model] = count
+        for t in range(offsets[document], offsets[document + 1]):
+            word = ids[t]
+            if word < 0 or word >= size:
+                return False
+            if last[word] < parts[model]:
+                last[word] = count
+                words[count] = model * size + word
+                count += 1
+            rows[t] = last[word] - parts[model]
+    parts[model + 1 :] = count
+    return True
+
+
+@compiled
+def copy_rows(source, words, goal, first, last):
+    for number in range(first, last):
+        goal[number] = source[words[number]]
+
+
+@compiled
+def search(table, rows, offsets, documents, bias, features, chosen, model, number, left, right):
+    """Maximum over time in the given documents for filters ``left`` to ``right`` of window ``number``.
+
+    ``table`` (words, window, LANES) holds their answers to each word, ``rows`` (tokens,) each token's word in it.
+    """
+    window = table.shape[1]
+    answers, best, at = np.empty(LANES, table.dtype), np.empty(LANES, table.dtype), np.empty(LANES, np.int32)
+    for document in documents:
+        start, end = offsets[document], offsets[document + 1] - window + 1
+        best[:] = -np.inf
+        at[:] = start
+        for t in range(start, end):
+            # A new maximum is rare after the first words, so see whether there is any before writing anything. The
+            # papers' windows are written out to keep sums in registers; whatever the window, words are added in order.
+            risen = np.int32(0)
+            if window == 3:
+                a, b, c = table[rows[t], 0], table[rows[t + 1], 1], table[rows[t + 2], 2]
+                for f in range(LANES):
+                    risen |= np.int32(not a[f] + b[f] + c[f] <= best[f])
+                if risen != 0:
+                    for f in range(LANES):
+                        answers[f] = a[f] + b[f] + c[f]
+            elif window == 4:
+                a, b, c, d = table[rows[t], 0], table[rows[t + 1], 1], table[rows[t + 2], 2], table[rows[t + 3], 3]
+                for f in range(LANES):
+                    risen |= np.int32(not a[f] + b[f] + c[f] + d[f] <= best[f])
+                if risen != 0:
+                    for f in range(LANES):
+                        answers[f] = a[f] + b[f] + c[f] + d[f]
+            elif window == 5:
+                a, b, c, d = table[rows[t], 0], table[rows[t + 1], 1], table[rows[t + 2], 2], table[rows[t + 3], 3]
+                e = table[rows[t + 4], 4]
+                for f in range(LANES):
+                    risen |= np.int32(not a[f] + b[f] + c[f] + d[f] + e[f] <= best[f])
+                if risen != 0:
+                    for f in range(LANES):
+                        answers[f] = a[f] + b[f] + c[f] + d[f] + e[f]
+            else:
+                a = table[rows[t], 0]
+                for f in range(LANES):
+                    answers[f] = a[f]
+                for j in range(1, window):
+                    b = table[rows[t + j], j]
+                    for f in range(LANES):
+                        answers[f] += b[f]
+                for f in range(LANES):
+                    risen |= np.int32(not answers[f] <= best[f])
+            if risen != 0:
+                for f in range(LANES):
+                    if best[f] == best[f] and not answers[f] <= best[f]:  # a NaN stays
+                        best[f] = answers[f]
+                        at[f] = t
+        for f in range(right - left):
+            feature = best[f] + bias[model, number, left + f]
+            active = end > start and not feature <= 0
+            features[document, number, left + f] = feature if active else 0
+            chosen[document, number, left + f] = at[f] if active else -1
+
+
+@compiled
+def add_word_vectors(flow, where, ids, owners, vectors, filters, number, window, slot, left, right):
+    """Gradient of one window's weights for filters ``left`` to ``right``: word vectors where each filter chose."""
+    for f in range(left, right):
+        for document in range(len(flow)):
+            t, scale, model = where[document, number, f], flow[document, number, f], owners[document]
+            if t >= 0 and scale != 0:
+                for j in range(window):
+                    source, goal = vectors[model, ids[t + j]], filters[model, slot + j, f]
+                    for i in range(len(goal)):
+                        goal[i] += scale * source[i]
+
+
+@compiled
+def add_gradients(flow, where, owners, biases):
+    """Gradient of the biases."""
+    for document in range(flow.shape[0]):
+        for number in range(flow.shape[1]):
+            for f in range(flow.shape[2]):
+                if where[document, number, f] >= 0:
+                    biases[owners[document], number, f] += flow[document, number, f]
+
+
+@compiled
+def count_contributions(flow, where, rows, windows, firsts, first, last, counts):
+    """How many filters' positions fall on each word, in documents ``first`` to ``last``."""
+    for document in range(first, last):
+        for number in range(len(windows)):
+            for f in range(flow.shape[2]):
+                t = where[document, number, f]
+                if t >= 0 and flow[document, number, f] != 0:
+                    for j in range(windows[number]):
+                        counts[firsts[document] + rows[t + j]] += 1
+
+
+@compiled
+def place_contributions(flow, where, rows, windows, firsts, slots, first, last, places, sources, scales):
+    """Put each contribution's filter (as a row of the weights) and scale where its word's others are."""
+    filters = flow.shape[2]
+    for document in range(first, last):
+        slot = slots[document]
+        for number in range(len(windows)):
+            for f in range(filters):
+                t, scale = where[document, number, f], flow[document, number, f]
+                if t >= 0 and scale != 0:
+                    for j in range(windows[number]):
+                        word = firsts[document] + rows[t + j]
+                        sources[places[word]] = (slot + j) * filters + f
+                        scales[places[word]] = scale
+                        places[word] += 1
+            slot += windows[number]
+
+
+@compiled
+def add_filters(table, sources, scales, bounds, touched, goals, sums, first, last):
+    """Gradient of the embedding: for each touched word, the filters that chose it, scaled and summed."""
+    for number in range(first, last):
+        goal = sums[goals[number]]
+        for place in range(bounds[touched[number]], bounds[touched[number] + 1]):
+            source, scale = table[sources[place]], scales[place]
+            for i in range(len(goal)):
+                goal[i] += scale * source[i]
