@@ -67,3 +67,9 @@ def test_no_case_is_on_both_sides(cases, share):
     assert not set(cases[train]) & set(cases[held])
     assert sorted([*train, *held]) == list(range(len(cases)))
     assert len(train) and len(held)
+
+
+def test_parts_hold_every_case_out_once():
+    cases = np.arange(100).repeat(2)
+    held = [hold_out_cases(cases, share=0.1, seed=1, part=part)[1] for part in range(10)]
+    assert sorted(np.concatenate(held)) == list(range(200))

@@ -39,6 +39,8 @@ class TrainingSettings(BaseModel):
     class_balance: float = Field(0.0, ge=0, le=1, description="power of the class weights: 0 none, 1 classes alike")
     smoothing: float = Field(0.0, ge=0, lt=1, description="share of a label spread over all classes")
     word_dropout: float = Field(0.0, ge=0, lt=1, description="share of words read as unknown in training")
+    members: int = Field(1, ge=1, description="networks that are averaged, each with validation cases of its own")
+    linear: bool = Field(False, description="a logistic regression on word counts beside the networks")
 
     @model_validator(mode="after")
     def stopping_needs_cases(self) -> "TrainingSettings":
