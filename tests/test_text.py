@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pathveil.text import chunk_tokens, settings, tokenize, tokenize_spans
+from pathveil.text import settings, tokenize, tokenize_spans
 
 # Reports as OCR and keyboards make them: clinical pieces, numbers, punctuation and any unicode, glued at random.
 PIECES = st.sampled_from(
@@ -79,11 +79,6 @@ def test_spans_give_the_same_tokens_in_order_inside_the_text(text):
 @given(REPORTS, REPORTS)
 def test_tokens_depend_on_their_chunk_alone(one, other):
     assert tokenize(one + " " + other, words=10**6) == tokenize(one, words=10**6) + tokenize(other, words=10**6)
-
-
-@given(st.lists(st.text(alphabet=st.characters(exclude_categories=("Z", "Cc")), min_size=1, max_size=12)))
-def test_many_chunks_at_once_equal_each_alone(chunks):
-    assert chunk_tokens(chunks) == ([tokenize(chunk) for chunk in chunks] or [[]])
 
 
 @given(REPORTS)

@@ -11,6 +11,7 @@ import typer
 
 from pathveil import __version__
 from pathveil.cli import audit, corpus, demo
+from pathveil.cli import bench, corpus, demo
 from pathveil.errors import PathveilError
 
 app = typer.Typer(
@@ -38,6 +39,9 @@ def root(
 
 
 app.command("demo")(demo.run)
+app.command(
+    "bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+)(bench.run)
 app.add_typer(corpus.app, name="corpus")
 app.command("audit")(audit.run)
 

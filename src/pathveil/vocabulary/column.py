@@ -8,20 +8,21 @@ starts afresh), so memory depends on the number of distinct words and not on the
 >>> numbers = Numbers()
 >>> column = Column(numbers.__getitem__)
 >>> ids, offsets = column.add(["Left breast, pT2.", "", "LEFT (breast)"])
->>> ids.tolist(), offsets.tolist(), list(numbers)
-([0, 1, 2, 0, 1], [0, 3, 3, 5], ['left', 'breast', 'pt2'])
+>>> [list(numbers)[i] for i in ids], offsets.tolist()
+(['left', 'breast', 'pt2', 'left', 'breast'], [0, 3, 3, 5])
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain
+from itertools import compress
 
 import numba
 import numpy as np
 
-from pathveil.text import SEPARATORS, WORDS, chunk_tokens
+from pathveil.text import SEPARATORS, WORDS, named, scan_chunks
 
-BATCH = 1 << 21  # bytes of text handled at a time
+BATCH = 1 << 20  # bytes of text handled at a time
 LINE = 10  # the byte that parts chunks
+_BREAK, _NOTHING = -1, -2  # what `scan_chunks` finds beside tokens: the end of a chunk, no token
 
 # What a byte becomes: capitals small letters, whatever parts chunks a line end.
 _FOLD = np.arange(256, dtype=np.uint8)
@@ -30,17 +31,29 @@ _FOLD[[9, 10, 11, 12, 13, 28, 29, 30, 31, 32, *SEPARATORS.encode()]] = LINE
 
 
 class Numbers(dict[str, int]):
-    """Words numbered in order of first appearance."""
+    """Words numbered as they are met."""
 
     def __missing__(self, word: str) -> int:
         self[word] = number = len(self)
         return number
 
 
+class _Seen(dict[str, int]):
+    """What the rules find → its number."""
+
+    def __init__(self, number: Callable[[str], int]):
+        super().__init__({"\n": _BREAK, "": _NOTHING})
+        self.number = number
+
+    def __missing__(self, token: str) -> int:
+        self[token] = number = self.number(named(token))
+        return number
+
+
 class Column:
     """Word numbers of texts, added a few at a time; ``number`` gives a word's number and is asked once a chunk."""
 
-    def __init__(self, number: Callable[[str], int], *, words: int = WORDS, limit: int = 1 << 20):
+    def __init__(self, number: Callable[[str], int], *, words: int = WORDS, limit: int = 1 << 19):
         self.number, self.words, self.limit = number, words, limit
         self._clear(capacity=limit + BATCH // 2)
 
@@ -56,38 +69,49 @@ class Column:
     def _add(self, texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
         data = np.frombuffer(b"\n".join(texts) + b"\n", np.uint8)
         worst = len(data) // 2 + 1  # distinct chunks this batch could bring
-        if self.count > self.limit or self.count + worst > len(self.hashes):
+        if self.count > self.limit or self.count + worst > len(self.plain):
             self._clear(capacity=max(self.limit + BATCH // 2, worst))
         if self.used + 2 * len(data) > len(self.store):
             self.store = np.concatenate([self.store, np.empty(self.used + 2 * len(data), np.uint8)])
         ends = np.cumsum(np.fromiter((len(text) + 1 for text in texts), np.int64, len(texts)))
         before, used = self.count, self.used
         chunks, starts, self.count, self.used = _cut(
-            data, ends, _FOLD, self.table, self.hashes, self.places, self.store, self.count, self.used
+            data, ends, _FOLD, self.keys, self.slots, self.places, self.plain, self.store, self.count, self.used
         )
         if self.count > before:
             self._learn(self.store[used : self.used - 1].tobytes().decode("utf-8", "surrogatepass").split("\n"), before)
         return _gather(chunks, starts, self.first, self.tokens, self.words)
 
     def _learn(self, new: list[str], before: int) -> None:
-        """Put new chunks through the rules and note their words' numbers."""
-        through_rules = iter(chunk_tokens(chunk for chunk in new if not (chunk.isascii() and chunk.isalpha())))
-        found = [(chunk,) if chunk.isascii() and chunk.isalpha() else next(through_rules) for chunk in new]
-        ids = list(map(self.number, chain.from_iterable(found)))
-        ends = self.first[before] + np.cumsum(np.fromiter(map(len, found), np.int64, len(found)))
-        self.first[before + 1 : before + 1 + len(new)] = ends
-        if ends[-1] > len(self.tokens):
-            self.tokens = np.concatenate([self.tokens, np.empty(ends[-1], np.int32)])
-        self.tokens[self.first[before] : ends[-1]] = ids
+        """Note the words of new chunks: a plain word is itself, the others go through the rules."""
+        plain = self.plain[before : self.count]
+        scanned = scan_chunks(compress(new, ~plain))
+        found = np.fromiter(map(self.seen.__getitem__, scanned), np.int32, len(scanned))
+        found = np.append(found[found != _NOTHING], np.int32(_BREAK))
+        breaks = np.flatnonzero(found == _BREAK)
+        lengths = np.ones(len(new), np.int64)
+        if not plain.all():
+            lengths[~plain] = np.diff(breaks, prepend=-1) - 1
+        first = self.first[before] + np.concatenate([[0], np.cumsum(lengths)])
+        self.first[before : before + len(first)] = first
+        if first[-1] > len(self.tokens):
+            self.tokens = np.concatenate([self.tokens, np.empty(first[-1], np.int32)])
+        tokens = self.tokens[first[0] : first[-1]]
+        from_rules = np.repeat(~plain, lengths)
+        tokens[~from_rules] = list(map(self.number, compress(new, plain)))
+        tokens[from_rules] = found[found != _BREAK]
 
     def _clear(self, *, capacity: int) -> None:
         self.count, self.used = 0, 0
-        self.table = np.full(1 << (2 * capacity - 1).bit_length(), -1, np.int32)  # slot → chunk
-        self.hashes = np.empty(capacity, np.uint64)
+        size = 1 << (capacity + capacity // 2).bit_length()
+        self.slots = np.full(size, -1, np.int32)  # → chunk
+        self.keys = np.empty((size, 2), np.uint64)
         self.places = np.empty((capacity, 2), np.int64)  # chunk → its (start, length) in the store of bytes
         self.store = np.empty(4 * BATCH, np.uint8)
         self.first = np.zeros(capacity + 1, np.int64)  # chunk → its first token; the next chunk's is the end
         self.tokens = np.empty(capacity, np.int32)
+        self.plain = np.empty(capacity, np.bool_)  # chunk → whether it is letters only
+        self.seen = _Seen(self.number)
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[bytes]]:
@@ -104,62 +128,84 @@ def _batches(texts: Sequence[str]) -> Iterator[list[bytes]]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _cut(data, ends, fold, table, hashes, places, store, count, used):
-    """Numbers of the chunks of all texts, and where each text's begin; new chunks are added to the tables."""
+def _cut(data, ends, fold, keys, slots, places, plain, store, count, used):
+    """Numbers of the chunks of all texts, and where each text's begin; new chunks are added to the tables.
+
+    A chunk's key is its first 16 bytes as two numbers (what follows is mixed in) and its length: exact up to 16 bytes,
+    which saves a look at the bytes themselves for nearly all chunks.
+    """
     chunks = np.empty(len(data) // 2 + 1, np.int32)
     starts = np.empty(len(ends) + 1, np.int64)
-    mask = len(table) - 1
+    mask = np.uint64(len(slots) - 1)
     made, position = 0, 0
     starts[0] = 0
     for text in range(len(ends)):
         while position < ends[text]:
-            length = 0
-            while fold[data[position]] != LINE:  # the last byte of a text parts
-                store[used + length] = fold[data[position]]
+            begin, others = position, 0
+            one, two = np.uint64(0), np.uint64(0)
+            byte = fold[data[position]]
+            while byte != LINE:  # the last byte of a text is one
+                one, two = _mixed(one, two, byte, position - begin)
+                others += byte < 97 or byte > 122
                 position += 1
-                length += 1
+                byte = fold[data[position]]
+            end = position
             position += 1
-            if length == 0:
+            if begin == end:
                 continue
-            # A word of letters between points and commas is that word; anything else is left to the rules whole.
-            left, right = 0, length
-            while left < length and (store[used + left] == 44 or store[used + left] == 46):
-                left += 1
-            while right > left and (store[used + right - 1] == 44 or store[used + right - 1] == 46):
-                right -= 1
-            letters = right - left > 1
-            for i in range(left, right):
-                letters &= 97 <= store[used + i] <= 122
-            if letters and right - left < length:
-                for i in range(right - left):
-                    store[used + i] = store[used + left + i]
-                length = right - left
-            code = np.uint64(14695981039346656037)
-            for i in range(length):
-                code = (code ^ np.uint64(store[used + i])) * np.uint64(1099511628211)
-            slot = np.int64((code ^ (code >> np.uint64(32))) & np.uint64(mask))
+            if others:
+                # A word of letters between points and commas is that word; anything else is left to the rules whole.
+                left, right = begin, end
+                while left < right and (data[left] == 44 or data[left] == 46):
+                    left += 1
+                while right > left and (data[right - 1] == 44 or data[right - 1] == 46):
+                    right -= 1
+                if right - left > 1 and others == (left - begin) + (end - right):
+                    begin, end, others = left, right, 0
+                    one, two = np.uint64(0), np.uint64(0)
+                    for i in range(begin, end):
+                        one, two = _mixed(one, two, fold[data[i]], i - begin)
+            length = end - begin
+            code = (one ^ np.uint64(length)) * np.uint64(0x9E3779B97F4A7C15)
+            code = ((code ^ (code >> np.uint64(29))) + two) * np.uint64(0xBF58476D1CE4E5B9)
+            slot = (code ^ (code >> np.uint64(32))) & mask
             while True:
-                chunk = table[slot]
+                chunk = slots[slot]
                 if chunk < 0:
                     chunk = count
-                    table[slot] = chunk
-                    hashes[chunk] = code
+                    slots[slot] = chunk
+                    keys[slot, 0], keys[slot, 1] = one, two
                     places[chunk, 0], places[chunk, 1] = used, length
-                    store[used + length] = LINE
-                    used += length + 1
+                    plain[chunk] = others == 0
+                    for i in range(begin, end):
+                        store[used] = fold[data[i]]
+                        used += 1
+                    store[used] = LINE
+                    used += 1
                     count += 1
                     break
-                if hashes[chunk] == code and places[chunk, 1] == length:
-                    place, same = places[chunk, 0], True
-                    for i in range(length):
-                        same &= store[place + i] == store[used + i]
+                if keys[slot, 0] == one and keys[slot, 1] == two and places[chunk, 1] == length:
+                    same = True
+                    for i in range(length if length > 16 else 0):
+                        same &= store[places[chunk, 0] + i] == fold[data[begin + i]]
                     if same:
                         break
-                slot = (slot + 1) & mask
+                slot = (slot + np.uint64(1)) & mask
             chunks[made] = chunk
             made += 1
         starts[text + 1] = made
     return chunks[:made], starts, count, used
+
+
+@numba.njit(inline="always")
+def _mixed(one, two, byte, place):
+    if place < 8:
+        one |= np.uint64(byte) << np.uint64(8 * place)
+    elif place < 16:
+        two |= np.uint64(byte) << np.uint64(8 * place - 64)
+    else:
+        two = (two ^ np.uint64(byte)) * np.uint64(1099511628211)
+    return one, two
 
 
 @numba.njit(cache=True, nogil=True)

@@ -1,0 +1,38 @@
+"""``pathveil bench``: lists what there is, runs it, and says what to do where there is nothing."""
+
+import json
+
+import polars as pl
+import pytest
+
+from pathveil.cli import bench
+from pathveil.errors import UsageError
+
+
+def test_lists_the_benchmarks_with_a_line_each(pathveil):
+    for arguments in (["bench"], ["bench", "--help"]):
+        done = pathveil(*arguments)
+        assert done.returncode == 0, done.stderr
+        assert "  text         Text to tokens" in done.stdout
+
+
+def test_a_name_that_is_none_names_those_there_are(pathveil):
+    done = pathveil("bench", "speed")
+    assert done.returncode == 2
+    assert "no benchmark 'speed'" in done.stderr and "text" in done.stderr
+
+
+def test_without_a_checkout_says_where_they_are(monkeypatch, tmp_path):
+    monkeypatch.setattr(bench, "FOLDER", tmp_path / "benchmarks")
+    with pytest.raises(UsageError, match="checkout"):
+        bench.found()
+
+
+def test_text_runs_and_its_paths_agree(pathveil, tmp_path):
+    corpus = tmp_path / "reports.parquet"
+    pl.DataFrame({"text": [f"Left breast, pT{number}. ER 1.5 cm" for number in range(30)]}).write_parquet(corpus)
+    done = pathveil("bench", "text", corpus, "--rounds", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["equal"] and result["reports"] == 30 and result["clinical_words_lost"]["column"] == []
+    assert "30 reports" in pathveil("bench", "text", corpus, "--memory").stdout
