@@ -10,8 +10,7 @@ import sys
 import typer
 
 from pathveil import __version__
-from pathveil.cli import audit, corpus, demo
-from pathveil.cli import bench, corpus, demo
+from pathveil.cli import audit, bench, corpus, demo
 from pathveil.errors import PathveilError
 
 app = typer.Typer(
