@@ -5,4 +5,5 @@ from importlib.util import find_spec
 collect_ignore = []
 if find_spec("triton") is None:
     collect_ignore += ["src/pathveil/model/kernels/cuda.py", "src/pathveil/model/kernels/programs.py"]
-    collect_ignore += ["tests/model/cuda_checks.py"]
+    collect_ignore += ["src/pathveil/training/graphed.py", "src/pathveil/training/programs.py"]
+    collect_ignore += ["tests/model/cuda_checks.py", "tests/training/graphed_checks.py"]

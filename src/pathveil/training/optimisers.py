@@ -114,6 +114,7 @@ class Adam(Optimiser):
     """Adam; β₂ = 0.99 as the reference implementation of the papers' network sets it."""
 
     means = ("mean", "square")
+    BETAS, EPSILON = (0.9, 0.99), 1e-8
 
     def __init__(
         self,
@@ -121,8 +122,8 @@ class Adam(Optimiser):
         *,
         lazy: Collection[str] = (),
         learning_rate: float = 1e-3,
-        betas: tuple[float, float] = (0.9, 0.99),
-        epsilon: float = 1e-8,
+        betas: tuple[float, float] = BETAS,
+        epsilon: float = EPSILON,
     ):
         super().__init__(parameters, lazy=lazy, learning_rate=learning_rate)
         self.betas, self.epsilon = betas, epsilon
@@ -198,6 +199,7 @@ class Adadelta(Optimiser):
     """Adadelta, the distribution paper's optimiser; a learning rate of 1 is Zeiler's."""
 
     means = ("square", "moved")
+    RHO, EPSILON = 0.9, 1e-6
 
     def __init__(
         self,
@@ -205,8 +207,8 @@ class Adadelta(Optimiser):
         *,
         lazy: Collection[str] = (),
         learning_rate: float = 1.0,
-        rho: float = 0.9,
-        epsilon: float = 1e-6,
+        rho: float = RHO,
+        epsilon: float = EPSILON,
     ):
         super().__init__(parameters, lazy=lazy, learning_rate=learning_rate)
         self.rho, self.epsilon = rho, epsilon

@@ -1,0 +1,442 @@
+"""Many models at once: what shadow training needs.
+
+M models of one shape share one encoded corpus. Each has its own documents, its own seed and, if wanted, its own words
+(others are read as unknown). They go through the same kernels together: the models are a leading axis on every
+parameter, and a batch holds a batch of each. A model in a stack sees the batches, drops the features and stops at the
+epoch it would alone: ``train_many(corpus, [rows], …)`` gives what ``fit(corpus.take(rows), …)`` gives, up to rounding.
+
+Models are trained in stacks of fixed size. A model that is finished is handed over at once and its place goes to the
+next one, so memory does not grow with their number. On a GPU a step of the whole stack is one CUDA graph
+(``training/graphed.py``); a small model alone would leave the device waiting for Python most of the time.
+
+>>> import numpy as np
+>>> from pathveil.training.settings import TrainingSettings
+>>> from pathveil.vocabulary import Encoded
+>>> corpus = Encoded(
+...     ids=np.tile(np.array([2, 3, 4, 5, 6, 7], np.int32), 20), offsets=np.arange(0, 121, 3), cases=np.arange(40),
+...     registries=np.zeros(40, np.int32), registry_names=("R1",), labels={"site": np.tile([0, 1], 20)},
+...     classes={"site": ("C18", "C50")}, vocabulary_size=8)
+>>> settings = TrainingSettings(dim=8, filters=4, epochs=20, patience=None, batch_size=8, learning_rate=0.01)
+>>> halves = [np.arange(20), np.arange(20, 40)]
+>>> for number, logits in logits_many(corpus, halves, settings, seeds=[1, 2]):
+...     print(number, logits["site"].dtype, (logits["site"].argmax(1) == corpus.labels["site"]).mean())
+0 float16 1.0
+1 float16 1.0
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pathveil.errors import UsageError
+from pathveil.model import MTCNN, StackedMTCNN, TokenBatch
+from pathveil.progress import Progress, silent
+from pathveil.training.batches import forget, noise, plan
+from pathveil.training.loop import EMBEDDING, check_loss, judged, split, standing
+from pathveil.training.losses import balanced_weights, task_loss
+from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
+from pathveil.training.settings import TrainingSettings
+from pathveil.vocabulary.encoded import Encoded, take_documents
+from pathveil.vocabulary.words import UNKNOWN
+
+DOCUMENTS_AT_ONCE = 1024  # in a step of a stack on a GPU: enough to fill it
+READ_AT_ONCE = 128  # documents a model in one forward pass without training
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished model of many."""
+
+    number: int  # its place in ``members``
+    state: dict[str, Tensor]  # of an ``MTCNN``, on the CPU
+    history: list[dict[str, Any]]  # one entry an epoch
+    best_epoch: int  # whose weights these are, from 1
+    validation: np.ndarray  # rows of the corpus that were held out
+
+    def model(self, corpus: Encoded, settings: TrainingSettings) -> MTCNN:
+        with torch.device("meta"):
+            model = MTCNN(**shape_of(corpus, settings))
+        model.load_state_dict(self.state, assign=True)
+        return model.eval()
+
+
+def train_many(
+    corpus: Encoded,
+    members: Sequence[np.ndarray],
+    settings: TrainingSettings,
+    *,
+    seeds: Sequence[int],
+    masks: Sequence[np.ndarray] | None = None,
+    vectors: np.ndarray | None = None,
+    device: str | torch.device = "cpu",
+    stack: int | None = None,
+    progress: Progress = silent,
+    stage: str = "training models",
+) -> Iterator[Trained]:
+    """Train one model on each of ``members`` (rows of the corpus), and yield each as it is finished, in any order.
+
+    ``masks`` says, for each model, which words of the vocabulary (V,) it may know. ``stack`` is how many are trained at
+    once; None chooses for the device. ``vectors`` (V, dim) is where every embedding starts (else at random).
+    """
+    for machine, finished in _train(corpus, members, settings, seeds, masks, vectors, device, stack, progress, stage):
+        for slot, trainee in finished:
+            state = machine.best_state(slot)
+            yield Trained(trainee.number, state, trainee.history, trainee.best_epoch, trainee.rows[trainee.held_out])
+
+
+def logits_many(
+    corpus: Encoded,
+    members: Sequence[np.ndarray],
+    settings: TrainingSettings,
+    *,
+    seeds: Sequence[int],
+    rows: np.ndarray | None = None,
+    masks: Sequence[np.ndarray] | None = None,
+    vectors: np.ndarray | None = None,
+    device: str | torch.device = "cpu",
+    stack: int | None = None,
+    progress: Progress = silent,
+    stage: str = "training models",
+) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    """Train as ``train_many`` does, and yield each model's number and its logits, float16 (documents, classes) a task,
+    on all documents or the given rows. No model is kept."""
+    wanted = np.arange(corpus.documents) if rows is None else np.asarray(rows)
+    for machine, finished in _train(corpus, members, settings, seeds, masks, vectors, device, stack, progress, stage):
+        slots = [slot for slot, _ in finished]
+        for slot in slots:
+            machine.restore_best(slot)
+        answers = machine.read(dict.fromkeys(slots, wanted))
+        for slot, trainee in finished:
+            yield trainee.number, {task: scores.astype(np.float16) for task, scores in answers[slot].items()}
+
+
+class Trainee:
+    """Where one model of many stands; what its batches are."""
+
+    def __init__(self, number: int, rows: np.ndarray, corpus: Encoded, settings: TrainingSettings, *, seed: int):
+        self.number, self.seed, self.settings, self.corpus = number, seed, settings, corpus
+        self.rows = np.asarray(rows).astype(np.int64)
+        self.train, self.held_out = split(corpus.cases[self.rows], settings, seed=seed)  # places in ``rows``
+        if not len(self.train):
+            raise UsageError(f"model {number} has no report left to train on; it needs at least two cases")
+        self.history: list[dict[str, Any]] = []
+        self.best_epoch, self.finished = 0, False
+
+    @property
+    def epoch(self) -> int:
+        return len(self.history)
+
+    def batches(self) -> list[np.ndarray]:
+        """This epoch's batches, as places in ``rows``."""
+        lengths = self.corpus.lengths[self.rows[self.train]]
+        batches = plan(
+            lengths,
+            batch_size=self.settings.batch_size,
+            seed=[self.seed, 1],
+            epoch=self.epoch,
+            order=self.settings.order,
+        )
+        return [self.train[batch] for batch in batches]
+
+    def numbers(self, stream: int) -> np.ndarray:
+        """A number for every document of ``rows`` in this epoch: 2 for dropped words, 3 for dropped features."""
+        return noise(np.arange(len(self.rows)), seed=[self.seed, stream], epoch=self.epoch)
+
+    def class_weights(self) -> dict[str, np.ndarray]:
+        labels = {task: np.asarray(label)[self.rows[self.train]] for task, label in self.corpus.labels.items()}
+        return {
+            task: balanced_weights(label, len(self.corpus.classes[task]), power=self.settings.class_balance)
+            for task, label in labels.items()
+        }
+
+    def close_epoch(self, loss: float, logits: Mapping[str, np.ndarray]) -> bool:
+        """Write the epoch down; whether its weights are the best so far."""
+        entry: dict[str, Any] = {"epoch": self.epoch + 1, "loss": loss / len(self.train)}
+        if len(self.held_out):
+            rows = self.rows[self.held_out]
+            entry |= judged(logits, {task: np.asarray(self.corpus.labels[task])[rows] for task in logits})
+        self.history.append(entry)
+        self.best_epoch, self.finished = standing(self.history, self.settings)
+        return self.best_epoch == self.epoch
+
+
+class Machine(Protocol):
+    """A stack of models on a device, in numbered slots."""
+
+    slots: int
+
+    def reset(self, slot: int, trainee: Trainee, mask: np.ndarray | None, vectors: np.ndarray | None) -> None:
+        """Put a new model, untrained, into a slot."""
+
+    def learn(self, rows: np.ndarray, words: np.ndarray, features: np.ndarray) -> None:
+        """Steps along batches of rows (steps, slots, batch), −1 where there is none, with the numbers that dropped
+        words and dropped features are drawn from; a slot without rows stands still."""
+
+    def losses(self) -> np.ndarray:
+        """Each slot's loss summed over documents since this was last asked (slots,)."""
+
+    def read(self, rows: Mapping[int, np.ndarray]) -> dict[int, dict[str, np.ndarray]]:
+        """Logits of some slots on some rows, without dropout, float32."""
+
+    def keep(self, slot: int) -> None:
+        """Note a slot's weights as its best."""
+
+    def best_state(self, slot: int) -> dict[str, Tensor]:
+        """A copy of a slot's best weights, on the CPU."""
+
+    def restore_best(self, slot: int) -> None:
+        """Give a slot its best weights back."""
+
+
+def _train(
+    corpus: Encoded,
+    members: Sequence[np.ndarray],
+    settings: TrainingSettings,
+    seeds: Sequence[int],
+    masks: Sequence[np.ndarray] | None,
+    vectors: np.ndarray | None,
+    device: str | torch.device,
+    stack: int | None,
+    progress: Progress,
+    stage: str,
+) -> Iterator[tuple[Machine, list[tuple[int, Trainee]]]]:
+    """Epoch by epoch, the models that are finished with it, while their slots still hold them."""
+    for name, given in (("seeds", seeds), ("masks", masks)):
+        if given is not None and len(given) != len(members):
+            raise UsageError(f"{name} must be one for each of the {len(members)} models; got {len(given)}")
+    if not members:
+        return
+    machine = machine_for(torch.device(device), corpus, settings, models=len(members), stack=stack, masked=bool(masks))
+    waiting = iter(range(len(members)))
+    at: list[Trainee | None] = [None] * machine.slots
+    done = 0
+    progress(stage, 0, len(members))
+    while True:
+        for slot in range(machine.slots):
+            number = next(waiting, None) if at[slot] is None else None
+            if number is not None:
+                trainee = Trainee(number, members[number], corpus, settings, seed=seeds[number])
+                machine.reset(slot, trainee, None if masks is None else np.asarray(masks[number], bool), vectors)
+                at[slot] = trainee
+        running = {slot: trainee for slot, trainee in enumerate(at) if trainee is not None}
+        if not running:
+            return
+        machine.learn(*schedule(running, machine.slots, settings))
+        losses = machine.losses()
+        for slot, trainee in running.items():
+            check_loss(losses[slot], settings, epoch=trainee.epoch + 1)
+        judging = {slot: t.rows[t.held_out] for slot, t in running.items() if len(t.held_out)}
+        answers = machine.read(judging) if judging else {}
+        for slot, trainee in running.items():
+            if trainee.close_epoch(float(losses[slot]), answers.get(slot, {})):
+                machine.keep(slot)
+        finished = [(slot, trainee) for slot, trainee in running.items() if trainee.finished]
+        if finished:
+            yield machine, finished
+        for slot, _ in finished:
+            at[slot] = None
+        done += len(finished)
+        progress(stage, done, len(members))
+
+
+def schedule(
+    running: Mapping[int, Trainee], slots: int, settings: TrainingSettings
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """An epoch of every running model side by side, (steps, slots, batch): rows of the corpus, and the numbers that
+    dropped words and dropped features come from. A model with fewer batches than another waits at the end."""
+    plans = {slot: trainee.batches() for slot, trainee in running.items()}
+    size = max(len(batch) for batches in plans.values() for batch in batches)
+    shape = max(map(len, plans.values())), slots, size
+    rows = np.full(shape, -1, np.int64)
+    words, features = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+    for slot, trainee in running.items():
+        for_words, for_features = trainee.numbers(2), trainee.numbers(3)
+        for step, batch in enumerate(plans[slot]):
+            rows[step, slot, : len(batch)] = trainee.rows[batch]
+            words[step, slot, : len(batch)] = for_words[batch]
+            features[step, slot, : len(batch)] = for_features[batch]
+    return rows, words, features
+
+
+def shape_of(corpus: Encoded, settings: TrainingSettings) -> dict[str, Any]:
+    """The architecture that a corpus and settings ask for."""
+    return {
+        "vocabulary_size": corpus.vocabulary_size,
+        "classes": {task: len(names) for task, names in corpus.classes.items()},
+        "dim": settings.dim,
+        "windows": settings.windows,
+        "filters": settings.filters,
+        "dropout": settings.dropout,
+    }
+
+
+def fresh(corpus: Encoded, settings: TrainingSettings, seed: int, vectors: np.ndarray | None) -> dict[str, Tensor]:
+    """The weights a model of this seed starts with."""
+    state = MTCNN(**shape_of(corpus, settings), seed=seed).state_dict()
+    if vectors is not None:
+        state[EMBEDDING].copy_(torch.from_numpy(vectors))
+    return state
+
+
+def machine_for(
+    device: torch.device, corpus: Encoded, settings: TrainingSettings, *, models: int, stack: int | None, masked: bool
+) -> Machine:
+    if device.type == "cuda":
+        from pathveil.training.graphed import GraphedStack
+
+        slots = stack or max(-(-DOCUMENTS_AT_ONCE // settings.batch_size), 8)
+        return GraphedStack(corpus, settings, slots=min(slots, models), device=device, masked=masked)
+    # Cores are busy with one model already: a stack costs memory there and saves next to nothing.
+    return PlainStack(corpus, settings, slots=min(stack or 1, models))
+
+
+class PlainStack:
+    """A stack on the CPU: each model has its optimiser, which leaves untouched words alone."""
+
+    def __init__(self, corpus: Encoded, settings: TrainingSettings, *, slots: int):
+        self.corpus, self.settings, self.slots = corpus, settings, slots
+        with torch.device("meta"):
+            self.model = StackedMTCNN(models=slots, **shape_of(corpus, settings), sparse=True)
+        self.model.to_empty(device="cpu")
+        self.singles: list[dict[str, nn.Parameter]] = [
+            {name: nn.Parameter(whole.detach()[slot]) for name, whole in self.model.named_parameters()}
+            for slot in range(slots)
+        ]
+        self.optimisers: list[Optimiser | None] = [None] * slots
+        self.masks: list[np.ndarray | None] = [None] * slots
+        self.best: list[dict[str, Tensor]] = [{} for _ in range(slots)]
+        self.weights = {task: torch.ones(slots, len(names)) for task, names in corpus.classes.items()}
+        self.summed = np.zeros(slots)
+
+    def reset(self, slot: int, trainee: Trainee, mask: np.ndarray | None, vectors: np.ndarray | None) -> None:
+        self._load(slot, fresh(self.corpus, self.settings, trainee.seed, vectors))
+        kind = Adam if self.settings.optimiser == "adam" else Adadelta
+        rate = self.settings.learning_rate
+        self.optimisers[slot] = kind(self.singles[slot], lazy=(EMBEDDING,), learning_rate=rate)
+        self.masks[slot] = mask
+        if self.settings.class_balance:
+            for task, weights in trainee.class_weights().items():
+                self.weights[task][slot] = torch.from_numpy(weights)
+
+    @torch.no_grad()
+    def _load(self, slot: int, state: Mapping[str, Tensor]) -> None:
+        for name, parameter in self.singles[slot].items():
+            parameter.copy_(state[name])
+
+    def learn(self, rows: np.ndarray, words: np.ndarray, features: np.ndarray) -> None:
+        self.model.train()
+        for step in range(len(rows)):
+            self._learn(rows[step], words[step], features[step])
+            if not np.isfinite(self.summed).all():
+                return  # whoever asks for the losses is told
+
+    def _learn(self, rows: np.ndarray, words: np.ndarray, features: np.ndarray) -> None:
+        """One step along one batch of every slot, rows (slots, batch)."""
+        active = [slot for slot in range(self.slots) if rows[slot, 0] >= 0]
+        ids, offsets = self._documents(rows, words if self.settings.word_dropout else None)
+        size = rows.shape[1]
+        for slot in active:
+            touched = np.unique(ids[offsets[slot * size] : offsets[(slot + 1) * size]]).astype(np.int64)
+            self._optimiser(slot).touch(torch.from_numpy(touched))
+        logits = self.model(TokenBatch(ids=ids, offsets=offsets), noise=torch.from_numpy(features.reshape(-1)))
+        labels = {
+            task: torch.from_numpy(np.where(rows >= 0, np.asarray(label)[rows], -1)).long()
+            for task, label in self.corpus.labels.items()
+        }
+        losses = task_loss(
+            {task: scores.view(self.slots, size, -1) for task, scores in logits.items()},
+            labels,
+            class_weights=self.weights if self.settings.class_balance else None,
+            smoothing=self.settings.smoothing,
+        )
+        losses.sum().backward()
+        for name, whole in self.model.named_parameters():
+            for slot, part in self._parts(whole.grad):
+                self.singles[slot][name].grad = part
+            whole.grad = None
+        for slot in active:
+            scale = 1.0
+            if self.settings.clip:
+                scale = min(1.0, self.settings.clip / max(gradient_norm(self.singles[slot]), 1e-12))
+            self._optimiser(slot).step(scale=scale)
+        self.summed += losses.detach().double().numpy() * (rows >= 0).sum(1)
+
+    def _parts(self, gradient: Tensor | None) -> Iterator[tuple[int, Tensor]]:
+        """Each slot's part of a stacked gradient, dense or sparse."""
+        if gradient is None:
+            return
+        if not gradient.is_sparse:
+            yield from enumerate(gradient)
+            return
+        models, rows = gradient._indices()
+        bounds = torch.searchsorted(models, torch.arange(self.slots + 1)).tolist()  # rows come in model order
+        for slot in range(self.slots):
+            mine = slice(bounds[slot], bounds[slot + 1])
+            part = rows[None, mine], gradient._values()[mine], gradient.shape[1:]
+            yield slot, torch.sparse_coo_tensor(*part, check_invariants=False)
+
+    def _documents(self, rows: np.ndarray, words: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens and offsets of rows (slots, batch), empty documents where there is no row."""
+        there = rows >= 0
+        ids, short = take_documents(self.corpus.ids, self.corpus.offsets, rows[there])
+        lengths = np.zeros(rows.size, np.int64)
+        lengths[there.reshape(-1)] = np.diff(short)
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        if words is not None:
+            ids = forget(ids, short, words[there], share=self.settings.word_dropout)
+        for slot, mask in enumerate(self.masks):
+            if mask is not None:
+                mine = slice(offsets[slot * rows.shape[1]], offsets[(slot + 1) * rows.shape[1]])
+                ids[mine] = np.where(mask[ids[mine]], ids[mine], UNKNOWN)
+        return ids, offsets
+
+    def _optimiser(self, slot: int) -> Optimiser:
+        optimiser = self.optimisers[slot]
+        assert optimiser is not None, "a slot is reset before it learns"
+        return optimiser
+
+    def losses(self) -> np.ndarray:
+        summed, self.summed = self.summed, np.zeros(self.slots)
+        for optimiser in self.optimisers:
+            if optimiser is not None:
+                optimiser.settle()
+        return summed
+
+    @torch.no_grad()
+    def read(self, rows: Mapping[int, np.ndarray]) -> dict[int, dict[str, np.ndarray]]:
+        self.model.eval()
+        return read_in_parts(rows, self.slots, self._read)
+
+    def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+        ids, offsets = self._documents(rows, None)
+        return {task: scores.numpy() for task, scores in self.model(TokenBatch(ids=ids, offsets=offsets)).items()}
+
+    def keep(self, slot: int) -> None:
+        self.best[slot] = {name: parameter.detach().clone() for name, parameter in self.singles[slot].items()}
+
+    def best_state(self, slot: int) -> dict[str, Tensor]:
+        return {name: tensor.clone() for name, tensor in self.best[slot].items()}
+
+    def restore_best(self, slot: int) -> None:
+        self._load(slot, self.best[slot])
+
+
+def read_in_parts(rows: Mapping[int, np.ndarray], slots: int, read: Any) -> dict[int, dict[str, np.ndarray]]:
+    """Logits of some slots on some rows, by a function that takes rows (slots, n), −1 where there is none."""
+    found: dict[int, dict[str, list[np.ndarray]]] = {slot: {} for slot in rows}
+    longest = max(map(len, rows.values()))
+    for start in range(0, max(longest, 1), READ_AT_ONCE):
+        part = np.full((slots, min(READ_AT_ONCE, longest - start)), -1, np.int64)
+        for slot, wanted in rows.items():
+            here = wanted[start : start + READ_AT_ONCE]
+            part[slot, : len(here)] = here
+        for task, scores in read(part).items():
+            scores = scores.reshape(slots, part.shape[1], -1)
+            for slot, wanted in rows.items():
+                here = len(wanted[start : start + READ_AT_ONCE])
+                found[slot].setdefault(task, []).append(scores[slot, :here])
+    return {slot: {task: np.concatenate(parts) for task, parts in tasks.items()} for slot, tasks in found.items()}

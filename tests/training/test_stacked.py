@@ -1,0 +1,138 @@
+"""Many models at once: each is the model it would be alone, whatever the stack, and nothing of it is kept too long."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+import torch
+
+from pathveil.errors import UsageError
+from pathveil.training.loop import fit, logits_of
+from pathveil.training.settings import TrainingSettings
+from pathveil.training.stacked import logits_many, train_many
+from training.corpora import encoded
+
+SMALL = TrainingSettings(dim=10, filters=6, windows=(2, 3), batch_size=16, learning_rate=0.01, epochs=3, patience=None)
+CORPUS = encoded(150, missing=0.2, reports_a_case=2)
+MEMBERS = [np.arange(0, 70), np.arange(40, 150), np.arange(10, 100, 2), np.arange(149, 99, -1)]
+SEEDS = [3, 1, 4, 1]
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Models this small gain nothing from a second thread, and on a busy machine wait for it."""
+    threads = torch.get_num_threads(), numba.get_num_threads()
+    torch.set_num_threads(1)
+    numba.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads[0])
+    numba.set_num_threads(threads[1])
+
+
+def assert_alike(trained, fitted, members):
+    assert len(trained.history) == len(fitted.history) and trained.best_epoch == fitted.best_epoch
+    np.testing.assert_array_equal(trained.validation, members[fitted.validation])
+    for ours, theirs in zip(trained.history, fitted.history, strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-4)
+        assert ours["validation_losses"] == pytest.approx(theirs["validation_losses"], rel=1e-4)
+    for name, tensor in fitted.model.state_dict().items():
+        torch.testing.assert_close(trained.state[name], tensor, atol=2e-4, rtol=1e-4, msg=lambda m, n=name: f"{n}: {m}")
+
+
+@pytest.mark.parametrize("stack", [1, 3])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"optimiser": "adadelta", "learning_rate": 1.0, "clip": 0.5, "order": "length"},
+        {"class_balance": 0.5, "smoothing": 0.1, "word_dropout": 0.2, "clip": 0.5},
+    ],
+)
+def test_a_model_in_a_stack_is_the_model_alone(stack, changes):
+    settings = SMALL.changed(**changes)
+    found = {t.number: t for t in train_many(CORPUS, MEMBERS, settings, seeds=SEEDS, stack=stack)}
+    assert sorted(found) == [0, 1, 2, 3]
+    for number, (members, seed) in enumerate(zip(MEMBERS, SEEDS, strict=True)):
+        assert_alike(found[number], fit(CORPUS.take(members), settings, seed=seed), members)
+
+
+def test_each_model_stops_at_its_own_epoch_and_hands_its_place_on():
+    settings = SMALL.changed(epochs=12, patience=1, learning_rate=0.05)
+    order = [t.number for t in train_many(CORPUS, MEMBERS, settings, seeds=SEEDS, stack=2)]
+    found = {t.number: t for t in train_many(CORPUS, MEMBERS, settings, seeds=SEEDS, stack=2)}
+    assert sorted(order) == [0, 1, 2, 3]
+    epochs = {number: len(trained.history) for number, trained in found.items()}
+    assert len(set(epochs.values())) > 1, "a test of different epochs needs different epochs"
+    for number, (members, seed) in enumerate(zip(MEMBERS, SEEDS, strict=True)):
+        assert_alike(found[number], fit(CORPUS.take(members), settings, seed=seed), members)
+
+
+def test_a_word_outside_a_models_mask_is_unknown_to_it():
+    rng = np.random.default_rng(0)
+    masks = [rng.random(CORPUS.vocabulary_size) < share for share in (0.3, 0.9)]
+    for mask in masks:
+        mask[:2] = True
+    found = {t.number: t for t in train_many(CORPUS, MEMBERS[:2], SMALL, seeds=SEEDS[:2], masks=masks, stack=2)}
+    logits = dict(logits_many(CORPUS, MEMBERS[:2], SMALL, seeds=SEEDS[:2], masks=masks, stack=2))
+    for number in (0, 1):
+        narrow = replace(CORPUS, ids=np.where(masks[number][CORPUS.ids], CORPUS.ids, 1).astype(np.int32))
+        fitted = fit(narrow.take(MEMBERS[number]), SMALL, seed=SEEDS[number])
+        assert_alike(found[number], fitted, MEMBERS[number])
+        expected = logits_of(fitted.model, narrow)
+        for task in CORPUS.tasks:
+            np.testing.assert_allclose(logits[number][task], expected[task], atol=5e-3)
+
+
+def test_logits_are_the_trained_models_in_half_precision():
+    rows = np.array([5, 0, 149, 77])
+    settings = SMALL.changed(epochs=6, patience=1)
+    trained = {t.number: t for t in train_many(CORPUS, MEMBERS, settings, seeds=SEEDS)}
+    for number, logits in logits_many(CORPUS, MEMBERS, settings, seeds=SEEDS, rows=rows, stack=3):
+        expected = logits_of(trained[number].model(CORPUS, settings), CORPUS, rows)
+        for task in CORPUS.tasks:
+            assert logits[task].dtype == np.float16 and logits[task].shape == expected[task].shape
+            np.testing.assert_allclose(logits[task], expected[task], atol=5e-3)
+
+
+def test_vectors_are_where_every_embedding_starts():
+    vectors = np.full((CORPUS.vocabulary_size, SMALL.dim), 0.5, np.float32)
+    settings = SMALL.changed(epochs=1, learning_rate=1e-9)
+    for trained in train_many(CORPUS, MEMBERS[:2], settings, seeds=SEEDS[:2], vectors=vectors, stack=2):
+        torch.testing.assert_close(trained.state["embedding.weight"], torch.from_numpy(vectors))
+
+
+def test_progress_counts_models():
+    seen = []
+    list(train_many(CORPUS, MEMBERS[:3], SMALL, seeds=SEEDS[:3], stack=2, progress=lambda *call: seen.append(call)))
+    assert seen[0] == ("training models", 0, 3) and seen[-1] == ("training models", 3, 3)
+
+
+def test_what_does_not_fit_is_one_sentence():
+    with pytest.raises(UsageError, match="seeds must be one for each of the 4 models; got 1"):
+        list(train_many(CORPUS, MEMBERS, SMALL, seeds=[1]))
+    with pytest.raises(UsageError, match="masks must be one for each of the 4 models; got 0"):
+        list(train_many(CORPUS, MEMBERS, SMALL, seeds=SEEDS, masks=[]))
+    with pytest.raises(UsageError, match="one case"):
+        list(train_many(CORPUS, [np.array([0])], SMALL, seeds=[1]))
+    with pytest.raises(UsageError, match="training diverged in epoch 1"):
+        list(train_many(CORPUS, MEMBERS, SMALL.changed(learning_rate=1e30), seeds=SEEDS))
+    assert list(train_many(CORPUS, [], SMALL, seeds=[])) == []
+
+
+@pytest.mark.parametrize("where", ["interpreter", pytest.param("gpu", marks=pytest.mark.gpu)])
+def test_a_stack_on_a_gpu(where):
+    """``graphed_checks.py`` in a process of its own: the interpreter must be asked for before Triton is imported."""
+    pytest.importorskip("triton", reason="needs Triton: pip install 'pathveil[triton]'")
+    if where == "gpu" and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    checks = Path(__file__).with_name("graphed_checks.py")
+    environment = os.environ | {"TRITON_INTERPRET": "1" if where == "interpreter" else "0"}
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(checks)]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
+    assert " passed" in run.stdout and "skipped" not in run.stdout
