@@ -139,6 +139,51 @@ def check_corpus(
         Console().print(page(result, title=", ".join(map(str, sources))))
 
 
+@app.command("split")
+def split(
+    sources: list[Path] = typer.Argument(..., metavar="CORPUS…", help="A corpus: one file, several, or a folder."),
+    out: Path = typer.Option(..., "--out", help="Folder for train, validation and test (.parquet) and split.json."),
+    test: float = typer.Option(None, "--test", help="Share of the cases to test on. [default: 0.2]"),
+    validation: float = typer.Option(0.2, "--validation", help="Share of the remaining cases to validate on."),
+    test_from: str = typer.Option(
+        None, "--test-from", metavar="DATE", help="Test instead on the cases with a report on or after a day (or year)."
+    ),
+    seed: int = typer.Option(0, "--seed", min=0, help="The same seed divides the same cases alike."),
+    relevant_to: list[str] = typer.Option(
+        None,
+        "--relevant-to",
+        metavar="COLUMN",
+        help="Keep only reports near this reference date of their case (diagnosis, surgery); repeat for either of two.",
+    ),
+    days: int = typer.Option(10, "--days", help="How near, with --relevant-to."),
+    tasks: str = typer.Option(
+        None, "--tasks", help="Task columns to balance, separated by commas; else the usual ones."
+    ),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Divide a corpus into train, validation and test, never one case in two parts.
+
+    By case, or by date as a model meets reports in production; stratified by registry and rarest label as far as cases
+    allow. All of a case's reports go where its last one belongs.
+    """
+    from pathveil.corpus.split import describe, split_corpus
+
+    with bar() as progress:
+        result = split_corpus(
+            sources,
+            out=out,
+            seed=seed,
+            test=test,
+            validation=validation,
+            test_from=test_from,
+            relevant_to=relevant_to or (),
+            days=days,
+            tasks=split_names(tasks),
+            progress=progress,
+        )
+    emit(result, as_json=as_json, text=describe(result))
+
+
 def split_names(given: str | None) -> list[str] | None:
     """``--tasks a,b`` as a list; None where it was not given."""
     return None if given is None else [name.strip() for name in given.split(",") if name.strip()]

@@ -117,13 +117,20 @@ def dated(frame: "pl.LazyFrame") -> "pl.LazyFrame":
     schema = frame.collect_schema()
     changes = []
     if "date" in schema and schema["date"] == pl.String:
-        text = pl.col("date").str.strip_chars()
-        day = text.str.replace_all("-", "").str.slice(0, 8).str.to_date("%Y%m%d", strict=False)
-        changes.append(pl.when(text.str.contains(DATE)).then(day).alias("date"))
+        changes.append(parsed_date(pl.col("date")).alias("date"))
     if "year" in schema and schema["year"] != pl.Int32:
         year = pl.col("year").str.strip_chars() if schema["year"] == pl.String else pl.col("year")
         changes.append(year.cast(pl.Int32, strict=False))
     return frame.with_columns(changes)
+
+
+def parsed_date(column: "pl.Expr") -> "pl.Expr":
+    """Text such as 2016-05-02 or 20160502 as a date; missing where it is none."""
+    import polars as pl
+
+    text = column.str.strip_chars()
+    day = text.str.replace_all("-", "").str.slice(0, 8).str.to_date("%Y%m%d", strict=False)
+    return pl.when(text.str.contains(DATE)).then(day)
 
 
 def problems(frame: "pl.LazyFrame") -> list[str]:
