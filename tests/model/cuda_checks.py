@@ -163,6 +163,18 @@ def test_models_train_alike_through_the_front(sparse):
             torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
+def test_looking_up_in_a_table_is_the_forward_pass():
+    case = problem(np.random.default_rng(3), (3, 4, 5), 1, 30, 20, 40, [50, 3, 0, 25], whole=True)
+    ids, offsets, models, (embedding, weight, bias), windows, _ = case
+    table = cuda.tabulate(embedding, weight, windows)
+    features, chosen, _ = reference.forward(ids, offsets, models, embedding, weight, bias, windows)
+    found = cuda.look_up(table, ids, offsets, bias, windows)
+    assert torch.equal(found[0], features) and torch.equal(found[1], chosen)
+    ids[51] = 30  # no word; in the second document
+    features, _ = cuda.look_up(table, ids, offsets, bias, windows)
+    assert features.isnan().any(2).any(1).tolist() == [False, True, False, False]
+
+
 def test_it_is_chosen_for_parameters_on_a_gpu():
     from pathveil.model.kernels import choose
 

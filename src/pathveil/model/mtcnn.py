@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pathveil.model.batch import TokenBatch
-from pathveil.model.kernels import pooled
+from pathveil.model.kernels import as_stack, choose, pooled
 
 
 class Weights(nn.Module):
@@ -117,6 +117,14 @@ class Encoder(nn.Module):
             sparse=self.sparse,
         )
 
+    def chosen(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+        """Features (B, K, F) of a single encoder, and where in ``batch.ids`` the window that won each one starts
+        (−1 for a feature of zero). Not differentiable."""
+        parameters = as_stack(self.embedding.weight, self.convolution.weight, self.convolution.bias)
+        with torch.no_grad():
+            kernel = choose(self.embedding.weight, self.kernel)
+            return kernel.forward(batch.ids, batch.offsets, None, *parameters, self.windows)[:2]
+
 
 class MultitaskEncoder(Encoder):
     """An encoder with a softmax head a task; single and stacked models differ in how the heads are applied."""
@@ -163,6 +171,11 @@ class MultitaskEncoder(Encoder):
             "filters": self.filters,
             "dropout": self.dropout,
         }
+
+    def head(self, task: str) -> tuple[Tensor, Tensor]:
+        """A task's weight and bias."""
+        head = cast(Weights, self.heads[task])
+        return head.weight, head.bias
 
     def each_head(self) -> Iterable[tuple[str, Weights]]:
         return cast(Iterable[tuple[str, Weights]], self.heads.items())

@@ -24,6 +24,13 @@ A kernel is a module with two functions on plain tensors, always in stacked form
     of the three parameters for ``gradient`` (B, K, F), None where ``needs`` (three booleans) says so. With ``sparse``
     the embedding's is ``(rows, values)``: the touched rows, each once, as numbers model · V + word, and (rows, D).
 
+For inference with fixed weights, a single model's, there are two more:
+
+``tabulate(embedding, weight, windows) -> table``
+    the answers of all filters to all words of the vocabulary, in whatever form the kernel reads best.
+``look_up(table, ids, offsets, bias, windows) -> features, chosen``
+    what ``forward`` gives, from the table.
+
 >>> import torch
 >>> ids, offsets = torch.tensor([0, 1, 1]), torch.tensor([0, 2, 3])     # two documents: words 0 1, and word 1
 >>> embedding = torch.tensor([[1.0], [5.0]])                            # (V, D)

@@ -100,6 +100,36 @@ def empty_features(documents: int, windows: int, filters: int, dtype: torch.dtyp
     return torch.empty(shape, dtype=dtype), torch.empty(shape, dtype=torch.int32)
 
 
+def tabulate(embedding: Tensor, weight: Tensor, windows: tuple[int, ...]) -> list[tuple[Block, np.ndarray]]:
+    """All blocks of the table over the whole vocabulary, each (V, window, LANES)."""
+    vectors, filters = embedding.detach()[0], weight.detach()
+    kind = vectors.numpy().dtype
+    shape = blocks(windows, weight.shape[2])
+    table = [(block, np.empty((len(vectors), block.window, LANES), kind)) for block in shape]
+    spread(lambda part: fill_table(part[1], vectors, filters, part[0]), table)
+    return table
+
+
+def look_up(
+    table: list[tuple[Block, np.ndarray]], ids: Tensor, offsets: Tensor, bias: Tensor, windows: tuple[int, ...]
+) -> tuple[Tensor, Tensor]:
+    """The kernel's forward from a table made before."""
+    tokens, ends, owners = arrays(ids, offsets, None)
+    size = len(table[0][1])
+    if len(tokens) and not 0 <= tokens.min() <= tokens.max() < size:
+        raise IndexError(f"word ids must be 0 … {size - 1}, the rows of the embedding")
+    rows, documents = tokens.view(np.uint32), np.arange(len(owners))
+    features, chosen = empty_features(len(owners), len(windows), bias.shape[2], bias.dtype)
+    outputs = bias.detach().numpy(), features.numpy(), chosen.numpy()
+
+    def work(task: tuple[tuple[Block, np.ndarray], tuple[int, int]]) -> None:
+        (block, part), (first, last) = task
+        search(part, rows, ends, documents[first:last], *outputs, 0, block.number, block.left, block.right)
+
+    spread(work, itertools.product(table, evenly_by(ends, threads()) if len(owners) else []))
+    return features, chosen
+
+
 def backward(
     gradient: Tensor,
     chosen: Tensor,

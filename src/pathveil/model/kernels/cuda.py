@@ -145,6 +145,31 @@ def best_windows(
     return features, chosen
 
 
+def tabulate(embedding: Tensor, weight: Tensor, windows: tuple[int, ...]) -> Tensor:
+    """The table over the whole vocabulary, (1, V, S·Fp)."""
+    kind = torch.get_autocast_dtype("cuda") if torch.is_autocast_enabled("cuda") else torch.float32
+    _, vocabulary, dim = embedding.shape
+    rows = embedding.new_zeros(1, vocabulary, padded(dim, 64), dtype=kind)
+    rows[:, :, :dim] = embedding
+    packed = pack(weight, rows)
+    table = packed.new_empty(1, vocabulary, packed.shape[1])
+    multiply(rows, packed.transpose(1, 2), table, torch.tensor([vocabulary], dtype=torch.int32, device=rows.device))
+    return table
+
+
+def look_up(
+    table: Tensor, ids: Tensor, offsets: Tensor, bias: Tensor, windows: tuple[int, ...]
+) -> tuple[Tensor, Tensor]:
+    """The kernel's forward from a table made before."""
+    documents, vocabulary = len(offsets) - 1, table.shape[1]
+    outside = (ids < 0) | (ids >= vocabulary)  # (tokens,)
+    before = torch.nn.functional.pad(outside.cumsum(0, dtype=torch.int32), (1, 0))
+    broken = before[offsets].diff()  # (B,)
+    tokens = ids.clamp(0, vocabulary - 1).int()
+    models = torch.zeros(documents, dtype=torch.int64, device=ids.device)
+    return best_windows(table, tokens, broken, offsets, models, bias, windows, bias.shape[2])
+
+
 def backward(
     gradient: Tensor,
     chosen: Tensor,

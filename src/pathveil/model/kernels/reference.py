@@ -62,6 +62,18 @@ def backward(
     return (rows, words.flatten(0, 1)[rows]), weights, biases
 
 
+def tabulate(embedding: Tensor, weight: Tensor, windows: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Nothing is made ahead: the table is the parameters."""
+    return embedding, weight
+
+
+def look_up(
+    table: tuple[Tensor, Tensor], ids: Tensor, offsets: Tensor, bias: Tensor, windows: tuple[int, ...]
+) -> tuple[Tensor, Tensor]:
+    with torch.no_grad():
+        return pooled_single(ids, offsets, table[0][0], table[1][0], bias[0], windows)
+
+
 def positions(ids: Tensor, offsets: Tensor, embedding: Tensor, weight: Tensor, *, window: int) -> tuple[Tensor, Tensor]:
     """What every filter of one window answers at every position, before bias and ReLU: (B, F, T), and which of the
     positions (B, T) lie wholly inside their document. ``embedding`` (V, D), ``weight`` (window, F, D)."""
