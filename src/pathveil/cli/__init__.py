@@ -10,7 +10,7 @@ import sys
 import typer
 
 from pathveil import __version__
-from pathveil.cli import audit, bench, corpus, demo
+from pathveil.cli import audit, bench, corpus, demo, vocab
 from pathveil.errors import PathveilError
 
 app = typer.Typer(
@@ -42,6 +42,7 @@ app.command(
     "bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 )(bench.run)
 app.add_typer(corpus.app, name="corpus")
+app.add_typer(vocab.app, name="vocab")
 app.command("audit")(audit.run)
 
 

@@ -32,7 +32,7 @@ from pathveil.vocabulary.agree.hub import HEADER, TAG
 from pathveil.vocabulary.agree.site import Site
 from pathveil.vocabulary.words import Vocabulary
 
-TIMEOUT = 120.0  # seconds for one answer
+TIMEOUT = 60.0  # seconds for one answer
 PATIENCE = (0.5, 1, 2, 4, 8)  # seconds between attempts
 
 

@@ -1,0 +1,355 @@
+"""``pathveil vocab agree …``: choose words that k registries have, without any of them showing the rest."""
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import typer
+
+from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.errors import UsageError
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+    from pathveil.vocabulary.agree.agreement import Agreement
+    from pathveil.vocabulary.agree.hub import Hub
+    from pathveil.vocabulary.agree.keyholder import KeyHolder
+
+app = typer.Typer(
+    help="Agree on the words that at least k registries have, without any of them showing the rest. "
+    "One person proposes the terms; two key holders and a hub serve them; each registry takes part as a site.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+AGREEMENT = typer.Argument(..., metavar="AGREEMENT", help="The agreement file that all parties were given.")
+STATE = typer.Option(..., "--state", help="A folder for this party alone, from which a stopped command goes on.")
+TOKENS = typer.Option(..., "--tokens", help="The tokens.json that 'vocab agree tokens' wrote for this server.")
+CERTIFICATE = typer.Option(..., "--certificate", help="This server's certificate (PEM).")
+KEY = typer.Option(..., "--key", help="The certificate's private key (PEM).")
+LISTEN = typer.Option("0.0.0.0", "--listen", help="The network address to listen on.")
+PORT = typer.Option(None, "--port", help="The port to listen on; else the one in this server's address.")
+K = typer.Option(3, "--k", help="At how many sites a word must be to pass.")
+M = typer.Option(5, "--m", help="In how many of its cases a site must have a word before it submits it.")
+CAP = typer.Option(65_536, "--cap", help="How many words a site may submit, the commonest first.")
+BATCH = typer.Option(1_024, "--batch", help="How many points or tags a request holds.")
+SMALL_K = typer.Option(
+    False, "--allow-small-k", help="Accept k = 2, where a site learns which of its words a single other site has."
+)
+
+
+def _warn(threshold: int) -> None:
+    if threshold < 3:
+        typer.echo(
+            f"warning: with k = {threshold} each site learns which of its words one single other site has, and two "
+            "sites that conspire learn any other's words that they can guess",
+            err=True,
+        )
+
+
+@app.command()
+def propose(
+    site: list[str] = typer.Option(..., "--site", help="A registry that takes part; once for each."),
+    holder: list[str] = typer.Option(
+        ..., "--holder", metavar="NAME=URL", help="A key holder and its https address; at least two."
+    ),
+    hub: str = typer.Option(..., "--hub", metavar="URL", help="The hub's https address."),
+    k: int = K,
+    m: int = M,
+    cap: int = CAP,
+    batch: int = BATCH,
+    days: float = typer.Option(7, "--days", help="After how many days servers erase everything, finished or not."),
+    allow_small_k: bool = SMALL_K,
+    out: Path = typer.Option(..., "--out", help="The agreement file to write."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Write the terms of a new agreement: who takes part, where the servers are, k, m and sizes.
+
+    Give the file to every party. Its sha256 goes with every request, so a party with another version is refused.
+    """
+    from pathveil.vocabulary.agree.agreement import Agreement
+
+    pairs = [one.partition("=")[::2] for one in holder]
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise UsageError("two key holders have the same name; --holder takes NAME=URL, once for each")
+    terms = Agreement.propose(
+        sites=site,
+        holders=dict(pairs),
+        hub=hub,
+        threshold=k,
+        min_cases=m,
+        cap=cap,
+        batch=batch,
+        days=days,
+        allow_small_threshold=allow_small_k,
+    )
+    _warn(k)
+    terms.save(out)
+    text = f"{out}: {len(terms.sites)} sites, k = {k}, m = {m}, until {terms.expires:%Y-%m-%d %H:%M} UTC"
+    emit({"out": str(out), "id": terms.id, "sha256": terms.sha256}, as_json=as_json, text=f"{text}\n{terms.sha256}")
+
+
+@app.command()
+def tokens(
+    agreement: Path = AGREEMENT,
+    server: str = typer.Option(..., "--server", help="hub, or the name of a key holder: the server you run."),
+    out: Path = typer.Option(..., "--out", help="Folder to write to."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Make the tokens by which a server you run knows its sites.
+
+    Writes tokens.json, which the server keeps (it holds only hashes), and SITE/SERVER.token, which goes to that site
+    by a safe way and is then deleted here.
+    """
+    from pathveil.vocabulary.agree.agreement import HUB, Agreement, new_tokens, write_whole
+
+    terms = Agreement.load(agreement)
+    if server not in (HUB, *terms.holders):
+        raise UsageError(f"--server {server}: the agreement's servers are {', '.join((HUB, *terms.holders))}")
+    if (out / "tokens.json").exists():
+        raise UsageError(f"{out / 'tokens.json'}: is already there; remove it to make new tokens")
+    given, digests = new_tokens(terms.sites)
+    written = []
+    for name, token in given.items():
+        path = out / name / f"{server}.token"
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_whole(path, token + "\n", private=True)
+        written.append(str(path))
+    write_whole(out / "tokens.json", json.dumps(digests, indent=1) + "\n", private=True)
+    text = "\n".join([f"{out / 'tokens.json'}: for the server", *(f"{path}: for the site" for path in written)])
+    emit({"server": str(out / "tokens.json"), "sites": written}, as_json=as_json, text=text)
+
+
+@app.command()
+def certificates(
+    name: str = typer.Option(..., "--name", help="The server: hub, or a key holder's name."),
+    host: list[str] = typer.Option(..., "--host", help="A host name or address that sites use for it; may repeat."),
+    days: float = typer.Option(90, "--days", help="How long the certificate is good for."),
+    out: Path = typer.Option(..., "--out", help="Folder to write to."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Make a certificate for a server that has none. Run it on the server, so that its key never travels.
+
+    NAME.key and NAME.pem stay there; NAME-authority.pem goes to every site, which names it with --ca.
+    """
+    from pathveil.vocabulary.agree.certificates import make_certificate
+
+    paths = [str(path) for path in make_certificate(out, name, hosts=host, days=days)]
+    emit({"written": paths}, as_json=as_json, text="\n".join(paths))
+
+
+def _serve(
+    role: "KeyHolder | Hub", web: "Starlette", address: str, listen: str, port: int | None, certificate: Path, key: Path
+) -> None:
+    from pathveil.vocabulary.agree.service import make_server, serve
+
+    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    port = port or urlsplit(address).port or 443
+    serve(make_server(web, host=listen, port=port, certificate=certificate, key=key), finished=lambda: role.finished)
+
+
+@app.command()
+def keyholder(
+    agreement: Path = AGREEMENT,
+    name: str = typer.Option(..., "--name", help="Which of the agreement's key holders this is."),
+    tokens: Path = TOKENS,
+    certificate: Path = CERTIFICATE,
+    key: Path = KEY,
+    state: Path = STATE,
+    listen: str = LISTEN,
+    port: int = PORT,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Hold one of the keys: multiply blinded points for the sites, prove it, and keep their quotas.
+
+    The key is made now, serves this agreement alone, and is erased when every site is done or the agreement expires;
+    then the command ends. Run it in another organisation than the other key holder and the hub.
+    """
+    from pathveil.vocabulary.agree.agreement import Agreement, load_digests
+    from pathveil.vocabulary.agree.keyholder import KeyHolder
+    from pathveil.vocabulary.agree.service import keyholder_app
+
+    terms = Agreement.load(agreement)
+    digests = load_digests(tokens, terms)
+    holder = KeyHolder(terms, name, folder=state)
+    try:
+        _serve(holder, keyholder_app(holder, digests), terms.holders[name], listen, port, certificate, key)
+        _finish(terms, holder, as_json, "its key is erased")
+    finally:
+        holder.store.close()
+
+
+@app.command()
+def hub(
+    agreement: Path = AGREEMENT,
+    tokens: Path = TOKENS,
+    certificate: Path = CERTIFICATE,
+    key: Path = KEY,
+    state: Path = STATE,
+    listen: str = LISTEN,
+    port: int = PORT,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Count at how many sites each tag was seen, and tell each site which of its own passed.
+
+    Ends when every site has its answer, or the agreement expires; the tags are then erased.
+    """
+    from pathveil.vocabulary.agree.agreement import Agreement, load_digests
+    from pathveil.vocabulary.agree.hub import Hub
+    from pathveil.vocabulary.agree.service import hub_app
+
+    terms = Agreement.load(agreement)
+    digests = load_digests(tokens, terms)
+    counter = Hub(terms, folder=state)
+    try:
+        _serve(counter, hub_app(counter, digests), terms.hub, listen, port, certificate, key)
+        _finish(terms, counter, as_json, "its tags are erased", counter.summary())
+    finally:
+        counter.store.close()
+
+
+def _finish(
+    terms: "Agreement", role: "KeyHolder | Hub", as_json: bool, erased: str, summary: dict | None = None
+) -> None:
+    if not role.finished:
+        raise UsageError("stopped before the agreement was over; the same command goes on with it")
+    role.erase()
+    missing = role.waiting_for
+    end = f"expired with {len(missing)} of {len(terms.sites)} sites missing" if missing else "over: every site is done"
+    text = f"agreement {terms.id} is {end}; {erased}"
+    if summary and summary["tags_at_sites"]:
+        counts = ", ".join(f"{tags:,} at {sites}" for sites, tags in summary["tags_at_sites"].items())
+        text += f"\n{summary['passed']:,} words passed; tags by number of sites: {counts} (dummies are at 1)"
+    emit({"agreement": terms.id, "missing": missing} | (summary or {}), as_json=as_json, text=text)
+
+
+@app.command()
+def site(
+    agreement: Path = AGREEMENT,
+    name: str = typer.Option(..., "--name", help="Which of the agreement's sites this is."),
+    corpus: list[Path] = typer.Option(..., "--corpus", help="The site's corpus: a file or folder; may repeat."),
+    tokens: Path = typer.Option(..., "--tokens", help="Folder with the site's tokens: hub.token and the key holders'."),
+    ca: list[Path] = typer.Option(
+        None, "--ca", help="A certificate authority to trust (PEM), once for each server's; else the system's."
+    ),
+    state: Path = STATE,
+    out: Path = typer.Option(..., "--out", help="The vocabulary to write."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Take part as a registry: words to tags through the key holders, tags to the hub, the answer to a vocabulary.
+
+    Waits for the other sites. Stopped, it goes on by the same command. Of your words, only those in at least m cases
+    are used, and nobody else sees them: key holders get random points, the hub gets tags.
+    """
+    from pathveil.vocabulary.agree.agreement import Agreement
+    from pathveil.vocabulary.agree.client import read_tokens, take_part, trusting
+    from pathveil.vocabulary.agree.counting import site_counts
+    from pathveil.vocabulary.agree.site import Site
+
+    terms = Agreement.load(agreement)
+    given = read_tokens(tokens, terms)
+    trust = trusting(ca or [])
+    if not out.parent.is_dir():
+        raise UsageError(f"{out.parent}: no such folder to write the vocabulary to")
+    _warn(terms.threshold)
+    with bar() as progress:
+        counts = site_counts(corpus, progress=progress)
+        part = Site(terms, name, counts, folder=state)
+        try:
+            vocabulary = take_part(part, out=out, tokens=given, trust=trust, progress=progress)
+        finally:
+            part.store.close()
+    result = {
+        "out": str(out),
+        "submitted": part.words,
+        "left_out": part.left_out,
+        "agreed": len(vocabulary.words),
+        "named": vocabulary.source["named"],
+        "id_space": vocabulary.id_space,
+    }
+    text = (
+        f"{out}: {result['agreed']:,} agreed words, of which you have {result['named']:,} "
+        f"(you submitted {part.words:,}{f', {part.left_out:,} more were above the cap' if part.left_out else ''})"
+    )
+    emit(result, as_json=as_json, text=text)
+
+
+@app.command()
+def publish(
+    files: list[Path] = typer.Argument(..., metavar="FILE…", help="The vocabularies of sites of one agreement."),
+    out: Path = typer.Option(..., "--out", help="The vocabulary to write, every word in it."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Join sites' vocabularies into one in which every agreed word stands, with the same ids.
+
+    A second, deliberate step: whoever does it sees every agreed word. Each was submitted by at least k sites.
+    """
+    from pathveil.vocabulary.agree.site import publish as join
+    from pathveil.vocabulary.words import Vocabulary
+
+    vocabulary = join([Vocabulary.load(path) for path in files])
+    vocabulary.save(out)
+    result = {"out": str(out), "words": len(vocabulary.words), "sha256": vocabulary.sha256}
+    emit(result, as_json=as_json, text=f"{out}: {len(vocabulary.words):,} words agreed on by {len(files)} sites' files")
+
+
+@app.command()
+def simulate(
+    corpus: list[Path] = typer.Argument(..., metavar="CORPUS…", help="A corpus; its registries are the sites."),
+    k: int = K,
+    m: int = M,
+    cap: int = CAP,
+    batch: int = BATCH,
+    leave_out: list[str] = typer.Option(None, "--leave-out", help="A registry that does not take part; may repeat."),
+    allow_small_k: bool = SMALL_K,
+    seed: int = typer.Option(0, "--seed", help="Of the key holders' keys: the same seed gives the same word order."),
+    workers: int = typer.Option(2, "--workers", min=1, help="Threads that work on batches."),
+    out: Path = typer.Option(..., "--out", help="The vocabulary to write, every word in it."),
+    sites: Path = typer.Option(None, "--sites", help="Also write each site's own vocabulary into this folder."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Run an agreement with all its roles in one process: to try it, to test it, and for studies.
+
+    The same code as in a deployment, without the network, on one corpus of several registries.
+    """
+    from pathveil.vocabulary.agree.counting import case_counts
+    from pathveil.vocabulary.agree.simulate import simulate as run
+    from pathveil.vocabulary.tokens import tokens
+
+    with bar() as progress:
+        counts = case_counts(tokens(corpus, progress=progress))
+        for registry in leave_out or []:
+            if counts.pop(registry, None) is None:
+                raise UsageError(f"--leave-out {registry}: the corpus has no such registry")
+        outcome = run(
+            counts,
+            threshold=k,
+            min_cases=m,
+            cap=cap,
+            batch=batch,
+            allow_small_threshold=allow_small_k,
+            seed=str(seed).encode(),
+            workers=workers,
+            progress=progress,
+        )
+    _warn(k)
+    outcome.vocabulary.save(out)
+    if sites:
+        sites.mkdir(parents=True, exist_ok=True)
+        for name, vocabulary in outcome.sites.items():
+            vocabulary.save(sites / f"{name}.json")
+    result = {
+        "out": str(out),
+        "words": len(outcome.vocabulary.words),
+        "sha256": outcome.vocabulary.sha256,
+        "named": {name: vocabulary.source["named"] for name, vocabulary in outcome.sites.items()},
+        "left_out": dict(outcome.left_out),
+        "hub": dict(outcome.hub),
+    }
+    lines = [f"{out}: {result['words']:,} words agreed on by {len(counts)} sites, k = {k}, m = {m}"]
+    lines += [f"  {name}: has {named:,} of them" for name, named in result["named"].items()]
+    emit(result, as_json=as_json, text="\n".join(lines))
