@@ -10,7 +10,7 @@ import sys
 import typer
 
 from pathveil import __version__
-from pathveil.cli import audit, bench, corpus, demo, vocab
+from pathveil.cli import audit, bench, corpus, demo, federate, vocab
 from pathveil.errors import PathveilError
 
 app = typer.Typer(
@@ -44,6 +44,7 @@ app.command(
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(vocab.app, name="vocab")
 app.command("audit")(audit.run)
+app.add_typer(federate.app, name="federate")
 
 
 def main() -> None:
