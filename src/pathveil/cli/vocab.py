@@ -1,8 +1,232 @@
 """``pathveil vocab …``: which words a model may know."""
 
+import enum
+from pathlib import Path
+
 import typer
 
 from pathveil.cli import agree
+from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.errors import UsageError
 
 app = typer.Typer(help="Choose the words a model may know.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(agree.app, name="agree")
+
+
+class Method(enum.StrEnum):
+    baseline = "baseline"
+    intersection = "intersection"
+    information = "mutual-information"
+    lexicon = "lexicon"
+
+
+class Unit(enum.StrEnum):
+    occurrences = "occurrences"
+    reports = "reports"
+    cases = "cases"
+
+
+SOURCES = typer.Argument(
+    ..., metavar="CORPUS...", help="Reports (Parquet, CSV, JSONL), or count files (.npz) of several registries."
+)
+TASKS = typer.Option("", "--tasks", help="Tasks whose labels count, separated by commas; else all the corpus has.")
+LEAVE_OUT = typer.Option([], "--leave-out", help="A registry that is not looked at; may be given again.")
+WITHOUT = typer.Option(
+    None, "--without", help="A corpus, such as test.parquet, whose cases are passed over wherever they occur."
+)
+
+
+def listed(names: str) -> list[str] | None:
+    return [name.strip() for name in names.split(",") if name.strip()] or None
+
+
+@app.command("count")
+def count(
+    corpus: list[Path] = typer.Argument(..., metavar="CORPUS...", help="One registry's reports, or several'."),
+    out: Path = typer.Option(..., "--out", help="The count file to write (.npz)."),
+    tasks: str = TASKS,
+    without: Path = WITHOUT,
+    min_cases: int = typer.Option(
+        1, "--min-cases", min=1, help="Leave out words that fewer cases of a registry hold: they are shown to no one."
+    ),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Count words at a registry, for others to choose from without the reports.
+
+    The file holds every word (see --min-cases), in how many reports and cases it occurs, and with which labels.
+    Choosing from the files of several registries gives the same vocabulary as choosing from their reports together.
+    """
+    from pathveil.vocabulary.counts import without_rare
+    from pathveil.vocabulary.selection import count_corpus
+
+    if out.suffix != ".npz":
+        raise UsageError(f"{out}: a count file's name ends in .npz, so that 'vocab select' knows it for one")
+    with bar() as progress:
+        counts = count_corpus(corpus, tasks=listed(tasks), without=without, progress=progress)
+    offered = len(counts.words)
+    if min_cases > 1:
+        counts = without_rare(counts, min_cases)
+    counts.save(out)
+    result = {
+        "out": str(out),
+        "registries": list(counts.registry_names),
+        "reports": int(counts.total_reports.sum()),
+        "cases": int(counts.total_cases.sum()),
+        "words": len(counts.words),
+        "words_left_out": offered - len(counts.words),
+        "tasks": {task: len(names) for task, names in counts.classes.items()},
+    }
+    text = f"{out}: {result['words']:,} words of {result['reports']:,} reports, {', '.join(result['registries'])}"
+    emit(result, as_json=as_json, text=text + (f"; {offered - len(counts.words):,} rarer left out" * (min_cases > 1)))
+
+
+@app.command("select")
+def select(
+    sources: list[Path] = SOURCES,
+    out: Path = typer.Option(..., "--out", help="The vocabulary file to write (.json)."),
+    method: Method = typer.Option(None, "--method", help="How to choose; or say it yourself with --choose."),
+    choose: str = typer.Option(
+        "",
+        "--choose",
+        help="A sentence, such as 'registries >= 3 and cases >= 5 then top 10000 by mutual-information'. Measures are "
+        "occurrences, reports, cases, registries and mutual-information; 'in lexicon', 'and', 'or', 'not' and brackets "
+        "do what they say; 'then' goes on with what is left.",
+    ),
+    min_count: int = typer.Option(
+        None, "--min-count", min=1, help="baseline: keep words that occur at least so often (default 5)."
+    ),
+    unit: Unit = typer.Option(Unit.occurrences, "--unit", help="baseline: what --min-count counts."),
+    threshold: int = typer.Option(None, "--threshold", help="intersection: in reports of how many registries."),
+    min_cases: int = typer.Option(
+        None, "--min-cases", min=1, help="With any method: only words that at least so many cases hold."
+    ),
+    top: int = typer.Option(None, "--top", min=1, help="mutual-information: how many words to keep."),
+    lexicon: Path = typer.Option(
+        None, "--lexicon", help="lexicon: a list of terms, one a line, or UMLS's MRCONSO.RRF (may be gzipped)."
+    ),
+    tasks: str = TASKS,
+    leave_out: list[str] = LEAVE_OUT,
+    without: Path = WITHOUT,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Choose the words a model may know, from training reports or from counts of them.
+
+    baseline keeps words that occur often enough; intersection, words that several registries have; mutual-information,
+    the words that say most about a label; lexicon, words of a word list. What was chosen from, and how, is recorded.
+    """
+    from pathveil.vocabulary.expression import parse
+    from pathveil.vocabulary.selection import Measures, gather
+    from pathveil.vocabulary.selection import select as choose_words
+
+    sentence = parse(choose or sentence_of(method, min_count, unit, threshold, min_cases, top, lexicon))
+    if choose and (method or min_count or threshold or min_cases or top):
+        raise UsageError("--choose says everything; leave --method and its options away")
+    terms, parameters = None, {}
+    if lexicon:
+        from pathveil.vocabulary.lexicon import read_lexicon, sha256
+
+        terms, parameters = read_lexicon(lexicon), {"lexicon_sha256": sha256(lexicon)}
+    with bar() as progress:
+        counts = gather(sources, tasks=listed(tasks), leave_out=leave_out, without=without, progress=progress)
+        measures = Measures(counts, tasks=listed(tasks), lexicon=terms)
+        vocabulary = choose_words(measures, sentence, parameters=parameters)
+    vocabulary.save(out)
+    source = vocabulary.source
+    result = {
+        "out": str(out),
+        "words": len(vocabulary.words),
+        "of": len(counts.words),
+        "method": vocabulary.method,
+        "sha256": vocabulary.sha256,
+        "source": dict(source),
+        "parameters": dict(vocabulary.parameters),
+    }
+    text = (
+        f"{out}: {result['words']:,} of {result['of']:,} words, by '{vocabulary.method}'\n"
+        f"  from {source['reports']:,} reports of {source['cases']:,} cases in {', '.join(source['registries'])}"
+    )
+    emit(result, as_json=as_json, text=text)
+
+
+def sentence_of(
+    method: Method | None,
+    min_count: int | None,
+    unit: Unit,
+    threshold: int | None,
+    min_cases: int | None,
+    top: int | None,
+    lexicon: Path | None,
+) -> str:
+    """A method and its options as a sentence; an option of another method is a mistake, not ignored."""
+    if method is None:
+        raise UsageError("say how to choose: --method baseline|intersection|mutual-information|lexicon, or --choose")
+    owners = {
+        "--min-count": (min_count, Method.baseline),
+        "--threshold": (threshold, Method.intersection),
+        "--top": (top, Method.information),
+        "--lexicon": (lexicon, Method.lexicon),
+    }
+    for option, (value, owner) in owners.items():
+        if value is not None and method is not owner:
+            raise UsageError(f"{option} belongs to --method {owner}; to combine ways of choosing, use --choose")
+    rare = f"cases >= {min_cases}" if min_cases else ""
+    if method is Method.baseline:
+        return " and ".join(filter(None, [f"{unit} >= {min_count or 5}", rare]))
+    if method is Method.intersection:
+        if threshold is None or threshold < 2:
+            raise UsageError("--method intersection needs --threshold K: in how many registries, 2 or more")
+        return " and ".join(filter(None, [f"registries >= {threshold}", rare]))
+    if method is Method.information:
+        if top is None:
+            raise UsageError("--method mutual-information needs --top N: how many words to keep")
+        return " then ".join(filter(None, [rare, f"top {top} by mutual-information"]))
+    if lexicon is None:
+        raise UsageError("--method lexicon needs --lexicon FILE: a list of terms or UMLS's MRCONSO.RRF")
+    return " and ".join(filter(None, ["in lexicon", rare]))
+
+
+@app.command("folds")
+def folds(
+    sources: list[Path] = SOURCES,
+    out: Path = typer.Option(..., "--out", help="A folder; one folder a left-out registry is made in it."),
+    min_count: int = typer.Option(5, "--min-count", min=1, help="Occurrences a word of the baseline needs."),
+    sizes: str = typer.Option(
+        "",
+        "--sizes",
+        help="Sizes for mutual information, separated by commas; else the paper's, scaled to the baseline.",
+    ),
+    tasks: str = TASKS,
+    without: Path = WITHOUT,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Make the vocabulary paper's vocabularies for every fold: each registry left out in turn.
+
+    A fold's vocabularies (B, I2, I3 …, MI at four sizes) are chosen from the other registries alone; give the test
+    reports with --without to keep their cases out too.
+    """
+    from pathveil.vocabulary.selection import folds as make_folds
+    from pathveil.vocabulary.selection import gather
+
+    numbers = [int(size) for size in listed(sizes) or [] if size.isdecimal() and int(size)]
+    if len(numbers) != len(listed(sizes) or []):
+        raise UsageError(f"--sizes '{sizes}': expected whole numbers separated by commas, such as 5000,2000")
+    with bar() as progress:
+        counts = gather(sources, tasks=listed(tasks), without=without, progress=progress)
+        made = make_folds(counts, minimum=min_count, sizes=numbers or None, tasks=listed(tasks), progress=progress)
+    names: dict[str, None] = {}
+    for registry, vocabularies in made.items():
+        (out / registry).mkdir(parents=True, exist_ok=True)
+        for name, vocabulary in vocabularies.items():
+            vocabulary.save(out / registry / f"{name}.json")
+            names[name] = None
+    result = {
+        "out": str(out),
+        "folds": {
+            registry: {name: len(vocabulary.words) for name, vocabulary in vocabularies.items()}
+            for registry, vocabularies in made.items()
+        },
+    }
+    lines = [f"{'left out':<12}" + "".join(f"{name:>9}" for name in names)]
+    for registry, found in result["folds"].items():
+        lines.append(f"{registry:<12}" + "".join(f"{found[name]:>9,}" if name in found else " " * 9 for name in names))
+    emit(result, as_json=as_json, text="\n".join(lines))

@@ -1,0 +1,210 @@
+"""How often each word occurs, a registry at a time: all that choosing words needs, and all that a site must share.
+
+For every registry and word: occurrences, reports and cases that hold it; for every task the reports of each class; and
+for every word and class the reports that hold the word and carry the label (the joint counts of mutual information).
+All are whole numbers that add up over registries, so counting at home and combining gives the same vocabulary, to the
+bit, as counting pooled text. Cases are counted within a registry.
+
+>>> def site(name, words, numbers):
+...     row, joint = np.array([numbers]), (sparse.csr_array((len(words), 0), dtype=np.int32),)
+...     return Counts(words=words, registry_names=(name,), classes={}, total_reports=np.array([9]),
+...                   total_cases=np.array([9]), occurrences=row, reports=row, cases=row,
+...                   labels=np.zeros((1, 0), np.int64), joint=joint, source={"corpus_sha256": name})
+>>> both = merge([site("R2", ("left", "zebra"), [4, 1]), site("R1", ("breast", "left"), [2, 3])])
+>>> both.words, both.registry_names, both.cases.tolist()
+(('breast', 'left', 'zebra'), ('R1', 'R2'), [[2, 3, 0], [0, 4, 1]])
+"""
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from pathveil.errors import VocabularyError
+
+FORMAT = "pathveil-counts/1"
+ARRAYS = ("total_reports", "total_cases", "occurrences", "reports", "cases", "labels")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Counts of R registries, W words (sorted) and C classes (all tasks' classes, one task after another)."""
+
+    words: tuple[str, ...]
+    registry_names: tuple[str, ...]
+    classes: Mapping[str, tuple[str, ...]]  # task: its labels
+    total_reports: np.ndarray  # (R,)
+    total_cases: np.ndarray  # (R,)
+    occurrences: np.ndarray  # (R, W)
+    reports: np.ndarray  # (R, W)
+    cases: np.ndarray  # (R, W)
+    labels: np.ndarray  # (R, C) reports of each class
+    joint: tuple[sparse.csr_array, ...]  # R of (W, C): reports that hold the word and are of the class
+    source: Mapping[str, Any] = field(default_factory=dict)  # corpus hashes, text settings, what was left out at home
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        return tuple(self.classes)
+
+    def take(self, registries: Iterable[str]) -> "Counts":
+        """The given registries only, and the words they have."""
+        rows = np.array([self.registry_names.index(name) for name in registries], np.int64)
+        kept = np.flatnonzero(self.reports[rows].any(axis=0))
+        return Counts(
+            words=tuple(self.words[number] for number in kept),
+            registry_names=tuple(self.registry_names[row] for row in rows),
+            classes=self.classes,
+            total_reports=self.total_reports[rows],
+            total_cases=self.total_cases[rows],
+            occurrences=self.occurrences[np.ix_(rows, kept)],
+            reports=self.reports[np.ix_(rows, kept)],
+            cases=self.cases[np.ix_(rows, kept)],
+            labels=self.labels[rows],
+            joint=tuple(self.joint[row][kept] for row in rows),
+            source=self.source,
+        )
+
+    def save(self, path: Path) -> None:
+        """One compressed ``.npz`` file without pickles."""
+        about = {
+            "format": FORMAT,
+            "registry_names": self.registry_names,
+            "classes": {task: list(names) for task, names in self.classes.items()},
+            "source": dict(self.source),
+        }
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        arrays["about"] = np.frombuffer(json.dumps(about, ensure_ascii=False).encode(), np.uint8)
+        arrays["words"] = np.frombuffer("\n".join(self.words).encode("utf-8", "surrogatepass"), np.uint8)
+        for number, joint in enumerate(self.joint):
+            arrays |= {f"joint-{number}-{part}": getattr(joint, part) for part in ("data", "indices", "indptr")}
+        part = path.with_name(path.name + ".part")
+        try:
+            with part.open("wb") as file:
+                np.savez_compressed(file, **arrays)
+            os.replace(part, path)
+        except OSError as error:
+            part.unlink(missing_ok=True)
+            raise VocabularyError(f"{path}: cannot be written ({error.strerror or type(error).__name__})") from None
+
+    @classmethod
+    def load(cls, path: Path) -> "Counts":
+        wrong = f"{path}: is not a whole counts file; expected one written by 'pathveil vocab count'"
+        try:
+            content = io.BytesIO(path.read_bytes())
+        except OSError as error:
+            raise VocabularyError(f"{path}: cannot be read ({error.strerror}); expected a counts file") from None
+        try:
+            with np.load(content) as file:
+                arrays = {name: file[name] for name in file.files}
+            about = json.loads(arrays["about"].tobytes())
+            if about["format"] != FORMAT:
+                raise VocabularyError(f"{path}: is of format {about['format']}, expected {FORMAT}")
+            words = arrays["words"].tobytes().decode("utf-8", "surrogatepass")
+            classes = {task: tuple(names) for task, names in about["classes"].items()}
+            shape = (arrays["reports"].shape[1], arrays["labels"].shape[1])
+            joint = tuple(
+                sparse.csr_array(
+                    tuple(arrays[f"joint-{number}-{part}"] for part in ("data", "indices", "indptr")), shape=shape
+                )
+                for number in range(len(about["registry_names"]))
+            )
+            counts = cls(
+                words=tuple(words.split("\n")) if words else (),
+                registry_names=tuple(about["registry_names"]),
+                classes=classes,
+                joint=joint,
+                source=about["source"],
+                **{name: arrays[name] for name in ARRAYS},
+            )
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, EOFError, zipfile.BadZipFile):
+            raise VocabularyError(wrong) from None
+        if len(counts.words) != shape[0] or sum(map(len, classes.values())) != shape[1]:
+            raise VocabularyError(wrong)
+        return counts
+
+
+def merge(parts: Sequence[Counts]) -> Counts:
+    """Counts of several sites as one; equal to counting their reports together."""
+    if len(parts) == 1:
+        return parts[0]
+    names = sorted(name for part in parts for name in part.registry_names)
+    for name, following in pairwise(names):
+        if name == following:
+            raise VocabularyError(f"registry '{name}' is counted twice; give each registry's counts once")
+    for key, meaning in (("text", "cleaned their text"), ("minimum_cases", "left rare words out")):
+        if len({str(part.source.get(key)) for part in parts}) > 1:
+            raise VocabularyError(f"the sites {meaning} by different settings; count again with the same")
+    words = sorted({word for part in parts for word in part.words})
+    tasks = dict.fromkeys(task for part in parts for task in part.tasks)
+    classes = {task: tuple(sorted({name for part in parts for name in part.classes.get(task, ())})) for task in tasks}
+    rows: dict[str, dict[str, Any]] = {}
+    for part in parts:
+        rows |= _spread(part, words, classes)
+    tables = {key: np.array([rows[name][key] for name in names]) for key in ARRAYS}
+    hashes = sorted({value for part in parts for value in str(part.source["corpus_sha256"]).split()})
+    return Counts(
+        words=tuple(words),
+        registry_names=tuple(names),
+        classes=classes,
+        joint=tuple(rows[name]["joint"] for name in names),
+        source={**parts[0].source, "corpus_sha256": " ".join(hashes)},
+        **tables,
+    )
+
+
+def _spread(part: Counts, words: Sequence[str], classes: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
+    """A site's tables by registry, over all sites' words and classes."""
+    numbers = {word: number for number, word in enumerate(words)}
+    kinds = {key: place for place, key in enumerate((task, name) for task in classes for name in classes[task])}
+    word_at = np.fromiter((numbers[word] for word in part.words), np.int64, len(part.words))
+    mine = [(task, name) for task in part.classes for name in part.classes[task]]
+    class_at = np.fromiter((kinds[key] for key in mine), np.int64, len(mine))
+    rows = {}
+    for row, name in enumerate(part.registry_names):
+        joint = part.joint[row].tocoo()
+        places = (word_at[joint.coords[0]], class_at[joint.coords[1]])
+        labels = np.zeros(len(kinds), np.int64)
+        labels[class_at] = part.labels[row]
+        rows[name] = {
+            "total_reports": part.total_reports[row],
+            "total_cases": part.total_cases[row],
+            "labels": labels,
+            "joint": sparse.csr_array((joint.data, places), shape=(len(words), len(kinds))),
+        }
+        for key in ("occurrences", "reports", "cases"):
+            table = np.zeros(len(words), getattr(part, key).dtype)
+            table[word_at] = getattr(part, key)[row]
+            rows[name][key] = table
+    return rows
+
+
+def without_rare(counts: Counts, minimum_cases: int) -> Counts:
+    """Without words that fewer cases of a registry hold: for a site that will not show its rare words to anyone."""
+    rare = counts.cases < minimum_cases
+
+    def kept(table: np.ndarray) -> np.ndarray:
+        return np.where(rare, 0, table)
+
+    joint = []
+    for row, table in enumerate(counts.joint):
+        table = table.copy()
+        table.data[np.repeat(rare[row], np.diff(table.indptr))] = 0
+        table.eliminate_zeros()
+        joint.append(table)
+    thinned = replace(
+        counts,
+        occurrences=kept(counts.occurrences),
+        reports=kept(counts.reports),
+        cases=kept(counts.cases),
+        joint=tuple(joint),
+        source={**counts.source, "minimum_cases": minimum_cases},
+    )
+    return thinned.take(counts.registry_names)

@@ -1,0 +1,63 @@
+"""Words of an open lexicon, by our own cleaning: a plain list, or UMLS's MRCONSO.RRF.
+
+The earlier way of keeping names out (the vocabulary paper's reference 31): only words of a medical lexicon. A term of
+several words gives each of them, as a report's text would.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = Path(folder) / "MRCONSO.RRF"
+...     _ = path.write_text("C0007124|ENG|P|L1|PF|S1|Y|A1||||NCI|PT|C2924|Ductal Carcinoma In-Situ|0|N||\\n")
+...     sorted(read_lexicon(path))
+['carcinoma', 'ductal', 'in-situ']
+"""
+
+import gzip
+import hashlib
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+from pathveil.errors import VocabularyError
+from pathveil.text import tokenize
+
+TERM, LANGUAGE, FIELDS = 14, 1, 18  # of MRCONSO.RRF, counted from 0
+BLOCK = 20_000  # lines cleaned at a time
+
+
+def read_lexicon(path: Path) -> set[str]:
+    """Every word of the lexicon's terms; English ones only of an MRCONSO file."""
+    words: set[str] = set()
+    try:
+        lines = _terms(path)
+        while block := list(islice(lines, BLOCK)):
+            words.update(tokenize("\n".join(block), words=10**9))
+    except UnicodeDecodeError:
+        raise VocabularyError(f"{path}: is not UTF-8; expected a word list or an MRCONSO.RRF file") from None
+    except (OSError, EOFError) as error:
+        raise VocabularyError(f"{path}: cannot be read ({type(error).__name__}); expected a word list") from None
+    if not words:
+        raise VocabularyError(f"{path}: holds no word; expected one term a line, or an MRCONSO.RRF file")
+    return words
+
+
+def _terms(path: Path) -> Iterator[str]:
+    with path.open("rb") as raw:
+        zipped = raw.read(2) == b"\x1f\x8b"
+    with gzip.open(path, "rt", encoding="utf-8") if zipped else path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            if "|" not in line:
+                yield line
+                continue
+            fields = line.split("|")
+            if len(fields) < FIELDS:
+                raise VocabularyError(
+                    f"{path}: line {number:,} has {len(fields)} fields, an MRCONSO.RRF line has {FIELDS}"
+                )
+            if fields[LANGUAGE] == "ENG":
+                yield fields[TERM]
+
+
+def sha256(path: Path) -> str:
+    """Of the file, to record which lexicon was used."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,114 @@
+"""``pathveil vocab``: the contract's options, one sentence for a mistake, no word ever shown."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+
+from pathveil.cli import main
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """A command in this process, as `pathveil` in conftest runs it in another: libraries are loaded once for all."""
+
+    def call(*arguments: object) -> SimpleNamespace:
+        monkeypatch.setattr(sys, "argv", ["pathveil", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            main()
+            sys.exit(0)
+        shown = capsys.readouterr()
+        return SimpleNamespace(returncode=left.value.code or 0, stdout=shown.out, stderr=shown.err)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    path = tmp_path_factory.mktemp("vocab") / "reports.parquet"
+    rows = []
+    for number in range(40):
+        text = f"Left breast carcinoma G{number % 3} Kowalski{number} seen by Zbigniew" + " colon" * (number % 4)
+        rows.append((f"r{number}", f"c{number // 2}", f"R{number % 3 + 1}", text, f"C{number % 4}0"))
+    pl.DataFrame(rows, schema=["report_id", "case_id", "registry", "text", "site"], orient="row").write_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("options", "method"),
+    [
+        (["--method", "baseline"], "occurrences >= 5"),
+        (["--method", "baseline", "--min-count", "3", "--unit", "reports"], "reports >= 3"),
+        (["--method", "intersection", "--threshold", "2"], "registries >= 2"),
+        (["--method", "intersection", "--threshold", "3", "--min-cases", "2"], "registries >= 3 and cases >= 2"),
+        (["--method", "mutual-information", "--top", "4", "--tasks", "site"], "top 4 by mutual-information"),
+        (
+            ["--method", "mutual-information", "--top", "2", "--min-cases", "5"],
+            "cases >= 5 then top 2 by mutual-information",
+        ),
+        (["--choose", "registries>=2 then top 3 by cases", "--leave-out", "R3"], "registries >= 2 then top 3 by cases"),
+    ],
+)
+def test_select(run, corpus, tmp_path, options, method):
+    done = run("vocab", "select", corpus, *options, "--out", tmp_path / "v.json", "--json")
+    assert done.returncode == 0, done.stderr
+    result, content = json.loads(done.stdout), json.loads((tmp_path / "v.json").read_text())
+    assert result["method"] == content["method"] == method
+    assert result["words"] == len(content["words"]) > 0 and content["words"] == sorted(content["words"])
+    assert "zbigniew" not in done.stdout + done.stderr
+
+
+def test_counting_at_home_and_choosing_together(run, corpus, tmp_path):
+    frame = pl.read_parquet(corpus)
+    for registry in ("R1", "R2", "R3"):
+        frame.filter(pl.col("registry") == registry).write_parquet(tmp_path / f"{registry}.parquet")
+        done = run("vocab", "count", tmp_path / f"{registry}.parquet", "--out", tmp_path / f"{registry}.npz")
+        assert done.returncode == 0 and registry in done.stdout, done.stderr
+    options = ["--method", "mutual-information", "--top", "6"]
+    files = [tmp_path / f"{registry}.npz" for registry in ("R2", "R1", "R3")]
+    assert run("vocab", "select", *files, *options, "--out", tmp_path / "a.json").returncode == 0
+    assert run("vocab", "select", corpus, *options, "--out", tmp_path / "b.json").returncode == 0
+    a, b = (json.loads((tmp_path / name).read_text()) for name in ("a.json", "b.json"))
+    assert a["words"] == b["words"] and a["sha256"] == b["sha256"]
+
+
+def test_rare_words_need_not_leave(run, corpus, tmp_path):
+    done = run("vocab", "count", corpus, "--min-cases", "2", "--out", tmp_path / "c.npz", "--json")
+    assert json.loads(done.stdout)["words_left_out"] >= 40
+    assert b"kowalski" not in (tmp_path / "c.npz").read_bytes()
+
+
+def test_folds(run, corpus, tmp_path):
+    done = run("vocab", "folds", corpus, "--sizes", "8,4", "--out", tmp_path / "folds", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["folds"]
+    assert list(found) == ["R1", "R2", "R3"] and list(found["R1"]) == ["B", "I2", "MI8", "MI4"]
+    assert len(json.loads((tmp_path / "folds" / "R2" / "MI4.json").read_text())["words"]) == 4
+    assert "left out" in run("vocab", "folds", corpus, "--out", tmp_path / "folds").stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ([], "say how to choose"),
+        (["--method", "intersection"], "needs --threshold"),
+        (["--method", "intersection", "--threshold", "8"], "there are 3 (R1, R2, R3)"),
+        (["--method", "intersection", "--threshold", "2", "--leave-out", "R1", "--leave-out", "R2"], "only one (R3)"),
+        (["--method", "mutual-information"], "needs --top"),
+        (["--method", "mutual-information", "--top", "100000"], "ask for at most that many"),
+        (["--method", "baseline", "--min-count", "100000"], "no word is left"),
+        (["--method", "baseline", "--top", "5"], "--top belongs to --method mutual-information"),
+        (["--method", "lexicon"], "needs --lexicon"),
+        (["--choose", "cases >"], "expected a number"),
+        (["--choose", "cases > 1", "--method", "baseline"], "--choose says everything"),
+        (["--choose", "in lexicon"], "--lexicon"),
+        (["--method", "baseline", "--leave-out", "R7"], "no registry 'R7'"),
+    ],
+)
+def test_mistakes_are_one_sentence(run, corpus, tmp_path, options, said):
+    done = run("vocab", "select", corpus, *options, "--out", tmp_path / "v.json")
+    assert done.returncode == 2 and said in done.stderr, done.stderr
+    assert "Traceback" not in done.stderr and "kowalski" not in done.stderr.lower()
+    assert not list(tmp_path.iterdir())

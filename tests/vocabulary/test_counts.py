@@ -1,0 +1,139 @@
+"""Counts: against plain counting, per registry, and combined to the bit."""
+
+import json
+from collections import Counter, defaultdict
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pathveil.errors import VocabularyError
+from pathveil.text import tokenize
+from pathveil.vocabulary.counts import Counts, merge, without_rare
+from pathveil.vocabulary.selection import count_corpus
+from vocabulary.corpora import random_corpus
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return random_corpus(tmp_path_factory.mktemp("counts") / "reports.parquet")
+
+
+def plain(frame: pl.DataFrame) -> dict:
+    """The same numbers by loops over Python objects: {(what, registry, word[, task, class]): number}."""
+    seen: Counter = Counter()
+    cases = defaultdict(set)
+    for row in frame.iter_rows(named=True):
+        registry, tokens = row["registry"], tokenize(row["text"])
+        seen.update(("occurrences", registry, token) for token in tokens)
+        for token in set(tokens):
+            seen["reports", registry, token] += 1
+            cases["cases", registry, token].add(row["case_id"])
+            for task in ("site", "laterality"):
+                if row[task]:
+                    seen["joint", registry, token, task, row[task]] += 1
+        for task in ("site", "laterality"):
+            if row[task]:
+                seen["labels", registry, task, row[task]] += 1
+    return dict(seen) | {key: len(value) for key, value in cases.items()}
+
+
+def unfolded(counts: Counts) -> dict:
+    found = {}
+    kinds = [(task, name) for task in counts.classes for name in counts.classes[task]]
+    for r, registry in enumerate(counts.registry_names):
+        for w, word in enumerate(counts.words):
+            for what in ("occurrences", "reports", "cases"):
+                found[what, registry, word] = int(getattr(counts, what)[r, w])
+            for (task, name), number in zip(kinds, counts.joint[r].toarray()[w], strict=True):
+                found["joint", registry, word, task, name] = int(number)
+        for (task, name), number in zip(kinds, counts.labels[r], strict=True):
+            found["labels", registry, task, name] = int(number)
+    return {key: number for key, number in found.items() if number}
+
+
+def same(one: Counts, other: Counts) -> bool:
+    return (
+        unfolded(one) == unfolded(other)
+        and one.words == other.words
+        and one.registry_names == other.registry_names
+        and one.total_reports.tolist() == other.total_reports.tolist()
+        and one.total_cases.tolist() == other.total_cases.tolist()
+    )
+
+
+def test_equals_plain_counting(corpus):
+    frame = pl.read_parquet(corpus)
+    counts = count_corpus(corpus)
+    assert unfolded(counts) == plain(frame)
+    sizes = frame.group_by("registry").agg(pl.len(), pl.col("case_id").n_unique()).sort("registry")
+    assert counts.total_reports.tolist() == sizes["len"].to_list()
+    assert counts.total_cases.tolist() == sizes["case_id"].to_list()
+
+
+def test_sites_counting_at_home_equal_pooled_text(corpus, tmp_path):
+    frame = pl.read_parquet(corpus)
+    parts = []
+    for registry in ("R3", "R1", "R2"):
+        home = tmp_path / f"{registry}.parquet"
+        frame.filter(pl.col("registry") == registry).write_parquet(home)
+        count_corpus(home).save(tmp_path / f"{registry}.npz")
+        parts.append(Counts.load(tmp_path / f"{registry}.npz"))
+    assert same(merge(parts), count_corpus(corpus))
+
+
+def test_saved_and_loaded(corpus, tmp_path):
+    counts = count_corpus(corpus)
+    counts.save(tmp_path / "counts.npz")
+    loaded = Counts.load(tmp_path / "counts.npz")
+    assert same(loaded, counts) and loaded.source == counts.source and loaded.classes == counts.classes
+    assert [path.name for path in tmp_path.iterdir()] == ["counts.npz"]
+
+
+def test_taking_registries_forgets_the_others_words(tmp_path):
+    path = tmp_path / "reports.parquet"
+    table = {"report_id": ["a", "b"], "case_id": ["1", "2"], "registry": ["R1", "R2"], "text": ["left", "kowalski"]}
+    pl.DataFrame(table).write_parquet(path)
+    taken = count_corpus(path).take(["R1"])
+    assert taken.words == ("left",) and taken.registry_names == ("R1",) and taken.occurrences.tolist() == [[1]]
+
+
+def test_rare_words_stay_at_home(corpus, tmp_path):
+    counts = count_corpus(corpus)
+    thinned = without_rare(counts, 3)
+    rows = {key[1:3] for key, number in unfolded(counts).items() if key[0] == "cases" and number >= 3}
+    expected = {key: n for key, n in unfolded(counts).items() if key[0] == "labels" or key[1:3] in rows}
+    assert unfolded(thinned) == expected
+    with pytest.raises(VocabularyError, match="different settings"):
+        merge([counts.take(["R1"]), thinned.take(["R2"])])
+
+
+def test_a_registry_counted_twice_is_refused(corpus):
+    counts = count_corpus(corpus)
+    with pytest.raises(VocabularyError, match="'R1' is counted twice"):
+        merge([counts, counts.take(["R1"])])
+
+
+@pytest.mark.parametrize("harm", ["text", "cut", "foreign", "words", "absent"])
+def test_a_file_that_is_no_count_file(corpus, tmp_path, harm):
+    path = tmp_path / "counts.npz"
+    count_corpus(corpus).save(path)
+    if harm == "text":
+        path.write_text("kowalski")
+    elif harm == "cut":
+        path.write_bytes(path.read_bytes()[:-100])
+    elif harm == "foreign":
+        np.savez(path, about=np.frombuffer(json.dumps({"format": "other"}).encode(), np.uint8))
+    elif harm == "words":
+        arrays = dict(np.load(path))
+        np.savez(path, **{**arrays, "words": np.frombuffer(b"one", np.uint8)})
+    else:
+        path.unlink()
+    with pytest.raises(VocabularyError, match=r"counts\.npz") as caught:
+        Counts.load(path)
+    assert "kowalski" not in str(caught.value)
+
+
+def test_nothing_left_to_count(corpus):
+    with pytest.raises(VocabularyError, match="no report"):
+        count_corpus(corpus, without=corpus)
