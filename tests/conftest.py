@@ -58,3 +58,21 @@ def browser():
             pytest.skip("needs a browser: install Debian's chromium, or run 'playwright install chromium'")
         yield found
         found.close()
+
+
+@pytest.fixture(scope="module")
+def one_thread():
+    """One thread here and in processes a test starts: for tiny models threads cost more than they give, and very much
+    more on a busy machine."""
+    import numba
+    import torch
+
+    before = torch.get_num_threads(), numba.get_num_threads()
+    torch.set_num_threads(1)
+    numba.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        patch.setenv("NUMBA_NUM_THREADS", "1")
+        yield
+    torch.set_num_threads(before[0])
+    numba.set_num_threads(before[1])

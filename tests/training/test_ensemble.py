@@ -83,7 +83,7 @@ def test_the_first_member_is_the_model_alone(corpus, trained):
 
 
 def test_probabilities_sum_to_one_and_follow_the_formula(corpus, trained):
-    probabilities = trained.model.log_probabilities(corpus)
+    probabilities = trained.model.log_probabilities(corpus.ids, corpus.offsets)
     for task, (a, b) in trained.model.blend.items():
         assert np.exp(probabilities[task]).sum(1) == pytest.approx(1.0, abs=1e-5)
         networks = mean_log_probability([logits_of(member, corpus)[task] for member in trained.model.members])

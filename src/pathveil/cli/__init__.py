@@ -10,7 +10,7 @@ import sys
 import typer
 
 from pathveil import __version__
-from pathveil.cli import audit, bench, corpus, demo, federate, vocab
+from pathveil.cli import audit, bench, corpus, demo, model, vocab
 from pathveil.errors import PathveilError
 
 app = typer.Typer(
@@ -43,8 +43,10 @@ app.command(
 )(bench.run)
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(vocab.app, name="vocab")
+app.command("train")(model.train)
+app.command("evaluate")(model.evaluate)
+app.command("predict")(model.predict)
 app.command("audit")(audit.run)
-app.add_typer(federate.app, name="federate")
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ from pathveil.model import MTCNN
 from pathveil.progress import Progress, silent
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.linear import fit_linear, weighted_counts, word_weights
-from pathveil.training.loop import fit, logits_of
+from pathveil.training.loop import document_logits, fit, logits_of
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded, take_documents
 
@@ -62,11 +62,11 @@ class Ensemble:
     blend: Mapping[str, tuple[float, ...]]  # task: a coefficient a view
 
     def log_probabilities(
-        self, corpus: Encoded, *, device: str | torch.device = "cpu", progress: Progress = silent
+        self, ids: np.ndarray, offsets: np.ndarray, *, device: str | torch.device = "cpu", progress: Progress = silent
     ) -> dict[str, np.ndarray]:
-        """Each task's calibrated log-probabilities (documents, classes) of a corpus's documents."""
-        logits = [logits_of(member, corpus, device=device, progress=progress) for member in self.members]
-        plain = self.linear.logits(corpus.ids, corpus.offsets) if self.linear else None
+        """Each task's calibrated log-probabilities (documents, classes) of documents that lie end to end."""
+        logits = [document_logits(member, ids, offsets, device=device, progress=progress) for member in self.members]
+        plain = self.linear.logits(ids, offsets) if self.linear else None
         said = {}
         for task, coefficients in self.blend.items():
             views = [mean_log_probability([one[task] for one in logits])]

@@ -291,7 +291,6 @@ def judged(logits: Mapping[str, np.ndarray], truth: Mapping[str, np.ndarray]) ->
     return {"validation_loss": sum(losses.values()), "validation_losses": losses, "validation_accuracy": accuracy}
 
 
-@torch.no_grad()
 def logits_of(
     model: MTCNN,
     corpus: Encoded,
@@ -302,14 +301,30 @@ def logits_of(
     stage: str = "reading reports",
 ) -> dict[str, np.ndarray]:
     """Each task's logits (documents, classes) of all documents or of the given rows, without dropout."""
-    model.eval()
-    rows = np.arange(corpus.documents) if rows is None else rows
-    ends = np.concatenate([[0], np.cumsum(corpus.lengths[rows])])
-    parts: dict[str, list[np.ndarray]] = {task: [] for task in model.classes}
-    for start, stop in spans(ends, tokens=INFERENCE_TOKENS):
-        ids, offsets = take_documents(corpus.ids, corpus.offsets, rows[start:stop])
-        for task, scores in model(TokenBatch(ids=ids, offsets=offsets).to(device)).items():
-            parts[task].append(scores.float().cpu().numpy())
-        progress(stage, stop, len(rows))
-    sizes: Mapping[str, int] = model.classes
-    return {task: np.concatenate([np.empty((0, sizes[task]), np.float32), *found]) for task, found in parts.items()}
+    if rows is None:
+        ids, offsets = corpus.ids, corpus.offsets
+    else:
+        ids, offsets = take_documents(corpus.ids, corpus.offsets, rows)
+    return document_logits(model.eval(), ids, offsets, device=device, progress=progress, stage=stage)
+
+
+@torch.no_grad()
+def document_logits(
+    model: MTCNN,
+    ids: np.ndarray,
+    offsets: np.ndarray,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Progress = silent,
+    stage: str = "reading reports",
+) -> dict[str, np.ndarray]:
+    """Each task's logits (documents, classes) of documents that lie end to end, a few at a time."""
+    documents = len(offsets) - 1
+    logits = {task: np.empty((documents, size), np.float32) for task, size in model.classes.items()}
+    for start, stop in spans(offsets, tokens=INFERENCE_TOKENS):
+        part = np.asarray(ids[offsets[start] : offsets[stop]])
+        batch = TokenBatch(ids=part, offsets=offsets[start : stop + 1] - offsets[start])
+        for task, scores in model(batch.to(device)).items():
+            logits[task][start:stop] = scores.float().cpu().numpy()
+        progress(stage, stop, documents)
+    return logits

@@ -46,6 +46,8 @@ class TrainingSettings(BaseModel):
     def stopping_needs_cases(self) -> "TrainingSettings":
         if self.patience is not None and self.validation_share == 0:
             raise ValueError("early stopping needs validation cases: set validation_share above 0, or patience to None")
+        if self.members * self.validation_share > 1:
+            raise ValueError("members times validation_share must be at most 1: each network holds out its own cases")
         if not self.windows or min(self.windows) < 1:
             raise ValueError(f"windows must be lengths of at least one word; got {self.windows}")
         return self
@@ -69,4 +71,5 @@ PRESETS = {
     # The network both papers train: 300 filters for each window, nothing added.
     "paper": TrainingSettings(filters=300),
     "small": TrainingSettings(),
+    "default": TrainingSettings(members=5, linear=True, word_dropout=0.1),
 }

@@ -1,0 +1,200 @@
+"""``pathveil train``, ``evaluate`` and ``predict``: a corpus to a bundle, and a bundle at work."""
+
+import shutil
+from pathlib import Path
+
+import typer
+
+from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.errors import UsageError
+
+DEVICE = typer.Option("auto", "--device", help="auto, cpu or cuda; auto takes a GPU where there is one.")
+
+
+def train(
+    corpus: Path = typer.Argument(..., metavar="CORPUS", help="The training reports: a corpus file or folder."),
+    out: Path = typer.Option(..., "--out", help="The bundle to write, a new folder."),
+    vocab: Path | None = typer.Option(
+        None,
+        "--vocab",
+        help="The words the model may know (from 'pathveil vocab select'). Without it: every word that occurs at least "
+        "5 times in CORPUS, the papers' baseline, which was not chosen with privacy in mind.",
+    ),
+    preset: str = typer.Option(
+        "default",
+        "--preset",
+        help="default: several networks and a linear view, averaged; small: one network; paper: one network of the "
+        "papers' size.",
+    ),
+    tasks: str | None = typer.Option(
+        None, "--tasks", help="Columns to learn, with commas; else those of the usual five that CORPUS has."
+    ),
+    epochs: int | None = typer.Option(None, "--epochs", min=1, help="Train at most this many epochs."),
+    fixed_epochs: int | None = typer.Option(
+        None, "--fixed-epochs", min=1, help="Train exactly this many epochs, without stopping early."
+    ),
+    accuracy: float = typer.Option(
+        0.97, "--accuracy", min=0.5, max=1.0, help="How often a code must be right for no person to look at it."
+    ),
+    seed: int = typer.Option(
+        0, "--seed", min=0, help="The same seed gives the same bundle, to the byte, on one device."
+    ),
+    device: str = DEVICE,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Train a model on a corpus and write it as a bundle.
+
+    A tenth of the cases is held out to stop by; on held-out cases the probabilities are calibrated and the thresholds
+    set below which a report is left to a person. A run that was interrupted continues where it stopped when the same
+    command is given again.
+    """
+    from pathveil.bundle.release import train_bundle
+    from pathveil.training.settings import PRESETS
+    from pathveil.vocabulary import Vocabulary
+
+    if preset not in PRESETS:
+        raise UsageError(f"--preset {preset} is not known; expected {', '.join(PRESETS)}")
+    if epochs and fixed_epochs:
+        raise UsageError("give --epochs or --fixed-epochs, not both")
+    settings = PRESETS[preset]
+    if epochs:
+        settings = settings.changed(epochs=epochs)
+    if fixed_epochs:
+        settings = settings.changed(epochs=fixed_epochs, patience=None)
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"{out}: is there already; choose another name, or remove it first")
+    checkpoint = out.with_name(out.name + ".training")
+    with bar() as progress:
+        bundle = train_bundle(
+            corpus,
+            settings,
+            preset=preset,
+            vocabulary=Vocabulary.load(vocab) if vocab else None,
+            tasks=names_of(tasks),
+            accuracy=accuracy,
+            seed=seed,
+            device=chosen(device),
+            checkpoint=checkpoint,
+            progress=progress,
+        ).save(out)
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    result = {
+        "bundle": str(out),
+        "sha256": bundle.sha256,
+        "reports": bundle.provenance["reports"],
+        "cases": bundle.provenance["cases"],
+        "words": len(bundle.vocabulary.words),
+        "best_epochs": bundle.provenance["best_epochs"],
+        "held_out": bundle.scores,
+        "thresholds": bundle.thresholds,
+    }
+    lines = [
+        f"{out}: trained on {result['reports']:,} reports of {result['cases']:,} cases, {result['words']:,} words.",
+        "On cases held out of training:",
+        *(
+            f"  {task:<12}micro F1 {score['micro']['value']:.3f}, macro F1 {score['macro']['value']:.3f}; "
+            f"leaves {bundle.thresholds[task]['abstained']:.0%} to a person"
+            for task, score in bundle.scores.items()
+        ),
+        f"Read {out / 'card.md'}; next: pathveil evaluate, pathveil audit.",
+    ]
+    emit(result, as_json=as_json, text="\n".join(lines))
+
+
+def evaluate(
+    bundle: Path = typer.Argument(..., metavar="BUNDLE", help="A model folder written by 'pathveil train'."),
+    corpus: Path = typer.Argument(..., metavar="CORPUS", help="Labelled reports the model was not trained on."),
+    tasks: str | None = typer.Option(None, "--tasks", help="Tasks to score, with commas; else all that both have."),
+    resamples: int = typer.Option(1000, "--resamples", min=10, help="Bootstrap resamples behind each interval."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Of the resampling."),
+    device: str = DEVICE,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Score a model: micro and macro F1 and accuracy a task, with 95 % intervals that resample whole cases.
+
+    Labels the model never saw count as errors; reports without a label are left out of that task.
+    """
+    from pathveil.bundle import Bundle
+    from pathveil.bundle.evaluation import describe, evaluate_bundle
+
+    loaded = Bundle.load(bundle)
+    with bar() as progress:
+        result = evaluate_bundle(
+            loaded,
+            corpus,
+            tasks=names_of(tasks),
+            resamples=resamples,
+            seed=seed,
+            device=chosen(device),
+            progress=progress,
+        )
+    emit(result, as_json=as_json, text=describe(result))
+
+
+def predict(
+    bundle: Path = typer.Argument(..., metavar="BUNDLE", help="A model folder written by 'pathveil train'."),
+    source: Path = typer.Argument(
+        ...,
+        metavar="INPUT",
+        help="Reports: a table with a column 'text' (Parquet, CSV, JSONL), HL7, or a folder of them.",
+    ),
+    out: Path = typer.Option(..., "--out", help="The file to write: .csv, .jsonl or .xml (NAACCR XML)."),
+    input_format: str = typer.Option("auto", "--format", help="Of INPUT: auto, parquet, csv, jsonl or hl7."),
+    output_format: str | None = typer.Option(
+        None, "--to", help="Of the output: csv, jsonl or naaccr-xml; else as its name says."
+    ),
+    by_case: bool = typer.Option(
+        False,
+        "--by-case",
+        help="One answer a case from all its reports, instead of one a report (always in NAACCR XML).",
+    ),
+    key_file: Path | None = typer.Option(
+        None, "--key-file", help="The secret from which case ids of HL7 patients are made, as in 'corpus import'."
+    ),
+    device: str = DEVICE,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Code reports: for each task a code, its probability, and whether the model abstains and a person should decide.
+
+    Reports are streamed, so any number of them fits. Report text is read and never written.
+    """
+    from pathveil.bundle import Bundle
+    from pathveil.bundle.predict import describe
+    from pathveil.bundle.predict import predict as run
+    from pathveil.corpus.patient import read_key
+
+    loaded = Bundle.load(bundle)
+    with bar() as progress:
+        result = run(
+            loaded,
+            source,
+            out,
+            input_format=input_format,
+            output_format=output_format,
+            by_case=by_case,
+            key=read_key(key_file) if key_file else None,
+            device=chosen(device),
+            progress=progress,
+        )
+    emit(result, as_json=as_json, text=describe(result))
+
+
+def names_of(tasks: str | None) -> list[str] | None:
+    """Task names from a list with commas."""
+    if tasks is None:
+        return None
+    names = [name.strip() for name in tasks.split(",") if name.strip()]
+    if not names:
+        raise UsageError("--tasks names no task; expected for example site,histology")
+    return names
+
+
+def chosen(device: str) -> str:
+    """The device to use."""
+    import torch
+
+    if device not in ("auto", "cpu", "cuda"):
+        raise UsageError(f"--device {device} is not known; expected auto, cpu or cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UsageError("--device cuda: there is no CUDA device here, or this build of torch has none")
+    return device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"

@@ -1,0 +1,214 @@
+"""The folder: what goes in comes out, the same bytes each time, and nothing altered or foreign is opened."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from bundle.conftest import TINY, people
+from pathveil.bundle import Bundle, attach_audit
+from pathveil.bundle.folder import AUDIT, CARD, CONTENT, FIGURE, HISTORY, MANIFEST, MODEL, NEEDED, WORDS, sha256_of
+from pathveil.bundle.release import train_bundle
+from pathveil.errors import BundleError, UsageError
+
+
+@pytest.fixture
+def copy(folder, tmp_path):
+    return shutil.copytree(folder, tmp_path / "copy")
+
+
+def resign(folder, name):
+    """Make the manifest agree with a changed file, as a forger or a careless tool would."""
+    manifest = json.loads((folder / MANIFEST).read_text())
+    manifest["files"][name] = {"sha256": sha256_of(folder / name), "bytes": (folder / name).stat().st_size}
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+
+
+def test_what_goes_in_comes_out(made, bundle):
+    assert bundle.labels == made.labels and bundle.tasks == made.tasks
+    assert bundle.vocabulary.words == made.vocabulary.words
+    assert bundle.blend == made.blend and bundle.thresholds == made.thresholds and bundle.scores == made.scores
+    assert bundle.provenance == made.provenance and list(bundle.history) == list(made.history)
+    assert bundle.architecture | {"windows": (3, 4, 5)} == made.architecture
+    for name, array in made.tensors.items():
+        np.testing.assert_array_equal(bundle.tensors[name], array)
+
+
+def test_the_loaded_model_says_what_the_trained_one_said(made, bundle):
+    ids, offsets = np.arange(2, 32, dtype=np.int32), np.array([0, 15, 15, 30])
+    before, after = made.model.log_probabilities(ids, offsets), bundle.model.log_probabilities(ids, offsets)
+    for task in made.tasks:
+        np.testing.assert_array_equal(before[task], after[task])
+
+
+def test_same_training_same_bytes(corpus, folder, tmp_path):
+    train_bundle(corpus, TINY, preset="tiny", seed=3).save(tmp_path / "again")
+    for name in (*NEEDED, MANIFEST):
+        assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes(), name
+
+
+def test_the_files_are_the_designs(folder):
+    assert {path.name for path in folder.iterdir()} == {*NEEDED, MANIFEST}
+
+
+def test_no_name_and_no_text_in_any_file(folder):
+    """Names occur once each, so the vocabulary of words seen five times must not have them; nor may anything else."""
+    for path in folder.iterdir():
+        content = path.read_bytes().lower()
+        for number in range(160):
+            for name in people(number):
+                assert name.lower().encode() not in content, (path.name, name)
+        assert b"final diagnosis:" not in content and b"case-" not in content.replace(b"upper-case", b"")
+    words = json.loads((folder / WORDS).read_text())["words"]
+    assert "carcinoma" in words
+    for name in (CARD, CONTENT, HISTORY, FIGURE):
+        text = (folder / name).read_text()
+        assert not [word for word in ("nottingham", "gleason", "formalin") if word in text.lower()], name
+
+
+@pytest.mark.parametrize("name", [*NEEDED, MANIFEST])
+def test_a_missing_file_is_named(copy, name):
+    (copy / name).unlink()
+    with pytest.raises(BundleError, match=f"{re.escape(name)} is missing"):
+        Bundle.load(copy)
+
+
+@pytest.mark.parametrize("name", NEEDED)
+def test_a_changed_byte_is_found(copy, name):
+    content = bytearray((copy / name).read_bytes())
+    content[len(content) // 2] ^= 1
+    (copy / name).write_bytes(content)
+    with pytest.raises(BundleError, match=f"{re.escape(name)} was altered"):
+        Bundle.load(copy)
+
+
+def test_a_foreign_file_is_named(copy):
+    (copy / "weights.pkl").write_bytes(b"")
+    with pytest.raises(BundleError, match=r"weights\.pkl is not part of the bundle"):
+        Bundle.load(copy)
+    (copy / "weights.pkl").unlink()
+    (copy / ".DS_Store").write_bytes(b"")
+    Bundle.load(copy)
+
+
+@pytest.mark.parametrize("name", [CONTENT, MANIFEST])
+def test_a_foreign_version_is_named(copy, name):
+    content = json.loads((copy / name).read_text())
+    content["format"] = "pathveil-bundle/99"
+    (copy / name).write_text(json.dumps(content))
+    if name == CONTENT:
+        resign(copy, name)
+    with pytest.raises(BundleError, match=r"format 'pathveil-bundle/99'.*reads 'pathveil-bundle/1'"):
+        Bundle.load(copy)
+
+
+def change_tensors(folder, change):
+    from safetensors.numpy import load_file, save_file
+
+    tensors = load_file(folder / MODEL)
+    change(tensors)
+    save_file(tensors, folder / MODEL)
+    resign(folder, MODEL)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda t: t.update({"member-0.embedding.weight": t["member-0.embedding.weight"][:-1]}), "of shape"),
+        (lambda t: t.update({"linear.idf": t["linear.idf"].astype(np.float64)}), "float64"),
+        (lambda t: t.pop("member-1.heads.site.bias"), "member-1.heads.site.bias is missing"),
+        (lambda t: t.update({"surprise": np.zeros(1, np.float32)}), "surprise does not belong"),
+    ],
+)
+def test_a_wrong_shape_is_named(copy, change, message):
+    change_tensors(copy, change)
+    with pytest.raises(BundleError, match=message):
+        Bundle.load(copy)
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda c: c["architecture"].update(vocabulary_size=7), "architecture says 7"),
+        (lambda c: c["architecture"].pop("filters"), "architecture is incomplete"),
+        (lambda c: c["labels"]["site"].append("C99"), "heads.site"),
+        (lambda c: c["blend"].update(site=[1.0]), "2 blend coefficients"),
+        (lambda c: c.pop("labels"), "'labels' is missing"),
+    ],
+)
+def test_contents_that_do_not_fit_are_named(copy, change, message):
+    content = json.loads((copy / CONTENT).read_text())
+    change(content)
+    (copy / CONTENT).write_text(json.dumps(content))
+    resign(copy, CONTENT)
+    with pytest.raises(BundleError, match=message):
+        Bundle.load(copy)
+
+
+@pytest.mark.parametrize("name", [CONTENT, HISTORY, WORDS, MODEL])
+def test_garbage_is_one_sentence(copy, name):
+    (copy / name).write_bytes(b"\x80\x04garbage")
+    resign(copy, name)
+    with pytest.raises(BundleError, match=re.escape(name)):
+        Bundle.load(copy)
+
+
+def test_a_folder_that_is_no_bundle(tmp_path):
+    for path in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(BundleError, match="expected a bundle written by 'pathveil train'"):
+            Bundle.load(path)
+
+
+def test_nothing_is_overwritten_or_half_written(made, folder, tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match="is there already"):
+        made.save(folder)
+    monkeypatch.setattr("pathveil.bundle.folder.write_card", lambda bundle: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        made.save(tmp_path / "new")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_audit_joins_the_bundle(copy):
+    before = Bundle.load(copy)
+    after = attach_audit(copy, {"verdict": {"sentence": "Passes the written appetite."}})
+    assert Bundle.load(copy).audit == {"verdict": {"sentence": "Passes the written appetite."}}
+    assert after.sha256 == Bundle.load(copy).sha256 != before.sha256
+    assert "Passes the written appetite." in (copy / CARD).read_text()
+    assert sorted(path.name for path in copy.parent.iterdir()) == [copy.name]
+    assert (copy / AUDIT).exists() and "Not audited" not in (copy / CARD).read_text()
+
+
+def test_loading_needs_no_torch(folder):
+    code = (
+        "import sys; from pathlib import Path; from pathveil.bundle import Bundle\n"
+        f"Bundle.load(Path({str(folder)!r})); print([m for m in ('torch', 'numba', 'polars') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_the_card_says_what_a_reader_needs(folder, made):
+    card = (folder / CARD).read_text()
+    for wanted in (
+        "160 reports of 80 cases",
+        "2 registries (R1, R2)",
+        "2 networks",
+        "Not audited",
+        "97.0%",
+        "macro F1",
+    ):
+        assert wanted in card, wanted
+    for task in made.tasks:
+        assert f"| {task} |" in card
+
+
+def test_the_figure_is_svg(folder):
+    from xml.etree import ElementTree
+
+    root = ElementTree.fromstring((folder / FIGURE).read_text())
+    lines = root.findall(".//{http://www.w3.org/2000/svg}polyline")
+    assert len(lines) == 2 * (2 + 5)  # two members: two losses and five tasks each

@@ -1,0 +1,163 @@
+"""train, evaluate and predict as a user runs them."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import polars as pl
+import pytest
+
+from bundle.conftest import people, reports
+from pathveil.bundle import Bundle
+from pathveil.cli import main
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet(one_thread):
+    """Small models need no threads."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("cli")
+    reports(120).write_parquet(folder / "train.parquet")
+    reports(40, seed=3).write_parquet(folder / "test.parquet")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(files, pathveil):
+    done = pathveil(
+        *(
+            "train",
+            files / "train.parquet",
+            "--out",
+            files / "model",
+            "--preset",
+            "small",
+            "--fixed-epochs",
+            2,
+            "--json",
+        )
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.fixture
+def inside(monkeypatch, capsys):
+    """A command in this process: quicker than a new one, which has torch and numba to import."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["pathveil", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        printed = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, printed.out, printed.err)
+
+    return call
+
+
+def test_train_writes_a_bundle(files, trained):
+    result = json.loads(trained.stdout)
+    bundle = Bundle.load(files / "model")
+    assert result["sha256"] == bundle.sha256 and result["reports"] == 120 and result["cases"] == 60
+    assert set(result["held_out"]) == set(bundle.tasks) == {"site", "subsite", "laterality", "histology", "behavior"}
+    assert bundle.vocabulary.method == "baseline (count >= 5)"
+    assert not (files / "model.training").exists()
+    assert bundle.provenance["settings"]["patience"] is None
+
+
+def test_no_name_in_what_is_printed(files, trained, inside):
+    evaluated = inside("evaluate", files / "model", files / "test.parquet")
+    for text in (trained.stdout, trained.stderr, evaluated.stdout, evaluated.stderr):
+        assert not [name for number in range(120) for name in people(number) if name.lower() in text.lower()]
+
+
+def test_evaluate_follows_the_contract(files, trained, inside):
+    done = inside("evaluate", files / "model", files / "test.parquet", "--json", "--resamples", 50)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["documents"] == 40
+    for task in ("site", "subsite", "laterality", "histology", "behavior"):
+        for kind in ("micro", "macro", "accuracy"):
+            score = result["tasks"][task][kind]
+            assert 0 <= score["low"] <= score["value"] <= score["high"] <= 1
+    plain = inside("evaluate", files / "model", files / "test.parquet", "--tasks", "site,histology")
+    assert "micro F1" in plain.stdout and "laterality" not in plain.stdout
+
+
+def test_predict_writes_each_format(files, trained, inside, tmp_path):
+    for name in ("codes.csv", "codes.jsonl", "codes.xml"):
+        done = inside("predict", files / "model", files / "test.parquet", "--out", tmp_path / name, "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["reports"] == 40
+    with (tmp_path / "codes.csv").open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == 40
+
+
+def test_a_killed_training_continues_to_the_same_bytes(files, pathveil, tmp_path):
+    """Killed at a random moment, given again: the bundle is the one of a run that was never stopped."""
+    options = ("--preset", "small", "--fixed-epochs", "4", "--tasks", "site,histology", "--seed", "2")
+    whole = pathveil("train", files / "train.parquet", "--out", tmp_path / "whole", *options)
+    assert whole.returncode == 0, whole.stderr
+    command = ["train", str(files / "train.parquet"), "--out", str(tmp_path / "killed"), *options]
+    process = subprocess.Popen([sys.executable, "-m", "pathveil", *command], stderr=subprocess.DEVNULL)
+    while process.poll() is None and not (tmp_path / "killed.training").exists():
+        time.sleep(0.02)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    if not (tmp_path / "killed").exists():  # else it was done before the kill
+        again = pathveil(*command)
+        assert again.returncode == 0, again.stderr
+    for path in (tmp_path / "whole").iterdir():
+        assert path.read_bytes() == (tmp_path / "killed" / path.name).read_bytes(), path.name
+    assert not (tmp_path / "killed.training").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (("--preset", "huge"), "--preset huge is not known"),
+        (("--epochs", 3, "--fixed-epochs", 3), "not both"),
+        (("--tasks", "sight"), "sight"),
+        (("--tasks", ","), "names no task"),
+        (("--device", "abacus"), "--device abacus"),
+        (("--vocab", "nowhere.json"), "nowhere.json"),
+    ],
+)
+def test_bad_options_are_one_sentence(files, inside, tmp_path, arguments, message):
+    done = inside("train", files / "train.parquet", "--out", tmp_path / "model", *arguments)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+    assert not (tmp_path / "model").exists()
+
+
+def test_an_existing_folder_is_left_alone(files, trained, inside):
+    done = inside("train", files / "train.parquet", "--out", files / "model")
+    assert done.returncode == 2 and "is there already" in done.stderr
+
+
+def test_a_corpus_without_tasks_can_be_coded_but_not_learnt(files, trained, inside, tmp_path):
+    bare = tmp_path / "bare.parquet"
+    pl.read_parquet(files / "test.parquet").select("report_id", "case_id", "registry", "text").write_parquet(bare)
+    done = inside("train", bare, "--out", tmp_path / "model")
+    assert done.returncode == 2 and "no task column" in done.stderr
+    done = inside("predict", files / "model", bare, "--out", tmp_path / "codes.csv")
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_altered_bundle_is_refused(files, trained, inside, tmp_path):
+    import shutil
+
+    copy = shutil.copytree(files / "model", tmp_path / "model")
+    (copy / "card.md").write_text("better than it is")
+    done = inside("predict", copy, files / "test.parquet", "--out", tmp_path / "codes.csv")
+    assert done.returncode == 2 and "card.md was altered" in done.stderr
+    assert not (tmp_path / "codes.csv").exists()
