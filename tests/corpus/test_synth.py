@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from random import Random
 
 import polars as pl
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from pathveil.corpus.synth import KINDS, SynthConfig, synthesise, write
 from pathveil.corpus.synth.cases import draw_case
 from pathveil.corpus.synth.codes import LATERALITIES, chapters, families, looks, read, select
-from pathveil.corpus.synth.houses import Mix
-from pathveil.corpus.synth.people import OPEN, mark, reveal
+from pathveil.corpus.synth.facts import gather
+from pathveil.corpus.synth.grammar import Deck, compile_rules, expand
+from pathveil.corpus.synth.houses import Mix, clashes
+from pathveil.corpus.synth.people import CLOSE, OPEN, mark, reveal
 from pathveil.errors import UsageError
 
 REPORTS = 1_500
@@ -88,7 +91,7 @@ def test_planted_spans_are_exact_do_not_overlap_and_every_kind_is_there(made):
         assert last[0] != report_id or start >= last[1]
         last = (report_id, end)
     assert set(truth["kind"]) == set(KINDS)
-    assert not any(mark in text for text in texts.values() for mark in ("\ue000", *OPEN.values(), "{", "}", "[", "|]"))
+    assert not any(sign in text for text in texts.values() for sign in (OPEN, CLOSE, "{", "}", "[", "]", "|]", ">"))
 
 
 def test_marks_come_out_where_they_stood():
@@ -154,7 +157,9 @@ def test_word_lists_fit_together():
         (["--classes", "sites=80"], "'sites'"),
         (["--classes", "sites=3,histologies=400"], "'histologies' must be from"),
         (["--classes", "organs=3"], "expected name=number"),
-        (["--out", "nowhere/x.parquet"], "folder that exists"),
+        (["--out", "x.csv"], "ends in .parquet"),
+        (["--out", "."], "ends in .parquet"),
+        (["--out", "/dev/null/x.parquet"], "cannot be written"),
         (["--truth", "x.parquet"], "two different files"),
         (["--registries", "0"], "registries"),
         (["--reports", "0"], "reports"),
@@ -170,6 +175,74 @@ def test_bad_options_are_one_sentence(tmp_path, pathveil, options, sentence):
 def test_bad_counts_in_the_library():
     with pytest.raises(UsageError, match="'lateralities' must be from 1 to 7"):
         select(lateralities=9)
+
+
+def look_up(text: str, names: dict[str, list[str]]) -> str:
+    """The class whose name fills most of the text: what a simple rule would answer."""
+    text = text.lower()
+    return max(names, key=lambda code: max(len(name) * text.count(name.lower()) for name in names[code]))
+
+
+def test_labels_cannot_simply_be_read_off(made):
+    _, names, terms, _, _ = read()
+    histologies: dict[str, list[str]] = {}
+    for code, said in terms.items():
+        histologies.setdefault(code[:4], []).extend(said)
+    reports = made[0].head(250)
+    for task, classes in (("subsite", names), ("histology", histologies)):
+        rows = reports.drop_nulls(task).select("text", task).rows()
+        right = sum(look_up(text, classes) == label for text, label in rows) / len(rows)
+        assert 0.3 < right < 0.75, (task, right)
+    coded = made[0]["text"].str.contains(r"\bC\d\d\.\d\b|\bM-\d{5}\b").mean()
+    assert 0 < coded < 0.1
+
+
+def test_a_name_belongs_to_few_and_a_physician_to_many(made):
+    truth = made[1].with_columns(pl.col("text").str.to_lowercase())
+    cases = truth.group_by("kind", "text").agg(pl.col("case_id").n_unique().alias("cases"))
+    of = {kind: group["cases"] for (kind,), group in cases.group_by("kind")}
+    assert (of["patient_name"] == 1).mean() > 0.8
+    assert (of["detail"] == 1).mean() > 0.95
+    assert of["record_number"].max() <= 2 and of["physician_name"].max() > 20 and of["laboratory"].max() > 50
+
+
+def test_a_probe_tells_registries_apart_but_not_always(made):
+    from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.linear_model import LogisticRegression
+
+    reports = made[0]
+    even = reports["case_id"].str.slice(-1).is_in(list("02468"))
+    train, test = reports.filter(even), reports.filter(~even)
+    words = TfidfVectorizer(min_df=3, max_features=1_500)
+    probe = LogisticRegression(max_iter=200, C=1).fit(words.fit_transform(train["text"]), train["registry"].to_list())
+    right = probe.score(words.transform(test["text"]), test["registry"].to_list())
+    assert 2 * test["registry"].value_counts()["count"].max() / test.height < right < 0.97, right
+
+
+def test_a_marker_is_not_both_positive_and_negative():
+    assert clashes(("CD5", ["ER, ", "5%"]), ("ER (weak)", "CD3")) == [(1, 0)]
+    classes = select(sites=1, histologies=1, subsites=1)
+    mixes = [Mix(classes, 0, seed=4, rarity=1)]
+    for number in range(40):
+        case = draw_case(number, classes=classes, mixes=mixes, shares=[1.0], seed=4)
+        facts = gather(case, "biopsy", case.diagnosed, Random(number).random, names=classes.names, terms=classes.terms)
+        pos, neg = facts["pos"].options, facts["neg"].options
+        assert pos and neg and not clashes(tuple(pos), tuple(neg))
+
+
+def test_rules_expand():
+    draw = Random(2).random
+    rules = compile_rules({"a": ["[x|[y|{b}]] {B}."], "b": ["one"], "c": ["{deck}{deck}{deck}"]}, spell=str.lower)
+    said: list[str] = []
+    for _ in range(50):
+        expand(rules["a"], rules, draw, said.append)
+        said.append("\n")
+    assert set("".join(said).split("\n")) == {"x One.", "y One.", "one One.", ""}
+    dealt: list[str] = []
+    expand(rules["c"], {"deck": Deck(("p", "q", "r"), 1)}, draw, dealt.append)
+    assert "".join(dealt) == "rpq"
+    with pytest.raises(ValueError, match="unbalanced"):
+        compile_rules({"bad": ["a ] b"]})
 
 
 def test_pathveil_corpus_stays_light():

@@ -10,7 +10,7 @@ import sys
 import typer
 
 from pathveil import __version__
-from pathveil.cli import audit, bench, corpus, demo, model, vocab
+from pathveil.cli import audit, bench, corpus, demo, federate, model, vocab
 from pathveil.errors import PathveilError
 
 app = typer.Typer(
@@ -47,6 +47,7 @@ app.command("train")(model.train)
 app.command("evaluate")(model.evaluate)
 app.command("predict")(model.predict)
 app.command("audit")(audit.run)
+app.add_typer(federate.app, name="federate")
 
 
 def main() -> None:

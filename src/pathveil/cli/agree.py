@@ -353,3 +353,33 @@ def simulate(
     lines = [f"{out}: {result['words']:,} words agreed on by {len(counts)} sites, k = {k}, m = {m}"]
     lines += [f"  {name}: has {named:,} of them" for name, named in result["named"].items()]
     emit(result, as_json=as_json, text="\n".join(lines))
+
+
+@app.command()
+def leftover(
+    corpus: list[Path] = typer.Argument(
+        ..., metavar="CORPUS…", help="A synthetic corpus, of seven registries or more."
+    ),
+    truth: Path = typer.Option(..., "--truth", help="The truth file that 'corpus synth --truth' wrote with it."),
+    out: Path = typer.Option(..., "--out", help="Folder for leftover.json, leftover.md and leftover.svg."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Count how many planted personal words would be agreed on, for k = 2…7 and m = 1…10.
+
+    A personal word is one that stands in planted text alone. Numbers are written, never the words.
+    """
+    import numpy as np
+
+    from pathveil.vocabulary.agree import leftover as study
+    from pathveil.vocabulary.agree.counting import case_counts
+    from pathveil.vocabulary.tokens import tokens
+
+    with bar() as progress:
+        planted = study.planted_words(corpus, truth, progress=progress)
+        counts = case_counts(tokens(corpus, progress=progress))
+    words = sorted({word for registry in counts.values() for word in registry})
+    cases = np.array([[registry.get(word, 0) for word in words] for registry in counts.values()])
+    result = study.measure(words, cases, planted)
+    paths = study.write(result, out)
+    text = "\n".join([paths[1].read_text(encoding="utf-8").rstrip(), "", *map(str, paths)])
+    emit(result, as_json=as_json, text=text)

@@ -65,7 +65,7 @@ CLASSES = ("sites", "subsites", "histologies", "lateralities", "behaviors")
 @app.command()
 def synth(
     reports: int = typer.Option(..., "--reports", min=1, help="How many reports to make."),
-    out: Path = typer.Option(..., "--out", help="The corpus to write (Parquet)."),
+    out: Path = typer.Option(..., "--out", help="The corpus to write, a .parquet file."),
     truth: Path | None = typer.Option(
         None, "--truth", help="Also write where personal information was planted: report, kind, start, end, text."
     ),
@@ -87,15 +87,12 @@ def synth(
     No patient stands behind any of them. Names, numbers, dates and addresses in the text are invented too, and their
     places are written to the truth file, so that one can measure how many of them a vocabulary or a model keeps.
     """
-    from pathveil.corpus.synth import configure, write
+    from pathveil.corpus.synth import configure, describe, write
 
     config = configure(reports=reports, seed=seed, registries=registries, rarity=rarity, **class_counts(classes))
     with bar() as progress:
         result = write(config, out=out, truth=truth, progress=progress)
-    text = f"{result['reports']:,} reports of {registries} registries in {out}"
-    if truth:
-        text += f"; {result['spans']:,} planted spans in {truth}"
-    emit(result, as_json=as_json, text=text)
+    emit(result, as_json=as_json, text=describe(result))
 
 
 def class_counts(text: str) -> dict[str, int]:

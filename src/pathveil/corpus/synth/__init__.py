@@ -15,6 +15,6 @@ True
 """
 
 from pathveil.corpus.synth.people import KINDS
-from pathveil.corpus.synth.writer import SynthConfig, configure, synthesise, write
+from pathveil.corpus.synth.writer import SynthConfig, configure, describe, synthesise, write
 
-__all__ = ["KINDS", "SynthConfig", "configure", "synthesise", "write"]
+__all__ = ["KINDS", "SynthConfig", "configure", "describe", "synthesise", "write"]

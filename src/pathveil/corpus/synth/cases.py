@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathveil.corpus.synth.codes import Classes, family
 from pathveil.corpus.synth.grammar import Draw, expand
 from pathveil.corpus.synth.houses import ELSEWHERE, SHARED, House, Laboratory, Mix, generator, house
-from pathveil.corpus.synth.people import Patient, address, digits, favour, given, mark, surname, town
+from pathveil.corpus.synth.people import Patient, address, digits, given, mark, surname, town
 
 FIRST_DAY, LAST_DAY = 731_581, 738_885  # 2004-01-01 to 2023-12-31, as date.toordinal counts
 
@@ -56,7 +56,8 @@ class Case:
     """Everything that the reports of one case share."""
 
     number: int
-    house: House
+    region: House  # the registry: where the patient lives
+    voice: House  # whose laboratory writes the reports
     laboratory: Laboratory
     chapter: str
     look: str
@@ -69,6 +70,7 @@ class Case:
     visits: tuple[tuple[str, int], ...]  # kind of report, day
     size: int  # of the tumor in millimeters
     nodes: tuple[int, int]  # positive, examined
+    phenotype: int  # bits that decide which markers are positive
     detail_told: bool
 
     @property
@@ -138,21 +140,24 @@ def draw_case(number: int, *, classes: Classes, mixes: Sequence[Mix], shares: Se
         wanted += 1
     kind, day = choose(draw, FIRST), diagnosed + int(draw() * 4)
     visits = [(kind, day)]
+    spreads = morphology[-1] == "3" and site.chapter != "marrow"
     while len(visits) < min(wanted, len(REPORTS)):
         kind = choose(draw, NEXT[kind])
+        if kind == "metastasis" and not spreads:
+            kind = "biopsy"
         low, high = WAIT[kind]
         day += low + int(draw() * draw() * (high - low))
         visits.append((kind, day))
 
-    spread = draw()
-    examined = 1 + int(draw() * draw() * 28)
-    positive = int(draw() * draw() * examined) + 1 if spread < 0.38 and morphology[-1] == "3" else 0
-    laboratories = house(SHARED, seed=seed).laboratories if draw() < ELSEWHERE else region.laboratories
+    examined = 2 + int(draw() * draw() * 28)
+    positive = int(draw() * draw() * examined) + 1 if draw() < 0.38 and spreads else 0
+    voice = house(SHARED, seed=seed) if draw() < ELSEWHERE else region
     lean = draw()
     return Case(
         number=number,
-        house=region,
-        laboratory=laboratories[int(lean * lean * len(laboratories))],
+        region=region,
+        voice=voice,
+        laboratory=voice.laboratories[int(lean * lean * len(voice.laboratories))],
         chapter=site.chapter,
         look=look,
         subsite=subsite,
@@ -164,6 +169,7 @@ def draw_case(number: int, *, classes: Classes, mixes: Sequence[Mix], shares: Se
         visits=tuple(visits),
         size=3 + int(draw() * draw() * 110),
         nodes=(min(positive, examined), examined),
+        phenotype=int(draw() * 2**30),
         detail_told=draw() < 0.25,
     )
 
@@ -172,20 +178,17 @@ def draw_patient(draw: Draw, region: House, sex: str, *, birth: int) -> Patient:
     """A person of that region."""
     said: list[str] = []
     facts = region.rules | {"town": town(draw), "pastyear": str(1950 + int(draw() * 70))}
+    facts["poss"] = "her" if sex == "F" else "his"
     expand(region.rules["detail.text"], facts, draw, said.append)
+    kin = "F" if draw() < 0.5 else "M"
     return Patient(
         sex=sex,
         given=given(draw, sex),
         surname=surname(draw),
-        relative=f"{given(draw, 'F' if draw() < 0.5 else 'M')} {surname(draw)}",
+        relative=(kin, f"{given(draw, kin)} {surname(draw)}"),
         birth=birth,
         record=digits(draw, region.habits.record),
         address=address(draw, region.habits, region.towns),
         phone=digits(draw, region.habits.phone),
         detail=mark("detail", "".join(said)),
     )
-
-
-def physicians(draw: Draw, region: House, how_many: int) -> list[str]:
-    """Some of the region's physicians, the busy ones more often."""
-    return [mark("physician_name", favour(draw, region.physicians)) for _ in range(how_many)]

@@ -15,7 +15,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import accumulate
 from zlib import crc32
 
@@ -268,3 +268,43 @@ def chapters() -> dict[str, dict[str, list[str]]]:
 def looks() -> dict[str, dict[str, list[str]]]:
     """What each family of families.txt looks like."""
     return {name: dict(options(line) for line in body) for name, _, body in blocks("families.txt")}
+
+
+def relevant(said: Sequence[str], morphology: str) -> list[str]:
+    """What is said of this morphology: options without a tag, and those whose tag names it.
+
+    >>> relevant(["fascicles", "8850-8858>lipoblasts", "/2>no invasion"], "8851/3")
+    ['fascicles', 'lipoblasts']
+    """
+
+    def named(tag: str) -> bool:
+        span, _, behavior = tag.partition("/")
+        first, _, last = span.partition("-")
+        return behavior in ("", morphology[5:]) and (not first or first <= morphology[:4] <= (last or first))
+
+    pairs = [option.partition(">") for option in said]
+    fit = [text or tag for tag, _, text in pairs if not text or any(map(named, tag.split(",")))]
+    return fit or [text or tag for tag, _, text in pairs]
+
+
+# Said where a family has too little to say of one of its rarer members.
+GENERIC = {
+    "arch": ("a cellular proliferation replacing the normal architecture", "a diffuse atypical proliferation"),
+    "cyto": ("irregular nuclear outlines", "coarse chromatin", "a moderate amount of cytoplasm"),
+    "pos": ("the usual lineage markers",),
+    "grade": ("not graded", "see comment"),
+}
+
+
+@cache
+def described(chapter: str, look: str, morphology: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """What is said of a morphology of this family in this organ, rule by rule; the organ has the last word."""
+    about = {rule: relevant(said, morphology) for rule, said in looks()[look].items()}
+    for name, said in chapters()[chapter].items():
+        owner, _, rule = name.rpartition(".")
+        if not owner or owner == look:
+            about[rule] = relevant(said, morphology)
+    for rule, more in GENERIC.items():
+        if len(about[rule]) < 3:
+            about[rule] += more
+    return tuple((rule, tuple(said)) for rule, said in about.items())

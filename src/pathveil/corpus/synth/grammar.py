@@ -21,31 +21,43 @@ Draw = Callable[[], float]  # random.Random(seed).random: the one method whose s
 
 
 class Slot:
-    """A place that the facts fill in."""
+    """A place that the facts fill in; written with a capital it begins a sentence."""
 
-    __slots__ = ("name",)
+    __slots__ = ("capital", "name")
 
     def __init__(self, name: str):
-        self.name = name
+        self.name, self.capital = name.lower(), name[0].isupper()
 
 
 class Table(tuple):
     """Plain strings that are drawn evenly (numbers, names), where a choice of words has its favourites."""
 
 
-TOKEN = re.compile(r"[\[\]|]|\{[a-z0-9_.]+\}|[^\[\]|{]+")
+class Deck:
+    """Alternatives dealt in turn, so that a report does not say the same thing twice while there is another."""
+
+    __slots__ = ("at", "options")
+
+    def __init__(self, options: Sequence[Any], at: int):
+        self.options, self.at = options, at
+
+    def deal(self) -> Any:
+        self.at = (self.at + 1) % len(self.options)
+        return self.options[self.at]
+
+
+TOKEN = re.compile(r"[\[\]|]|\{[A-Za-z0-9_.]+\}|[^\[\]|{]+")
 
 
 def parse(text: str, spell: Callable[[str], str]) -> str | list:
     """One way of saying something: literal strings, slots, and tuples of alternatives."""
-    tokens = TOKEN.findall(text)
-    pieces, at = parse_until(tokens, 0, (), spell)
-    if at != len(tokens):
+    if text.count("[") != text.count("]"):
         raise ValueError(f"unbalanced brackets in a template: {text}")
-    return pieces
+    return parse_until(TOKEN.findall(text), 0, (), spell)[0]
 
 
 def parse_until(tokens: Sequence[str], at: int, stop: tuple[str, ...], spell: Callable[[str], str]) -> tuple[Any, int]:
+    """The pieces up to a token of ``stop``, and where that is."""
     pieces: list = []
     while at < len(tokens) and tokens[at] not in stop:
         token = tokens[at]
@@ -89,63 +101,42 @@ def compile_rules(
 
 def expand(piece: Any, facts: Mapping[str, Any], draw: Draw, say: Callable[[str], None]) -> None:
     """Write one piece, drawing its alternatives; the earlier ones are the house's favourites."""
-    kind = piece.__class__
-    if kind is str:
-        say(piece)
-    elif kind is list:
-        for part in piece:
-            if part.__class__ is str:
-                say(part)
+    for part in piece if piece.__class__ is list else (piece,):
+        if part.__class__ is str:  # first, since most are
+            say(part)
+            continue
+        capital = part.__class__ is Slot and part.capital
+        while True:
+            kind = part.__class__
+            if kind is str:
+                say(part[:1].upper() + part[1:] if capital else part)
+                break
+            if kind is Slot:
+                part = facts[part.name]
+            elif kind is tuple:
+                lean = draw()
+                part = part[int(lean * lean * len(part))]
+            elif kind is Table:
+                part = part[int(draw() * len(part))]
+            elif kind is Deck:
+                part = part.deal()
             else:
+                if capital and part[0].__class__ is str:
+                    part = [part[0][:1].upper() + part[0][1:], *part[1:]]
                 expand(part, facts, draw, say)
-    elif kind is Slot:
-        value = facts[piece.name]
-        if value.__class__ is str:
-            say(value)
-        else:
-            expand(value, facts, draw, say)
-    elif kind is Table:
-        say(piece[int(draw() * len(piece))])
-    else:
-        lean = draw()
-        expand(piece[int(lean * lean * len(piece))], facts, draw, say)
+                break
 
 
-BRITISH = [
-    ("tumor", "tumour"), ("esophag", "oesophag"), ("hemat", "haemat"), ("hemorrh", "haemorrh"), ("hemosid", "haemosid"),
-    ("hemangio", "haemangio"), ("hemodil", "haemodil"), ("anemia", "anaemia"), ("leukem", "leukaem"),
-    ("edema", "oedema"), ("fecal", "faecal"), ("color", "colour"), ("gray", "grey"), ("labeled", "labelled"),
-    ("center", "centre"), ("celiac", "coeliac"), ("cecum", "caecum"), ("cecal", "caecal"), ("gynecolog", "gynaecolog"),
-    ("gynecomast", "gynaecomast"), ("pediatric", "paediatric"), ("diarrhea", "diarrhoea"), ("fiber", "fibre"),
-    ("goiter", "goitre"), ("molding", "moulding"), ("molded", "moulded"), ("keratiniz", "keratinis"),
-    ("characteriz", "characteris"), ("localiz", "localis"), ("organiz", "organis"), ("generaliz", "generalis"),
-    ("hyaliniz", "hyalinis"), ("finaliz", "finalis"), ("favor", "favour"),
-    ("thrombocythemia", "thrombocythaemia"), ("polycythemia", "polycythaemia"), ("macroglobulinemia",
-    "macroglobulinaemia"), ("orchiectomy", "orchidectomy"), ("behavior", "behaviour"), ("fetal", "foetal"),
-    ("leukocyt", "leucocyt"), ("saucerization", "saucerisation"), ("conization", "conisation"),
-    ("virilization", "virilisation"),
-]  # fmt: skip
-BRITISH_WORDS = re.compile("|".join(american for american, _ in BRITISH), re.IGNORECASE)
-BRITISH_FORM = dict(BRITISH)
+ARTICLES = [(f" a {vowel}", f" an {vowel}") for vowel in ("a", "e", "i", "o", "ul", "unr", "unu", "unc", "und", "unp")]
 
 
-def british(text: str) -> str:
-    """A literal in British spelling.
+def articles(text: str) -> str:
+    """'An' where a vowel follows. Plain replacing is five times as fast as one expression that knows every exception.
 
-    >>> british("Tumor of the esophagus, gray")
-    'Tumour of the oesophagus, grey'
+    >>> articles("with a ulcerated mass in a uterus")
+    'with an ulcerated mass in a uterus'
     """
-
-    def turn(found: re.Match) -> str:
-        word = BRITISH_FORM[found[0].lower()]
-        return word.capitalize() if found[0][0].isupper() else word
-
-    return BRITISH_WORDS.sub(turn, text)
-
-
-ARTICLE = re.compile(r"\b([Aa]) (?=[aeioAEIO]|u(?!ni[flqtv]|r[eoi]|te|su|s[eu]))|(?<=[.!?] )[a-z]|(?<=\n)[a-z]")
-
-
-def tidy(text: str) -> str:
-    """'An' where a vowel follows, and a capital where a sentence begins."""
-    return ARTICLE.sub(lambda found: f"{found[1]}n " if found[1] else found[0].upper(), text)
+    for wrong, right in ARTICLES:
+        if wrong in text:
+            text = text.replace(wrong, right)
+    return text

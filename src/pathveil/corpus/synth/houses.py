@@ -10,13 +10,16 @@ points at a registry without proving it. Everything follows from the seed and th
 ('R1', False, True)
 """
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from random import Random
 from typing import Any
+from zlib import crc32
 
-from pathveil.corpus.synth.codes import Classes, Lot, chapters, looks, shrink
-from pathveil.corpus.synth.grammar import Draw, Table, british, compile_rules
+from pathveil.corpus.synth.codes import Classes, Lot, described, read, shrink
+from pathveil.corpus.synth.grammar import Draw, Table, compile_rules
 from pathveil.corpus.synth.layouts import (
     ACCESSIONS,
     ADDRESSES,
@@ -28,13 +31,21 @@ from pathveil.corpus.synth.layouts import (
     PARTS,
     PHONES,
     RECORDS,
+    dimensions,
 )
 from pathveil.corpus.synth.people import Habits, laboratory, lists, physician, pick, town
 from pathveil.corpus.synth.resources import blocks
+from pathveil.corpus.synth.spelling import Spelling
 
 SHARED = -1  # the number of the house to which laboratories that serve every registry belong
-LABORATORIES = 5
-ELSEWHERE = 0.12  # of cases, read by a laboratory that serves every registry
+LABORATORIES, PHYSICIANS, PATHOLOGISTS, TOWNS = 5, 120, 7, 60
+ELSEWHERE = 0.2  # of cases, read by a laboratory that serves every registry
+
+
+def generator(*key: object) -> Draw:
+    """A stream of its own for each purpose: Python promises the sequence of random() for an integer seed."""
+    text = "/".join(map(str, key))
+    return Random(int.from_bytes(text.encode(), "big")).random
 
 
 @dataclass(frozen=True)
@@ -44,18 +55,20 @@ class Laboratory:
     name: str
     pathologists: tuple[str, ...]
     order: tuple[str, ...]
-    headings: dict[str, str]
+    headings: Mapping[str, str]
     part: str
     letters: bool  # parts A, B, C or 1, 2, 3
     shout: bool  # the diagnosis in capitals
-    header: float  # chances
+    header: float  # chances, from here on
     footer: float
     micro: float
     synoptic: float
     narrative: float
     named: float  # a specimen label that carries the patient's name
+    codes: float  # codes printed at the end
+    lengthy: float  # standing paragraphs
     typos: float  # slips of the keyboard, on average a report
-    rules: dict[str, Any] = field(hash=False)  # headers and dimensions
+    rules: Mapping[str, Any]  # headers, footers and dimensions
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,44 +76,51 @@ class House:
     """A registry, or the house of the laboratories that serve them all."""
 
     name: str
-    british: bool
+    seed: int
+    number: int
+    spelling: Spelling
     habits: Habits
     physicians: tuple[str, ...]
     towns: tuple[str, ...]
     laboratories: tuple[Laboratory, ...]
-    seed: int
-    number: int
     rules: dict[str, Any]
-    compiled: dict[Any, Any] = field(default_factory=dict)  # what was compiled so far
+    compiled: dict[Any, Any] = field(default_factory=dict)  # so far: what is said of organs, families and codes
 
-    def facts(self, chapter: str, look: str) -> dict[str, Any]:
-        """Everything this house says about an organ and a family of tumors, on top of its general rules."""
-        key = (chapter, look)
-        if key not in self.compiled:
-            about = dict(looks()[look])
-            for name, said in chapters()[chapter].items():
-                owner, _, rule = name.rpartition(".")
-                if not owner or owner == look:
-                    about[rule] = said
+    def facts(self, chapter: str, look: str, morphology: str) -> dict[str, Any]:
+        """Everything this house says about an organ and a tumor, on top of its general rules."""
+        about = described(chapter, look, morphology)
+        if about not in self.compiled:
             draw = generator(self.seed, self.number, "facts", chapter, look)
-            self.compiled[key] = self.rules | compile_rules(about, spell=self.spell, draw=draw)
-        return self.compiled[key]
+            facts = self.rules | compile_rules(dict(about), spell=self.spelling.phrase, draw=draw)
+            facts["clash"] = clashes(facts["pos"], facts["neg"])
+            self.compiled[about] = facts
+        return self.compiled[about]
 
-    def term(self, code: str, said: list[str] | Any) -> tuple:
+    def term(self, code: str, said: Sequence[str]) -> tuple:
         """Names of a subsite or terms of a morphology, spelt and preferred as here."""
         if code not in self.compiled:
             draw = generator(self.seed, self.number, "term", code)
-            self.compiled[code] = compile_rules({"": said}, spell=self.spell, draw=draw)[""]
+            self.compiled[code] = compile_rules({code: said}, spell=self.spelling.term, draw=draw)[code]
         return self.compiled[code]
 
-    def spell(self, text: str) -> str:
-        return british(text) if self.british else text
+
+@lru_cache(maxsize=512)
+def beside(subsite: str) -> tuple[str, ...]:
+    """The other subsites of the same site."""
+    return tuple(code for code in read()[1] if code[:3] == subsite[:3] and code != subsite)
 
 
-def generator(*key: object) -> Draw:
-    """A stream of its own for each purpose: Python promises the sequence of random() for an integer seed."""
-    text = "/".join(map(str, key))
-    return Random(int.from_bytes(text.encode(), "big")).random
+def clashes(pos: tuple, neg: tuple) -> list[tuple[int, int]]:
+    """Markers that a family lists as positive and as negative: a case must be one or the other.
+
+    >>> clashes(("CD5", ["ER, ", "5%"]), ("ER", "HER2 (0)"))
+    [(1, 0)]
+    """
+
+    def stem(piece: Any) -> str:
+        return re.split(r"[,(]", piece if isinstance(piece, str) else piece[0])[0].strip()
+
+    return [(i, j) for i, one in enumerate(pos) for j, other in enumerate(neg) if stem(one) == stem(other)]
 
 
 @lru_cache(maxsize=64)
@@ -108,71 +128,67 @@ def house(number: int, *, seed: int) -> House:
     """The registry of that number (0 is R1), or the shared house."""
     draw = generator(seed, number, "house")
     names = lists()
-    is_british = number >= 0 and (draw() < 0.3 if number not in (2, 5) else True)
-    spell = british if is_british else str
-    rules = {name: body for name, _, body in blocks("phrases.txt")}
-    rules = {name: [line.replace("\\n", "\n") for line in body] for name, body in rules.items()}
-    compiled = NUMBERS | compile_rules(rules, spell=spell, draw=draw)
-    compiled |= {name: Table(names[name]) for name in ("occupation", "hobby", "mishap", "animal")}
-    base = {section: int(draw() * 5) for section in HEADINGS}
-    order = int(draw() * len(ORDERS))
-    size = int(draw() * len(DIMENSIONS))
-    british_dates = ("d/m/y", "long", "dots")
-    american_dates = ("m/d/y", "m/d/y", "iso")
-    habits = Habits(
-        date=pick(draw, british_dates if is_british else american_dates),
-        record=pick(draw, RECORDS),
-        accession=pick(draw, ACCESSIONS),
-        phone="01### 555###" if is_british else pick(draw, PHONES[:3]),
-        address=pick(draw, ADDRESSES),
-        code=CODES[3] if is_british else pick(draw, CODES[:3]),
-    )
+    # Two of the usual seven spell the British way, whatever the seed, so that a small corpus shows both.
+    british = number in (2, 5) or (number > 6 and draw() < 0.3)
+    spelling = Spelling(british=british, hyphens=draw() < 0.5, terse=draw() < 0.4, key=f"{seed}/{number}")
+    phrases = {name: [line.replace("\\n", "\n") for line in body] for name, _, body in blocks("phrases.txt")}
+    rules: dict[str, Any] = {**NUMBERS, **compile_rules(phrases, spell=spelling.phrase, draw=draw)}
+    rules |= {name: Table(names[name]) for name in ("occupation", "hobby", "mishap", "animal")}
+    base = {section: int(draw() * len(HEADINGS[section])) for section in HEADINGS}
+    order, size = int(draw() * len(ORDERS)), int(draw() * len(DIMENSIONS))
     titles = names["national"] if number == SHARED else tuple(laboratory(draw) for _ in range(LABORATORIES))
-    laboratories = tuple(make_laboratory(title, base, order, size, draw, compiled) for title in titles)
     return House(
         name=f"R{number + 1}",
-        british=is_british,
-        habits=habits,
-        physicians=tuple(physician(draw) for _ in range(120)),
-        towns=tuple(town(draw) for _ in range(60)),
-        laboratories=laboratories,
         seed=seed,
         number=number,
-        rules=compiled,
+        spelling=spelling,
+        habits=Habits(
+            date=pick(draw, ("d/m/y", "long", "dots") if british else ("m/d/y", "m/d/y", "iso")),
+            record=pick(draw, RECORDS),
+            accession=pick(draw, ACCESSIONS),
+            phone=pick(draw, PHONES[-1:] if british else PHONES[:-1]),
+            address=pick(draw, ADDRESSES),
+            code=pick(draw, CODES[-1:] if british else CODES[:-1]),
+        ),
+        physicians=tuple(physician(draw) for _ in range(PHYSICIANS)),
+        towns=tuple(town(draw) for _ in range(TOWNS)),
+        laboratories=tuple(make_laboratory(title, base, order, size, draw, rules) for title in titles),
+        rules=rules,
     )
 
 
 def make_laboratory(
-    title: str, base: dict[str, int], order: int, size: int, draw: Draw, compiled: dict[str, Any]
+    title: str, base: Mapping[str, int], order: int, size: int, draw: Draw, rules: Mapping[str, Any]
 ) -> Laboratory:
     """A laboratory that mostly does as its region does."""
 
-    def own(regional: int, choices: int) -> int:
-        return regional if draw() < 0.7 else int(draw() * choices)
+    def own(regional: int, choices: Sequence[Any]) -> Any:
+        return choices[regional if draw() < 0.7 else int(draw() * len(choices))]
 
-    dimensions = DIMENSIONS[own(size, len(DIMENSIONS))]
-    keys = ("dim3", "dim2", "dim1", "dim3big")
-    rules = compile_rules({key: [form] for key, form in zip(keys, dimensions, strict=True)})
-    rules["dim2nounit"] = rules["dim1"]
-    first = int(draw() * 3)  # a laboratory uses a few of the possible headers
-    rules["header"] = compiled["header"][first : first + 4]
-    rules["footer"] = compiled["footer"][first : first + 3]
+    first = int(draw() * 3)  # a laboratory uses a few of the headers, footers and standing paragraphs there are
     return Laboratory(
         name=title,
-        pathologists=tuple(physician(draw) for _ in range(7)),
-        order=ORDERS[own(order, len(ORDERS))],
-        headings={section: HEADINGS[section][own(base[section], 5)] for section in HEADINGS},
-        part=PARTS[int(draw() * len(PARTS))],
+        pathologists=tuple(physician(draw) for _ in range(PATHOLOGISTS)),
+        order=own(order, ORDERS),
+        headings={section: own(base[section], HEADINGS[section]) for section in HEADINGS},
+        part=pick(draw, PARTS),
         letters=draw() < 0.7,
         shout=draw() < 0.4,
         header=0.35 + 0.6 * draw(),
         footer=0.3 + 0.6 * draw(),
-        micro=0.25 + 0.7 * draw(),
+        micro=0.35 + 0.6 * draw(),
         synoptic=0.15 + 0.75 * draw(),
         narrative=0.1 + 0.5 * draw(),
         named=0.05 + 0.5 * draw(),
+        codes=0.12 * draw() * draw(),
+        lengthy=0.2 + 0.7 * draw(),
         typos=3 * draw() * draw(),
-        rules=rules,
+        rules={
+            **compile_rules(dimensions(own(size, DIMENSIONS))),
+            "header": rules["header"][first : first + 4],
+            "footer": rules["footer"][first : first + 3],
+            "boiler.long": rules["boiler.long"][first : first + 4],
+        },
     )
 
 
@@ -180,12 +196,9 @@ class Mix:
     """Which cases a registry sees: the general mix, bent by factors of its own."""
 
     def __init__(self, classes: Classes, number: int, *, seed: int, rarity: float):
-        self.classes, self.number, self.seed = classes, number, seed
-        draw = generator(seed, number, "mix")
-        factors = (0.5, 0.7, 1.0, 1.0, 1.4, 2.0)
-        self.sites = Lot(
-            {code: shrink(site.weight, rarity) * pick_number(draw, factors) for code, site in classes.site.items()}
-        )
+        self.classes, self.key = classes, f"{seed}/{number}"
+        sites = {code: shrink(site.weight, rarity) for code, site in classes.site.items()}
+        self.sites = self.bend(sites, (0.5, 0.7, 1.0, 1.0, 1.4, 2.0))
         self.subsites: dict[str, Lot] = {}
         self.morphologies: dict[str, Lot] = {}
 
@@ -193,20 +206,17 @@ class Mix:
         """A subsite and a morphology."""
         site = self.sites.draw(draw)
         if site not in self.subsites:
-            self.subsites[site] = self.bent(self.classes.subsite_weights[site])
+            self.subsites[site] = self.bend(self.classes.subsite_weights[site])
         subsite = self.subsites[site].draw(draw)
         if subsite not in self.morphologies:
-            self.morphologies[subsite] = self.bent(self.classes.morphology_weights[subsite])
+            self.morphologies[subsite] = self.bend(self.classes.morphology_weights[subsite])
         return subsite, self.morphologies[subsite].draw(draw)
 
-    def bent(self, weights: Any) -> Lot:
-        """Coding habits: a registry prefers some codes a little over others."""
-        factors = (0.6, 0.8, 1.0, 1.25, 1.6)
-        bent = {}
-        for code, weight in weights.items():
-            bent[code] = weight * pick_number(generator(self.seed, self.number, "bent", code), factors)
-        return Lot(bent)
-
-
-def pick_number(draw: Draw, numbers: tuple[float, ...]) -> float:
-    return numbers[int(draw() * len(numbers))]
+    def bend(self, weights: Mapping[str, float], factors: Sequence[float] = (0.6, 0.8, 1.0, 1.25, 1.6)) -> Lot:
+        """A region has more of some cancers, and its registrars prefer some codes to others."""
+        return Lot(
+            {
+                code: weight * factors[crc32(f"{self.key}/{code}".encode()) % len(factors)]
+                for code, weight in weights.items()
+            }
+        )

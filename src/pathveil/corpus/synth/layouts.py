@@ -1,6 +1,6 @@
 """What laboratories choose between: headings and the order of sections, how numbers, dates and sizes are written.
 
->>> sorted(HEADINGS) == sorted(ORDERS[0])
+>>> all(sorted(order) == sorted(HEADINGS) for order in ORDERS)
 True
 """
 
@@ -54,7 +54,7 @@ ACCESSIONS = (
     "SU{yy}-#####",
     "{yy}-S-#####",
 )
-PHONES = ("(###) 555-####", "###-555-####", "###.555.####", "01### 555###", "+1 ### 555 ####")
+PHONES = ("(###) 555-####", "###-555-####", "###.555.####", "01### 555###")
 ADDRESSES = (
     "{number} {street}, {town} {code}",
     "{number} {street}, {town}, {code}",
@@ -62,14 +62,33 @@ ADDRESSES = (
     "Apt {number}, {street}, {town} {code}",
 )
 CODES = ("#####", "#####-####", "####", "Q# #XQ")
-# Dimensions as laboratories write them: three, two and one, and the big ones of a resection.
+# Dimensions as laboratories write them.
 DIMENSIONS = (
-    ("{cm} x {cm} x {cm0} cm", "{cm} x {cm} cm", "{cm} cm", "{cm2} x {cm2} x {cm1} cm"),
-    ("{cm}x{cm}x{cm0}cm", "{cm}x{cm}cm", "{cm}cm", "{cm2}x{cm2}x{cm1}cm"),
-    ("{mm1} x {mm1} x {mm0} mm", "{mm1} x {mm1} mm", "{mm1} mm", "{mm2} x {mm2} x {mm1} mm"),
-    ("{cm} by {cm} by {cm0} cm", "{cm} by {cm} cm", "{cm} cm", "{cm2} by {cm2} by {cm1} cm"),
-    ("{cm} X {cm} X {cm0} cm.", "{cm} X {cm} cm.", "{cm} cm.", "{cm2} X {cm2} X {cm1} cm."),
+    (" x ", "cm", " cm"),
+    ("x", "cm", "cm"),
+    (" x ", "mm", " mm"),
+    (" by ", "cm", " cm"),
+    (" X ", "cm", " cms"),
 )
+
+
+def dimensions(style: tuple[str, str, str]) -> dict[str, list[str]]:
+    """Rules for one, two and three dimensions, of a fragment (s), of a part, and of a big resection.
+
+    >>> dimensions(DIMENSIONS[1])["sdim3"]
+    ['{scm}x{scm}x{scm0}cm']
+    """
+    between, unit, after = style
+    small, large, thin = f"{{s{unit}}}", f"{{{unit}}}", f"{{s{unit}0}}"
+    return {
+        "sdim1": [small + after],
+        "sdim2": [small + between + thin + after],
+        "sdim3": [small + between + small + between + thin + after],
+        "dim1": [large + after],
+        "dim2": [large + between + large + after],
+        "dim3": [large + between + large + between + small + after],
+        "dim3big": [f"{{big{unit}}}{between}{{big{unit}}}{between}{large}{after}"],
+    }
 
 
 def tenths(low: int, high: int, step: int = 1) -> Table:
@@ -88,13 +107,14 @@ def whole(low: int, high: int, step: int = 1) -> Table:
 # Measurements that sentences ask for, by the name of their slot.
 NUMBERS: dict[str, Table] = {
     # lengths in centimeters and millimeters, from small fragments to large resections
-    "cm": tenths(3, 42), "cm0": tenths(1, 15), "cm1": tenths(4, 49), "cm2": tenths(30, 160, 5),
-    "cm3": tenths(60, 280, 5), "cmlen": tenths(6, 25), "dist": tenths(1, 60), "depth": whole(4, 42),
-    "mm0": whole(1, 9), "mm1": whole(3, 28), "mm2": whole(30, 180, 5), "mm1d": tenths(2, 69),
+    "scm": tenths(2, 19), "scm0": tenths(1, 5), "cm": tenths(12, 64), "bigcm": tenths(40, 210, 5),
+    "smm": whole(2, 19), "smm0": whole(1, 5), "mm": whole(12, 64), "bigmm": whole(40, 210, 5),
+    "cm1": tenths(4, 49), "cm2": tenths(30, 160, 5), "cm3": tenths(60, 280, 5), "cmlen": tenths(6, 25),
+    "dist": tenths(1, 60), "depth": whole(4, 42), "mm1": whole(3, 28), "mm1d": tenths(2, 69),
     # counts
     "few": whole(2, 9), "tens": whole(5, 24), "weeks": whole(2, 30), "pack": whole(15, 90), "mits": whole(1, 38),
     "one3": whole(1, 3), "one4": whole(1, 4), "one5": whole(2, 5), "sbr": whole(3, 9), "clock": whole(1, 12),
-    "count": Table(("two", "three", "four", "five", "six", "several", "multiple", "1", "2", "3", "4", "5", "6", "8")),
+    "count": Table(("two", "three", "four", "five", "six", "several", "multiple", "2", "3", "4", "5", "6", "8")),
     # laboratory values
     "pct": whole(5, 95, 5), "psa": tenths(31, 240), "ca": whole(36, 1900, 7), "suv": tenths(25, 180),
     "wbc": tenths(12, 480, 3), "hgb": tenths(62, 148), "platelets": whole(12, 980, 4), "ml": whole(2, 900, 7),

@@ -1,7 +1,7 @@
 """Invented people: patients, physicians, laboratories, addresses and numbers, marked where they stand in the text.
 
-What is personal is wrapped in private-use characters while a report is written, one opening character a kind, and
-``reveal`` takes the marks out again and says where they stood. Common names come from lists that everyone knows; three
+What is personal is wrapped in private-use characters while a report is written, with one more for its kind, and
+``reveal`` takes them out again and says where they stood. Common names come from lists that everyone knows; three
 surnames in ten are composed of syllables, so that a long tail of names exists that one case alone holds.
 
 >>> reveal("seen by Dr. " + mark("physician_name", "Ada Quarbescu") + " today")
@@ -11,6 +11,7 @@ surnames in ten are composed of syllables, so that a long tail of names exists t
 import re
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from pathveil.corpus.synth.grammar import Draw
 from pathveil.corpus.synth.resources import blocks
@@ -28,29 +29,27 @@ KINDS = (
     "laboratory",
     "detail",
 )
-CLOSE = "\ue000"
-OPEN = {kind: chr(0xE001 + number) for number, kind in enumerate(KINDS)}
-KIND = {opening: kind for kind, opening in OPEN.items()}
-MARKED = re.compile(f"[{OPEN[KINDS[0]]}-{OPEN[KINDS[-1]]}][^{CLOSE}]*{CLOSE}")
+OPEN, CLOSE = "\ue000", "\ue001"
+SIGN = {kind: chr(0xE010 + number) for number, kind in enumerate(KINDS)}
+KIND = {sign: kind for kind, sign in SIGN.items()}
 COMPOSED = 0.3  # of surnames
 
 
 def mark(kind: str, text: str) -> str:
-    return f"{OPEN[kind]}{text}{CLOSE}"
+    return f"{OPEN}{SIGN[kind]}{text}{CLOSE}"
 
 
 def reveal(marked: str) -> tuple[str, list[tuple[str, int, int]]]:
     """The text without marks, and the kind, start and end of each span in it."""
-    pieces, spans, after, length = [], [], 0, 0
-    for found in MARKED.finditer(marked):
-        begin, end = found.span()
-        before, personal = marked[after:begin], marked[begin + 1 : end - 1]
+    pieces, spans, length = [], [], 0
+    for part in marked.split(CLOSE):
+        before, opening, personal = part.partition(OPEN)
+        pieces.append(before)
         length += len(before)
-        spans.append((KIND[marked[begin]], length, length + len(personal)))
-        length += len(personal)
-        pieces += (before, personal)
-        after = end
-    pieces.append(marked[after:])
+        if opening:
+            pieces.append(personal[1:])
+            spans.append((KIND[personal[0]], length, length + len(personal) - 1))
+            length += len(personal) - 1
     return "".join(pieces), spans
 
 
@@ -97,12 +96,12 @@ class Patient:
     sex: str  # F or M
     given: str
     surname: str
-    relative: str
+    relative: tuple[str, str]  # sex, name
     birth: int  # day number
     record: str
     address: str
     phone: str
-    detail: str  # "" for most
+    detail: str  # marked already
 
 
 @dataclass(frozen=True)
@@ -139,12 +138,20 @@ def date(year: int, month: int, day: int, style: str) -> str:
 
 
 def digits(draw: Draw, pattern: str) -> str:
-    """A pattern with its '#' filled in.
+    """A pattern with its runs of '#' filled in.
 
-    >>> digits(lambda: 0.35, "MR-##")
-    'MR-33'
+    >>> digits(lambda: 0.35, "MR-##/#")
+    'MR-35/3'
     """
-    return "".join(str(int(draw() * 10)) if sign == "#" else sign for sign in pattern)
+    first, *rest = shape(pattern)
+    return first + "".join(f"{int(draw() * 10**length):0{length}d}{after}" for length, after in rest)
+
+
+@lru_cache(maxsize=4096)
+def shape(pattern: str) -> tuple[Any, ...]:
+    """What stands before the first run, then each run's length and what stands after it."""
+    pieces = re.split("(#+)", pattern)
+    return (pieces[0], *((len(run), after) for run, after in zip(pieces[1::2], pieces[2::2], strict=True)))
 
 
 def physician(draw: Draw) -> str:

@@ -4,7 +4,6 @@ Cases follow one another by number; each is drawn from a stream of its own, so a
 longer one with the same seed, and neither the size of the frames nor the machine changes a character.
 """
 
-import os
 from collections.abc import Iterator
 from datetime import date as Day
 from pathlib import Path
@@ -13,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pathveil.corpus import tables
+from pathveil.corpus.schema import TASKS
 from pathveil.corpus.synth.cases import draw_case
 from pathveil.corpus.synth.codes import BEHAVIORS, LATERALITIES, Classes, select
 from pathveil.corpus.synth.houses import Mix, generator
@@ -23,8 +24,6 @@ from pathveil.progress import Progress, silent
 if TYPE_CHECKING:
     import polars as pl
 
-CHUNK = 4_096  # reports in a frame and in a row group
-TASKS = ("site", "subsite", "laterality", "histology", "behavior")
 REPORT_COLUMNS = ("report_id", "case_id", "registry", "date", "kind", "diagnosis_date", "text", *TASKS)
 TRUTH_COLUMNS = ("report_id", "case_id", "kind", "start", "end", "text")
 
@@ -92,7 +91,7 @@ def rows(config: SynthConfig) -> Iterator[tuple[tuple[Any, ...], list[tuple[Any,
             draw = generator(config.seed, "report", number, visit)
             text, spans = write_report(case, visit, draw, names=classes.names, terms=classes.terms)
             report_id = f"{case_id}-{visit + 1}"
-            head = (report_id, case_id, case.house.name, Day.fromordinal(day), kind, diagnosed, text)
+            head = (report_id, case_id, case.region.name, Day.fromordinal(day), kind, diagnosed, text)
             yield head + labels, [(report_id, case_id, name, at, end, text[at:end]) for name, at, end in spans]
             made += 1
         number += 1
@@ -105,7 +104,7 @@ def schema_of(columns: tuple[str, ...]) -> "pl.Schema":
     return pl.Schema({column: types.get(column, pl.String) for column in columns})
 
 
-def synthesise(config: SynthConfig, *, chunk: int = CHUNK) -> Iterator[tuple["pl.DataFrame", "pl.DataFrame"]]:
+def synthesise(config: SynthConfig, *, chunk: int = tables.BATCH) -> Iterator[tuple["pl.DataFrame", "pl.DataFrame"]]:
     """Frames of reports, each with the frame of its truth: the personal spans and their kinds."""
     import polars as pl
 
@@ -134,32 +133,42 @@ def write(config: SynthConfig, *, out: Path, truth: Path | None = None, progress
     import polars as pl
     from polars.io.plugins import register_io_source
 
-    targets = [path for path in (out, truth) if path]
-    for path in targets:
-        if path.is_dir() or not path.resolve().parent.is_dir():
-            raise UsageError(f"{path}: cannot be written; expected a file name in a folder that exists")
+    for path in (out, truth):
+        if path and path.suffix != ".parquet":
+            raise UsageError(f"{path}: a corpus is written as Parquet; expected a name that ends in .parquet")
+        if path and path.is_dir():
+            raise UsageError(f"{path}: is a folder; expected the name of a file")
     if truth and truth.resolve() == out.resolve():
         raise UsageError(f"{out}: the corpus and its truth need two different files")
     config.classes()  # counts that do not go together are refused before anything is written
 
-    with TemporaryDirectory(prefix=f".{out.name}.", dir=out.resolve().parent) as staged:
+    with TemporaryDirectory() as staged:
         found: list[Path] = []
-        counts = {"reports": 0, "spans": 0}
+        counts = {"reports": 0, "cases": 0, "spans": 0}
 
         def batches(*_: object) -> Iterator[pl.DataFrame]:
+            last = None
             for reports, spans in synthesise(config):
                 counts["reports"] += reports.height
+                counts["cases"] += reports["case_id"].n_unique() - (reports["case_id"][0] == last)
                 counts["spans"] += spans.height
+                last = reports["case_id"][-1]
                 if truth:
                     found.append(Path(staged) / f"{len(found):06d}.parquet")
                     spans.write_parquet(found[-1])
                 progress("writing reports", counts["reports"], config.reports)
                 yield reports
 
-        parts = [Path(staged) / name for name in ("reports", "truth")[: len(targets)]]
-        register_io_source(batches, schema=schema_of(REPORT_COLUMNS)).sink_parquet(parts[0], row_group_size=CHUNK)
+        tables.write(register_io_source(batches, schema=schema_of(REPORT_COLUMNS)), out)
         if truth:
-            pl.scan_parquet(found).sink_parquet(parts[1])
-        for part, path in zip(parts, targets, strict=True):
-            os.replace(part, path)
+            tables.write(pl.scan_parquet(found), truth)
     return {**counts, "out": str(out), "truth": str(truth) if truth else None, "config": config.model_dump()}
+
+
+def describe(result: dict[str, Any]) -> str:
+    """A result as a person reads it."""
+    registries = result["config"]["registries"]
+    text = f"{result['reports']:,} reports of {result['cases']:,} cases, {registries} registries: {result['out']}"
+    if result["truth"]:
+        text += f"\n{result['spans']:,} pieces of personal information planted: {result['truth']}"
+    return text

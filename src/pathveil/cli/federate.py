@@ -1,0 +1,98 @@
+"""``pathveil federate``: one model from registries that share no reports."""
+
+from pathlib import Path
+
+import typer
+
+from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.errors import UsageError
+
+app = typer.Typer(
+    help="Train across registries that share no reports, and compare with training alone and centrally.",
+    no_args_is_help=True,
+)
+
+
+@app.command("run")
+def run(
+    corpus: Path = typer.Argument(..., help="A corpus of at least two registries."),
+    mode: str = typer.Option(
+        "adversarial",
+        "--mode",
+        help="single, centralized, adversarial (the paper), strong, fedavg, cyclic, no-adversary or no-orthogonality; "
+        "several with commas, or 'all'.",
+    ),
+    out: Path = typer.Option(..., "--out", help="The run's folder; a run that was stopped goes on where it was."),
+    tasks: str = typer.Option("", "--tasks", help="Tasks to train, with commas; all that the corpus has by default."),
+    groups: list[str] = typer.Option([], "--group", help="Pool registries into one site, as A=R1,R2; may be repeated."),
+    seeds: str = typer.Option("1", "--seeds", help="Seeds, with commas: each has its own split, start and batches."),
+    epochs: int | None = typer.Option(None, "--epochs", min=1, help="Passes over every site's reports."),
+    filters: int | None = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder."),
+    local_steps: int = typer.Option(
+        1, "--local-steps", min=1, help="Steps of a site between exchanges: 1 is exact, more is an approximation."
+    ),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Train in one process: the same sites and hub as over a network, without the network."""
+    from pathveil.study import distribution
+
+    training = {"epochs": epochs, "filters": filters, "local_steps": local_steps}
+    settings = distribution.DistributionSettings(
+        modes=tuple(distribution.ARMS) if mode == "all" else named(mode, distribution.ARMS, option="--mode"),
+        seeds=tuple(number(part, option="--seeds") for part in seeds.split(",")),
+        tasks=tuple(tasks.split(",")) if tasks else None,
+        groups=dict(pooled(group) for group in groups),
+        training={name: value for name, value in training.items() if value is not None},
+    )
+    with bar() as progress:
+        result = distribution.study(corpus, settings, out=out, progress=progress)
+    emit(result, as_json=as_json, text=summary(result, out))
+
+
+def named(text: str, known, *, option: str) -> tuple[str, ...]:
+    """Names with commas, each one of the known ones."""
+    import difflib
+
+    parts = tuple(part.strip() for part in text.split(","))
+    for part in parts:
+        if part not in known:
+            near = difflib.get_close_matches(part, known, n=1)
+            hint = f"; did you mean '{near[0]}'?" if near else ""
+            raise UsageError(f"{option}: '{part}' is not one of {', '.join(known)}{hint}")
+    return parts
+
+
+def number(text: str, *, option: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{option}: '{text}' is not a whole number") from None
+
+
+def pooled(text: str) -> tuple[str, tuple[str, ...]]:
+    """``A=R1,R2`` as a name and its registries."""
+    name, equals, members = text.partition("=")
+    if not (name and equals and members):
+        raise UsageError(f"--group: '{text}' is not of the form NAME=REGISTRY,REGISTRY")
+    return name, tuple(members.split(","))
+
+
+def summary(result: dict, out: Path) -> str:
+    """Mean F1 a mode and task over registries and seeds, and what the probe says."""
+    import numpy as np
+
+    lines = ["", f"{'mode':18}{'task':12}{'micro F1':>10}{'macro F1':>10}"]
+    for mode in result["settings"]["modes"]:
+        rows = [row for row in result["scores"] if row["mode"] == mode]
+        for task in dict.fromkeys(row["task"] for row in rows):
+            own = [row for row in rows if row["task"] == task]
+            micro, macro = (np.mean([row[figure]["value"] for row in own]) for figure in ("micro", "macro"))
+            lines.append(f"{mode:18}{task:12}{micro:10.3f}{macro:10.3f}")
+    for row in result["probe"]:
+        told = max(row["linear"], row["mlp"])
+        lines.append(
+            f"{row['mode']}, seed {row['seed']}: a fresh probe names the registry of {told:.0%} of unseen reports "
+            f"(largest registry {row['chance']:.0%}, label alone {row['label']:.0%}); "
+            f"mean feature norm {row['norm']:.2g}"
+        )
+    return "\n".join([*lines, "", f"Written: {out / 'result.json'}"])

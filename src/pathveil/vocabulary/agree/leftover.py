@@ -1,0 +1,181 @@
+"""What is left of people in agreed words: how many planted personal words pass, for every k and m.
+
+The synthetic corpus's truth file says which stretches of text name a patient, a physician, an address and so on. A word
+is personal here if it stands nowhere else: the street of an address and the "Dr" before a name are ordinary words,
+counted apart. Whether a word passes is plain counting, which an agreement is proved to equal; no cryptography is run.
+
+>>> cases = np.array([[9, 9, 1], [9, 5, 0], [9, 0, 0]])   # three registries, three words
+>>> passing(cases, threshold=2, min_cases=5).tolist()
+[True, True, False]
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pathveil.corpus.schema import Paths, scan
+from pathveil.errors import CorpusError, UsageError
+from pathveil.progress import Progress, silent
+from pathveil.text import tokenize_spans
+
+THRESHOLDS, MIN_CASES = range(2, 8), range(1, 11)
+
+
+def passing(cases: np.ndarray, *, threshold: int, min_cases: int) -> np.ndarray:
+    """Which words (columns of registries × words) are in enough cases at enough registries."""
+    return np.sum(cases >= min_cases, axis=0) >= threshold
+
+
+@dataclass(frozen=True)
+class Planted:
+    """Words that stand in planted stretches, by kind."""
+
+    only: Mapping[str, frozenset[str]]  # kind: words that stand in no other text
+    also: Mapping[str, frozenset[str]]  # kind: words that stand elsewhere too
+
+
+def planted_words(corpus: Paths, truth: Path, *, progress: Progress = silent) -> Planted:
+    """Every word of the corpus that a planted stretch covers, wholly or in part."""
+    spans = _read_truth(truth)
+    inside: dict[str, set[str]] = {}
+    outside: set[str] = set()
+    frame = scan(corpus).select("report_id", "text").collect()
+    for done, (report, text) in enumerate(frame.iter_rows(), start=1):
+        places = spans.get(report, [])
+        at = 0
+        for word, start, end in tokenize_spans(text):
+            while at < len(places) and places[at][1] <= start:
+                at += 1
+            if at < len(places) and places[at][0] < end:
+                inside.setdefault(places[at][2], set()).add(word)
+            else:
+                outside.add(word)
+        if done % 500 == 0 or done == frame.height:
+            progress("finding planted words", done, frame.height)
+    return Planted(
+        only={kind: frozenset(words - outside) for kind, words in sorted(inside.items())},
+        also={kind: frozenset(words & outside) for kind, words in sorted(inside.items())},
+    )
+
+
+def _read_truth(path: Path) -> dict[str, list[tuple[int, int, str]]]:
+    """Report: its planted stretches (start, end, kind) in order."""
+    import polars as pl
+
+    try:
+        frame = pl.read_parquet(path, columns=["report_id", "kind", "start", "end"])
+    except (OSError, pl.exceptions.PolarsError):
+        raise CorpusError(f"{path}: is not a truth file; 'pathveil corpus synth --truth' writes one") from None
+    spans: dict[str, list[tuple[int, int, str]]] = {}
+    for report, kind, start, end in frame.sort("report_id", "start").iter_rows():
+        spans.setdefault(report, []).append((start, end, kind))
+    return spans
+
+
+def measure(
+    words: Sequence[str],
+    cases: np.ndarray,  # (registries, words)
+    planted: Planted,
+    *,
+    thresholds: Sequence[int] = THRESHOLDS,
+    min_cases: Sequence[int] = MIN_CASES,
+) -> dict[str, Any]:
+    """For every k and m: words that pass, personal words among them by kind, and the share of personal words left."""
+    if cases.shape[0] < max(thresholds):
+        raise UsageError(f"k up to {max(thresholds)} needs as many registries; the corpus has {cases.shape[0]}")
+    number = {word: place for place, word in enumerate(words)}
+
+    def mask(some: frozenset[str]) -> np.ndarray:
+        chosen = np.zeros(len(words), bool)
+        chosen[[number[word] for word in some if word in number]] = True
+        return chosen
+
+    personal = {kind: mask(some) for kind, some in planted.only.items()}
+    anyone = np.any(list(personal.values()), axis=0)
+    shared = np.any([mask(some) for some in planted.also.values()], axis=0) & ~anyone
+    rows = []
+    for threshold in thresholds:
+        for least in min_cases:
+            passed = passing(cases, threshold=threshold, min_cases=least)
+            left = int(np.sum(passed & anyone))
+            rows.append(
+                {
+                    "k": threshold,
+                    "m": least,
+                    "cases_at_least": threshold * least,  # that hold any word which passes
+                    "words": int(passed.sum()),
+                    "personal": left,
+                    "share_of_planted": left / max(int(anyone.sum()), 1),
+                    "also_ordinary": int(np.sum(passed & shared)),
+                    "by_kind": {kind: int(np.sum(passed & chosen)) for kind, chosen in personal.items()},
+                }
+            )
+    return {
+        "registries": int(cases.shape[0]),
+        "words": len(words),
+        "planted": int(anyone.sum()),
+        "planted_by_kind": {kind: int(chosen.sum()) for kind, chosen in personal.items()},
+        "rows": rows,
+    }
+
+
+def table(result: Mapping[str, Any]) -> str:
+    """Personal words that pass, k down and m across, in Markdown."""
+    least = sorted({row["m"] for row in result["rows"]})
+    cell = {(row["k"], row["m"]): f"{row['personal']:,} / {row['words']:,}" for row in result["rows"]}
+    lines = ["| k | " + " | ".join(f"m = {m}" for m in least) + " |", "|---" * (len(least) + 1) + "|"]
+    for threshold in sorted({row["k"] for row in result["rows"]}):
+        lines.append(f"| {threshold} | " + " | ".join(cell[threshold, m] for m in least) + " |")
+    return "\n".join(lines)
+
+
+def write(result: Mapping[str, Any], folder: Path) -> list[Path]:
+    """leftover.json, leftover.md and leftover.svg."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"leftover.{kind}" for kind in ("json", "md", "svg")]
+    head = (
+        f"Personal words that pass / words that pass. {result['registries']} registries, {result['words']:,} words, "
+        f"{result['planted']:,} of them personal.\n\n"
+    )
+    paths[0].write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    paths[1].write_text(head + table(result) + "\n", encoding="utf-8")
+    _draw(result, paths[2])
+    return paths
+
+
+def _draw(result: Mapping[str, Any], path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
+    left, right = figure.subplots(1, 2, sharex=True)
+    thresholds = sorted({row["k"] for row in result["rows"]})
+    for place, threshold in enumerate(thresholds):
+        rows = sorted((row for row in result["rows"] if row["k"] == threshold), key=lambda row: row["m"])
+        look = {"color": COLOURS[place % len(COLOURS)], "marker": "os^Dv<>p"[place % 8], "markersize": 4}
+        least = [row["m"] for row in rows]
+        left.plot(least, [row["personal"] for row in rows], label=f"k = {threshold}", **look)
+        right.plot(least, [row["words"] for row in rows], **look)
+    left.set_yscale("symlog", linthresh=1)
+    most, least_left = (find(row["personal"] for row in result["rows"]) for find in (max, min))
+    ticks = [0, *(digit * 10**power for power in range(8) for digit in (1, 2, 5))]
+    inner = [tick for tick in ticks if least_left / 2 <= tick <= 2 * most]
+    left.set_yticks(inner, labels=[f"{tick:,}" for tick in inner])
+    left.minorticks_off()
+    right.yaxis.set_major_formatter("{x:,.0f}")
+    right.set_ylim(bottom=0)
+    left.set_ylabel(f"personal words that pass (of {result['planted']:,})")
+    right.set_ylabel("words that pass")
+    for axes in (left, right):
+        axes.set_xlabel("m: cases a registry must have a word in")
+        axes.set_xticks(sorted({row["m"] for row in result["rows"]}))
+        axes.grid(alpha=0.3)
+    left.legend(frameon=False, ncols=2)
+    figure.savefig(path, metadata={"Date": None})
+
+
+# Okabe and Ito's colours, which people with any kind of colour vision tell apart.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000")

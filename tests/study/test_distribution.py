@@ -1,0 +1,90 @@
+"""The distribution study as a run: complete, resumable, refused when it makes no sense, and silent about people."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pathveil.errors import UsageError
+from pathveil.study import distribution
+from pathveil.study.distribution import ARMS, DistributionSettings, config_of, study
+
+PLANTED = "zwertowskaja"
+QUICK = {"dim": 8, "filters": 6, "epochs": 3, "batch_size": 32, "optimiser": "adam", "learning_rate": 0.02}
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    """Reports whose words give the site away, two a case, with a name that one report holds."""
+    rng = np.random.default_rng(0)
+    words = ["margin", "tumor", "node", "specimen", "gross", "seen"]
+    signs = {"C50": "breast", "C61": "prostate", "C34": "lung"}
+    rows = []
+    for number in range(180):
+        site = list(signs)[number // 2 % 3]
+        text = " ".join([*rng.choice(words, 8), signs[site], *rng.choice(words, 4), signs[site]])
+        rows.append((f"r{number}", f"c{number // 2}", f"R{number % 6 // 2 + 1}", text, site))
+    rows[7] = (*rows[7][:3], rows[7][3] + f" {PLANTED}", rows[7][4])
+    path = tmp_path / "corpus.parquet"
+    pl.DataFrame(rows, schema=["report_id", "case_id", "registry", "text", "site"], orient="row").write_parquet(path)
+    return path
+
+
+def test_a_run_is_complete_and_holds_aggregates_only(corpus, tmp_path):
+    settings = DistributionSettings(modes=("single", "centralized", "adversarial"), seeds=(1, 2), training=QUICK)
+    result = study(corpus, settings, out=tmp_path / "run")
+    assert json.loads((tmp_path / "run" / "result.json").read_text()) == json.loads(json.dumps(result))
+    assert len(result["scores"]) == 3 * 3 * 2
+    assert [finding["id"] for finding in result["findings"]] == ["B1", "B2", "B3", "B4", "B5"]
+    for path in (tmp_path / "run").rglob("*"):
+        if path.is_file():
+            assert PLANTED.encode() not in path.read_bytes(), path
+
+
+def test_finished_units_are_not_trained_again(corpus, tmp_path, monkeypatch):
+    settings = DistributionSettings(modes=("single",), training=QUICK)
+    first = study(corpus, settings, out=tmp_path / "run")
+    trained = []
+    original = distribution.run
+    monkeypatch.setattr(distribution, "run", lambda *a, **k: trained.append(k["mode"]) or original(*a, **k))
+    assert study(corpus, settings, out=tmp_path / "run")["scores"] == first["scores"]
+    assert trained == []
+    study(corpus, settings.model_copy(update={"modes": ("single", "fedavg")}), out=tmp_path / "run")
+    assert trained == ["fedavg"]
+
+
+def test_registries_can_be_pooled(corpus, tmp_path):
+    settings = DistributionSettings(modes=("single",), groups={"A": ("R1", "R2"), "B": ("R3",)}, training=QUICK)
+    assert {row["registry"] for row in study(corpus, settings, out=tmp_path / "run")["scores"]} == {"A", "B"}
+    wrong = DistributionSettings(modes=("single",), groups={"A": ("R1", "R9")}, training=QUICK)
+    with pytest.raises(UsageError, match="'R9', but the corpus has R1, R2, R3"):
+        study(corpus, wrong, out=tmp_path / "other")
+
+
+def test_ablations_switch_off_one_thing():
+    assert config_of("no-adversary", {}).adversary == 0 and config_of("no-adversary", {}).orthogonality > 0
+    assert config_of("no-orthogonality", {}).orthogonality == 0 and config_of("no-orthogonality", {}).adversary > 0
+    assert {"single", "centralized", "adversarial", "fedavg", "cyclic"} <= set(ARMS)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--mode", "adversrial"], "did you mean 'adversarial'?"),
+        (["--seeds", "one"], "'one' is not a whole number"),
+        (["--group", "A"], "not of the form NAME=REGISTRY"),
+        (["--tasks", "sit"], "sit"),
+    ],
+)
+def test_bad_options_are_one_sentence(pathveil, corpus, tmp_path, options, message):
+    done = pathveil("federate", "run", corpus, "--out", tmp_path / "run", *options)
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_the_command_writes_its_result(pathveil, corpus, tmp_path):
+    options = ["--mode", "single", "--epochs", "1", "--filters", "4", "--json"]
+    done = pathveil("federate", "run", corpus, "--out", tmp_path / "run", *options)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["scores"] == json.loads((tmp_path / "run" / "result.json").read_text())["scores"]
