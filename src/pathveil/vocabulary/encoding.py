@@ -50,7 +50,11 @@ def encode(
         labels=labels,
         classes=names,
         vocabulary_size=vocabulary.size,
-        provenance={**store.provenance, "vocabulary_sha256": vocabulary.sha256},
+        provenance={
+            **store.provenance,
+            "vocabulary_sha256": vocabulary.sha256,
+            "id_space": vocabulary.id_space,  # what sites that train together must have in common
+        },
     )
 
 
