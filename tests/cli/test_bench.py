@@ -36,3 +36,12 @@ def test_text_runs_and_its_paths_agree(pathveil, tmp_path):
     result = json.loads(done.stdout)
     assert result["equal"] and result["reports"] == 30 and result["clinical_words_lost"]["column"] == []
     assert "30 reports" in pathveil("bench", "text", corpus, "--memory").stdout
+
+
+def test_the_model_benchmark_runs_and_says_its_ratios(pathveil):
+    small = ["--batch", 2, "--words", 40, "--vocabulary", 50, "--filters", 8, "--rounds", 1]
+    done = pathveil("bench", "model", *small, "--only", "ragged", "--json")
+    assert done.returncode == 0, done.stderr
+    (row,) = json.loads(done.stdout)["rows"]
+    assert row["training"]["dense"]["ratio"] == 1.0 and row["inference"]["ours, table made once"]["ratio"] > 0
+    assert "the matrix product alone" in pathveil("bench", "model", *small, "--profile", "--only", "full").stdout

@@ -1,9 +1,9 @@
 """A trained model that answers from a table: every filter's answer to every word of the vocabulary, made once.
 
 With fixed weights a convolution over words is a sum of look-ups, so a report then costs gathers and additions only, and
-no matrix product. The table takes one float a word for each position of each window and filter, filters rounded up to
-64 on a CPU: 12 × 320 floats a word at the paper's size, 307 MB for 20,000 words, 31 MB for the 2,000 words that a
-mutual-information vocabulary may have. A smaller vocabulary is not only safer to release, it is also smaller to serve.
+no matrix product. The table takes one float a word for each filter and each position of its window: 12 × 300 floats at
+the paper's size, 288 MB for 20,000 words, 29 MB for the 2,000 words that a mutual-information vocabulary may have. A
+smaller vocabulary is not only safer to release, it is also smaller to serve.
 
 Answers are those of the model itself in evaluation; a later change of its weights does not reach the table.
 

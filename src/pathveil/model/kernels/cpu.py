@@ -73,26 +73,29 @@ def forward(
 
     def work(block: Block) -> None:
         start, end = parts[block.model : block.model + 2]
-        table = scratch.pop() if scratch else np.empty(len(words) * max(windows) * LANES, goal.dtype)
-        view = table[: (end - start) * block.window * LANES].reshape(-1, block.window, LANES)
-        fill_table(view, vectors[start:end], filters, block)
-        search(view, rows, ends, documents[block.model], *outputs, block.model, block.number, block.left, block.right)
+        table = scratch.pop() if scratch else empty_table(len(words) * max(windows) * LANES, goal.dtype)
+        fill_table(table, vectors[start:end], filters, block)
+        search(table, rows, ends, documents[block.model], *outputs, *block)
         scratch.append(table)
 
     spread(work, blocks(windows, weight.shape[2], models=count))
     return features, chosen, (torch.from_numpy(rows), torch.from_numpy(words), torch.tensor(parts))
 
 
+def empty_table(size: int, dtype: np.dtype) -> np.ndarray:
+    """Room for a table of so many numbers, and for the lanes that a partly filled block reads past its end; aligned
+    with the cache's lines, which the start of a large NumPy array is not."""
+    space = np.empty(size + 2 * LANES, dtype)
+    return space[-space.ctypes.data % 64 // space.itemsize :]
+
+
 def fill_table(table: np.ndarray, vectors: Tensor, weight: Tensor, block: Block) -> None:
-    """The answers of a block's filters to each word: ``table`` (words, window, LANES) from ``vectors`` (words, D) and
-    ``weight`` (M, S, F, D). Lanes without a filter are left as they are: nobody reads what comes of them."""
-    wide = block.right - block.left
+    """The answers of a block's filters to each word, (words, window, filters) at the start of ``table``, from
+    ``vectors`` (words, D) and ``weight`` (M, S, F, D)."""
     filters = weight[block.model, block.slot : block.slot + block.window, block.left : block.right]  # (k, wide, D)
-    if wide == LANES:
-        torch.mm(vectors, filters.reshape(-1, vectors.shape[1]).T, out=torch.from_numpy(table).flatten(1))
-    else:
-        for j in range(block.window):
-            torch.mm(vectors, filters[j].T, out=torch.from_numpy(table)[:, j, :wide])
+    filters = filters.reshape(-1, vectors.shape[1])
+    answers = torch.from_numpy(table)[: len(vectors) * len(filters)].view(len(vectors), len(filters))
+    torch.mm(vectors, filters.T, out=answers)
 
 
 def empty_features(documents: int, windows: int, filters: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -100,33 +103,41 @@ def empty_features(documents: int, windows: int, filters: int, dtype: torch.dtyp
     return torch.empty(shape, dtype=dtype), torch.empty(shape, dtype=torch.int32)
 
 
-def tabulate(embedding: Tensor, weight: Tensor, windows: tuple[int, ...]) -> list[tuple[Block, np.ndarray]]:
-    """All blocks of the table over the whole vocabulary, each (V, window, LANES)."""
+class Table(NamedTuple):
+    """All blocks of the table over a whole vocabulary."""
+
+    size: int  # words
+    blocks: list[tuple[Block, np.ndarray]]
+
+
+def tabulate(embedding: Tensor, weight: Tensor, windows: tuple[int, ...]) -> Table:
+    """Every filter's answer to every word, for ``look_up``."""
     vectors, filters = embedding.detach()[0], weight.detach()
-    kind = vectors.numpy().dtype
-    shape = blocks(windows, weight.shape[2])
-    table = [(block, np.empty((len(vectors), block.window, LANES), kind)) for block in shape]
+    kind, size = vectors.numpy().dtype, len(vectors)
+    table = [
+        (block, empty_table(size * block.window * (block.right - block.left), kind))
+        for block in blocks(windows, weight.shape[2])
+    ]
     spread(lambda part: fill_table(part[1], vectors, filters, part[0]), table)
-    return table
+    return Table(size, table)
 
 
 def look_up(
-    table: list[tuple[Block, np.ndarray]], ids: Tensor, offsets: Tensor, bias: Tensor, windows: tuple[int, ...]
+    table: Table, ids: Tensor, offsets: Tensor, bias: Tensor, windows: tuple[int, ...]
 ) -> tuple[Tensor, Tensor]:
     """The kernel's forward from a table made before."""
     tokens, ends, owners = arrays(ids, offsets, None)
-    size = len(table[0][1])
-    if len(tokens) and not 0 <= tokens.min() <= tokens.max() < size:
-        raise IndexError(f"word ids must be 0 … {size - 1}, the rows of the embedding")
+    if len(tokens) and not 0 <= tokens.min() <= tokens.max() < table.size:
+        raise IndexError(f"word ids must be 0 … {table.size - 1}, the rows of the embedding")
     rows, documents = tokens.view(np.uint32), np.arange(len(owners))
     features, chosen = empty_features(len(owners), len(windows), bias.shape[2], bias.dtype)
     outputs = bias.detach().numpy(), features.numpy(), chosen.numpy()
 
     def work(task: tuple[tuple[Block, np.ndarray], tuple[int, int]]) -> None:
         (block, part), (first, last) = task
-        search(part, rows, ends, documents[first:last], *outputs, 0, block.number, block.left, block.right)
+        search(part, rows, ends, documents[first:last], *outputs, *block)
 
-    spread(work, itertools.product(table, evenly_by(ends, threads()) if len(owners) else []))
+    spread(work, itertools.product(table.blocks, evenly_by(ends, threads()) if len(owners) else []))
     return features, chosen
 
 
@@ -344,12 +355,17 @@ def copy_rows(source, words, goal, first, last):
 
 
 @compiled
-def search(table, rows, offsets, documents, bias, features, chosen, model, number, left, right):
-    """Maximum over time in the given documents for filters ``left`` to ``right`` of window ``number``.
+def search(table, rows, offsets, documents, bias, features, chosen, model, number, window, slot, left, right):
+    """Maximum over time in the given documents for a block's filters, ``left`` to ``right`` of window ``number``.
 
-    ``table`` (words, window, LANES) holds their answers to each word, ``rows`` (tokens,) each token's word in it.
+    ``table`` holds their answers to each word, (words, window, right − left) end to end, ``rows`` (tokens,) each
+    token's word in it. All lanes are computed; those past the block's last filter read what follows, and are dropped.
     """
-    window = table.shape[1]
+    # Indices are unsigned, and everything they are made of: a signed one could count from the end, and numba's check
+    # for that keeps the loops from being vectorised.
+    second = np.uint64(right - left)  # where a word's answers at the second position start; then third, fourth, fifth
+    long, third = np.uint64(window) * second, second + second
+    fourth, fifth = third + second, third + third
     answers, best, at = np.empty(LANES, table.dtype), np.empty(LANES, table.dtype), np.empty(LANES, np.int32)
     for document in documents:
         start, end = offsets[document], offsets[document + 1] - window + 1
@@ -357,38 +373,47 @@ def search(table, rows, offsets, documents, bias, features, chosen, model, numbe
         at[:] = start
         for t in range(start, end):
             # A new maximum is rare after the first words, so see whether there is any before writing anything. The
-            # papers' windows are written out to keep sums in registers; whatever the window, words are added in order.
+            # papers' windows are written out to keep sums in registers (and without slices, which numba counts the
+            # users of, at several times the cost of the sum); whatever the window, words are added in their order.
+            a = rows[t] * long
             risen = np.int32(0)
             if window == 3:
-                a, b, c = table[rows[t], 0], table[rows[t + 1], 1], table[rows[t + 2], 2]
-                for f in range(LANES):
-                    risen |= np.int32(not a[f] + b[f] + c[f] <= best[f])
+                b, c = rows[t + 1] * long + second, rows[t + 2] * long + third
+                for lane in range(LANES):
+                    f = np.uint64(lane)
+                    risen |= np.int32(not table[a + f] + table[b + f] + table[c + f] <= best[f])
                 if risen != 0:
-                    for f in range(LANES):
-                        answers[f] = a[f] + b[f] + c[f]
+                    for lane in range(LANES):
+                        f = np.uint64(lane)
+                        answers[f] = table[a + f] + table[b + f] + table[c + f]
             elif window == 4:
-                a, b, c, d = table[rows[t], 0], table[rows[t + 1], 1], table[rows[t + 2], 2], table[rows[t + 3], 3]
-                for f in range(LANES):
-                    risen |= np.int32(not a[f] + b[f] + c[f] + d[f] <= best[f])
+                b, c, d = rows[t + 1] * long + second, rows[t + 2] * long + third, rows[t + 3] * long + fourth
+                for lane in range(LANES):
+                    f = np.uint64(lane)
+                    answer = table[a + f] + table[b + f] + table[c + f] + table[d + f]
+                    risen |= np.int32(not answer <= best[f])
                 if risen != 0:
-                    for f in range(LANES):
-                        answers[f] = a[f] + b[f] + c[f] + d[f]
+                    for lane in range(LANES):
+                        f = np.uint64(lane)
+                        answers[f] = table[a + f] + table[b + f] + table[c + f] + table[d + f]
             elif window == 5:
-                a, b, c, d = table[rows[t], 0], table[rows[t + 1], 1], table[rows[t + 2], 2], table[rows[t + 3], 3]
-                e = table[rows[t + 4], 4]
-                for f in range(LANES):
-                    risen |= np.int32(not a[f] + b[f] + c[f] + d[f] + e[f] <= best[f])
+                b, c, d = rows[t + 1] * long + second, rows[t + 2] * long + third, rows[t + 3] * long + fourth
+                e = rows[t + 4] * long + fifth
+                for lane in range(LANES):
+                    f = np.uint64(lane)
+                    answer = table[a + f] + table[b + f] + table[c + f] + table[d + f] + table[e + f]
+                    risen |= np.int32(not answer <= best[f])
                 if risen != 0:
-                    for f in range(LANES):
-                        answers[f] = a[f] + b[f] + c[f] + d[f] + e[f]
+                    for lane in range(LANES):
+                        f = np.uint64(lane)
+                        answers[f] = table[a + f] + table[b + f] + table[c + f] + table[d + f] + table[e + f]
             else:
-                a = table[rows[t], 0]
                 for f in range(LANES):
-                    answers[f] = a[f]
+                    answers[f] = table[a + np.uint64(f)]
                 for j in range(1, window):
-                    b = table[rows[t + j], j]
+                    b = rows[t + j] * long + np.uint64(j) * second
                     for f in range(LANES):
-                        answers[f] += b[f]
+                        answers[f] += table[b + np.uint64(f)]
                 for f in range(LANES):
                     risen |= np.int32(not answers[f] <= best[f])
             if risen != 0:
@@ -411,9 +436,9 @@ def add_word_vectors(flow, where, ids, owners, vectors, filters, number, window,
             t, scale, model = where[document, number, f], flow[document, number, f], owners[document]
             if t >= 0 and scale != 0:
                 for j in range(window):
-                    source, goal = vectors[model, ids[t + j]], filters[model, slot + j, f]
-                    for i in range(len(goal)):
-                        goal[i] += scale * source[i]
+                    word = ids[t + j]
+                    for i in range(vectors.shape[2]):
+                        filters[model, slot + j, f, i] += scale * vectors[model, word, i]
 
 
 @compiled
@@ -460,8 +485,8 @@ def place_contributions(flow, where, rows, windows, firsts, slots, first, last, 
 def add_filters(table, sources, scales, bounds, touched, goals, sums, first, last):
     """Gradient of the embedding: for each touched word, the filters that chose it, scaled and summed."""
     for number in range(first, last):
-        goal = sums[goals[number]]
+        goal = goals[number]
         for place in range(bounds[touched[number]], bounds[touched[number] + 1]):
-            source, scale = table[sources[place]], scales[place]
-            for i in range(len(goal)):
-                goal[i] += scale * source[i]
+            source, scale = sources[place], scales[place]
+            for i in range(table.shape[1]):
+                sums[goal, i] += scale * table[source, i]
