@@ -37,6 +37,9 @@ K = typer.Option(3, "--k", help="At how many sites a word must be to pass.")
 M = typer.Option(5, "--m", help="In how many of its cases a site must have a word before it submits it.")
 CAP = typer.Option(65_536, "--cap", help="How many words a site may submit, the commonest first.")
 BATCH = typer.Option(1_024, "--batch", help="How many points or tags a request holds.")
+WITHOUT = typer.Option(
+    None, "--without", help="A corpus, such as test.parquet, whose cases are passed over: choose from training text."
+)
 SMALL_K = typer.Option(
     False, "--allow-small-k", help="Accept k = 2, where a site learns which of its words a single other site has."
 )
@@ -231,7 +234,10 @@ def _finish(
 def site(
     agreement: Path = AGREEMENT,
     name: str = typer.Option(..., "--name", help="Which of the agreement's sites this is."),
-    corpus: list[Path] = typer.Option(..., "--corpus", help="The site's corpus: a file or folder; may repeat."),
+    sources: list[Path] = typer.Option(
+        ..., "--corpus", help="The site's reports, or a count file of them (.npz, by 'vocab count'); may repeat."
+    ),
+    without: Path = WITHOUT,
     tokens: Path = typer.Option(..., "--tokens", help="Folder with the site's tokens: hub.token and the key holders'."),
     ca: list[Path] = typer.Option(
         None, "--ca", help="A certificate authority to trust (PEM), once for each server's; else the system's."
@@ -247,8 +253,8 @@ def site(
     """
     from pathveil.vocabulary.agree.agreement import Agreement
     from pathveil.vocabulary.agree.client import read_tokens, take_part, trusting
-    from pathveil.vocabulary.agree.counting import site_counts
-    from pathveil.vocabulary.agree.site import Site
+    from pathveil.vocabulary.agree.site import Site, cases_of
+    from pathveil.vocabulary.selection import gather
 
     terms = Agreement.load(agreement)
     given = read_tokens(tokens, terms)
@@ -257,8 +263,8 @@ def site(
         raise UsageError(f"{out.parent}: no such folder to write the vocabulary to")
     _warn(terms.threshold)
     with bar() as progress:
-        counts = site_counts(corpus, progress=progress)
-        part = Site(terms, name, counts, folder=state)
+        counts = gather(sources, tasks=(), without=without, progress=progress)
+        part = Site(terms, name, cases_of(counts), folder=state)
         try:
             vocabulary = take_part(part, out=out, tokens=given, trust=trust, progress=progress)
         finally:
@@ -299,12 +305,15 @@ def publish(
 
 @app.command()
 def simulate(
-    corpus: list[Path] = typer.Argument(..., metavar="CORPUS…", help="A corpus; its registries are the sites."),
+    sources: list[Path] = typer.Argument(
+        ..., metavar="CORPUS…", help="Reports, or count files (.npz); the registries are the sites."
+    ),
+    without: Path = WITHOUT,
     k: int = K,
     m: int = M,
     cap: int = CAP,
     batch: int = BATCH,
-    leave_out: list[str] = typer.Option(None, "--leave-out", help="A registry that does not take part; may repeat."),
+    leave_out: list[str] = typer.Option([], "--leave-out", help="A registry that does not take part; may repeat."),
     allow_small_k: bool = SMALL_K,
     seed: int = typer.Option(0, "--seed", help="Of the key holders' keys: the same seed gives the same word order."),
     workers: int = typer.Option(2, "--workers", min=1, help="Threads that work on batches."),
@@ -316,15 +325,13 @@ def simulate(
 
     The same code as in a deployment, without the network, on one corpus of several registries.
     """
-    from pathveil.vocabulary.agree.counting import case_counts
+    from pathveil.vocabulary.agree.simulate import by_registry
     from pathveil.vocabulary.agree.simulate import simulate as run
-    from pathveil.vocabulary.tokens import tokens
+    from pathveil.vocabulary.selection import gather
 
     with bar() as progress:
-        counts = case_counts(tokens(corpus, progress=progress))
-        for registry in leave_out or []:
-            if counts.pop(registry, None) is None:
-                raise UsageError(f"--leave-out {registry}: the corpus has no such registry")
+        gathered = gather(sources, tasks=(), leave_out=leave_out, without=without, progress=progress)
+        counts = by_registry(gathered)
         outcome = run(
             counts,
             threshold=k,
@@ -368,18 +375,13 @@ def leftover(
 
     A personal word is one that stands in planted text alone. Numbers are written, never the words.
     """
-    import numpy as np
-
     from pathveil.vocabulary.agree import leftover as study
-    from pathveil.vocabulary.agree.counting import case_counts
-    from pathveil.vocabulary.tokens import tokens
+    from pathveil.vocabulary.selection import gather
 
     with bar() as progress:
         planted = study.planted_words(corpus, truth, progress=progress)
-        counts = case_counts(tokens(corpus, progress=progress))
-    words = sorted({word for registry in counts.values() for word in registry})
-    cases = np.array([[registry.get(word, 0) for word in words] for registry in counts.values()])
-    result = study.measure(words, cases, planted)
+        counts = gather(corpus, tasks=(), progress=progress)
+    result = study.measure(counts.words, counts.cases, planted)
     paths = study.write(result, out)
     text = "\n".join([paths[1].read_text(encoding="utf-8").rstrip(), "", *map(str, paths)])
     emit(result, as_json=as_json, text=text)

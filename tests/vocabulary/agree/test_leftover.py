@@ -9,16 +9,15 @@ import pytest
 from pathveil.corpus.synth import SynthConfig, write
 from pathveil.errors import CorpusError, UsageError
 from pathveil.vocabulary.agree import leftover
-from pathveil.vocabulary.agree.counting import case_counts
 from pathveil.vocabulary.agree.leftover import Planted, measure, planted_words, table
-from pathveil.vocabulary.agree.simulate import simulate
-from pathveil.vocabulary.tokens import tokens
+from pathveil.vocabulary.agree.simulate import by_registry, simulate
+from pathveil.vocabulary.selection import count_corpus
 
 
 @pytest.fixture(scope="module")
 def synthetic(tmp_path_factory):
     folder = tmp_path_factory.mktemp("synthetic")
-    write(SynthConfig(reports=400, seed=3), out=folder / "corpus.parquet", truth=folder / "truth.parquet")
+    write(SynthConfig(reports=300, seed=3), out=folder / "corpus.parquet", truth=folder / "truth.parquet")
     return folder / "corpus.parquet", folder / "truth.parquet"
 
 
@@ -68,27 +67,21 @@ def test_every_cell_against_a_loop():
 
 def test_it_says_what_an_agreement_gives(synthetic):
     corpus, truth = synthetic
-    counts = case_counts(tokens(corpus))
+    counts = count_corpus(corpus, tasks=())
     planted = planted_words(corpus, truth)
-    words = sorted({word for site in counts.values() for word in site})
-    cases = np.array([[site.get(word, 0) for word in words] for site in counts.values()])
-    result = measure(words, cases, planted)
+    result = measure(counts.words, counts.cases, planted)
     personal = frozenset().union(*planted.only.values())
     assert result["planted"] == len(personal) > 300
-    for threshold, least in ((3, 10), (5, 8)):
-        agreed = simulate(counts, threshold=threshold, min_cases=least, batch=64).vocabulary.words
-        row = next(row for row in result["rows"] if (row["k"], row["m"]) == (threshold, least))
-        assert (row["words"], row["personal"]) == (len(agreed), len(personal & set(agreed)))
+    agreed = simulate(by_registry(counts), threshold=4, min_cases=10, batch=64).vocabulary.words
+    row = next(row for row in result["rows"] if (row["k"], row["m"]) == (4, 10))
+    assert (row["words"], row["personal"]) == (len(agreed), len(personal & set(agreed)))
 
 
 def test_more_sites_or_more_cases_never_leave_more(synthetic):
     corpus, truth = synthetic
-    counts = case_counts(tokens(corpus))
-    words = sorted({word for site in counts.values() for word in site})
-    cases = np.array([[site.get(word, 0) for word in words] for site in counts.values()])
-    left = {
-        (row["k"], row["m"]): row["personal"] for row in measure(words, cases, planted_words(corpus, truth))["rows"]
-    }
+    counts = count_corpus(corpus, tasks=())
+    rows = measure(counts.words, counts.cases, planted_words(corpus, truth))["rows"]
+    left = {(row["k"], row["m"]): row["personal"] for row in rows}
     assert all(left[k, m] >= left[k + 1, m] for k in range(2, 7) for m in range(1, 11))
     assert all(left[k, m] >= left[k, m + 1] for k in range(2, 8) for m in range(1, 10))
     assert left[2, 1] > left[7, 10]

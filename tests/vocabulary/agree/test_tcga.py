@@ -1,53 +1,44 @@
-"""On the TCGA corpus: an agreement between the registries of every fold gives the plain intersection's words."""
+"""On the TCGA corpus: an agreement between a fold's registries gives what 'vocab select' gives on their pooled text."""
 
 from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
 
-from pathveil.vocabulary.agree.counting import case_counts, site_counts
-from pathveil.vocabulary.agree.simulate import simulate
-from pathveil.vocabulary.tokens import Tokens, tokens
+from pathveil.vocabulary.agree.simulate import by_registry, simulate
+from pathveil.vocabulary.agree.site import cases_of
+from pathveil.vocabulary.counts import Counts, without_rare
+from pathveil.vocabulary.selection import Measures, count_corpus, select
+from pathveil.vocabulary.tokens import tokens
 
 MIN_CASES = 250  # some 200 words a site, so that seven folds of real cryptography take seconds
 
 
 @pytest.fixture(scope="module")
-def store(tcga) -> Tokens:
-    return tokens(tcga)
+def counts(tcga) -> Counts:
+    return count_corpus(tcga, tasks=())
 
 
-@pytest.fixture(scope="module")
-def plain(store) -> dict[str, Counter]:
-    """Cases that hold each word, counted by sets in plain Python."""
+def test_cases_are_counted_right(counts, tcga):
+    """By sets in plain Python."""
+    store = tokens(tcga)
     words_of_case = defaultdict(set)
     for row in range(store.documents):
         registry = store.registry_names[store.registries[row]]
         words = np.unique(store.ids[store.offsets[row] : store.offsets[row + 1]]).tolist()
         words_of_case[registry, int(store.cases[row])].update(words)
-    counts: dict[str, Counter] = defaultdict(Counter)
+    plain: dict[str, Counter] = defaultdict(Counter)
     for (registry, _), words in words_of_case.items():
-        counts[registry].update(store.words[word] for word in words)
-    return counts
-
-
-@pytest.fixture(scope="module")
-def counted(store) -> dict[str, dict[str, int]]:
-    return case_counts(store)
-
-
-def test_cases_are_counted_right(counted, plain, tcga):
-    assert counted == plain
-    whole = site_counts(tcga)
-    assert sum(whole.values()) == sum(sum(counts.values()) for counts in plain.values())  # no case is in two registries
+        plain[registry].update(store.words[word] for word in words)
+    assert by_registry(counts) == plain
+    assert cases_of(counts) == sum(plain.values(), Counter())
 
 
 @pytest.mark.parametrize("fold", range(7))
-def test_every_fold_agrees_on_the_plain_intersection(store, counted, plain, fold):
-    left_out = store.registry_names[fold]
-    counts = {registry: words for registry, words in counted.items() if registry != left_out}
+def test_every_fold_agrees_on_the_plain_intersection(counts, fold):
+    left_out = counts.registry_names[fold]
+    pooled = counts.take(name for name in counts.registry_names if name != left_out)
     threshold = 3 + fold % 4  # 3 to 6 of the six
-    outcome = simulate(counts, threshold=threshold, min_cases=MIN_CASES, batch=64, seed=b"tcga")
-    held = Counter(word for registry in counts for word, cases in plain[registry].items() if cases >= MIN_CASES)
-    assert set(outcome.vocabulary.words) == {word for word, sites in held.items() if sites >= threshold}
-    assert len(outcome.vocabulary.words) > 50
+    agreed = simulate(by_registry(pooled), threshold=threshold, min_cases=MIN_CASES, batch=64, seed=b"tcga").vocabulary
+    chosen = select(Measures(without_rare(pooled, MIN_CASES)), f"registries >= {threshold}")
+    assert sorted(agreed.words) == list(chosen.words) and len(agreed.words) > 50

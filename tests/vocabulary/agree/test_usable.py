@@ -14,10 +14,9 @@ from pathveil.model.shared_private import Private, Shared
 from pathveil.training.loop import fit
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary import FIRST_WORD, UNKNOWN, Encoded
-from pathveil.vocabulary.agree.counting import case_counts
-from pathveil.vocabulary.agree.simulate import Outcome, simulate
+from pathveil.vocabulary.agree.simulate import Outcome, by_registry, simulate
 from pathveil.vocabulary.encoding import encode
-from pathveil.vocabulary.tokens import tokens
+from pathveil.vocabulary.selection import count_corpus
 
 REGISTRIES = 3
 
@@ -39,7 +38,7 @@ def agreed(tmp_path_factory) -> tuple[Outcome, dict[str, Encoded], dict[str, Enc
     folder = tmp_path_factory.mktemp("sites")
     write(SynthConfig(reports=150, registries=REGISTRIES, seed=2), out=folder / "all.parquet")
     outcome = simulate(
-        case_counts(tokens(folder / "all.parquet")),
+        by_registry(count_corpus(folder / "all.parquet", tasks=())),
         threshold=2,
         min_cases=6,
         batch=128,

@@ -18,11 +18,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from pathveil.progress import Progress, silent
 from pathveil.vocabulary.agree.agreement import Agreement
 from pathveil.vocabulary.agree.hub import TAG, Hub
 from pathveil.vocabulary.agree.keyholder import KeyHolder
 from pathveil.vocabulary.agree.site import Site, publish
+from pathveil.vocabulary.counts import Counts
 from pathveil.vocabulary.words import Vocabulary
 
 
@@ -101,6 +104,14 @@ def simulate(
         left_out={site.name: site.left_out for site in sites},
         hub=summary,
     )
+
+
+def by_registry(counts: Counts) -> dict[str, dict[str, int]]:
+    """Counts as sites have them, each registry for itself: word: cases that hold it."""
+    return {
+        registry: {counts.words[place]: int(held[place]) for place in np.flatnonzero(held)}
+        for registry, held in zip(counts.registry_names, counts.cases, strict=True)
+    }
 
 
 def submit(site: Site, hub: Hub) -> None:

@@ -29,6 +29,7 @@ from pathveil.vocabulary.agree.agreement import Agreement, ladder
 from pathveil.vocabulary.agree.hub import HEADER, NOT_PASSED, TAG
 from pathveil.vocabulary.agree.keyholder import split, split_answer
 from pathveil.vocabulary.agree.store import Store
+from pathveil.vocabulary.counts import Counts
 from pathveil.vocabulary.words import Vocabulary
 
 TABLES = """
@@ -36,6 +37,11 @@ CREATE TABLE entry (place INTEGER PRIMARY KEY, word TEXT, blind BLOB, tag BLOB);
 CREATE INDEX by_tag ON entry (tag)
 """
 UNNAMED = "agreed word {}"
+
+
+def cases_of(counts: Counts) -> dict[str, int]:
+    """A site's words and how many of its cases hold each, whatever registries its reports name."""
+    return {word: int(held) for word, held in zip(counts.words, counts.cases.sum(axis=0), strict=True)}
 
 
 def eligible(counts: Mapping[str, int], agreement: Agreement) -> list[str]:
