@@ -6,7 +6,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import numba
 import numpy as np
 import pytest
 import torch
@@ -21,17 +20,6 @@ SMALL = TrainingSettings(dim=10, filters=6, windows=(2, 3), batch_size=16, learn
 CORPUS = encoded(150, missing=0.2, reports_a_case=2)
 MEMBERS = [np.arange(0, 70), np.arange(40, 150), np.arange(10, 100, 2), np.arange(149, 99, -1)]
 SEEDS = [3, 1, 4, 1]
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Models this small gain nothing from a second thread, and on a busy machine wait for it."""
-    threads = torch.get_num_threads(), numba.get_num_threads()
-    torch.set_num_threads(1)
-    numba.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads[0])
-    numba.set_num_threads(threads[1])
 
 
 def assert_alike(trained, fitted, members):

@@ -11,6 +11,7 @@ different epochs, and a model without a batch stands still.
 Without a GPU the same steps run one by one, with Triton's interpreter, for the tests.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +21,7 @@ from torch import Tensor
 
 from pathveil.errors import MissingExtraError
 from pathveil.model import StackedMTCNN, TokenBatch
-from pathveil.training.losses import task_loss
+from pathveil.model.kernels import in_order
 from pathveil.training.optimisers import Adadelta, Adam
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.stacked import Trainee, fresh, read_in_parts, shape_of
@@ -32,9 +33,12 @@ try:
 except ImportError:
     raise MissingExtraError(package="triton", extra="triton", purpose="training a stack on a GPU") from None
 
+from pathveil.model.kernels import cuda
 from pathveil.training import programs
 
+ENCODER = ("embedding.weight", "convolution.weight", "convolution.bias")
 STEPS_AT_ONCE = 256  # of a plan on the device
+ADAM_STEPS = 4096  # after which Adam's corrections for its start are 1 to the last bit
 
 
 class GraphedStack:
@@ -54,49 +58,61 @@ class GraphedStack:
         self.masked, self.autocast = masked, autocast
         with torch.device("meta"):
             kernel = None if device.type == "cuda" else "cuda"
-            self.model = StackedMTCNN(models=slots, **shape_of(corpus, settings), kernel=kernel)
+            self.model = StackedMTCNN(models=slots, **shape_of(corpus, settings), kernel=kernel).eval()
         self.model.to_empty(device=device)
-        self.parameters = dict(self.model.named_parameters())
-        self.moments = {n: (torch.zeros_like(p.data), torch.zeros_like(p.data)) for n, p in self.parameters.items()}
-        self.best = {name: torch.empty_like(parameter.data) for name, parameter in self.parameters.items()}
+        self.named = {name: parameter.data for name, parameter in self.model.named_parameters()}
+        self.whole = self._join_heads()
+        self.moments = {name: (torch.zeros_like(w), torch.zeros_like(w)) for name, w in self.whole.items()}
+        self.best = {name: torch.empty_like(weight) for name, weight in self.whole.items()}
 
+        classes = [len(names) for names in corpus.classes.values()]
+        self.bounds = torch.tensor([0, *np.cumsum(classes)], dtype=torch.int32, device=device)
+        self.most = triton.next_power_of_2(max(classes))
+        self.weights = torch.ones(slots, sum(classes), device=device)
+        self.labels = torch.from_numpy(np.stack([np.array(a, np.int32) for a in corpus.labels.values()])).to(device)
         self.ids = torch.from_numpy(np.array(corpus.ids, np.int32)).to(device)
         self.offsets = torch.from_numpy(np.array(corpus.offsets, np.int64)).to(device)
-        self.labels = {t: torch.from_numpy(np.array(a, np.int64)).to(device) for t, a in corpus.labels.items()}
         self.longest = int(corpus.lengths.max(initial=0))
         self.masks = torch.ones(slots, corpus.vocabulary_size if masked else 1, dtype=torch.uint8, device=device)
-        self.weights = {t: torch.ones(slots, len(names), device=device) for t, names in corpus.classes.items()}
 
         documents = slots * settings.batch_size
+        self.models = in_order(documents, slots, device=device)
+        self.ordered = cuda.by_model(self.models, documents, slots, device)
         self.rows, self.for_words, self.for_features = (
             torch.full((STEPS_AT_ONCE, documents), -1, dtype=torch.int64, device=device) for _ in range(3)
         )
         self.at = torch.zeros(1, dtype=torch.int64, device=device)
         self.clock = torch.zeros(slots, dtype=torch.int64, device=device)
         self.summed = torch.zeros(slots, dtype=torch.float64, device=device)
-        self.sizes = self.floors = torch.zeros(0, device=device)
+        self.sizes, self.floors = (part.to(device) for part in adam_steps(settings.learning_rate))
         self.graph: torch.cuda.CUDAGraph | None = None
 
-    @torch.no_grad()
+    def _join_heads(self) -> dict[str, Tensor]:
+        """The parameters, the heads of all tasks as one tensor (M, C, N) that the model's own become parts of."""
+        whole = {name: tensor for name, tensor in self.named.items() if not name.startswith("heads.")}
+        for kind in ("weight", "bias"):
+            parts = {name: t for name, t in self.named.items() if name.startswith("heads.") and name.endswith(kind)}
+            joined = torch.cat(list(parts.values()), dim=1)
+            whole[f"heads.{kind}"] = joined
+            self.named |= zip(parts, joined.split([part.shape[1] for part in parts.values()], dim=1), strict=True)
+        for name, parameter in self.model.named_parameters():
+            parameter.data = self.named[name]
+        return whole
+
     def reset(self, slot: int, trainee: Trainee, mask: np.ndarray | None, vectors: np.ndarray | None) -> None:
-        state = fresh(self.corpus, self.settings, trainee.seed, vectors)
-        for name, parameter in self.parameters.items():
-            parameter[slot].copy_(state[name])
-            for moment in self.moments[name]:
+        for name, tensor in fresh(self.corpus, self.settings, trainee.seed, vectors).items():
+            self.named[name][slot].copy_(tensor)
+        for moments in self.moments.values():
+            for moment in moments:
                 moment[slot].zero_()
         self.clock[slot] = 0
         self.summed[slot] = 0
         if self.masked and mask is not None:
             self.masks[slot].copy_(torch.from_numpy(mask.astype(np.uint8)))
         if self.settings.class_balance:
-            for task, weights in trainee.class_weights().items():
-                self.weights[task][slot].copy_(torch.from_numpy(weights))
-        if not len(self.sizes):
-            steps = self.settings.epochs * -(-self.corpus.documents // self.settings.batch_size)
-            self.sizes, self.floors = (part.to(self.device) for part in adam_steps(steps, self.settings.learning_rate))
+            self.weights[slot].copy_(torch.from_numpy(np.concatenate(list(trainee.class_weights().values()))))
 
     def learn(self, rows: np.ndarray, words: np.ndarray, features: np.ndarray) -> None:
-        self.model.train()
         missing = ((0, 0), (0, 0), (0, self.settings.batch_size - rows.shape[2]))
         plans = [
             (buffer, torch.from_numpy(np.pad(plan, missing, constant_values=-1).reshape(len(plan), -1)))
@@ -130,29 +146,39 @@ class GraphedStack:
         with torch.cuda.graph(self.graph):
             self._step()
 
+    @torch.no_grad()
     def _step(self) -> None:
-        """One step along the batch of the plan that the counter points at; waits for nothing."""
-        batch = self.settings.batch_size
-        rows = self.rows.index_select(0, self.at)[0]  # (M · B,)
-        there = (rows >= 0).view(self.slots, batch)
-        documents = self._documents(rows, self.slots * batch * self.longest, self.for_words.index_select(0, self.at)[0])
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast, cache_enabled=False):
-            logits = self.model(documents, noise=self.for_features.index_select(0, self.at)[0])
-        known = rows.clamp_min(0)
-        labels = {
-            task: torch.where(there, label[known].view(self.slots, batch), -1) for task, label in self.labels.items()
-        }
-        losses = task_loss(
-            {task: scores.view(self.slots, batch, -1) for task, scores in logits.items()},
-            labels,
-            class_weights=self.weights if self.settings.class_balance else None,
-            smoothing=self.settings.smoothing,
+        """One step along the batch of the plan that the counter points at; waits for nothing.
+
+        Forward and backward are written out: the encoder is the kernel's, the rest is a handful of programs and
+        products, where PyTorch's own would be three hundred small ones.
+        """
+        batch, kind = self.settings.batch_size, torch.bfloat16 if self.autocast else torch.float32
+        rows, for_words, for_features = (
+            plan.index_select(0, self.at)[0] for plan in (self.rows, self.for_words, self.for_features)
         )
-        gradients = torch.autograd.grad(losses.sum(), list(self.parameters.values()))
-        with torch.no_grad():
-            self._advance(dict(zip(self.parameters, gradients, strict=True)), there.any(1).int())
-            self.summed += losses.double() * there.sum(1)
-            self.at += 1
+        documents = self._documents(rows, self.slots * batch * self.longest, for_words)
+        encoder = [self.whole[name] for name in ENCODER]
+        place = documents.ids, documents.offsets, self.models
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.autocast, cache_enabled=False):
+            features, chosen, kept = cuda.forward(*place, *encoder, self.settings.windows)
+        read = self._drop(features.flatten(1), for_features, kind).view(self.slots, batch, -1)  # (M, B, N)
+        weight, bias = self.whole["heads.weight"].to(kind), self.whole["heads.bias"].to(kind)
+        logits = torch.baddbmm(bias[:, None], read, weight.transpose(1, 2))  # (M, B, C)
+        losses, slope = self._loss(logits, rows)
+        d_features = self._drop(torch.bmm(slope, weight).flatten(0, 1), for_features, torch.float32)
+        gradients = {
+            **dict(zip(ENCODER, cuda.backward(
+                d_features.view(chosen.shape), chosen, kept, *place, *encoder, self.settings.windows,
+                (True, True, True), False, self.ordered,
+            ), strict=True)),
+            "heads.weight": torch.bmm(slope.transpose(1, 2), read),
+            "heads.bias": slope.sum(1, dtype=torch.float32),
+        }  # fmt: skip
+        there = (rows >= 0).view(self.slots, batch).sum(1)
+        self._advance(gradients, there)
+        self.summed += losses.double() * there
+        self.at += 1
 
     def _documents(self, rows: Tensor, capacity: int, numbers: Tensor | None) -> TokenBatch:
         """A batch of rows (M · n,), empty documents where there is none, in a buffer that holds any such batch."""
@@ -165,25 +191,52 @@ class GraphedStack:
         forgetful = numbers is not None and self.settings.word_dropout > 0
         programs.documents[len(rows), 4](
             self.ids, starts, offsets, self.masks, numbers, ids, self.masks.shape[1], len(rows) // self.slots, UNKNOWN,
-            self.settings.word_dropout * 2.0**32, MASKED=self.masked, FORGETFUL=forgetful, SHARES=4, BLOCK=256,
+            math.ceil(self.settings.word_dropout * 2**32), MASKED=self.masked, FORGETFUL=forgetful, SHARES=4, BLOCK=256,
         )  # fmt: skip
         # Only a batch on a GPU may lie in a buffer longer than itself.
         return TokenBatch(ids=ids if self.device.type == "cuda" else ids[: int(offsets[-1])], offsets=offsets)
 
+    def _drop(self, values: Tensor, numbers: Tensor, kind: torch.dtype) -> Tensor:
+        """Dropout of features (M · B, N), or of their gradient, into another type."""
+        share = self.settings.dropout
+        if not share:
+            return values.to(kind)
+        dropped = torch.empty(values.shape, dtype=kind, device=self.device)
+        programs.drop[len(values), triton.cdiv(values.shape[1], 1024)](
+            values, numbers, dropped, values.shape[1], int(share * 2**32), 1 / (1 - share), BLOCK=1024
+        )
+        return dropped
+
+    def _loss(self, logits: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Each model's loss (M,), as ``losses.task_loss`` defines it, and its gradient by the logits (M, B, C)."""
+        batch, classes, tasks = logits.shape[1], logits.shape[2], len(self.labels)
+        shares = torch.empty(self.slots, tasks, device=self.device)
+        sizes = self.labels.shape[1], batch, classes, tasks
+        programs.weigh[(self.slots,)](
+            rows, self.labels, self.weights, self.bounds, shares, *sizes, BLOCK=triton.next_power_of_2(batch)
+        )
+        losses = torch.empty(self.slots, batch, device=self.device)
+        slope = torch.empty_like(logits)
+        programs.loss[(len(rows),)](
+            logits, rows, self.labels, self.weights, shares, self.bounds, losses, slope, *sizes,
+            self.settings.smoothing, BLOCK=self.most,
+        )  # fmt: skip
+        return losses.sum(1), slope
+
     def _advance(self, gradients: Mapping[str, Tensor], active: Tensor) -> None:
-        """The optimiser's step for the active models (M,)."""
-        self.clock += active
+        """The optimiser's step for the models with any document (M,)."""
+        self.clock += active > 0
         scale = None
         if self.settings.clip:
             squares = torch.stack([g.flatten(1).double().square().sum(1) for g in gradients.values()])  # (…, M)
             scale = (self.settings.clip / squares.sum(0).sqrt().clamp_min(1e-12)).clamp_max(1.0).float()
-        for name, parameter in self.parameters.items():
-            numel = parameter[0].numel()
-            common = parameter.data, gradients[name].contiguous(), *self.moments[name]
+        for name, weight in self.whole.items():
+            numel = weight[0].numel()
+            common = weight, gradients[name], *self.moments[name]
             options: dict[str, Any] = {"CLIPPED": scale is not None, "BLOCK": 1024}
             grid = triton.cdiv(numel, 1024), self.slots
             if self.settings.optimiser == "adam":
-                tables = self.sizes, self.floors
+                tables = self.sizes, self.floors, ADAM_STEPS
                 programs.adam[grid](*common, self.clock, active, scale, *tables, numel, *Adam.BETAS, **options)
             else:
                 rates = self.settings.learning_rate, Adadelta.RHO, Adadelta.EPSILON
@@ -196,7 +249,6 @@ class GraphedStack:
 
     @torch.no_grad()
     def read(self, rows: Mapping[int, np.ndarray]) -> dict[int, dict[str, np.ndarray]]:
-        self.model.eval()
         return read_in_parts(rows, self.slots, self._read)
 
     def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -204,28 +256,31 @@ class GraphedStack:
         documents = self._documents(torch.from_numpy(rows.reshape(-1)).to(self.device), words, None)
         return {task: scores.cpu().numpy() for task, scores in self.model(documents).items()}
 
-    @torch.no_grad()
     def keep(self, slot: int) -> None:
-        for name, parameter in self.parameters.items():
-            self.best[name][slot].copy_(parameter[slot])
+        for name, weight in self.whole.items():
+            self.best[name][slot].copy_(weight[slot])
 
     def best_state(self, slot: int) -> dict[str, Tensor]:
-        return {name: best[slot].cpu().clone() for name, best in self.best.items()}
+        state = {name: best[slot].cpu().clone() for name, best in self.best.items()}
+        for kind in ("weight", "bias"):
+            joined = state.pop(f"heads.{kind}")
+            parts = joined.split([len(names) for names in self.corpus.classes.values()])
+            state |= {f"heads.{task}.{kind}": part.clone() for task, part in zip(self.corpus.tasks, parts, strict=True)}
+        return {name: state[name] for name in self.named}
 
-    @torch.no_grad()
     def restore_best(self, slot: int) -> None:
-        for name, parameter in self.parameters.items():
-            parameter[slot].copy_(self.best[name][slot])
+        for name, weight in self.whole.items():
+            weight[slot].copy_(self.best[name][slot])
 
 
-def adam_steps(steps: int, learning_rate: float) -> tuple[Tensor, Tensor]:
+def adam_steps(learning_rate: float) -> tuple[Tensor, Tensor]:
     """For every step from 0: lr · √(1 − β₂ˢ) ÷ (1 − β₁ˢ), and ε √(1 − β₂ˢ), as ``optimisers.Adam`` has them.
 
-    >>> [round(size, 6) for size in adam_steps(2, 0.001)[0].tolist()]
-    [0.0, 0.001, 0.000742]
+    >>> [round(size, 6) for size in adam_steps(0.001)[0][[0, 1, 2, -1]].tolist()]
+    [0.0, 0.001, 0.000742, 0.001]
     """
     first, second = Adam.BETAS
-    step = torch.arange(1, steps + 1, dtype=torch.float64)
+    step = torch.arange(1, ADAM_STEPS + 1, dtype=torch.float64)
     root = (1 - second**step).sqrt()
     zero = torch.zeros(1, dtype=torch.float64)
     sizes, floors = learning_rate * root / (1 - first**step), Adam.EPSILON * root
