@@ -6,7 +6,8 @@ import torch
 
 from pathveil.model.kernels import cuda
 from pathveil.training import stacked
-from pathveil.training.graphed import GraphedStack
+from pathveil.training.graphed import GraphedStack, fit_graphed
+from pathveil.training.loop import fit
 from pathveil.training.settings import TrainingSettings
 from training.corpora import encoded
 
@@ -65,3 +66,26 @@ def test_in_bfloat16_it_is_near_and_repeats_to_the_bit(monkeypatch):
         for ours, theirs in zip(trained.history, expected[number].history, strict=True):
             assert ours["loss"] == pytest.approx(theirs["loss"], rel=0.02)
         assert all(torch.equal(tensor, runs[1][number].state[name]) for name, tensor in trained.state.items())
+
+
+def test_one_model_alone_goes_on_after_a_stop_as_if_nothing_had_happened(tmp_path):
+    def train(progress=lambda *_: None, checkpoint=None):
+        options = {"held_out": None, "vectors": None, "device": DEVICE, "save_seconds": 0, "stage": "training"}
+        return fit_graphed(
+            CORPUS, SETTINGS, seed=3, progress=progress, checkpoint=checkpoint, autocast=False, **options
+        )
+
+    def stop(stage, done, total):
+        if done == 1:
+            raise KeyboardInterrupt
+
+    path = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        train(stop, path)
+    halves, whole, expected = train(checkpoint=path), train(), fit(CORPUS, SETTINGS, seed=3)
+    assert halves.history == whole.history and halves.best_epoch == expected.best_epoch
+    np.testing.assert_array_equal(whole.validation, expected.validation)
+    for name, tensor in whole.model.state_dict().items():
+        assert torch.equal(tensor, halves.model.state_dict()[name])
+        other = expected.model.state_dict()[name]
+        assert (tensor.cpu() - other).norm() < 2e-4 * other.norm(), name

@@ -12,7 +12,9 @@ Without a GPU the same steps run one by one, with Triton's interpreter, for the 
 """
 
 import math
+import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,9 +24,12 @@ from torch import Tensor
 from pathveil.errors import MissingExtraError
 from pathveil.model import StackedMTCNN, TokenBatch
 from pathveil.model.kernels import in_order
+from pathveil.progress import Progress
+from pathveil.training import checkpoint as checkpoints
+from pathveil.training.loop import Fitted, fingerprint, standing
 from pathveil.training.optimisers import Adadelta, Adam
 from pathveil.training.settings import TrainingSettings
-from pathveil.training.stacked import Trainee, fresh, read_in_parts, shape_of
+from pathveil.training.stacked import Trainee, fresh, model_of, read_in_parts, shape_of, train_epoch
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.words import UNKNOWN
 
@@ -271,6 +276,54 @@ class GraphedStack:
     def restore_best(self, slot: int) -> None:
         for name, weight in self.whole.items():
             weight[slot].copy_(self.best[name][slot])
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything needed to go on bit for bit, between two epochs, by name."""
+        tensors = {f"weight.{name}": weight for name, weight in self.whole.items()}
+        tensors |= {f"best.{name}": weight for name, weight in self.best.items()}
+        for number in (0, 1):
+            tensors |= {f"moment{number}.{name}": moments[number] for name, moments in self.moments.items()}
+        return tensors | {"clock": self.clock}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+
+
+def fit_graphed(
+    corpus: Encoded,
+    settings: TrainingSettings,
+    *,
+    seed: int,
+    held_out: np.ndarray | None,
+    vectors: np.ndarray | None,
+    device: torch.device,
+    checkpoint: Path | None,
+    save_seconds: float,
+    progress: Progress,
+    stage: str,
+    autocast: bool = True,
+) -> Fitted:
+    """``training.loop.fit`` on a GPU: a stack of one."""
+    trainee = Trainee(0, np.arange(corpus.documents), corpus, settings, seed=seed, held_out=held_out)
+    machine = GraphedStack(corpus, settings, slots=1, device=device, autocast=autocast)
+    machine.reset(0, trainee, None, vectors)
+    of = fingerprint(corpus, settings, seed=seed, held_out=trainee.held_out, vectors=vectors, on=device)
+    found = checkpoints.load(checkpoint, fingerprint=of) if checkpoint else None
+    if found:
+        machine.restore(found[0])
+        trainee.history = found[1]["history"]
+        trainee.best_epoch, trainee.finished = standing(trainee.history, settings)
+    saved = time.monotonic()
+    while not trainee.finished:
+        progress(stage, trainee.epoch, settings.epochs)
+        train_epoch(machine, {0: trainee})
+        if checkpoint and (trainee.finished or time.monotonic() - saved > save_seconds):
+            checkpoints.save(checkpoint, machine.state(), fingerprint=of, content={"history": trainee.history})
+            saved = time.monotonic()
+    progress(stage, settings.epochs, settings.epochs)
+    model = model_of(machine.best_state(0), corpus, settings).to(device)
+    return Fitted(model=model, history=trainee.history, best_epoch=trainee.best_epoch, validation=trainee.held_out)
 
 
 def adam_steps(learning_rate: float) -> tuple[Tensor, Tensor]:

@@ -19,6 +19,7 @@ ends with the weights, bit for bit, of a run that was never stopped (on the same
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,25 @@ def fit(
     stage: str = "training",
 ) -> Fitted:
     """Train one model. ``held_out`` names the validation rows (else a share of the cases is drawn from the seed);
-    ``vectors`` (words, dim) is where the embedding starts (else at random)."""
-    run = _Run(corpus, settings, seed=seed, held_out=held_out, vectors=vectors, device=torch.device(device))
+    ``vectors`` (words, dim) is where the embedding starts (else at random). On a GPU a step is one CUDA graph, and
+    checkpoints are written between epochs."""
+    device = torch.device(device)
+    if device.type == "cuda" and find_spec("triton"):
+        from pathveil.training.graphed import fit_graphed
+
+        return fit_graphed(
+            corpus,
+            settings,
+            seed=seed,
+            held_out=held_out,
+            vectors=vectors,
+            device=device,
+            checkpoint=checkpoint,
+            save_seconds=save_seconds,
+            progress=progress,
+            stage=stage,
+        )
+    run = _Run(corpus, settings, seed=seed, held_out=held_out, vectors=vectors, device=device)
     run.resume(checkpoint)
     total = settings.epochs * run.batches
     saved = time.monotonic()
@@ -144,7 +162,7 @@ class _Run:
                 ).to(device, torch.float32)
                 for task, label in corpus.labels.items()
             }
-        self.fingerprint = self._fingerprint(vectors)
+        self.fingerprint = fingerprint(corpus, settings, seed=seed, held_out=self.held_out, vectors=vectors, on=device)
         self._mark = np.zeros(corpus.vocabulary_size, bool)
 
         self.epoch, self.batch = 0, 0  # where the run is: counters of finished epochs, and of batches in this one
@@ -152,17 +170,6 @@ class _Run:
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, Tensor] = {}
         self.best_epoch, self.finished = 0, False
-
-    def _fingerprint(self, vectors: np.ndarray | None) -> str:
-        content = {
-            "settings": self.settings.model_dump(mode="json"),
-            "seed": self.seed,
-            "classes": {task: list(names) for task, names in self.corpus.classes.items()},
-            "device": self.device.type,
-        }
-        arrays = {"ids": self.corpus.ids, "offsets": self.corpus.offsets, "held_out": self.held_out}
-        arrays |= {f"label {task}": label for task, label in self.corpus.labels.items()}
-        return checkpoints.fingerprint_of(content, arrays | ({} if vectors is None else {"vectors": vectors}))
 
     def learn(self, rows: np.ndarray) -> None:
         """One step along one batch."""
@@ -249,6 +256,27 @@ def split(cases: np.ndarray, settings: TrainingSettings, *, seed: int) -> tuple[
     if len(np.unique(cases)) < 2:
         raise UsageError("the corpus has one case; training needs at least two, one of them to stop by")
     return hold_out_cases(cases, share=settings.validation_share, seed=[seed, 0])
+
+
+def fingerprint(
+    corpus: Encoded,
+    settings: TrainingSettings,
+    *,
+    seed: int,
+    held_out: np.ndarray,
+    vectors: np.ndarray | None,
+    on: torch.device,
+) -> str:
+    """Of everything that determines a run, so that its checkpoint is not continued by another."""
+    content = {
+        "settings": settings.model_dump(mode="json"),
+        "seed": seed,
+        "classes": {task: list(names) for task, names in corpus.classes.items()},
+        "device": on.type,
+    }
+    arrays = {"ids": corpus.ids, "offsets": corpus.offsets, "held_out": held_out}
+    arrays |= {f"label {task}": label for task, label in corpus.labels.items()}
+    return checkpoints.fingerprint_of(content, arrays | ({} if vectors is None else {"vectors": vectors}))
 
 
 def standing(history: Sequence[Mapping[str, Any]], settings: TrainingSettings) -> tuple[int, bool]:

@@ -58,10 +58,7 @@ class Trained:
     validation: np.ndarray  # rows of the corpus that were held out
 
     def model(self, corpus: Encoded, settings: TrainingSettings) -> MTCNN:
-        with torch.device("meta"):
-            model = MTCNN(**shape_of(corpus, settings))
-        model.load_state_dict(self.state, assign=True)
-        return model.eval()
+        return model_of(self.state, corpus, settings)
 
 
 def train_many(
@@ -117,10 +114,23 @@ def logits_many(
 class Trainee:
     """Where one model of many stands; what its batches are."""
 
-    def __init__(self, number: int, rows: np.ndarray, corpus: Encoded, settings: TrainingSettings, *, seed: int):
+    def __init__(
+        self,
+        number: int,
+        rows: np.ndarray,
+        corpus: Encoded,
+        settings: TrainingSettings,
+        *,
+        seed: int,
+        held_out: np.ndarray | None = None,
+    ):
         self.number, self.seed, self.settings, self.corpus = number, seed, settings, corpus
         self.rows = np.asarray(rows).astype(np.int64)
-        self.train, self.held_out = split(corpus.cases[self.rows], settings, seed=seed)  # places in ``rows``
+        if held_out is None:
+            self.train, self.held_out = split(corpus.cases[self.rows], settings, seed=seed)  # places in ``rows``
+        else:
+            self.held_out = np.asarray(held_out)
+            self.train = np.setdiff1d(np.arange(len(self.rows)), self.held_out)
         if not len(self.train):
             raise UsageError(f"model {number} has no report left to train on; it needs at least two cases")
         self.history: list[dict[str, Any]] = []
@@ -225,15 +235,7 @@ def _train(
         running = {slot: trainee for slot, trainee in enumerate(at) if trainee is not None}
         if not running:
             return
-        machine.learn(*schedule(running, machine.slots, settings))
-        losses = machine.losses()
-        for slot, trainee in running.items():
-            check_loss(losses[slot], settings, epoch=trainee.epoch + 1)
-        judging = {slot: t.rows[t.held_out] for slot, t in running.items() if len(t.held_out)}
-        answers = machine.read(judging) if judging else {}
-        for slot, trainee in running.items():
-            if trainee.close_epoch(float(losses[slot]), answers.get(slot, {})):
-                machine.keep(slot)
+        train_epoch(machine, running)
         finished = [(slot, trainee) for slot, trainee in running.items() if trainee.finished]
         if finished:
             yield machine, finished
@@ -241,6 +243,20 @@ def _train(
             at[slot] = None
         done += len(finished)
         progress(stage, done, len(members))
+
+
+def train_epoch(machine: Machine, running: Mapping[int, Trainee]) -> None:
+    """One epoch of the models in these slots, judged and written down."""
+    settings = next(iter(running.values())).settings
+    machine.learn(*schedule(running, machine.slots, settings))
+    losses = machine.losses()
+    for slot, trainee in running.items():
+        check_loss(losses[slot], settings, epoch=trainee.epoch + 1)
+    judging = {slot: trainee.rows[trainee.held_out] for slot, trainee in running.items() if len(trainee.held_out)}
+    answers = machine.read(judging) if judging else {}
+    for slot, trainee in running.items():
+        if trainee.close_epoch(float(losses[slot]), answers.get(slot, {})):
+            machine.keep(slot)
 
 
 def schedule(
@@ -272,6 +288,14 @@ def shape_of(corpus: Encoded, settings: TrainingSettings) -> dict[str, Any]:
         "filters": settings.filters,
         "dropout": settings.dropout,
     }
+
+
+def model_of(state: Mapping[str, Tensor], corpus: Encoded, settings: TrainingSettings) -> MTCNN:
+    """A model with the given weights, for reading."""
+    with torch.device("meta"):
+        model = MTCNN(**shape_of(corpus, settings))
+    model.load_state_dict(state, assign=True)
+    return model.eval()
 
 
 def fresh(corpus: Encoded, settings: TrainingSettings, seed: int, vectors: np.ndarray | None) -> dict[str, Tensor]:
