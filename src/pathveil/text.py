@@ -31,8 +31,8 @@ Then the rules, in the order they are tried:
 ['10', '12', 'large_integer', 'large_integer', '12', 'large_integer']
 >>> tokenize("5mm 58-year-old 30% HER2 3+ 100")              # small: integers up to 100, percentages, scores
 ['5', 'mm', '58', 'year-old', '30%', 'her2', '3+', '100']
->>> tokenize("101 S08-12345")                                # large: integers over 100
-['large_integer', 's08', 'large_integer']
+>>> tokenize("101 007 S08-12345")                            # large: integers over 100, and longer ones
+['large_integer', 'large_integer', 's08', 'large_integer']
 >>> tokenize("H&E, n/a")                                     # letters: two letters around a sign
 ['h&e', 'n/a']
 >>> tokenize("e.g. M.D.")                                    # initials: abbreviations with points
@@ -57,7 +57,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-VERSION = 1  # raised whenever any text would give other tokens: caches and bundles carry it
+VERSION = 2  # raised whenever any text would give other tokens: caches and bundles carry it
 WORDS = 1500  # a report is clipped here, in both papers
 SEPARATORS = '()[]{}";:!?|\\~*#^_$@'  # beside white space, what ends a chunk wherever it stands
 
@@ -68,7 +68,7 @@ def settings(*, words: int = WORDS) -> str:
     """What decides the tokens of a text, as a string for provenance and cache keys.
 
     >>> settings()
-    'pathveil-text/1 words=1500'
+    'pathveil-text/2 words=1500'
     """
     return f"pathveil-text/{VERSION} words={words}"
 
@@ -95,7 +95,7 @@ _PLAIN = _Plain(zip(map(ord, "‘’‚′`´“”„×≤≥−⁄∕™®©\x
 
 # Letters and digits (no underscore), and what must not follow for a word to end here.
 _W, _END = r"[^\W_]", r"(?![^\W_])"
-_SMALL = r"(?:100|0?[0-9]{1,2})"
+_SMALL = r"(?:100|[0-9]{1,2})"
 # An integer ends where a word would, before a unit glued to it, or before the x of a measurement.
 _INTEGER_END = rf"(?:{_END}|(?=(?:[cmuμ]m|ml|cc|gm?|[mk]g|hpf){_END}|x\.?[0-9]))"
 
@@ -132,7 +132,7 @@ def named(token: str) -> str:
     if token[0] > "9":
         return token
     if token.isdecimal():
-        return LARGE_INTEGER if len(token) > 3 or int(token) > 100 else token
+        return LARGE_INTEGER if len(token) > 2 and token != "100" else token
     if token[0] >= "0" or token[0] == ".":
         return DECIMAL if "." in token else LARGE_INTEGER if "," in token else token
     return token
@@ -141,6 +141,11 @@ def named(token: str) -> str:
 def tokenize(text: str, *, words: int = WORDS) -> list[str]:
     """Tokens of a report, at most ``words`` of them."""
     return [named(token) for token in scan_chunks(_CHUNK.findall(text)) if token and token != "\n"][:words]
+
+
+def chunks(text: str) -> Iterator[tuple[int, int]]:
+    """Where the chunks lie that the rules look at, one at a time: (start, end) of each."""
+    return (match.span() for match in _CHUNK.finditer(text))
 
 
 def tokenize_spans(text: str, *, words: int = WORDS) -> list[tuple[str, int, int]]:

@@ -112,3 +112,22 @@ def test_mistakes_are_one_sentence(run, corpus, tmp_path, options, said):
     assert done.returncode == 2 and said in done.stderr, done.stderr
     assert "Traceback" not in done.stderr and "kowalski" not in done.stderr.lower()
     assert not list(tmp_path.iterdir())
+
+
+def test_exposure(run, corpus, tmp_path):
+    for name, threshold in (("I2", 2), ("I3", 3)):
+        options = ["--method", "intersection", "--threshold", threshold, "--out", tmp_path / "v" / f"{name}.json"]
+        (tmp_path / "v").mkdir(exist_ok=True)
+        assert run("vocab", "select", corpus, *options).returncode == 0
+    done = run("vocab", "exposure", tmp_path / "v", corpus, "--out", tmp_path / "page")
+    assert done.returncode == 0, done.stderr
+    assert "I2" in done.stdout and "I3" in done.stdout and "zbigniew" not in done.stdout
+    assert {path.name for path in (tmp_path / "page").iterdir()} == {"exposure.html", "exposure.svg"}
+    done = run("vocab", "exposure", tmp_path / "v" / "I2.json", corpus, "--json")
+    assert [row["name"] for row in json.loads(done.stdout)["vocabularies"]] == ["I2"]
+    for arguments, said in (
+        ([corpus], "at least one vocabulary"),
+        ([tmp_path / "page", corpus], "holds no vocabulary"),
+    ):
+        done = run("vocab", "exposure", *arguments)
+        assert done.returncode == 2 and said in done.stderr

@@ -376,10 +376,11 @@ def leftover(
     A personal word is one that stands in planted text alone. Numbers are written, never the words.
     """
     from pathveil.vocabulary.agree import leftover as study
+    from pathveil.vocabulary.planted import planted_words
     from pathveil.vocabulary.selection import gather
 
     with bar() as progress:
-        planted = study.planted_words(corpus, truth, progress=progress)
+        planted = planted_words(corpus, truth, progress=progress)
         counts = gather(corpus, tasks=(), progress=progress)
     result = study.measure(counts.words, counts.cases, planted)
     paths = study.write(result, out)

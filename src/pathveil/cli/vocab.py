@@ -230,3 +230,77 @@ def folds(
     for registry, found in result["folds"].items():
         lines.append(f"{registry:<12}" + "".join(f"{found[name]:>9,}" if name in found else " " * 9 for name in names))
     emit(result, as_json=as_json, text="\n".join(lines))
+
+
+@app.command("exposure")
+def exposure(
+    paths: list[Path] = typer.Argument(
+        ...,
+        metavar="VOCAB... CORPUS",
+        help="Vocabulary files, or folders of them; last, the reports to hold them against.",
+    ),
+    truth: Path = typer.Option(
+        None, "--truth", help="The truth file of a synthetic corpus: counts the planted personal words that survive."
+    ),
+    bundle: list[Path] = typer.Option(
+        [], "--bundle", help="A model trained with one of the vocabularies, to show its F1 too; may be given again."
+    ),
+    leave_out: list[str] = LEAVE_OUT,
+    out: Path = typer.Option(None, "--out", help="A folder for exposure.html and exposure.svg."),
+    show_words: bool = typer.Option(
+        False, "--show-words", help="Show the suspected words themselves, here only: they may be people's names."
+    ),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Show how much of a person is left in vocabularies.
+
+    For each: how many cases hold its words (a word of one case points at that case), how many words look like names,
+    addresses or record numbers, how much running text it covers and, for a synthetic corpus, how many planted personal
+    words it keeps. Words are shown only with --show-words, and never written to --out.
+    """
+    from pathveil.vocabulary.exposure import describe, measure
+    from pathveil.vocabulary.words import Vocabulary
+
+    *files, corpus = paths
+    if not files:
+        raise UsageError("give at least one vocabulary file before the corpus: pathveil vocab exposure VOCAB... CORPUS")
+    named = vocabularies_of(files)
+    scores = {}
+    for folder in bundle:
+        from pathveil.bundle.folder import Bundle
+
+        loaded = Bundle.load(folder)
+        scores[loaded.vocabulary.sha256] = loaded.scores
+    vocabularies = {name: Vocabulary.load(path) for name, path in named.items()}
+    with bar() as progress:
+        result = measure(
+            vocabularies,
+            corpus,
+            truth=truth,
+            scores=scores,
+            leave_out=leave_out,
+            show_words=show_words,
+            progress=progress,
+        )
+    if out:
+        from pathveil.vocabulary.exposure_page import write
+
+        written = write(result, out)
+    text = describe(result) + ("\n\n" + "\n".join(map(str, written)) if out else "")
+    emit(result, as_json=as_json, text=text)
+
+
+def vocabularies_of(paths: list[Path]) -> dict[str, Path]:
+    """Vocabulary files by a short name: the file's, or with its folder's where two are alike."""
+    files = [file for path in paths for file in (sorted(path.glob("*.json"), key=by_size) if path.is_dir() else [path])]
+    if not files:
+        raise UsageError(f"{paths[0]}: the folder holds no vocabulary file (.json)")
+    stems = [file.stem for file in files]
+    return {file.stem if stems.count(file.stem) == 1 else f"{file.parent.name}/{file.stem}": file for file in files}
+
+
+def by_size(path: Path) -> tuple[str, int]:
+    """B, I2 … I6, then MI from large to small."""
+    letters = path.stem.rstrip("0123456789")
+    number = int(path.stem[len(letters) :] or 0)
+    return letters, -number if letters == "MI" else number

@@ -9,8 +9,9 @@ import pytest
 from pathveil.corpus.synth import SynthConfig, write
 from pathveil.errors import CorpusError, UsageError
 from pathveil.vocabulary.agree import leftover
-from pathveil.vocabulary.agree.leftover import Planted, measure, planted_words, table
+from pathveil.vocabulary.agree.leftover import measure, table
 from pathveil.vocabulary.agree.simulate import by_registry, simulate
+from pathveil.vocabulary.planted import Planted, planted_words
 from pathveil.vocabulary.selection import count_corpus
 
 

@@ -11,16 +11,13 @@ counted apart. Whether a word passes is plain counting, which an agreement is pr
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pathveil.corpus.schema import Paths, scan
-from pathveil.errors import CorpusError, UsageError
-from pathveil.progress import Progress, silent
-from pathveil.text import tokenize_spans
+from pathveil.errors import UsageError
+from pathveil.vocabulary.planted import Planted
 
 THRESHOLDS, MIN_CASES = range(2, 8), range(1, 11)
 
@@ -28,52 +25,6 @@ THRESHOLDS, MIN_CASES = range(2, 8), range(1, 11)
 def passing(cases: np.ndarray, *, threshold: int, min_cases: int) -> np.ndarray:
     """Which words (columns of registries × words) are in enough cases at enough registries."""
     return np.sum(cases >= min_cases, axis=0) >= threshold
-
-
-@dataclass(frozen=True)
-class Planted:
-    """Words that stand in planted stretches, by kind."""
-
-    only: Mapping[str, frozenset[str]]  # kind: words that stand in no other text
-    also: Mapping[str, frozenset[str]]  # kind: words that stand elsewhere too
-
-
-def planted_words(corpus: Paths, truth: Path, *, progress: Progress = silent) -> Planted:
-    """Every word of the corpus that a planted stretch covers, wholly or in part."""
-    spans = _read_truth(truth)
-    inside: dict[str, set[str]] = {}
-    outside: set[str] = set()
-    frame = scan(corpus).select("report_id", "text").collect()
-    for done, (report, text) in enumerate(frame.iter_rows(), start=1):
-        places = spans.get(report, [])
-        at = 0
-        for word, start, end in tokenize_spans(text):
-            while at < len(places) and places[at][1] <= start:
-                at += 1
-            if at < len(places) and places[at][0] < end:
-                inside.setdefault(places[at][2], set()).add(word)
-            else:
-                outside.add(word)
-        if done % 500 == 0 or done == frame.height:
-            progress("finding planted words", done, frame.height)
-    return Planted(
-        only={kind: frozenset(words - outside) for kind, words in sorted(inside.items())},
-        also={kind: frozenset(words & outside) for kind, words in sorted(inside.items())},
-    )
-
-
-def _read_truth(path: Path) -> dict[str, list[tuple[int, int, str]]]:
-    """Report: its planted stretches (start, end, kind) in order."""
-    import polars as pl
-
-    try:
-        frame = pl.read_parquet(path, columns=["report_id", "kind", "start", "end"])
-    except (OSError, pl.exceptions.PolarsError):
-        raise CorpusError(f"{path}: is not a truth file; 'pathveil corpus synth --truth' writes one") from None
-    spans: dict[str, list[tuple[int, int, str]]] = {}
-    for report, kind, start, end in frame.sort("report_id", "start").iter_rows():
-        spans.setdefault(report, []).append((start, end, kind))
-    return spans
 
 
 def measure(

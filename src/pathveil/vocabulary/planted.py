@@ -1,0 +1,110 @@
+"""Words that a truth file says are personal: the synthetic corpus's planted names, numbers, addresses and details.
+
+A word is *personal* of a kind if planted stretches of that kind cover it, wholly or in part, and it stands in no other
+text; the "street" of an address and the "Dr" before a name stand elsewhere too and are counted apart. Only the chunks
+that a stretch touches are looked at character by character; the rest of the text goes through the fast path.
+
+>>> import tempfile, polars as pl
+>>> with tempfile.TemporaryDirectory() as folder:
+...     corpus, truth = Path(folder) / "reports.parquet", Path(folder) / "truth.parquet"
+...     pl.DataFrame({"report_id": ["a"], "case_id": ["1"], "registry": ["R1"],
+...                   "text": ["Seen by May Kowalski in May."]}).write_parquet(corpus)
+...     pl.DataFrame({"report_id": ["a"], "kind": ["name"], "start": [8], "end": [20]}).write_parquet(truth)
+...     planted = planted_words(corpus, truth)
+>>> planted.only, planted.also
+({'name': frozenset({'kowalski'})}, {'name': frozenset({'may'})})
+"""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pathveil.corpus.schema import Paths, scan
+from pathveil.errors import CorpusError
+from pathveil.progress import Progress, silent
+from pathveil.text import chunks, tokenize_spans
+from pathveil.vocabulary.column import Column, Numbers
+
+BATCH = 2_000  # reports at a time
+EVERY = 1 << 30  # no clipping: a word past the clip is ordinary text all the same
+
+
+@dataclass(frozen=True)
+class Planted:
+    """Words that stand in planted stretches, by kind."""
+
+    only: Mapping[str, frozenset[str]]  # kind: words that stand in no other text
+    also: Mapping[str, frozenset[str]]  # kind: words that stand elsewhere too
+
+
+Span = tuple[int, int, str]  # start, end, kind
+
+
+def planted_words(corpus: Paths, truth: Path, *, progress: Progress = silent) -> Planted:
+    """Every word of the corpus that a planted stretch covers, wholly or in part."""
+    spans = read_truth(truth)
+    inside: dict[str, set[str]] = {}
+    outside = Numbers()
+    column = Column(outside.__getitem__, words=EVERY)
+    frame = scan(corpus).select("report_id", "text").collect(engine="streaming")
+    for start in range(0, frame.height, BATCH):
+        rest = []
+        for report, text in frame.slice(start, BATCH).iter_rows():
+            plain, touched = cut(text, spans.get(report, []))
+            rest.append(plain)
+            for piece, here in touched:
+                sort_tokens(piece, here, inside, outside)
+        column.add(rest)
+        progress("finding planted words", min(start + BATCH, frame.height), frame.height)
+    ordinary = set(outside)
+    return Planted(
+        only={kind: frozenset(words - ordinary) for kind, words in sorted(inside.items())},
+        also={kind: frozenset(words & ordinary) for kind, words in sorted(inside.items())},
+    )
+
+
+def cut(text: str, spans: list[Span]) -> tuple[str, list[tuple[str, list[Span]]]]:
+    """A text without the chunks that spans touch, and those chunks, each with its spans in its own coordinates."""
+    if not spans:
+        return text, []
+    starts, ends = [], []
+    for start, end in chunks(text):
+        starts.append(start)
+        ends.append(end)
+    touched: dict[int, list[Span]] = {}
+    for start, end, kind in spans:
+        first = max(0, bisect_right(starts, start) - 1)
+        for chunk in range(first, len(starts)):
+            if starts[chunk] >= end:
+                break
+            if ends[chunk] > start:
+                touched.setdefault(chunk, []).append((start - starts[chunk], end - starts[chunk], kind))
+    kept, last = [], 0
+    for chunk in sorted(touched):
+        kept += [text[last : starts[chunk]], " "]
+        last = ends[chunk]
+    return "".join([*kept, text[last:]]), [(text[starts[c] : ends[c]], here) for c, here in touched.items()]
+
+
+def sort_tokens(piece: str, spans: list[Span], inside: dict[str, set[str]], outside: Numbers) -> None:
+    for word, start, end in tokenize_spans(piece, words=EVERY):
+        kinds = [kind for begin, stop, kind in spans if begin < end and start < stop]
+        for kind in kinds:
+            inside.setdefault(kind, set()).add(word)
+        if not kinds:
+            outside[word]
+
+
+def read_truth(path: Path) -> dict[str, list[Span]]:
+    """Report: its planted stretches."""
+    import polars as pl
+
+    try:
+        frame = pl.read_parquet(path, columns=["report_id", "kind", "start", "end"])
+    except (OSError, pl.exceptions.PolarsError):
+        raise CorpusError(f"{path}: is not a truth file; 'pathveil corpus synth --truth' writes one") from None
+    spans: dict[str, list[Span]] = {}
+    for report, kind, start, end in frame.iter_rows():
+        spans.setdefault(report, []).append((start, end, kind))
+    return spans

@@ -1,0 +1,57 @@
+"""Planted words found by the fast path equal those found token by token."""
+
+import polars as pl
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pathveil.text import tokenize_spans
+from pathveil.vocabulary.planted import cut, planted_words
+
+PIECES = st.sampled_from("Kowalski|Dr.|May|S16-45357|left|May's|(Ann|Smith/Jones|1.5|ﬁ|12 Elm| |, ".split("|"))
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.lists(PIECES, max_size=12).map("".join), st.data())
+def test_equals_looking_at_every_token(text, data):
+    spans = []
+    for _ in range(data.draw(st.integers(0, 3)) if text else 0):
+        start = data.draw(st.integers(0, len(text) - 1))
+        spans.append(
+            (start, data.draw(st.integers(start + 1, len(text))), data.draw(st.sampled_from(["name", "number"])))
+        )
+    expected: dict = {"outside": []}
+    for word, start, end in tokenize_spans(text):
+        kinds = {kind for begin, stop, kind in spans if begin < end and start < stop}
+        for kind in kinds or {"outside"}:
+            expected.setdefault(kind, []).append(word)
+    plain, touched = cut(text, spans)
+    found: dict = {"outside": [word for word, _, _ in tokenize_spans(plain)]}
+    for piece, here in touched:
+        for word, start, end in tokenize_spans(piece):
+            kinds = {kind for begin, stop, kind in here if begin < end and start < stop}
+            for kind in kinds or {"outside"}:
+                found.setdefault(kind, []).append(word)
+    assert {kind: set(words) for kind, words in found.items()} == {kind: set(words) for kind, words in expected.items()}
+
+
+def test_of_a_synthetic_corpus(tmp_path):
+    from pathveil.corpus.synth import SynthConfig, write
+
+    write(SynthConfig(reports=300, seed=4), out=tmp_path / "c.parquet", truth=tmp_path / "t.parquet")
+    spans: dict = {}
+    for report, kind, start, end in (
+        pl.read_parquet(tmp_path / "t.parquet").select("report_id", "kind", "start", "end").iter_rows()
+    ):
+        spans.setdefault(report, []).append((start, end, kind))
+    inside: dict = {}
+    outside = set()
+    for report, text in pl.read_parquet(tmp_path / "c.parquet").select("report_id", "text").iter_rows():
+        for word, start, end in tokenize_spans(text, words=10**9):
+            kinds = [kind for begin, stop, kind in spans.get(report, ()) if begin < end and start < stop]
+            for kind in kinds:
+                inside.setdefault(kind, set()).add(word)
+            if not kinds:
+                outside.add(word)
+    found = planted_words(tmp_path / "c.parquet", tmp_path / "t.parquet")
+    assert found.only == {kind: words - outside for kind, words in inside.items()}
+    assert found.also == {kind: words & outside for kind, words in inside.items()}
