@@ -1,5 +1,7 @@
 """The CPU kernel against the reference, and what it promises beyond: any number of threads, bad input, NaNs."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -63,6 +65,14 @@ def test_results_do_not_depend_on_the_number_of_threads():
         torch.set_num_threads(before)
     for result in results[1:]:
         assert all(torch.equal(one, two) for one, two in zip(result, results[0], strict=True))
+
+
+def test_several_callers_at_once():
+    case = big_case()
+    expected = case.features_and_gradients("cpu")
+    with ThreadPoolExecutor(4) as callers:
+        for found in callers.map(lambda _: case.features_and_gradients("cpu"), range(12)):
+            assert all(torch.equal(one, two) for one, two in zip(found, expected, strict=True))
 
 
 def test_double_precision():

@@ -20,10 +20,9 @@ tensor([[51.],
 """
 
 import itertools
-import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
+from threading import Barrier, Lock, local
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,14 +68,14 @@ def forward(
     features, chosen = empty_features(len(owners), len(windows), weight.shape[2], weight.dtype)
     outputs = bias.detach().numpy(), features.numpy(), chosen.numpy()
     documents = np.split(order, np.searchsorted(owners[order], np.arange(1, count)))  # those of each model
-    filters, scratch = weight.detach(), []
+    filters, largest, mine = weight.detach(), int(np.diff(parts).max()) * max(windows) * LANES, local()
 
     def work(block: Block) -> None:
+        if not hasattr(mine, "table"):
+            mine.table = empty_table(largest, goal.dtype)
         start, end = parts[block.model : block.model + 2]
-        table = scratch.pop() if scratch else empty_table(len(words) * max(windows) * LANES, goal.dtype)
-        fill_table(table, vectors[start:end], filters, block)
-        search(table, rows, ends, documents[block.model], *outputs, *block)
-        scratch.append(table)
+        fill_table(mine.table, vectors[start:end], filters, block)
+        search(mine.table, rows, ends, documents[block.model], *outputs, *block)
 
     spread(work, blocks(windows, weight.shape[2], models=count))
     return features, chosen, (torch.from_numpy(rows), torch.from_numpy(words), torch.tensor(parts))
@@ -288,25 +287,25 @@ def threads() -> int:
 
 
 POOLS: dict[int, ThreadPoolExecutor] = {}
-# A forked child has none of its parent's threads.
-os.register_at_fork(after_in_child=POOLS.clear)
+MAKING = Lock()
 
 
 def pool(size: int) -> ThreadPoolExecutor:
     """Threads in each of which PyTorch itself uses one: a product inside a task must not start more."""
-    if size not in POOLS:
-        workers, together = ThreadPoolExecutor(size, thread_name_prefix="pathveil"), Barrier(size)
+    with MAKING:
+        if size not in POOLS:
+            workers, together = ThreadPoolExecutor(size, thread_name_prefix="pathveil"), Barrier(size)
 
-        def alone() -> None:
-            torch.set_num_threads(1)
-            together.wait()  # so that each thread takes one of these, and none takes two
+            def alone() -> None:
+                torch.set_num_threads(1)
+                together.wait()  # so that each thread takes one of these, and none takes two
 
-        for ready in [workers.submit(alone) for _ in range(size)]:
-            ready.result()
-        # PyTorch keeps the number for each thread, and the number last set anywhere for threads yet to come.
-        torch.set_num_threads(size)
-        POOLS[size] = workers
-    return POOLS[size]
+            for ready in [workers.submit(alone) for _ in range(size)]:
+                ready.result()
+            # PyTorch keeps the number for each thread, and the number last set anywhere for threads yet to come.
+            torch.set_num_threads(size)
+            POOLS[size] = workers
+        return POOLS[size]
 
 
 def spread(work: Callable[[Any], None], tasks: Iterable[Any]) -> None:
