@@ -8,13 +8,15 @@ read off.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import date as Day
 
 from pathveil.corpus.synth.codes import Classes, family
 from pathveil.corpus.synth.grammar import Draw, expand
 from pathveil.corpus.synth.houses import ELSEWHERE, SHARED, House, Laboratory, Mix, generator, house
 from pathveil.corpus.synth.people import Patient, address, digits, given, mark, surname, town
 
-FIRST_DAY, LAST_DAY = 731_581, 738_885  # 2004-01-01 to 2023-12-31, as date.toordinal counts
+# Cases are diagnosed from 2004-01-01 to 2022-12-31 and followed to 2024-12-31, in days as date.toordinal counts.
+FIRST_DAY, LAST_DAY, FOLLOWED = 731_581, 738_520, 739_251
 
 # Chance of one, two, three … reports a case; what the first is, and what follows what.
 REPORTS = (0.46, 0.29, 0.14, 0.07, 0.03, 0.01)
@@ -130,7 +132,8 @@ def draw_case(number: int, *, classes: Classes, mixes: Sequence[Mix], shares: Se
     age = site.age + int((draw() + draw() + draw() - 1.5) * 30)
     if look == "pediatric":
         age = 1 + int(draw() * 16)
-    patient = draw_patient(draw, region, sex, birth=diagnosed - max(1, min(98, age)) * 365 - int(draw() * 365))
+    birth = diagnosed - max(1, min(98, age)) * 365 - int(draw() * 365)
+    patient = draw_patient(draw, region, sex, birth=birth, diagnosed=diagnosed)
 
     wanted, left = 1, draw()
     for chance in REPORTS:
@@ -147,6 +150,8 @@ def draw_case(number: int, *, classes: Classes, mixes: Sequence[Mix], shares: Se
             kind = "biopsy"
         low, high = WAIT[kind]
         day += low + int(draw() * draw() * (high - low))
+        if day > FOLLOWED:
+            break
         visits.append((kind, day))
 
     examined = 2 + int(draw() * draw() * 28)
@@ -174,10 +179,11 @@ def draw_case(number: int, *, classes: Classes, mixes: Sequence[Mix], shares: Se
     )
 
 
-def draw_patient(draw: Draw, region: House, sex: str, *, birth: int) -> Patient:
+def draw_patient(draw: Draw, region: House, sex: str, *, birth: int, diagnosed: int) -> Patient:
     """A person of that region."""
     said: list[str] = []
-    facts = region.rules | {"town": town(draw), "pastyear": str(1950 + int(draw() * 70))}
+    past = Day.fromordinal(birth + int(draw() * (diagnosed - birth))).year
+    facts = region.rules | {"town": town(draw), "pastyear": str(past)}
     facts["poss"] = "her" if sex == "F" else "his"
     expand(region.rules["detail.text"], facts, draw, said.append)
     kin = "F" if draw() < 0.5 else "M"

@@ -283,15 +283,14 @@ def relevant(said: Sequence[str], morphology: str) -> list[str]:
         return behavior in ("", morphology[5:]) and (not first or first <= morphology[:4] <= (last or first))
 
     pairs = [option.partition(">") for option in said]
-    fit = [text or tag for tag, _, text in pairs if not text or any(map(named, tag.split(",")))]
-    return fit or [text or tag for tag, _, text in pairs]
+    return [text or tag for tag, _, text in pairs if not text or any(map(named, tag.split(",")))]
 
 
 # Said where a family has too little to say of one of its rarer members.
 GENERIC = {
     "arch": ("a cellular proliferation replacing the normal architecture", "a diffuse atypical proliferation"),
     "cyto": ("irregular nuclear outlines", "coarse chromatin", "a moderate amount of cytoplasm"),
-    "pos": ("the usual lineage markers",),
+    "pos": ("vimentin", "p53, patchy", "Ki-67, {pct}%"),
     "grade": ("not graded", "see comment"),
 }
 
@@ -299,12 +298,16 @@ GENERIC = {
 @cache
 def described(chapter: str, look: str, morphology: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """What is said of a morphology of this family in this organ, rule by rule; the organ has the last word."""
-    about = {rule: relevant(said, morphology) for rule, said in looks()[look].items()}
+    about = dict(looks()[look])
     for name, said in chapters()[chapter].items():
         owner, _, rule = name.rpartition(".")
         if not owner or owner == look:
-            about[rule] = relevant(said, morphology)
-    for rule, more in GENERIC.items():
-        if len(about[rule]) < 3:
-            about[rule] += more
-    return tuple((rule, tuple(said)) for rule, said in about.items())
+            about[rule] = said
+    found = []
+    for rule, said in about.items():
+        fit = relevant(said, morphology)
+        if len(fit) < 3:
+            fit += GENERIC.get(rule, ())
+        # What is said of none of these is better said of all than not at all.
+        found.append((rule, tuple(fit or [option.rpartition(">")[2] for option in said])))
+    return tuple(found)

@@ -178,12 +178,16 @@ def gross(case: Case, kind: str, w: Writer, parts: list[Part]) -> str:
         quoted = f'"{part.name.lower()}"'
         label = f'"{facts["patientlast"][0]}" and {quoted}' if named else f"with the patient's name and {quoted}"
         facts["letter"], facts["partname"], facts["label"] = part.sign, part.name.lower(), (label, quoted)
-        large = kind == "resection" and part.role in (MAIN, BENIGN)
+        large = kind == "resection" and part.role == MAIN
         facts["what"] = facts["what.nodes" if part.role == NODES else "what.large" if large else "what.small"]
         text = w.say("received")
         if part.role == MAIN and kind == "resection":
             text += f" {w.say('gross.cut')} {w.several('gross.rest', 4, 10)} {w.several('gross.more', 1, 7)}"
-        text += f" {w.say('gross.cassettes' if large else 'gross.cassettes.small')}"
+        if part.role == MAIN and kind == "resection" and w.chance(0.6):
+            key = [f"{part.sign}{number} {w.say('key').lower()}" for number in range(1, 4 + int(16 * w.draw()))]
+            text += " " + ("; ".join(key) if w.chance(0.5) else "\n" + "\n".join(key))
+        else:
+            text += f" {w.say('gross.cassettes' if large else 'gross.cassettes.small')}"
         said.append(case.laboratory.part.format(part.sign) + text)
     facts["letter"] = parts[0].sign
     return "\n".join(said)

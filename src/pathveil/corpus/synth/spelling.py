@@ -18,7 +18,7 @@ BRITISH = [
     ("gynecomast", "gynaecomast"), ("pediatric", "paediatric"), ("diarrhea", "diarrhoea"), ("fiber", "fibre"),
     ("goiter", "goitre"), ("molding", "moulding"), ("molded", "moulded"), ("keratiniz", "keratinis"),
     ("characteriz", "characteris"), ("localiz", "localis"), ("organiz", "organis"), ("generaliz", "generalis"),
-    ("hyaliniz", "hyalinis"), ("finaliz", "finalis"), ("favor", "favour"),
+    ("hyaliniz", "hyalinis"), ("recogniz", "recognis"), ("finaliz", "finalis"), ("favor", "favour"),
     ("thrombocythemia", "thrombocythaemia"), ("polycythemia", "polycythaemia"), ("macroglobulinemia",
     "macroglobulinaemia"), ("orchiectomy", "orchidectomy"), ("behavior", "behaviour"), ("fetal", "foetal"),
     ("leukocyt", "leucocyt"), ("saucerization", "saucerisation"), ("conization", "conisation"),
