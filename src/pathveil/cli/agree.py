@@ -252,7 +252,7 @@ def site(
     are used, and nobody else sees them: key holders get random points, the hub gets tags.
     """
     from pathveil.vocabulary.agree.agreement import Agreement
-    from pathveil.vocabulary.agree.client import read_tokens, take_part, trusting
+    from pathveil.vocabulary.agree.client import already_done, read_tokens, take_part, trusting
     from pathveil.vocabulary.agree.site import Site, cases_of
     from pathveil.vocabulary.selection import gather
 
@@ -262,6 +262,9 @@ def site(
     if not out.parent.is_dir():
         raise UsageError(f"{out.parent}: no such folder to write the vocabulary to")
     _warn(terms.threshold)
+    if vocabulary := already_done(terms, name, out=out, folder=state, tokens=given, trust=trust):
+        result = {"out": str(out), "agreed": len(vocabulary.words), "id_space": vocabulary.id_space}
+        return emit(result, as_json=as_json, text=f"{out}: {result['agreed']:,} agreed words, from an earlier run")
     with bar() as progress:
         counts = gather(sources, tasks=(), without=without, progress=progress)
         part = Site(terms, name, cases_of(counts), folder=state)

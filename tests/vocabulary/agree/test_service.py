@@ -17,7 +17,7 @@ from pathveil.vocabulary import Vocabulary
 from pathveil.vocabulary.agree import client, oprf
 from pathveil.vocabulary.agree.agreement import HUB, new_tokens
 from pathveil.vocabulary.agree.certificates import make_certificate
-from pathveil.vocabulary.agree.client import Server, read_tokens, take_part, trusting
+from pathveil.vocabulary.agree.client import Server, already_done, read_tokens, take_part, trusting
 from pathveil.vocabulary.agree.hub import TAG, Hub
 from pathveil.vocabulary.agree.keyholder import KeyHolder
 from pathveil.vocabulary.agree.service import hub_app, keyholder_app, make_server, serve
@@ -294,13 +294,20 @@ def test_an_interrupted_site_is_started_again(deployment, monkeypatch):
 
 def test_a_site_killed_after_writing_its_vocabulary_only_clears_up(deployment):
     parts = deployment()
-    folder = parts.folder / "R1"
-    site = Site(parts.agreement, "R1", {"left": 9}, folder=folder)
-    Vocabulary(words=("left",), method="agreed").save(parts.folder / "R1.json")
-    site.store.note("concluded", "yes")
-    site.store.close()
-    assert parts.take_part("R1", {"left": 9}).words == ("left",)
-    assert list(folder.iterdir()) == [] and parts.wire == []
+    folder, out = parts.folder / "R1", parts.folder / "R1.json"
+    Site(parts.agreement, "R1", {"left": 9}, folder=folder).store.close()
+    rest = {"folder": folder, "tokens": parts.tokens["R1"], "trust": parts.trust}
+    assert already_done(parts.agreement, "R1", out=out, **rest) is None
+    source = {"agreement": parts.agreement.id, "site": "R1"}
+    Vocabulary(words=("left",), method="agreed", source=source).save(out)
+    (folder / "state.sqlite").write_bytes(b"")  # killed while it was erased
+    with pytest.raises(UsageError, match="not of this agreement"):
+        already_done(parts.agreement, "R2", out=out, **rest)
+    with pytest.raises(AgreementError, match="cannot have received"):  # the hub knows better
+        already_done(parts.agreement, "R1", out=out, **rest)
+    parts.roles[HUB].store.database.execute("INSERT INTO passed VALUES (x'')")
+    found = already_done(parts.agreement, "R1", out=out, **rest)
+    assert found is not None and found.words == ("left",) and list(folder.iterdir()) == []
 
 
 def test_certificates_that_are_not_trusted(deployment, tmp_path):

@@ -30,6 +30,7 @@ from pathveil.vocabulary.agree import oprf
 from pathveil.vocabulary.agree.agreement import HUB, Agreement
 from pathveil.vocabulary.agree.hub import HEADER, TAG
 from pathveil.vocabulary.agree.site import Site
+from pathveil.vocabulary.agree.store import erase_state
 from pathveil.vocabulary.words import Vocabulary
 
 TIMEOUT = 60.0  # seconds for one answer
@@ -146,10 +147,6 @@ def take_part(
     progress: Progress = silent,
 ) -> Vocabulary:
     """From words to the agreed vocabulary, written to ``out``; waits for the other sites."""
-    if site.store.noted("concluded"):
-        vocabulary = Vocabulary.load(out)  # killed between writing it and clearing up
-        site.erase()
-        return vocabulary
     agreement = site.agreement
     servers = {name: Server(agreement, name, token=tokens[name], trust=trust) for name in (HUB, *agreement.holders)}
     _tag(site, servers, workers, progress)
@@ -159,9 +156,22 @@ def take_part(
     _submit(site, hub, progress)
     vocabulary = site.conclude(_wait(site, hub, poll, progress))
     vocabulary.save(out)
-    site.store.note("concluded", "yes")
     _tell(hub, "received")
     site.erase()
+    return vocabulary
+
+
+def already_done(
+    agreement: Agreement, name: str, *, out: Path, folder: Path, tokens: Mapping[str, str], trust: ssl.SSLContext
+) -> Vocabulary | None:
+    """The vocabulary that an earlier run wrote, if it did; what that run left undone is then done."""
+    if not out.exists():
+        return None
+    vocabulary = Vocabulary.load(out)
+    if (vocabulary.source.get("agreement"), vocabulary.source.get("site")) != (agreement.id, name):
+        raise UsageError(f"{out}: is there already and is not of this agreement; give another --out")
+    _tell(Server(agreement, HUB, token=tokens[HUB], trust=trust), "received")
+    erase_state(folder)
     return vocabulary
 
 

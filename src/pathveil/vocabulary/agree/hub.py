@@ -80,6 +80,8 @@ class Hub:
     ):
         self.agreement, self.now = agreement, now
         self.store = Store(folder, agreement=agreement, role="hub", tables=TABLES)
+        if self.finished:  # killed between the last word and the erasing
+            self.erase()
 
     def begin(self, site: str, *, commitment: str, batches: int, keys: Mapping[str, str]) -> list[int]:
         """Bind a site to its set; answers which batches are still to come."""

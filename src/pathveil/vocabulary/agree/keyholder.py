@@ -77,6 +77,8 @@ class KeyHolder:
         elif self.key_file is not None and self.key_file.exists() and not self.finished:
             self._secret = self.key_file.read_bytes()
         self.public_key = bytes.fromhex(self.store.noted("public_key") or "")
+        if self.finished:  # killed between the last word and the erasing
+            self.erase()
 
     def answer(self, site: str, number: int, sent: bytes) -> bytes:
         """The proof and the multiplied points, in the order sent."""

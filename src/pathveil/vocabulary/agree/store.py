@@ -97,8 +97,12 @@ class Store:
         """Close, overwrite and remove the file."""
         self.close()
         if self.folder is not None:
-            for name in (FILE, f"{FILE}-journal"):
-                erase_file(self.folder / name)
+            erase_state(self.folder)
+
+
+def erase_state(folder: Path) -> None:
+    for name in (FILE, f"{FILE}-journal"):
+        erase_file(folder / name)
 
 
 def erase_file(path: Path) -> None:
