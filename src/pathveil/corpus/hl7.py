@@ -16,6 +16,7 @@ import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import IO
 
 LONGEST = 1 << 26  # bytes of a message; past it the file is something else
@@ -114,10 +115,7 @@ def split_segments(message: bytes) -> list[Segment]:
         raise Broken(f"is longer than {LONGEST >> 20} MB")
     lines = decoded(message).lstrip("\ufeff \t\n").split("\n")
     marks = delimiters_of(lines[0])
-    bar = re.escape(marks.field)
-    # A name and a separator open a segment, whatever the name. So does any line with a separator near its start and
-    # more behind it: if that is a PID with a damaged name, taking it for the text before it would let the patient in.
-    opening = re.compile(rf"\s*([A-Za-z][A-Za-z0-9]{{1,3}}){bar}|()[^{bar}]{{0,5}}{bar}(?:[^{bar}]*{bar}){{2}}")
+    opening = opening_of(marks.field)
     raw: list[tuple[str, str]] = []
     for line in lines:
         if found := opening.match(line):
@@ -126,6 +124,15 @@ def split_segments(message: bytes) -> list[Segment]:
             name, before = raw.pop()
             raw.append((name, f"{before}\n{line}"))
     return [Segment(name=name, fields=line.split(marks.field), marks=marks) for name, line in raw]
+
+
+@cache
+def opening_of(separator: str) -> re.Pattern[str]:
+    """How a segment begins. A name and a separator open one, whatever the name. So does any line with a separator near
+    its start and more behind it: if that is a PID with a damaged name, taking it for the text before it would let the
+    patient in."""
+    bar = re.escape(separator)
+    return re.compile(rf"\s*([A-Za-z][A-Za-z0-9]{{1,3}}){bar}|()[^{bar}]{{0,5}}{bar}(?:[^{bar}]*{bar}){{2}}")
 
 
 def decoded(message: bytes) -> str:
@@ -158,11 +165,14 @@ def plain(value: str, marks: Delimiters) -> str:
             return "\n" if command.lower() in ("br", "sp", "ce", "ti") else " "
         return decoded(bytes.fromhex(digits)) if digits else ""
 
-    mark = re.escape(marks.escape)
-    value = re.sub(
-        rf"{mark}(?:(?P<letter>[FSTREHN])|\.(?i:(?P<command>br|sp|ce|in|ti|fi|nf|sk))[-+]?\d*"
-        rf"|[Xx](?P<digits>(?:[0-9A-Fa-f]{{2}})+)|[CM][0-9A-Fa-f]{{4,6}}|Z\w{{1,4}}){mark}",
-        meaning,
-        value,
-    )
+    value = escape_of(marks.escape).sub(meaning, value)
     return re.sub(r"(?i)\\\.br\\", "\n", value)  # some send it so whatever their MSH-2 says
+
+
+@cache
+def escape_of(escape: str) -> re.Pattern[str]:
+    mark = re.escape(escape)
+    return re.compile(
+        rf"{mark}(?:(?P<letter>[FSTREHN])|\.(?i:(?P<command>br|sp|ce|in|ti|fi|nf|sk))[-+]?\d*"
+        rf"|[Xx](?P<digits>(?:[0-9A-Fa-f]{{2}})+)|[CM][0-9A-Fa-f]{{4,6}}|Z\w{{1,4}}){mark}"
+    )

@@ -59,6 +59,7 @@ CODED = ("CE", "CWE", "CNE")
 MEASURED = ("NM", "SN")
 # Types of OBX-5 that are no text: people, places and numbers of them, and attached files.
 NO_TEXT = ("XCN", "XPN", "XAD", "XTN", "XON", "CX", "CN", "PN", "PPN", "AD", "TN", "PL", "EI", "HD", "ED", "RP")
+INVISIBLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\ufeff]")
 WITHDRAWN = ("D", "W")  # OBX-11: deleted, or posted as wrong
 
 
@@ -253,8 +254,7 @@ def named(part: str, text: str, numbered: list[str]) -> str:
 
 
 def tidy(text: str) -> str:
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
-    text = "".join(mark for mark in text if mark == "\n" or mark.isprintable() or mark == "\u00a0")
+    text = INVISIBLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " "))
     text = "\n".join(line.rstrip() for line in text.split("\n"))
     return re.sub(r"\n{3,}", "\n\n", text).strip("\n")
 

@@ -37,7 +37,13 @@ WORDS = frozenset(
 )
 TITLE = r"(?:mr|mrs|ms|miss|mister|master|patient|pt|name)\b[.:,]*\s+"
 SHORTEST_KEY = 16
-MONTHS = "jan feb mar apr may jun jul aug sep oct nov dec".split()
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+# Every way in which reports write a date: 1957-07-06, 19570706, 7/6/57, July 6th, 1957, 6-JUL-1957.
+WRITTEN_DATE = re.compile(
+    r"(?ai)(?<!\w)(?:(\d{4})[-/.]?(\d{2})[-/.]?(\d{2})|(\d{1,2})\s?[-/.]\s?(\d{1,2})\s?[-/.]\s?(\d{4}|\d{2})"
+    rf"|({'|'.join(MONTHS)})[a-z]*\.?[\s-]+(\d{{1,2}})(?:st|nd|rd|th)?,?[\s-]+(\d{{4}}|\d{{2}})"
+    rf"|(\d{{1,2}})[\s-]*({'|'.join(MONTHS)})[a-z]*\.?,?[\s-]*(\d{{4}}|\d{{2}}))(?!\w)"
+)
 
 
 def read_key(path: Path) -> bytes:
@@ -80,33 +86,37 @@ class Mask:
         births: Iterable[str] = (),  # YYYYMMDD…
         streets: Iterable[str] = (),
     ):
-        self.pairs: list[str] = []  # two parts of a name side by side
+        self.pairs: list[tuple[str, str]] = []  # two parts of a name that may stand side by side
         self.single: set[str] = set()
         for name in names:
             parts = [part.strip() for part in name if len(part.strip()) >= 2]
-            self.pairs += [beside(one, other) for one in parts for other in parts if one != other]
+            self.pairs += [(one, other) for one in parts for other in parts if one != other]
             self.single |= {word for part in parts for word in (part, *re.split(r"[\s'’-]+", part)) if len(word) >= 3}
         self.streets = [street.strip() for street in streets if re.match(r"\s*\S+[\s@]+\S", street)]
         bare = {squeeze(number) for number in numbers}
         bare |= {number.lstrip("0") for number in bare}
         self.numbers = {number for number in bare if len(number) >= 5 and any(map(str.isdigit, number))}
-        self.births = {birth[:8] for birth in births if re.match(r"\d{8}", birth)}
+        self.births = {birth[:8] for birth in births if re.match(r"(?a:\d{8})", birth)}
 
     def __call__(self, text: str) -> tuple[str, int]:
         """The text without the patient, and how many places were replaced."""
-        lower = text.lower()
+        # Nearly all texts name nobody, and a look at the squeezed text tells so: patterns are made for those that may.
         squeezed = squeeze(text)
-        here = [word for word in self.single if squeeze(word) in squeezed]
-        ordinary = [re.escape(word) for word in here if word.lower() in WORDS]
-        names = [spaced(word) for word in sorted(here, key=len, reverse=True) if word.lower() not in WORDS]
+
+        def here(phrase: str) -> bool:
+            return squeeze(phrase) in squeezed
+
+        single = sorted(filter(here, self.single), key=len, reverse=True)
+        ordinary = [re.escape(word) for word in single if word.lower() in WORDS]
+        names = [beside(one, other) for one, other in self.pairs if here(one) and here(other)]
+        names += [spaced(word) for word in single if word.lower() not in WORDS]
         numbers = [number for number in sorted(self.numbers, key=len, reverse=True) if number in squeezed]
         searches = [
-            ([spaced(street) for street in self.streets if street.split()[-1].lower() in lower], "[address]"),
-            (self.pairs + names, "[patient]"),
-            ([form for birth in sorted(self.births) for form in dates(birth)], "[date]"),
+            ([spaced(street) for street in self.streets if here(street)], "[address]"),
+            (names, "[patient]"),
             ([r"[-\s./()]{0,2}".join(map(re.escape, number)) for number in numbers], "[number]"),
         ]
-        total = 0
+        text, total = self._without_births(text)
         for patterns, by in searches:
             if patterns:
                 text, count = re.subn(rf"(?i)(?<!\w)(?:{'|'.join(patterns)})(?!\w)", by, text)
@@ -115,6 +125,18 @@ class Mask:
             text, count = re.subn(rf"(?i)(\b{TITLE})(?:{'|'.join(ordinary)})(?!\w)", r"\1[patient]", text)
             total += count
         return text, total
+
+    def _without_births(self, text: str) -> tuple[str, int]:
+        count = 0
+
+        def judged(found: re.Match[str]) -> str:
+            nonlocal count
+            if not self.births & readings(found):
+                return found[0]
+            count += 1
+            return "[date]"
+
+        return (WRITTEN_DATE.sub(judged, text) if self.births else text), count
 
 
 def squeeze(text: str) -> str:
@@ -132,13 +154,12 @@ def spaced(phrase: str) -> str:
     return r"[\s-]+".join(map(re.escape, re.split(r"[\s-]+", phrase)))
 
 
-def dates(birth: str) -> list[str]:
-    """Patterns of the ways in which a report writes the date YYYYMMDD; day and month in either order."""
-    year, month, day = birth[:4], int(birth[4:6]), int(birth[6:8])
-    century = rf"(?:{year[:2]})?{year[2:]}"
-    forms = [rf"{year}[-/.]?{month:02}[-/.]?{day:02}"]
-    forms += [rf"0?{a}\s?[-/.]\s?0?{b}\s?[-/.]\s?{century}" for a, b in ((month, day), (day, month))]
-    if 1 <= month <= 12:
-        name = rf"{MONTHS[month - 1]}[a-z]*\.?"
-        forms += [rf"{name}[\s-]+0?{day}(?:st|nd|rd|th)?,?[\s-]+{century}", rf"0?{day}[\s-]*{name},?[\s-]*{century}"]
-    return forms
+def readings(found: re.Match[str]) -> set[str]:
+    """The days, as YYYYMMDD, that a written date can mean: day and month in either order, in either century."""
+    parts = [part for part in found.groups() if part is not None]
+    named = [MONTHS.index(part.lower()) + 1 if part.lower() in MONTHS else int(part) for part in parts]
+    if found[1] is not None:
+        return {"".join(parts)}
+    one, other, year = named
+    years = {year} if len(parts[2]) == 4 else {1900 + year, 2000 + year}
+    return {f"{y}{a:02}{b:02}" for y in years for a, b in ((one, other), (other, one))}
