@@ -1,6 +1,7 @@
 """Tables on disk: CSV as hospitals write it, damaged files told by their line, and writing that is all or nothing."""
 
 import gzip
+import random
 
 import polars as pl
 import pytest
@@ -97,6 +98,25 @@ def test_a_parquet_file_cut_short_is_told(table, tmp_path):
     pl.DataFrame({"report_id": [SECRET]}).write_parquet(tmp_path / "a.parquet")
     with pytest.raises(CorpusError, match=r"b.parquet: is not a Parquet file, or is cut short"):
         open_table(table((tmp_path / "a.parquet").read_bytes()[:-20], "b.parquet"))
+
+
+def test_no_damage_to_a_parquet_file_shows_a_traceback_or_a_text(tmp_path):
+    names = [f"r{number}" for number in range(500)]
+    columns = {"report_id": names, "case_id": names, "registry": ["R"] * 500, "text": [f"{SECRET} {n}" for n in names]}
+    pl.DataFrame(columns).write_parquet(tmp_path / "a.parquet")
+    whole, rng = (tmp_path / "a.parquet").read_bytes(), random.Random(1)
+    refused = 0
+    for _ in range(60):
+        damaged = bytearray(whole)
+        for _ in range(rng.choice([1, 3, 20])):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        (tmp_path / "b.parquet").write_bytes(damaged)
+        try:
+            validate(scan(tmp_path / "b.parquet"))
+        except CorpusError as error:
+            refused += 1
+            assert SECRET not in str(error)
+    assert refused > 30
 
 
 def test_names_of_forms(tmp_path):

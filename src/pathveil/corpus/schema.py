@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pathveil.corpus.tables import Paths, files, open_table
+from pathveil.corpus.tables import Paths, files, open_table, polars_faults
 from pathveil.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def problems(frame: "pl.LazyFrame") -> list[str]:
                 reports = f"1 report {one}" if total == 1 else f"{total:,} reports {many}"
                 sentences.append(f"column '{column}': {reports} ({ids}); {hint}")
         return sentences
-    except pl.exceptions.PolarsError:
+    except polars_faults():
         raise CorpusError("the corpus cannot be read to its end; is a file cut short or damaged?") from None
 
 

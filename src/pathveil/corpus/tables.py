@@ -81,6 +81,13 @@ def open_table(path: Path, *, form: str | None = None) -> "pl.LazyFrame":
         raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or locked?") from None
 
 
+def polars_faults() -> tuple[type[BaseException], ...]:
+    """What polars raises on damaged files, its panics included. Their messages can quote a file; none is passed on."""
+    import polars as pl
+
+    return pl.exceptions.PolarsError, pl.exceptions.PanicException
+
+
 def open_parquet(path: Path) -> "pl.LazyFrame":
     import polars as pl
 
@@ -88,8 +95,7 @@ def open_parquet(path: Path) -> "pl.LazyFrame":
         frame = pl.scan_parquet(path)
         frame.collect_schema()
         return frame
-    except pl.exceptions.PolarsError:
-        # Polars' messages can quote the file, so none is passed on.
+    except polars_faults():
         raise CorpusError(f"{path}: is not a Parquet file, or is cut short") from None
 
 
@@ -101,7 +107,7 @@ def open_jsonl(path: Path) -> "pl.LazyFrame":
         frame = pl.scan_ndjson(path, infer_schema_length=None)
         frame.collect_schema()
         return frame
-    except pl.exceptions.PolarsError:
+    except polars_faults():
         raise CorpusError(f"{path}: {jsonl_fault(path)}") from None
 
 
@@ -213,12 +219,11 @@ def replacing(path: Path) -> Generator[Path]:
 
 def write(frame: "pl.LazyFrame", path: Path) -> None:
     """The frame as one Parquet file, streamed; under its name only once it is whole."""
-    import polars as pl
 
     with replacing(path) as part:
         try:
             frame.sink_parquet(part, row_group_size=BATCH, compression="zstd", engine="streaming")
-        except pl.exceptions.PolarsError:
+        except polars_faults():
             raise CorpusError(f"{path}: could not be written; is a source damaged, or the disk full?") from None
 
 
