@@ -69,7 +69,7 @@ def test_train_writes_a_bundle(files, trained):
     bundle = Bundle.load(files / "model")
     assert result["sha256"] == bundle.sha256 and result["reports"] == 120 and result["cases"] == 60
     assert set(result["held_out"]) == set(bundle.tasks) == {"site", "subsite", "laterality", "histology", "behavior"}
-    assert bundle.vocabulary.method == "baseline (count >= 5)"
+    assert bundle.vocabulary.method == "occurrences >= 5"
     assert not (files / "model.training").exists()
     assert bundle.provenance["settings"]["patience"] is None
 

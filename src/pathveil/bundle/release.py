@@ -22,11 +22,10 @@ from pathveil.training.metrics import evaluate
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import encode
-from pathveil.vocabulary.tokens import tokens
+from pathveil.vocabulary.selection import MINIMUM, Measures, count_corpus, select
 from pathveil.vocabulary.words import Vocabulary
 
 ACCURACY = 0.97  # what registries ask of codes that no person looks at
-LEAST_COUNT = 5  # the vocabulary paper's baseline: words that occur at least this often in the training text
 
 
 def train_bundle(
@@ -52,22 +51,12 @@ def train_bundle(
     )
 
 
-def baseline_words(paths: Paths, *, least: int = LEAST_COUNT, progress: Progress = silent) -> Vocabulary:
-    """Words that occur at least ``least`` times in the corpus, sorted."""
-    store = tokens(paths, progress=progress)
-    counts = np.bincount(store.ids, minlength=len(store.words))
-    words = tuple(word for word, count in zip(store.words, counts, strict=True) if count >= least)
-    if not words:
-        raise VocabularyError(
-            f"no word occurs {least} times in the corpus; train on more reports, or give a vocabulary"
-        )
-    source = {
-        "corpus_sha256": store.provenance["corpus_sha256"],
-        "text": store.provenance["text"],
-        "reports": store.documents,
-        "cases": len(np.unique(store.cases)),
-    }
-    return Vocabulary(words=words, method=f"baseline (count >= {least})", parameters={"least": least}, source=source)
+def baseline_words(paths: Paths, *, progress: Progress = silent) -> Vocabulary:
+    """The vocabulary paper's baseline: words that occur at least 5 times in the corpus."""
+    vocabulary = select(Measures(count_corpus(paths, tasks=(), progress=progress)), f"occurrences >= {MINIMUM}")
+    if not vocabulary.words:
+        raise VocabularyError(f"no word occurs {MINIMUM} times in the corpus; train on more reports, or give --vocab")
+    return vocabulary
 
 
 def check_labels(corpus: Encoded) -> None:
