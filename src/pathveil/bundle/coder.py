@@ -7,6 +7,7 @@ held out).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,12 @@ from pathveil.text import settings as text_settings
 from pathveil.training.calibration import NEVER
 from pathveil.vocabulary.encoding import encode_texts, text_encoder
 from pathveil.vocabulary.words import FIRST_WORD
+
+if TYPE_CHECKING:
+    from pathveil.training.ensemble import Ensemble
+
+FEW = 100  # texts up to which setting up tables would cost more than it saves
+LARGEST_TABLES = 1 << 30  # bytes of look-up tables a coder may make
 
 
 @dataclass(frozen=True)
@@ -34,18 +41,22 @@ class Coder:
         self.bundle, self.device = bundle, device
         self.words = clip_of(bundle)
         self._stream = None
+        self._model: Ensemble | None = None
 
     def read(self, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Each task's calibrated log-probabilities (texts, classes), and which texts hold no word the model knows."""
-        if self._stream is None and len(texts) > 1:
+        if self._stream is None and len(texts) > FEW:
             self._stream = text_encoder(self.bundle.vocabulary, words=self.words)
+            if table_bytes(self.bundle) <= LARGEST_TABLES and self.device == "cpu":
+                self._model = self.bundle.model.tabulated()
         if self._stream is None:
             ids, offsets = encode_texts(texts, self.bundle.vocabulary, words=self.words)
         else:
             ids, offsets = self._stream.add(texts)
         known = np.concatenate([[0], np.cumsum(ids >= FIRST_WORD)])
         empty = known[offsets[1:]] == known[offsets[:-1]]
-        return self.bundle.model.log_probabilities(ids, offsets, device=self.device), empty
+        model = self._model or self.bundle.model
+        return model.log_probabilities(ids, offsets, device=self.device), empty
 
     def code(self, texts: Sequence[str]) -> list[dict[str, Code]]:
         """Each text's codes, by task."""
@@ -65,6 +76,13 @@ def decide(bundle: Bundle, log_probabilities: Mapping[str, np.ndarray], *, empty
         for row, (label, probability) in enumerate(zip(best.tolist(), sure.tolist(), strict=True)):
             coded[row][task] = Code(names[label], probability, bool(probability < threshold or empty[row]))
     return coded
+
+
+def table_bytes(bundle: Bundle) -> int:
+    """Size of the look-up tables of all members, filters rounded up as the kernel does."""
+    shape = bundle.architecture
+    filters = -(-shape["filters"] // 64) * 64
+    return 4 * shape["vocabulary_size"] * sum(shape["windows"]) * filters * shape["members"]
 
 
 def clip_of(bundle: Bundle) -> int:

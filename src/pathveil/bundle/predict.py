@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from pathveil.bundle.coder import Coder, decide
+from pathveil.bundle.explanation import explain_text
 from pathveil.bundle.folder import Bundle
 from pathveil.bundle.outputs import Coded, Write, format_of, writer
 from pathveil.corpus.intake import Tally, detect, expand, read_reports
@@ -56,14 +57,20 @@ def predict(
     output_format: str | None = None,
     by_case: bool = False,
     key: bytes | None = None,
+    explain: int = 0,
     device: str = "cpu",
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Code every report of ``source`` into the file ``out``; counts of what was coded and what was left to people."""
+    """Code every report of ``source`` into the file ``out``; counts of what was coded and what was left to people.
+
+    ``explain`` adds, for each task, that many places of the report's text that speak most for or against its code.
+    """
     form = format_of(out, output_format)
     if input_format not in ("auto", "hl7", *FORMS):
         raise UsageError(f"--format {input_format} is not known; expected auto, hl7, {', '.join(FORMS)}")
     by_case = by_case or form == "naaccr-xml"
+    if explain and (by_case or form != "jsonl"):
+        raise UsageError("explanations are places in a report's text: write JSONL, one answer a report")
     secret, tally = key or secrets.token_bytes(32), Tally()
     coder = Coder(bundle, device=device)
     taken = Counter[str]()
@@ -85,7 +92,9 @@ def predict(
             said, empty = coder.read([report.text for report in batch])
             if expected is None:
                 for report, codes in zip(batch, decide(bundle, said, empty=empty), strict=True):
-                    put(Coded(report.case_id, (report.report_id,), codes, report.number))
+                    why = explain_text(bundle, report.text, top=explain) if explain else {}
+                    reasons = {task: reason.as_dict() for task, reason in why.items()}
+                    put(Coded(report.case_id, (report.report_id,), codes, report.number, reasons))
             else:
                 gather(bundle, batch, said, empty, cases, expected, put)
             counts["reports"] += len(batch)

@@ -148,6 +148,12 @@ def predict(
         "--by-case",
         help="One answer a case from all its reports, instead of one a report (always in NAACCR XML).",
     ),
+    explain: int = typer.Option(
+        0,
+        "--explain",
+        min=0,
+        help="Add to each code this many places (start, end, weight) in the report that speak for or against; JSONL.",
+    ),
     key_file: Path | None = typer.Option(
         None, "--key-file", help="The secret from which case ids of HL7 patients are made, as in 'corpus import'."
     ),
@@ -172,6 +178,7 @@ def predict(
             input_format=input_format,
             output_format=output_format,
             by_case=by_case,
+            explain=explain,
             key=read_key(key_file) if key_file else None,
             device=chosen(device),
             progress=progress,

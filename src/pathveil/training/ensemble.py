@@ -19,7 +19,7 @@ True
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, logsumexp
 
 from pathveil.model import MTCNN
+from pathveil.model.inference import Tabulated
 from pathveil.progress import Progress, silent
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.linear import fit_linear, weighted_counts, word_weights
@@ -60,12 +61,18 @@ class Ensemble:
     members: tuple[MTCNN, ...]
     linear: LinearView | None
     blend: Mapping[str, tuple[float, ...]]  # task: a coefficient a view
+    tables: tuple[Tabulated, ...] = ()  # the members' answers to every word, once ``tabulated``
+
+    def tabulated(self) -> "Ensemble":
+        """The same answers from tables made once: quicker for many documents, for more memory."""
+        return replace(self, tables=tuple(Tabulated(member) for member in self.members))
 
     def log_probabilities(
         self, ids: np.ndarray, offsets: np.ndarray, *, device: str | torch.device = "cpu", progress: Progress = silent
     ) -> dict[str, np.ndarray]:
         """Each task's calibrated log-probabilities (documents, classes) of documents that lie end to end."""
-        logits = [document_logits(member, ids, offsets, device=device, progress=progress) for member in self.members]
+        members = self.tables or self.members
+        logits = [document_logits(member, ids, offsets, device=device, progress=progress) for member in members]
         plain = self.linear.logits(ids, offsets) if self.linear else None
         said = {}
         for task, coefficients in self.blend.items():

@@ -29,6 +29,7 @@ from torch import Tensor, nn
 
 from pathveil.errors import UsageError
 from pathveil.model import MTCNN, TokenBatch
+from pathveil.model.inference import Tabulated
 from pathveil.progress import Progress, silent
 from pathveil.training import checkpoint as checkpoints
 from pathveil.training.batches import forget, hold_out_cases, noise, plan, spans
@@ -338,7 +339,7 @@ def logits_of(
 
 @torch.no_grad()
 def document_logits(
-    model: MTCNN,
+    model: MTCNN | Tabulated,
     ids: np.ndarray,
     offsets: np.ndarray,
     *,
