@@ -1,4 +1,4 @@
-"""Audits made up for tests: answers of a model that leaks, over two tasks and three registries."""
+"""Made up for tests: answers of a model that leaks, and documents small enough to train on in a moment."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,6 +9,8 @@ import polars as pl
 
 from pathveil.audit.run import from_predictions
 from pathveil.audit.verdict import read_appetite
+from pathveil.training.settings import TrainingSettings
+from pathveil.vocabulary.encoded import Encoded
 
 
 def two_tasks(n: int = 900, *, seed: int = 0) -> pl.DataFrame:
@@ -37,3 +39,32 @@ def audit_of_predictions() -> dict[str, Any]:
         return from_predictions(
             folder / "answers.parquet", out=folder / "audit", appetite=read_appetite(None), edges=(100,)
         )
+
+
+def encoded(documents: int = 240, *, registries: int = 2, reports_a_case: int = 1, seed: int = 0) -> Encoded:
+    """Documents of a few telling words and many that are not; a tenth of the labels are wrong, to be memorised."""
+    rng = np.random.default_rng(seed)
+    cases = np.arange(documents) // reports_a_case
+    site = rng.choice(3, documents, p=[0.6, 0.3, 0.1])
+    side = rng.integers(0, 2, documents)
+    lengths = rng.integers(8, 16, documents)
+    words = [
+        np.concatenate([[2 + site[row], 5 + side[row]], rng.integers(7, 200, lengths[row] - 2)])
+        for row in range(documents)
+    ]
+    noisy = rng.random(documents) < 0.1
+    return Encoded(
+        ids=np.concatenate(words).astype(np.int32),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        cases=cases,
+        registries=(cases % registries).astype(np.int32),
+        registry_names=tuple(f"R{number + 1}" for number in range(registries)),
+        labels={"site": np.where(noisy, 2 - site, site).astype(np.int32), "side": side.astype(np.int32)},
+        classes={"site": ("C18", "C34", "C50"), "side": ("left", "right")},
+        vocabulary_size=200,
+    )
+
+
+SMALL = TrainingSettings(
+    dim=8, filters=8, epochs=6, patience=None, validation_share=0.0, batch_size=16, learning_rate=0.02, dropout=0.0
+)

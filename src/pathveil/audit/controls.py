@@ -3,8 +3,8 @@
 From predictions alone. *Null*: membership is dealt out anew at random, by case, many times, and every attack is run
 again from the start; the mean AUC must be 0.5 within its interval, or the audit flatters itself. *Planted leak*: half
 of the non-member cases are declared members and their answers moved half-way towards certainty of the true label, as a
-model does with what it has memorised; the attacks must find it. (The audit of a bundle trains models for both: see
-``audit.bundle``.)
+model does with what it has memorised; the attacks must find it. An audit that trains models has real ones: a model
+that saw neither side (``judged_null``), and one with canaries in its training set (``found``).
 
 >>> import numpy as np
 >>> rng = np.random.default_rng(0)
@@ -18,10 +18,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from scipy.stats import t
+from scipy.stats import norm, t
 
 from pathveil.audit import metrics
-from pathveil.audit.evidence import FEWEST_CASES, TOGETHER, Records, Score, protocols
+from pathveil.audit.evidence import FEWEST_CASES, TOGETHER, Records, Score
 from pathveil.audit.predictions import score
 from pathveil.progress import Progress, silent
 
@@ -64,12 +64,12 @@ def permuted_membership(
 
 def null_verdict(name: str, areas: Sequence[np.ndarray], attacks: Sequence[str]) -> dict[str, Any]:
     """Do all attacks' mean AUCs hold 0.5 in their intervals?"""
-    found = []
+    listed = []
     for attack, values in zip(attacks, areas, strict=True):
         reach = t.isf((1 - SURE) / 2 / len(areas), len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
         estimate = metrics.Estimate(float(values.mean()), float(values.mean() - reach), float(values.mean() + reach))
-        found.append({"attack": attack, "auc": estimate.as_json(), "holds": estimate.low <= 0.5 <= estimate.high})
-    return {"name": name, "kind": "null", "holds": all(one["holds"] for one in found), "attacks": found}
+        listed.append({"attack": attack, "auc": estimate.as_json(), "holds": estimate.low <= 0.5 <= estimate.high})
+    return {"name": name, "kind": "null", "holds": all(one["holds"] for one in listed), "attacks": listed}
 
 
 def planted_leak(records: Records, probabilities: dict[str, np.ndarray], *, seed: int) -> dict[str, Any]:
@@ -86,19 +86,36 @@ def planted_leak(records: Records, probabilities: dict[str, np.ndarray], *, seed
         part[rows, labels[task][rows]] += 0.5
         moved[task] = part
     planted = replace(records, member=chosen, cases=records.cases[others], labels=labels, registries=None)
-    return found_verdict("planted leak", planted, overall(score(planted, moved, seed=seed)), seed=seed)
+    return found("planted leak", planted, overall(score(planted, moved, seed=seed)), seed=seed)
 
 
-def found_verdict(name: str, records: Records, scores: Sequence[Score], *, seed: int) -> dict[str, Any]:
+def found(name: str, records: Records, scores: Sequence[Score], *, seed: int) -> dict[str, Any]:
     """Is the leak found, by at least one attack, beyond doubt?"""
-    [protocol] = protocols(records)
-    found = []
+    areas = _areas(records, scores, seed=seed)
+    listed = [{"attack": attack, "auc": area.as_json(), "holds": area.low > 0.5} for attack, area in areas]
+    return {"name": name, "kind": "planted", "holds": any(one["holds"] for one in listed), "attacks": listed}
+
+
+def judged_null(name: str, records: Records, scores: Sequence[Score], *, seed: int) -> dict[str, Any]:
+    """Do all attacks on a model that saw neither side hold 0.5 in their intervals?"""
+    areas = _areas(records, scores, seed=seed)
+    listed = [
+        {"attack": attack, "auc": area.as_json(), "holds": area.low <= 0.5 <= area.high} for attack, area in areas
+    ]
+    holds = bool(listed) and all(one["holds"] for one in listed)
+    return {"name": name, "kind": "null", "holds": holds, "attacks": listed}
+
+
+def _areas(records: Records, scores: Sequence[Score], *, seed: int) -> list[tuple[str, metrics.Estimate]]:
+    """AUCs with intervals wide enough for all of them at once: normal, with the bootstrap's standard error by case."""
+    areas = []
     for one in scores:
         kept = ~np.isnan(one.values)
-        positive, cases = protocol.positive[kept], records.cases[kept]
+        positive, cases, values = records.member[kept], records.cases[kept], one.values[kept]
         if min(len(np.unique(cases[positive])), len(np.unique(cases[~positive]))) < FEWEST_CASES:
             continue  # a handful parted by luck would look like certainty
-        weights = metrics.case_weights(positive, cases, resamples=4 * metrics.RESAMPLES, seed=seed)
-        estimate = metrics.auc_estimate(one.values[kept], positive, weights, confidence=1 - (1 - SURE) / len(scores))
-        found.append({"attack": one.attack, "auc": estimate.as_json(), "holds": estimate.low > 0.5})
-    return {"name": name, "kind": "planted", "holds": any(one["holds"] for one in found), "attacks": found}
+        resampled = metrics.auc_resampled(values, positive, metrics.case_weights(positive, cases, seed=seed))
+        reach = float(norm.isf((1 - SURE) / 2 / len(scores)) * resampled.std(ddof=1))
+        area = float(metrics.auc(values, positive))
+        areas.append((one.attack, metrics.Estimate(area, max(area - reach, 0.0), min(area + reach, 1.0))))
+    return areas

@@ -75,6 +75,7 @@ class Score:
     adds_up: bool = False  # a case's reports add up (log-likelihood ratios) instead of being averaged
     label_only: bool = False  # needs no more than the top label
     decides: bool = True  # may decide the verdict; the paper's own attack may not
+    whole_only: bool = False  # not by class rarity: one point of a curve
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,9 @@ def _buckets(score: Score, records: Records, edges: Sequence[int]) -> list[tuple
     parts = [(name, bucket == number) for number, name in enumerate(rarity.bucket_names(edges))]
     parts = [(name, inside) for name, inside in parts if inside.any()]
     everything = (ALL, np.ones(len(labels), bool))
-    return [everything] if len(parts) < 2 else [everything, *parts]  # one bucket would only repeat the whole
+    return (
+        [everything] if len(parts) < 2 or score.whole_only else [everything, *parts]
+    )  # one bucket would only repeat the whole
 
 
 def _head(score: Score, protocol: Protocol, bucket: str) -> dict[str, Any]:

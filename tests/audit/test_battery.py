@@ -1,0 +1,142 @@
+"""All attacks on one model: names, numbers of shadows, and that each score is its attack's own."""
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+
+from pathveil.audit import battery, shokri
+from pathveil.audit.answers import answers_of
+from pathveil.audit.attacks import confidence_margin
+from pathveil.audit.evidence import TOGETHER, Records
+from pathveil.audit.lira import lira
+from pathveil.audit.metrics import auc
+from pathveil.audit.rmia import log_ratio
+
+DOCUMENTS, MODELS = 300, 12
+LABELS = {
+    "site": np.arange(DOCUMENTS) % 4,
+    "side": np.where(np.arange(DOCUMENTS) % 10 == 0, -1, np.arange(DOCUMENTS) % 2),
+}
+CLASSES = {"site": ("a", "b", "c", "d"), "side": ("left", "right")}
+
+
+def made(inside: np.ndarray, rng: np.random.Generator, hardness: np.ndarray) -> dict[str, np.ndarray]:
+    """A model's logits: higher for the label of what it saw, each document with a hardness of its own."""
+    logits = {}
+    for task, names in CLASSES.items():
+        values = rng.normal(size=(DOCUMENTS, len(names)))
+        rows = np.flatnonzero(LABELS[task] >= 0)
+        values[rows, LABELS[task][rows]] += (hardness + 1.2 * inside)[rows]
+        logits[task] = values
+    return logits
+
+
+@pytest.fixture(scope="module")
+def world():
+    rng = np.random.default_rng(0)
+    hardness = rng.normal(1, 2, DOCUMENTS)
+    first = rng.random((MODELS // 2, DOCUMENTS)) < 0.5
+    inside = np.concatenate([first, ~first])
+    models = [(made(mask, rng, hardness), mask) for mask in inside]
+    pool = np.arange(DOCUMENTS)
+    auditor = answers_of(models, LABELS, main_task="site", pool=pool)
+    member = rng.random(DOCUMENTS) < 0.5
+    target = made(member, rng, hardness)
+    rows = np.arange(50, DOCUMENTS)
+    records = Records(member[rows], rows, {task: label[rows] for task, label in LABELS.items()}, CLASSES)
+    return auditor, target, records, rows, models
+
+
+def test_every_attack_on_every_task_and_together(world):
+    auditor, target, records, rows, _ = world
+    scores = battery.all_scores(target, records, rows, auditor=auditor, labels=LABELS)
+    full = {(one.attack, one.task) for one in scores if not one.whole_only and one.shadows in (0, MODELS)}
+    single = {"loss", "entropy", "modified entropy", "privacy risk", "label only", "RMIA online", "RMIA offline"}
+    single |= {"LiRA offline", *battery.VARIANCES.values()}
+    wanted = {(attack, task) for attack in single for task in ("site", "side", TOGETHER)}
+    assert full == wanted | {("shadow classifiers", "site")}
+    steps = {one.shadows for one in scores if one.attack == "RMIA online" and one.task == TOGETHER}
+    assert steps == {2, 4, 8, 12}
+    assert {one.shadows for one in scores if one.attack == "shadow classifiers"} == {1, 10, 12}
+    assert all(not one.decides for one in scores if one.whole_only or one.attack == "shadow classifiers")
+    assert [one.attack for one in scores if one.label_only and one.task == "site"] == ["label only"]
+
+
+def test_scores_are_the_attacks_own(world):
+    auditor, target, records, rows, models = world
+    found = {(one.attack, one.task): one.values for one in battery.online(
+        answers_of([(target, np.zeros(DOCUMENTS, bool))], LABELS, main_task="site", pool=np.arange(0)),
+        auditor, records, rows,
+    )}  # fmt: skip
+    inside = np.stack([mask for _, mask in models])[:, rows]
+    margins = {
+        task: np.stack([confidence_margin(logits[task], LABELS[task]) for logits, _ in models]) for task in LABELS
+    }
+    ratios = [
+        lira(confidence_margin(target[task], LABELS[task])[rows], margins[task][:, rows], inside) for task in LABELS
+    ]
+    np.testing.assert_allclose(found["LiRA online", "site"], ratios[0], rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(found["LiRA online", TOGETHER], np.nansum(ratios, axis=0), rtol=1e-3, atol=1e-3)
+
+    def together(logits):
+        site = log_softmax(logits["site"], axis=1)[np.arange(DOCUMENTS), LABELS["site"]]
+        side = log_softmax(logits["side"], axis=1)[np.arange(DOCUMENTS), LABELS["side"]]
+        return (site + np.where(LABELS["side"] < 0, 0, side))[rows]
+
+    ratio = log_ratio(together(target), np.stack([together(logits) for logits, _ in models]), inside)
+    order = np.argsort(ratio)
+    assert (np.diff(found["RMIA online", TOGETHER][order]) >= 0).all()  # the score grows with the joint ratio
+
+
+def test_comparing_with_shadows_beats_the_plain_loss(world):
+    auditor, target, records, rows, _ = world
+    scores = battery.all_scores(target, records, rows, auditor=auditor, labels=LABELS, curve=False)
+    area = {}
+    for one in scores:
+        kept = ~np.isnan(one.values)
+        area[one.attack, one.task] = float(auc(one.values[kept], records.member[kept]))
+    assert area["RMIA online", TOGETHER] > area["loss", TOGETHER] + 0.05
+    assert area["LiRA online", TOGETHER] > area["loss", TOGETHER] + 0.05
+    assert area["RMIA online", TOGETHER] > area["RMIA online", "site"] > area["loss", "site"]
+
+
+def test_shadows_that_saw_no_attacked_record_serve_the_offline_attacks(world):
+    _, target, records, rows, models = world
+    pool = np.arange(50)
+    blind = [(logits, np.where(np.arange(DOCUMENTS) < 50, mask, False)) for logits, mask in models]
+    attacker = answers_of(blind, LABELS, main_task="site", pool=pool)
+    scores = battery.all_scores(target, records, rows, attacker=attacker, labels=LABELS, curve=False)
+    names = {one.attack for one in scores}
+    assert "RMIA offline" in names and "shadow classifiers" in names and "RMIA online" not in names
+    assert all(not np.isnan(one.values).any() for one in scores if one.task == "site")
+
+
+def test_the_papers_attack_is_fitted_on_the_first_shadows(world):
+    auditor, target, records, rows, models = world
+    from pathveil.audit.attacks import log_softmax as ours
+
+    probabilities = np.exp(ours(target["site"]))[rows]
+    found = {
+        one.shadows: one
+        for one in battery.classifiers(probabilities, auditor, records, LABELS["site"], kind="logistic")
+    }
+    p = np.stack([np.exp(log_softmax(logits["site"], axis=1)) for logits, _ in models[:10]])
+    x = shokri.attack_features(p, LABELS["site"]).reshape(10 * DOCUMENTS, -1)
+    member = np.concatenate([mask for _, mask in models[:10]])
+    fitted = shokri.fit(x, np.tile(LABELS["site"], 10), member, classes=4, kind="logistic")
+    want = fitted.predict(shokri.attack_features(probabilities, records.labels["site"]), records.labels["site"])
+    np.testing.assert_allclose(found[10].values, want, atol=1e-4)
+
+
+def test_the_spread_is_over_shadows_in_the_targets_place(world):
+    auditor, _, records, rows, _ = world
+    found = {row["attack"]: row for row in battery.spread(auditor, records, rows, (0.1,))}
+    assert set(found) == {"LiRA online", "RMIA online", "loss"}
+    assert found["loss"]["targets"] == MODELS
+    own = []
+    for number in range(MODELS):
+        loss = np.nansum([auditor.log_p[task][number, rows] for task in LABELS], axis=0)
+        own.append(auc(loss, auditor.inside[number, rows]))
+    assert found["loss"]["auc"]["mean"] == pytest.approx(np.mean(own), abs=1e-5)
+    assert found["loss"]["auc"]["sd"] == pytest.approx(np.std(own, ddof=1), abs=1e-5)
+    assert found["RMIA online"]["auc"]["mean"] > found["loss"]["auc"]["mean"]
