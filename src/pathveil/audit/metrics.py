@@ -18,9 +18,11 @@ np.float64(0.778)
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
-from scipy.stats import beta, binom, rankdata
+from scipy.special import betaincinv
+from scipy.stats import binom, rankdata
 
 CONFIDENCE = 0.95
 FPRS = (0.1, 0.01, 0.001)
@@ -75,8 +77,8 @@ def tpr_at(curve: tuple[np.ndarray, np.ndarray], fpr: float) -> float:
 def clopper_pearson(share: float, n: int, *, risk: float) -> tuple[float, float]:
     """Bounds on a proportion, each wrong with chance at most ``risk``; ``share * n`` need not be whole."""
     k = share * n
-    low = 0.0 if k <= 0 else float(beta.ppf(risk, k, n - k + 1))
-    high = 1.0 if k >= n else float(beta.isf(risk, k + 1, n - k))
+    low = 0.0 if k <= 0 else float(betaincinv(k, n - k + 1, risk))
+    high = 1.0 if k >= n else float(betaincinv(k + 1, n - k, 1 - risk))
     return low, high
 
 
@@ -100,11 +102,7 @@ def tpr_interval(
     most ``fpr``, the upper bound on one loose enough that it is surely at least that.
     """
     risk = (1 - confidence) / 4
-    # Number of non-members above a threshold of true FPR `fpr` is binomial: its quantiles bound the empirical FPR.
-    strict = int(binom.ppf(risk, non_member_cases, fpr)) - 1
-    if binom.cdf(strict + 1, non_member_cases, fpr) <= risk:
-        strict += 1
-    loose = int(binom.isf(risk, non_member_cases, fpr))
+    strict, loose = _likely_counts(non_member_cases, fpr, risk)
     high = clopper_pearson(tpr_at(curve, loose / non_member_cases), member_cases, risk=risk)[1]
     if strict < 0:
         needed = non_members_needed(fpr, confidence=confidence)
@@ -112,6 +110,16 @@ def tpr_interval(
         return Estimate(math.nan, 0.0, high, note)
     low = clopper_pearson(tpr_at(curve, strict / non_member_cases), member_cases, risk=risk)[0]
     return Estimate(tpr_at(curve, fpr), low, high)
+
+
+@cache
+def _likely_counts(n: int, fpr: float, risk: float) -> tuple[int, int]:
+    """Of ``n`` non-members so many lie above a threshold of true FPR ``fpr``: fewer than the first plus one, or more
+    than the second, only with chance ``risk`` each. The first is −1 where even none at all is likely."""
+    strict = int(binom.ppf(risk, n, fpr)) - 1
+    if binom.cdf(strict + 1, n, fpr) <= risk:
+        strict += 1
+    return strict, int(binom.isf(risk, n, fpr))
 
 
 def case_weights(
