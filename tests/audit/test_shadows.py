@@ -154,7 +154,7 @@ def kill_after(lines: int, folder: Path) -> list[str]:
         [sys.executable, "-c", KILLED, str(folder)],
         stdout=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": path},
+        env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
     )
     assert worker.stdout is not None
     said = []

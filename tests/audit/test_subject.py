@@ -1,6 +1,7 @@
 """The audit of a model that can be trained again, on documents small enough to train a dozen models in a moment."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from pathveil.training.loop import fit, logits_of
 SETTINGS = SMALL.changed(epochs=12)
 
 
+@cache
 def made(trained: str = "members") -> Subject:
     """Registry 1 holds members and unseen cases, registry 2 is the attacker's; the target trains on ``trained``."""
     corpus = encoded(480)
