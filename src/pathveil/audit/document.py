@@ -41,6 +41,7 @@ def assemble(
     appetite: Appetite,
     settings: dict[str, Any],
     provenance: dict[str, Any],
+    spread: Sequence[dict[str, Any]] = (),
     notes: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Everything an audit found, ready for JSON; the verdict is derived here, for each kind of release."""
@@ -62,6 +63,7 @@ def assemble(
         "controls": list(controls),
         "rows": list(rows),
         "curves": list(curves),
+        "spread": list(spread),
         "notes": list(notes),
         "settings": settings | {"confidence": metrics.CONFIDENCE, "resamples": metrics.RESAMPLES},
         "provenance": provenance,

@@ -19,8 +19,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pathveil.audit import controls, document, evidence, metrics, predictions, rarity
+from pathveil.audit import controls, document, evidence, metrics, predictions, rarity, shokri
+from pathveil.audit.intake import read_subject
+from pathveil.audit.shadows import Sampling, Trainer
+from pathveil.audit.subject import Subject, examine
 from pathveil.audit.verdict import Appetite
+from pathveil.bundle import Bundle
 from pathveil.progress import Progress, silent
 
 
@@ -61,6 +65,91 @@ def from_predictions(
     if records_file is not None:
         document.write_records(scores, records, found.record_ids, records_file)
     return audit
+
+
+def from_bundle(
+    path: Path,
+    *,
+    members: Path,
+    non_members: Path,
+    attacker: Path | None = None,
+    out: Path,
+    appetite: Appetite,
+    trainer: Trainer,
+    store: Path,
+    shadows: int = 20,
+    sampling: Sampling = "split",
+    device: str = "cpu",
+    edges: Sequence[int] = rarity.EDGES,
+    kind: shokri.Kind = "mlp",
+    features: shokri.Features = "sorted",
+    records_file: Path | None = None,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Audit a bundle: shadow models, all attacks, both protocols, controls with models trained for them."""
+    bundle = Bundle.load(path)
+    subject, ids, hashes, notes = read_subject(
+        bundle, members=members, non_members=non_members, attacker=attacker, device=device, progress=progress
+    )
+    fprs = tuple(sorted({*metrics.FPRS, *appetite.fprs}, reverse=True))
+    found = examine(
+        subject,
+        trainer=trainer,
+        store=store,
+        shadows=shadows,
+        sampling=sampling,
+        device=device,
+        edges=edges,
+        fprs=fprs,
+        kind=kind,
+        features=features,
+        seed=seed,
+        progress=progress,
+    )
+    audit = document.assemble(
+        kind="bundle",
+        records=found["records"],
+        rows=found["rows"],
+        curves=found["curves"],
+        controls=found["controls"],
+        spread=found["spread"],
+        appetite=appetite,
+        settings={
+            "edges": list(edges),
+            "fprs": list(fprs),
+            "seed": seed,
+            "shadows": shadows,
+            "sampling": sampling,
+            "attack model": kind,
+            "attack features": features,
+            "device": device,
+        },
+        provenance={"bundle sha256": bundle.sha256, **hashes, "vocabulary sha256": bundle.vocabulary.sha256},
+        notes=[_shadow_note(subject, shadows, sampling), *notes],
+    )
+    document.write(audit, out)
+    if records_file is not None:
+        names = [ids[row] for row in found["rows_of_records"]]
+        document.write_records(found["scores"], found["records"], names, records_file)
+    return audit
+
+
+def _shadow_note(subject: Subject, shadows: int, sampling: Sampling) -> str:
+    how = "random halves" if sampling == "split" else "bootstrap samples"
+    theirs = (
+        f"The attacker's {shadows} shadow models trained on {how} (by case) of {len(subject.attacker)} reports of "
+        "their own and know no attacked record; they serve the shadow classifiers and the offline attacks. "
+        if len(subject.attacker)
+        else ""
+    )
+    stopped = "" if subject.epochs is None else f", for the {subject.epochs} epochs the model's own weights have seen"
+    return theirs + (
+        f"The auditor's {shadows} shadow models trained on random halves (by case) of the members and non-members "
+        f"together{stopped}, so that half of them saw any one record; they serve the online attacks, the strongest "
+        "known, which a registry can run against itself and an outsider hardly can. All have the model's architecture "
+        "and settings."
+    )
 
 
 def sha256(path: Path) -> str:

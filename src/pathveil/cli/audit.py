@@ -1,6 +1,7 @@
 """``pathveil audit``: what an attacker can learn from a model, held against a written risk appetite."""
 
 from pathlib import Path
+from typing import Any, Literal
 
 import typer
 
@@ -30,25 +31,60 @@ def numbers(text: str) -> tuple[int, ...]:
 
 
 def run(
+    bundle: Path | None = typer.Argument(
+        None, metavar="[BUNDLE]", help="The model to audit, a folder written by 'pathveil train'.", show_default=False
+    ),
+    members: Path | None = typer.Option(None, "--members", help="Reports the model was trained on: a corpus."),
+    non_members: Path | None = typer.Option(
+        None,
+        "--non-members",
+        help="Reports it was not trained on: unseen cases of the same registries (matched protocol), reports of other "
+        "registries (cross-registry protocol), best both in one corpus.",
+    ),
+    shadows: Path | None = typer.Option(
+        None,
+        "--shadows",
+        help="Reports an attacker owns, to train shadow models on; without it, the non-members of other registries.",
+    ),
     predictions: Path | None = typer.Option(
         None,
         "--predictions",
-        help="A Parquet, CSV or JSONL file with a model's answers on records whose membership is known: record_id, "
-        "case_id, member, label, p:<class>… (several tasks: label:<task>, p:<task>:<class>; registry where known).",
+        help="Instead of a bundle: a Parquet, CSV or JSONL file with any model's answers on records whose membership "
+        "is known: record_id, case_id, member, label, p:<class>… (several tasks: label:<task>, p:<task>:<class>; "
+        "registry where known).",
     ),
     out: Path = typer.Option(..., "--out", help="Folder for audit.json and audit.html."),
     appetite: Path | None = typer.Option(
         None, "--appetite", help="The risk appetite (TOML) the verdict is held against; a documented default otherwise."
+    ),
+    models: int = typer.Option(20, "--models", min=2, help="Shadow models in each family, the attacker's and ours."),
+    sampling: Literal["split", "bootstrap"] = typer.Option(
+        "split", "--sampling", help="What the attacker's shadows train on, by case: random halves, or samples."
+    ),
+    attack_model: Literal["mlp", "logistic"] = typer.Option("mlp", "--attack-model", help="The paper's classifiers."),
+    attack_features: Literal["sorted", "raw"] = typer.Option(
+        "sorted", "--attack-features", help="What they see: the label's own and the sorted probabilities, or raw."
     ),
     edges: str = typer.Option(
         "100,1000,10000",
         "--edges",
         help="Class rarity is shown in buckets with these edges, in training samples a class.",
     ),
+    engine: Literal["local", "dask"] = typer.Option("local", "--engine", help="Where shadows are trained."),
+    scheduler: str | None = typer.Option(None, "--scheduler", help="With --engine dask: its scheduler's address."),
+    processes: int = typer.Option(1, "--processes", min=1, help="With --engine local on a CPU: processes to share it."),
+    store: Path | None = typer.Option(
+        None,
+        "--store",
+        help="Folder that keeps shadows' answers, so that nothing is trained twice; else OUT.shadows. It holds numbers "
+        "for single records: do not publish it.",
+    ),
+    device: str = typer.Option("auto", "--device", help="auto, cpu or cuda; auto takes a GPU where there is one."),
     records: Path | None = typer.Option(
         None, "--records", help="Also write each record's scores to this CSV. It tells members apart: never publish it."
     ),
-    seed: int = typer.Option(0, "--seed", help="Seed of every random step."),
+    attach: bool = typer.Option(False, "--attach", help="Put audit.json into the bundle and its verdict on the card."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Seed of every random step."),
     as_json: bool = JSON_OPTION,
     _: bool = typer.Option(
         False,
@@ -62,18 +98,48 @@ def run(
 
     The model's answers on records it was trained on (members) and on records it was not are given to a set of
     membership attacks. The strongest one's success is held against a risk appetite. Exit code: 0 pass, 3 fail, 4 not
-    enough evidence.
+    enough evidence. A run that was interrupted goes on where it stopped when the same command is given again.
     """
+    if (bundle is None) == (predictions is None):
+        raise UsageError("give a BUNDLE with --members and --non-members, or --predictions FILE")
+    if predictions is not None and (attach or members or non_members or shadows):
+        raise UsageError("--members, --non-members, --shadows and --attach go with a BUNDLE, not with --predictions")
+    buckets = numbers(edges)
+
     from pathveil.audit import run as audits
     from pathveil.audit.verdict import read_appetite
 
-    if predictions is None:
-        raise UsageError("give --predictions FILE")
-    limits, buckets = read_appetite(appetite), numbers(edges)
+    shared: dict[str, Any] = {"out": out, "appetite": read_appetite(appetite), "edges": buckets, "seed": seed}
+    shared["records_file"] = records
     with bar() as progress:
-        audit = audits.from_predictions(
-            predictions, out=out, appetite=limits, edges=buckets, records_file=records, seed=seed, progress=progress
-        )
+        if predictions is not None:
+            audit = audits.from_predictions(predictions, progress=progress, **shared)
+        else:
+            from pathveil.audit.engines import trainer
+            from pathveil.cli.model import chosen
+
+            if bundle is None or members is None or non_members is None:
+                raise UsageError("an audit of a bundle needs --members and --non-members")
+            where = chosen(device)
+            audit = audits.from_bundle(
+                bundle,
+                members=members,
+                non_members=non_members,
+                attacker=shadows,
+                trainer=trainer(engine=engine, processes=processes, scheduler=scheduler, device=where),
+                store=store or out.with_name(out.name + ".shadows"),
+                shadows=models,
+                sampling=sampling,
+                device=where,
+                kind=attack_model,
+                features=attack_features,
+                progress=progress,
+                **shared,
+            )
+            if attach:
+                from pathveil.bundle import attach_audit
+
+                attach_audit(bundle, audit)
     if records is not None:
         typer.echo(f"pathveil: {records} holds scores of single records: keep it where the records are", err=True)
     emit(audit, as_json=as_json, text=f"{audit['verdict']['sentence']}\n{out / 'audit.html'}")
