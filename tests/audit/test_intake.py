@@ -1,0 +1,139 @@
+"""A bundle and corpora to a subject, and the whole command on a small synthetic corpus."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pathveil.audit.intake import read_subject
+from pathveil.bundle import Bundle
+from pathveil.bundle.release import train_bundle
+from pathveil.training.settings import TrainingSettings
+
+SETTINGS = TrainingSettings(dim=12, filters=8, epochs=14, patience=6, batch_size=16, learning_rate=0.02, dropout=0.0)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """Members of two registries, unseen cases of the same, and a third registry; a bundle that learned the members."""
+    folder = tmp_path_factory.mktemp("audit")
+    rng = np.random.default_rng(0)
+    words = [f"word{number}" for number in range(150)]
+    reports = []
+    for number in range(540):
+        site, side = rng.choice(["C18", "C34", "C50"], p=[0.6, 0.3, 0.1]), rng.choice(["left", "right"])
+        text = [f"tumour{site.lower()}", side, *rng.choice(words, 12)]
+        reports.append(
+            {
+                "report_id": f"MARIGOLD-{number}",
+                "case_id": f"PIMPERNEL-{number // 2 * 2 if number % 20 < 2 else number}",
+                "registry": f"R{number % 3 + 1}" if number % 20 >= 2 else f"R{number // 2 % 3 + 1}",
+                "year": 2020,
+                "text": " ".join([*text, "Quigley"]),
+                "site": site if rng.random() > 0.15 else rng.choice(["C18", "C34", "C50"]),
+                "laterality": side,
+            }
+        )
+    table = pl.DataFrame(reports)
+    home = table.filter(pl.col("registry") != "R3")
+    cases = home["case_id"].unique(maintain_order=True)
+    learned = home.filter(pl.col("case_id").is_in(cases.gather_every(2).to_list()))
+    learned.write_parquet(folder / "members.parquet")
+    unseen = table.filter(~pl.col("case_id").is_in(learned["case_id"].to_list()))
+    # A label the model has never met.
+    unseen = unseen.with_columns(
+        pl.when(pl.int_range(pl.len()) == 5).then(pl.lit("C80")).otherwise("site").alias("site")
+    )
+    unseen.write_parquet(folder / "non-members.parquet")
+    unseen.filter(pl.col("registry") == "R3").write_parquet(folder / "attacker.parquet")
+    train_bundle(folder / "members.parquet", SETTINGS, preset="small", seed=3).save(folder / "bundle")
+    return folder
+
+
+def test_each_report_is_taken_once_and_sides_are_kept(made):
+    bundle = Bundle.load(made / "bundle")
+    subject, ids, hashes, notes = read_subject(
+        bundle,
+        members=made / "members.parquet",
+        non_members=made / "non-members.parquet",
+        attacker=made / "attacker.parquet",
+    )
+    tables = {name: pl.read_parquet(made / f"{name}.parquet") for name in ("members", "non-members", "attacker")}
+    assert subject.corpus.documents == len(ids) == tables["members"].height + tables["non-members"].height
+    assert [ids[row] for row in subject.non_members] == tables["non-members"]["report_id"].to_list()
+    assert [ids[row] for row in subject.attacker] == tables["attacker"]["report_id"].to_list()
+    assert len(hashes) == 3 and len(set(hashes.values())) == 3
+    # The network's own validation cases are no members: the history's epochs were judged on exactly those.
+    held = tables["members"].height - len(subject.members)
+    assert held == pytest.approx(0.1 * tables["members"].height, abs=4) and f"{held} reports" in notes[0]
+    assert subject.epochs == bundle.provenance["best_epochs"][0]
+    assert (subject.corpus.labels["site"] == -1).sum() == 1
+    foreign = subject.records(np.concatenate([subject.members, subject.non_members])).foreign
+    assert foreign.sum() == tables["attacker"].height
+    # By default the attacker owns the non-members of other registries.
+    alone, *_ = read_subject(bundle, members=made / "members.parquet", non_members=made / "non-members.parquet")
+    assert sorted(alone.attacker) == sorted(subject.attacker)
+
+
+def test_members_from_another_file_keep_all_their_rows(made, tmp_path):
+    some = pl.read_parquet(made / "members.parquet").head(60)
+    some.write_parquet(tmp_path / "some.parquet")
+    subject, _, _, notes = read_subject(
+        Bundle.load(made / "bundle"), members=tmp_path / "some.parquet", non_members=made / "non-members.parquet"
+    )
+    assert len(subject.members) == 60 and not any("held out" in note for note in notes)
+
+
+def test_the_whole_command(made, tmp_path, pathveil):
+    arguments = [
+        "audit", made / "bundle", "--members", made / "members.parquet", "--non-members", made / "non-members.parquet",
+        "--out", tmp_path / "audit", "--models", 4, "--edges", "40", "--device", "cpu", "--json", "--attach",
+    ]  # fmt: skip
+    env = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+    done = pathveil(*arguments, env=env)
+    assert done.returncode in (3, 4), done.stderr
+    audit = json.loads(done.stdout)
+    assert audit["verdict"]["exit_code"] == done.returncode
+    assert list(audit["protocols"]) == ["matched", "cross-registry", "cross-registry control"]
+    assert {row["unit"] for row in audit["rows"]} == {"report", "case"}
+    assert {row["attack"] for row in audit["rows"]} >= {
+        "LiRA online",
+        "RMIA online",
+        "RMIA offline",
+        "shadow classifiers",
+    }
+    assert [control["kind"] for control in audit["controls"]] == ["null", "planted"]
+    assert Bundle.load(made / "bundle").audit == json.loads((tmp_path / "audit" / "audit.json").read_text())
+    published = [done.stdout, *(path.read_text() for path in (tmp_path / "audit").iterdir())]
+    for text in published:
+        for secret in ("MARIGOLD", "PIMPERNEL", "uigley", "word7"):
+            assert secret not in text
+    for path in (tmp_path / "audit.shadows").rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert b"MARIGOLD" not in content and b"uigley" not in content
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "give a BUNDLE"),
+        (("bundle", "--predictions", "x.csv"), "give a BUNDLE"),
+        (("bundle",), "needs --members"),
+        (("--predictions", "x.csv", "--members", "y.csv"), "go with a BUNDLE"),
+        (("nowhere", "--members", "a", "--non-members", "b"), "nowhere: there is no such folder"),
+        (("bundle", "--members", "a", "--non-members", "b", "--engine", "dask"), "--scheduler ADDRESS"),
+    ],
+)
+def test_mistakes_are_one_sentence(tmp_path, arguments, said):
+    from typer.testing import CliRunner
+
+    from pathveil.cli import app
+    from pathveil.errors import PathveilError
+
+    result = CliRunner().invoke(app, ["audit", *arguments, "--out", str(tmp_path / "out"), "--device", "cpu"])
+    assert isinstance(result.exception, PathveilError) and said in str(result.exception)
+    assert not (tmp_path / "out").exists()
