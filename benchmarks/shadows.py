@@ -1,0 +1,166 @@
+"""Shadow models on half a registry: seconds for a hundred, beside the dense reference trained one by one.
+
+Ours is what an audit does: shadows on halves of the corpus, stacked as the device likes it, their logits on all its
+documents kept in a store. On a GPU all of them are trained and timed. On a CPU a few are, and scaled to a hundred;
+beside them the dense reference (padded convolutions, PyTorch's Adam) takes training steps on the same documents,
+alternately, and is scaled by documents: trained to the end it would take hours.
+"""
+
+import argparse
+import statistics
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from _timing import peak_rss, rss
+from pathveil.errors import UsageError
+from pathveil.progress import Progress, silent
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--corpus", type=Path, help="reports with labels; words that occur at least 5 times are taken")
+    parser.add_argument("--encoded", type=Path, help="or a folder with an encoded corpus")
+    parser.add_argument("--registry", help="take this registry of the corpus (default: all of it)")
+    parser.add_argument("--models", type=int, default=100, help="shadow models (default 100)")
+    parser.add_argument("--timed", type=int, default=2, help="how many of them are trained on a CPU (default 2)")
+    parser.add_argument("--filters", type=int, default=300, help="filters a window (default 300)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default cpu)")
+    parser.add_argument("--stack", type=int, help="models at once (default: as the device likes it)")
+    parser.add_argument("--steps", type=int, default=3, help="steps of the dense reference (default 3)")
+
+
+def corpus_of(options: argparse.Namespace):
+    from pathveil.vocabulary import Encoded
+
+    if bool(options.corpus) == bool(options.encoded):
+        raise UsageError("give --corpus FILE or --encoded FOLDER")
+    if options.encoded:
+        corpus = Encoded.load(options.encoded)
+    else:
+        from pathveil.bundle.release import baseline_words
+        from pathveil.vocabulary.encoding import encode
+
+        corpus = encode(options.corpus, baseline_words(options.corpus))
+    if options.registry:
+        if options.registry not in corpus.registry_names:
+            raise UsageError(f"--registry {options.registry}: there are {', '.join(corpus.registry_names)}")
+        corpus = corpus.take(np.flatnonzero(corpus.registries == corpus.registry_names.index(options.registry)))
+    return corpus
+
+
+def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str, Any]:
+    from functools import partial
+
+    from pathveil.audit.engines import train_here
+    from pathveil.audit.shadows import Store, jobs_of, train
+    from pathveil.training.settings import PRESETS
+
+    corpus = corpus_of(options)
+    settings = PRESETS["paper"].changed(filters=options.filters)
+    on_cpu = options.device == "cpu"
+    count = options.timed if on_cpu else options.models
+    jobs = jobs_of(corpus, np.arange(corpus.documents), count=count, seed=0)
+    reference: list[float] = []
+    ours: list[float] = []
+    memory: list[int] = []
+    with TemporaryDirectory() as folder:
+        # One short model first: kernels are compiled and memory is reserved outside the clock.
+        train_all = partial(train_here, device=options.device, stack=options.stack)
+        warm = settings.changed(epochs=1, patience=None)
+        list(train_all(corpus, jobs[: min(count, 16)], warm, silent, ""))
+        store = Store(Path(folder), corpus, settings, {"device": options.device})
+        for part in [[job] for job in jobs] if on_cpu else [jobs]:
+            start = time.perf_counter()
+            train(corpus, part, settings, store=store, trainer=train_all, progress=progress)
+            ours.append(time.perf_counter() - start)
+            memory.append(rss())
+            if on_cpu:
+                reference.append(dense_seconds(corpus, part[0].rows, settings, steps=options.steps))
+        stored = sum(path.stat().st_size for path in Path(folder).rglob("*.npz"))
+    result: dict[str, Any] = {
+        "device": options.device,
+        "documents": corpus.documents,
+        "reports_a_model": round(float(np.mean([len(job.rows) for job in jobs]))),
+        "filters": options.filters,
+        "models_trained": count,
+        "seconds": sum(ours),
+        "seconds_for_all": sum(ours) / count * options.models,
+        "models": options.models,
+        "store_bytes_a_model": stored // count,
+        "peak_rss_bytes": peak_rss(),
+        "rss_bytes": memory,
+    }
+    if on_cpu:
+        ours_a_document = one_epoch_seconds(corpus, jobs[0], settings)
+        result["documents_a_second"] = 1 / ours_a_document
+        result["reference_documents_a_second"] = 1 / statistics.median(reference)
+        result["ratio"] = statistics.median(reference) / ours_a_document
+    return result
+
+
+def one_epoch_seconds(corpus, job, settings) -> float:
+    """Seconds a document of two epochs of one shadow, best of three: everything but reading the answers out."""
+    from pathveil.training.stacked import train_many
+
+    short = settings.changed(epochs=2, patience=None, validation_share=0.0)
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        list(train_many(corpus, [job.rows], short, seeds=[job.seed]))
+        seconds.append((time.perf_counter() - start) / (2 * len(job.rows)))
+    return statistics.median(seconds)
+
+
+def dense_seconds(corpus, rows: np.ndarray, settings, *, steps: int) -> float:
+    """Seconds a document of training steps by dense convolutions, median over steps."""
+    import torch
+
+    from pathveil.model import MTCNN, TokenBatch
+    from pathveil.training.losses import task_loss
+    from pathveil.vocabulary.encoded import take_documents
+
+    model = MTCNN(
+        vocabulary_size=corpus.vocabulary_size,
+        classes={task: len(names) for task, names in corpus.classes.items()},
+        dim=settings.dim,
+        windows=settings.windows,
+        filters=settings.filters,
+        dropout=settings.dropout,
+        kernel="reference",
+    )
+    optimiser = torch.optim.Adam(model.parameters(), lr=settings.learning_rate)
+    seconds = []
+    for step in range(steps):
+        chosen = np.random.default_rng(step).choice(rows, settings.batch_size, replace=False)
+        ids, offsets = take_documents(corpus.ids, corpus.offsets, chosen)
+        labels = {
+            task: torch.from_numpy(np.asarray(label)[chosen].astype(np.int64)) for task, label in corpus.labels.items()
+        }
+        start = time.perf_counter()
+        loss = task_loss(model(TokenBatch(ids=ids, offsets=offsets)), labels)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        seconds.append((time.perf_counter() - start) / settings.batch_size)
+    return statistics.median(seconds)
+
+
+def describe(result: dict[str, Any]) -> str:
+    lines = [
+        f"{result['models']} shadow models of {result['reports_a_model']} reports, {result['filters']} filters, "
+        f"on {result['device']}: {result['seconds_for_all']:.0f} s"
+        + ("" if result["models_trained"] == result["models"] else f" (scaled from {result['models_trained']})"),
+        f"kept: {result['store_bytes_a_model'] / 1e6:.2f} MB a model; memory at most "
+        f"{result['peak_rss_bytes'] / 1e9:.2f} GB, after each part "
+        + ", ".join(f"{size / 1e9:.2f}" for size in result["rss_bytes"])
+        + " GB",
+    ]
+    if "ratio" in result:
+        lines.append(
+            f"documents a second in training: {result['documents_a_second']:.0f}, dense reference "
+            f"{result['reference_documents_a_second']:.1f}: {result['ratio']:.1f}×"
+        )
+    return "\n".join(lines)
