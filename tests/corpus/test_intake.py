@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import random
 
 import polars as pl
 import pytest
@@ -109,6 +110,25 @@ def test_a_bad_table_leaves_nothing(tmp_path, csv):
     csv.write_text("report_id,case_id,registry,text\n")
     with pytest.raises(CorpusError, match="the corpus holds no report"):
         import_corpus(csv, out=tmp_path / "c.parquet")
+
+
+def test_damaged_files_of_messages_are_imported_or_refused_in_a_sentence(tmp_path):
+    """A small fuzz of the whole import: whatever was done to the bytes, no traceback and no patient."""
+    rng, read = random.Random(5), 0
+    whole = "".join(hl7(number) for number in range(6)).encode()
+    for _ in range(40):
+        damaged = bytearray(whole)
+        for _ in range(rng.randrange(1, 30)):
+            place = rng.randrange(len(damaged))
+            damaged[place : place + rng.randrange(3)] = bytes(rng.randrange(256) for _ in range(rng.randrange(3)))
+        (tmp_path / "m.hl7").write_bytes(damaged)
+        try:
+            told = describe(import_corpus(tmp_path / "m.hl7", out=tmp_path / "c.parquet", form="hl7", key=KEY))
+            read += 1
+        except CorpusError as error:
+            told = str(error)
+        assert SECRET not in told and "Hildegard" not in told and "19570706" not in told
+    assert read > 20 and sorted(os.listdir(tmp_path)) == ["c.parquet", "m.hl7"]
 
 
 def test_registry_and_column_options(tmp_path):

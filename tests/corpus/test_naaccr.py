@@ -209,6 +209,8 @@ def test_what_may_be_absent():
         ([MSH, "PID|1||999-99-9999^^^^SS~UNKNOWN||Doe^Jo", OBR, "OBX|1|TX|1||x"], "has no PID with a number"),
         ([MSH, PID, OBR], "holds no report text"),
         ([MSH, PID, OBR, "OBX|1|TX|22637-3||  "], "holds no report text"),
+        ([MSH, PID, OBR, "OBX|1|TX|22637-3||\x00\x07"], "holds no report text"),
+        ([MSH, PID, OBR + "||||||a lump", "SPM|1|||TISS^Tissue"], "holds no report text"),
         (["MSH|^~\\&||||||ACK", PID, "MSA|AA"], "names no sender"),
     ],
 )

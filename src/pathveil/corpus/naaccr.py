@@ -98,6 +98,7 @@ class Draft:
     sections: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # heading: part: texts, in order
     seen: set[tuple[str, ...]] = field(default_factory=set)
     source: list[str] = field(default_factory=list)  # the segments as sent
+    observed: bool = False  # an OBX had text; without one, what SPM and OBR say is no report
 
     def add(self, heading: str, part: str, text: str) -> None:
         if text.strip():
@@ -126,14 +127,13 @@ def read_message(message: bytes, *, key: bytes, registry: str | None) -> list[Re
     reports = []
     for patient, drafts in groups:
         for draft in drafts:
-            if not draft.sections:
+            text, masked = mask(render(draft.sections))
+            if not draft.observed or not text:
                 continue
             identity = identity_of(patient, facility)
             if identity is None:
                 raise Broken("has no PID with a number, or with a name and birth date, so it belongs to no case")
-            text, masked = mask(render(draft.sections))
             date, year = date_of(draft)
-            number = number_of(draft)
             reports.append(
                 Report(
                     # Of the segments as sent: a message sent twice is one report, a corrected one is another.
@@ -143,7 +143,7 @@ def read_message(message: bytes, *, key: bytes, registry: str | None) -> list[Re
                     date=date,
                     year=year,
                     text=text,
-                    number=number,
+                    number=number_of(draft),
                     kind=next((part for part in draft.order.parts(4) if part), None) if draft.order else None,
                     masked=masked,
                 )
@@ -195,6 +195,7 @@ def observe(draft: Draft, obx: Segment) -> None:
     if (*same, obx[1]) in draft.seen or (len(text) >= 30 and same in draft.seen):
         return
     draft.seen |= {same, (*same, obx[1])}
+    draft.observed = draft.observed or bool(tidy(text))
     draft.add(heading, part, text)
 
 

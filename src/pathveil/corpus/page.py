@@ -102,7 +102,7 @@ def overlap(result: Mapping[str, Any]) -> "RenderableType | None":
     cases, texts = (sum(pair[what] for pair in shared["pairs"]) for what in ("cases", "texts"))
     table.caption = (
         f"how much of their {shared['mix_task']} mix two registries share; classes none but it has; "
-        f"between all of them {cases:,} cases and {texts:,} texts are shared"
+        f"shared between any two: {cases:,} cases, {texts:,} texts"
     )
     return table
 
