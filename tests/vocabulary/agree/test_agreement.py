@@ -38,6 +38,7 @@ def test_the_ladder_pads_by_half_at_most(batches):
         ({"batch": 0}, "out of range"),
         ({"batch": 65_536}, "out of range"),
         ({"cap": 0}, "lets nothing through"),
+        ({"days": 0}, "out of range"),
     ],
 )
 def test_bad_terms_are_one_sentence(change, sentence):

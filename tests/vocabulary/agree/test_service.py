@@ -9,6 +9,7 @@ import ssl
 import threading
 import time
 from datetime import UTC, datetime, timedelta
+from urllib.parse import quote
 
 import pytest
 
@@ -201,7 +202,8 @@ def test_bad_points_and_replays(deployment):
     assert refused(north, "POST", "points/99", batch).status == 429
     assert refused(north, "POST", "points/0", batch[:-1]).status == 400
     assert refused(north, "POST", "points/-1", batch).status == 404
-    assert refused(north, "POST", "points/one", batch).status == 404
+    for wrong in ("one", "9" * 5_000, "1.5", "-0", "٣"):
+        assert refused(north, "POST", f"points/{quote(wrong)}", batch).status == 404
     assert refused(north, "GET", "points/0").status == 405
 
 
@@ -230,7 +232,7 @@ def test_oversized_bodies_are_not_taken_in(deployment):
 def test_a_set_is_announced_properly(deployment):
     hub = deployment().server("R1", HUB)
     right = {"commitment": "0" * 64, "batches": 1, "keys": {"north": "a" * 64, "south": "b" * 64}}
-    for wrong in (b"", b"[]", b"{}", b"\xff", *(json.dumps(right | change).encode() for change in (
+    for wrong in (b"", b"[]", b"{}", b"\xff", b"[" * 4_000, *(json.dumps(right | change).encode() for change in (
         {"commitment": "x"}, {"commitment": 5}, {"batches": "1"}, {"keys": []}, {"keys": {"north": 5, "south": 6}},
     ))):  # fmt: skip
         assert refused(hub, "POST", "set", wrong).status == 400
@@ -363,8 +365,11 @@ def test_files_a_server_cannot_use(tmp_path):
         make_certificate(tmp_path, "c", hosts=[])
     with pytest.raises(UsageError, match="not a certificate authority's file"):
         trusting([tmp_path / "a.key"])
-    with pytest.raises(UsageError, match="no token there"):
-        read_tokens(tmp_path, terms())
+    for content in (None, "", "two words and more than twenty letters", "ünicode-token-of-twenty-letters"):
+        if content is not None:
+            (tmp_path / "hub.token").write_text(content)
+        with pytest.raises(UsageError, match=r"hub\.token: no token there"):
+            read_tokens(tmp_path, terms())
     assert (tmp_path / "a.key").stat().st_mode & 0o077 == 0
     with socket.create_server(("127.0.0.1", 0)) as taken:
         server = make_server(

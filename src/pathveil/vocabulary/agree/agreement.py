@@ -70,6 +70,8 @@ class Agreement(BaseModel):
         allow_small_threshold: bool = False,
     ) -> "Agreement":
         """New terms with a fresh id, checked."""
+        if not 0 < days <= 366:
+            raise UsageError(f"an agreement of {days} days is out of range: more than 0 and at most 366")
         terms = cls(
             id=secrets.token_hex(16),
             sites=tuple(sites),

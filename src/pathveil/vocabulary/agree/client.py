@@ -16,6 +16,7 @@ run the same command again when it can
 import hashlib
 import http.client
 import json
+import re
 import ssl
 import threading
 import time
@@ -132,7 +133,9 @@ def read_tokens(folder: Path, agreement: Agreement) -> dict[str, str]:
         try:
             tokens[name] = path.read_text(encoding="ascii").strip()
         except (OSError, ValueError):
-            raise UsageError(f"{path}: no token there; the operator of {name} gives one to each site") from None
+            tokens[name] = ""
+        if not re.fullmatch("[A-Za-z0-9_-]{20,200}", tokens[name]):
+            raise UsageError(f"{path}: no token there; the operator of {name} gives one to each site")
     return tokens
 
 

@@ -15,7 +15,7 @@ is a site's name, a number and what was decided: never a point, a tag, a token o
 >>> terms = Agreement.propose(sites=["R1", "R2", "R3"], hub="https://h.example",
 ...                           holders={"a": "https://a.example", "b": "https://b.example"})
 >>> [route.path for route in keyholder_app(KeyHolder(terms, "a"), {}).routes]
-['/v1/{agreement}/key', '/v1/{agreement}/points/{number:int}', '/v1/{agreement}/done']
+['/v1/{agreement}/key', '/v1/{agreement}/points/{number}', '/v1/{agreement}/done']
 """
 
 import asyncio
@@ -57,7 +57,7 @@ def keyholder_app(holder: KeyHolder, digests: Mapping[str, str]) -> Starlette:
         return JSONResponse({"holder": holder.name, "public_key": holder.public_key.hex()})
 
     async def points(request: Request, site: str) -> Response:
-        number = request.path_params["number"]
+        number = _number(request)
         body = await read(request, holder.agreement.batch * oprf.POINT)
         answer = await run_in_threadpool(holder.answer, site, number, body)
         log.info("site %s: batch %d answered", site, number)
@@ -70,7 +70,7 @@ def keyholder_app(holder: KeyHolder, digests: Mapping[str, str]) -> Starlette:
 
     paths: list[tuple[str, str, Handler]] = [
         ("GET", "key", key),
-        ("POST", "points/{number:int}", points),
+        ("POST", "points/{number}", points),
         ("POST", "done", done),
     ]
     return _app(holder.agreement, digests, paths)
@@ -84,7 +84,7 @@ def hub_app(hub: Hub, digests: Mapping[str, str]) -> Starlette:
         return JSONResponse({"missing": missing})
 
     async def tags(request: Request, site: str) -> Response:
-        number = request.path_params["number"]
+        number = _number(request)
         await run_in_threadpool(hub.put, site, number, await read(request, hub.agreement.batch * TAG))
         log.info("site %s: batch %d of tags is here; %d sites to come", site, number, len(hub.waiting_for))
         return JSONResponse({})
@@ -103,11 +103,19 @@ def hub_app(hub: Hub, digests: Mapping[str, str]) -> Starlette:
 
     paths: list[tuple[str, str, Handler]] = [
         ("POST", "set", bind),
-        ("POST", "tags/{number:int}", tags),
+        ("POST", "tags/{number}", tags),
         ("GET", "result", result),
         ("POST", "received", received),
     ]
     return _app(hub.agreement, digests, paths)
+
+
+def _number(request: Request) -> int:
+    """The batch a path names."""
+    text = request.path_params["number"]
+    if not re.fullmatch("[0-9]{1,6}", text):
+        raise AgreementError("a batch is named by its number", status=404)
+    return int(text)
 
 
 def _announcement(body: bytes) -> dict:
@@ -121,7 +129,7 @@ def _announcement(body: bytes) -> dict:
             and isinstance(keys, dict)
             and all(re.fullmatch("[0-9a-f]{64}", key) for key in keys.values())
         )
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         right = False
     if not right:
         raise AgreementError("a set is announced by its commitment, its batches and the public keys seen", status=400)
@@ -132,7 +140,7 @@ async def read(request: Request, limit: int) -> bytes:
     """The body, which may have ``limit`` bytes at most; a longer one is not taken in."""
     too_large = AgreementError(f"the body is too large; at most {limit} bytes are expected here", status=413)
     announced = request.headers.get("content-length", "0")
-    if not announced.isdecimal() or int(announced) > limit:
+    if not re.fullmatch("[0-9]{1,12}", announced) or int(announced) > limit:
         raise too_large
     body = bytearray()
     async for chunk in request.stream():
