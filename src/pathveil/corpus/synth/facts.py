@@ -45,7 +45,7 @@ DEALT = ("arch", "cyto", "ddx", "normal", "benign", "margins", "extent", "compla
 # What is said of grade and kind where the usual words would contradict the behavior.
 IN_SITU = {
     "grade": ("high grade", "low grade", "intermediate grade", "extensive", "focal", "nuclear grade 2"),
-    "vague": ("in situ neoplasm", "intraepithelial proliferation, high grade", "at least high grade dysplasia"),
+    "vague": ("in situ neoplasm", "intraepithelial proliferation", "dysplasia, at least severe"),
 }
 NOT_MALIGNANT = {
     "grade": ("low grade", "typical features", "no atypical features", "mitoses sparse", "completely excised"),

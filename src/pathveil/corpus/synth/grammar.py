@@ -121,9 +121,13 @@ def expand(piece: Any, facts: Mapping[str, Any], draw: Draw, say: Callable[[str]
             elif kind is Deck:
                 part = part.deal()
             else:
-                if capital and part[0].__class__ is str:
-                    part = [part[0][:1].upper() + part[0][1:], *part[1:]]
-                expand(part, facts, draw, say)
+                if capital:
+                    said: list[str] = []
+                    expand(part, facts, draw, said.append)
+                    text = "".join(said)
+                    say(text[:1].upper() + text[1:])
+                else:
+                    expand(part, facts, draw, say)
                 break
 
 

@@ -116,8 +116,9 @@ NUMBERS: dict[str, Table] = {
     "one3": whole(1, 3), "one4": whole(1, 4), "one5": whole(2, 5), "sbr": whole(3, 9), "clock": whole(1, 12),
     "count": Table(("two", "three", "four", "five", "six", "several", "multiple", "2", "3", "4", "5", "6", "8")),
     # laboratory values
-    "pct": whole(5, 95, 5), "psa": tenths(31, 240), "ca": whole(36, 1900, 7), "suv": tenths(25, 180),
-    "wbc": tenths(12, 480, 3), "hgb": tenths(62, 148), "platelets": whole(12, 980, 4), "ml": whole(2, 900, 7),
+    "pct": whole(5, 95, 5), "high": whole(60, 95, 5), "psa": tenths(31, 240), "ca": whole(36, 1900, 7),
+    "suv": tenths(25, 180),
+    "wbc": tenths(12, 480, 3), "hgb": tenths(62, 148), "platelets": whole(12, 980, 4), "ml": whole(1, 60),
     "grams": whole(12, 980, 3), "days": Table(("14", "21", "28", "100")),
     # grades, stages and scales
     "roman": Table(("I", "II", "III", "IV")), "clark": Table(("II", "III", "IV", "V")),

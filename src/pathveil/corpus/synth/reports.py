@@ -106,7 +106,7 @@ def divide(case: Case, kind: str, w: Writer, names: Terms) -> list[Part]:
     if kind == "resection" and case.chapter not in NODELESS:
         for _ in range(int(3 * w.draw() * w.draw())):
             found.append((w.say("margin.part"), BENIGN, w.say("dx.benign")))
-    if kind in ("biopsy", "resection") and w.chance(0.22):
+    if kind in ("biopsy", "resection") and case.chapter not in LIQUID and w.chance(0.22):
         others = beside(case.subsite)
         if others:  # another place in the same organ, free of tumor
             other = others[int(w.draw() * len(others))]
@@ -195,7 +195,7 @@ def gross(case: Case, kind: str, w: Writer, parts: list[Part]) -> str:
 
 def microscopy(case: Case, kind: str, w: Writer) -> str:
     """What the slides show."""
-    said = [w.several("micro", 5, 11)]
+    said = [w.several("micro.liquid" if case.chapter in LIQUID else "micro", 5, 11)]
     if case.behavior == "2":
         said.append(w.several("micro.insitu", 1, 3))
     elif case.behavior != "3":
