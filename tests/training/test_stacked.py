@@ -13,7 +13,7 @@ import torch
 from pathveil.errors import UsageError
 from pathveil.training.loop import fit, logits_of
 from pathveil.training.settings import TrainingSettings
-from pathveil.training.stacked import logits_many, train_many
+from pathveil.training.stacked import logits_many, starts, train_many
 from training.corpora import encoded
 
 SMALL = TrainingSettings(dim=10, filters=6, windows=(2, 3), batch_size=16, learning_rate=0.01, epochs=3, patience=None)
@@ -92,6 +92,13 @@ def test_vectors_are_where_every_embedding_starts():
     settings = SMALL.changed(epochs=1, learning_rate=1e-9)
     for trained in train_many(CORPUS, MEMBERS[:2], settings, seeds=SEEDS[:2], vectors=vectors, stack=2):
         torch.testing.assert_close(trained.state["embedding.weight"], torch.from_numpy(vectors))
+
+
+def test_weights_drawn_ahead_are_the_same_weights():
+    one, two = (list(starts(CORPUS, SMALL, [5, 6, 7], None, ahead=ahead)) for ahead in (0, 2))
+    assert [number for number, _ in two] == [0, 1, 2]
+    for (_, ours), (_, theirs) in zip(one, two, strict=True):
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
 def test_progress_counts_models():

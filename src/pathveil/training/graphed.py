@@ -104,8 +104,8 @@ class GraphedStack:
             parameter.data = self.named[name]
         return whole
 
-    def reset(self, slot: int, trainee: Trainee, mask: np.ndarray | None, vectors: np.ndarray | None) -> None:
-        for name, tensor in fresh(self.corpus, self.settings, trainee.seed, vectors).items():
+    def reset(self, slot: int, trainee: Trainee, state: Mapping[str, Tensor], mask: np.ndarray | None) -> None:
+        for name, tensor in state.items():
             self.named[name][slot].copy_(tensor)
         for moments in self.moments.values():
             for moment in moments:
@@ -266,7 +266,7 @@ class GraphedStack:
             self.best[name][slot].copy_(weight[slot])
 
     def best_state(self, slot: int) -> dict[str, Tensor]:
-        state = {name: best[slot].cpu().clone() for name, best in self.best.items()}
+        state = {name: best[slot].to("cpu", copy=True) for name, best in self.best.items()}
         for kind in ("weight", "bias"):
             joined = state.pop(f"heads.{kind}")
             parts = joined.split([len(names) for names in self.corpus.classes.values()])
@@ -307,7 +307,7 @@ def fit_graphed(
     """``training.loop.fit`` on a GPU: a stack of one."""
     trainee = Trainee(0, np.arange(corpus.documents), corpus, settings, seed=seed, held_out=held_out)
     machine = GraphedStack(corpus, settings, slots=1, device=device, autocast=autocast)
-    machine.reset(0, trainee, None, vectors)
+    machine.reset(0, trainee, fresh(corpus, settings, seed, vectors), None)
     of = fingerprint(corpus, settings, seed=seed, held_out=trainee.held_out, vectors=vectors, on=device)
     found = checkpoints.load(checkpoint, fingerprint=of) if checkpoint else None
     if found:
@@ -324,6 +324,16 @@ def fit_graphed(
     progress(stage, settings.epochs, settings.epochs)
     model = model_of(machine.best_state(0), corpus, settings).to(device)
     return Fitted(model=model, history=trainee.history, best_epoch=trainee.best_epoch, validation=trainee.held_out)
+
+
+def affordable(corpus: Encoded, settings: TrainingSettings, device: torch.device) -> int:
+    """How many models fit into the device's free memory at once, with a third of it to spare."""
+    filters = sum(settings.windows) * settings.filters
+    classes = sum(map(len, corpus.classes.values()))
+    weights = (corpus.vocabulary_size + filters) * settings.dim + classes * len(settings.windows) * settings.filters
+    # Weights, gradients, two moments and the best weights; the table and its gradient in bfloat16, and in float32 once.
+    need = 5 * 4 * weights + (2 + 2 + 4) * corpus.vocabulary_size * filters
+    return max(int(torch.cuda.mem_get_info(device)[0] / 1.5 / need), 1)
 
 
 def adam_steps(learning_rate: float) -> tuple[Tensor, Tensor]:

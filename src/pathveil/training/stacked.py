@@ -24,7 +24,9 @@ next one, so memory does not grow with their number. On a GPU a step of the whol
 1 float16 1.0
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -43,7 +45,7 @@ from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded, take_documents
 from pathveil.vocabulary.words import UNKNOWN
 
-DOCUMENTS_AT_ONCE = 1024  # in a step of a stack on a GPU: enough to fill it
+DOCUMENTS_AT_ONCE = 2048  # in a step of a stack on a GPU: enough to fill it, and to hide what the host does
 READ_AT_ONCE = 128  # documents a model in one forward pass without training
 
 
@@ -179,8 +181,8 @@ class Machine(Protocol):
 
     slots: int
 
-    def reset(self, slot: int, trainee: Trainee, mask: np.ndarray | None, vectors: np.ndarray | None) -> None:
-        """Put a new model, untrained, into a slot."""
+    def reset(self, slot: int, trainee: Trainee, state: Mapping[str, Tensor], mask: np.ndarray | None) -> None:
+        """Put a new model, with the weights it starts from, into a slot."""
 
     def learn(self, rows: np.ndarray, words: np.ndarray, features: np.ndarray) -> None:
         """Steps along batches of rows (steps, slots, batch), −1 where there is none, with the numbers that dropped
@@ -221,16 +223,17 @@ def _train(
     if not members:
         return
     machine = machine_for(torch.device(device), corpus, settings, models=len(members), stack=stack, masked=bool(masks))
-    waiting = iter(range(len(members)))
+    waiting = starts(corpus, settings, seeds, vectors, ahead=4 if torch.device(device).type == "cuda" else 0)
     at: list[Trainee | None] = [None] * machine.slots
     done = 0
     progress(stage, 0, len(members))
     while True:
         for slot in range(machine.slots):
-            number = next(waiting, None) if at[slot] is None else None
-            if number is not None:
+            following = next(waiting, None) if at[slot] is None else None
+            if following is not None:
+                number, state = following
                 trainee = Trainee(number, members[number], corpus, settings, seed=seeds[number])
-                machine.reset(slot, trainee, None if masks is None else np.asarray(masks[number], bool), vectors)
+                machine.reset(slot, trainee, state, None if masks is None else np.asarray(masks[number], bool))
                 at[slot] = trainee
         running = {slot: trainee for slot, trainee in enumerate(at) if trainee is not None}
         if not running:
@@ -243,6 +246,23 @@ def _train(
             at[slot] = None
         done += len(finished)
         progress(stage, done, len(members))
+
+
+def starts(
+    corpus: Encoded, settings: TrainingSettings, seeds: Sequence[int], vectors: np.ndarray | None, *, ahead: int
+) -> Iterator[tuple[int, dict[str, Tensor]]]:
+    """Each model's number and the weights it starts from, in order; ``ahead`` of them are drawn while a GPU is busy."""
+    if not ahead:
+        for number, seed in enumerate(seeds):
+            yield number, fresh(corpus, settings, seed, vectors)
+        return
+    with ThreadPoolExecutor(ahead) as pool:
+        drawn = deque(pool.submit(fresh, corpus, settings, seed, vectors) for seed in seeds[:ahead])
+        for number in range(len(seeds)):
+            state = drawn.popleft().result()
+            if number + ahead < len(seeds):
+                drawn.append(pool.submit(fresh, corpus, settings, seeds[number + ahead], vectors))
+            yield number, state
 
 
 def train_epoch(machine: Machine, running: Mapping[int, Trainee]) -> None:
@@ -310,9 +330,9 @@ def machine_for(
     device: torch.device, corpus: Encoded, settings: TrainingSettings, *, models: int, stack: int | None, masked: bool
 ) -> Machine:
     if device.type == "cuda":
-        from pathveil.training.graphed import GraphedStack
+        from pathveil.training.graphed import GraphedStack, affordable
 
-        slots = stack or max(-(-DOCUMENTS_AT_ONCE // settings.batch_size), 8)
+        slots = stack or min(max(DOCUMENTS_AT_ONCE // settings.batch_size, 8), affordable(corpus, settings, device))
         return GraphedStack(corpus, settings, slots=min(slots, models), device=device, masked=masked)
     # Cores are busy with one model already: a stack costs memory there and saves next to nothing.
     return PlainStack(corpus, settings, slots=min(stack or 1, models))
@@ -336,8 +356,8 @@ class PlainStack:
         self.weights = {task: torch.ones(slots, len(names)) for task, names in corpus.classes.items()}
         self.summed = np.zeros(slots)
 
-    def reset(self, slot: int, trainee: Trainee, mask: np.ndarray | None, vectors: np.ndarray | None) -> None:
-        self._load(slot, fresh(self.corpus, self.settings, trainee.seed, vectors))
+    def reset(self, slot: int, trainee: Trainee, state: Mapping[str, Tensor], mask: np.ndarray | None) -> None:
+        self._load(slot, state)
         kind = Adam if self.settings.optimiser == "adam" else Adadelta
         rate = self.settings.learning_rate
         self.optimisers[slot] = kind(self.singles[slot], lazy=(EMBEDDING,), learning_rate=rate)

@@ -212,7 +212,10 @@ def backward(
             DP=dim_padded, UNROLL=UNROLL, BF=16, BD=64,
         )  # fmt: skip
     if needs[0]:
-        table = packed.new_zeros(*words.shape, packed.shape[1])  # (M, U, S·Fp): the gradient of the forward's table
+        table = packed.new_empty(*words.shape, packed.shape[1])  # (M, U, S·Fp): the gradient of the forward's table
+        programs.clear[triton.cdiv(capacity * table.shape[2], 8192), stacks](
+            table, counts, capacity, table.shape[2], BLOCK=8192
+        )
         if documents:
             programs.scatter[triton.cdiv(filters, 32), triton.cdiv(documents, 32), stacks * slots](
                 won, gradient, slots_of, order, firsts, table, capacity, table.shape[2], filters, padded(filters, 16),

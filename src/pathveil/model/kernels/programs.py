@@ -189,11 +189,24 @@ def name_winners(chosen, tokens, slots_of, won, filters, windows, slots, BF: tl.
 
 
 @triton.jit
+def clear(table, counts, capacity, width, BLOCK: tl.constexpr):
+    """Zeros into the rows of ``table`` (M, U, width) that the counted words have."""
+    model = tl.program_id(1).to(tl.int64)
+    end = tl.load(counts + model).to(tl.int64) * width
+    start = tl.program_id(0).to(tl.int64) * BLOCK
+    if start >= end:
+        return
+    place = start + tl.arange(0, BLOCK)
+    zeros = tl.zeros((BLOCK,), table.dtype.element_ty)
+    tl.store(table + model * capacity * width + place, zeros, mask=place < end)
+
+
+@triton.jit
 def scatter(
     won, gradient, slots_of, order, firsts, table, capacity, width, filters, padded, windows, slots,
     UNROLL: tl.constexpr, BB: tl.constexpr, BF: tl.constexpr,
 ):  # fmt: skip
-    """``table`` (M, U, S·Fp), zeros before, gets the sum of the gradients that reach each (word, slot, filter).
+    """``table`` (M, U, S·Fp), cleared before, gets the sum of the gradients that reach each (word, slot, filter).
 
     Documents that share a word in a slot are found by comparing all with all; each then writes the same whole sum, so
     the order of the writes does not matter.
