@@ -45,7 +45,7 @@ from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded, take_documents
 from pathveil.vocabulary.words import UNKNOWN
 
-DOCUMENTS_AT_ONCE = 2048  # in a step of a stack on a GPU: enough to fill it, and to hide what the host does
+DOCUMENTS_AT_ONCE = 1024  # in a step of a stack on a GPU: enough to fill it
 READ_AT_ONCE = 128  # documents a model in one forward pass without training
 
 
@@ -355,6 +355,7 @@ class PlainStack:
         self.best: list[dict[str, Tensor]] = [{} for _ in range(slots)]
         self.weights = {task: torch.ones(slots, len(names)) for task, names in corpus.classes.items()}
         self.summed = np.zeros(slots)
+        self.seen = np.zeros(corpus.vocabulary_size, bool)
 
     def reset(self, slot: int, trainee: Trainee, state: Mapping[str, Tensor], mask: np.ndarray | None) -> None:
         self._load(slot, state)
@@ -384,7 +385,9 @@ class PlainStack:
         ids, offsets = self._documents(rows, words if self.settings.word_dropout else None)
         size = rows.shape[1]
         for slot in active:
-            touched = np.unique(ids[offsets[slot * size] : offsets[(slot + 1) * size]]).astype(np.int64)
+            self.seen[ids[offsets[slot * size] : offsets[(slot + 1) * size]]] = True
+            touched = np.flatnonzero(self.seen)
+            self.seen[touched] = False
             self._optimiser(slot).touch(torch.from_numpy(touched))
         logits = self.model(TokenBatch(ids=ids, offsets=offsets), noise=torch.from_numpy(features.reshape(-1)))
         labels = {
