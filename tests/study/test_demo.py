@@ -1,11 +1,39 @@
-"""The demo, smaller still: it leaves a bundle and a result, and says something a person can read."""
+"""The demo, smaller still: it leaves a bundle, results and a report, and says something a person can read."""
 
 import json
+import re
 
 import pytest
 
 from pathveil.bundle import Bundle
+from pathveil.report import page
 from pathveil.study import demo
+from pathveil.study.file import read
+
+TINY = """
+name = "tiny"
+[corpus]
+reports = 240
+registries = 3
+classes = { sites = 6, subsites = 12, histologies = 12 }
+[vocabulary]
+strategies = ["B", "I2", "MI100", "MI50"]
+sizes = [100, 50]
+tasks = ["site"]
+shadows = 3
+counts = [1, 2]
+[vocabulary.training]
+dim = 8
+filters = 4
+epochs = 2
+[distribution]
+modes = ["single", "centralized", "adversarial"]
+tasks = ["site"]
+[distribution.training]
+dim = 8
+filters = 4
+epochs = 2
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -13,16 +41,28 @@ def quiet(one_thread):
     """Tiny models need no threads."""
 
 
-def test_demo_trains_scores_and_explains(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "REPORTS", 240)
+def test_demo_trains_explains_and_studies(tmp_path, monkeypatch):
+    (tmp_path / "tiny.toml").write_text(TINY)
+    monkeypatch.setattr(demo, "STUDY", tmp_path / "tiny.toml")
     monkeypatch.setattr(demo, "EPOCHS", 2)
     stages = set()
     result = demo.run(tmp_path / "demo", progress=lambda stage, *_: stages.add(stage))
-    assert json.loads((tmp_path / "demo" / "result.json").read_text()) == result
+    assert json.loads((tmp_path / "demo" / "result.json").read_text()) == json.loads(json.dumps(result["study"]))
     assert Bundle.load(tmp_path / "demo" / "model").sha256 == result["model"]["scores"]["bundle"]
-    text = demo.describe(result)
+    text = demo.describe(result, answer=page.answer(result["study"]), report=tmp_path / "report.html")
     for task in ("site", "subsite", "laterality", "histology", "behavior"):
         assert f"  {task}" in text and result["model"]["explained"][task]["places"]
     assert "training" in stages
-    again = demo.run(tmp_path / "demo")  # a second run replaces the first
+    again = demo.run(tmp_path / "demo")  # goes on with what is there
     assert again["model"]["scores"] == result["model"]["scores"]
+
+
+def test_the_demos_study_file_explains_every_setting():
+    """Each setting of each section is in the file, set or commented out, with a word on what it does."""
+    text = demo.STUDY.read_text()
+    with_settings = read(demo.STUDY)
+    for section in ("corpus", "vocabulary", "distribution", "combined"):
+        part = text.split(f"\n[{section}]\n")[1].split("\n[")[0]
+        for name in type(getattr(with_settings, section)).model_fields:
+            if name != "training":
+                assert re.search(rf"^(# )?{name} = ", part, re.M), f"{section}.{name}"

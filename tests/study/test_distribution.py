@@ -2,33 +2,14 @@
 
 import json
 
-import numpy as np
-import polars as pl
 import pytest
 
 from pathveil.errors import UsageError
 from pathveil.study import distribution
 from pathveil.study.distribution import ARMS, DistributionSettings, config_of, study
+from study.conftest import PLANTED
 
-PLANTED = "zwertowskaja"
 QUICK = {"dim": 8, "filters": 6, "epochs": 3, "batch_size": 32, "optimiser": "adam", "learning_rate": 0.02}
-
-
-@pytest.fixture
-def corpus(tmp_path):
-    """Reports whose words give the site away, two a case, with a name that one report holds."""
-    rng = np.random.default_rng(0)
-    words = ["margin", "tumor", "node", "specimen", "gross", "seen"]
-    signs = {"C50": "breast", "C61": "prostate", "C34": "lung"}
-    rows = []
-    for number in range(180):
-        site = list(signs)[number // 2 % 3]
-        text = " ".join([*rng.choice(words, 8), signs[site], *rng.choice(words, 4), signs[site]])
-        rows.append((f"r{number}", f"c{number // 2}", f"R{number % 6 // 2 + 1}", text, site))
-    rows[7] = (*rows[7][:3], rows[7][3] + f" {PLANTED}", rows[7][4])
-    path = tmp_path / "corpus.parquet"
-    pl.DataFrame(rows, schema=["report_id", "case_id", "registry", "text", "site"], orient="row").write_parquet(path)
-    return path
 
 
 def test_a_run_is_complete_and_holds_aggregates_only(corpus, tmp_path):

@@ -10,7 +10,7 @@ import sys
 import typer
 
 from pathveil import __version__
-from pathveil.cli import audit, bench, corpus, demo, federate, model, vocab
+from pathveil.cli import audit, bench, corpus, demo, federate, model, study, vocab
 from pathveil.errors import PathveilError
 
 app = typer.Typer(
@@ -48,6 +48,7 @@ app.command("evaluate")(model.evaluate)
 app.command("predict")(model.predict)
 app.command("audit")(audit.run)
 app.add_typer(federate.app, name="federate")
+app.add_typer(study.app, name="study")
 
 
 def main() -> None:

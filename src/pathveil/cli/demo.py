@@ -8,12 +8,15 @@ from pathveil.cli.console import JSON_OPTION, bar, emit
 
 
 def run(
-    out: Path = typer.Option(Path("demo"), "--out", help="Folder to write to."),
+    out: Path = typer.Option(Path("demo"), "--out", help="Folder to write to; a stopped demo goes on where it was."),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Everything, small, on the embedded corpus."""
+    """Everything, small, on the embedded corpus: a model, its reasons, the three studies and their report."""
+    from pathveil.report import page
     from pathveil.study import demo
 
     with bar() as progress:
         result = demo.run(out, progress=progress)
-    emit(result, as_json=as_json, text=demo.describe(result))
+    report = out / "report.html"
+    page.write(result["study"], report)
+    emit(result, as_json=as_json, text=demo.describe(result, answer=page.answer(result["study"]), report=report))

@@ -23,6 +23,9 @@ def run(
         "several with commas, or 'all'.",
     ),
     out: Path = typer.Option(..., "--out", help="The run's folder; a run that was stopped goes on where it was."),
+    vocab: Path | None = typer.Option(
+        None, "--vocab", help="Words agreed on beforehand; else those that at least 5 training reports hold."
+    ),
     tasks: str = typer.Option("", "--tasks", help="Tasks to train, with commas; all that the corpus has by default."),
     groups: list[str] = typer.Option([], "--group", help="Pool registries into one site, as A=R1,R2; may be repeated."),
     seeds: str = typer.Option("1", "--seeds", help="Seeds, with commas: each has its own split, start and batches."),
@@ -42,6 +45,7 @@ def run(
         seeds=tuple(number(part, option="--seeds") for part in seeds.split(",")),
         tasks=tuple(tasks.split(",")) if tasks else None,
         groups=dict(pooled(group) for group in groups),
+        vocabulary=str(vocab) if vocab else None,
         training={name: value for name, value in training.items() if value is not None},
     )
     with bar() as progress:

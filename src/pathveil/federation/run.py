@@ -11,7 +11,7 @@ rest a share that chooses the best epoch), so that modes differ in how they trai
     cyclic        one plain model going from site to site
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
 from typing import Any, Literal
@@ -38,6 +38,9 @@ MODES: tuple[Mode, ...] = ("single", "centralized", "adversarial", "strong", "fe
 SMALLEST_CELL = 10  # classes with fewer test documents are not listed
 
 
+Answer = Callable[[int, Encoded], dict[str, np.ndarray]]  # a registry and its reports to each task's logits
+
+
 @dataclass
 class Outcome:
     """What one mode gave with one seed."""
@@ -45,11 +48,21 @@ class Outcome:
     mode: str
     seed: int
     predictions: dict[int, dict[str, np.ndarray]]  # registry: task: predicted class of its test documents
+    confidence: "Confidence"
     histories: list[History]
     seconds: float
     documents: int  # seen in training, all epochs
     probe: Probe | None = None
     head: dict[str, dict[str, float]] = field(default_factory=dict)  # task: F1 of a fresh head on the features alone
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """What an attacker reads: the log-probability of all a document's labels together, members and unseen cases."""
+
+    values: np.ndarray  # (documents,)
+    member: np.ndarray  # (documents,) bool
+    cases: np.ndarray  # (documents,)
 
 
 def run(
@@ -62,16 +75,28 @@ def run(
     unseen = unseen_rows(corpus, share=test, seed=seed)
     known = np.setdiff1d(np.arange(corpus.documents), np.concatenate(list(unseen.values())))
     training = corpus.take(known)
-    tests = {number: corpus.take(rows) for number, rows in unseen.items()}
     began = perf_counter()
     if mode in ("adversarial", "strong"):
-        predictions, histories, encoder = _shared_private(training, tests, config=config, seed=seed, progress=progress)
+        answer, histories, encoder = _shared_private(training, registries, config=config, seed=seed, progress=progress)
     else:
-        predictions, histories, encoder = _plain(
-            training, tests, mode=mode, config=config, seed=seed, progress=progress
+        answer, histories, encoder = _plain(
+            training, registries, mode=mode, config=config, seed=seed, progress=progress
         )
     seconds = perf_counter() - began
-    outcome = Outcome(mode, seed, predictions, histories, seconds, documents=training.documents * config.epochs)
+    predictions, values, member, cases = {}, [], [], []
+    for number, rows in unseen.items():
+        tests, own = corpus.take(rows), training.take(np.flatnonzero(training.registries == number))
+        scores = answer(number, tests)
+        predictions[number] = {task: logits.argmax(1) for task, logits in scores.items()}
+        # Cases that chose the best epoch were neither trained on nor unseen.
+        trained, _ = hold_out_cases(own.cases, share=config.validation, seed=[seed, number])
+        own = own.take(trained)
+        values += [_confidence(answer(number, own), own), _confidence(scores, tests)]
+        member += [np.ones(own.documents, bool), np.zeros(tests.documents, bool)]
+        cases += [own.cases, tests.cases]
+    confidence = Confidence(*(np.concatenate(parts) for parts in (values, member, cases)))
+    documents = training.documents * config.epochs
+    outcome = Outcome(mode, seed, predictions, confidence, histories, seconds, documents=documents)
     if encoder is not None:
         pooled = corpus.take(np.concatenate(list(unseen.values())))
         features = features_of(encoder, pooled)
@@ -79,6 +104,16 @@ def run(
         outcome.probe = probe(features, pooled.registries, cases=pooled.cases, labels=pooled.labels[task], seed=seed)
         outcome.head = fresh_head(features_of(encoder, training), training, features, pooled, seed=seed)
     return outcome
+
+
+def _confidence(logits: Mapping[str, np.ndarray], reports: Encoded) -> np.ndarray:
+    """The log-probability of each document's labels, added over the tasks that have one."""
+    total = np.zeros(reports.documents)
+    for task, scores in logits.items():
+        labels = np.asarray(reports.labels[task])
+        log_probabilities = torch.log_softmax(torch.from_numpy(scores).double(), dim=1).numpy()
+        total += np.where(labels >= 0, log_probabilities[np.arange(len(labels)), np.maximum(labels, 0)], 0.0)
+    return total
 
 
 def unseen_rows(corpus: Encoded, *, share: float, seed: int) -> dict[int, np.ndarray]:
@@ -92,8 +127,8 @@ def unseen_rows(corpus: Encoded, *, share: float, seed: int) -> dict[int, np.nda
 
 
 def _shared_private(
-    training: Encoded, tests: Mapping[int, Encoded], *, config: FederationConfig, seed: int, progress: Progress
-) -> tuple[dict[int, dict[str, np.ndarray]], list[History], Encoder]:
+    training: Encoded, registries: Sequence[int], *, config: FederationConfig, seed: int, progress: Progress
+) -> tuple[Answer, list[History], Encoder]:
     shape: dict[str, Any] = {
         "vocabulary_size": training.vocabulary_size,
         "classes": {task: len(names) for task, names in training.classes.items()},
@@ -102,56 +137,53 @@ def _shared_private(
         "filters": config.filters,
         "sparse": True,
     }
-    shared = Shared(registries=len(tests), hidden=config.hidden, common_heads=config.common_heads, seed=seed, **shape)
-    sites = [
-        Site(
+    shared = Shared(
+        registries=len(registries), hidden=config.hidden, common_heads=config.common_heads, seed=seed, **shape
+    )
+    sites = {
+        number: Site(
             training.take(np.flatnonzero(training.registries == number)),
             name=training.registry_names[number],
-            registry=place,
+            registry=number,
             private=Private(seed=seed * 1000 + number + 1, **shape),
             config=config,
             seed=seed,
         )
-        for place, number in enumerate(tests)
-    ]
-    _, history = embedded.train(sites, shared, config=config, progress=progress)
-    predictions = {}
-    for site, (number, unseen) in zip(sites, tests.items(), strict=True):
-        scores = site.logits(shared, np.arange(unseen.documents), reports=unseen)
-        predictions[number] = {task: values.argmax(1) for task, values in scores.items()}
-    return predictions, [history], shared.encoder
+        for number in registries
+    }
+    _, history = embedded.train(list(sites.values()), shared, config=config, progress=progress)
+
+    def answer(number: int, reports: Encoded) -> dict[str, np.ndarray]:
+        return sites[number].logits(shared, np.arange(reports.documents), reports=reports)
+
+    return answer, [history], shared.encoder
 
 
 def _plain(
     training: Encoded,
-    tests: Mapping[int, Encoded],
+    registries: Sequence[int],
     *,
     mode: Mode,
     config: FederationConfig,
     seed: int,
     progress: Progress,
-) -> tuple[dict[int, dict[str, np.ndarray]], list[History], Encoder | None]:
+) -> tuple[Answer, list[History], Encoder | None]:
     def site(reports: Encoded, registry: int) -> plain.PlainSite:
         return plain.PlainSite(reports, config=config, seed=seed, registry=registry)
 
-    def predict(trained: plain.PlainSite, unseen: Encoded) -> dict[str, np.ndarray]:
-        return {task: values.argmax(1) for task, values in trained.logits(unseen).items()}
-
-    own = {number: training.take(np.flatnonzero(training.registries == number)) for number in tests}
-    if mode == "single":
-        predictions, histories = {}, []
-        for number, reports in own.items():
-            alone = site(reports, number)
-            stage = f"training {training.registry_names[number]} alone"
-            histories.append(plain.train([alone], progress=progress, stage=stage))
-            predictions[number] = predict(alone, tests[number])
-        return predictions, histories, None
     if mode == "centralized":
-        sites = [site(training, 0)]
+        sites = {0: site(training, 0)}
     else:
-        sites = [site(reports, number) for number, reports in own.items()]
-    history = plain.train(sites, cyclic=mode == "cyclic", progress=progress, stage=f"training ({mode})")
-    return {n: predict(sites[0], unseen) for n, unseen in tests.items()}, [history], sites[0].model
+        sites = {n: site(training.take(np.flatnonzero(training.registries == n)), n) for n in registries}
+    if mode == "single":
+        histories = [
+            plain.train([alone], progress=progress, stage=f"training {training.registry_names[number]} alone")
+            for number, alone in sites.items()
+        ]
+        return lambda number, reports: sites[number].logits(reports), histories, None
+    together = list(sites.values())
+    history = plain.train(together, cyclic=mode == "cyclic", progress=progress, stage=f"training ({mode})")
+    return lambda _, reports: together[0].logits(reports), [history], together[0].model
 
 
 @torch.no_grad()

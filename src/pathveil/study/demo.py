@@ -1,50 +1,45 @@
-"""The demo: the main job, small, on a corpus made on the spot.
+"""The demo: everything, small, on a corpus made on the spot; minutes on two cores.
 
 Makes reports that no patient ever had, divides them by case, trains a small model, scores it on the cases it never saw,
-and explains one of its answers in the report's own words (which may be shown: nobody wrote them).
+explains one of its answers in the report's own words (which may be shown: nobody wrote them), and runs the three
+studies of ``demo.toml``. Started again in the same folder, it goes on with what is there.
 """
 
-import json
 import shutil
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
 from pathveil.progress import Progress, silent
 
-REPORTS, SEED = 1500, 1
-CLASSES = {"sites": 12, "subsites": 40, "histologies": 40}
+STUDY = files("pathveil.study") / "demo.toml"
+SEED = 1
 EPOCHS = 12
 
 
 def run(out: Path, *, progress: Progress = silent) -> dict[str, Any]:
-    """Everything into the folder ``out``; what was found, also in its ``result.json``."""
+    """Everything into the folder ``out``; the studies' figures also in its ``result.json``."""
+    from pathveil.study import file
+
     out.mkdir(parents=True, exist_ok=True)
-    result = {"out": str(out), "corpus": make_corpus(out, progress), "model": train_model(out, progress)}
-    part = out / "result.json.part"
-    part.write_text(json.dumps(result, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    part.replace(out / "result.json")
-    return result
+    with as_file(STUDY) as settings:
+        corpus = file.corpus_of(file.read(settings).corpus, out, progress)
+        model = train_model(corpus, out, progress)
+        study = file.run(settings, out=out, progress=progress)
+    return {"out": str(out), "model": model, "study": study}
 
 
-def make_corpus(out: Path, progress: Progress) -> dict[str, Any]:
-    """Synthetic reports, divided 80:20 by case."""
-    from pathveil.corpus.split import split_corpus
-    from pathveil.corpus.synth import configure, write
-
-    made = write(configure(reports=REPORTS, seed=SEED, **CLASSES), out=out / "reports.parquet", progress=progress)
-    parts = split_corpus(out / "reports.parquet", out=out / "parts", seed=SEED, test=0.2, validation=0.0)
-    return {"made": made, "parts": parts}
-
-
-def train_model(out: Path, progress: Progress) -> dict[str, Any]:
+def train_model(corpus: Path, out: Path, progress: Progress) -> dict[str, Any]:
     """A small network beside the linear view, its scores on unseen cases, and one answer explained."""
     import polars as pl
 
     from pathveil.bundle.evaluation import evaluate_bundle
     from pathveil.bundle.explanation import explain_text
     from pathveil.bundle.release import train_bundle
+    from pathveil.corpus.split import split_corpus
     from pathveil.training.settings import PRESETS
 
+    parts = split_corpus(corpus, out=out / "parts", seed=SEED, test=0.2, validation=0.0, progress=progress)
     shutil.rmtree(out / "model", ignore_errors=True)
     settings = PRESETS["small"].changed(epochs=EPOCHS, patience=3, linear=True)
     bundle = train_bundle(out / "parts" / "train.parquet", settings, preset="small", seed=SEED, progress=progress)
@@ -67,14 +62,14 @@ def train_model(out: Path, progress: Progress) -> dict[str, Any]:
         }
         for task, reason in explain_text(bundle, report["text"]).items()
     }
-    return {"bundle": str(out / "model"), "scores": scores, "explained": reasons}
+    return {"bundle": str(out / "model"), "parts": parts, "scores": scores, "explained": reasons}
 
 
-def describe(result: dict[str, Any]) -> str:
+def describe(result: dict[str, Any], *, answer: str, report: Path) -> str:
     """What happened, for a person."""
     scores = result["model"]["scores"]
     lines = [
-        f"Made {REPORTS:,} synthetic reports from 7 registries and trained a small model on four fifths of the cases.",
+        "Made up reports of several registries and trained a small model on four fifths of the cases.",
         f"On the {scores['documents']:,} reports it never saw:",
         "",
     ]
@@ -92,6 +87,9 @@ def describe(result: dict[str, Any]) -> str:
         lines.append(f"  {task:<11} {reason['code']} ({reason['probability']:.0%}, {mark}): {places}")
     lines += [
         "",
-        f"The model is in {result['model']['bundle']}: read card.md. All figures: {result['out']}/result.json",
+        f"The model is in {result['model']['bundle']}: read card.md. The three studies, small:",
+        answer,
+        "",
+        f"Report: {report}",
     ]
     return "\n".join(lines)

@@ -16,9 +16,11 @@ from pathveil.errors import UsageError, VocabularyError
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.run import MODES, result_of, run, unseen_rows
 from pathveil.progress import Progress, silent
+from pathveil.study.encoded import changed, relabelled, whole
 from pathveil.study.findings import distribution_findings
 from pathveil.study.store import Cells, only_one, write_json
 from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoding import lookup
 from pathveil.vocabulary.words import Vocabulary
 
 
@@ -35,6 +37,7 @@ class DistributionSettings(BaseModel):
     )  # pooled site: its registries; empty: each alone
     test_share: float = Field(0.2, gt=0, lt=1)  # of every registry's cases
     minimum_documents: int = Field(5, ge=1)  # training documents that must hold a word, over all registries
+    vocabulary: str | None = None  # a vocabulary file agreed on beforehand, instead of that rule
     training: Mapping[str, Any] = Field(default_factory=dict)  # changes to the federation's settings
 
     @field_validator("modes")
@@ -61,24 +64,11 @@ def config_of(arm: str, changes: Mapping[str, Any]) -> FederationConfig:
 
 def study(corpus: Path, settings: DistributionSettings, *, out: Path, progress: Progress = silent) -> dict[str, Any]:
     """Run what is not finished yet and write ``out/result.json``."""
-    from pathveil.vocabulary.encoding import lookup, read_labels
-    from pathveil.vocabulary.tokens import tokens
 
+    agreed = Vocabulary.load(Path(settings.vocabulary)) if settings.vocabulary else None
     with only_one(out):
         cells = Cells(out / "cells")
-        store = tokens(corpus, progress=progress)
-        labels, classes = read_labels(corpus, tasks=settings.tasks)
-        everything = Encoded(
-            ids=store.ids,
-            offsets=np.asarray(store.offsets),
-            cases=np.asarray(store.cases),
-            registries=np.asarray(store.registries),
-            registry_names=store.registry_names,
-            labels=labels,
-            classes=classes,
-            vocabulary_size=len(store.words),
-            provenance=store.provenance,
-        )
+        store, everything = whole(corpus, tasks=settings.tasks, progress=progress)
         everything = grouped(everything, settings.groups)
         collected: dict[str, list[Any]] = {"scores": [], "per_class": [], "probe": [], "traffic": []}
         arms = [(seed, arm) for seed in settings.seeds for arm in settings.modes]
@@ -93,13 +83,16 @@ def study(corpus: Path, settings: DistributionSettings, *, out: Path, progress: 
                 "arm": arm,
                 "seed": seed,
                 "config": config.model_dump(),
-                "settings": settings.model_dump(include={"tasks", "groups", "test_share", "minimum_documents"}),
+                "settings": settings.model_dump(include={"tasks", "groups", "test_share", "minimum_documents"})
+                | {"vocabulary": agreed.sha256 if agreed else None},
             }
 
             def work(arm: str = arm, seed: int = seed, config: FederationConfig = config) -> dict[str, Any]:
                 held = unseen_rows(everything, share=settings.test_share, seed=seed)
                 training = np.setdiff1d(np.arange(everything.documents), np.concatenate(list(held.values())))
-                vocabulary = frequent_words(store.words, everything, training, minimum=settings.minimum_documents)
+                vocabulary = agreed or frequent_words(
+                    store.words, everything, training, minimum=settings.minimum_documents
+                )
                 encoded = relabelled(everything, lookup(store, vocabulary), vocabulary)
                 mode = arm if arm in MODES else "adversarial"
                 outcome = run(encoded, mode=mode, config=config, seed=seed, test=settings.test_share, progress=progress)
@@ -145,16 +138,6 @@ def grouped(corpus: Encoded, groups: Mapping[str, tuple[str, ...]]) -> Encoded:
     kept = np.flatnonzero(site[corpus.registries] >= 0)
     taken = corpus.take(kept)
     return changed(taken, registries=site[taken.registries].astype(np.int32), registry_names=tuple(groups))
-
-
-def changed(corpus: Encoded, **fields: Any) -> Encoded:
-    return Encoded(**{name: fields.get(name, getattr(corpus, name)) for name in Encoded.__dataclass_fields__})
-
-
-def relabelled(corpus: Encoded, table: np.ndarray, vocabulary: Vocabulary) -> Encoded:
-    """A corpus in a store's word numbers, with a vocabulary's ids instead."""
-    provenance = {**corpus.provenance, "vocabulary_sha256": vocabulary.sha256}
-    return changed(corpus, ids=table[corpus.ids], vocabulary_size=vocabulary.size, provenance=provenance)
 
 
 def frequent_words(words: tuple[str, ...], corpus: Encoded, rows: np.ndarray, *, minimum: int) -> Vocabulary:

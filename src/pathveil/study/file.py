@@ -1,0 +1,120 @@
+"""A study file: one TOML that says which corpus, which of the three studies, and how; and the run that follows it.
+
+    name = "…"            what the report is called
+    [corpus]              path, or a synthetic one: reports, registries, seed
+    [vocabulary]          settings of study.vocabulary.VocabularySettings
+    [distribution]        settings of study.distribution.DistributionSettings
+    [combined]            settings of study.combined.CombinedSettings
+
+Sections that are left out are not run. ``studies/demo.toml`` explains every setting. A run's folder holds a copy of the
+file, a folder a study with its finished units, ``result.json`` with all results together, and the report.
+"""
+
+import difflib
+import shutil
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from pathveil.errors import UsageError
+from pathveil.progress import Progress, silent
+from pathveil.study import combined, distribution, vocabulary
+from pathveil.study.combined import CombinedSettings
+from pathveil.study.distribution import DistributionSettings
+from pathveil.study.store import write_json
+from pathveil.study.vocabulary import VocabularySettings
+
+
+class CorpusSettings(BaseModel):
+    """Where the reports come from: a corpus on disk, or one made on the spot."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: str | None = None
+    reports: int | None = Field(None, ge=10)
+    registries: int = Field(7, ge=2)
+    seed: int = 1
+    classes: Mapping[str, int] = Field(default_factory=dict)  # at most so many sites, subsites, histologies
+
+    @model_validator(mode="after")
+    def one_source(self) -> "CorpusSettings":
+        if (self.path is None) == (self.reports is None):
+            raise ValueError("give either 'path' (a corpus on disk) or 'reports' (how many to make up)")
+        return self
+
+
+class StudySettings(BaseModel):
+    """A whole study file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    corpus: CorpusSettings
+    vocabulary: VocabularySettings | None = None
+    distribution: DistributionSettings | None = None
+    combined: CombinedSettings | None = None
+
+
+def read(path: Path) -> StudySettings:
+    """The settings of a file; a mistake is one sentence with its place and, for a misspelling, the nearest name."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); expected a study file in TOML") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: is not TOML: {error}") from None
+    try:
+        return StudySettings(**content)
+    except ValidationError as error:
+        raise UsageError(f"{path}: {_explained(error)}") from None
+
+
+def _explained(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    problem = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
+        model: Any = StudySettings
+        for part in first["loc"][:-1]:
+            annotation = model.model_fields[str(part)].annotation
+            model = next((a for a in getattr(annotation, "__args__", ()) if hasattr(a, "model_fields")), annotation)
+        near = difflib.get_close_matches(str(first["loc"][-1]), model.model_fields, n=1)
+        problem = "there is no such setting" + (f"; did you mean '{near[0]}'?" if near else "")
+    more = len(error.errors()) - 1
+    return f"{place}: {problem}" + (f" (and {more} more)" if more else "")
+
+
+def run(path: Path, *, out: Path, progress: Progress = silent) -> dict[str, Any]:
+    """Run a study file, or go on with it, in ``out``; writes and returns ``out/result.json``."""
+    settings = read(path)
+    out.mkdir(parents=True, exist_ok=True)
+    if not (out / "study.toml").exists() or (out / "study.toml").read_bytes() != path.read_bytes():
+        shutil.copyfile(path, out / "study.toml")
+    corpus = corpus_of(settings.corpus, out, progress)
+    parts: dict[str, Any] = {}
+    for name, study in (("vocabulary", vocabulary), ("distribution", distribution), ("combined", combined)):
+        section = getattr(settings, name)
+        if section is not None:
+            parts[name] = study.study(corpus, section, out=out / name, progress=progress)
+    result = {"name": settings.name, "studies": parts, "findings": [f for p in parts.values() for f in p["findings"]]}
+    write_json(out / "result.json", result)
+    return result
+
+
+def corpus_of(settings: CorpusSettings, out: Path, progress: Progress) -> Path:
+    """The corpus a study reads; a synthetic one is made in the run's folder."""
+    if settings.path is not None:
+        path = Path(settings.path)
+        if not path.exists():
+            raise UsageError(f"corpus.path: {path} is not there")
+        return path
+    from pathveil.corpus.synth import configure, write
+
+    path = out / "corpus.parquet"
+    size = {"reports": settings.reports, "registries": settings.registries, "seed": settings.seed}
+    config = configure(**size, **settings.classes)
+    write(config, out=path, truth=out / "truth.parquet", progress=progress)
+    return path

@@ -1,0 +1,115 @@
+"""A study file: read with its mistakes named, run as a whole, reported on one page, silent about people."""
+
+import json
+import re
+
+import pytest
+
+from pathveil.errors import UsageError
+from pathveil.report import page
+from pathveil.study import file as study_file
+from study.conftest import PLANTED
+
+TRAINING = "dim = 8\nfilters = 4\nepochs = 2\n"
+STUDY = """
+name = "small"
+[corpus]
+path = "{corpus}"
+[vocabulary]
+strategies = ["B", "I2", "MI5"]
+sizes = [5]
+shadows = 3
+counts = [1, 2]
+edges = [20, 60]
+[vocabulary.training]
+{training}
+[distribution]
+modes = ["single", "centralized", "adversarial"]
+[distribution.training]
+{training}
+optimiser = "adam"
+[combined]
+modes = ["centralized"]
+strategies = ["B", "I3"]
+[combined.training]
+{training}
+optimiser = "adam"
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, small_corpus):
+    out = tmp_path_factory.mktemp("study")
+    (out / "study-file.toml").write_text(STUDY.format(corpus=small_corpus, training=TRAINING))
+    result = study_file.run(out / "study-file.toml", out=out / "run")
+    page.write(result, out / "run" / "report.html")
+    return out / "run", result
+
+
+def test_all_findings_are_judged(run):
+    out, result = run
+    wanted = [f"A{n}" for n in range(1, 8)] + [f"B{n}" for n in range(1, 6)]
+    assert [finding["id"] for finding in result["findings"]] == wanted
+    assert json.loads((out / "result.json").read_text())["findings"] == json.loads(json.dumps(result["findings"]))
+
+
+def test_table1_has_the_contracts_columns_and_both_protocols_with_the_control(run):
+    rows = [row for row in run[1]["studies"]["vocabulary"]["table1"] if "accuracy" in row]
+    assert {row["protocol"] for row in rows} == {"matched", "cross-registry", "cross-registry control"}
+    columns = "protocol strategy size bucket shadows attack accuracy balanced_accuracy auc tpr_at_fpr ci n_members"
+    for row in rows:
+        assert set(columns.split()) <= set(row) and 0 <= row["accuracy"] <= 1
+    assert {row["shadows"] for row in rows if row["attack"] == "per-class"} == {1, 2, 3}
+
+
+def test_a_finished_study_is_not_trained_again(run, monkeypatch):
+    out, result = run
+    monkeypatch.setattr("pathveil.training.loop.fit", None)
+    monkeypatch.setattr("pathveil.study.combined.run", None)
+    monkeypatch.setattr("pathveil.study.distribution.run", None)
+    again = study_file.run(out / "study.toml", out=out)
+    assert json.dumps(again, sort_keys=True) == json.dumps(result, sort_keys=True)
+
+
+def test_the_report_is_one_file_that_answers_first(run):
+    text = (run[0] / "report.html").read_text()
+    assert not re.search(r'(src|href)="https?://', text)
+    assert text.index('id="answer"') < text.index('id="findings"') < text.index('id="vocabulary"')
+    for finding in run[1]["findings"]:
+        assert f'data-id="{finding["id"]}"' in text
+
+
+def test_no_artefact_names_a_person(run):
+    for path in run[0].rglob("*"):
+        if path.is_file():
+            assert PLANTED.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("shadows = 3", "shadow = 3"), "vocabulary.shadow: there is no such setting; did you mean 'shadows'?"),
+        (("[distribution]", "[distributoin]"), "distributoin: there is no such setting; did you mean 'distribution'?"),
+        (("sizes = [5]", 'sizes = ["five"]'), "vocabulary.sizes.0"),
+        (('name = "small"', "name = small"), "is not TOML"),
+        (("[corpus]", "[corpus]\nreports = 50"), "give either 'path'"),
+        (('["single", "centralized", "adversarial"]', '["singel"]'), "'singel' is not a mode"),
+    ],
+)
+def test_mistakes_in_a_study_file_are_named(tmp_path, change, message):
+    file = tmp_path / "study.toml"
+    file.write_text(STUDY.format(corpus="reports.parquet", training=TRAINING).replace(*change))
+    with pytest.raises(UsageError) as error:
+        study_file.read(file)
+    assert message in str(error.value) and str(error.value).startswith(str(file))
+
+
+def test_a_missing_corpus_or_file_is_one_sentence(pathveil, tmp_path):
+    done = pathveil("study", "run", tmp_path / "no.toml", "--out", tmp_path / "run")
+    assert done.returncode == 2 and "cannot be read" in done.stderr
+    file = tmp_path / "study.toml"
+    file.write_text('name = "x"\n[corpus]\npath = "nowhere.parquet"\n')
+    done = pathveil("study", "run", file, "--out", tmp_path / "run")
+    assert done.returncode == 2 and "nowhere.parquet is not there" in done.stderr
+    done = pathveil("study", "report", tmp_path)
+    assert done.returncode == 2 and "there is no finished result" in done.stderr
