@@ -1,12 +1,15 @@
 """The ensemble: blends against a grid, its parts against a lone model's, and a killed run that goes on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from scipy.special import log_softmax
+from sklearn.metrics import f1_score
 
 from pathveil.training.calibration import fit_temperature
-from pathveil.training.ensemble import blended, fit_blend, mean_log_probability, mean_view, train
+from pathveil.training.ensemble import blended, fit_blend, fit_lift, mean_log_probability, mean_view, train
 from pathveil.training.loop import fit, logits_of
 from pathveil.training.settings import TrainingSettings
 from training.corpora import encoded
@@ -137,3 +140,30 @@ def test_a_stopped_ensemble_continues_bit_for_bit(corpus, trained, tmp_path):
         for name, tensor in one.state_dict().items():
             assert torch.equal(tensor, other.state_dict()[name])
     assert trained.model.blend == again.model.blend and trained.histories == again.histories
+
+
+def test_lift_is_the_best_of_its_grid_and_none_without_evidence():
+    rng = np.random.default_rng(0)
+    everyone = np.minimum(rng.zipf(1.5, 4000) - 1, 9)
+    labels = everyone[:800]
+    logs = log_softmax(1.5 * np.eye(10)[labels] + rng.normal(0, 1, (800, 10)) + np.log(np.bincount(everyone) / 4000), 1)
+    found = fit_lift(logs, labels, everyone)
+    counts = np.maximum(np.bincount(everyone, minlength=10), 5)
+    rarity = np.log(counts.max() / counts)
+
+    def gain(lift):
+        chosen = (logs + lift).argmax(1)
+        return (chosen == labels).mean() + f1_score(labels, chosen, average="macro")
+
+    assert gain(found) == pytest.approx(max(gain(power * rarity) for power in (0, 0.1, 0.2, 0.3, 0.4, 0.5)), abs=1e-6)
+    assert gain(found) > gain(0)
+    assert not fit_lift(logs, np.full(800, -1), everyone).any()
+    perfect = log_softmax(50 * np.eye(10)[labels], axis=1)
+    assert not fit_lift(perfect, labels, everyone).any()
+
+
+def test_codes_are_chosen_with_the_lift(trained):
+    sizes = {task: len(lift) for task, lift in trained.model.lift.items()}
+    logs = {task: np.log(np.full((1, size), 1 / size)) for task, size in sizes.items()}
+    lift = {task: np.where(np.arange(size) == 1, 0.1, 0.0) for task, size in sizes.items()}
+    assert all(chosen == [1] for chosen in replace(trained.model, lift=lift).choose(logs).values())

@@ -65,12 +65,13 @@ class Coder:
 
 
 def decide(bundle: Bundle, log_probabilities: Mapping[str, np.ndarray], *, empty: np.ndarray) -> list[dict[str, Code]]:
-    """The likeliest code a task, and whether it is sure enough, for each document."""
+    """The chosen code a task, and whether it is sure enough, for each document."""
+    chosen = bundle.model.choose(log_probabilities)
     documents = len(next(iter(log_probabilities.values())))
     coded: list[dict[str, Code]] = [{} for _ in range(documents)]
     for task, logs in log_probabilities.items():
         threshold = bundle.thresholds.get(task, {}).get("probability", NEVER)
-        best = logs.argmax(1)
+        best = chosen[task]
         sure = np.exp(logs[np.arange(documents), best].astype(np.float64))
         names = bundle.labels[task]
         for row, (label, probability) in enumerate(zip(best.tolist(), sure.tolist(), strict=True)):

@@ -41,13 +41,15 @@ def evaluate_bundle(
     if not shared:
         raise CorpusError(f"the corpus has no labels for any of the bundle's tasks ({', '.join(bundle.tasks)})")
     said = bundle.model.log_probabilities(corpus.ids, corpus.offsets, device=device, progress=progress)
+    chosen = bundle.model.choose(said)
     result: dict[str, Any] = {"documents": corpus.documents, "bundle": bundle.sha256, "tasks": {}}
     for number, task in enumerate(shared):
-        labels, predicted = np.asarray(corpus.labels[task]), said[task].argmax(1)
+        labels, predicted = np.asarray(corpus.labels[task]), chosen[task]
         known = labels >= 0
         scores = evaluate(labels, predicted, cases=corpus.cases, resamples=resamples, seed=seed)
         threshold = bundle.thresholds.get(task, {}).get("probability", NEVER)
-        taken = known & (np.exp(said[task].max(1)) >= threshold)
+        sure = np.exp(said[task][np.arange(corpus.documents), predicted])
+        taken = known & (sure >= threshold)
         result["tasks"][task] = {
             "documents": scores.documents,
             "unseen_labels": int((labels >= len(bundle.labels[task])).sum()),

@@ -196,6 +196,7 @@ def shapes(architecture: Mapping[str, Any], labels: Mapping[str, tuple[str, ...]
     member-0.convolution.bias (2, 5)
     member-0.heads.site.weight (2, 10)
     member-0.heads.site.bias (2,)
+    lift.site (2,)
     """
     words, windows, filters = architecture["vocabulary_size"], architecture["windows"], architecture["filters"]
     expected: dict[str, tuple[int, ...]] = {}
@@ -213,7 +214,7 @@ def shapes(architecture: Mapping[str, Any], labels: Mapping[str, tuple[str, ...]
         for task, names in labels.items():
             expected[f"linear.{task}.weight"] = (len(names), words)
             expected[f"linear.{task}.bias"] = (len(names),)
-    return expected
+    return expected | {f"lift.{task}": (len(names),) for task, names in labels.items()}
 
 
 def check_shapes(bundle: Bundle, where: str) -> None:

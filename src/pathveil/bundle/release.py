@@ -84,15 +84,16 @@ def make_bundle(
     """A trained model with its words, labels, scores on held-out cases and thresholds."""
     scores: dict[str, Any] = {}
     thresholds: dict[str, Mapping[str, float]] = {}
+    chosen = trained.model.choose(trained.held_out_log_probabilities)
     for task, log_probabilities in trained.held_out_log_probabilities.items():
         labels = np.asarray(corpus.labels[task])[trained.held_out]
         known = labels >= 0
         if not known.any():
             continue
-        predicted = log_probabilities.argmax(1)
+        predicted = chosen[task]
         found = evaluate(labels, predicted, cases=corpus.cases[trained.held_out], seed=seed)
         scores[task] = {"documents": found.documents} | found.as_dict()
-        sure = np.exp(log_probabilities.max(1))[known]
+        sure = np.exp(log_probabilities[np.arange(len(labels)), predicted])[known]
         thresholds[task] = threshold_for(sure, (predicted == labels)[known], accuracy=accuracy).as_dict()
     provenance = {
         "pathveil": __version__,

@@ -24,6 +24,7 @@ def to_arrays(model: Ensemble) -> dict[str, np.ndarray]:
         for task, weight in model.linear.weights.items():
             arrays[f"linear.{task}.weight"] = weight
             arrays[f"linear.{task}.bias"] = model.linear.biases[task]
+    arrays |= {f"lift.{task}": lift for task, lift in model.lift.items()}
     return {name: np.asarray(array, np.float32) for name, array in arrays.items()}
 
 
@@ -56,4 +57,5 @@ def to_model(bundle: "Bundle") -> Ensemble:
             weights={task: bundle.tensors[f"linear.{task}.weight"] for task in bundle.tasks},
             biases={task: bundle.tensors[f"linear.{task}.bias"] for task in bundle.tasks},
         )
-    return Ensemble(members=tuple(members), linear=linear, blend=bundle.blend)
+    lift = {task: bundle.tensors[f"lift.{task}"] for task in bundle.tasks}
+    return Ensemble(members=tuple(members), linear=linear, blend=bundle.blend, lift=lift)

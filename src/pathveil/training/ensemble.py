@@ -8,7 +8,12 @@ view, l, the model says
     log p = log softmax(a · n + b · l),   a, b ≥ 0
 
 where a and b, for each task, make the held-out labels likeliest: a convex problem in two numbers, of which temperature
-scaling (b = 0, a = 1 ÷ temperature) is the special case of a lone network. Nothing is chosen on test cases.
+scaling (b = 0, a = 1 ÷ temperature) is the special case of a lone network.
+
+The likeliest code is right most often, but a rare class is then seldom chosen at all. So the code is the class with the
+largest log p − τ · log(share of the class) (Menon et al. 2021, "Long-tail learning via logit adjustment"); τ, for each
+task, is the one with the best sum of micro and macro F1 on the held-out cases, 0 among them. The probability that goes
+with the code stays p. Nothing is chosen on test cases.
 
 >>> import numpy as np
 >>> sure, vague = np.log([[0.9, 0.1], [0.2, 0.8]]), np.log([[0.5, 0.5], [0.4, 0.6]])
@@ -34,10 +39,14 @@ from pathveil.progress import Progress, silent
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.linear import fit_linear, weighted_counts, word_weights
 from pathveil.training.loop import document_logits, fit, logits_of
+from pathveil.training.metrics import macro_f1
 from pathveil.training.settings import TrainingSettings
+from pathveil.training.vectors import word_vectors
 from pathveil.vocabulary.encoded import Encoded, take_documents
 
 LINEAR_STRENGTH, LINEAR_BALANCE, LINEAR_ITERATIONS = 100.0, 1.0, 60
+LIFTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # powers of a class's share that are tried
+FEWEST = 5  # documents a class is taken to have at least, so that the lift tells no small counts
 SHARPEST = 5.0  # bound of a blend's coefficients: held-out labels that are all right would ask for endless sharpness
 
 
@@ -61,6 +70,7 @@ class Ensemble:
     members: tuple[MTCNN, ...]
     linear: LinearView | None
     blend: Mapping[str, tuple[float, ...]]  # task: a coefficient a view
+    lift: Mapping[str, np.ndarray]  # task: what is added to each class's log-probability when a code is chosen
     tables: tuple[Tabulated, ...] = ()  # the members' answers to every word, once ``tabulated``
 
     def tabulated(self) -> "Ensemble":
@@ -81,6 +91,10 @@ class Ensemble:
                 views.append(log_softmax(plain[task], axis=1))
             said[task] = blended(views, coefficients)
         return said
+
+    def choose(self, log_probabilities: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Each task's chosen class (documents,)."""
+        return {task: (logs + self.lift[task]).argmax(1) for task, logs in log_probabilities.items()}
 
 
 @dataclass(frozen=True)
@@ -109,6 +123,13 @@ def train(
     plain: list[LinearView] = []
     if checkpoint:
         checkpoint.mkdir(parents=True, exist_ok=True)
+    start = None
+    if settings.vectors:
+        progress("word vectors", 0, 1)
+        start = settings.vectors * word_vectors(
+            corpus.ids, corpus.offsets, vocabulary_size=corpus.vocabulary_size, dim=settings.dim, seed=seed
+        )
+        progress("word vectors", 1, 1)
     for number in range(settings.members):
         held = np.arange(0)
         if settings.validation_share:
@@ -118,6 +139,7 @@ def train(
             settings,
             seed=member_seed(seed, number),
             held_out=held,
+            vectors=start,
             device=device,
             checkpoint=checkpoint / f"member-{number}.safetensors" if checkpoint else None,
             progress=progress,
@@ -137,20 +159,25 @@ def train(
         task: [log_softmax(np.concatenate([one[task] for one in networks]), axis=1)] for task in corpus.classes
     }
     if settings.linear:
-        said = [
+        answers = [
             view.logits(*take_documents(corpus.ids, corpus.offsets, held))
             for view, held in zip(plain, held_rows, strict=True)
         ]
         for task in corpus.classes:
-            views[task].append(log_softmax(np.concatenate([one[task] for one in said]), axis=1))
+            views[task].append(log_softmax(np.concatenate([one[task] for one in answers]), axis=1))
     blend = {task: fit_blend(views[task], np.asarray(corpus.labels[task])[rows]) for task in corpus.classes}
-    model = Ensemble(members=tuple(members), linear=mean_view(plain) if plain else None, blend=blend)
+    said = {task: blended(views[task], blend[task]) for task in corpus.classes}
+    lift = {
+        task: fit_lift(said[task], np.asarray(corpus.labels[task])[rows], np.asarray(corpus.labels[task]))
+        for task in corpus.classes
+    }
+    model = Ensemble(members=tuple(members), linear=mean_view(plain) if plain else None, blend=blend, lift=lift)
     return Trained(
         model=model,
         histories=histories,
         best_epochs=best_epochs,
         held_out=rows,
-        held_out_log_probabilities={task: blended(views[task], blend[task]) for task in corpus.classes},
+        held_out_log_probabilities=said,
     )
 
 
@@ -218,3 +245,26 @@ def fit_blend(views: Sequence[np.ndarray], labels: np.ndarray) -> tuple[float, .
     bounds = [(0.0, SHARPEST)] * len(views)
     found = minimize(unlikely, equal, jac=True, method="L-BFGS-B", bounds=bounds).x
     return tuple(found.tolist())
+
+
+def fit_lift(log_probabilities: np.ndarray, labels: np.ndarray, all_labels: np.ndarray) -> np.ndarray:
+    """What to add to each class's log-probability (classes,) for the best sum of micro and macro F1 on held-out labels.
+
+    >>> logs = np.log(np.array([[0.6, 0.4]] * 4 + [[0.9, 0.1]] * 96))
+    >>> lift = fit_lift(logs, np.repeat([1, 0], [4, 96]), np.repeat([1, 0], [40, 960]))
+    >>> [round(float(number), 2) for number in lift]
+    [0.0, 0.64]
+    """
+    counts = np.maximum(np.bincount(all_labels[all_labels >= 0], minlength=log_probabilities.shape[1]), FEWEST)
+    rarity = np.log(counts.max() / counts)
+    known = labels >= 0
+    if not known.any():
+        return np.zeros(len(counts), np.float32)
+
+    def gain(power: float) -> float:
+        chosen = (log_probabilities[known] + power * rarity).argmax(1)
+        return float((chosen == labels[known]).mean()) + macro_f1(labels[known], chosen)
+
+    # The smallest of equals: without evidence a code is the likeliest one.
+    best = max(LIFTS, key=lambda power: (round(gain(power), 6), -power))
+    return (best * rarity).astype(np.float32)

@@ -39,6 +39,11 @@ class TrainingSettings(BaseModel):
     class_balance: float = Field(0.0, ge=0, le=1, description="power of the class weights: 0 none, 1 classes alike")
     smoothing: float = Field(0.0, ge=0, lt=1, description="share of a label spread over all classes")
     word_dropout: float = Field(0.0, ge=0, lt=1, description="share of words read as unknown in training")
+    vectors: float = Field(
+        0.0,
+        ge=0,
+        description="size of the numbers of word vectors from the training text to start at; 0 starts at random",
+    )
     members: int = Field(1, ge=1, description="networks that are averaged, each with validation cases of its own")
     linear: bool = Field(False, description="a logistic regression on word counts beside the networks")
 
