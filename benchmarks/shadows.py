@@ -28,6 +28,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--filters", type=int, default=300, help="filters a window (default 300)")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default cpu)")
     parser.add_argument("--stack", type=int, help="models at once (default: as the device likes it)")
+    parser.add_argument("--threads", type=int, default=2, help="on a CPU (default 2); with 1, CPU seconds are compared")
     parser.add_argument("--rounds", type=int, default=3, help="rounds beside the dense reference (default 3)")
 
 
@@ -53,11 +54,16 @@ def corpus_of(options: argparse.Namespace):
 def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str, Any]:
     from functools import partial
 
+    import torch
+
     from pathveil.audit.engines import train_here
     from pathveil.audit.shadows import Store, jobs_of, train
     from pathveil.training.settings import PRESETS
     from pathveil.training.stacked import train_many
 
+    if options.device == "cpu":
+        torch.set_num_threads(options.threads)
+    clock = time.process_time if options.threads == 1 and options.device == "cpu" else time.perf_counter
     corpus = corpus_of(options)
     settings = PRESETS["paper"].changed(filters=options.filters)
     on_cpu = options.device == "cpu"
@@ -71,13 +77,14 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
         list(train_all(corpus, jobs[: min(count, 16)], settings.changed(epochs=1, patience=None), silent, ""))
         store = Store(Path(folder), corpus, settings, {"device": options.device})
         for part in [[job] for job in jobs] if on_cpu else [jobs]:
-            start = time.perf_counter()
+            start = clock()
             train(corpus, part, settings, store=store, trainer=train_all, progress=progress)
-            ours.append(time.perf_counter() - start)
+            ours.append(clock() - start)
             memory.append(rss())
         stored = sum(path.stat().st_size for path in Path(folder).rglob("*.npz"))
     result: dict[str, Any] = {
         "device": options.device,
+        "threads": options.threads,
         "documents": corpus.documents,
         "reports_a_model": round(float(np.mean([len(job.rows) for job in jobs]))),
         "filters": options.filters,
@@ -97,7 +104,8 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
             "dense": lambda: dense.step(jobs[0].rows),
         }
         dense.step(jobs[0].rows)
-        seconds = alternate(things, rounds=options.rounds, stage="beside the dense reference", progress=progress)
+        how = {"rounds": options.rounds, "progress": progress, "clock": clock}
+        seconds = alternate(things, stage="beside the dense reference", **how)
         result["documents_a_second"] = len(jobs[0].rows) / seconds["ours"]
         result["reference_documents_a_second"] = settings.batch_size / seconds["dense"]
         result["ratio"] = result["documents_a_second"] / result["reference_documents_a_second"]

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import softmax
 
 from audit.made import SMALL, encoded
 from pathveil.audit import engines
 from pathveil.audit.shadows import Job, Store, digest, jobs_of, shadow_rows, train, trained_on
 from pathveil.errors import UsageError
 from pathveil.progress import silent
+from pathveil.training.ensemble import member_seed
 
 
 @given(st.integers(2, 60), st.integers(1, 4), st.integers(0, 9), st.integers(0, 3))
@@ -204,6 +206,19 @@ def test_processes_give_the_same_answers_as_one(tmp_path):
     for number, logits in together.items():
         for task in corpus.tasks:
             np.testing.assert_allclose(logits[task], alone[number][task], atol=2e-3)
+
+
+def test_a_shadow_of_several_networks_says_their_mean():
+    corpus = encoded(40)
+    quick = SMALL.changed(epochs=1)
+    jobs = jobs_of(corpus, np.arange(40), count=2, seed=0)
+    found = dict(engines.averaged(engines.train_here, 3)(corpus, jobs, quick, silent, ""))
+    assert sorted(found) == [0, 1]
+    seeds = [member_seed(jobs[1].seed, network) for network in range(3)]
+    alone = [dict(engines.train_here(corpus, [Job(0, jobs[1].rows, seed)], quick, silent, ""))[0] for seed in seeds]
+    for task in corpus.tasks:
+        mean = np.mean([softmax(one[task].astype(np.float64), axis=1) for one in alone], axis=0)
+        np.testing.assert_allclose(np.exp(found[1][task].astype(np.float64)), mean, atol=3e-3)
 
 
 def test_engines_that_do_not_go_together_are_refused():

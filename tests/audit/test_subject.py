@@ -9,7 +9,7 @@ import pytest
 from audit.made import SMALL, encoded
 from pathveil.audit import engines, subject
 from pathveil.audit.evidence import ALL, CONTROL, CROSS, MATCHED, TOGETHER
-from pathveil.audit.subject import Subject, examine
+from pathveil.audit.subject import Subject, Workshop, examine
 from pathveil.errors import UsageError
 from pathveil.training.loop import fit, logits_of
 
@@ -43,7 +43,7 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def leaking(store):
-    return examine(made(), trainer=engines.train_here, store=store, shadows=4, edges=(30,), fprs=(0.1,))
+    return examine(made(), Workshop(engines.train_here, store), shadows=4, edges=(30,), fprs=(0.1,))
 
 
 def pick(rows, **wanted):
@@ -61,7 +61,7 @@ def test_a_model_that_memorised_is_found_out(leaking):
 
 
 def test_a_model_that_never_saw_the_members_is_not_accused(store, leaking):
-    blind = examine(made("elsewhere"), trainer=never, store=store, shadows=4, edges=(30,), fprs=(0.1,))
+    blind = examine(made("elsewhere"), Workshop(never, store), shadows=4, edges=(30,), fprs=(0.1,))
     rows = [row for row in blind["rows"] if row["protocol"] == MATCHED and row["bucket"] == ALL and row["decides"]]
     assert len(rows) >= 30
     inside = sum(row["auc"]["low"] <= 0.5 <= row["auc"]["high"] for row in rows)
@@ -78,7 +78,7 @@ def test_without_an_attackers_corpus_the_null_model_is_made_of_unseen_cases(tmp_
     whole = made()
     home = whole.non_members[whole.corpus.registries[whole.non_members] == 0]
     alone = replace(whole, non_members=home, attacker=np.arange(0))
-    found = examine(alone, trainer=engines.train_here, store=tmp_path, shadows=2, edges=(30,), fprs=(0.1,))
+    found = examine(alone, Workshop(engines.train_here, tmp_path), shadows=2, edges=(30,), fprs=(0.1,))
     assert {row["protocol"] for row in found["rows"]} == {MATCHED}
     assert found["controls"][0]["holds"] and found["controls"][0]["attacks"]
 
@@ -86,7 +86,7 @@ def test_without_an_attackers_corpus_the_null_model_is_made_of_unseen_cases(tmp_
 def test_without_unseen_cases_of_the_members_registries_there_is_no_null_control(store):
     whole = made()
     foreign = replace(whole, non_members=whole.attacker)
-    found = examine(foreign, trainer=engines.train_here, store=store, shadows=2, edges=(30,), fprs=(0.1,))
+    found = examine(foreign, Workshop(engines.train_here, store), shadows=2, edges=(30,), fprs=(0.1,))
     assert not found["controls"][0]["holds"] and "no unseen cases" in found["controls"][0]["name"]
 
 

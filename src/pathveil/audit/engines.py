@@ -26,6 +26,7 @@ import numpy as np
 from pathveil.audit.shadows import Job, Trainer
 from pathveil.errors import MissingExtraError, UsageError
 from pathveil.progress import Progress, silent
+from pathveil.training.ensemble import mean_log_probability, member_seed
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
 
@@ -53,6 +54,31 @@ def trainer(
             raise UsageError(f"--processes shares the CPU's cores; on {device} one process trains many models at once")
         return partial(train_in_processes, processes=processes)
     return partial(train_here, device=device, stack=stack)
+
+
+def averaged(trainer: Trainer, networks: int) -> Trainer:
+    """A shadow of several networks on the same documents, their probabilities averaged: an ensemble's shadow."""
+    if networks == 1:
+        return trainer
+
+    def train(
+        corpus: Encoded, jobs: Sequence[Job], settings: TrainingSettings, progress: Progress, stage: str
+    ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        single = [
+            Job(place * networks + network, job.rows, seed=member_seed(job.seed, network))
+            for place, job in enumerate(jobs)
+            for network in range(networks)
+        ]
+        waiting: dict[int, list[Mapping[str, np.ndarray]]] = {}
+        for number, logits in trainer(corpus, single, settings, progress, stage):
+            place = number // networks
+            waiting.setdefault(place, []).append(logits)
+            if len(waiting[place]) == networks:
+                group = waiting.pop(place)
+                said = {task: mean_log_probability([one[task] for one in group]) for task in group[0]}
+                yield jobs[place].number, {task: values.astype(np.float16) for task, values in said.items()}
+
+    return train
 
 
 def train_jobs(

@@ -29,6 +29,7 @@ def read_subject(
     members: Path,
     non_members: Path,
     attacker: Path | None = None,
+    networks: int = 1,
     device: str = "cpu",
     progress: Progress = silent,
 ) -> tuple[Subject, list[str], dict[str, str], list[str]]:
@@ -57,15 +58,15 @@ def read_subject(
             "left out of the members."
         )
         rows[0] = np.delete(rows[0], held)
-    if settings.members > 1 or settings.linear:
+    if settings.members > networks or settings.linear:
+        ours = f"{settings.members} networks" + (" and a linear view" if settings.linear else "")
+        theirs = f"{networks} networks" if networks > 1 else "one network"
         notes.append(
-            f"The model averages {settings.members} networks"
-            + (" and a linear view" if settings.linear else "")
-            + "; a shadow is one network of the same settings, so attacks that compare with shadows may be weaker than "
-            "shadows of the full ensemble would make them."
+            f"The model averages {ours}, a shadow {theirs} of the same settings: attacks that compare with shadows may "
+            "be weaker than with shadows of exactly the model's kind."
         )
-    theirs = rows[2] if attacker else rows[1][~np.isin(corpus.registries[rows[1]], corpus.registries[rows[0]])]
-    if attacker is None and len(theirs):
+    owned = rows[2] if attacker else rows[1][~np.isin(corpus.registries[rows[1]], corpus.registries[rows[0]])]
+    if attacker is None and len(owned):
         notes.append("No corpus of the attacker's was given: they own the non-members of other registries.")
     said = bundle.model.log_probabilities(corpus.ids, corpus.offsets, device=device, progress=progress)
     epochs = bundle.provenance.get("best_epochs") or []
@@ -73,7 +74,7 @@ def read_subject(
         corpus=corpus,
         members=rows[0],
         non_members=rows[1],
-        attacker=theirs,
+        attacker=owned,
         logits=said,
         settings=settings.changed(members=1, linear=False),
         epochs=int(np.median(epochs)) if epochs else None,

@@ -22,7 +22,7 @@ from typing import Any
 from pathveil.audit import controls, document, evidence, metrics, predictions, rarity, shokri
 from pathveil.audit.intake import read_subject
 from pathveil.audit.shadows import Sampling, Trainer
-from pathveil.audit.subject import Subject, examine
+from pathveil.audit.subject import Subject, Workshop, examine
 from pathveil.audit.verdict import Appetite
 from pathveil.bundle import Bundle
 from pathveil.progress import Progress, silent
@@ -78,6 +78,7 @@ def from_bundle(
     trainer: Trainer,
     store: Path,
     shadows: int = 20,
+    networks: int = 1,
     sampling: Sampling = "split",
     device: str = "cpu",
     edges: Sequence[int] = rarity.EDGES,
@@ -90,22 +91,25 @@ def from_bundle(
     """Audit a bundle: shadow models, all attacks, both protocols, controls with models trained for them."""
     bundle = Bundle.load(path)
     subject, ids, hashes, notes = read_subject(
-        bundle, members=members, non_members=non_members, attacker=attacker, device=device, progress=progress
+        bundle,
+        members=members,
+        non_members=non_members,
+        attacker=attacker,
+        networks=networks,
+        device=device,
+        progress=progress,
     )
     fprs = tuple(sorted({*metrics.FPRS, *appetite.fprs}, reverse=True))
     found = examine(
         subject,
-        trainer=trainer,
-        store=store,
+        Workshop(trainer, store, device=device, networks=networks, progress=progress),
         shadows=shadows,
         sampling=sampling,
-        device=device,
         edges=edges,
         fprs=fprs,
         kind=kind,
         features=features,
         seed=seed,
-        progress=progress,
     )
     audit = document.assemble(
         kind="bundle",
@@ -120,6 +124,7 @@ def from_bundle(
             "fprs": list(fprs),
             "seed": seed,
             "shadows": shadows,
+            "networks a shadow": networks,
             "sampling": sampling,
             "attack model": kind,
             "attack features": features,

@@ -14,6 +14,7 @@ import numpy as np
 from pathveil.audit import attacks, battery, controls, evidence, metrics, rarity, shokri
 from pathveil.audit.answers import Answers, Logits, from_store
 from pathveil.audit.canaries import plant
+from pathveil.audit.engines import averaged
 from pathveil.audit.evidence import MATCHED, Records, Score
 from pathveil.audit.predictions import score
 from pathveil.audit.shadows import Job, Sampling, Store, Trainer, jobs_of, train
@@ -57,6 +58,26 @@ class Subject:
 
 
 @dataclass(frozen=True)
+class Workshop:
+    """Where models are trained, and where their answers are kept."""
+
+    trainer: Trainer
+    store: Path
+    device: str = "cpu"
+    networks: int = 1  # that a shadow averages, as the model may do
+    progress: Progress = silent
+
+    def train(
+        self, corpus: Encoded, jobs: Sequence[Job], settings: TrainingSettings, *, stage: str, **inputs: Any
+    ) -> Store:
+        """The store that holds the jobs' answers, trained now where they are not there yet."""
+        store = Store(self.store, corpus, settings, {"device": self.device[:4], "networks": self.networks, **inputs})
+        trainer = averaged(self.trainer, self.networks)
+        train(corpus, jobs, settings, store=store, trainer=trainer, progress=self.progress, stage=stage)
+        return store
+
+
+@dataclass(frozen=True)
 class Family:
     """Shadows trained on parts of one pool."""
 
@@ -90,23 +111,15 @@ def check(subject: Subject) -> None:
 
 
 def train_families(
-    subject: Subject,
-    *,
-    shadows: int,
-    sampling: Sampling,
-    trainer: Trainer,
-    store: Path,
-    device: str,
-    seed: int,
-    progress: Progress = silent,
+    subject: Subject, workshop: Workshop, *, shadows: int, sampling: Sampling, seed: int
 ) -> tuple[Family | None, Family]:
     """The attacker's shadows (where there is a corpus for them) and the auditor's, trained or found in the store."""
     corpus = subject.corpus
 
     def family(name: str, pool: np.ndarray, settings: TrainingSettings, kind: Sampling) -> Family:
         jobs = jobs_of(corpus, pool, count=shadows, sampling=kind, seed=seed)
-        found = Store(store, corpus, settings, {"family": name, "sampling": kind, "seed": seed, "device": device[:4]})
-        train(corpus, jobs, settings, store=found, trainer=trainer, progress=progress, stage=f"the {name}'s shadows")
+        stage = f"the {name}'s shadows"
+        found = workshop.train(corpus, jobs, settings, stage=stage, family=name, sampling=kind, seed=seed)
         return Family(name, jobs, found, settings, pool)
 
     attacker = None
@@ -118,31 +131,19 @@ def train_families(
 
 def examine(
     subject: Subject,
+    workshop: Workshop,
     *,
-    trainer: Trainer,
-    store: Path,
     shadows: int = 20,
     sampling: Sampling = "split",
-    device: str = "cpu",
     edges: Sequence[int] = rarity.EDGES,
     fprs: Sequence[float] = metrics.FPRS,
     kind: shokri.Kind = "mlp",
     features: shokri.Features = "sorted",
     seed: int = 0,
-    progress: Progress = silent,
 ) -> dict[str, Any]:
     """All rows, curves, controls and the spread over targets, with the scores and the records they belong to."""
     check(subject)
-    attacker, auditor = train_families(
-        subject,
-        shadows=shadows,
-        sampling=sampling,
-        trainer=trainer,
-        store=store,
-        device=device,
-        seed=seed,
-        progress=progress,
-    )
+    attacker, auditor = train_families(subject, workshop, shadows=shadows, sampling=sampling, seed=seed)
     rows = np.concatenate([subject.members, subject.non_members])
     records = subject.records(rows)
     labels = {task: np.asarray(subject.corpus.labels[task]).astype(np.int64) for task in subject.corpus.tasks}
@@ -155,12 +156,12 @@ def examine(
         "records": records,
         "rows_of_records": rows,
         "scores": scores,
-        "rows": evidence.measure(scores, records, edges=edges, fprs=fprs, seed=seed, progress=progress),
+        "rows": evidence.measure(scores, records, edges=edges, fprs=fprs, seed=seed, progress=workshop.progress),
         "curves": evidence.curves(_strongest_settings(controls.overall(scores)), records),
         "spread": battery.spread(ours, records, rows, fprs),
     }
-    null = _null(subject, records, rows, attacker, theirs, ours, trainer, store, device, settings)
-    planted = _planted(subject, trainer, store, device, seed)
+    null = _null(subject, workshop, records, rows, attacker, theirs, ours, settings)
+    planted = _planted(subject, workshop, seed=seed)
     return found | {"controls": [null, planted]}
 
 
@@ -172,14 +173,12 @@ def _strongest_settings(scores: Sequence[Score]) -> list[Score]:
 
 def _null(
     subject: Subject,
+    workshop: Workshop,
     records: Records,
     rows: np.ndarray,
     attacker: Family | None,
     theirs: Answers | None,
     ours: Answers,
-    trainer: Trainer,
-    store: Path,
-    device: str,
     settings: dict[str, Any],
 ) -> dict[str, Any]:
     """All attacks on a model that was trained without the members: 0.5, or the two sides differ by more than that."""
@@ -194,16 +193,14 @@ def _null(
         }
     corpus = subject.corpus
     if attacker is not None and theirs is not None and theirs.models > 1:
-        job, its_store, its_settings = attacker.jobs[0], attacker.store, attacker.settings
+        job, its_store = attacker.jobs[0], attacker.store
         theirs = theirs.only(list(range(1, theirs.models)))
     else:  # no corpus of the attacker's: half of the unseen cases make a model, the other half are attacked
         theirs = None
         cases = np.unique(records.cases[home])
         chosen = cases[np.random.default_rng([settings["seed"], 4]).permutation(len(cases)) < len(cases) / 2]
         job = Job(0, rows[home & np.isin(records.cases, chosen)], seed=settings["seed"])
-        its_settings = subject.shadow_settings
-        its_store = Store(store, corpus, its_settings, {"family": "null", "device": device[:4]})
-        train(corpus, [job], its_settings, store=its_store, trainer=trainer, stage="null control")
+        its_store = workshop.train(corpus, [job], subject.shadow_settings, stage="null control", family="null")
     logits, _ = its_store.read(job, corpus.documents)
     # What the null model saw, to learn or to stop by, is on neither side.
     kept = (records.member | home) & ~np.isin(corpus.cases[rows], corpus.cases[job.rows])
@@ -220,14 +217,13 @@ def _null(
     return controls.judged_null(f"{name} ({MATCHED})", part, unique, seed=settings["seed"])
 
 
-def _planted(subject: Subject, trainer: Trainer, store: Path, device: str, seed: int) -> dict[str, Any]:
+def _planted(subject: Subject, workshop: Workshop, *, seed: int) -> dict[str, Any]:
     """Canaries in a training set of the same kind, attacked by what needs no shadows."""
     corpus = subject.corpus
     base = subject.attacker if len(subject.attacker) else subject.non_members
     base = np.sort(np.random.default_rng([seed, 5]).permutation(base)[:CANARY_BASE])
     planted = plant(corpus, base, seed=seed)
-    its_store = Store(store, planted.corpus, subject.settings, {"family": "canaries", "device": device[:4]})
-    train(planted.corpus, [planted.job], subject.settings, store=its_store, trainer=trainer, stage="planted leak")
+    its_store = workshop.train(planted.corpus, [planted.job], subject.settings, stage="planted leak", family="canaries")
     logits, inside = its_store.read(planted.job, planted.corpus.documents)
     # A canary held out to stop by was not learned: it counts as not planted.
     member = inside[planted.canaries]

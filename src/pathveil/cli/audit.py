@@ -58,6 +58,13 @@ def run(
         None, "--appetite", help="The risk appetite (TOML) the verdict is held against; a documented default otherwise."
     ),
     models: int = typer.Option(20, "--models", min=2, help="Shadow models in each family, the attacker's and ours."),
+    networks: int = typer.Option(
+        1,
+        "--networks",
+        min=1,
+        help="Networks that a shadow averages; give as many as the bundle has (see its card) for shadows of its kind, "
+        "at so many times the cost.",
+    ),
     sampling: Literal["split", "bootstrap"] = typer.Option(
         "split", "--sampling", help="What the attacker's shadows train on, by case: random halves, or samples."
     ),
@@ -129,6 +136,7 @@ def run(
                 trainer=trainer(engine=engine, processes=processes, scheduler=scheduler, device=where),
                 store=store or out.with_name(out.name + ".shadows"),
                 shadows=models,
+                networks=networks,
                 sampling=sampling,
                 device=where,
                 kind=attack_model,
