@@ -76,7 +76,7 @@ PRESETS = {
     # The network both papers train: 300 filters for each window, nothing added.
     "paper": TrainingSettings(filters=300),
     "small": TrainingSettings(),
-    # What a small corpus gains most from (docs/findings.md): smoothed labels, words dropped, word vectors to start at, an
-    # average of networks, and the linear view beside them.
+    # What a small corpus gains most from (docs/findings.md): smoothed labels, words dropped, word vectors to start at,
+    # an average of networks, and the linear view beside them.
     "default": TrainingSettings(smoothing=0.1, word_dropout=0.1, vectors=0.1, members=5, linear=True),
 }
