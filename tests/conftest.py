@@ -6,9 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("PATHVEIL_SHARED", ROOT.parent / "shared"))
+
+
+# Tests assert correctness, never seconds: a busy machine is no failure. CI repeats the same examples.
+settings.register_profile("pathveil", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("pathveil")
 
 
 @pytest.fixture(scope="session")
