@@ -123,13 +123,7 @@ def train(
     plain: list[LinearView] = []
     if checkpoint:
         checkpoint.mkdir(parents=True, exist_ok=True)
-    start = None
-    if settings.vectors:
-        progress("word vectors", 0, 1)
-        start = settings.vectors * word_vectors(
-            corpus.ids, corpus.offsets, vocabulary_size=corpus.vocabulary_size, dim=settings.dim, seed=seed
-        )
-        progress("word vectors", 1, 1)
+    start = start_vectors(corpus, settings, seed=seed, progress=progress)
     for number in range(settings.members):
         held = np.arange(0)
         if settings.validation_share:
@@ -179,6 +173,20 @@ def train(
         held_out=rows,
         held_out_log_probabilities=said,
     )
+
+
+def start_vectors(
+    corpus: Encoded, settings: TrainingSettings, *, seed: int = 0, progress: Progress = silent
+) -> np.ndarray | None:
+    """Where embeddings start (words, dim), from the corpus's text; None where the settings say at random."""
+    if not settings.vectors:
+        return None
+    progress("word vectors", 0, 1)
+    vectors = word_vectors(
+        corpus.ids, corpus.offsets, vocabulary_size=corpus.vocabulary_size, dim=settings.dim, seed=seed
+    )
+    progress("word vectors", 1, 1)
+    return settings.vectors * vectors
 
 
 def member_seed(seed: int, number: int) -> int:
