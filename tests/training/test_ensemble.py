@@ -8,8 +8,17 @@ import torch
 from scipy.special import log_softmax
 from sklearn.metrics import f1_score
 
+from pathveil.training.batches import hold_out_cases
 from pathveil.training.calibration import fit_temperature
-from pathveil.training.ensemble import blended, fit_blend, fit_lift, mean_log_probability, mean_view, train
+from pathveil.training.ensemble import (
+    blended,
+    fit_blend,
+    fit_lift,
+    mean_log_probability,
+    mean_view,
+    start_vectors,
+    train,
+)
 from pathveil.training.loop import fit, logits_of
 from pathveil.training.settings import TrainingSettings
 from training.corpora import encoded
@@ -167,3 +176,13 @@ def test_codes_are_chosen_with_the_lift(trained):
     logs = {task: np.log(np.full((1, size), 1 / size)) for task, size in sizes.items()}
     lift = {task: np.where(np.arange(size) == 1, 0.1, 0.0) for task, size in sizes.items()}
     assert all(chosen == [1] for chosen in replace(trained.model, lift=lift).choose(logs).values())
+
+
+def test_embeddings_start_at_the_vectors_the_settings_ask_for(corpus):
+    assert start_vectors(corpus, TINY) is None
+    vectors = start_vectors(corpus, TINY.changed(vectors=0.1), seed=4)
+    assert vectors.shape == (60, 12)
+    held = hold_out_cases(corpus.cases, share=0.1, seed=[4, 0])[1]
+    alone = fit(corpus, TINY.changed(vectors=0.1, epochs=1), seed=4, held_out=held, vectors=vectors)
+    run = train(corpus, TINY.changed(vectors=0.1, epochs=1), seed=4)
+    assert torch.equal(run.model.members[0].embedding.weight, alone.model.embedding.weight)

@@ -26,7 +26,7 @@ import numpy as np
 from pathveil.audit.shadows import Job, Trainer
 from pathveil.errors import MissingExtraError, UsageError
 from pathveil.progress import Progress, silent
-from pathveil.training.ensemble import mean_log_probability, member_seed
+from pathveil.training.ensemble import mean_log_probability, member_seed, start_vectors
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
 
@@ -102,8 +102,18 @@ def train_here(
     from pathveil.training.stacked import logits_many
 
     members, seeds = [job.rows for job in jobs], [job.seed for job in jobs]
+    # A shadow starts where the model started: at vectors of the text at hand, where its settings say so.
+    start = start_vectors(corpus, settings)
     for place, logits in logits_many(
-        corpus, members, settings, seeds=seeds, device=device, stack=stack, progress=progress, stage=stage
+        corpus,
+        members,
+        settings,
+        seeds=seeds,
+        vectors=start,
+        device=device,
+        stack=stack,
+        progress=progress,
+        stage=stage,
     ):
         yield jobs[place].number, logits
 
