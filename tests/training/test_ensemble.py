@@ -1,4 +1,4 @@
-"""The ensemble: blends against a grid, its parts against a lone model's, and a killed run that goes on."""
+"""The ensemble: its parts against a lone model's, and a killed run that goes on."""
 
 from dataclasses import replace
 
@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import log_softmax
-from sklearn.metrics import f1_score
 
 from pathveil.training.batches import hold_out_cases
-from pathveil.training.calibration import fit_temperature
 from pathveil.training.ensemble import (
-    blended,
-    fit_blend,
-    fit_lift,
     mean_log_probability,
     mean_view,
     start_vectors,
@@ -26,47 +21,8 @@ from training.corpora import encoded
 TINY = TrainingSettings(dim=12, filters=8, batch_size=16, learning_rate=0.01, epochs=5, patience=2)
 
 
-def said(documents=400, classes=5, seed=0, noise=1.5):
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, classes, documents)
-    truth = 2.0 * np.eye(classes)[labels]
-    views = [log_softmax(truth + rng.normal(0, noise, truth.shape), axis=1) for _ in range(2)]
-    return views, labels
-
-
-def test_blend_is_the_best_of_a_grid():
-    views, labels = said()
-    found = fit_blend(views, labels)
-
-    def unlikely(coefficients):
-        return -blended(views, coefficients)[np.arange(len(labels)), labels].mean()
-
-    best = min(unlikely((a, b)) for a in np.linspace(0, 2, 41) for b in np.linspace(0, 2, 41))
-    assert unlikely(found) <= best + 1e-6
-    assert unlikely(found) < min(unlikely((1, 0)), unlikely((0, 1)))
-
-
-def test_a_useless_view_is_left_out():
-    views, labels = said()
-    rng = np.random.default_rng(1)
-    noise = log_softmax(rng.normal(0, 3, views[0].shape), axis=1)
-    good, useless = fit_blend([views[0], noise], labels)
-    assert useless < 0.1 * good
-
-
-def test_a_lone_view_is_temperature_scaling():
-    views, labels = said()
-    (inverse,) = fit_blend(views[:1], labels)
-    assert 1 / inverse == pytest.approx(fit_temperature(views[0], labels), rel=1e-3)
-
-
-def test_no_labels_weigh_alike():
-    views, labels = said()
-    assert fit_blend(views, np.full_like(labels, -1)) == (0.5, 0.5)
-
-
 def test_mean_probability():
-    views, _ = said()
+    views = [log_softmax(np.random.default_rng(seed).normal(size=(50, 4)), axis=1) for seed in range(2)]
     expected = np.log((np.exp(views[0]) + np.exp(views[1])) / 2)
     np.testing.assert_allclose(mean_log_probability(views), expected, atol=1e-6)
 
@@ -149,26 +105,6 @@ def test_a_stopped_ensemble_continues_bit_for_bit(corpus, trained, tmp_path):
         for name, tensor in one.state_dict().items():
             assert torch.equal(tensor, other.state_dict()[name])
     assert trained.model.blend == again.model.blend and trained.histories == again.histories
-
-
-def test_lift_is_the_best_of_its_grid_and_none_without_evidence():
-    rng = np.random.default_rng(0)
-    everyone = np.minimum(rng.zipf(1.5, 4000) - 1, 9)
-    labels = everyone[:800]
-    logs = log_softmax(1.5 * np.eye(10)[labels] + rng.normal(0, 1, (800, 10)) + np.log(np.bincount(everyone) / 4000), 1)
-    found = fit_lift(logs, labels, everyone)
-    counts = np.maximum(np.bincount(everyone, minlength=10), 5)
-    rarity = np.log(counts.max() / counts)
-
-    def gain(lift):
-        chosen = (logs + lift).argmax(1)
-        return (chosen == labels).mean() + f1_score(labels, chosen, average="macro")
-
-    assert gain(found) == pytest.approx(max(gain(power * rarity) for power in (0, 0.1, 0.2, 0.3, 0.4, 0.5)), abs=1e-6)
-    assert gain(found) > gain(0)
-    assert not fit_lift(logs, np.full(800, -1), everyone).any()
-    perfect = log_softmax(50 * np.eye(10)[labels], axis=1)
-    assert not fit_lift(perfect, labels, everyone).any()
 
 
 def test_codes_are_chosen_with_the_lift(trained):

@@ -2,24 +2,13 @@
 
 Each member holds out validation cases of its own (so every case teaches most members) and stops by them. What a member
 says about its held-out cases is what it would say about new ones: on these predictions the views are weighed against
-each other, and the probabilities calibrated. With the log-probabilities of the networks' mean, n, and of the linear
-view, l, the model says
-
-    log p = log softmax(a · n + b · l),   a, b ≥ 0
-
-where a and b, for each task, make the held-out labels likeliest: a convex problem in two numbers, of which temperature
-scaling (b = 0, a = 1 ÷ temperature) is the special case of a lone network.
-
-The likeliest code is right most often, but a rare class is then seldom chosen at all. So the code is the class with the
-largest log p − τ · log(share of the class) (Menon et al. 2021, "Long-tail learning via logit adjustment"); τ, for each
-task, is the one with the best sum of micro and macro F1 on the held-out cases, 0 among them. The probability that goes
-with the code stays p. Nothing is chosen on test cases.
+each other, the probabilities calibrated and rare classes lifted (``pathveil.training.blend``). Nothing is chosen on
+test cases.
 
 >>> import numpy as np
->>> sure, vague = np.log([[0.9, 0.1], [0.2, 0.8]]), np.log([[0.5, 0.5], [0.4, 0.6]])
->>> a, b = fit_blend([sure, vague], np.array([0, 1]))
->>> a > 1 and b >= 0
-True
+>>> one, other = np.log([[0.8, 0.2]]), np.log([[0.4, 0.6]])
+>>> np.exp(mean_log_probability([one, other])).round(2).tolist()
+[[0.6, 0.4]]
 """
 
 import hashlib
@@ -30,24 +19,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.optimize import minimize
 from scipy.special import log_softmax, logsumexp
 
 from pathveil.model import MTCNN
 from pathveil.model.inference import Tabulated
 from pathveil.progress import Progress, silent
 from pathveil.training.batches import hold_out_cases
+from pathveil.training.blend import blended, fit_pool
 from pathveil.training.linear import fit_linear, weighted_counts, word_weights
 from pathveil.training.loop import document_logits, fit, logits_of
-from pathveil.training.metrics import macro_f1
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.vectors import word_vectors
 from pathveil.vocabulary.encoded import Encoded, take_documents
 
 LINEAR_STRENGTH, LINEAR_BALANCE, LINEAR_ITERATIONS = 100.0, 1.0, 60
-LIFTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # powers of a class's share that are tried
-FEWEST = 5  # documents a class is taken to have at least, so that the lift tells no small counts
-SHARPEST = 5.0  # bound of a blend's coefficients: held-out labels that are all right would ask for endless sharpness
 
 
 @dataclass(frozen=True)
@@ -159,19 +144,16 @@ def train(
         ]
         for task in corpus.classes:
             views[task].append(log_softmax(np.concatenate([one[task] for one in answers]), axis=1))
-    blend = {task: fit_blend(views[task], np.asarray(corpus.labels[task])[rows]) for task in corpus.classes}
-    said = {task: blended(views[task], blend[task]) for task in corpus.classes}
-    lift = {
-        task: fit_lift(said[task], np.asarray(corpus.labels[task])[rows], np.asarray(corpus.labels[task]))
-        for task in corpus.classes
-    }
-    model = Ensemble(members=tuple(members), linear=mean_view(plain) if plain else None, blend=blend, lift=lift)
+    labels = {task: np.asarray(label) for task, label in corpus.labels.items()}
+    pool = fit_pool(views, {task: label[rows] for task, label in labels.items()}, labels)
+    linear = mean_view(plain) if plain else None
+    model = Ensemble(members=tuple(members), linear=linear, blend=pool.coefficients, lift=pool.lift)
     return Trained(
         model=model,
         histories=histories,
         best_epochs=best_epochs,
         held_out=rows,
-        held_out_log_probabilities=said,
+        held_out_log_probabilities={task: blended(views[task], pool.coefficients[task]) for task in views},
     )
 
 
@@ -228,51 +210,3 @@ def mean_view(views: Sequence[LinearView]) -> LinearView:
 def mean_log_probability(logits: Sequence[np.ndarray]) -> np.ndarray:
     """Log of the members' mean probability, each of logits (documents, classes)."""
     return logsumexp([log_softmax(one, axis=1) for one in logits], axis=0) - np.log(len(logits))
-
-
-def blended(views: Sequence[np.ndarray], coefficients: Sequence[float]) -> np.ndarray:
-    """log softmax of the weighted sum of views, (documents, classes)."""
-    total = sum(coefficient * view for coefficient, view in zip(coefficients, views, strict=True))
-    return log_softmax(np.asarray(total), axis=1)
-
-
-def fit_blend(views: Sequence[np.ndarray], labels: np.ndarray) -> tuple[float, ...]:
-    """The coefficients that make held-out labels likeliest; equal ones where there is no label to go by."""
-    keep = (labels >= 0) & (labels < views[0].shape[1])
-    equal = np.full(len(views), 1 / len(views))
-    if not keep.any():
-        return tuple(equal.tolist())
-    stacked = np.stack([view[keep].astype(np.float64) for view in views])  # (views, documents, classes)
-    rows, wanted = np.arange(int(keep.sum())), labels[keep]
-
-    def unlikely(coefficients: np.ndarray) -> tuple[float, np.ndarray]:
-        log_probability = log_softmax(np.tensordot(coefficients, stacked, axes=1), axis=1)
-        expected = (np.exp(log_probability) * stacked).sum(axis=2).mean(axis=1)  # (views,)
-        return -log_probability[rows, wanted].mean(), expected - stacked[:, rows, wanted].mean(axis=1)
-
-    bounds = [(0.0, SHARPEST)] * len(views)
-    found = minimize(unlikely, equal, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return tuple(found.tolist())
-
-
-def fit_lift(log_probabilities: np.ndarray, labels: np.ndarray, all_labels: np.ndarray) -> np.ndarray:
-    """What to add to each class's log-probability (classes,) for the best sum of micro and macro F1 on held-out labels.
-
-    >>> logs = np.log(np.array([[0.6, 0.4]] * 4 + [[0.9, 0.1]] * 96))
-    >>> lift = fit_lift(logs, np.repeat([1, 0], [4, 96]), np.repeat([1, 0], [40, 960]))
-    >>> [round(float(number), 2) for number in lift]
-    [0.0, 0.64]
-    """
-    counts = np.maximum(np.bincount(all_labels[all_labels >= 0], minlength=log_probabilities.shape[1]), FEWEST)
-    rarity = np.log(counts.max() / counts)
-    known = labels >= 0
-    if not known.any():
-        return np.zeros(len(counts), np.float32)
-
-    def gain(power: float) -> float:
-        chosen = (log_probabilities[known] + power * rarity).argmax(1)
-        return float((chosen == labels[known]).mean()) + macro_f1(labels[known], chosen)
-
-    # The smallest of equals: without evidence a code is the likeliest one.
-    best = max(LIFTS, key=lambda power: (round(gain(power), 6), -power))
-    return (best * rarity).astype(np.float32)
