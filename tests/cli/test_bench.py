@@ -35,7 +35,8 @@ def test_text_runs_and_its_paths_agree(pathveil, tmp_path):
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["equal"] and result["reports"] == 30 and result["clinical_words_lost"]["column"] == []
-    assert "30 reports" in pathveil("bench", "text", corpus, "--memory").stdout
+    assert "200" in pathveil("bench", "text", "--memory", "200").stdout
+    assert "needs a corpus" in pathveil("bench", "text").stderr
 
 
 def test_the_model_benchmark_runs_and_says_its_ratios(pathveil):

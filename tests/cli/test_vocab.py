@@ -86,7 +86,8 @@ def test_folds(run, corpus, tmp_path):
     found = json.loads(done.stdout)["folds"]
     assert list(found) == ["R1", "R2", "R3"] and list(found["R1"]) == ["B", "I2", "MI8", "MI4"]
     assert len(json.loads((tmp_path / "folds" / "R2" / "MI4.json").read_text())["words"]) == 4
-    assert "left out" in run("vocab", "folds", corpus, "--out", tmp_path / "folds").stdout
+    assert "left out" in run("vocab", "folds", corpus, "--out", tmp_path / "others").stdout
+    assert "is there already" in run("vocab", "folds", corpus, "--out", tmp_path / "folds").stderr
 
 
 @pytest.mark.parametrize(

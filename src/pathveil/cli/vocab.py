@@ -210,6 +210,8 @@ def folds(
     numbers = [int(size) for size in listed(sizes) or [] if size.isdecimal() and int(size)]
     if len(numbers) != len(listed(sizes) or []):
         raise UsageError(f"--sizes '{sizes}': expected whole numbers separated by commas, such as 5000,2000")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"{out}: is there already; folds of two corpora must not mix, so give a new folder")
     with bar() as progress:
         counts = gather(sources, tasks=listed(tasks), without=without, progress=progress)
         made = make_folds(counts, minimum=min_count, sizes=numbers or None, tasks=listed(tasks), progress=progress)

@@ -28,6 +28,9 @@ _BREAK, _NOTHING = -1, -2  # what `scan_chunks` finds beside tokens: the end of 
 _FOLD = np.arange(256, dtype=np.uint8)
 _FOLD[65:91] += 32
 _FOLD[[9, 10, 11, 12, 13, 28, 29, 30, 31, 32, *SEPARATORS.encode()]] = LINE
+# The same, with 256 added for what is neither letter nor digit (but not for a line end).
+_PLAIN = [byte == LINE or (chr(byte).isalnum() and byte < 128) for byte in _FOLD.tolist()]
+_WIDE = np.where(_PLAIN, _FOLD, _FOLD + np.uint64(256)).astype(np.uint64)
 
 
 class Numbers(dict[str, int]):
@@ -76,7 +79,7 @@ class Column:
         ends = np.cumsum(np.fromiter((len(text) + 1 for text in texts), np.int64, len(texts)))
         before, used = self.count, self.used
         chunks, starts, self.count, self.used = _cut(
-            data, ends, _FOLD, self.keys, self.slots, self.places, self.plain, self.store, self.count, self.used
+            data, ends, _FOLD, _WIDE, self.keys, self.slots, self.places, self.plain, self.store, self.count, self.used
         )
         if self.count > before:
             self._learn(self.store[used : self.used - 1].tobytes().decode("utf-8", "surrogatepass").split("\n"), before)
@@ -105,12 +108,12 @@ class Column:
         self.count, self.used = 0, 0
         size = 1 << (capacity + capacity // 2).bit_length()
         self.slots = np.full(size, -1, np.int32)  # → chunk
-        self.keys = np.empty((size, 2), np.uint64)
-        self.places = np.empty((capacity, 2), np.int64)  # chunk → its (start, length) in the store of bytes
+        self.keys = np.empty((size, 3), np.uint64)  # what the chunk there is known by
+        self.places = np.empty(capacity, np.int64)  # chunk → where it starts in the store of bytes
         self.store = np.empty(4 * BATCH, np.uint8)
         self.first = np.zeros(capacity + 1, np.int64)  # chunk → its first token; the next chunk's is the end
         self.tokens = np.empty(capacity, np.int32)
-        self.plain = np.empty(capacity, np.bool_)  # chunk → whether it is letters only
+        self.plain = np.empty(capacity, np.bool_)  # chunk → whether it is a word as it stands
         self.seen = _Seen(self.number)
 
 
@@ -128,7 +131,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[bytes]]:
 
 
 @numba.njit(cache=True, nogil=True)
-def _cut(data, ends, fold, keys, slots, places, plain, store, count, used):
+def _cut(data, ends, fold, wide, keys, slots, places, plain, store, count, used):
     """Numbers of the chunks of all texts, and where each text's begin; new chunks are added to the tables.
 
     A chunk's key is its first 16 bytes as two numbers (what follows is mixed in) and its length: exact up to 16 bytes,
@@ -136,37 +139,60 @@ def _cut(data, ends, fold, keys, slots, places, plain, store, count, used):
     """
     chunks = np.empty(len(data) // 2 + 1, np.int32)
     starts = np.empty(len(ends) + 1, np.int64)
-    mask = np.uint64(len(slots) - 1)
+    mask, line = np.uint64(len(slots) - 1), np.uint64(LINE)
     made, position = 0, 0
     starts[0] = 0
     for text in range(len(ends)):
         while position < ends[text]:
-            begin, others = position, 0
-            one, two = np.uint64(0), np.uint64(0)
-            byte = fold[data[position]]
-            while byte != LINE:  # the last byte of a text is one
-                one, two = _mixed(one, two, byte, position - begin)
-                others += byte < 97 or byte > 122
+            begin, others = position, np.uint64(0)
+            one, two, shift = np.uint64(0), np.uint64(0), np.uint64(0)
+            value = wide[data[position]]  # a text's last byte parts, so no loop runs past it
+            while value != line and shift < np.uint64(64):
+                one |= (value & np.uint64(255)) << shift
+                others += value >> np.uint64(8)
+                shift += np.uint64(8)
                 position += 1
-                byte = fold[data[position]]
+                value = wide[data[position]]
+            while value != line:
+                two = _mixed(two, value & np.uint64(255), position - begin)
+                others += value >> np.uint64(8)
+                position += 1
+                value = wide[data[position]]
             end = position
             position += 1
             if begin == end:
                 continue
-            if others:
-                # A word of letters between points and commas is that word; anything else is left to the rules whole.
+            last = data[end - 1]
+            if (
+                others == np.uint64(1)
+                and (last == 44 or last == 46)
+                and 2 < end - begin < 17
+                and fold[data[begin]] >= 97
+            ):
+                # The usual case of the next: one point or comma behind a word, whose byte is taken out of the key.
+                end -= 1
+                others = np.uint64(0)
+                if end - begin < 8:
+                    one &= (np.uint64(1) << np.uint64(8 * (end - begin))) - np.uint64(1)
+                else:
+                    two &= (np.uint64(1) << np.uint64(8 * (end - begin) - 64)) - np.uint64(1)
+            elif others > np.uint64(0):
+                # A word that begins with a letter is that word between points and commas too.
                 left, right = begin, end
                 while left < right and (data[left] == 44 or data[left] == 46):
                     left += 1
                 while right > left and (data[right - 1] == 44 or data[right - 1] == 46):
                     right -= 1
-                if right - left > 1 and others == (left - begin) + (end - right):
-                    begin, end, others = left, right, 0
+                trimmed = np.uint64((left - begin) + (end - right))
+                if right - left > 1 and others == trimmed and fold[data[left]] >= 97:
+                    begin, end, others = left, right, np.uint64(0)
                     one, two = np.uint64(0), np.uint64(0)
-                    for i in range(begin, end):
-                        one, two = _mixed(one, two, fold[data[i]], i - begin)
-            length = end - begin
-            code = (one ^ np.uint64(length)) * np.uint64(0x9E3779B97F4A7C15)
+                    for i in range(begin, min(begin + 8, end)):
+                        one |= np.uint64(fold[data[i]]) << np.uint64(8 * (i - begin))
+                    for i in range(begin + 8, end):
+                        two = _mixed(two, np.uint64(fold[data[i]]), i - begin)
+            length = np.uint64(end - begin)
+            code = (one ^ length) * np.uint64(0x9E3779B97F4A7C15)
             code = ((code ^ (code >> np.uint64(29))) + two) * np.uint64(0xBF58476D1CE4E5B9)
             slot = (code ^ (code >> np.uint64(32))) & mask
             while True:
@@ -174,9 +200,10 @@ def _cut(data, ends, fold, keys, slots, places, plain, store, count, used):
                 if chunk < 0:
                     chunk = count
                     slots[slot] = chunk
-                    keys[slot, 0], keys[slot, 1] = one, two
-                    places[chunk, 0], places[chunk, 1] = used, length
-                    plain[chunk] = others == 0
+                    keys[slot, 0], keys[slot, 1], keys[slot, 2] = one, two, length
+                    places[chunk] = used
+                    # Letters and digits that begin with a letter are a word by any rule; the rest is left to the rules.
+                    plain[chunk] = others == np.uint64(0) and fold[data[begin]] >= 97
                     for i in range(begin, end):
                         store[used] = fold[data[i]]
                         used += 1
@@ -184,10 +211,10 @@ def _cut(data, ends, fold, keys, slots, places, plain, store, count, used):
                     used += 1
                     count += 1
                     break
-                if keys[slot, 0] == one and keys[slot, 1] == two and places[chunk, 1] == length:
+                if keys[slot, 0] == one and keys[slot, 1] == two and keys[slot, 2] == length:
                     same = True
-                    for i in range(length if length > 16 else 0):
-                        same &= store[places[chunk, 0] + i] == fold[data[begin + i]]
+                    for i in range(end - begin if end - begin > 16 else 0):
+                        same &= store[places[chunk] + i] == fold[data[begin + i]]
                     if same:
                         break
                 slot = (slot + np.uint64(1)) & mask
@@ -198,14 +225,11 @@ def _cut(data, ends, fold, keys, slots, places, plain, store, count, used):
 
 
 @numba.njit(inline="always")
-def _mixed(one, two, byte, place):
-    if place < 8:
-        one |= np.uint64(byte) << np.uint64(8 * place)
-    elif place < 16:
-        two |= np.uint64(byte) << np.uint64(8 * place - 64)
-    else:
-        two = (two ^ np.uint64(byte)) * np.uint64(1099511628211)
-    return one, two
+def _mixed(two, byte, place):
+    """The second number of a key with one more byte: bytes 8 to 15 as they are, later ones mixed in."""
+    if place < 16:
+        return two | byte << np.uint64(8 * place - 64)
+    return (two ^ byte) * np.uint64(1099511628211)
 
 
 @numba.njit(cache=True, nogil=True)

@@ -42,7 +42,7 @@ from pathveil.text import WORDS, settings
 if TYPE_CHECKING:
     import polars as pl
 
-FORMAT = "pathveil-tokens/1"
+FORMAT = "pathveil-tokens/2"
 BATCH = 5_000  # reports in memory at a time
 BLOCK = 1 << 24  # tokens renumbered at a time
 
@@ -158,20 +158,23 @@ def _build(
     numbers, registries = Numbers(), Numbers()
     column = Column(numbers.__getitem__, words=words)
     total = frame.select(pl.len()).collect(engine="streaming").item()
+    used = np.zeros(0, bool)  # words past the clip of every report they stand in are never used
     lengths, cases, codes = [], [], []
     done = 0
     with (folder / "ids.raw").open("wb") as raw:
         for batch in _batches(frame):
             ids, offsets = column.add(batch["text"].to_list())
             ids.tofile(raw)
+            used = np.concatenate([used, np.zeros(len(numbers) - len(used), bool)])
+            used[ids] = True
             lengths.append(np.diff(offsets))
             cases.append(np.fromiter(map(case_number, batch["case_id"]), np.int64, batch.height))
             codes.append(np.fromiter(map(registries.__getitem__, batch["registry"]), np.int32, batch.height))
             done += batch.height
             progress("tokenising reports", done, total)
 
-    ordered = sorted(numbers)
-    rank = np.empty(len(ordered), np.int32)  # number by first appearance → number in sorted order
+    ordered = sorted(word for word, number in numbers.items() if used[number])
+    rank = np.empty(len(numbers), np.int32)  # number by first appearance → number in sorted order
     rank[np.fromiter(map(numbers.__getitem__, ordered), np.int64, len(ordered))] = np.arange(len(ordered))
     with (folder / "ids.raw").open("rb") as raw:
         _renumber(raw, rank, folder / "ids.npy")
