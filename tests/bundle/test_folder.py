@@ -53,6 +53,7 @@ def test_same_training_same_bytes(corpus, folder, tmp_path):
 
 def test_the_files_are_the_designs(folder):
     assert {path.name for path in folder.iterdir()} == {*NEEDED, MANIFEST}
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1  # who may read one may read all
 
 
 def test_no_name_and_no_text_in_any_file(folder):

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-WIDTH, HEIGHT = 760, 300
-LEFT, TOP, PANEL, TALL, GAP = 52, 34, 270, 210, 96
+WIDTH, HEIGHT = 800, 300
+LEFT, TOP, PANEL, TALL, GAP = 52, 34, 270, 210, 124
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 

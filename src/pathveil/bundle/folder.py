@@ -93,6 +93,7 @@ class Bundle:
         ordered = {name: np.ascontiguousarray(self.tensors[name]) for name in sorted(self.tensors)}
         save_file(ordered, folder / MODEL, metadata={"pathveil": json.dumps({"format": FORMAT})})
         self.vocabulary.save(folder / WORDS)
+        shutil.copymode(folder / WORDS, folder / MODEL)  # safetensors makes a file for its owner's eyes only
         content = {"format": FORMAT, "pathveil": __version__} | {name: getattr(self, name) for name in FIELDS}
         write_json(folder / CONTENT, content)
         write_json(folder / HISTORY, {"members": self.history})
