@@ -105,6 +105,7 @@ def test_predict_writes_each_format(files, trained, inside, tmp_path):
 def test_a_killed_training_continues_to_the_same_bytes(files, pathveil, tmp_path):
     """Killed at a random moment, given again: the bundle is the one of a run that was never stopped."""
     options = ("--preset", "small", "--fixed-epochs", "4", "--tasks", "site,histology", "--seed", "2")
+    options += ("--set", "filters=20", "--set", "optimiser=adadelta", "--set", "learning_rate=1")
     whole = pathveil("train", files / "train.parquet", "--out", tmp_path / "whole", *options)
     assert whole.returncode == 0, whole.stderr
     command = ["train", str(files / "train.parquet"), "--out", str(tmp_path / "killed"), *options]
@@ -129,6 +130,9 @@ def test_a_killed_training_continues_to_the_same_bytes(files, pathveil, tmp_path
         (("--epochs", 3, "--fixed-epochs", 3), "not both"),
         (("--tasks", "sight"), "sight"),
         (("--tasks", ","), "names no task"),
+        (("--set", "members"), "--set takes NAME=VALUE"),
+        (("--set", "member=3"), "did you mean 'members'"),
+        (("--set", "dropout=2"), "'dropout'"),
         (("--device", "abacus"), "--device abacus"),
         (("--vocab", "nowhere.json"), "nowhere.json"),
     ],

@@ -218,3 +218,17 @@ def test_training_imports_without_polars():
         "import pathveil.training.loop, pathveil.training.metrics, pathveil.training.calibration"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_setting_is_in_the_docs():
+    """The table of docs/training.md: no setting without a line, and each preset's value as it is."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
+    for name, field in TrainingSettings.model_fields.items():
+        (line,) = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        assert cells[3] == field.description
+        for cell, preset in zip(cells[1:3], ("small", "default"), strict=True):
+            value = getattr(PRESETS[preset], name)
+            words = {True: "yes", False: "no", None: "none"}
+            shown = words[value] if value is None or isinstance(value, bool) else str(value).strip("()")
+            assert cell in (shown, "") and (cell or value == getattr(PRESETS["small"], name)), name

@@ -33,6 +33,13 @@ def train(
     fixed_epochs: int | None = typer.Option(
         None, "--fixed-epochs", min=1, help="Train exactly this many epochs, without stopping early."
     ),
+    changes: list[str] = typer.Option(
+        None,
+        "--set",
+        metavar="NAME=VALUE",
+        help="Change one of the preset's settings, for example optimiser=adadelta, learning_rate=1 or members=3 "
+        "(docs/training.md lists them).",
+    ),
     accuracy: float = typer.Option(
         0.97, "--accuracy", min=0.5, max=1.0, help="How often a code must be right for no person to look at it."
     ),
@@ -56,7 +63,7 @@ def train(
         raise UsageError(f"--preset {preset} is not known; expected {', '.join(PRESETS)}")
     if epochs and fixed_epochs:
         raise UsageError("give --epochs or --fixed-epochs, not both")
-    settings = PRESETS[preset]
+    settings = PRESETS[preset].changed(**values_of(changes))
     if epochs:
         settings = settings.changed(epochs=epochs)
     if fixed_epochs:
@@ -184,6 +191,14 @@ def predict(
             progress=progress,
         )
     emit(result, as_json=as_json, text=describe(result))
+
+
+def values_of(changes: list[str] | None) -> dict[str, str]:
+    """Settings from NAME=VALUE; what they may be is for the settings to say."""
+    pairs = dict(change.partition("=")[::2] for change in changes or [])
+    if not all(pairs) or not all(pairs.values()):
+        raise UsageError("--set takes NAME=VALUE, for example members=3")
+    return pairs
 
 
 def names_of(tasks: str | None) -> list[str] | None:

@@ -26,9 +26,9 @@ class TrainingSettings(BaseModel):
     windows: tuple[int, ...] = Field((3, 4, 5), description="words a convolution sees at a time")
     filters: int = Field(100, ge=1, description="filters for each window")
     dropout: float = Field(0.5, ge=0, lt=1, description="share of pooled features dropped in training")
-    batch_size: int = Field(64, ge=1)
+    batch_size: int = Field(64, ge=1, description="documents a step learns from")
     order: Literal["random", "length"] = Field("random", description="how documents are gathered into batches")
-    optimiser: Literal["adam", "adadelta"] = "adam"
+    optimiser: Literal["adam", "adadelta"] = Field("adam", description="adam or adadelta")
     learning_rate: float = Field(1e-3, gt=0, description="1 is usual for Adadelta")
     clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
     epochs: int = Field(50, ge=1, description="at most, or exactly where patience is None")
