@@ -100,6 +100,14 @@ def test_cross_registry_counts_only_above_its_control():
     assert judge([*whole(), row(**leak), weaker], controls=HOLDS, appetite=APPETITE).answer == "fail"
 
 
+def test_a_broken_limit_is_shown_by_membership_alone_where_it_can_be():
+    leak = row(0.6, 0.7, 0.8, protocol="cross-registry", auc=0.9)
+    source = row(0.1, 0.2, 0.3, protocol="cross-registry control", auc=0.6, decides=False)
+    rows = [*whole(low=0.3, value=0.4, high=0.5), leak, source]
+    verdict = judge(rows, controls=HOLDS, appetite=APPETITE)
+    assert verdict.answer == "fail" and verdict.numbers[0].protocol == "matched" and "40 %" in verdict.sentence
+
+
 def test_a_bucket_without_non_members_blocks_a_pass_and_one_without_members_does_not():
     base = {key: value for key, value in row(0, 0, 0).items() if key not in ("auc", "tpr_at_fpr")}
     few = base | {"bucket": "< 5", "suppressed": "fewer than 10 non-member cases"}

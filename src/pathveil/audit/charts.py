@@ -45,7 +45,7 @@ class Mark:
 def roc(lines: Sequence[Line], *, title: str) -> str:
     """TPR against FPR, both logarithmic: what matters happens at the left end."""
     floor = min((min(line.x) for line in lines), default=0.01)
-    decades = max(1, min(4, math.ceil(-math.log10(floor))))
+    decades = max(1, min(4, math.ceil(-math.log10(floor) - 0.15)))
     smallest = 10.0**-decades
     plot = _Plot(left=52, top=10, width=WIDTH - 74, height=300, bottom=44)
 
@@ -77,9 +77,9 @@ def against_shadows(lines: Sequence[Line], *, title: str, y_title: str, chance: 
     plot = _Plot(left=52, top=10, width=WIDTH - 74, height=220, bottom=44)
     most = max(max(line.x) for line in lines)
     values = [value for line in lines for value in (*line.y, *line.low, *line.high)] + [chance]
-    bottom, top = math.floor(min(values) * 20) / 20, min(1.0, math.ceil(max(values) * 20) / 20)
-    if top <= bottom:
-        top = bottom + 0.05
+    reach = max(max(values) - min(values), 0.04)
+    step = next(step for step in (0.02, 0.05, 0.1, 0.2) if reach <= 5 * step or step == 0.2)
+    bottom, top = step * math.floor(min(values) / step + 1e-9), step * math.ceil(max(values) / step - 1e-9)
 
     def x(count: float) -> float:
         return plot.left + plot.width * count / most
@@ -88,10 +88,8 @@ def against_shadows(lines: Sequence[Line], *, title: str, y_title: str, chance: 
         return plot.top + plot.height * (top - value) / (top - bottom)
 
     parts = [plot.frame()]
-    ticks = 5
-    for number in range(ticks + 1):
-        value = bottom + (top - bottom) * number / ticks
-        parts.append(plot.horizontal(y(value), f"{value:.2f}"))
+    for number in range(round((top - bottom) / step) + 1):
+        parts.append(plot.horizontal(y(bottom + step * number), f"{bottom + step * number:.2f}"))
     for count in sorted({int(count) for line in lines for count in line.x}):
         parts.append(plot.vertical(x(count), str(count)))
     parts.append(f'<path class="chance" d="M{plot.left} {y(chance):.1f}H{plot.left + plot.width}"/>')
@@ -106,6 +104,11 @@ def against_shadows(lines: Sequence[Line], *, title: str, y_title: str, chance: 
         parts += [f'<circle class="dot c{line.colour}" cx="{a:.1f}" cy="{b:.1f}" r="3"/>' for a, b in points]
     parts += [plot.x_title("shadow models"), plot.y_title(y_title)]
     return _svg(parts, plot.total, title)
+
+
+def key(line: Line) -> str:
+    """A short piece of a line, for a legend."""
+    return f'<svg class="key" viewBox="0 0 30 8" aria-hidden="true"><path {_look(line)} d="M0 4H30"/></svg>'
 
 
 def intervals(
@@ -192,11 +195,14 @@ def _path(points: Sequence[tuple[float, float]]) -> str:
 
 
 def _stroke(line: Line, points: Sequence[tuple[float, float]]) -> str:
+    title = f"<title>{escape(line.name)}</title>"
+    return f'<path {_look(line)} d="{_path(points)}">{title}</path>'
+
+
+def _look(line: Line) -> str:
     dash = DASHES[line.colour % len(DASHES)] if not line.strong else ""
     style = f' stroke-dasharray="{dash}"' if dash else ""
-    weight = "strong" if line.strong else "thin"
-    title = f"<title>{escape(line.name)}</title>"
-    return f'<path class="line {weight} c{line.colour}" d="{_path(points)}"{style}>{title}</path>'
+    return f'class="line {"strong" if line.strong else "thin"} c{line.colour}"{style}'
 
 
 def _svg(parts: Sequence[str], height: int, title: str) -> str:

@@ -111,8 +111,8 @@ def measure(
 ) -> list[dict[str, Any]]:
     """One row for each score, protocol, unit (report; case where cases have several) and bucket that holds records.
 
-    Each TPR carries, beside its interval, ``sure``: a lower bound that holds for all rows at once (Bonferroni), because
-    the largest of many lower bounds is too high by chance.
+    Each TPR carries, beside its interval, ``sure``: a lower bound that holds for all rows that may decide at once
+    (Bonferroni), because the largest of many lower bounds is too high by chance.
     """
     several = len(np.unique(records.cases)) < len(records.cases)
     cells = [
@@ -121,7 +121,8 @@ def measure(
         for score in scores
         for name, inside in _buckets(score, records, edges)
     ]
-    looks = len(cells) * (2 if several else 1) * len(fprs)
+    deciding = sum(score.decides and protocol.name != CONTROL for protocol, score, _, _ in cells)
+    looks = max(deciding, 1) * (2 if several else 1) * len(fprs)
     rows: list[dict[str, Any]] = []
     current, weights = "", np.zeros((0, 0), np.float32)
     for done, (protocol, score, name, inside) in enumerate(cells):

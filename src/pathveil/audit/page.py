@@ -2,10 +2,12 @@
 
 The template (``page.html``) is filled by Jinja with everything escaped and every name required; figures are inline SVG.
 
->>> percent(0.034), percent(0.421), percent(None)
-('3.4 %', '42 %', 'not measured')
+>>> percent(0.421), percent(None)
+('42\xa0%', 'not measured')
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
@@ -30,6 +32,7 @@ ATTACKS = {
     "shadow classifiers": "The vocabulary paper's attack: one classifier a class, trained on shadow models' answers "
     "(Shokri et al., 2017). Reported beside the others, never the verdict.",
 }
+DRAWN = ("loss", "label only", "privacy risk", "LiRA online", "RMIA online", "LiRA offline", "RMIA offline")
 CRITERIA = {"overall": "All reports", "worst_task": "Worst task", "worst_bucket": "Worst group of classes"}
 STATES = {"kept": "within the limit", "broken": "limit broken", "open": "cannot be decided"}
 
@@ -56,10 +59,10 @@ def render(audit: dict[str, Any]) -> str:
         fpr=fpr,
         key=f"{fpr:g}",
         fprs=[f"{value:g}" for value in audit["settings"]["fprs"]],
-        rocs=[(name, Markup(chart), legend) for name, chart, legend in roc_charts(audit)],
+        rocs=[(name, Markup(chart), _legend(lines)) for name, chart, lines in roc_charts(audit)],
         rarity=[(name, Markup(chart)) for name, chart in rarity_charts(rows, audit, fpr)],
         tasks=[(name, Markup(chart)) for name, chart in task_charts(rows, audit, fpr)],
-        shadows=[(name, Markup(chart), legend) for name, chart, legend in shadow_charts(rows)],
+        shadows=[(name, Markup(chart), _legend(lines)) for name, chart, lines in shadow_charts(rows)],
         rows=rows,
         hidden=len(audit["rows"]) - len(rows),
         control=CONTROL,
@@ -72,7 +75,7 @@ def render(audit: dict[str, Any]) -> str:
 def percent(value: float | None) -> str:
     if value is None:
         return "not measured"
-    return f"{100 * value:.1f} %" if value < 0.1 else f"{100 * value:.0f} %"
+    return f"{100 * value:.1f}\u00a0%" if value < 0.1 else f"{100 * value:.0f}\u00a0%"
 
 
 def figure(estimate: dict[str, Any]) -> str:
@@ -98,25 +101,31 @@ def strongest(rows: list[dict[str, Any]], fpr: float) -> dict[str, Any] | None:
     return max(rows, key=strength, default=None)
 
 
-def roc_charts(audit: dict[str, Any]) -> list[tuple[str, str, list[tuple[int, str, bool]]]]:
-    """(protocol, figure, legend) for each protocol; the control lies as a grey line in the figure it controls."""
+def _legend(lines: Sequence[charts.Line]) -> list[tuple[Any, str]]:
+    from markupsafe import Markup
+
+    return [(Markup(charts.key(line)), line.name + (" (strongest)" if line.strong else "")) for line in lines]
+
+
+def roc_charts(audit: dict[str, Any]) -> list[tuple[str, str, list[charts.Line]]]:
+    """(protocol, figure, its lines) for each protocol; the control is a grey line in the figure it controls."""
     names = list(dict.fromkeys(curve["attack"] for curve in audit["curves"]))
+    if len(names) > len(DRAWN):
+        names = [name for name in names if name in DRAWN]  # the rest is in the table
     colour = {name: number for number, name in enumerate(names)}
     found = []
     for protocol in audit["protocols"]:
-        curves = [curve for curve in audit["curves"] if curve["protocol"] == protocol]
+        curves = [curve for curve in audit["curves"] if curve["protocol"] == protocol and curve["attack"] in names]
         if protocol == CONTROL or not curves:
             continue
         # The area on the logarithmic grid weighs low FPRs as much as high ones.
         best = max(curves, key=lambda curve: sum(curve["low"]))
         lines = [_line(curve, colour[curve["attack"]], strong=curve is best) for curve in curves]
-        legend = [(line.colour, line.name, line.strong) for line in lines]
         if protocol == CROSS:
             for curve in audit["curves"]:
                 if curve["protocol"] == CONTROL and curve["attack"] == best["attack"]:
-                    lines.append(_line(curve, 9, strong=False))
-                    legend.append((9, f"control of {curve['attack']}", False))
-        found.append((protocol, charts.roc(lines, title=f"ROC curves, {protocol} protocol"), legend))
+                    lines.append(replace(_line(curve, 9, strong=False), name=f"control of {curve['attack']}"))
+        found.append((protocol, charts.roc(lines, title=f"ROC curves, {protocol} protocol"), lines))
     return found
 
 
@@ -138,7 +147,8 @@ def rarity_charts(rows: list[dict[str, Any]], audit: dict[str, Any], fpr: float)
         ]
         if marks:
             title = f"share of members found by class rarity, {protocol} protocol"
-            found.append((protocol, charts.intervals(marks, limit=limit, chance=fpr, title=title)))
+            shown = None if protocol == CONTROL else limit  # no limit is set for what is not membership
+            found.append((protocol, charts.intervals(marks, limit=shown, chance=fpr, title=title)))
     return found
 
 
@@ -152,7 +162,8 @@ def task_charts(rows: list[dict[str, Any]], audit: dict[str, Any], fpr: float) -
         if len(tasks) > 1:
             marks = [_mark(task, strongest([row for row in wide if row["task"] == task], fpr), fpr) for task in tasks]
             title = f"share of members found by task, {protocol} protocol"
-            found.append((protocol, charts.intervals(marks, limit=limit, chance=fpr, title=title)))
+            shown = None if protocol == CONTROL else limit  # no limit is set for what is not membership
+            found.append((protocol, charts.intervals(marks, limit=shown, chance=fpr, title=title)))
     return found
 
 
@@ -162,10 +173,10 @@ def _mark(name: str, row: dict[str, Any] | None, fpr: float) -> charts.Mark:
     return charts.Mark(name, tpr["value"], tpr["low"], tpr["high"])
 
 
-def shadow_charts(rows: list[dict[str, Any]]) -> list[tuple[str, str, list[tuple[int, str, bool]]]]:
+def shadow_charts(rows: list[dict[str, Any]]) -> list[tuple[str, str, list[charts.Line]]]:
     """AUC of each attack that uses shadows against how many it used, for each protocol that has such rows."""
     found = []
-    for protocol in dict.fromkeys(row["protocol"] for row in rows):
+    for protocol in dict.fromkeys(row["protocol"] for row in rows if row["protocol"] != CONTROL):
         wide = [row for row in overall(rows, protocol) if row["shadows"]]
         wide += [
             row
@@ -184,6 +195,5 @@ def shadow_charts(rows: list[dict[str, Any]]) -> list[tuple[str, str, list[tuple
                 lines.append(line)
         if lines:
             title = f"AUC against the number of shadow models, {protocol} protocol"
-            legend = [(line.colour, line.name, False) for line in lines]
-            found.append((protocol, charts.against_shadows(lines, title=title, y_title="AUC", chance=0.5), legend))
+            found.append((protocol, charts.against_shadows(lines, title=title, y_title="AUC", chance=0.5), lines))
     return found

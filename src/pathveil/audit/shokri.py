@@ -40,7 +40,7 @@ SHADOW_COUNTS = (1, 10, 20, 40, 60, 80, 100)  # Table 1 of the paper
 LARGEST = 10  # probabilities kept, in falling order; what lies below them adds next to nothing
 FEWEST = 5  # documents of each kind that a class needs for a model of its own
 FEW_ANSWERS = 20_000  # below which one thread fits faster than several
-SLICE = 4096  # documents of a class taken at once: bounds memory, changes no result
+FIRST_SLICE, SLICE = 32, 4096  # documents of a class taken at once: bounds memory, changes no result
 
 
 @dataclass(frozen=True)
@@ -158,12 +158,15 @@ class _Layout:
     def slices(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(documents taken of each group, their places padded with the group's first): (groups,), (groups, slice)."""
         sizes, starts = self.sizes[self.order], self.starts[self.order]
-        for begin in range(0, int(sizes.max(initial=0)), SLICE):
+        begin, length = 0, min(FIRST_SLICE, SLICE)
+        while (sizes > begin).any():
             reach = int((sizes > begin).sum())  # groups that go on this far
-            taken = np.minimum(sizes[:reach] - begin, SLICE)
+            taken = np.minimum(sizes[:reach] - begin, length)
             column = np.arange(taken.max())
             place = np.where(column < taken[:, None], starts[:reach, None] + begin + column, starts[:reach, None])
             yield taken, self.documents[place]
+            # Fewer groups go on the further in: slices as long as all before them keep padding below half.
+            begin, length = begin + length, min(begin + length, SLICE)
 
 
 def _forward(kind: Kind, parameters: "list[torch.Tensor]", x: "torch.Tensor") -> "torch.Tensor":

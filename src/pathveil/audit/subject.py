@@ -71,7 +71,8 @@ class Workshop:
         self, corpus: Encoded, jobs: Sequence[Job], settings: TrainingSettings, *, stage: str, **inputs: Any
     ) -> Store:
         """The store that holds the jobs' answers, trained now where they are not there yet."""
-        store = Store(self.store, corpus, settings, {"device": self.device[:4], "networks": self.networks, **inputs})
+        several = {"networks": self.networks} if self.networks > 1 else {}
+        store = Store(self.store, corpus, settings, {"device": self.device[:4], **several, **inputs})
         trainer = averaged(self.trainer, self.networks)
         train(corpus, jobs, settings, store=store, trainer=trainer, progress=self.progress, stage=stage)
         return store

@@ -215,10 +215,14 @@ def _number(row: dict[str, Any], criterion: str, fpr: float, tolerated: float) -
     )
 
 
-def _badness(number: Number) -> tuple[int, float]:
-    """Broken above open above kept; among broken the surest, among others the highest upper end, beside the limit."""
+def _badness(number: Number) -> tuple[int, bool, float]:
+    """Broken above open above kept; among broken the surest, among others the highest upper end, beside the limit.
+
+    A limit that is broken is shown by a row that measures membership alone where there is one.
+    """
     rank = {"kept": 0, "open": 1, "broken": 2}[number.state]
-    return rank, (number.sure if number.state == "broken" else number.high) / number.tolerated
+    broken = number.state == "broken"
+    return rank, broken and number.protocol != CROSS, (number.sure if broken else number.high) / number.tolerated
 
 
 def _percent(share: float) -> str:
@@ -258,5 +262,5 @@ def _sentence(answer: Answer, number: Number | None, failed: Sequence[dict[str, 
         )
     return (
         f"Not enough evidence: {price} may find as many as {_percent(number.high)} of those who were; {allowed}, and "
-        "more cases are needed to tell."
+        f"more cases are needed to tell ({_where(number)})."
     )
