@@ -46,3 +46,12 @@ def test_the_model_benchmark_runs_and_says_its_ratios(pathveil):
     (row,) = json.loads(done.stdout)["rows"]
     assert row["training"]["dense"]["ratio"] == 1.0 and row["inference"]["ours, table made once"]["ratio"] > 0
     assert "the matrix product alone" in pathveil("bench", "model", *small, "--profile", "--only", "full").stdout
+
+
+def test_the_vocabulary_benchmark_agrees_with_scikit_learn(pathveil):
+    sizes = ["--reports", "160", "--length", "40", "--distinct", "300", "--sklearn-reports", "80"]
+    done = pathveil("bench", "vocabulary", *sizes, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert [row["reports"] for row in result["growth"]] == [20, 40, 80, 160]
+    assert result["classes"] == 1046 and result["scikit_learn"]["largest_difference"] < 1e-9
