@@ -14,17 +14,64 @@ app = typer.Typer(help="The papers' experiments on your corpus, from one file.",
 def run(
     file: Path = typer.Argument(..., help="A study file (TOML); studies/demo.toml explains every setting."),
     out: Path = typer.Option(..., "--out", help="The run's folder; a run that was stopped goes on where it was."),
+    device: str = typer.Option("cpu", "--device", help="Where models are trained: cpu or cuda."),
+    workers: int | None = typer.Option(
+        None,
+        "--workers",
+        min=1,
+        help="Processes that share the work, each with its share of the cores (on a GPU each with its own context); "
+        "1 works in this process. By default what suits the machine.",
+    ),
+    engine: str = typer.Option("local", "--engine", help="local, or dask: train on the workers of a Dask cluster."),
+    scheduler: str | None = typer.Option(None, "--scheduler", help="Address of the Dask scheduler."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Run a study, or go on with one that was stopped, and write its report."""
     from pathveil.report import page
     from pathveil.study import file as study
 
-    with bar() as progress:
-        result = study.run(file, out=out, progress=progress)
+    with crew_for(engine, workers, scheduler, device) as crew, bar() as progress:
+        result = study.run(file, out=out, device=device, crew=crew, progress=progress)
     page.write(result, out / "report.html")
     text = f"{page.answer(result)}\n\nReport: {out / 'report.html'}\nNumbers: {out / 'result.json'}"
     emit(result, as_json=as_json, text=text)
+
+
+def crew_for(engine: str, workers: int | None, scheduler: str | None, device: str):
+    """The workers that the options ask for."""
+    from pathveil.training.workers import crew, sensible
+
+    if engine not in ("local", "dask"):
+        raise UsageError(f"--engine: '{engine}' is not one of local, dask")
+    if device.split(":")[0] not in ("cpu", "cuda"):
+        raise UsageError(f"--device: '{device}' is not one of cpu, cuda")
+    if device != "cpu" and engine == "local":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise UsageError(f"--device {device}: this machine has no GPU that PyTorch can use")
+    return crew(engine=engine, workers=workers or sensible(device), scheduler=scheduler)
+
+
+@app.command("encode")
+def encode(
+    corpus: Path = typer.Argument(..., help="A corpus: Parquet, CSV or JSONL, or a folder of them."),
+    out: Path = typer.Option(..., "--out", help="The folder to write; 'encoded' in a study file's [corpus] names it."),
+    tasks: str = typer.Option("", "--tasks", help="Tasks to keep, with commas; the usual ones there are by default."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Put a corpus into a folder from which a machine without the reports can run studies (it holds their words)."""
+    from pathveil.study import encoded
+
+    with bar() as progress:
+        made = encoded.save(corpus, out, tasks=tasks.split(",") if tasks else None, progress=progress)
+    classes = ", ".join(f"{task} {count}" for task, count in made["classes"].items())
+    text = (
+        f"Encoded {made['reports']:,} reports of {len(made['registries'])} registries: {made['running_words']:,} "
+        f"words, {made['words']:,} of them distinct; classes: {classes or 'none'}.\n"
+        f"Written: {out} (it holds every word of the corpus: keep it as you keep the corpus)"
+    )
+    emit(made, as_json=as_json, text=text)
 
 
 @app.command("report")

@@ -241,7 +241,7 @@ def _probes(probes: Sequence[Row]) -> dict[str, Any]:
 
 
 def _traffic(traffic: Sequence[Row]) -> dict[str, Any]:
-    heads = ["mode", "seed", "rounds", "MB to sites", "MB to the hub", "seconds", "best epoch", "refused updates"]
+    heads = ["mode", "seed", "rounds", "MB to sites", "MB to the hub", "best epoch", "refused updates"]
     rows = [
         [
             row["mode"],
@@ -249,7 +249,6 @@ def _traffic(traffic: Sequence[Row]) -> dict[str, Any]:
             row["rounds"],
             f"{row['bytes_to_sites'] / 1e6:.1f}",
             f"{row['bytes_to_hub'] / 1e6:.1f}",
-            f"{row['seconds']:.1f}",
             ", ".join(map(str, row["epoch"])),
             len(row["refused"]),
         ]

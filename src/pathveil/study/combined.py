@@ -14,14 +14,18 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from pathveil.audit import evidence, metrics
+from pathveil.federation.config import FederationConfig
 from pathveil.federation.run import MODES, result_of, run, unseen_rows
 from pathveil.progress import Progress, silent
+from pathveil.study.choice import choose, sentences, sizes_for
 from pathveil.study.distribution import config_of
-from pathveil.study.encoded import relabelled, whole
-from pathveil.study.store import Cells, only_one, write_json
-from pathveil.study.vocabulary import VocabularySettings, chosen_from
+from pathveil.study.encoded import provenance, relabelled, whole
+from pathveil.study.store import Cells
+from pathveil.study.units import Keep, Parts, Unit, conduct, finish, seconds_of
+from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import lookup
+from pathveil.vocabulary.words import FIRST_WORD, Vocabulary
 
 
 class CombinedSettings(BaseModel):
@@ -40,57 +44,135 @@ class CombinedSettings(BaseModel):
     training: Mapping[str, Any] = Field(default_factory=dict)
 
 
-def study(corpus: Path, settings: CombinedSettings, *, out: Path, progress: Progress = silent) -> dict[str, Any]:
-    """Run what is not finished yet and write ``out/result.json``."""
-    with only_one(out):
-        cells = Cells(out / "cells")
-        store, everything = whole(corpus, tasks=settings.tasks, progress=progress)
-        held = unseen_rows(everything, share=settings.test_share, seed=settings.seed)
-        training = np.setdiff1d(np.arange(everything.documents), np.concatenate(list(held.values())))
-        choice = VocabularySettings(strategies=settings.strategies, sizes=settings.sizes, minimum=settings.minimum)
-        words = dict(chosen_from(store, everything, training, choice))
-        plan = [(name, mode) for name in words for mode in settings.modes]
-        points = []
-        for done, (name, mode) in enumerate(plan):
-            progress("combinations", done, len(plan))
-            config = config_of(mode, settings.training)
-            parts = {
-                "study": "combined",
-                "corpus": store.provenance["corpus_sha256"],
-                "text": store.provenance["text"],
-                "vocabulary": words[name].sha256,
-                "mode": mode,
-                "config": config.model_dump(),
-                "settings": settings.model_dump(include={"tasks", "seed", "test_share"}),
-            }
-            encoded = relabelled(everything, lookup(store, words[name]), words[name])
+class Study:
+    """A combined study on one corpus: its combinations, what is left to do, and the result."""
 
-            def work(mode: str = mode, encoded: Encoded = encoded, config: Any = config) -> dict[str, Any]:
-                trained = mode if mode in MODES else "adversarial"
-                outcome = run(
-                    encoded,
-                    mode=trained,
-                    config=config,
-                    seed=settings.seed,
-                    test=settings.test_share,
-                    progress=progress,
-                )
-                rows = result_of(encoded, [outcome], test=settings.test_share, resamples=200)
-                return point_of(rows, outcome.confidence, seed=settings.seed)
+    def __init__(self, corpus: Path, settings: CombinedSettings, *, out: Path, progress: Progress = silent):
+        self.settings, self.out, self.progress = settings, out, progress
+        self.cells = Cells(out / "cells")
+        self.store, self.corpus = whole(corpus, tasks=settings.tasks, progress=progress)
+        held = unseen_rows(self.corpus, share=settings.test_share, seed=settings.seed)
+        self.rows = np.setdiff1d(np.arange(self.corpus.documents), np.concatenate(list(held.values())))
+        self.sentences = sentences(
+            settings.strategies,
+            registries=len(np.unique(self.corpus.registries[self.rows])),
+            minimum=settings.minimum,
+            sizes=settings.sizes or sizes_for(self.store, minimum=settings.minimum),
+        )
+        self.configs = {mode: config_of(mode, settings.training) for mode in settings.modes}
+        self.places = [(name, mode) for name in self.sentences for mode in settings.modes]
 
-            place = {"strategy": name, "size": len(words[name].words), "mode": mode}
-            points.append(place | cells.once(parts, work))
-        progress("combinations", len(plan), len(plan))
-        result = {
+    def parts(self, name: str, mode: str) -> dict[str, Any]:
+        return self._common() | {
+            "vocabulary": self.sentences[name],
+            "mode": mode,
+            "config": self.configs[mode].model_dump(),
+        }
+
+    def _common(self) -> dict[str, Any]:
+        return {
             "study": "combined",
-            "settings": settings.model_dump(mode="json"),
-            "provenance": {**store.provenance, "registries": list(everything.registry_names)},
+            "corpus": self.store.provenance["corpus_sha256"],
+            "text": self.store.provenance["text"],
+            "settings": self.settings.model_dump(include={"tasks", "seed", "test_share"}),
+        }
+
+    def units(self, *, device: str, words: Mapping[str, Vocabulary] | None = None) -> list[Unit]:
+        """Everything the study needs done; without ``words`` for counting only."""
+        units = []
+        for name in self.sentences:
+            own = (words or {}).get(name)
+            table = None if own is None else lookup(self.store, own)
+            size = 0 if own is None else own.size
+            for mode in self.settings.modes:
+                parts = self.parts(name, mode)
+                told = (mode, self.configs[mode], self.settings, table, size, device, parts)
+                units.append(
+                    Unit(
+                        name=f"{name}, {mode}",
+                        cells=(parts,),
+                        function=train_point,
+                        arguments=told,
+                        kind=mode,
+                        documents=len(self.rows),
+                    )
+                )
+        return units
+
+    def run(self, *, crew: Crew, device: str) -> dict[str, Any]:
+        """Do what is left, and put everything together."""
+        words: dict[str, Vocabulary] = {}
+        if not all(self.cells.has(self.parts(*place)) for place in self.places):
+            words = choose(
+                self.sentences,
+                store=self.store,
+                corpus=self.corpus,
+                rows=self.rows,
+                cells=self.cells,
+                parts=self._common(),
+                progress=self.progress,
+            )
+        finish(
+            self.units(device=device, words=words),
+            cells=self.cells,
+            crew=crew,
+            corpus=self.corpus,
+            device=device,
+            progress=self.progress,
+            stage="combined study",
+        )
+        return self.result()
+
+    def result(self) -> dict[str, Any]:
+        points = [
+            {"strategy": name, "mode": mode} | self.cells.read(self.parts(name, mode))[0] for name, mode in self.places
+        ]
+        return {
+            "study": "combined",
+            "settings": self.settings.model_dump(mode="json"),
+            "provenance": provenance(self.store, self.corpus),
             "points": marked(points),
-            "recommendation": recommend(points, tolerated=settings.tolerated),
+            "recommendation": recommend(points, tolerated=self.settings.tolerated),
             "findings": [],
         }
-        write_json(out / "result.json", result)
-    return result
+
+    def seconds(self) -> list[dict[str, Any]]:
+        """What each finished cell took."""
+        return seconds_of(self.cells, [self.parts(*place) for place in self.places])
+
+
+def train_point(
+    corpus: Encoded,
+    mode: str,
+    config: FederationConfig,
+    settings: CombinedSettings,
+    table: np.ndarray,
+    size: int,
+    device: str,
+    parts: Parts,
+    keep: Keep,
+    progress: Progress,
+) -> None:
+    """One mode with one vocabulary: its F1, and what an attacker reads off its probabilities."""
+    encoded = relabelled(corpus, table, size)
+    trained = mode if mode in MODES else "adversarial"
+    outcome = run(encoded, mode=trained, config=config, seed=settings.seed, test=settings.test_share, progress=progress)
+    rows = result_of(encoded, [outcome], test=settings.test_share, resamples=200)
+    point = point_of(rows, outcome.confidence, seed=settings.seed)
+    keep(parts, {"size": size - FIRST_WORD, "epoch": rows["traffic"][0]["epoch"]} | point)
+
+
+def study(
+    corpus: Path,
+    settings: CombinedSettings,
+    *,
+    out: Path,
+    device: str = "cpu",
+    crew: Crew | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Run what is not finished yet and write ``out/result.json``."""
+    return conduct(Study(corpus, settings, out=out, progress=progress), crew=crew, device=device)
 
 
 def point_of(rows: Mapping[str, Any], confidence: Any, *, seed: int) -> dict[str, Any]:

@@ -16,12 +16,14 @@ from pathveil.errors import UsageError, VocabularyError
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.run import MODES, result_of, run, unseen_rows
 from pathveil.progress import Progress, silent
-from pathveil.study.encoded import changed, relabelled, whole
+from pathveil.study.encoded import changed, provenance, relabelled, table_of, whole
 from pathveil.study.findings import distribution_findings
-from pathveil.study.store import Cells, only_one, write_json
+from pathveil.study.store import Cells
+from pathveil.study.units import Keep, Parts, Unit, conduct, finish, seconds_of
+from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import lookup
-from pathveil.vocabulary.words import Vocabulary
+from pathveil.vocabulary.words import FIRST_WORD, Vocabulary
 
 
 class DistributionSettings(BaseModel):
@@ -62,64 +64,125 @@ def config_of(arm: str, changes: Mapping[str, Any]) -> FederationConfig:
     return FederationConfig.strong(**settings) if arm == "strong" else FederationConfig(**settings)
 
 
-def study(corpus: Path, settings: DistributionSettings, *, out: Path, progress: Progress = silent) -> dict[str, Any]:
-    """Run what is not finished yet and write ``out/result.json``."""
+class Study:
+    """A distribution study on one corpus: its arms, what is left to do, and the result."""
 
-    agreed = Vocabulary.load(Path(settings.vocabulary)) if settings.vocabulary else None
-    with only_one(out):
-        cells = Cells(out / "cells")
-        store, everything = whole(corpus, tasks=settings.tasks, progress=progress)
-        everything = grouped(everything, settings.groups)
+    def __init__(self, corpus: Path, settings: DistributionSettings, *, out: Path, progress: Progress = silent):
+        self.settings, self.out, self.progress = settings, out, progress
+        self.agreed = Vocabulary.load(Path(settings.vocabulary)) if settings.vocabulary else None
+        self.cells = Cells(out / "cells")
+        self.store, everything = whole(corpus, tasks=settings.tasks, progress=progress)
+        self.corpus = grouped(everything, settings.groups)
+        self.arms = [(seed, arm) for seed in settings.seeds for arm in settings.modes]
+        self.configs = {arm: config_of(arm, settings.training) for arm in settings.modes}
+
+    def parts(self, seed: int, arm: str) -> dict[str, Any]:
+        names = {"tasks", "groups", "test_share", "minimum_documents"}
+        return {
+            "study": "distribution",
+            "corpus": self.store.provenance["corpus_sha256"],
+            "text": self.store.provenance["text"],
+            "arm": arm,
+            "seed": seed,
+            "config": self.configs[arm].model_dump(),
+            "settings": self.settings.model_dump(include=names)
+            | {"vocabulary": self.agreed.sha256 if self.agreed else None},
+        }
+
+    def units(self, *, device: str) -> list[Unit]:
+        """Everything the study needs done."""
+        table = lookup(self.store, self.agreed) if self.agreed else None
+        size = self.agreed.size if self.agreed else 0
+        documents = round(self.corpus.documents * (1 - self.settings.test_share))
+        return [
+            Unit(
+                name=f"{arm}, seed {seed}",
+                cells=(self.parts(seed, arm),),
+                function=train_arm,
+                arguments=(arm, seed, self.configs[arm], self.settings, table, size, device, self.parts(seed, arm)),
+                kind=arm,
+                documents=documents,
+            )
+            for seed, arm in self.arms
+        ]
+
+    def run(self, *, crew: Crew, device: str) -> dict[str, Any]:
+        """Do what is left, and put everything together."""
+        finish(
+            self.units(device=device),
+            cells=self.cells,
+            crew=crew,
+            corpus=self.corpus,
+            device=device,
+            progress=self.progress,
+            stage="distribution study",
+        )
+        return self.result()
+
+    def result(self) -> dict[str, Any]:
         collected: dict[str, list[Any]] = {"scores": [], "per_class": [], "probe": [], "traffic": []}
-        arms = [(seed, arm) for seed in settings.seeds for arm in settings.modes]
         sizes = {}
-        for done, (seed, arm) in enumerate(arms):
-            progress("training modes", done, len(arms))
-            config = config_of(arm, settings.training)
-            parts = {
-                "study": "distribution",
-                "corpus": store.provenance["corpus_sha256"],
-                "text": store.provenance["text"],
-                "arm": arm,
-                "seed": seed,
-                "config": config.model_dump(),
-                "settings": settings.model_dump(include={"tasks", "groups", "test_share", "minimum_documents"})
-                | {"vocabulary": agreed.sha256 if agreed else None},
-            }
-
-            def work(arm: str = arm, seed: int = seed, config: FederationConfig = config) -> dict[str, Any]:
-                held = unseen_rows(everything, share=settings.test_share, seed=seed)
-                training = np.setdiff1d(np.arange(everything.documents), np.concatenate(list(held.values())))
-                vocabulary = agreed or frequent_words(
-                    store.words, everything, training, minimum=settings.minimum_documents
-                )
-                encoded = relabelled(everything, lookup(store, vocabulary), vocabulary)
-                mode = arm if arm in MODES else "adversarial"
-                outcome = run(encoded, mode=mode, config=config, seed=seed, test=settings.test_share, progress=progress)
-                outcome.mode = arm
-                return result_of(encoded, [outcome], test=settings.test_share) | {"vocabulary": vocabulary.size}
-
-            values = cells.once(parts, work)
-            sizes[seed] = values["vocabulary"]
+        for seed, arm in self.arms:
+            values = self.cells.read(self.parts(seed, arm))[0]
+            sizes[str(seed)] = values["vocabulary"]
             for name, rows in collected.items():
                 rows.extend(values[name])
-        progress("training modes", len(arms), len(arms))
         findings = distribution_findings(
             collected["scores"], per_class=collected["per_class"], probes=collected["probe"]
         )
-        result = {
+        return {
             "study": "distribution",
-            "settings": settings.model_dump(mode="json"),
-            "provenance": {
-                **store.provenance,
-                "registries": list(everything.registry_names),
-                "vocabulary_sizes": sizes,
-            },
+            "settings": self.settings.model_dump(mode="json"),
+            "provenance": {**provenance(self.store, self.corpus), "vocabulary_sizes": sizes},
             **collected,
             "findings": findings,
         }
-        write_json(out / "result.json", result)
-    return result
+
+    def seconds(self) -> list[dict[str, Any]]:
+        """What each finished cell took."""
+        return seconds_of(self.cells, [self.parts(seed, arm) for seed, arm in self.arms])
+
+
+def train_arm(
+    corpus: Encoded,
+    arm: str,
+    seed: int,
+    config: FederationConfig,
+    settings: DistributionSettings,
+    table: np.ndarray | None,
+    size: int,
+    device: str,
+    parts: Parts,
+    keep: Keep,
+    progress: Progress,
+) -> None:
+    """One arm with one seed: its split, its words (given as a table, or those frequent in training), its scores."""
+    if table is None:
+        held = unseen_rows(corpus, share=settings.test_share, seed=seed)
+        training = np.setdiff1d(np.arange(corpus.documents), np.concatenate(list(held.values())))
+        kept = frequent_words(corpus, training, minimum=settings.minimum_documents)
+        table, size = table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept)
+    encoded = relabelled(corpus, table, size)
+    mode = arm if arm in MODES else "adversarial"
+    outcome = run(encoded, mode=mode, config=config, seed=seed, test=settings.test_share, progress=progress)
+    outcome.mode = arm
+    found = result_of(encoded, [outcome], test=settings.test_share)
+    # A result is the same whenever it is made; times are kept beside it.
+    training = sum(row.pop("seconds") for row in found["traffic"])
+    keep(parts, found | {"vocabulary": size}, training_seconds=training)
+
+
+def study(
+    corpus: Path,
+    settings: DistributionSettings,
+    *,
+    out: Path,
+    device: str = "cpu",
+    crew: Crew | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Run what is not finished yet and write ``out/result.json``."""
+    return conduct(Study(corpus, settings, out=out, progress=progress), crew=crew, device=device)
 
 
 def grouped(corpus: Encoded, groups: Mapping[str, tuple[str, ...]]) -> Encoded:
@@ -140,13 +203,12 @@ def grouped(corpus: Encoded, groups: Mapping[str, tuple[str, ...]]) -> Encoded:
     return changed(taken, registries=site[taken.registries].astype(np.int32), registry_names=tuple(groups))
 
 
-def frequent_words(words: tuple[str, ...], corpus: Encoded, rows: np.ndarray, *, minimum: int) -> Vocabulary:
-    """Words that at least ``minimum`` of the given documents hold."""
-    taken = corpus.take(rows)
+def frequent_words(corpus: Encoded, rows: np.ndarray, *, minimum: int) -> np.ndarray:
+    """Numbers of the words that at least ``minimum`` of the given documents hold."""
+    words, taken = corpus.vocabulary_size, corpus.take(rows)
     document = np.repeat(np.arange(taken.documents), taken.lengths)
-    pairs = np.unique(document * len(words) + taken.ids)
-    held = np.bincount(pairs % len(words), minlength=len(words))
-    kept = np.flatnonzero(held >= minimum)
+    pairs = np.unique(document * words + taken.ids)
+    kept = np.flatnonzero(np.bincount(pairs % words, minlength=words) >= minimum)
     if not len(kept):
         raise VocabularyError(f"no word is held by {minimum} training documents; lower the minimum or add reports")
-    return Vocabulary(words=tuple(words[number] for number in kept), method=f"documents >= {minimum}")
+    return kept

@@ -1,20 +1,33 @@
-"""A corpus as studies read it: every report in the token store's own word numbers, once for all vocabularies."""
+"""A corpus as studies read it: every report in the token store's own word numbers, once for all vocabularies.
 
+It can be put into a folder that stands for the corpus (``pathveil study encode``): arrays, labels and the distinct
+words, mapped on loading. A machine that runs studies from it needs neither the reports nor polars. The folder holds
+every word of the corpus: it is as private as the corpus, and made for its owner's eyes only.
+"""
+
+import os
+import shutil
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import read_labels
 from pathveil.vocabulary.tokens import Tokens, tokens
-from pathveil.vocabulary.words import Vocabulary
+from pathveil.vocabulary.words import FIRST_WORD, UNKNOWN
+
+ENCODED, WORDS = "encoded.json", "words.txt"
 
 
 def whole(corpus: Path, *, tasks: Iterable[str] | None = None, progress: Progress = silent) -> tuple[Tokens, Encoded]:
-    """The token store of a corpus, and its reports in the store's word numbers with their labels."""
+    """The token store of a corpus or an encoded folder, and its reports in the store's word numbers with labels."""
+    if (corpus / ENCODED).is_file():
+        return load(corpus, tasks=tasks)
     store = tokens(corpus, progress=progress)
     labels, classes = read_labels(corpus, tasks=tasks)
     encoded = Encoded(
@@ -31,12 +44,88 @@ def whole(corpus: Path, *, tasks: Iterable[str] | None = None, progress: Progres
     return store, encoded
 
 
+def save(corpus: Path, out: Path, *, tasks: Iterable[str] | None = None, progress: Progress = silent) -> dict[str, Any]:
+    """Put a corpus into a folder for studies, whole or not at all; returns what is in it."""
+    if out.exists() and not (out / ENCODED).is_file():
+        raise UsageError(f"{out}: is there already, and is no encoded corpus; give --out a new folder")
+    store, encoded = whole(corpus, tasks=tasks, progress=progress)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    part = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}-"))  # readable by its owner alone
+    try:
+        text = "".join(word + "\n" for word in store.words)
+        (part / WORDS).write_text(text, encoding="utf-8", errors="surrogatepass")
+        encoded.save(part)
+        if out.exists():
+            shutil.rmtree(out)
+        os.rename(part, out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    classes = {task: len(names) for task, names in encoded.classes.items()}
+    return {
+        "out": str(out),
+        "reports": encoded.documents,
+        "registries": list(encoded.registry_names),
+        "words": len(store.words),
+        "running_words": len(encoded.ids),
+        "classes": classes,
+        **encoded.provenance,
+    }
+
+
+def load(folder: Path, *, tasks: Iterable[str] | None = None) -> tuple[Tokens, Encoded]:
+    """What ``whole`` gives, from a folder that ``save`` wrote."""
+    try:
+        encoded = Encoded.load(folder)
+        text = (folder / WORDS).read_text(encoding="utf-8", errors="surrogatepass")
+    except (OSError, ValueError, KeyError, TypeError):
+        raise CorpusError(
+            f"{folder}: is not a whole encoded corpus; make it again with 'pathveil study encode'"
+        ) from None
+    words = tuple(text.split("\n")[:-1])
+    arrays = (encoded.cases, encoded.registries, *encoded.labels.values())
+    if len(words) != encoded.vocabulary_size or any(len(array) != encoded.documents for array in arrays):
+        raise CorpusError(f"{folder}: its files do not belong together; make it again with 'pathveil study encode'")
+    if tasks is not None:
+        wanted = tuple(dict.fromkeys(tasks))
+        for task in wanted:
+            if task not in encoded.classes:
+                raise CorpusError(f"there is no task '{task}' in {folder}; it has {', '.join(encoded.classes)}")
+        labels = {task: encoded.labels[task] for task in wanted}
+        encoded = changed(encoded, labels=labels, classes={task: encoded.classes[task] for task in wanted})
+    store = Tokens(
+        words=words,
+        ids=encoded.ids,
+        offsets=encoded.offsets,
+        cases=encoded.cases,
+        registries=encoded.registries,
+        registry_names=encoded.registry_names,
+        provenance=encoded.provenance,
+    )
+    return store, encoded
+
+
 def changed(corpus: Encoded, **fields: Any) -> Encoded:
     """The corpus with some fields changed."""
     return Encoded(**{name: fields.get(name, getattr(corpus, name)) for name in Encoded.__dataclass_fields__})
 
 
-def relabelled(corpus: Encoded, table: np.ndarray, vocabulary: Vocabulary) -> Encoded:
-    """A corpus in a store's word numbers, with a vocabulary's ids instead."""
-    provenance = {**corpus.provenance, "vocabulary_sha256": vocabulary.sha256}
-    return changed(corpus, ids=table[corpus.ids], vocabulary_size=vocabulary.size, provenance=provenance)
+def table_of(kept: np.ndarray, words: int) -> np.ndarray:
+    """From a store's word numbers to a vocabulary's ids, given the numbers it keeps, ascending: (words,) int32."""
+    table = np.full(words, UNKNOWN, np.int32)
+    table[kept] = np.arange(FIRST_WORD, FIRST_WORD + len(kept), dtype=np.int32)
+    return table
+
+
+def relabelled(corpus: Encoded, table: np.ndarray, size: int) -> Encoded:
+    """A corpus in a store's word numbers, with the ids of a vocabulary of this size instead."""
+    return changed(corpus, ids=table[corpus.ids], vocabulary_size=size)
+
+
+def provenance(store: Tokens, corpus: Encoded) -> dict[str, Any]:
+    """Where the numbers come from: hashes, registries and how many reports each has."""
+    reports = np.bincount(corpus.registries, minlength=len(corpus.registry_names))
+    return {
+        **store.provenance,
+        "reports": corpus.documents,
+        "registries": {name: int(count) for name, count in zip(corpus.registry_names, reports, strict=True)},
+    }

@@ -1,7 +1,7 @@
 """A study file: one TOML that says which corpus, which of the three studies, and how; and the run that follows it.
 
     name = "…"            what the report is called
-    [corpus]              path, or a synthetic one: reports, registries, seed
+    [corpus]              path, or an encoded folder, or a synthetic one: reports, registries, seed
     [vocabulary]          settings of study.vocabulary.VocabularySettings
     [distribution]        settings of study.distribution.DistributionSettings
     [combined]            settings of study.combined.CombinedSettings
@@ -24,8 +24,10 @@ from pathveil.progress import Progress, silent
 from pathveil.study import combined, distribution, vocabulary
 from pathveil.study.combined import CombinedSettings
 from pathveil.study.distribution import DistributionSettings
+from pathveil.study.encoded import ENCODED
 from pathveil.study.store import write_json
 from pathveil.study.vocabulary import VocabularySettings
+from pathveil.training.workers import Crew
 
 
 class CorpusSettings(BaseModel):
@@ -34,6 +36,7 @@ class CorpusSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str | None = None
+    encoded: str | None = None  # a folder made by 'pathveil study encode'
     reports: int | None = Field(None, ge=10)
     registries: int = Field(7, ge=2)
     seed: int = 1
@@ -41,8 +44,11 @@ class CorpusSettings(BaseModel):
 
     @model_validator(mode="after")
     def one_source(self) -> "CorpusSettings":
-        if (self.path is None) == (self.reports is None):
-            raise ValueError("give either 'path' (a corpus on disk) or 'reports' (how many to make up)")
+        if sum(source is not None for source in (self.path, self.encoded, self.reports)) != 1:
+            raise ValueError(
+                "give either 'path' (a corpus on disk), 'encoded' (a folder made by 'pathveil study encode') or "
+                "'reports' (how many to make up)"
+            )
         return self
 
 
@@ -87,7 +93,9 @@ def _explained(error: ValidationError) -> str:
     return f"{place}: {problem}" + (f" (and {more} more)" if more else "")
 
 
-def run(path: Path, *, out: Path, progress: Progress = silent) -> dict[str, Any]:
+def run(
+    path: Path, *, out: Path, device: str = "cpu", crew: Crew | None = None, progress: Progress = silent
+) -> dict[str, Any]:
     """Run a study file, or go on with it, in ``out``; writes and returns ``out/result.json``."""
     settings = read(path)
     out.mkdir(parents=True, exist_ok=True)
@@ -98,7 +106,7 @@ def run(path: Path, *, out: Path, progress: Progress = silent) -> dict[str, Any]
     for name, study in (("vocabulary", vocabulary), ("distribution", distribution), ("combined", combined)):
         section = getattr(settings, name)
         if section is not None:
-            parts[name] = study.study(corpus, section, out=out / name, progress=progress)
+            parts[name] = study.study(corpus, section, out=out / name, device=device, crew=crew, progress=progress)
     result = {"name": settings.name, "studies": parts, "findings": [f for p in parts.values() for f in p["findings"]]}
     write_json(out / "result.json", result)
     return result
@@ -106,11 +114,15 @@ def run(path: Path, *, out: Path, progress: Progress = silent) -> dict[str, Any]
 
 def corpus_of(settings: CorpusSettings, out: Path, progress: Progress) -> Path:
     """The corpus a study reads; a synthetic one is made in the run's folder."""
-    if settings.path is not None:
-        path = Path(settings.path)
-        if not path.exists():
-            raise UsageError(f"corpus.path: {path} is not there")
-        return path
+    for name in ("path", "encoded"):
+        given = getattr(settings, name)
+        if given is not None:
+            path = Path(given)
+            if not path.exists():
+                raise UsageError(f"corpus.{name}: {path} is not there")
+            if name == "encoded" and not (path / ENCODED).is_file():
+                raise UsageError(f"corpus.encoded: {path} is no encoded corpus; make one with 'pathveil study encode'")
+            return path
     from pathveil.corpus.synth import configure, write
 
     path = out / "corpus.parquet"

@@ -15,6 +15,7 @@ for micro F1 and attack accuracy, 0.02 for macro F1. A finding whose arms the st
 (True, None)
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -229,9 +230,8 @@ def vocabulary_findings(
     most = numbers[-1] if numbers else 0
     settled = [row for row in everything if row["shadows"] == most]
     strategies = {row["strategy"]: row["size"] for row in settled}
-    intersections = sorted((s for s in strategies if s.startswith("I")), key=lambda s: int(s[1:]))
-    informative = sorted((s for s in strategies if s.startswith("MI")), key=lambda s: int(s[2:]))
-    intersections = [s for s in intersections if s not in informative]
+    intersections = sorted((s for s in strategies if re.fullmatch(r"I\d+", s)), key=lambda s: int(s[1:]))
+    informative = sorted((s for s in strategies if re.fullmatch(r"MI\d+", s)), key=lambda s: int(s[2:]))
 
     def attacked(first: str, second: str) -> Comparison | None:
         arms, value = (first, second), _accuracy

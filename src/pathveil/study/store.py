@@ -19,7 +19,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ import numpy as np
 
 from pathveil.errors import UsageError
 
-VERSION = 1  # of what cells hold; raised when code changes what a cell's inputs lead to
+VERSION = 2  # of what cells hold; raised when code changes what a cell's inputs lead to
 
 
 def key_of(parts: Mapping[str, Any]) -> str:
@@ -42,8 +42,11 @@ class Cells:
 
     def __init__(self, folder: Path):
         self.folder = folder
-        folder.mkdir(parents=True, exist_ok=True)
-        for left in folder.glob(".part-*"):  # of a process that was killed while it wrote
+
+    def clean(self) -> None:
+        """Make the folder, and remove what a process that was killed had half written; for who holds the run."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for left in self.folder.glob(".part-*"):
             shutil.rmtree(left, ignore_errors=True)
 
     def has(self, parts: Mapping[str, Any]) -> bool:
@@ -56,17 +59,26 @@ class Cells:
         arrays = {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))}
         return content["values"], arrays
 
+    def about(self, parts: Mapping[str, Any]) -> dict[str, Any]:
+        """What is known of the making of a finished unit: seconds, device."""
+        return json.loads((self.folder / key_of(parts) / "cell.json").read_text(encoding="utf-8"))["about"]
+
     def write(
-        self, parts: Mapping[str, Any], values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None
+        self,
+        parts: Mapping[str, Any],
+        values: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray] | None = None,
+        *,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
-        """Keep a finished unit; readers see all of it or nothing."""
+        """Keep a finished unit; readers see all of it or nothing. ``about`` tells of its making, not of its content."""
         key = key_of(parts)
         part = self.folder / f".part-{key}-{os.getpid()}"
         shutil.rmtree(part, ignore_errors=True)
-        part.mkdir()
+        part.mkdir(parents=True)
         for name, array in (arrays or {}).items():
             np.save(part / f"{name}.npy", array)
-        content = {"inputs": dict(parts), "values": dict(values)}
+        content = {"inputs": dict(parts), "values": dict(values), "about": dict(about or {})}
         text = json.dumps(content, indent=1, ensure_ascii=False, default=str)
         (part / "cell.json").write_text(text + "\n", encoding="utf-8")
         try:
@@ -75,12 +87,6 @@ class Cells:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
             shutil.rmtree(part)
-
-    def once(self, parts: Mapping[str, Any], work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """The unit's values, worked out now if they are not there yet."""
-        if not self.has(parts):
-            self.write(parts, work())
-        return self.read(parts)[0]
 
 
 @contextmanager

@@ -4,42 +4,39 @@ A fold leaves one registry to the attacker. Of the others' cases a share is held
 words and trains the target model. The attacker trains shadow models on halves of the left-out registry (by case), with
 the same words and settings, and learns from their answers what membership looks like. Units of work:
 
-    target    one model a fold and vocabulary: its logits on all documents, its F1 on the held-out cases
-    shadows   a block of the attacker's models a fold and vocabulary: their logits of the attacked task on all documents
+    target    one model a fold and vocabulary: its F1 on the held-out cases, its answers on all documents
+    shadows   the attacker's models, a fold and vocabulary: their answers on all documents
+    attack    every attack on that target from those answers
 
-Attacks are cheap and made anew from those. Two protocols stand side by side, the paper's with its control (see
-``audit.evidence``). The paper's attack (one classifier a class) is there for each number of shadows; the loss threshold
-and offline RMIA, which need no membership labels of the attacker's own records, are there as stronger ones.
+Two protocols stand side by side, the paper's with its control (see ``audit.evidence``). The paper's attack (one
+classifier a class) is there for each number of shadows; the loss threshold and offline RMIA, which need no membership
+labels of the attacker's own records, are there as stronger ones.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from pathveil.audit import attacks, evidence, rmia, shokri
 from pathveil.errors import UsageError
 from pathveil.federation.run import unseen_rows
 from pathveil.progress import Progress, silent
-from pathveil.study.encoded import relabelled, whole
+from pathveil.study import membership
+from pathveil.study.choice import choose, sentences, sizes_for
+from pathveil.study.encoded import provenance, whole
 from pathveil.study.findings import vocabulary_findings
-from pathveil.study.store import Cells, only_one, write_json
-from pathveil.training.batches import hold_out_cases
-from pathveil.training.metrics import evaluate
+from pathveil.study.membership import Attack, Fold, Words
+from pathveil.study.store import Cells
+from pathveil.study.units import Unit, conduct, finish, seconds_of
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.counting import count
+from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import lookup
-from pathveil.vocabulary.selection import PAPER_BASELINE, PAPER_SIZES, Measures, paper_sentences, scaled, select
-from pathveil.vocabulary.words import Vocabulary
 
-if TYPE_CHECKING:
-    from pathveil.vocabulary.tokens import Tokens
-
-PER_CLASS = "per-class"  # the paper's attack
+TOGETHER = {"cpu": 1, "cuda": 50}  # shadows a unit: a GPU trains many at once
 
 
 class VocabularySettings(BaseModel):
@@ -47,7 +44,7 @@ class VocabularySettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    strategies: tuple[str, ...] | None = None  # names as in the paper (B, I2, MI500) or None for all it has
+    strategies: tuple[str, ...] | None = None  # names (B, I2, MI500) or sentences; None: all of the paper's
     sizes: tuple[int, ...] | None = None  # of mutual-information vocabularies; None scales the paper's to the corpus
     minimum: int = Field(5, ge=1)  # occurrences of a baseline word
     folds: tuple[str, ...] | None = None  # registries to leave out in turn; None for all
@@ -55,10 +52,7 @@ class VocabularySettings(BaseModel):
     attacked: str = "site"  # the task whose answers the paper's attack reads
     shadows: int = Field(20, ge=2)
     counts: tuple[int, ...] = (1, 10, 20, 40, 60, 80, 100)  # numbers of shadows to attack with, up to ``shadows``
-    edges: tuple[int, ...] = (
-        25,
-        100,
-    )  # training documents of a class that part the buckets; the paper's: 100, 1,000, 10,000
+    edges: tuple[int, ...] = (25, 100)  # training documents of a class that part the buckets
     test_share: float = Field(0.2, gt=0, lt=1)
     seed: int = 1
     training: Mapping[str, Any] = Field(default_factory=dict)  # changes to the training settings
@@ -67,16 +61,6 @@ class VocabularySettings(BaseModel):
     def numbers(self) -> tuple[int, ...]:
         """Numbers of shadows to attack with: those asked for, and all there are."""
         return tuple(sorted({n for n in self.counts if n < self.shadows} | {self.shadows}))
-
-
-@dataclass(frozen=True)
-class Fold:
-    """One registry left to the attacker."""
-
-    name: str
-    training: np.ndarray  # rows the target may learn from
-    unseen: np.ndarray  # held-out rows of the same registries
-    foreign: np.ndarray  # rows of the left-out registry
 
 
 def folds_of(corpus: Encoded, settings: VocabularySettings) -> list[Fold]:
@@ -102,247 +86,192 @@ def folds_of(corpus: Encoded, settings: VocabularySettings) -> list[Fold]:
     return folds
 
 
-def study(
-    corpus: Path, settings: VocabularySettings, *, out: Path, device: str = "cpu", progress: Progress = silent
-) -> dict[str, Any]:
-    """Run what is not finished yet and write ``out/result.json``."""
-    training = TrainingSettings().changed(**settings.training)
-    with only_one(out):
-        cells = Cells(out / "cells")
-        store, everything = whole(corpus, tasks=settings.tasks, progress=progress)
-        if settings.attacked not in everything.classes:
-            raise UsageError(
-                f"there is no task '{settings.attacked}' to attack; there are {', '.join(everything.classes)}"
+@dataclass(frozen=True)
+class Place:
+    """One fold with one vocabulary, and the names of its cells."""
+
+    fold: Fold
+    name: str
+    sentence: str
+    parts: Mapping[str, Any]
+    settings: VocabularySettings
+
+    @property
+    def target(self) -> dict[str, Any]:
+        return {**self.parts, "unit": "target"}
+
+    @property
+    def shadows(self) -> list[dict[str, Any]]:
+        return [{**self.parts, "unit": "shadow", "number": number} for number in range(self.settings.shadows)]
+
+    @property
+    def attack(self) -> dict[str, Any]:
+        told = self.settings.model_dump(include={"attacked", "shadows", "edges"}) | {"numbers": self.settings.numbers}
+        return {**self.parts, "unit": "attack", "attack": told}
+
+
+class Study:
+    """A vocabulary study on one corpus: its places, what is left to do, and the result."""
+
+    def __init__(self, corpus: Path, settings: VocabularySettings, *, out: Path, progress: Progress = silent):
+        self.settings, self.out, self.progress = settings, out, progress
+        self.training = TrainingSettings().changed(**settings.training)
+        self.cells = Cells(out / "cells")
+        self.store, self.corpus = whole(corpus, tasks=settings.tasks, progress=progress)
+        if settings.attacked not in self.corpus.classes:
+            have = ", ".join(self.corpus.classes)
+            raise UsageError(f"there is no task '{settings.attacked}' to attack; there are {have}")
+        sizes = settings.sizes or sizes_for(self.store, minimum=settings.minimum)
+        self.places = [
+            Place(fold, name, sentence, self._parts(fold, sentence), settings)
+            for fold in folds_of(self.corpus, settings)
+            for name, sentence in sentences(
+                settings.strategies,
+                registries=len(np.unique(self.corpus.registries[fold.training])),
+                minimum=settings.minimum,
+                sizes=sizes,
+            ).items()
+        ]
+
+    def _parts(self, fold: Fold, sentence: str) -> dict[str, Any]:
+        return {
+            "study": "vocabulary",
+            "corpus": self.store.provenance["corpus_sha256"],
+            "text": self.store.provenance["text"],
+            "vocabulary": sentence,
+            "fold": fold.name,
+            "training": self.training.model_dump(),
+            "settings": self.settings.model_dump(include={"tasks", "test_share", "seed"}),
+        }
+
+    def units(self, *, device: str, words: Mapping[tuple[str, str], Words] | None = None) -> list[Unit]:
+        """Everything the study needs done; without ``words`` for counting only."""
+        settings, units = self.settings, []
+        some = next((size for kind, size in TOGETHER.items() if device.startswith(kind)), 1)
+        for place in self.places:
+            fold, where = place.fold, f"{place.fold.name} {place.name}"
+            chosen = (words or {}).get((fold.name, place.name))
+            model = (fold, chosen, self.training, settings.seed, device)
+            half = len(fold.foreign) // 2
+            units.append(
+                Unit(
+                    name=f"target {where}",
+                    cells=(place.target,),
+                    function=membership.train_target,
+                    arguments=(*model, place.target),
+                    kind="one",
+                    documents=len(fold.training),
+                )
             )
+            missing = [number for number, parts in enumerate(place.shadows) if not self.cells.has(parts)]
+            there = [number for number in range(settings.shadows) if number not in set(missing)]
+            for group in (*([there] if there else []), *_slices(missing, some)):
+                wanted = {number: place.shadows[number] for number in group}
+                units.append(
+                    Unit(
+                        name=f"shadows {where} {group[0] + 1}–{group[-1] + 1}",
+                        cells=tuple(wanted.values()),
+                        function=membership.train_shadows,
+                        arguments=(*model, wanted),
+                        kind="many",
+                        documents=half * len(group),
+                    )
+                )
+            told = Attack(settings.attacked, settings.shadows, settings.numbers, settings.edges, settings.seed)
+            answers = (place.target, place.shadows)
+            units.append(
+                Unit(
+                    name=f"attack {where}",
+                    cells=(place.attack,),
+                    function=membership.attack,
+                    arguments=(str(self.cells.folder), fold, told, *answers, place.attack),
+                    kind="attack",
+                    needs=(place.target, *place.shadows),
+                    here=True,
+                )
+            )
+        return units
+
+    def words(self) -> dict[tuple[str, str], Words]:
+        """The vocabularies of the folds in which something is left to train."""
+        made = {}
+        for fold in {place.fold.name: place.fold for place in self.places}.values():
+            mine = [place for place in self.places if place.fold is fold]
+            if all(self.cells.has(parts) for place in mine for parts in (place.target, *place.shadows)):
+                continue
+            parts = {name: mine[0].parts[name] for name in ("study", "corpus", "text", "fold", "settings")}
+            found = choose(
+                {place.name: place.sentence for place in mine},
+                store=self.store,
+                corpus=self.corpus,
+                rows=fold.training,
+                cells=self.cells,
+                parts=parts,
+                progress=self.progress,
+                stage=f"choosing words {fold.name}",
+            )
+            for name, vocabulary in found.items():
+                table = lookup(self.store, vocabulary)
+                own = Words(name, table, vocabulary.size, vocabulary.sha256, vocabulary.method)
+                made[fold.name, name] = own
+        return made
+
+    def run(self, *, crew: Crew, device: str) -> dict[str, Any]:
+        """Do what is left, and put everything together."""
+        units = self.units(device=device, words=self.words())
+        finish(
+            units,
+            cells=self.cells,
+            crew=crew,
+            corpus=self.corpus,
+            device=device,
+            progress=self.progress,
+            stage="vocabulary study",
+        )
+        return self.result()
+
+    def result(self) -> dict[str, Any]:
         table1: list[dict[str, Any]] = []
         table2: list[dict[str, Any]] = []
         vocabularies: list[dict[str, Any]] = []
-        folds = folds_of(everything, settings)
-        plan = [
-            (fold, name, words)
-            for fold in folds
-            for name, words in chosen_from(store, everything, fold.training, settings)
-        ]
-        for done, (fold, name, words) in enumerate(plan):
-            progress("folds and vocabularies", done, len(plan))
-            unit = _Unit(everything, store, fold, name, words, settings, training, device)
-            values, logits = unit.target(cells, progress)
-            inside, shadows = unit.shadows(cells, progress)
-            place = {"fold": fold.name, "strategy": name, "size": len(words.words)}
-            vocabularies.append(place | {"method": words.method, "sha256": words.sha256, "epoch": values["epoch"]})
-            table1 += [place | row for row in unit.attack(values, logits, inside, shadows)]
-            table2 += [
-                {"attack_registry": fold.name, "strategy": name, "size": len(words.words), "task": task} | scores
-                for task, scores in values["scores"].items()
-            ]
-        progress("folds and vocabularies", len(plan), len(plan))
-        result = {
+        for place in self.places:
+            values = self.cells.read(place.target)[0]
+            epochs = [self.cells.read(parts)[0]["epoch"] for parts in place.shadows]
+            where = {"fold": place.fold.name, "strategy": place.name, "size": values["words"]}
+            about = {name: values[name] for name in ("method", "sha256", "epoch", "epochs")}
+            vocabularies.append(where | about | {"shadow_epochs": epochs})
+            table1 += [where | row for row in self.cells.read(place.attack)[0]["rows"]]
+            registry = {"attack_registry": place.fold.name, "strategy": place.name, "size": values["words"]}
+            table2 += [registry | {"task": task} | scores for task, scores in values["scores"].items()]
+        settings = self.settings.model_dump(mode="json") | {"training": self.training.model_dump(mode="json")}
+        return {
             "study": "vocabulary",
-            "settings": settings.model_dump(mode="json") | {"training": training.model_dump(mode="json")},
-            "provenance": {**store.provenance, "registries": list(store.registry_names)},
+            "settings": settings,
+            "provenance": provenance(self.store, self.corpus),
             "vocabularies": vocabularies,
             "table1": table1,
             "table2": table2,
             "findings": vocabulary_findings([row for row in table1 if "accuracy" in row], table2),
         }
-        write_json(out / "result.json", result)
-    return result
+
+    def seconds(self) -> list[dict[str, Any]]:
+        """What each finished cell took."""
+        parts = [part for place in self.places for part in (place.target, *place.shadows, place.attack)]
+        return seconds_of(self.cells, parts)
 
 
-def chosen_from(
-    store: "Tokens", corpus: Encoded, training: np.ndarray, settings: VocabularySettings
-) -> Iterator[tuple[str, Vocabulary]]:
-    """Vocabularies by name, from the given training documents alone."""
-    counts = count(store, corpus.labels, corpus.classes, rows=training)
-    sizes = settings.sizes
-    if sizes is None:
-        # Scaled from the whole corpus, so that a vocabulary has the same name in every fold.
-        words = (np.bincount(np.asarray(store.ids), minlength=len(store.words)) >= settings.minimum).sum()
-        sizes = tuple(dict.fromkeys(scaled(size * float(words) / PAPER_BASELINE) for size in PAPER_SIZES))
-    sentences = paper_sentences(len(counts.registry_names), minimum=settings.minimum, sizes=sizes)
-    measures = Measures(counts)
-    for name in settings.strategies or sentences:
-        if name not in sentences:
-            raise UsageError(f"there is no vocabulary '{name}' here; there are {', '.join(sentences)}")
-        yield name, select(measures, sentences[name])
+def study(
+    corpus: Path,
+    settings: VocabularySettings,
+    *,
+    out: Path,
+    device: str = "cpu",
+    crew: Crew | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Run what is not finished yet and write ``out/result.json``."""
+    return conduct(Study(corpus, settings, out=out, progress=progress), crew=crew, device=device)
 
 
-class _Unit:
-    """One fold with one vocabulary."""
-
-    def __init__(
-        self,
-        everything: Encoded,
-        store: "Tokens",
-        fold: Fold,
-        name: str,
-        words: Vocabulary,
-        settings: VocabularySettings,
-        training: TrainingSettings,
-        device: str,
-    ):
-        self.fold, self.name, self.settings, self.training, self.device = fold, name, settings, training, device
-        self.corpus = relabelled(everything, lookup(store, words), words)
-        self.parts = {
-            "study": "vocabulary",
-            "corpus": store.provenance["corpus_sha256"],
-            "text": store.provenance["text"],
-            "vocabulary": words.sha256,
-            "fold": fold.name,
-            "training": training.model_dump(),
-            "settings": settings.model_dump(include={"tasks", "test_share", "seed"}),
-        }
-
-    def target(self, cells: Cells, progress: Progress) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
-        """The attacked model: what it scores on unseen cases, and its logits on every document."""
-        from pathveil.training.loop import fit, logits_of
-
-        parts = self.parts | {"unit": "target"}
-        if not cells.has(parts):
-            corpus, fold = self.corpus, self.fold
-            own = corpus.take(fold.training)
-            stage = f"target {fold.name} {self.name}"
-            fitted = fit(
-                own, self.training, seed=self.settings.seed, device=self.device, progress=progress, stage=stage
-            )
-            logits = logits_of(fitted.model, corpus, device=self.device)
-            scores = {}
-            for task, values in logits.items():
-                truth, cases = np.asarray(corpus.labels[task])[fold.unseen], corpus.cases[fold.unseen]
-                if (truth >= 0).any():
-                    found = evaluate(truth, values[fold.unseen].argmax(1), cases=cases, resamples=200)
-                    values_of = {"micro": found.micro.value, "macro": found.macro.value}
-                    scores[task] = values_of | {"micro_ci": _pair(found.micro), "macro_ci": _pair(found.macro)}
-            members = np.setdiff1d(fold.training, fold.training[fitted.validation])
-            arrays = {f"logits-{task}": values.astype(np.float16) for task, values in logits.items()}
-            values = {"scores": scores, "epoch": fitted.best_epoch, "epochs": len(fitted.history)}
-            cells.write(parts, values, arrays | {"members": members})
-        values, arrays = cells.read(parts)
-        return values | {"members": arrays["members"]}, arrays
-
-    def shadows(self, cells: Cells, progress: Progress) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-        """Who was in which shadow (shadows, documents), and each task's logits (shadows, documents, classes)."""
-        from pathveil.training.stacked import logits_many
-
-        settings, corpus, foreign = self.settings, self.corpus, self.fold.foreign
-        inside = np.zeros((settings.shadows, corpus.documents), bool)
-        for number in range(settings.shadows):
-            half, _ = hold_out_cases(corpus.cases[foreign], share=0.5, seed=[settings.seed, 2, number])
-            inside[number, foreign[half]] = True
-        wanted = []
-        for number in range(settings.shadows):
-            if not cells.has(self._shadow(number)):
-                wanted.append(number)
-        members = [np.flatnonzero(inside[number]) for number in wanted]
-        seeds = [settings.seed * 10_000 + number + 1 for number in wanted]
-        stage = f"shadows {self.fold.name} {self.name}"
-        for place, logits in logits_many(
-            corpus, members, self.training, seeds=seeds, device=self.device, progress=progress, stage=stage
-        ):
-            arrays = {f"logits-{task}": values for task, values in logits.items()}
-            cells.write(self._shadow(wanted[place]), {}, arrays)
-        stacks: dict[str, list[np.ndarray]] = {task: [] for task in corpus.tasks}
-        for number in range(settings.shadows):
-            _, arrays = cells.read(self._shadow(number))
-            for task, stack in stacks.items():
-                stack.append(arrays[f"logits-{task}"])
-        return inside, {task: np.stack(stack) for task, stack in stacks.items()}
-
-    def _shadow(self, number: int) -> dict[str, Any]:
-        return self.parts | {"unit": "shadow", "number": number}
-
-    def attack(
-        self,
-        values: Mapping[str, Any],
-        logits: Mapping[str, np.ndarray],
-        inside: np.ndarray,
-        shadows: Mapping[str, np.ndarray],
-    ) -> list[dict[str, Any]]:
-        """Rows of Table 1: every attack under every protocol and bucket."""
-        corpus, fold, task = self.corpus, self.fold, self.settings.attacked
-        member = np.zeros(corpus.documents, bool)
-        member[values["members"]] = True
-        kept = np.concatenate([values["members"], fold.unseen, fold.foreign])
-        records = evidence.Records(
-            member=member[kept],
-            cases=corpus.cases[kept],
-            labels={name: np.asarray(label)[kept] for name, label in corpus.labels.items()},
-            classes=corpus.classes,
-            registries=corpus.registries[kept],
-        )
-        scores = [*self._per_class(logits, inside, shadows, kept), *self._stronger(logits, inside, shadows, kept)]
-        names = evidence.rarity.bucket_names(self.settings.edges)
-        rows = evidence.measure(scores, records, edges=self.settings.edges, seed=self.settings.seed)
-        flat = []
-        for row in rows:
-            if row["unit"] != "report":
-                continue
-            order = 0 if row["bucket"] == evidence.ALL else 1 + names.index(row["bucket"])
-            flat.append(_flat(row) | {"bucket_order": order, "attacked_task": task})
-        return flat
-
-    def _per_class(
-        self, logits: Mapping[str, np.ndarray], inside: np.ndarray, shadows: Mapping[str, np.ndarray], kept: np.ndarray
-    ) -> Iterator[evidence.Score]:
-        task = self.settings.attacked
-        labels = np.asarray(self.corpus.labels[task])
-        own, foreign = labels[kept], self.fold.foreign
-        seen = shokri.attack_features(_softmax(shadows[task][:, foreign]), labels[foreign])
-        answers = shokri.attack_features(_softmax(logits[f"logits-{task}"][kept]), own)
-        for number in self.settings.numbers:
-            features, of, member = shokri.pooled(seen, labels[foreign], inside[:, foreign], shadows=number)
-            models = shokri.fit(features, of, member, classes=len(self.corpus.classes[task]))
-            chance = models.predict(answers, own)
-            yield evidence.Score(PER_CLASS, task, chance, shadows=number, threshold=0.5, decides=False)
-
-    def _stronger(
-        self, logits: Mapping[str, np.ndarray], inside: np.ndarray, shadows: Mapping[str, np.ndarray], kept: np.ndarray
-    ) -> Iterator[evidence.Score]:
-        """The loss threshold and offline RMIA, on the attacked task and on all tasks together."""
-        target, reference = [], []
-        for task in self.corpus.tasks:
-            labels = np.asarray(self.corpus.labels[task])[kept]
-            target.append(
-                attacks.of_label(attacks.log_softmax(logits[f"logits-{task}"][kept].astype(np.float64)), labels)
-            )
-            answers = attacks.log_softmax(shadows[task][:, kept].astype(np.float32))
-            reference.append(attacks.of_label(answers, labels))
-        attacked = self.corpus.tasks.index(self.settings.attacked)
-        foreign = np.isin(kept, self.fold.foreign)
-        pairs = ((self.settings.attacked, target[attacked], reference[attacked]),)
-        pairs += ((evidence.TOGETHER, np.nansum(target, axis=0), np.nansum(reference, axis=0)),)
-        for task, own, others in pairs:
-            yield evidence.Score("loss threshold", task, own)
-            ratio = rmia.log_ratio(own, others, inside[:, kept], offline=True)
-            # The attacker's own records, which he knows to be no members, are the population.
-            yield evidence.Score("RMIA offline", task, rmia.rmia(ratio, population=ratio[foreign]), shadows=len(inside))
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    return np.exp(attacks.log_softmax(logits.astype(np.float64)))
-
-
-def _pair(interval: Any) -> list[float]:
-    return [interval.low, interval.high]
-
-
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A row of the audit in Table 1's columns: values, with the intervals beside them."""
-    if "accuracy" not in row:
-        return dict(row)
-    flat = dict(row) | {name: row[name]["value"] for name in ("accuracy", "balanced_accuracy", "auc")}
-    flat["tpr_at_fpr"] = {fpr: estimate["value"] for fpr, estimate in row["tpr_at_fpr"].items()}
-    flat["ci"] = {name: [row[name]["low"], row[name]["high"]] for name in ("accuracy", "balanced_accuracy", "auc")}
-    flat["ci"] |= {f"tpr@{fpr}": [e["low"], e["high"]] for fpr, e in row["tpr_at_fpr"].items()}
-    return flat
-
-
-def strongest(table1: Sequence[Mapping[str, Any]], *, protocol: str = evidence.MATCHED) -> dict[str, float]:
-    """A strategy's leak: the mean over folds of the largest AUC any attack reached under a protocol."""
-    best: dict[tuple[str, str], float] = {}
-    for row in table1:
-        if row["protocol"] == protocol and row["bucket"] == evidence.ALL and row.get("auc") is not None:
-            key = row["strategy"], row["fold"]
-            best[key] = max(best.get(key, 0.0), row["auc"])
-    names = dict.fromkeys(strategy for strategy, _ in best)
-    return {name: float(np.mean([auc for (s, _), auc in best.items() if s == name])) for name in names}
+def _slices(numbers: list[int], size: int) -> list[list[int]]:
+    return [numbers[at : at + size] for at in range(0, len(numbers), size)]

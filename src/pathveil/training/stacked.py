@@ -25,7 +25,7 @@ next one, so memory does not grow with their number. On a GPU a step of the whol
 """
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -100,9 +100,11 @@ def logits_many(
     stack: int | None = None,
     progress: Progress = silent,
     stage: str = "training models",
+    note: Callable[[int, int, int], None] | None = None,
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
     """Train as ``train_many`` does, and yield each model's number and its logits, float16 (documents, classes) a task,
-    on all documents or the given rows. No model is kept."""
+    on all documents or the given rows. No model is kept; ``note`` is told each one's number, the epoch it was best at,
+    and how many it had, before it is yielded."""
     wanted = np.arange(corpus.documents) if rows is None else np.asarray(rows)
     for machine, finished in _train(corpus, members, settings, seeds, masks, vectors, device, stack, progress, stage):
         slots = [slot for slot, _ in finished]
@@ -110,6 +112,8 @@ def logits_many(
             machine.restore_best(slot)
         answers = machine.read(dict.fromkeys(slots, wanted))
         for slot, trainee in finished:
+            if note is not None:
+                note(trainee.number, trainee.best_epoch, trainee.epoch)
             yield trainee.number, {task: scores.astype(np.float16) for task, scores in answers[slot].items()}
 
 

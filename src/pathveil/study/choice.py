@@ -1,0 +1,85 @@
+"""The vocabularies a study compares: the papers' by name, or any sentence of ``pathveil.vocabulary.expression``.
+
+>>> sentences(("B", "I3", "registries>=2 and cases >= 5"), registries=6, minimum=5, sizes=(500,))
+{'B': 'occurrences >= 5', 'I3': 'registries >= 3', 'registries >= 2 and cases >= 5': 'registries >= 2 and cases >= 5'}
+>>> list(sentences(None, registries=3, minimum=5, sizes=(500,)))
+['B', 'I2', 'I3', 'MI500']
+>>> sentences(("I9",), registries=2, minimum=5, sizes=(500,))
+Traceback (most recent call last):
+pathveil.errors.UsageError: 'I9' is neither a vocabulary here (B, I2, MI500) nor a sentence such as 'registries >= 3'
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pathveil.errors import UsageError, VocabularyError
+from pathveil.progress import Progress, silent
+from pathveil.study.store import Cells
+from pathveil.vocabulary.counting import count
+from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.expression import parse
+from pathveil.vocabulary.selection import PAPER_BASELINE, PAPER_SIZES, Measures, paper_sentences, scaled, select
+from pathveil.vocabulary.tokens import Tokens
+from pathveil.vocabulary.words import Vocabulary
+
+
+def sentences(names: Sequence[str] | None, *, registries: int, minimum: int, sizes: Sequence[int]) -> dict[str, str]:
+    """What each name stands for; a sentence stands for itself. None is all of the paper's."""
+    known = paper_sentences(registries, minimum=minimum, sizes=sizes)
+    if names is None:
+        return known
+    chosen = {}
+    for name in names:
+        if name in known:
+            chosen[name] = known[name]
+            continue
+        try:
+            sentence = str(parse(name))
+        except VocabularyError as error:
+            if " " in name.strip():
+                raise UsageError(f"vocabulary '{name}': {error}") from None
+            raise UsageError(
+                f"'{name}' is neither a vocabulary here ({', '.join(known)}) nor a sentence such as 'registries >= 3'"
+            ) from None
+        chosen[sentence] = sentence
+    return chosen
+
+
+def sizes_for(store: Tokens, *, minimum: int) -> tuple[int, ...]:
+    """The paper's sizes of mutual-information vocabularies, scaled by the words of the whole corpus, so that
+    a vocabulary has the same name in every fold."""
+    words = (np.bincount(np.asarray(store.ids), minlength=len(store.words)) >= minimum).sum()
+    return tuple(dict.fromkeys(scaled(size * float(words) / PAPER_BASELINE) for size in PAPER_SIZES))
+
+
+def choose(
+    wanted: Mapping[str, str],
+    *,
+    store: Tokens,
+    corpus: Encoded,
+    rows: np.ndarray,
+    cells: Cells,
+    parts: Mapping[str, Any],
+    progress: Progress = silent,
+    stage: str = "choosing words",
+) -> dict[str, Vocabulary]:
+    """Vocabularies by name, from these documents alone; what was chosen before is found again (as numbers of words,
+    never as words) among the cells."""
+    made: dict[str, Vocabulary] = {}
+    measures: Measures | None = None
+    for done, (name, sentence) in enumerate(wanted.items()):
+        progress(stage, done, len(wanted))
+        own = {**parts, "unit": "words", "sentence": sentence}
+        if not cells.has(own):
+            if measures is None:
+                measures = Measures(count(store, corpus.labels, corpus.classes, rows=rows))
+            numbers = np.array([store.numbers[word] for word in select(measures, sentence).words], np.int32)
+            cells.write(own, {}, {"numbers": numbers})
+        numbers = cells.read(own)[1]["numbers"]
+        made[name] = Vocabulary(words=tuple(store.words[number] for number in numbers), method=sentence)
+        if not made[name].words:
+            raise VocabularyError(f"'{sentence}' keeps no word of the training reports; ask for less")
+    progress(stage, len(wanted), len(wanted))
+    return made

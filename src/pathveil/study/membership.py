@@ -1,0 +1,246 @@
+"""The vocabulary study's units of work: a target, its shadows, and every attack on it from their answers.
+
+Of a model's answers is kept what attacks read, not the logits: for each task the log-probability of every document's
+own label, and the features of the paper's attack (the label's probability and the largest ones). A shadow's features
+are kept for the attacker's own documents alone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pathveil.audit import attacks, evidence, rmia, shokri
+from pathveil.progress import Progress
+from pathveil.study.encoded import relabelled
+from pathveil.study.store import Cells
+from pathveil.study.units import Keep, Parts
+from pathveil.training.batches import hold_out_cases
+from pathveil.training.metrics import evaluate
+from pathveil.training.settings import TrainingSettings
+from pathveil.vocabulary.encoded import Encoded
+
+PER_CLASS = "per-class"  # the paper's attack
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One registry left to the attacker."""
+
+    name: str
+    training: np.ndarray  # rows the target may learn from
+    unseen: np.ndarray  # held-out rows of the same registries
+    foreign: np.ndarray  # rows of the left-out registry
+
+
+@dataclass(frozen=True)
+class Words:
+    """A vocabulary as a worker needs it: the table from the store's word numbers to its ids."""
+
+    name: str
+    table: np.ndarray  # (words of the store,) int32
+    size: int  # rows of an embedding
+    sha256: str
+    method: str
+
+
+@dataclass(frozen=True)
+class Attack:
+    """What an attack is told: which task's answers, how many shadows, which buckets."""
+
+    task: str
+    shadows: int
+    numbers: tuple[int, ...]  # of shadows, to attack with
+    edges: tuple[int, ...]
+    seed: int
+
+
+def train_target(
+    corpus: Encoded,
+    fold: Fold,
+    words: Words,
+    training: TrainingSettings,
+    seed: int,
+    device: str,
+    parts: Parts,
+    keep: Keep,
+    progress: Progress,
+) -> None:
+    """The attacked model: what it scores on unseen cases, and its answers on every document."""
+    from pathveil.training.loop import fit, logits_of
+
+    encoded = relabelled(corpus, words.table, words.size)
+    stage = f"target {fold.name} {words.name}"
+    fitted = fit(encoded.take(fold.training), training, seed=seed, device=device, progress=progress, stage=stage)
+    logits = logits_of(fitted.model, encoded, device=device)
+    scores = {}
+    for task, values in logits.items():
+        truth, cases = np.asarray(corpus.labels[task])[fold.unseen], corpus.cases[fold.unseen]
+        if (truth >= 0).any():
+            found = evaluate(truth, values[fold.unseen].argmax(1), cases=cases, resamples=200)
+            values_of = {"micro": found.micro.value, "macro": found.macro.value}
+            scores[task] = values_of | {"micro_ci": _pair(found.micro), "macro_ci": _pair(found.macro)}
+    members = np.setdiff1d(fold.training, fold.training[fitted.validation])
+    arrays = {"members": members}
+    for task, values in logits.items():
+        arrays |= _answers(task, values, np.asarray(corpus.labels[task]), np.arange(corpus.documents))
+    about_words = {"words": words.size - 2, "method": words.method, "sha256": words.sha256}
+    keep(parts, about_words | {"scores": scores, "epoch": fitted.best_epoch, "epochs": len(fitted.history)}, arrays)
+
+
+def train_shadows(
+    corpus: Encoded,
+    fold: Fold,
+    words: Words,
+    training: TrainingSettings,
+    seed: int,
+    device: str,
+    wanted: Mapping[int, Parts],
+    keep: Keep,
+    progress: Progress,
+) -> None:
+    """Some of the attacker's models on halves of his own documents: each one's answers on every document."""
+    from pathveil.training.stacked import logits_many
+
+    encoded = relabelled(corpus, words.table, words.size)
+    numbers = list(wanted)
+    members = [shadow_documents(corpus, fold, number, seed=seed) for number in numbers]
+    epochs: dict[int, dict[str, int]] = {}
+
+    def note(place: int, best: int, count: int) -> None:
+        epochs[place] = {"epoch": best, "epochs": count}
+
+    for place, logits in logits_many(
+        encoded,
+        members,
+        training,
+        seeds=[seed * 10_000 + number + 1 for number in numbers],
+        device=device,
+        progress=progress,
+        stage=f"shadows {fold.name} {words.name}",
+        note=note,
+    ):
+        arrays: dict[str, np.ndarray] = {}
+        for task, values in logits.items():
+            arrays |= _answers(task, values, np.asarray(corpus.labels[task]), fold.foreign)
+        keep(wanted[numbers[place]], epochs[place], arrays)
+
+
+def shadow_documents(corpus: Encoded, fold: Fold, number: int, *, seed: int) -> np.ndarray:
+    """The half of the attacker's documents, by case, that one shadow trains on."""
+    half, _ = hold_out_cases(corpus.cases[fold.foreign], share=0.5, seed=[seed, 2, number])
+    return fold.foreign[half]
+
+
+def _answers(task: str, logits: np.ndarray, labels: np.ndarray, own: np.ndarray) -> dict[str, np.ndarray]:
+    """What attacks read of a model's answers for one task."""
+    said = attacks.log_softmax(logits)
+    features = shokri.attack_features(np.exp(said[own]), labels[own])
+    arrays = {f"own-{task}": attacks.of_label(said, labels), f"features-{task}": features}
+    return {name: array.astype(np.float32) for name, array in arrays.items()}
+
+
+def attack(
+    corpus: Encoded,
+    folder: str,
+    fold: Fold,
+    settings: Attack,
+    target: Parts,
+    shadows: Sequence[Parts],
+    parts: Parts,
+    keep: Keep,
+    progress: Progress,
+) -> None:
+    """Rows of Table 1: every attack under every protocol and bucket, from the cells in ``folder``."""
+    cells = Cells(Path(folder))
+    answers = cells.read(target)[1]
+    others = [cells.read(shadow)[1] for shadow in shadows]
+    inside = np.zeros((len(shadows), corpus.documents), bool)
+    for number in range(len(shadows)):
+        inside[number, shadow_documents(corpus, fold, number, seed=settings.seed)] = True
+    member = np.zeros(corpus.documents, bool)
+    member[answers["members"]] = True
+    kept = np.concatenate([answers["members"], fold.unseen, fold.foreign])
+    records = evidence.Records(
+        member=member[kept],
+        cases=corpus.cases[kept],
+        labels={name: np.asarray(label)[kept] for name, label in corpus.labels.items()},
+        classes=corpus.classes,
+        registries=corpus.registries[kept],
+    )
+    scores = [
+        *_per_class(corpus, fold, settings, answers, others, inside, kept),
+        *_stronger(corpus, fold, settings, answers, others, inside, kept),
+    ]
+    names = evidence.rarity.bucket_names(settings.edges)
+    rows = []
+    for row in evidence.measure(scores, records, edges=settings.edges, seed=settings.seed):
+        if row["unit"] == "report":
+            order = 0 if row["bucket"] == evidence.ALL else 1 + names.index(row["bucket"])
+            rows.append(_flat(row) | {"bucket_order": order, "attacked_task": settings.task})
+    keep(parts, {"rows": rows})
+
+
+Answers = Mapping[str, np.ndarray]
+
+
+def _per_class(
+    corpus: Encoded,
+    fold: Fold,
+    settings: Attack,
+    target: Answers,
+    shadows: Sequence[Answers],
+    inside: np.ndarray,
+    kept: np.ndarray,
+) -> Iterator[evidence.Score]:
+    """The paper's attack, with each number of shadows."""
+    labels = np.asarray(corpus.labels[settings.task])
+    name = f"features-{settings.task}"
+    seen = np.stack([shadow[name] for shadow in shadows])  # (shadows, foreign documents, features)
+    answers = np.asarray(target[name])[kept].astype(np.float64)
+    foreign = fold.foreign
+    for number in settings.numbers:
+        features, of, member = shokri.pooled(seen, labels[foreign], inside[:, foreign], shadows=number)
+        models = shokri.fit(features.astype(np.float64), of, member, classes=len(corpus.classes[settings.task]))
+        chance = models.predict(answers, labels[kept])
+        yield evidence.Score(PER_CLASS, settings.task, chance, shadows=number, threshold=0.5, decides=False)
+
+
+def _stronger(
+    corpus: Encoded,
+    fold: Fold,
+    settings: Attack,
+    target: Answers,
+    shadows: Sequence[Answers],
+    inside: np.ndarray,
+    kept: np.ndarray,
+) -> Iterator[evidence.Score]:
+    """The loss threshold and offline RMIA, on the attacked task and on all tasks together."""
+    own = {task: np.asarray(target[f"own-{task}"])[kept].astype(np.float64) for task in corpus.tasks}
+    others = {task: np.stack([shadow[f"own-{task}"][kept] for shadow in shadows]) for task in corpus.tasks}
+    foreign = np.isin(kept, fold.foreign)
+    pairs = ((settings.task, own[settings.task], others[settings.task]),)
+    pairs += ((evidence.TOGETHER, np.nansum([*own.values()], axis=0), np.nansum([*others.values()], axis=0)),)
+    for task, said, reference in pairs:
+        yield evidence.Score("loss threshold", task, said)
+        ratio = rmia.log_ratio(said, reference, inside[:, kept], offline=True)
+        # The attacker's own records, which he knows to be no members, are the population.
+        score = rmia.rmia(ratio, population=ratio[foreign])
+        yield evidence.Score("RMIA offline", task, score, shadows=len(inside))
+
+
+def _pair(interval: Any) -> list[float]:
+    return [interval.low, interval.high]
+
+
+def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the audit in Table 1's columns: values, with the intervals beside them."""
+    if "accuracy" not in row:
+        return dict(row)
+    flat = dict(row) | {name: row[name]["value"] for name in ("accuracy", "balanced_accuracy", "auc")}
+    flat["tpr_at_fpr"] = {fpr: estimate["value"] for fpr, estimate in row["tpr_at_fpr"].items()}
+    flat["ci"] = {name: [row[name]["low"], row[name]["high"]] for name in ("accuracy", "balanced_accuracy", "auc")}
+    flat["ci"] |= {f"tpr@{fpr}": [e["low"], e["high"]] for fpr, e in row["tpr_at_fpr"].items()}
+    return flat

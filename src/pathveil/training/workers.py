@@ -1,0 +1,269 @@
+"""Where pure functions of an encoded corpus run: in this process, in several on this machine, or on a Dask cluster.
+
+A crew is handed jobs, ``submit(function, corpus, *arguments)``, and gives back their results as they are finished, in
+any order; more jobs may be submitted while results are read. ``share`` makes a corpus known to the workers once, not
+once a job. Functions stand at the top level of a module and take and return what can be pickled, so that they are the
+same wherever they run. A worker that dies costs the jobs it had in hand.
+
+>>> import numpy as np
+>>> from pathveil.vocabulary.encoded import Encoded
+>>> corpus = Encoded(ids=np.array([2, 3], np.int32), offsets=np.array([0, 1, 2]), cases=np.array([0, 1]),
+...     registries=np.array([0, 0]), registry_names=("R1",), labels={}, classes={}, vocabulary_size=4)
+>>> def words(corpus, document):
+...     return corpus.lengths[document].item()
+>>> with crew() as workers:
+...     shared = workers.share(corpus)
+...     for document in range(2):
+...         workers.submit(words, shared, document)
+...     sorted(workers.results())
+[1, 1]
+>>> with crew(engine="dask"):
+...     pass
+Traceback (most recent call last):
+pathveil.errors.UsageError: --engine dask needs --scheduler ADDRESS, such as tcp://node1:8786
+"""
+
+import os
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import lru_cache
+from importlib import import_module
+from multiprocessing import active_children, get_context
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from pathveil.errors import MissingExtraError, UsageError
+from pathveil.vocabulary.encoded import Encoded
+
+EngineName = Literal["local", "dask"]
+CONNECT = "10s"  # to a scheduler
+ATTEMPTS = 3  # at jobs whose workers died
+MOST = 16  # processes that are started unasked
+MEMORY = 3 << 30  # bytes that a process which trains small models may come to need
+
+
+class Crew(Protocol):
+    """Whoever does the work."""
+
+    def share(self, corpus: Encoded) -> Any:
+        """A corpus that jobs can be given."""
+
+    def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, here: bool = False) -> None:
+        """Have ``function(corpus, *arguments)`` run; ``here`` for a job that needs this machine's disk."""
+
+    def results(self) -> Iterator[Any]:
+        """Results as they are finished, until no job is left."""
+
+
+@contextmanager
+def crew(*, engine: EngineName = "local", workers: int = 1, scheduler: str | None = None) -> Generator[Crew]:
+    """The workers asked for, for as long as the block lasts."""
+    if engine == "dask":
+        if scheduler is None:
+            raise UsageError("--engine dask needs --scheduler ADDRESS, such as tcp://node1:8786")
+        with cluster(scheduler) as client:
+            yield OnDask(client)
+    elif scheduler is not None:
+        raise UsageError("--scheduler goes with --engine dask")
+    elif workers > 1:
+        with processes(workers) as several:
+            yield several
+    else:
+        yield Here()
+
+
+def sensible(device: str) -> int:
+    """How many processes suit this machine: on a CPU one a core, as far as memory allows; on a GPU a few, so that
+    one keeps it busy while another reads or attacks."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if device != "cpu":
+        return max(min(4, cores // 2), 1)
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError):
+        memory = MEMORY
+    return max(min(cores, MOST, memory // MEMORY), 1)
+
+
+class Here:
+    """This process does it all, a job at a time, in the order of submission."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
+
+    def share(self, corpus: Encoded) -> Encoded:
+        return corpus
+
+    def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, here: bool = False) -> None:
+        self.waiting.append((function, (corpus, *arguments)))
+
+    def results(self) -> Iterator[Any]:
+        while self.waiting:
+            function, arguments = self.waiting.popleft()
+            yield function(*arguments)
+
+
+@contextmanager
+def processes(workers: int) -> Generator["Processes"]:
+    """A pool of processes that share one mapped copy of each corpus, and the cores."""
+    threads = max((os.cpu_count() or 1) // workers, 1)
+    before = set(active_children())
+    asked = os.environ.get("OMP_NUM_THREADS")
+    # Read when a library is loaded, so by the processes to come and not by this one.
+    os.environ["OMP_NUM_THREADS"] = str(threads)
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (threads, os.getpid()))
+    try:
+        with TemporaryDirectory(prefix="pathveil-") as folder:
+            yield Processes(pool, Path(folder))
+    finally:
+        if asked is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = asked
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in set(active_children()) - before:  # none is busy, unless this block was left by an error
+            child.terminate()
+
+
+class Processes:
+    """Several processes on this machine."""
+
+    def __init__(self, pool: ProcessPoolExecutor, folder: Path):
+        self.pool, self.folder, self.shared = pool, folder, 0
+        self.waiting: set[Future[Any]] = set()
+
+    def share(self, corpus: Encoded) -> str:
+        folder = self.folder / str(self.shared)
+        self.shared += 1
+        folder.mkdir()
+        corpus.save(folder)
+        return str(folder)
+
+    def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, here: bool = False) -> None:
+        self.waiting.add(self.pool.submit(_work, function, corpus, arguments))
+
+    def results(self) -> Iterator[Any]:
+        while self.waiting:
+            done, _ = wait(self.waiting, return_when=FIRST_COMPLETED)
+            for future in done:
+                self.waiting.discard(future)
+                try:
+                    result = future.result()
+                except BrokenProcessPool:
+                    raise UsageError(
+                        "a worker process died (out of memory?); what is finished is kept: start again, with fewer "
+                        "workers"
+                    ) from None
+                yield result
+
+
+def _begin(threads: int, parent: int) -> None:
+    """A worker's first act: its share of the cores, and an end when its parent has gone."""
+    os.environ["NUMBA_NUM_THREADS"] = str(threads)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C reaches the whole group; the parent decides
+    import torch
+
+    torch.set_num_threads(threads)
+
+    def follow() -> None:  # a parent that was killed cannot tell its workers to stop
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+@lru_cache(maxsize=2)
+def _opened(folder: str) -> Encoded:
+    return Encoded.load(Path(folder))
+
+
+def _work(function: Callable[..., Any], corpus: str, arguments: tuple[Any, ...]) -> Any:
+    return function(_opened(corpus), *arguments)
+
+
+@contextmanager
+def cluster(scheduler: str) -> Generator[Any]:
+    """A client of a Dask cluster."""
+    try:
+        dask = import_module("distributed")
+    except ImportError:
+        raise MissingExtraError(package="dask", extra="cluster", purpose="--engine dask") from None
+    try:
+        client = dask.Client(scheduler, timeout=CONNECT)
+    except OSError:
+        raise UsageError(f"no Dask scheduler answers at {scheduler}; start one, or mend the address") from None
+    with client:
+        yield client
+
+
+class OnDask:
+    """The workers of a Dask cluster; what a lost worker had in hand is sent again."""
+
+    def __init__(self, client: Any):
+        self.client, self.dask = client, import_module("distributed")
+        self.here = Here()
+        self.corpora: list[Encoded] = []
+        self.scattered: dict[int, Any] = {}
+        self.running: dict[Any, tuple[Callable[..., Any], int, tuple[Any, ...], int]] = {}
+        self.finished = self.dask.as_completed()
+
+    def share(self, corpus: Encoded) -> int:
+        # Another machine cannot open this one's files.
+        self.corpora.append(Encoded(**{name: _in_memory(value) for name, value in vars(corpus).items()}))
+        return len(self.corpora) - 1
+
+    def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, here: bool = False) -> None:
+        if here:
+            self.here.submit(function, self.corpora[corpus], *arguments)
+        else:
+            self._send(function, corpus, arguments, attempt=1)
+
+    def _send(self, function: Callable[..., Any], corpus: int, arguments: tuple[Any, ...], *, attempt: int) -> None:
+        if corpus not in self.scattered:
+            self.scattered[corpus] = self.client.scatter(self.corpora[corpus], broadcast=True, hash=False)
+        future = self.client.submit(function, self.scattered[corpus], *arguments, pure=False)
+        self.running[future] = function, corpus, arguments, attempt
+        self.finished.add(future)
+
+    def results(self) -> Iterator[Any]:
+        lost = self.dask.scheduler.KilledWorker, self.dask.client.FutureCancelledError
+        while self.running or self.here.waiting:
+            yield from self.here.results()
+            if not self.running:
+                continue
+            future = next(self.finished)
+            function, corpus, arguments, attempt = self.running.pop(future)
+            try:
+                result = future.result()
+            except lost:
+                if attempt == ATTEMPTS:
+                    raise UsageError(
+                        f"a job was not finished: its workers died {ATTEMPTS} times (out of memory?); "
+                        "what is finished is kept, start again to go on"
+                    ) from None
+                time.sleep(2 ** (attempt - 1))
+                self.scattered.pop(corpus, None)  # it may have died with the worker
+                self._send(function, corpus, arguments, attempt=attempt + 1)
+                continue
+            finally:
+                future.release()
+            yield result
+
+
+def _in_memory(value: Any) -> Any:
+    """A mapped array's contents."""
+    if isinstance(value, np.ndarray):
+        return np.array(value)
+    if isinstance(value, Mapping):
+        return {name: _in_memory(part) for name, part in value.items()}
+    return value

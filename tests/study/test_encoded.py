@@ -1,0 +1,85 @@
+"""An encoded folder stands for the corpus, and a machine without polars can run every study from it."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from pathveil.errors import CorpusError, UsageError
+from pathveil.study.encoded import load, save, whole
+from study.test_file import STUDY, TRAINING
+
+# What a GPU node does not have: importing any of it is a failure of the command, not of a later step.
+BLOCKED = """
+import sys
+for name in ("polars", "dask", "distributed", "starlette", "sklearn", "pandas", "pyarrow"):
+    sys.modules[name] = None
+from pathveil.cli import app
+app()
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(small_corpus, tmp_path_factory):
+    out = tmp_path_factory.mktemp("encoded") / "small.encoded"
+    save(small_corpus, out)
+    return out
+
+
+def test_it_is_what_the_corpus_is(small_corpus, folder):
+    for tasks in (None, ("site",)):
+        (store, corpus), (other_store, other) = whole(small_corpus, tasks=tasks), whole(folder, tasks=tasks)
+        assert store.words == other_store.words and store.provenance == other_store.provenance
+        for name in ("ids", "offsets", "cases", "registries"):
+            np.testing.assert_array_equal(getattr(corpus, name), getattr(other, name))
+            np.testing.assert_array_equal(getattr(store, name), getattr(other_store, name))
+        assert corpus.classes == other.classes and corpus.registry_names == other.registry_names
+        for task in corpus.tasks:
+            np.testing.assert_array_equal(corpus.labels[task], other.labels[task])
+
+
+def test_it_is_for_its_owner_alone_and_written_whole(small_corpus, folder, tmp_path):
+    assert folder.stat().st_mode & 0o077 == 0
+    save(small_corpus, folder)  # again, over itself
+    assert len(list(folder.parent.iterdir())) == 1
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(UsageError, match="is there already, and is no encoded corpus"):
+        save(small_corpus, tmp_path / "mine")
+
+
+def test_a_damaged_or_foreign_folder_is_one_sentence(folder, tmp_path):
+    import shutil
+
+    with pytest.raises(CorpusError, match="no task 'grade'"):
+        load(folder, tasks=["grade"])
+    broken = tmp_path / "broken"
+    shutil.copytree(folder, broken)
+    (broken / "words.txt").write_text("left\n")
+    with pytest.raises(CorpusError, match="do not belong together"):
+        load(broken)
+    (broken / "ids.npy").unlink()
+    with pytest.raises(CorpusError, match="is not a whole encoded corpus"):
+        load(broken)
+
+
+def test_every_study_runs_without_polars(folder, tmp_path, one_thread):
+    text = STUDY.format(corpus=folder, training=TRAINING).replace("path =", "encoded =")
+    (tmp_path / "study.toml").write_text(text.replace('["B", "I2", "MI5"]', '["B", "MI5"]\nfolds = ["R1"]'))
+    command = [sys.executable, "-c", BLOCKED, "study", "run", tmp_path / "study.toml", "--out", tmp_path / "run"]
+    done = subprocess.run([*map(str, command), "--workers", "1"], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads((tmp_path / "run" / "result.json").read_text())["studies"]) == {
+        "vocabulary",
+        "distribution",
+        "combined",
+    }
+
+
+def test_encode_says_what_it_made(pathveil, small_corpus, tmp_path):
+    done = pathveil("study", "encode", small_corpus, "--out", tmp_path / "e", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["reports"] == 180 and json.loads(done.stdout)["classes"] == {"site": 3}
+    done = pathveil("study", "encode", tmp_path / "none.parquet", "--out", tmp_path / "f")
+    assert done.returncode == 2 and not (tmp_path / "f").exists()
