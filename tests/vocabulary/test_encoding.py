@@ -82,3 +82,22 @@ def test_a_stream_remembers_nothing_but_chunks():
     for start in range(3):
         ids, offsets = encoder.add(TEXTS[start:])
         assert documents(ids, offsets) == by_hand(TEXTS[start:])
+
+
+def test_ids_are_made_once_a_vocabulary_and_mapped(corpus, monkeypatch):
+    from pathveil.vocabulary import encoding
+
+    first = encode(corpus, VOCABULARY)
+    assert isinstance(first.ids, np.memmap)
+    (path,) = corpus.with_name("reports.parquet.pathveil").glob("ids-*.npy")
+
+    monkeypatch.setattr(encoding, "translate", None)  # whoever translates again fails
+    assert np.array_equal(encode(corpus, VOCABULARY).ids, first.ids)
+    monkeypatch.undo()
+
+    other = Vocabulary(words=("left", "breast"), method="by hand")
+    assert encode(corpus, other).ids[:2].tolist() == [2, 3]  # another vocabulary, another file
+    assert encode(corpus, VOCABULARY).ids[:2].tolist() == [3, 2]
+
+    path.write_bytes(path.read_bytes()[:-4])  # cut short: made again
+    assert documents(encode(corpus, VOCABULARY).ids, first.offsets) == by_hand(TEXTS)

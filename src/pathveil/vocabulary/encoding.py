@@ -6,6 +6,9 @@
 ([3, 2, 1], [0, 2, 3])
 """
 
+import hashlib
+import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +19,7 @@ from pathveil.corpus.schema import Paths
 from pathveil.progress import Progress, silent
 from pathveil.text import WORDS, tokenize
 from pathveil.vocabulary.encoded import MISSING, Encoded
-from pathveil.vocabulary.tokens import Tokens, tokens
+from pathveil.vocabulary.tokens import Tokens, cache_folder, tokens, translate
 from pathveil.vocabulary.words import UNKNOWN, Vocabulary
 
 if TYPE_CHECKING:
@@ -42,7 +45,7 @@ def encode(
     store = tokens(paths, words=words, progress=progress)
     labels, names = read_labels(paths, tasks=tasks, classes=classes)
     return Encoded(
-        ids=lookup(store, vocabulary)[store.ids],
+        ids=word_ids(paths, store, vocabulary),
         offsets=np.array(store.offsets),
         cases=np.array(store.cases),
         registries=np.array(store.registries),
@@ -56,6 +59,25 @@ def encode(
             "id_space": vocabulary.id_space,  # what sites that train together must have in common
         },
     )
+
+
+def word_ids(paths: Paths, store: Tokens, vocabulary: Vocabulary) -> np.ndarray:
+    """A corpus's word ids end to end, mapped from a file beside its token store and made if that is not there yet."""
+    content = json.dumps({**store.provenance, "words": vocabulary.sha256}, sort_keys=True)
+    path = cache_folder(paths) / f"ids-{hashlib.sha256(content.encode()).hexdigest()[:24]}.npy"
+    try:
+        ids = np.load(path, mmap_mode="r")
+        if ids.shape == store.ids.shape and ids.dtype == np.int32:
+            return ids
+    except (OSError, ValueError, EOFError):  # not there, or not whole
+        pass
+    part = path.with_name(f".part-{os.getpid()}-{path.name}")
+    try:
+        translate(store.ids, lookup(store, vocabulary), part)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+    return np.load(path, mmap_mode="r")
 
 
 def lookup(store: Tokens, vocabulary: Vocabulary) -> np.ndarray:

@@ -29,7 +29,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -176,8 +176,7 @@ def _build(
     ordered = sorted(word for word, number in numbers.items() if used[number])
     rank = np.empty(len(numbers), np.int32)  # number by first appearance → number in sorted order
     rank[np.fromiter(map(numbers.__getitem__, ordered), np.int64, len(ordered))] = np.arange(len(ordered))
-    with (folder / "ids.raw").open("rb") as raw:
-        _renumber(raw, rank, folder / "ids.npy")
+    _renumber(folder / "ids.raw", rank, folder / "ids.npy")
     (folder / "ids.raw").unlink()
     names = sorted(registries)
     place = np.argsort(np.argsort(list(registries))).astype(np.int32)
@@ -206,15 +205,20 @@ def _batches(frame: "pl.LazyFrame") -> Iterator["pl.DataFrame"]:
     yield from chosen.collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming")
 
 
-def _renumber(raw: IO[bytes], rank: np.ndarray, path: Path) -> None:
-    count = os.fstat(raw.fileno()).st_size // 4
-    if not count:  # a file of no bytes cannot be mapped
+def _renumber(raw: Path, rank: np.ndarray, path: Path) -> None:
+    """The numbers in a raw file by another numbering, as an array on disk."""
+    empty = raw.stat().st_size == 0  # a file of no bytes cannot be mapped
+    translate(np.empty(0, np.int32) if empty else np.memmap(raw, np.int32, mode="r"), rank, path)
+
+
+def translate(numbers: np.ndarray, table: np.ndarray, path: Path) -> None:
+    """Write ``table[numbers]`` as an array on disk, a block in memory at a time."""
+    if not len(numbers):
         np.save(path, np.empty(0, np.int32))
         return
-    ids = np.lib.format.open_memmap(path, mode="w+", dtype=np.int32, shape=(count,))
-    for start in range(0, count, BLOCK):
-        block = np.fromfile(raw, np.int32, BLOCK)
-        ids[start : start + len(block)] = rank[block]
+    ids = np.lib.format.open_memmap(path, mode="w+", dtype=np.int32, shape=numbers.shape)
+    for start in range(0, len(numbers), BLOCK):
+        ids[start : start + BLOCK] = table[numbers[start : start + BLOCK]]
     ids.flush()
 
 
