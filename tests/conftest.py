@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,33 @@ def one_thread():
         yield
     torch.set_num_threads(before[0])
     numba.set_num_threads(before[1])
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """A Dask scheduler's address and its two workers, each a process of its own."""
+    distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'pathveil[cluster]'")
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    quiet = {
+        "env": os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+    }
+    note = tmp_path / "scheduler.json"
+    start = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
+    processes = [subprocess.Popen([*start, "--no-dashboard", "--scheduler-file", note], **quiet)]
+    while not note.exists():
+        assert processes[0].poll() is None, "the scheduler did not start"
+        time.sleep(0.1)
+    work = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", note, "--nthreads", "1"]
+    options = ["--no-nanny", "--no-dashboard", "--local-directory", tmp_path]
+    workers = [subprocess.Popen([*work, *options, "--name", str(number)], **quiet) for number in range(2)]
+    processes += workers
+    with distributed.Client(scheduler_file=str(note)) as client:
+        client.wait_for_workers(2, timeout=60)
+        address = client.scheduler.address
+    yield address, workers
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(30)

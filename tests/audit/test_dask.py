@@ -1,11 +1,6 @@
 """Shadows on a real Dask cluster: a scheduler and two workers as processes of their own, one of them killed."""
 
-import os
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,37 +10,6 @@ from pathveil.audit import engines
 from pathveil.audit.shadows import Store, jobs_of, train
 from pathveil.errors import UsageError
 from pathveil.progress import silent
-
-distributed = pytest.importorskip("distributed", reason="needs Dask: pip install 'pathveil[cluster]'")
-
-
-@pytest.fixture
-def cluster(tmp_path):
-    """A scheduler's address and two worker processes."""
-    path = os.pathsep.join([str(Path(__file__).parent.parent), *sys.path])
-    quiet = {
-        "env": os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
-        "stdout": subprocess.DEVNULL,
-        "stderr": subprocess.DEVNULL,
-    }
-    note = tmp_path / "scheduler.json"
-    start = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
-    processes = [subprocess.Popen([*start, "--no-dashboard", "--scheduler-file", note], **quiet)]
-    while not note.exists():
-        assert processes[0].poll() is None, "the scheduler did not start"
-        time.sleep(0.1)
-    work = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", note, "--nthreads", "1"]
-    options = ["--no-nanny", "--no-dashboard", "--local-directory", tmp_path]
-    workers = [subprocess.Popen([*work, *options, "--name", str(number)], **quiet) for number in range(2)]
-    processes += workers
-    with distributed.Client(scheduler_file=str(note)) as client:
-        client.wait_for_workers(2, timeout=60)
-        address = client.scheduler.address
-    yield address, workers
-    for process in processes:
-        if process.poll() is None:
-            process.terminate()
-            process.wait(30)
 
 
 def test_a_killed_worker_costs_nothing_that_was_finished(cluster, tmp_path):
@@ -75,7 +39,8 @@ def test_a_killed_worker_costs_nothing_that_was_finished(cluster, tmp_path):
 
 
 def test_no_scheduler_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(engines, "CONNECT", "1s")
+    pytest.importorskip("distributed", reason="needs Dask: pip install 'pathveil[cluster]'")
+    monkeypatch.setattr("pathveil.training.workers.CONNECT", "1s")
     engine = engines.trainer(engine="dask", scheduler="tcp://127.0.0.1:9")
     corpus = encoded(20)
     with pytest.raises(UsageError, match="no Dask scheduler answers at tcp://127"):

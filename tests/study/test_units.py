@@ -1,6 +1,7 @@
 """The same study by one process or several, killed or not: the same result."""
 
 import json
+import signal
 
 import pytest
 
@@ -28,6 +29,21 @@ def whole(small_corpus, tmp_path_factory, one_thread):
 def test_several_processes_give_the_same_result(whole, tmp_path):
     with crew(workers=2) as several:
         study_file.run(whole[0], out=tmp_path / "run", crew=several)
+    assert (tmp_path / "run" / "result.json").read_text() == whole[1]
+
+
+def test_a_cluster_gives_the_same_result_though_it_loses_a_worker(whole, cluster, tmp_path):
+    address, workers = cluster
+    done = []
+
+    def watch(stage: str, count: int, total: int) -> None:
+        done.append(count)
+        if len(done) == 4:
+            workers[0].send_signal(signal.SIGKILL)
+
+    with crew(engine="dask", scheduler=address) as several:
+        study_file.run(whole[0], out=tmp_path / "run", crew=several, progress=watch)
+    assert workers[0].wait(30) == -signal.SIGKILL
     assert (tmp_path / "run" / "result.json").read_text() == whole[1]
 
 
