@@ -2,11 +2,13 @@
 
 import json
 
+import numpy as np
 import polars as pl
 import pytest
 
 from pathveil.cli import bench
 from pathveil.errors import UsageError
+from pathveil.vocabulary import Encoded
 
 
 def test_lists_the_benchmarks_with_a_line_each(pathveil):
@@ -55,3 +57,23 @@ def test_the_vocabulary_benchmark_agrees_with_scikit_learn(pathveil):
     result = json.loads(done.stdout)
     assert [row["reports"] for row in result["growth"]] == [20, 40, 80, 160]
     assert result["classes"] == 1046 and result["scikit_learn"]["largest_difference"] < 1e-9
+
+
+def test_the_federation_benchmark_trains_at_every_site(pathveil, tmp_path):
+    rng = np.random.default_rng(0)
+    Encoded(
+        ids=rng.integers(2, 40, 600).astype(np.int32),
+        offsets=np.arange(0, 601, 10),
+        cases=np.arange(60),
+        registries=np.zeros(60, np.int32),
+        registry_names=("R1",),
+        labels={"site": rng.integers(0, 3, 60)},
+        classes={"site": ("C18", "C34", "C50")},
+        vocabulary_size=40,
+    ).save(tmp_path)
+    done = pathveil("bench", "federation", "--encoded", tmp_path, "--sites", 3, "--filters", 4, "--rounds", 1, "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["sites"] == 3 and result["documents"] == 60
+    seconds, ratios = result["seconds"], result["ratios"]["adversarial"]
+    assert ratios["both"] == seconds["adversarial"] / seconds["centralized_both"]

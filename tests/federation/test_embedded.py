@@ -1,5 +1,7 @@
 """Training together equals training centrally, and every way of running it gives the same numbers."""
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -8,7 +10,10 @@ from pathveil.federation import embedded
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.hub import Hub, load, schedule, steps_of
 from pathveil.federation.losses import orthogonality, ramp
-from pathveil.federation.site import Site
+from pathveil.federation.plain import PlainSite
+from pathveil.federation.plain import train as train_plain
+from pathveil.federation.run import features_of
+from pathveil.federation.site import Site, Turn
 from pathveil.model import TokenBatch
 from pathveil.model.mtcnn import drop
 from pathveil.model.shared_private import Private, Shared
@@ -33,16 +38,16 @@ def reports(documents: int, seed: int) -> Encoded:
     )
 
 
-def together(config: FederationConfig, *, sites: int = 3) -> tuple[list[Site], Shared]:
+def together(config: FederationConfig, *, sites: int = 3, sparse: bool = True) -> tuple[list[Site], Shared]:
     shared = Shared(
-        registries=sites, hidden=config.hidden, common_heads=config.common_heads, seed=7, sparse=True, **SHAPE
+        registries=sites, hidden=config.hidden, common_heads=config.common_heads, seed=7, sparse=sparse, **SHAPE
     )
     members = [
         Site(
             reports(20 + 8 * number, number),
             name=f"R{number}",
             registry=number,
-            private=Private(seed=number, sparse=True, **SHAPE),
+            private=Private(seed=number, sparse=sparse, **SHAPE),
             config=config,
             seed=5,
         )
@@ -55,6 +60,8 @@ CONFIGS = {
     "paper": FederationConfig(**SMALL),
     "strong": FederationConfig.strong(**SMALL, discriminator_steps=3, hidden=5),
     "alternating": FederationConfig(**SMALL, alternating=True, discriminator_steps=2, optimiser="adam"),
+    "at once": FederationConfig(**SMALL, private_every=1, scale="raw", orthogonality=1e-4),
+    "by twos": FederationConfig(**SMALL, private_every=2, optimiser="adam", scale="sum"),
 }
 
 
@@ -77,7 +84,7 @@ def test_joint_training_equals_training_by_messages(name):
 
 def test_messages_equal_central_adversarial_training_step_by_step():
     """The oracle is written out here: one graph over all registries, PyTorch's own Adadelta, no hub and no site."""
-    config = FederationConfig(**SMALL, dropout=0.0)
+    config = FederationConfig(**SMALL, dropout=0.0, private_every=1)
     sites, shared = together(config)
     hub = Hub(shared, config=config)
     central, _ = together(config)
@@ -126,6 +133,58 @@ def test_messages_equal_central_adversarial_training_step_by_step():
     for ours, theirs in zip(sites, central, strict=True):
         for (name, mine), other in zip(ours.private.named_parameters(), theirs.private.parameters(), strict=True):
             np.testing.assert_allclose(mine.detach(), other.detach(), atol=5e-5, err_msg=name)
+
+
+def test_a_private_part_moves_along_the_mean_of_what_it_gathered():
+    """Two turns' gradients, both taken where the private part stood, against autograd and Adadelta's rule."""
+    config = FederationConfig(**SMALL, private_every=2)
+    sites, shared = together(config)
+    site = sites[0]
+    turns = [Turn(epoch=0, step=step, steps=3, epochs=1) for step in (0, 1)]
+    before = {name: p.detach().clone() for name, p in site.private.named_parameters()}
+    wanted = dict.fromkeys(before, 0)
+    for turn in turns:
+        documents = site.read(site.rows(turn), turn)
+        loss = site.loss(shared, shared.features(documents.batch), documents, turn)
+        for name, gradient in zip(before, torch.autograd.grad(loss, site.private.parameters()), strict=True):
+            wanted[name] = wanted[name] + gradient.to_dense() / 2
+    for turn in turns:
+        assert all(torch.equal(p, before[name]) for name, p in site.private.named_parameters())
+        site.gradients(shared, turn)
+    for name, parameter in site.private.named_parameters():
+        square = 0.1 * wanted[name] ** 2  # Adadelta's first step: both running means start at nothing
+        step = torch.sqrt(torch.tensor(1e-6)) / torch.sqrt(square + 1e-6) * wanted[name]
+        torch.testing.assert_close(parameter.detach(), before[name] - step, rtol=1e-4, atol=1e-7)
+
+
+def test_nothing_is_read_from_a_device_without_being_fetched(monkeypatch):
+    """On a GPU a tensor has to be brought over first; here ``numpy`` refuses what ``cpu`` did not give."""
+    fetch, array = torch.Tensor.cpu, torch.Tensor.numpy
+
+    def cpu(tensor):
+        copied = fetch(tensor).clone()
+        copied.fetched = True
+        return copied
+
+    def numpy(tensor, **options):
+        caller = sys._getframe(1).f_globals["__name__"]
+        assert not caller.startswith("pathveil.federation") or hasattr(tensor, "fetched"), caller
+        return array(tensor, **options)
+
+    monkeypatch.setattr(torch.Tensor, "cpu", cpu)
+    monkeypatch.setattr(torch.Tensor, "numpy", numpy)
+    with pytest.raises(AssertionError, match="federation"):
+        eval("tensor.numpy()", {"__name__": "pathveil.federation.x", "tensor": torch.ones(1)})
+    for changes in ({}, {"local_steps": 2}):
+        config = FederationConfig(**SMALL, **changes)
+        sites, shared = together(config, sparse=False)
+        assert not sites[0].optimiser.lazy
+        for joint in (True, False):
+            embedded.train(sites, shared, config=config, joint=joint)
+        sites[0].logits(shared, sites[0].reports)
+    pool = PlainSite(reports(30, 0), config=config, seed=1, registry=0)
+    train_plain([pool], stage="")
+    features_of(pool.model, reports(5, 1))
 
 
 def test_reversal_and_alternation_push_the_encoder_the_same_way():

@@ -35,6 +35,9 @@ class FederationConfig(BaseModel):
     scale: Scale = "mean"  # of ‖SᵀH‖²: see losses.orthogonality
     common_heads: bool = False  # heads on the shared features alone, trained beside the sites' own
 
+    # Steps whose gradients a private part gathers for one step of its own; None: as many as there are sites, so that a
+    # step of either part learns from about as many reports.
+    private_every: int | None = Field(None, ge=1)
     local_steps: int = Field(1, ge=1)  # of a site between two exchanges; 1 is exact, more is an approximation
 
     @classmethod

@@ -9,17 +9,33 @@ sites' gradients up.
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import cast
 
+import numpy as np
 import torch
+from torch import Tensor
+from torch.nn import functional
 
 from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.hub import Hub, load, schedule, steps_of
-from pathveil.federation.losses import registry_loss
-from pathveil.federation.site import Documents, SharedOptimiser, Site, Turn, discriminator_turns
+from pathveil.federation.losses import orthogonality_by_site, reverse, scaled, tasks_by_site
+from pathveil.federation.site import (
+    Documents,
+    SharedOptimiser,
+    Site,
+    Turn,
+    batches_between,
+    discriminator_turns,
+    frozen,
+    gathering,
+    strength_at,
+)
 from pathveil.model import TokenBatch
-from pathveil.model.shared_private import Shared
+from pathveil.model.mtcnn import drop
+from pathveil.model.shared_private import Linear, Shared
 from pathveil.progress import Progress, silent
+from pathveil.vocabulary.encoded import Encoded
 
 
 @dataclass
@@ -60,20 +76,25 @@ def train(
 
 def close_epoch(hub: Hub, sites: Sequence[Site], history: History, *, epoch: int) -> None:
     hub.optimiser.settle()
-    losses = [(site.documents, site.validation_loss(hub.shared)) for site in sites]
+    known = shared_features(hub.shared, [site.held for site in sites], device=sites[0].device)
+    losses = [
+        (site.documents, site.validation_loss(hub.shared, features=own)) for site, own in zip(sites, known, strict=True)
+    ]
     history.validation_loss.append(sum(n * loss for n, loss in losses) / sum(n for n, _ in losses))
-    history.feature_norm.append(sum(feature_norm(hub.shared, site) for site in sites) / len(sites))
+    history.feature_norm.append(sum(float(own.norm(dim=1).mean()) for own in known) / len(sites))
     if hub.judge(losses, epoch=epoch):
         for site in sites:
             site.keep()
 
 
 @torch.no_grad()
-def feature_norm(shared: Shared, site: Site) -> float:
-    """Mean norm of the shared features of a site's validation documents."""
-    taken = site.reports.take(site.validate)
-    batch = TokenBatch(ids=taken.ids, offsets=taken.offsets)
-    return float(shared.features(batch).norm(dim=1).mean())
+def shared_features(shared: Shared, reports: Sequence[Encoded], *, device: torch.device) -> list[Tensor]:
+    """The shared features of several sites' documents, each (documents, K·F), all through the encoder together."""
+    starts = np.concatenate([[0], np.cumsum([len(own.ids) for own in reports])])
+    ends = [own.offsets[1:] + start for own, start in zip(reports, starts, strict=False)]
+    ids, offsets = np.concatenate([own.ids for own in reports]), np.concatenate([[0], *ends])
+    features = torch.cat([shared.features(batch) for batch in batches_between(ids, offsets, device=device)])
+    return list(features.split([own.documents for own in reports]))
 
 
 def by_messages(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list[Turn]], None]:
@@ -97,9 +118,10 @@ def by_messages(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[
 def jointly(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list[Turn]], None]:
     """The same steps with all sites' documents through the shared encoder at once."""
     shared, config = hub.shared, hub.config
-    hub.optimiser = SharedOptimiser(shared, config, lazy=True)  # gradients stay sparse here
+    hub.optimiser = SharedOptimiser(shared, config, lazy=shared.encoder.sparse)  # gradients stay sparse here
     size = sum(parameter.numel() * 4 for parameter in shared.parameters())
     extra = discriminator_turns(config)
+    ahead = [Ahead(site, every=gathering(config, shared)) for site in sites]
 
     def step(turns: list[Turn]) -> None:
         (turn,) = turns
@@ -107,31 +129,102 @@ def jointly(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list
         history.received += size * len(sites)
         if turn.discriminator_only:
             return  # taken together with the joint step below, which needs the same features
-        documents = [site.read(site.rows(turn), turn) for site in sites]
-        batch = joined(documents)
-        hub.optimiser.touch(batch.ids.unique().long())
-        for site, own in zip(sites, documents, strict=True):
-            site.touch(own)
-        features = shared.features(batch)  # (documents of all sites, K·F)
-        sizes = [own.batch.documents for own in documents]
-        shares = [size / sum(sizes) for size in sizes]
+        parts = [private.at(turn) for private in ahead]
+        documents = joined([part for part, _ in parts])
+        sizes = [part.batch.documents for part, _ in parts]
+        owner, registry = owners(sizes, [site.registry for site in sites], device=documents.noise.device)
+        hub.optimiser.touch(documents.batch)
+        features = shared.features(documents.batch)  # (documents of all sites, K·F)
         for _ in range(extra):
-            fixed = features.detach().split(sizes)
-            losses = [registry_loss(shared.discriminate(f), s.registry) for f, s in zip(fixed, sites, strict=True)]
-            torch.stack([share * loss for share, loss in zip(shares, losses, strict=True)]).sum().backward()
+            # A site's share of the documents weighs its mean: together, the mean over all documents.
+            functional.cross_entropy(shared.discriminate(features.detach()), registry).backward()
             hub.optimiser.step(discriminator_only=True)
-        parts = zip(sites, features.split(sizes), documents, shares, strict=True)
-        torch.stack([share * site.loss(shared, part, own, turn) for site, part, own, share in parts]).sum().backward()
+        # A site's private part moves along its own loss, of which the common one holds its share.
+        shares = [number / sum(sizes) for number in sizes]
+        own = torch.cat([scaled(f, 1 / share) for (_, f), share in zip(parts, shares, strict=True)])
+        both = drop(torch.cat([features, own], dim=1), config.dropout, documents.noise)
+        logits = site_logits(sites, both.split(sizes), shares)
+        loss = tasks_by_site(logits, documents.labels, owner, len(sites))
+        if config.common_heads:
+            common = shared.logits(both[:, : features.shape[1]])
+            loss = loss + tasks_by_site(common, documents.labels, owner, len(sites))
+        strength = strength_at(config, turn)
+        if config.alternating:
+            with frozen(shared.discriminator):
+                loss = loss - strength * functional.cross_entropy(shared.discriminate(features), registry)
+        else:
+            scores = shared.discriminate(reverse(features, strength))
+            loss = loss + functional.cross_entropy(scores, registry)
+        if config.orthogonality:
+            loss = loss + config.orthogonality * orthogonality_by_site(features, own, owner, scale=config.scale)
+        loss.backward()
         hub.optimiser.step()
-        # A site's private part moves along its own loss, of which it got its share of the common one.
-        for site, share in zip(sites, shares, strict=True):
-            site.optimiser.step(scale=1 / share)
+        for private in ahead:
+            private.advance(turn)
 
     return step
 
 
-def joined(documents: Sequence[Documents]) -> TokenBatch:
-    """One batch of all sites' documents, in the sites' order."""
+class Ahead:
+    """A site's private features for all turns that one step of its private part gathers, made in one pass.
+
+    The private part stands still between its steps, so its features need not wait for their turns: one pass forwards
+    when the first turn comes, and one backwards after the last, from the gradients that the turns have left.
+    """
+
+    def __init__(self, site: Site, *, every: int):
+        self.site, self.every = site, every
+        self.documents: list[Documents] = []
+
+    def at(self, turn: Turn) -> tuple[Documents, Tensor]:
+        """The documents of a turn and their private features (B, K·F)."""
+        place = turn.step % self.every
+        if place == 0:
+            turns = turn.gathered(self.every)
+            self.documents = [self.site.read(self.site.rows(each), each) for each in turns]
+            batch = joined(self.documents).batch if len(turns) > 1 else self.documents[0].batch
+            self.site.touch(batch)
+            self.features = self.site.private.features(batch)
+            self.values = self.features.detach().requires_grad_()
+            self.parts = self.values.split([own.batch.documents for own in self.documents])
+        return self.documents[place], self.parts[place]
+
+    def advance(self, turn: Turn) -> None:
+        if turn.completes(self.every):
+            self.features.backward(self.values.grad)
+        self.site.advance(turn, every=self.every)
+
+
+def site_logits(sites: Sequence[Site], features: Sequence[Tensor], shares: Sequence[float]) -> dict[str, Tensor]:
+    """Each task's logits of all sites' documents, every site's by its own heads; their gradients lose its share."""
+    tasks = list(sites[0].private.heads)
+    answers = []
+    for site, own, share in zip(sites, features, shares, strict=True):
+        heads = [cast(Linear, site.private.heads[task]) for task in tasks]
+        weight = scaled(torch.cat([head.weight for head in heads]), 1 / share)  # (classes of all tasks, 2·K·F)
+        bias = scaled(torch.cat([head.bias for head in heads]), 1 / share)
+        answers.append(functional.linear(own, weight, bias))
+    classes = [cast(Linear, head).out_features for head in sites[0].private.heads.values()]
+    return dict(zip(tasks, torch.cat(answers).split(classes, dim=1), strict=True))
+
+
+def joined(documents: Sequence[Documents]) -> Documents:
+    """One batch of all the documents, in order."""
     lengths = torch.cat([own.batch.offsets.diff() for own in documents])
-    offsets = torch.cat([torch.zeros(1, dtype=torch.int64), lengths.cumsum(0)])
-    return TokenBatch(ids=torch.cat([own.batch.ids for own in documents]), offsets=offsets)
+    return Documents(
+        TokenBatch(
+            ids=torch.cat([own.batch.ids for own in documents]), offsets=functional.pad(lengths.cumsum(0), (1, 0))
+        ),
+        {task: torch.cat([own.labels[task] for own in documents]) for task in documents[0].labels},
+        torch.cat([own.noise for own in documents]),
+    )
+
+
+def owners(sizes: Sequence[int], registries: Sequence[int], *, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Each document's site, by its place among the sites, and that site's registry, both (documents,).
+
+    >>> [numbers.tolist() for numbers in owners([2, 1], [5, 3], device=torch.device("cpu"))]
+    [[0, 0, 1], [5, 5, 3]]
+    """
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    return torch.from_numpy(owner).to(device), torch.from_numpy(np.asarray(registries)[owner]).to(device)

@@ -35,7 +35,7 @@ class Hub:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The shared parameters as they travel."""
-        return {name: parameter.detach().numpy().copy() for name, parameter in self.shared.named_parameters()}
+        return {name: parameter.detach().cpu().numpy().copy() for name, parameter in self.shared.named_parameters()}
 
     def combine(self, updates: Sequence[tuple[str, int, wire.Arrays]], turn: Turn) -> list[str]:
         """Take (site, documents, arrays) of a round; returns the sentences about sites that were left out.
@@ -58,7 +58,7 @@ class Hub:
             raise FederationError(f"no site sent a usable update in this round: {'; '.join(refused)}")
         mean = average(usable)
         for name, parameter in self.shared.named_parameters():
-            array = torch.from_numpy(mean[name])
+            array = torch.from_numpy(mean[name]).to(parameter.device)
             if self.config.local_steps > 1:
                 parameter.data.add_(array)
             elif not name.startswith(DISCRIMINATOR) or turn.discriminator_only or not self.config.alternating:

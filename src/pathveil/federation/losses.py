@@ -19,6 +19,7 @@ products of a shared and a private feature over the batch. Its scale decides wha
 """
 
 import math
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
@@ -28,15 +29,20 @@ from torch.nn import functional
 Scale = Literal["mean", "sum", "raw"]
 
 
-class Reverse(torch.autograd.Function):
+class Scaled(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, features: Tensor, strength: float) -> Tensor:
-        ctx.strength = strength
-        return features.view_as(features)
+    def forward(ctx: Any, values: Tensor, factor: float | Tensor) -> Tensor:
+        ctx.factor = factor
+        return values.view_as(values)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return -ctx.strength * gradients[0], None
+        return gradients[0] * ctx.factor, None
+
+
+def scaled(values: Tensor, factor: float | Tensor) -> Tensor:
+    """The values themselves; their gradient times a factor (a number, or a tensor that broadcasts)."""
+    return Scaled.apply(values, factor)
 
 
 def reverse(features: Tensor, strength: float) -> Tensor:
@@ -47,7 +53,7 @@ def reverse(features: Tensor, strength: float) -> Tensor:
     >>> features.grad  # −0.5 · 2 · 2
     tensor([-2.])
     """
-    return Reverse.apply(features, strength)
+    return scaled(features, -strength)
 
 
 def registry_loss(scores: Tensor, registry: int) -> Tensor:
@@ -71,6 +77,51 @@ def orthogonality(shared: Tensor, private: Tensor, *, scale: Scale = "mean") -> 
         return inner.square().sum()
     inner = inner / max(len(shared), 1)
     return inner.square().sum() if scale == "sum" else inner.square().mean()
+
+
+def tasks_by_site(logits: Mapping[str, Tensor], labels: Mapping[str, Tensor], owner: Tensor, sites: int) -> Tensor:
+    """The sites' task losses, each a mean over its tasks and labelled documents, averaged by the sites' documents.
+
+    ``owner`` (B,) is each document's site. Equal to ``task_loss`` a site at a time, in a handful of operations.
+
+    >>> logits, labels = {"site": torch.tensor([[2.0, 0.0], [0.0, 0.0]])}, {"site": torch.tensor([0, 1])}
+    >>> alone = [torch.log1p(torch.tensor(-2.0).exp()), torch.tensor(2.0).log()]  # of a document each
+    >>> bool(tasks_by_site(logits, labels, torch.tensor([0, 1]), 2).isclose(sum(alone) / 2))
+    True
+    """
+    wanted = torch.stack([labels[task] for task in logits])  # (T, B)
+    losses = torch.stack(
+        [
+            functional.cross_entropy(scores, labels[task], ignore_index=-1, reduction="none")
+            for task, scores in logits.items()
+        ]
+    )
+    present = (wanted >= 0).to(losses.dtype)
+    counts = losses.new_zeros(len(wanted), sites).index_add_(1, owner, present)  # (T, sites), documents with a label
+    tasks = (counts > 0).sum(0).clamp_min(1)  # (sites,)
+    weight = losses.new_zeros(sites).index_add_(0, owner, losses.new_ones(len(owner))) / len(owner) / tasks
+    return (losses * present * (weight / counts.clamp_min(1))[:, owner]).sum()
+
+
+def orthogonality_by_site(shared: Tensor, private: Tensor, owner: Tensor, *, scale: Scale = "mean") -> Tensor:
+    """The sites' ``orthogonality``, averaged by their documents, from inner products of documents.
+
+    ‖SᵀH‖²_F is the trace of SᵀHHᵀS, the sum over pairs of documents of their inner products in S times those in H: a
+    few documents by a few, where SᵀH is features by features.
+
+    >>> shared, private = torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[3.0], [1.0]])
+    >>> orthogonality_by_site(shared, private, torch.tensor([0, 0]), scale="raw").item()  # as above
+    13.0
+    >>> orthogonality_by_site(shared, private, torch.tensor([0, 1]), scale="raw").item()  # (9 + 4) / 2
+    6.5
+    """
+    same = (owner[:, None] == owner).to(shared.dtype)  # (B, B)
+    pairs = ((shared @ shared.T) * (private @ private.T) * same).sum(1)  # (B,)
+    documents = same.sum(1)  # (B,), of the document's site
+    if scale == "raw":
+        return (pairs * documents).sum() / len(owner)
+    total = (pairs / documents).sum() / max(len(owner), 1)
+    return total if scale == "sum" else total / (shared.shape[1] * private.shape[1])
 
 
 def ramp(done: float) -> float:

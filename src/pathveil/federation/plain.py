@@ -18,12 +18,12 @@ from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.embedded import History
 from pathveil.federation.hub import average, steps_of
-from pathveil.federation.site import Turn, batches_of, optimiser_for, snapshot
+from pathveil.federation.site import Turn, batches_of, optimiser_for, snapshot, targets_of
 from pathveil.model import MTCNN, TokenBatch
 from pathveil.progress import Progress, silent
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.losses import task_loss
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import Encoded, take_documents
 
 EMBEDDING = "embedding.weight"
 
@@ -31,8 +31,17 @@ EMBEDDING = "embedding.weight"
 class PlainSite:
     """Reports and a model of their own; a pool of all registries' reports is one of these too."""
 
-    def __init__(self, reports: Encoded, *, config: FederationConfig, seed: int, registry: int):
+    def __init__(
+        self,
+        reports: Encoded,
+        *,
+        config: FederationConfig,
+        seed: int,
+        registry: int,
+        device: torch.device | str = "cpu",
+    ):
         self.reports, self.config, self.seed, self.registry = reports, config, seed, registry
+        self.device = torch.device(device)
         parts = []
         for number in np.unique(reports.registries):  # the split of a registry's cases is the same in every mode
             rows = np.flatnonzero(reports.registries == number)
@@ -48,9 +57,11 @@ class PlainSite:
             filters=config.filters,
             dropout=config.dropout,
             seed=seed,
-            sparse=True,
-        )
-        self.optimiser = optimiser_for(self.model.named_parameters(), config, lazy=(EMBEDDING,))
+            sparse=self.device.type == "cpu",
+        ).to(self.device)
+        lazy = (EMBEDDING,) if self.model.sparse else ()
+        self.optimiser = optimiser_for(self.model.named_parameters(), config, lazy=lazy)
+        self._targets = targets_of(reports, self.device)
 
     def epoch(self, epoch: int, *, steps: int) -> None:
         """One pass over the site's training documents."""
@@ -58,11 +69,13 @@ class PlainSite:
         self.model.train()
         for step, rows in enumerate(np.array_split(order, steps)):
             turn = Turn(epoch, step, steps, self.config.epochs)
-            taken = self.reports.take(rows)
-            batch = TokenBatch(ids=taken.ids, offsets=taken.offsets)
-            labels = {task: torch.from_numpy(label.astype(np.int64)) for task, label in taken.labels.items()}
-            noise = torch.from_numpy(rows.astype(np.int64)) + ((turn.epoch * steps + step) << 32) + self.seed * 7919
-            self.optimiser.touch(batch.ids.unique().long())
+            ids, offsets = take_documents(self.reports.ids, self.reports.offsets, rows)
+            batch = TokenBatch(ids=ids, offsets=offsets).to(self.device)
+            here = torch.from_numpy(rows.astype(np.int64)).to(self.device)
+            labels = {task: label[here] for task, label in self._targets.items()}
+            noise = here + (((turn.epoch * steps + step) << 32) + self.seed * 7919)
+            if self.optimiser.lazy:
+                self.optimiser.touch(batch.ids.unique().long())
             task_loss(self.model(batch, noise=noise), labels).backward()
             self.optimiser.step()
         self.optimiser.settle()
@@ -71,8 +84,8 @@ class PlainSite:
     def logits(self, reports: Encoded) -> dict[str, np.ndarray]:
         """Each task's logits (documents, classes)."""
         self.model.eval()
-        parts = [self.model(batch) for batch in batches_of(reports)]
-        return {task: torch.cat([part[task] for part in parts]).numpy() for task in reports.tasks}
+        parts = [self.model(batch) for batch in batches_of(reports, device=self.device)]
+        return {task: torch.cat([part[task] for part in parts]).cpu().numpy() for task in reports.tasks}
 
     def validation_loss(self) -> float:
         held = self.reports.take(self.validate)
@@ -80,7 +93,7 @@ class PlainSite:
         return float(task_loss({task: torch.from_numpy(v) for task, v in self.logits(held).items()}, labels))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {name: parameter.detach().numpy().copy() for name, parameter in self.model.named_parameters()}
+        return {name: parameter.detach().cpu().numpy().copy() for name, parameter in self.model.named_parameters()}
 
     @torch.no_grad()
     def load(self, arrays: wire.Arrays) -> None:

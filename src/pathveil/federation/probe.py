@@ -37,7 +37,13 @@ class Probe:
 
 
 def probe(
-    features: np.ndarray, registries: np.ndarray, *, cases: np.ndarray, labels: np.ndarray | None = None, seed: int = 0
+    features: np.ndarray,
+    registries: np.ndarray,
+    *,
+    cases: np.ndarray,
+    labels: np.ndarray | None = None,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
 ) -> Probe:
     """Probe features (documents, width) for the registry (documents,)."""
     first, second = hold_out_cases(cases, share=0.5, seed=seed)
@@ -45,8 +51,8 @@ def probe(
     scores = {"linear": 0, "mlp": 0, "chance": 0, "label": 0}
     for train, test in ((first, second), (second, first)):
         mean, spread = features[train].mean(0), features[train].std(0) + 1e-6
-        inputs = torch.from_numpy(((features - mean) / spread).astype(np.float32))
-        wanted = torch.from_numpy(target)
+        inputs = torch.from_numpy(((features - mean) / spread).astype(np.float32)).to(device)
+        wanted = torch.from_numpy(target).to(device)
         for name, hidden in (("linear", 0), ("mlp", 64)):
             scores[name] += hits(inputs, wanted, train, test, classes=len(distinct), hidden=hidden, seed=seed)
         scores["chance"] += int((target[test] == np.bincount(target[train]).argmax()).sum())
@@ -82,13 +88,14 @@ def hits(
         torch.manual_seed(seed)
         width = inputs.shape[1]
         layers = [nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, classes)] if hidden else []
-        model = nn.Sequential(*(layers or [nn.Linear(width, classes)]))
-    order = torch.from_numpy(train)[torch.randperm(len(train), generator=generator)]
+        model = nn.Sequential(*(layers or [nn.Linear(width, classes)])).to(inputs.device)
+    order = torch.from_numpy(train)[torch.randperm(len(train), generator=generator)].to(inputs.device)
     held, fitted = order[: len(order) // 10], order[len(order) // 10 :]
+    tested = torch.from_numpy(test).to(inputs.device)
     optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=1e-2)
     best, answer, patience = float("inf"), 0, 0
     for _ in range(epochs):
-        for rows in fitted[torch.randperm(len(fitted), generator=generator)].split(64):
+        for rows in fitted[torch.randperm(len(fitted), generator=generator).to(inputs.device)].split(64):
             optimiser.zero_grad()
             functional.cross_entropy(model(inputs[rows]), wanted[rows]).backward()
             optimiser.step()
@@ -96,7 +103,7 @@ def hits(
             loss = functional.cross_entropy(model(inputs[held]), wanted[held]).item()
             if loss < best:
                 best, patience = loss, 0
-                answer = int((model(inputs[test]).argmax(1) == wanted[test]).sum())
+                answer = int((model(inputs[tested]).argmax(1) == wanted[tested]).sum())
             else:
                 patience += 1
         if patience == 8:

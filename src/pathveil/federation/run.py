@@ -66,9 +66,17 @@ class Confidence:
 
 
 def run(
-    corpus: Encoded, *, mode: Mode, config: FederationConfig, seed: int, test: float = 0.2, progress: Progress = silent
+    corpus: Encoded,
+    *,
+    mode: Mode,
+    config: FederationConfig,
+    seed: int,
+    test: float = 0.2,
+    device: torch.device | str = "cpu",
+    progress: Progress = silent,
 ) -> Outcome:
     """Train one mode with one seed and judge it on every registry's test cases."""
+    device = torch.device(device)
     registries = [int(number) for number in np.unique(corpus.registries)]
     if len(registries) < 2:
         raise UsageError(f"the distribution study needs at least 2 registries; this corpus has {len(registries)}")
@@ -77,10 +85,12 @@ def run(
     training = corpus.take(known)
     began = perf_counter()
     if mode in ("adversarial", "strong"):
-        answer, histories, encoder = _shared_private(training, registries, config=config, seed=seed, progress=progress)
+        answer, histories, encoder = train_shared_private(
+            training, registries, config=config, seed=seed, device=device, progress=progress
+        )
     else:
-        answer, histories, encoder = _plain(
-            training, registries, mode=mode, config=config, seed=seed, progress=progress
+        answer, histories, encoder = train_plain(
+            training, registries, mode=mode, config=config, seed=seed, device=device, progress=progress
         )
     seconds = perf_counter() - began
     predictions, values, member, cases = {}, [], [], []
@@ -101,8 +111,10 @@ def run(
         pooled = corpus.take(np.concatenate(list(unseen.values())))
         features = features_of(encoder, pooled)
         task = "subsite" if "subsite" in pooled.labels else pooled.tasks[0]
-        outcome.probe = probe(features, pooled.registries, cases=pooled.cases, labels=pooled.labels[task], seed=seed)
-        outcome.head = fresh_head(features_of(encoder, training), training, features, pooled, seed=seed)
+        labels = pooled.labels[task]
+        outcome.probe = probe(features, pooled.registries, cases=pooled.cases, labels=labels, seed=seed, device=device)
+        known = features_of(encoder, training)
+        outcome.head = fresh_head(known, training, features, pooled, seed=seed, device=device)
     return outcome
 
 
@@ -126,8 +138,14 @@ def unseen_rows(corpus: Encoded, *, share: float, seed: int) -> dict[int, np.nda
     return rows
 
 
-def _shared_private(
-    training: Encoded, registries: Sequence[int], *, config: FederationConfig, seed: int, progress: Progress
+def train_shared_private(
+    training: Encoded,
+    registries: Sequence[int],
+    *,
+    config: FederationConfig,
+    seed: int,
+    device: torch.device,
+    progress: Progress,
 ) -> tuple[Answer, list[History], Encoder]:
     shape: dict[str, Any] = {
         "vocabulary_size": training.vocabulary_size,
@@ -135,17 +153,17 @@ def _shared_private(
         "dim": config.dim,
         "windows": config.windows,
         "filters": config.filters,
-        "sparse": True,
+        "sparse": device.type == "cpu",  # on a GPU a pass over the embedding costs less than finding the touched rows
     }
     shared = Shared(
         registries=len(registries), hidden=config.hidden, common_heads=config.common_heads, seed=seed, **shape
-    )
+    ).to(device)
     sites = {
         number: Site(
             training.take(np.flatnonzero(training.registries == number)),
             name=training.registry_names[number],
             registry=number,
-            private=Private(seed=seed * 1000 + number + 1, **shape),
+            private=Private(seed=seed * 1000 + number + 1, **shape).to(device),
             config=config,
             seed=seed,
         )
@@ -154,22 +172,23 @@ def _shared_private(
     _, history = embedded.train(list(sites.values()), shared, config=config, progress=progress)
 
     def answer(number: int, reports: Encoded) -> dict[str, np.ndarray]:
-        return sites[number].logits(shared, np.arange(reports.documents), reports=reports)
+        return sites[number].logits(shared, reports)
 
     return answer, [history], shared.encoder
 
 
-def _plain(
+def train_plain(
     training: Encoded,
     registries: Sequence[int],
     *,
     mode: Mode,
     config: FederationConfig,
     seed: int,
+    device: torch.device,
     progress: Progress,
 ) -> tuple[Answer, list[History], Encoder | None]:
     def site(reports: Encoded, registry: int) -> plain.PlainSite:
-        return plain.PlainSite(reports, config=config, seed=seed, registry=registry)
+        return plain.PlainSite(reports, config=config, seed=seed, registry=registry, device=device)
 
     if mode == "centralized":
         sites = {0: site(training, 0)}
@@ -189,30 +208,38 @@ def _plain(
 @torch.no_grad()
 def features_of(encoder: Encoder, reports: Encoded) -> np.ndarray:
     """Pooled features (documents, K·F), frozen."""
-    return np.concatenate([encoder.features(batch).numpy() for batch in batches_of(reports)])
+    device = encoder.embedding.weight.device
+    return np.concatenate([encoder.features(batch).cpu().numpy() for batch in batches_of(reports, device=device)])
 
 
 def fresh_head(
-    known: np.ndarray, training: Encoded, unseen: np.ndarray, tests: Encoded, *, seed: int, epochs: int = 20
+    known: np.ndarray,
+    training: Encoded,
+    unseen: np.ndarray,
+    tests: Encoded,
+    *,
+    seed: int,
+    epochs: int = 20,
+    device: torch.device | str = "cpu",
 ) -> dict[str, dict[str, float]]:
     """How useful features are by themselves: a new softmax head on them, a task at a time; micro and macro F1."""
     spread = known.std(0) + 1e-6
-    inputs, others = (torch.from_numpy((part / spread).astype(np.float32)) for part in (known, unseen))
+    inputs, others = (torch.from_numpy((part / spread).astype(np.float32)).to(device) for part in (known, unseen))
     scores = {}
     for task, names in training.classes.items():
-        labels = torch.from_numpy(training.labels[task].astype(np.int64))
+        labels = torch.from_numpy(training.labels[task].astype(np.int64)).to(device)
         rows = torch.nonzero(labels >= 0)[:, 0]
         generator = torch.Generator().manual_seed(seed)
-        weight = torch.zeros(len(names), inputs.shape[1], requires_grad=True)
-        bias = torch.zeros(len(names), requires_grad=True)
+        weight = torch.zeros(len(names), inputs.shape[1], device=device, requires_grad=True)
+        bias = torch.zeros(len(names), device=device, requires_grad=True)
         optimiser = torch.optim.AdamW([weight, bias], lr=2e-3, weight_decay=1e-2)
         for _ in range(epochs):
-            for part in rows[torch.randperm(len(rows), generator=generator)].split(128):
+            for part in rows[torch.randperm(len(rows), generator=generator).to(device)].split(128):
                 optimiser.zero_grad()
                 functional.cross_entropy(functional.linear(inputs[part], weight, bias), labels[part]).backward()
                 optimiser.step()
         with torch.no_grad():
-            predicted = functional.linear(others, weight, bias).argmax(1).numpy()
+            predicted = functional.linear(others, weight, bias).argmax(1).cpu().numpy()
         result = evaluate(np.asarray(tests.labels[task]), predicted, cases=tests.cases, resamples=1)
         scores[task] = {"micro": result.micro.value, "macro": result.macro.value}
     return scores

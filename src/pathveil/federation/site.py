@@ -6,12 +6,17 @@ central training step for step); with more local steps the change its own steps 
 
 A site sees an epoch as a fixed number of batches, the same for every site, so that all finish an epoch together,
 whatever their sizes. Batches and dropout depend on the seed, the epoch and the step alone: a restarted site goes on as
-it was.
+it was. The device is the parameters': make ``Private`` where the site shall work.
+
+A step of the shared part learns from a batch over all sites, of which each has but a few reports. The private part
+gathers the gradients of several steps (``private_every``) and moves along their mean, so that it learns from as many
+reports a step; in one process its table of words is then made once for all of them.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -26,7 +31,7 @@ from pathveil.model.shared_private import Private, Shared
 from pathveil.training.batches import hold_out_cases, spans
 from pathveil.training.losses import task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import Encoded, take_documents
 
 EMBEDDING = "encoder.embedding.weight"
 DISCRIMINATOR = "discriminator."
@@ -48,6 +53,19 @@ class Turn:
         """Share of training that is over."""
         return (self.epoch * self.steps + self.step) / (self.epochs * self.steps)
 
+    def gathered(self, every: int) -> list["Turn"]:
+        """The turns of one step of a private part that steps every so many turns, this one among them.
+
+        >>> [turn.step for turn in Turn(epoch=0, step=4, steps=5, epochs=1).gathered(3)]
+        [3, 4]
+        """
+        first = self.step - self.step % every
+        return [replace(self, step=step) for step in range(first, min(first + every, self.steps))]
+
+    def completes(self, every: int) -> bool:
+        """Whether this is the last of them."""
+        return (self.step + 1) % every == 0 or self.step + 1 == self.steps
+
 
 @dataclass(frozen=True)
 class Documents:
@@ -65,11 +83,14 @@ class Site:
         self, reports: Encoded, *, name: str, registry: int, private: Private, config: FederationConfig, seed: int
     ):
         self.name, self.registry, self.private, self.config, self.seed = name, registry, private, config, seed
-        self.reports = reports
+        self.reports, self.device = reports, private.encoder.embedding.weight.device
         # Numbers a site alone knows make its split and batches; the registry's number keeps two sites apart.
         self.train, self.validate = hold_out_cases(reports.cases, share=config.validation, seed=[seed, registry])
-        self.optimiser = optimiser_for(private.named_parameters(), config, lazy=(EMBEDDING,))
+        lazy = (EMBEDDING,) if private.encoder.sparse else ()
+        self.optimiser = optimiser_for(private.named_parameters(), config, lazy=lazy)
         self.best = snapshot(private)
+        self._targets = targets_of(reports, self.device)
+        self._plan: tuple[tuple[int, int], list[np.ndarray]] = (-1, -1), []
 
     @property
     def documents(self) -> int:
@@ -77,15 +98,18 @@ class Site:
 
     def rows(self, turn: Turn) -> np.ndarray:
         """The documents of a step: an epoch's permutation cut into as many parts as the epoch has steps."""
-        order = np.random.default_rng([self.seed, self.registry, turn.epoch]).permutation(self.train)
-        return np.array_split(order, turn.steps)[turn.step]
+        if self._plan[0] != (turn.epoch, turn.steps):
+            order = np.random.default_rng([self.seed, self.registry, turn.epoch]).permutation(self.train)
+            self._plan = (turn.epoch, turn.steps), np.array_split(order, turn.steps)
+        return self._plan[1][turn.step]
 
     def read(self, rows: np.ndarray, turn: Turn) -> Documents:
-        taken = self.reports.take(rows)
+        ids, offsets = take_documents(self.reports.ids, self.reports.offsets, rows)
         number = turn.epoch * turn.steps + turn.step
-        noise = torch.from_numpy(rows.astype(np.int64)) + (number << 32) + self.seed * 7919 + self.registry
-        labels = {task: torch.from_numpy(label.astype(np.int64)) for task, label in taken.labels.items()}
-        return Documents(TokenBatch(ids=taken.ids, offsets=taken.offsets), labels, noise)
+        here = torch.from_numpy(rows.astype(np.int64)).to(self.device)
+        noise = here + ((number << 32) + self.seed * 7919 + self.registry)
+        labels = {task: label[here] for task, label in self._targets.items()}
+        return Documents(TokenBatch(ids=ids, offsets=offsets).to(self.device), labels, noise)
 
     def loss(self, shared: Shared, features: Tensor, documents: Documents, turn: Turn) -> Tensor:
         """L_task + λ L_adv + γ L_orth of a batch whose shared features (B, K·F) are given."""
@@ -96,8 +120,7 @@ class Site:
         loss = task_loss(self.private.logits(joined[:, :width], joined[:, width:]), documents.labels)
         if config.common_heads:
             loss = loss + task_loss(shared.logits(joined[:, :width]), documents.labels)
-        strength = config.adversary * (ramp(turn.done) if config.rising else 1.0)
-        loss = loss + self.adversarial(shared, features, strength)
+        loss = loss + self.adversarial(shared, features, strength_at(config, turn))
         if config.orthogonality:
             loss = loss + config.orthogonality * orthogonality(features, own, scale=config.scale)
         return loss
@@ -109,9 +132,19 @@ class Site:
         with frozen(shared.discriminator):
             return -strength * registry_loss(shared.discriminate(features), self.registry)
 
-    def touch(self, documents: Documents) -> None:
+    def touch(self, batch: TokenBatch) -> None:
         """Bring the words of a batch up to date in the private embedding, before it is read."""
-        self.optimiser.touch(documents.batch.ids.unique().long())
+        if self.optimiser.lazy:
+            self.optimiser.touch(batch.ids.unique().long())
+
+    def advance(self, turn: Turn, *, every: int) -> None:
+        """A step of the private part along the mean of the gradients it has gathered, when it has them all."""
+        if not turn.completes(every):
+            return
+        embedding = self.private.encoder.embedding.weight
+        if embedding.grad is not None and embedding.grad.is_sparse and every > 1:
+            embedding.grad = embedding.grad.coalesce()  # a word may stand in several turns' gradients
+        self.optimiser.step(scale=1 / (turn.step % every + 1))
 
     def gradients(self, shared: Shared, turn: Turn) -> dict[str, np.ndarray]:
         """One step: the private part moves, and the gradient of the shared part is returned, checked by the gate."""
@@ -122,9 +155,9 @@ class Site:
                 features = shared.features(documents.batch)
             registry_loss(shared.discriminate(features), self.registry).backward()
         else:
-            self.touch(documents)
+            self.touch(documents.batch)
             self.loss(shared, shared.features(documents.batch), documents, turn).backward()
-            self.optimiser.step()
+            self.advance(turn, every=gathering(self.config, shared))
         sent = {name: dense(p.grad, p.shape) for name, p in shared.named_parameters()}
         wire.check(sent, wire.manifest_of(shared), sender=self.name)
         return sent
@@ -132,12 +165,11 @@ class Site:
     def change(self, shared: Shared, turns: list[Turn]) -> dict[str, np.ndarray]:
         """Several local steps on a copy of the shared part: what they changed, checked by the gate."""
         before = {name: parameter.detach().clone() for name, parameter in shared.named_parameters()}
-        optimiser = SharedOptimiser(shared, self.config, lazy=True)
+        optimiser = SharedOptimiser(shared, self.config, lazy=shared.encoder.sparse)
         for turn in turns:
             documents = self.read(self.rows(turn), turn)
-            words = documents.batch.ids.unique().long()
-            self.optimiser.touch(words)
-            optimiser.touch(words)
+            self.touch(documents.batch)
+            optimiser.touch(documents.batch)
             features = shared.features(documents.batch)
             for _ in range(discriminator_turns(self.config)):
                 # The discriminator's extra steps see fixed features; here they know this site's label alone.
@@ -145,33 +177,37 @@ class Site:
                 optimiser.step(discriminator_only=True)
             self.loss(shared, features, documents, turn).backward()
             optimiser.step()
-            self.optimiser.step()
+            self.advance(turn, every=gathering(self.config, shared))
         optimiser.settle()
-        sent = {name: (p.detach() - before[name]).numpy() for name, p in shared.named_parameters()}
+        sent = {name: (p.detach() - before[name]).cpu().numpy() for name, p in shared.named_parameters()}
         wire.check(sent, wire.manifest_of(shared), sender=self.name)
         return sent
 
     @torch.no_grad()
-    def logits(self, shared: Shared, rows: np.ndarray, *, reports: Encoded | None = None) -> dict[str, np.ndarray]:
-        """Each task's logits (rows, classes) without dropout."""
-        taken = (reports or self.reports).take(rows)
+    def scores(self, shared: Shared, reports: Encoded, *, features: Tensor | None = None) -> dict[str, Tensor]:
+        """Each task's logits (documents, classes) without dropout, where the site works; ``features`` are the shared
+        ones (documents, K·F), where they are known."""
         self.optimiser.settle()
-        parts: dict[str, list[np.ndarray]] = {task: [] for task in taken.tasks}
-        for batch in batches_of(taken):
-            scores = self.private.logits(shared.features(batch), self.private.features(batch))
-            for task, values in scores.items():
-                parts[task].append(values.numpy())
-        return {task: np.concatenate(values) for task, values in parts.items()}
+        parts, done = [], 0
+        for batch in batches_of(reports, device=self.device):
+            common = shared.features(batch) if features is None else features[done : done + batch.documents]
+            parts.append(self.private.logits(common, self.private.features(batch)))
+            done += batch.documents
+        return {task: torch.cat([part[task] for part in parts]) for task in reports.tasks}
 
-    def validation_loss(self, shared: Shared) -> float:
+    def logits(self, shared: Shared, reports: Encoded) -> dict[str, np.ndarray]:
+        """Each task's logits (documents, classes) of any reports."""
+        return {task: scores.cpu().numpy() for task, scores in self.scores(shared, reports).items()}
+
+    @cached_property
+    def held(self) -> Encoded:
+        """The reports of the site's validation cases."""
+        return self.reports.take(self.validate)
+
+    def validation_loss(self, shared: Shared, *, features: Tensor | None = None) -> float:
         """The task loss on the site's held-out cases: one number, which the hub averages to choose the best epoch."""
-        scores = self.logits(shared, self.validate)
-        labels = {task: torch.from_numpy(label[self.validate].astype(np.int64)) for task, label in self.labels.items()}
-        return float(task_loss({task: torch.from_numpy(values) for task, values in scores.items()}, labels))
-
-    @property
-    def labels(self) -> Mapping[str, np.ndarray]:
-        return self.reports.labels
+        scores = self.scores(shared, self.held, features=features)
+        return float(task_loss(scores, targets_of(self.held, self.device)))
 
     def keep(self) -> None:
         """This epoch was the best so far."""
@@ -180,6 +216,16 @@ class Site:
 
     def restore(self) -> None:
         self.private.load_state_dict(self.best)
+
+
+def gathering(config: FederationConfig, shared: Shared) -> int:
+    """Turns that a step of a private part takes together."""
+    return config.private_every or shared.registries
+
+
+def strength_at(config: FederationConfig, turn: Turn) -> float:
+    """λ at a turn."""
+    return config.adversary * (ramp(turn.done) if config.rising else 1.0)
 
 
 def discriminator_turns(config: FederationConfig) -> int:
@@ -210,8 +256,9 @@ class SharedOptimiser:
         if not discriminator_only:
             self.encoder.step()
 
-    def touch(self, words: Tensor) -> None:
-        self.encoder.touch(words)
+    def touch(self, batch: TokenBatch) -> None:
+        if self.encoder.lazy:
+            self.encoder.touch(batch.ids.unique().long())
 
     def settle(self) -> None:
         self.encoder.settle()
@@ -221,18 +268,29 @@ def snapshot(module: torch.nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
 
 
-def batches_of(reports: Encoded) -> Iterator[TokenBatch]:
+def batches_of(reports: Encoded, *, device: torch.device | str = "cpu") -> Iterator[TokenBatch]:
     """All documents in order, in batches of bounded size."""
-    for start, stop in spans(reports.offsets, tokens=TOKENS_AT_ONCE):
-        first, last = reports.offsets[start], reports.offsets[stop]
-        yield TokenBatch(ids=np.asarray(reports.ids[first:last]), offsets=reports.offsets[start : stop + 1] - first)
+    return batches_between(reports.ids, reports.offsets, device=device)
+
+
+def batches_between(ids: np.ndarray, offsets: np.ndarray, *, device: torch.device | str) -> Iterator[TokenBatch]:
+    for start, stop in spans(offsets, tokens=TOKENS_AT_ONCE):
+        part = np.asarray(ids[offsets[start] : offsets[stop]])
+        yield TokenBatch(ids=part, offsets=offsets[start : stop + 1] - offsets[start]).to(device)
+
+
+def targets_of(reports: Encoded, device: torch.device) -> dict[str, Tensor]:
+    """Each task's labels (documents,) where they are used."""
+    return {
+        task: torch.from_numpy(np.asarray(label).astype(np.int64)).to(device) for task, label in reports.labels.items()
+    }
 
 
 def dense(gradient: Tensor | None, shape: torch.Size) -> np.ndarray:
     """A gradient as an array; zeros where there is none."""
     if gradient is None:
         return np.zeros(tuple(shape), np.float32)
-    return (gradient.to_dense() if gradient.is_sparse else gradient).numpy()
+    return (gradient.to_dense() if gradient.is_sparse else gradient).cpu().numpy()
 
 
 @contextmanager

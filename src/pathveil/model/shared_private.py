@@ -22,6 +22,7 @@ Names of the parameters, which decide what may travel:
 
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -77,6 +78,11 @@ class Shared(nn.Module):
         self.discriminator = nn.ModuleList(Linear(inputs, outputs, generator) for inputs, outputs in pairs)
         heads = {task: Linear(width, number, generator) for task, number in classes.items()} if common_heads else {}
         self.heads = nn.ModuleDict(heads)
+
+    @property
+    def registries(self) -> int:
+        """How many the discriminator tells apart."""
+        return cast(Linear, self.discriminator[-1]).out_features
 
     def features(self, batch: TokenBatch) -> Tensor:
         """Shared features (B, K·F)."""

@@ -1,0 +1,127 @@
+"""Adversarial training over sites in one process, beside centralized training on the same documents.
+
+The shared/private network has two encoders, the centralized one has one: it is timed with as many filters as one
+encoder has, and with as many as both have. A part of the corpus is dealt to its registries (or to as many sites as
+wanted); every model sees the same documents as often, in steps of as many, validation included. With one thread, CPU
+seconds are compared.
+"""
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from _timing import alternate
+from pathveil.errors import UsageError
+from pathveil.progress import Progress, silent
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--corpus", type=Path, help="reports with labels; words that occur at least 5 times are taken")
+    parser.add_argument("--encoded", type=Path, help="or a folder with an encoded corpus")
+    parser.add_argument("--documents", type=int, default=3000, help="reports to take from it (default 3000)")
+    parser.add_argument(
+        "--sites", type=int, help="deal the reports to so many sites (default: the registries there are)"
+    )
+    parser.add_argument("--filters", type=int, default=100, help="filters a window in each encoder (default 100)")
+    parser.add_argument("--epochs", type=int, default=1, help="passes over the reports in one measurement (default 1)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default cpu)")
+    parser.add_argument("--threads", type=int, default=1, help="on a CPU (default 1)")
+    parser.add_argument("--rounds", type=int, default=3, help="measurements of each (default 3)")
+
+
+def corpus_of(options: argparse.Namespace):
+    from pathveil.vocabulary.encoded import Encoded
+
+    if bool(options.corpus) == bool(options.encoded):
+        raise UsageError("give --corpus FILE or --encoded FOLDER")
+    if options.encoded:
+        corpus = Encoded.load(options.encoded)
+    else:
+        from pathveil.bundle.release import baseline_words
+        from pathveil.vocabulary.encoding import encode
+
+        corpus = encode(options.corpus, baseline_words(options.corpus))
+    rng = np.random.default_rng(0)
+    corpus = corpus.take(rng.permutation(corpus.documents)[: options.documents])
+    if options.sites:
+        from dataclasses import replace
+
+        names = tuple(f"S{number + 1}" for number in range(options.sites))
+        corpus = replace(corpus, registries=np.arange(corpus.documents) % options.sites, registry_names=names)
+    return corpus
+
+
+def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str, Any]:
+    import torch
+
+    from pathveil.federation.config import FederationConfig
+    from pathveil.federation.run import train_plain, train_shared_private
+
+    device = torch.device(options.device)
+    if device.type == "cpu":
+        torch.set_num_threads(options.threads)
+    corpus = corpus_of(options)
+    registries = [int(number) for number in np.unique(corpus.registries)]
+    settings = {"epochs": options.epochs, "filters": options.filters}
+
+    def finish() -> None:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    def centralized(filters: int):
+        config = FederationConfig(**settings | {"filters": filters})
+        train_plain(corpus, registries, mode="centralized", config=config, seed=1, device=device, progress=silent)
+        finish()
+
+    def adversarial(every: int):
+        config = FederationConfig(**settings, private_every=every)
+        train_shared_private(corpus, registries, config=config, seed=1, device=device, progress=silent)
+        finish()
+
+    things = {
+        "centralized": lambda: centralized(options.filters),
+        "centralized_both": lambda: centralized(2 * options.filters),
+        "adversarial": lambda: adversarial(1),
+        "adversarial_gathered": lambda: adversarial(len(registries)),
+    }
+    for thing in things.values() if device.type == "cuda" else [things["centralized"]]:
+        thing()  # kernels are compiled outside the clock
+    clock = time.process_time if options.threads == 1 and device.type == "cpu" else time.perf_counter
+    seconds = alternate(things, rounds=options.rounds, stage="training", progress=progress, clock=clock)
+    return {
+        "device": options.device,
+        "threads": options.threads,
+        "documents": corpus.documents,
+        "sites": len(registries),
+        "filters": options.filters,
+        "epochs": options.epochs,
+        "seconds": seconds,
+        "ratios": {
+            name: {
+                "one_encoder": seconds[name] / seconds["centralized"],
+                "both": seconds[name] / seconds["centralized_both"],
+            }
+            for name in ("adversarial", "adversarial_gathered")
+        },
+    }
+
+
+def describe(result: dict[str, Any]) -> str:
+    seconds, ratios = result["seconds"], result["ratios"]
+    lines = [
+        f"{result['documents']} reports at {result['sites']} sites, {result['filters']} filters a window, "
+        f"{result['epochs']} epochs, {result['device']}, {result['threads']} threads: median seconds",
+        f"centralized {seconds['centralized']:.2f}; with both encoders' filters {seconds['centralized_both']:.2f}",
+    ]
+    for name, text in (
+        ("adversarial", "adversarial, private parts stepping with every batch"),
+        ("adversarial_gathered", "adversarial, private parts gathering as many reports for a step"),
+    ):
+        lines.append(
+            f"{text}: {seconds[name]:.2f}, {ratios[name]['both']:.2f}× the centralized model of as many filters, "
+            f"{ratios[name]['one_encoder']:.2f}× the one of half as many"
+        )
+    return "\n".join(lines)
