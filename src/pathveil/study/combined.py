@@ -156,9 +156,10 @@ def train_point(
     """One mode with one vocabulary: its F1, and what an attacker reads off its probabilities."""
     encoded = relabelled(corpus, table, size)
     trained = mode if mode in MODES else "adversarial"
-    outcome = run(encoded, mode=trained, config=config, seed=settings.seed, test=settings.test_share, progress=progress)
-    rows = result_of(encoded, [outcome], test=settings.test_share, resamples=200)
-    point = point_of(rows, outcome.confidence, seed=settings.seed)
+    seed, share = settings.seed, settings.test_share
+    outcome = run(encoded, mode=trained, config=config, seed=seed, test=share, device=device, progress=progress)
+    rows = result_of(encoded, [outcome], test=share, resamples=200)
+    point = point_of(rows, outcome.confidence, seed=seed)
     keep(parts, {"size": size - FIRST_WORD, "epoch": rows["traffic"][0]["epoch"]} | point)
 
 

@@ -164,9 +164,10 @@ def train_arm(
         table, size = table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept)
     encoded = relabelled(corpus, table, size)
     mode = arm if arm in MODES else "adversarial"
-    outcome = run(encoded, mode=mode, config=config, seed=seed, test=settings.test_share, progress=progress)
+    share = settings.test_share
+    outcome = run(encoded, mode=mode, config=config, seed=seed, test=share, device=device, progress=progress)
     outcome.mode = arm
-    found = result_of(encoded, [outcome], test=settings.test_share)
+    found = result_of(encoded, [outcome], test=share)
     # A result is the same whenever it is made; times are kept beside it.
     training = sum(row.pop("seconds") for row in found["traffic"])
     keep(parts, found | {"vocabulary": size}, training_seconds=training)
