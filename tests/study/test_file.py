@@ -2,9 +2,11 @@
 
 import json
 import re
+import tomllib
 
 import pytest
 
+from conftest import ROOT
 from pathveil.errors import UsageError
 from pathveil.report import page
 from pathveil.study import file as study_file
@@ -94,6 +96,15 @@ def test_no_artefact_names_a_person(run):
         (('name = "small"', "name = small"), "is not TOML"),
         (("[corpus]", "[corpus]\nreports = 50"), "give either 'path'"),
         (('["single", "centralized", "adversarial"]', '["singel"]'), "'singel' is not a mode"),
+        (('modes = ["centralized"]', 'modes = ["centralised"]'), "did you mean 'centralized'?"),
+        (
+            ("[vocabulary.training]\n", "[vocabulary.training]\nepoch = 3\n"),
+            "vocabulary.training: 'epoch': there is no such",
+        ),
+        (("[combined.training]\n", "[combined.training]\nfilter = 3\n"), "did you mean 'filters'?"),
+        (("[distribution.training]\n", "[distribution.training]\ndropout = 2\n"), "distribution.training: 'dropout'"),
+        (("[vocabulary.training]\n", "[vocabulary.training]\nmembers = 5\n"), "a study trains the papers' network"),
+        (('path = "reports.parquet"', "reports = 50\nclasses = { site = 3 }"), "did you mean 'sites'?"),
     ],
 )
 def test_mistakes_in_a_study_file_are_named(tmp_path, change, message):
@@ -113,3 +124,51 @@ def test_a_missing_corpus_or_file_is_one_sentence(pathveil, tmp_path):
     assert done.returncode == 2 and "nowhere.parquet is not there" in done.stderr
     done = pathveil("study", "report", tmp_path)
     assert done.returncode == 2 and "there is no finished result" in done.stderr
+
+
+def as_toml(content, name=""):
+    """Enough of TOML for a study file."""
+    plain = {key: value for key, value in content.items() if not isinstance(value, dict)}
+    lines = [f"[{name}]"] * bool(name) + [f"{key} = {json.dumps(value)}" for key, value in plain.items()]
+    for key, value in content.items():
+        if isinstance(value, dict):
+            lines.append(as_toml(value, f"{name}.{key}" if name else key))
+    return "\n".join(lines)
+
+
+def test_a_corpus_can_stand_in_for_the_files(pathveil, small_corpus, tmp_path):
+    """The README's third command, on a corpus with one task and three registries, small."""
+    content = tomllib.loads((ROOT / "studies" / "standard.toml").read_text())
+    content["vocabulary"] |= {"folds": ["R1"], "strategies": ["B", "I2"], "shadows": 2, "counts": [1]}
+    content["distribution"] |= {"modes": ["single"], "seeds": [1]}
+    content["combined"] |= {"modes": ["centralized"], "strategies": ["B"]}
+    for section in ("vocabulary", "distribution", "combined"):
+        content[section]["training"] |= {"dim": 8, "filters": 4, "epochs": 1}
+    (tmp_path / "standard.toml").write_text(as_toml(content))
+    options = ["--corpus", small_corpus, "--out", tmp_path / "run", "--workers", "1"]
+    done = pathveil("study", "run", tmp_path / "standard.toml", *options)
+    assert done.returncode == 0, done.stderr
+    assert "Report:" in done.stdout and (tmp_path / "run" / "report.html").exists()
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "studies").glob("*.toml")), ids=lambda path: path.name)
+def test_every_study_file_reads_and_says_what_each_setting_is(path):
+    study_file.read(path)
+    text = path.read_text()
+    assert text.startswith("# ")
+    for line in text.splitlines():
+        value, _, comment = line.partition("#")
+        common = r"(seed|tasks|dim|filters|epochs|batch_size|optimiser|learning_rate|registries|minimum|strategies) = "
+        if " = " in value and not re.match(common, value):
+            assert comment or value.startswith(("name", "groups", "modes", "classes", "sizes", "test_share")), line
+
+
+def test_the_papers_settings_are_the_papers():
+    paper = study_file.read(ROOT / "studies" / "vocabulary-paper.toml")
+    settings = paper.vocabulary
+    assert settings is not None and paper.corpus.registries == 7
+    assert len(settings.strategies or ()) == 10 and settings.sizes == (20_000, 10_000, 5_000, 2_000)
+    assert settings.numbers == (1, 10, 20, 40, 60, 80, 100) and settings.edges == (100, 1_000, 10_000)
+    assert paper.corpus.classes == {"sites": 70, "subsites": 326, "histologies": 639, "lateralities": 7, "behaviors": 4}
+    tcga = study_file.read(ROOT / "studies" / "vocabulary-tcga.toml").vocabulary
+    assert tcga is not None and tcga.numbers == settings.numbers and tcga.folds is None and tcga.strategies is None

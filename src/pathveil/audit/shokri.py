@@ -108,8 +108,9 @@ def fit(
     rate: float = 0.02,
     penalty: float = 1.0,
     seed: int = 0,
+    device: str = "cpu",
 ) -> AttackModels:
-    """Fit every class's attack model in one go.
+    """Fit every class's attack model in one go; on a GPU only the ``mlp`` kind is.
 
     ``mlp``: ``steps`` full passes of Adam at ``rate`` from seeded weights. ``logistic``: the exact optimum of the
     log-loss summed over a class plus ``penalty``/2 times the squared weights (the intercept free), by Newton's method.
@@ -129,8 +130,9 @@ def fit(
         if kind == "logistic":
             parameters = _fit_logistic(layout, rows, x, y, penalty=penalty)
         else:
-            parameters = _fit_mlp(layout, rows, x, y, hidden=hidden, steps=steps, rate=rate, seed=seed)
-    return AttackModels(kind, tuple(parameter.numpy() for parameter in parameters), tuple(lacking.tolist()))
+            there = x.to(device), y.to(device)
+            parameters = _fit_mlp(layout, rows, *there, hidden=hidden, steps=steps, rate=rate, seed=seed)
+    return AttackModels(kind, tuple(parameter.cpu().numpy() for parameter in parameters), tuple(lacking.tolist()))
 
 
 @contextmanager
@@ -211,14 +213,15 @@ def _fit_mlp(
 
     order = torch.from_numpy(layout.order)
     # Parameters live in the order of the slices while fitting, so that a slice takes the first so many.
-    live = [parameter[order] for parameter in initial_mlp(len(layout.sizes), x.shape[1], hidden, seed=seed)]
+    start = initial_mlp(len(layout.sizes), x.shape[1], hidden, seed=seed)
+    live = [parameter[order].to(x.device) for parameter in start]
     moments = [(torch.zeros_like(parameter), torch.zeros_like(parameter)) for parameter in live]
     share = 1 / np.maximum(layout.sizes[layout.order], 1)  # the mean over a class, whatever its size
     batches = []
     for taken, where in layout.slices():
         weight = torch.from_numpy((np.arange(where.shape[1]) < taken[:, None]) * share[: len(taken), None])
-        chosen = torch.from_numpy(rows[where])
-        batches.append((x[chosen], y[chosen], weight))
+        chosen = torch.from_numpy(rows[where]).to(x.device)
+        batches.append((x[chosen], y[chosen], weight.to(x.device)))
     for step in range(1, steps + 1):
         gradient = [torch.zeros_like(parameter) for parameter in live]
         for inputs, wanted, weight in batches:
@@ -237,7 +240,7 @@ def _fit_mlp(
             square.mul_(0.999).addcmul_(slope, slope, value=0.001)
             scale = (square / (1 - 0.999**step)).sqrt_().add_(1e-8)
             parameter.addcdiv_(mean, scale, value=-rate / (1 - 0.9**step))
-    back = torch.argsort(order)
+    back = torch.argsort(order).to(x.device)
     return [parameter[back] for parameter in live]
 
 

@@ -14,6 +14,9 @@ app = typer.Typer(help="The papers' experiments on your corpus, from one file.",
 def run(
     file: Path = typer.Argument(..., help="A study file (TOML); studies/demo.toml explains every setting."),
     out: Path = typer.Option(..., "--out", help="The run's folder; a run that was stopped goes on where it was."),
+    corpus: Path | None = typer.Option(
+        None, "--corpus", help="A corpus (or a folder made by 'study encode') instead of the one the file names."
+    ),
     device: str = typer.Option("cpu", "--device", help="Where models are trained: cpu or cuda."),
     workers: int | None = typer.Option(
         None,
@@ -31,7 +34,7 @@ def run(
     from pathveil.study import file as study
 
     with crew_for(engine, workers, scheduler, device) as crew, bar() as progress:
-        result = study.run(file, out=out, device=device, crew=crew, progress=progress)
+        result = study.run(file, out=out, corpus=corpus, device=device, crew=crew, progress=progress)
     page.write(result, out / "report.html")
     text = f"{page.answer(result)}\n\nReport: {out / 'report.html'}\nNumbers: {out / 'result.json'}"
     emit(result, as_json=as_json, text=text)

@@ -11,15 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from pathveil.audit import evidence, metrics
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.run import MODES, result_of, run, unseen_rows
 from pathveil.progress import Progress, silent
 from pathveil.study.choice import choose, sentences, sizes_for
-from pathveil.study.distribution import config_of
+from pathveil.study.distribution import config_of, known_modes
 from pathveil.study.encoded import provenance, relabelled, whole
+from pathveil.study.settings import checked
 from pathveil.study.store import Cells
 from pathveil.study.units import Keep, Parts, Unit, conduct, finish, seconds_of
 from pathveil.training.workers import Crew
@@ -42,6 +43,17 @@ class CombinedSettings(BaseModel):
     test_share: float = Field(0.2, gt=0, lt=1)
     tolerated: float = Field(0.6, ge=0.5, le=1)  # the largest upper bound of the attacker's AUC that may be released
     training: Mapping[str, Any] = Field(default_factory=dict)
+
+    @field_validator("modes")
+    @classmethod
+    def known_modes(cls, modes: tuple[str, ...]) -> tuple[str, ...]:
+        return known_modes(modes)
+
+    @field_validator("training")
+    @classmethod
+    def known_training(cls, training: Mapping[str, Any]) -> Mapping[str, Any]:
+        checked(FederationConfig, training)
+        return training
 
 
 class Study:

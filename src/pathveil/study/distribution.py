@@ -14,12 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from pathveil.errors import UsageError, VocabularyError
 from pathveil.federation.config import FederationConfig
-from pathveil.federation.run import MODES, result_of, run, unseen_rows
+from pathveil.federation.run import MODES, SMALLEST_CELL, Outcome, result_of, run, unseen_rows
 from pathveil.progress import Progress, silent
 from pathveil.study.encoded import changed, provenance, relabelled, table_of, whole
 from pathveil.study.findings import distribution_findings
+from pathveil.study.settings import checked, meant
 from pathveil.study.store import Cells
 from pathveil.study.units import Keep, Parts, Unit, conduct, finish, seconds_of
+from pathveil.training.metrics import evaluate
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import lookup
@@ -40,15 +42,19 @@ class DistributionSettings(BaseModel):
     test_share: float = Field(0.2, gt=0, lt=1)  # of every registry's cases
     minimum_documents: int = Field(5, ge=1)  # training documents that must hold a word, over all registries
     vocabulary: str | None = None  # a vocabulary file agreed on beforehand, instead of that rule
+    class_samples: int = Field(100, ge=10)  # reports of a class that let it be among the ten most or least frequent
     training: Mapping[str, Any] = Field(default_factory=dict)  # changes to the federation's settings
 
     @field_validator("modes")
     @classmethod
     def known_modes(cls, modes: tuple[str, ...]) -> tuple[str, ...]:
-        for mode in modes:
-            if mode not in ARMS:
-                raise ValueError(f"'{mode}' is not a mode; expected one of {', '.join(ARMS)}")
-        return modes
+        return known_modes(modes)
+
+    @field_validator("training")
+    @classmethod
+    def known_training(cls, training: Mapping[str, Any]) -> Mapping[str, Any]:
+        checked(FederationConfig, training)
+        return training
 
 
 # An arm is a mode of training, or one with a part switched off.
@@ -56,6 +62,14 @@ ARMS: dict[str, dict[str, Any]] = {mode: {} for mode in MODES} | {
     "no-adversary": {"adversary": 0.0},
     "no-orthogonality": {"orthogonality": 0.0},
 }
+
+
+def known_modes(modes: tuple[str, ...]) -> tuple[str, ...]:
+    """The modes, each of which must be one."""
+    for mode in modes:
+        if mode not in ARMS:
+            raise ValueError(f"'{mode}' is not a mode; expected one of {', '.join(ARMS)}{meant(mode, ARMS)}")
+    return modes
 
 
 def config_of(arm: str, changes: Mapping[str, Any]) -> FederationConfig:
@@ -120,7 +134,7 @@ class Study:
         return self.result()
 
     def result(self) -> dict[str, Any]:
-        collected: dict[str, list[Any]] = {"scores": [], "per_class": [], "probe": [], "traffic": []}
+        collected: dict[str, list[Any]] = {name: [] for name in ("scores", "per_class", "classes", "probe", "traffic")}
         sizes = {}
         for seed, arm in self.arms:
             values = self.cells.read(self.parts(seed, arm))[0]
@@ -170,7 +184,28 @@ def train_arm(
     found = result_of(encoded, [outcome], test=share)
     # A result is the same whenever it is made; times are kept beside it.
     training = sum(row.pop("seconds") for row in found["traffic"])
-    keep(parts, found | {"vocabulary": size}, training_seconds=training)
+    classes = by_class(encoded, outcome, test=settings.test_share)
+    keep(parts, found | {"classes": classes, "vocabulary": size}, training_seconds=training)
+
+
+def by_class(corpus: Encoded, outcome: Outcome, *, test: float) -> list[dict[str, Any]]:
+    """F1 of each class over all registries' unseen cases together, beside how many reports of it there are."""
+    unseen = unseen_rows(corpus, share=test, seed=outcome.seed)
+    rows = np.concatenate([unseen[number] for number in outcome.predictions])
+    found = []
+    for task, names in corpus.classes.items():
+        labels = np.asarray(corpus.labels[task])
+        samples = np.bincount(labels[labels >= 0], minlength=len(names))
+        answers = np.concatenate([predicted[task] for predicted in outcome.predictions.values()])
+        if not (labels[rows] >= 0).any():
+            continue
+        scores = evaluate(labels[rows], answers, cases=corpus.cases[rows], seed=outcome.seed)
+        for one in scores.per_class:
+            if one.support >= SMALLEST_CELL:
+                place = {"mode": outcome.mode, "seed": outcome.seed, "task": task, "label": names[one.label]}
+                counts = {"samples": int(samples[one.label]), "support": one.support}
+                found.append(place | counts | {"f1": one.f1.as_dict()})
+    return found
 
 
 def study(

@@ -10,7 +10,6 @@ Sections that are left out are not run. ``studies/demo.toml`` explains every set
 file, a folder a study with its finished units, ``result.json`` with all results together, and the report.
 """
 
-import difflib
 import shutil
 import tomllib
 from collections.abc import Mapping
@@ -25,9 +24,12 @@ from pathveil.study import combined, distribution, vocabulary
 from pathveil.study.combined import CombinedSettings
 from pathveil.study.distribution import DistributionSettings
 from pathveil.study.encoded import ENCODED
+from pathveil.study.settings import meant
 from pathveil.study.store import write_json
 from pathveil.study.vocabulary import VocabularySettings
 from pathveil.training.workers import Crew
+
+SYNTHETIC = ("sites", "subsites", "histologies", "lateralities", "behaviors")  # kinds of class a synthetic corpus has
 
 
 class CorpusSettings(BaseModel):
@@ -49,6 +51,9 @@ class CorpusSettings(BaseModel):
                 "give either 'path' (a corpus on disk), 'encoded' (a folder made by 'pathveil study encode') or "
                 "'reports' (how many to make up)"
             )
+        for name in self.classes:
+            if name not in SYNTHETIC:
+                raise ValueError(f"'classes' has no '{name}', only {', '.join(SYNTHETIC)}{meant(name, SYNTHETIC)}")
         return self
 
 
@@ -87,26 +92,37 @@ def _explained(error: ValidationError) -> str:
         for part in first["loc"][:-1]:
             annotation = model.model_fields[str(part)].annotation
             model = next((a for a in getattr(annotation, "__args__", ()) if hasattr(a, "model_fields")), annotation)
-        near = difflib.get_close_matches(str(first["loc"][-1]), model.model_fields, n=1)
-        problem = "there is no such setting" + (f"; did you mean '{near[0]}'?" if near else "")
+        problem = "there is no such setting" + meant(str(first["loc"][-1]), model.model_fields)
     more = len(error.errors()) - 1
     return f"{place}: {problem}" + (f" (and {more} more)" if more else "")
 
 
 def run(
-    path: Path, *, out: Path, device: str = "cpu", crew: Crew | None = None, progress: Progress = silent
+    path: Path,
+    *,
+    out: Path,
+    corpus: Path | None = None,
+    device: str = "cpu",
+    crew: Crew | None = None,
+    progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Run a study file, or go on with it, in ``out``; writes and returns ``out/result.json``."""
+    """Run a study file, or go on with it, in ``out``; writes and returns ``out/result.json``.
+
+    ``corpus``, a corpus or an encoded folder, stands in for the one that the file names.
+    """
     settings = read(path)
+    if corpus is not None:
+        named = {"encoded" if (corpus / ENCODED).is_file() else "path": str(corpus)}
+        settings = settings.model_copy(update={"corpus": CorpusSettings.model_validate(named)})
     out.mkdir(parents=True, exist_ok=True)
     if not (out / "study.toml").exists() or (out / "study.toml").read_bytes() != path.read_bytes():
         shutil.copyfile(path, out / "study.toml")
-    corpus = corpus_of(settings.corpus, out, progress)
+    source = corpus_of(settings.corpus, out, progress)
     parts: dict[str, Any] = {}
     for name, study in (("vocabulary", vocabulary), ("distribution", distribution), ("combined", combined)):
         section = getattr(settings, name)
         if section is not None:
-            parts[name] = study.study(corpus, section, out=out / name, device=device, crew=crew, progress=progress)
+            parts[name] = study.study(source, section, out=out / name, device=device, crew=crew, progress=progress)
     result = {"name": settings.name, "studies": parts, "findings": [f for p in parts.values() for f in p["findings"]]}
     write_json(out / "result.json", result)
     return result

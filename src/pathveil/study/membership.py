@@ -1,8 +1,8 @@
 """The vocabulary study's units of work: a target, its shadows, and every attack on it from their answers.
 
 Of a model's answers is kept what attacks read, not the logits: for each task the log-probability of every document's
-own label, and the features of the paper's attack (the label's probability and the largest ones). A shadow's features
-are kept for the attacker's own documents alone.
+own label, and for the attacked task the features of the paper's attack (the label's probability and the largest ones;
+a shadow's for the attacker's own documents alone).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from pathveil.audit import attacks, evidence, rmia, shokri
 from pathveil.progress import Progress
@@ -84,8 +85,7 @@ def train_target(
             scores[task] = values_of | {"micro_ci": _pair(found.micro), "macro_ci": _pair(found.macro)}
     members = np.setdiff1d(fold.training, fold.training[fitted.validation])
     arrays = {"members": members}
-    for task, values in logits.items():
-        arrays |= _answers(task, values, np.asarray(corpus.labels[task]), np.arange(corpus.documents))
+    arrays |= _answers(corpus, logits, attacked=parts["attacked"], rows=np.arange(corpus.documents))
     about_words = {"words": words.size - 2, "method": words.method, "sha256": words.sha256}
     keep(parts, about_words | {"scores": scores, "epoch": fitted.best_epoch, "epochs": len(fitted.history)}, arrays)
 
@@ -122,10 +122,8 @@ def train_shadows(
         stage=f"shadows {fold.name} {words.name}",
         note=note,
     ):
-        arrays: dict[str, np.ndarray] = {}
-        for task, values in logits.items():
-            arrays |= _answers(task, values, np.asarray(corpus.labels[task]), fold.foreign)
-        keep(wanted[numbers[place]], epochs[place], arrays)
+        own = wanted[numbers[place]]
+        keep(own, epochs[place], _answers(corpus, logits, attacked=own["attacked"], rows=fold.foreign))
 
 
 def shadow_documents(corpus: Encoded, fold: Fold, number: int, *, seed: int) -> np.ndarray:
@@ -134,11 +132,17 @@ def shadow_documents(corpus: Encoded, fold: Fold, number: int, *, seed: int) -> 
     return fold.foreign[half]
 
 
-def _answers(task: str, logits: np.ndarray, labels: np.ndarray, own: np.ndarray) -> dict[str, np.ndarray]:
-    """What attacks read of a model's answers for one task."""
-    said = attacks.log_softmax(logits)
-    features = shokri.attack_features(np.exp(said[own]), labels[own])
-    arrays = {f"own-{task}": attacks.of_label(said, labels), f"features-{task}": features}
+def _answers(
+    corpus: Encoded, logits: Mapping[str, np.ndarray], *, attacked: str, rows: np.ndarray
+) -> dict[str, np.ndarray]:
+    """What attacks read of a model's answers; the paper's attack reads the attacked task's on these rows."""
+    arrays = {}
+    for task, values in logits.items():
+        labels = np.asarray(corpus.labels[task])
+        said = attacks.log_softmax(values)
+        arrays[f"own-{task}"] = attacks.of_label(said, labels)
+        if task == attacked:
+            arrays["features"] = shokri.attack_features(np.exp(said[rows]), labels[rows])
     return {name: array.astype(np.float32) for name, array in arrays.items()}
 
 
@@ -197,13 +201,13 @@ def _per_class(
 ) -> Iterator[evidence.Score]:
     """The paper's attack, with each number of shadows."""
     labels = np.asarray(corpus.labels[settings.task])
-    name = f"features-{settings.task}"
-    seen = np.stack([shadow[name] for shadow in shadows])  # (shadows, foreign documents, features)
-    answers = np.asarray(target[name])[kept].astype(np.float64)
-    foreign = fold.foreign
+    seen = np.stack([shadow["features"] for shadow in shadows])  # (shadows, foreign documents, features)
+    answers = np.asarray(target["features"])[kept].astype(np.float64)
+    foreign, classes = fold.foreign, len(corpus.classes[settings.task])
+    device = "cuda" if torch.cuda.is_available() else "cpu"  # of the machine whose disk holds the cells
     for number in settings.numbers:
         features, of, member = shokri.pooled(seen, labels[foreign], inside[:, foreign], shadows=number)
-        models = shokri.fit(features.astype(np.float64), of, member, classes=len(corpus.classes[settings.task]))
+        models = shokri.fit(features.astype(np.float64), of, member, classes=classes, device=device)
         chance = models.predict(answers, labels[kept])
         yield evidence.Score(PER_CLASS, settings.task, chance, shadows=number, threshold=0.5, decides=False)
 

@@ -53,10 +53,10 @@ class Cells:
         return (self.folder / key_of(parts)).is_dir()
 
     def read(self, parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """A finished unit's values and arrays (memory-mapped)."""
+        """A finished unit's values and arrays."""
         folder = self.folder / key_of(parts)
         content = json.loads((folder / "cell.json").read_text(encoding="utf-8"))
-        arrays = {path.stem: np.load(path, mmap_mode="r") for path in sorted(folder.glob("*.npy"))}
+        arrays = {path.stem: np.load(path) for path in sorted(folder.glob("*.npy"))}
         return content["values"], arrays
 
     def about(self, parts: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from pathveil.errors import UsageError
 from pathveil.federation.run import unseen_rows
@@ -29,6 +29,7 @@ from pathveil.study.choice import choose, sentences, sizes_for
 from pathveil.study.encoded import provenance, whole
 from pathveil.study.findings import vocabulary_findings
 from pathveil.study.membership import Attack, Fold, Words
+from pathveil.study.settings import OF_BUNDLES, checked
 from pathveil.study.store import Cells
 from pathveil.study.units import Unit, conduct, finish, seconds_of
 from pathveil.training.settings import TrainingSettings
@@ -49,13 +50,31 @@ class VocabularySettings(BaseModel):
     minimum: int = Field(5, ge=1)  # occurrences of a baseline word
     folds: tuple[str, ...] | None = None  # registries to leave out in turn; None for all
     tasks: tuple[str, ...] | None = None
-    attacked: str = "site"  # the task whose answers the paper's attack reads
+    attacked: str | None = None  # the task whose answers the paper's attack reads; None: site, or else the first
     shadows: int = Field(20, ge=2)
     counts: tuple[int, ...] = (1, 10, 20, 40, 60, 80, 100)  # numbers of shadows to attack with, up to ``shadows``
     edges: tuple[int, ...] = (25, 100)  # training documents of a class that part the buckets
     test_share: float = Field(0.2, gt=0, lt=1)
     seed: int = 1
+    fixed_epochs: int | None = Field(None, ge=1)  # so many for every model, whatever its validation cases say
     training: Mapping[str, Any] = Field(default_factory=dict)  # changes to the training settings
+
+    @field_validator("training")
+    @classmethod
+    def known_training(cls, training: Mapping[str, Any]) -> Mapping[str, Any]:
+        for name in OF_BUNDLES:
+            if name in training:
+                raise ValueError(
+                    f"'{name}' is a setting of 'pathveil train'; a study trains the papers' network itself"
+                )
+        checked(TrainingSettings, training)
+        return training
+
+    @property
+    def of_models(self) -> TrainingSettings:
+        """How every model is trained."""
+        fixed = {} if self.fixed_epochs is None else {"epochs": self.fixed_epochs, "patience": None}
+        return TrainingSettings().changed(**self.training, **fixed)
 
     @property
     def numbers(self) -> tuple[int, ...]:
@@ -106,7 +125,7 @@ class Place:
 
     @property
     def attack(self) -> dict[str, Any]:
-        told = self.settings.model_dump(include={"attacked", "shadows", "edges"}) | {"numbers": self.settings.numbers}
+        told = self.settings.model_dump(include={"shadows", "edges"}) | {"numbers": self.settings.numbers}
         return {**self.parts, "unit": "attack", "attack": told}
 
 
@@ -115,12 +134,16 @@ class Study:
 
     def __init__(self, corpus: Path, settings: VocabularySettings, *, out: Path, progress: Progress = silent):
         self.settings, self.out, self.progress = settings, out, progress
-        self.training = TrainingSettings().changed(**settings.training)
+        self.training = settings.of_models
         self.cells = Cells(out / "cells")
         self.store, self.corpus = whole(corpus, tasks=settings.tasks, progress=progress)
-        if settings.attacked not in self.corpus.classes:
-            have = ", ".join(self.corpus.classes)
-            raise UsageError(f"there is no task '{settings.attacked}' to attack; there are {have}")
+        self.attacked = settings.attacked or (
+            "site" if "site" in self.corpus.classes else next(iter(self.corpus.classes))
+        )
+        if self.attacked not in self.corpus.classes:
+            raise UsageError(
+                f"there is no task '{self.attacked}' to attack; there are {', '.join(self.corpus.classes)}"
+            )
         sizes = settings.sizes or sizes_for(self.store, minimum=settings.minimum)
         self.places = [
             Place(fold, name, sentence, self._parts(fold, sentence), settings)
@@ -141,6 +164,7 @@ class Study:
             "vocabulary": sentence,
             "fold": fold.name,
             "training": self.training.model_dump(),
+            "attacked": self.attacked,
             "settings": self.settings.model_dump(include={"tasks", "test_share", "seed"}),
         }
 
@@ -177,7 +201,7 @@ class Study:
                         documents=half * len(group),
                     )
                 )
-            told = Attack(settings.attacked, settings.shadows, settings.numbers, settings.edges, settings.seed)
+            told = Attack(self.attacked, settings.shadows, settings.numbers, settings.edges, settings.seed)
             answers = (place.target, place.shadows)
             units.append(
                 Unit(

@@ -58,7 +58,8 @@ class Crew(Protocol):
         """A corpus that jobs can be given."""
 
     def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, here: bool = False) -> None:
-        """Have ``function(corpus, *arguments)`` run; ``here`` for a job that needs this machine's disk."""
+        """Have ``function(corpus, *arguments)`` run; ``here`` for a job that needs this machine's disk: such jobs
+        read what others made, and go before those that wait."""
 
     def results(self) -> Iterator[Any]:
         """Results as they are finished, until no job is left."""
@@ -104,7 +105,8 @@ class Here:
         return corpus
 
     def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, here: bool = False) -> None:
-        self.waiting.append((function, (corpus, *arguments)))
+        job = (function, (corpus, *arguments))
+        self.waiting.appendleft(job) if here else self.waiting.append(job)
 
     def results(self) -> Iterator[Any]:
         while self.waiting:
@@ -123,7 +125,7 @@ def processes(workers: int) -> Generator["Processes"]:
     pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (threads, os.getpid()))
     try:
         with TemporaryDirectory(prefix="pathveil-") as folder:
-            yield Processes(pool, Path(folder))
+            yield Processes(pool, workers, Path(folder))
     finally:
         if asked is None:
             del os.environ["OMP_NUM_THREADS"]
@@ -137,9 +139,10 @@ def processes(workers: int) -> Generator["Processes"]:
 class Processes:
     """Several processes on this machine."""
 
-    def __init__(self, pool: ProcessPoolExecutor, folder: Path):
-        self.pool, self.folder, self.shared = pool, folder, 0
-        self.waiting: set[Future[Any]] = set()
+    def __init__(self, pool: ProcessPoolExecutor, workers: int, folder: Path):
+        self.pool, self.workers, self.folder, self.shared = pool, workers, folder, 0
+        self.waiting: deque[tuple[Any, ...]] = deque()
+        self.running: set[Future[Any]] = set()
 
     def share(self, corpus: Encoded) -> str:
         folder = self.folder / str(self.shared)
@@ -149,13 +152,17 @@ class Processes:
         return str(folder)
 
     def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, here: bool = False) -> None:
-        self.waiting.add(self.pool.submit(_work, function, corpus, arguments))
+        job = (function, corpus, arguments)
+        self.waiting.appendleft(job) if here else self.waiting.append(job)
 
     def results(self) -> Iterator[Any]:
-        while self.waiting:
-            done, _ = wait(self.waiting, return_when=FIRST_COMPLETED)
+        while self.waiting or self.running:
+            # The pool is first in, first out: it is given no more than keeps it busy, so that the order stays ours.
+            while self.waiting and len(self.running) <= self.workers:
+                self.running.add(self.pool.submit(_work, *self.waiting.popleft()))
+            done, _ = wait(self.running, return_when=FIRST_COMPLETED)
             for future in done:
-                self.waiting.discard(future)
+                self.running.discard(future)
                 try:
                     result = future.result()
                 except BrokenProcessPool:
