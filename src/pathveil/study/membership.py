@@ -151,6 +151,7 @@ def attack(
     folder: str,
     fold: Fold,
     settings: Attack,
+    device: str,
     target: Parts,
     shadows: Sequence[Parts],
     parts: Parts,
@@ -175,7 +176,7 @@ def attack(
         registries=corpus.registries[kept],
     )
     scores = [
-        *_per_class(corpus, fold, settings, answers, others, inside, kept),
+        *_per_class(corpus, fold, settings, answers, others, inside, kept, device=here(device)),
         *_stronger(corpus, fold, settings, answers, others, inside, kept),
     ]
     names = evidence.rarity.bucket_names(settings.edges)
@@ -190,6 +191,13 @@ def attack(
 Answers = Mapping[str, np.ndarray]
 
 
+def here(device: str) -> str:
+    """The device models were trained on, if this machine has one: attacks run where the cells are."""
+    import torch
+
+    return device if torch.cuda.is_available() else "cpu"
+
+
 def _per_class(
     corpus: Encoded,
     fold: Fold,
@@ -198,6 +206,8 @@ def _per_class(
     shadows: Sequence[Answers],
     inside: np.ndarray,
     kept: np.ndarray,
+    *,
+    device: str,
 ) -> Iterator[evidence.Score]:
     """The paper's attack, with each number of shadows."""
     labels = np.asarray(corpus.labels[settings.task])

@@ -208,7 +208,7 @@ class Study:
                     name=f"attack {where}",
                     cells=(place.attack,),
                     function=membership.attack,
-                    arguments=(str(self.cells.folder), fold, told, *answers, place.attack),
+                    arguments=(str(self.cells.folder), fold, told, device, *answers, place.attack),
                     kind="attack",
                     needs=(place.target, *place.shadows),
                     here=True,
