@@ -59,6 +59,7 @@ def together(config: FederationConfig, *, sites: int = 3, sparse: bool = True) -
 CONFIGS = {
     "paper": FederationConfig(**SMALL),
     "strong": FederationConfig.strong(**SMALL, discriminator_steps=3, hidden=5),
+    "added": FederationConfig.strong(**SMALL, discriminator_steps=2, hidden=5, added_heads=True, keep_from=0.5),
     "alternating": FederationConfig(**SMALL, alternating=True, discriminator_steps=2, optimiser="adam"),
     "at once": FederationConfig(**SMALL, private_every=1, scale="raw", orthogonality=1e-4),
     "by twos": FederationConfig(**SMALL, private_every=2, optimiser="adam", scale="sum"),
@@ -212,6 +213,22 @@ def test_local_steps_are_an_approximation_that_still_trains():
     hub, history = embedded.train(sites, shared, config=config)
     assert history.rounds == 2 * -(-steps_of([s.documents for s in sites], 12) // 4)
     assert any((hub.arrays()[name] != before[name].numpy()).any() for name in before)
+
+
+def test_added_heads_answer_with_both():
+    config = FederationConfig.strong(**SMALL, added_heads=True)
+    sites, shared = together(config)
+    batch = TokenBatch.of([[2, 3, 4, 5], [6, 7, 8]])
+    features, own = shared.features(batch), sites[0].private.features(batch)
+    for task, scores in sites[0].answers(shared, features, own).items():
+        both = sites[0].private.logits(features, own)[task] + shared.logits(features)[task]
+        torch.testing.assert_close(scores, both)
+
+
+def test_no_epoch_is_kept_before_its_time():
+    hub = Hub(together(FederationConfig(**SMALL))[1], config=FederationConfig(epochs=4, keep_from=0.5))
+    assert [hub.judge([(1, loss)], epoch=epoch) for epoch, loss in enumerate((1.0, 2.0, 4.0, 3.0))] == [0, 0, 1, 1]
+    assert hub.best_epoch == 3
 
 
 def test_a_bad_update_is_named_and_left_out():

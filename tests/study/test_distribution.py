@@ -2,11 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from pathveil.errors import UsageError
+from pathveil.federation.run import unseen_rows
 from pathveil.study import distribution
 from pathveil.study.distribution import ARMS, DistributionSettings, config_of, study
+from pathveil.study.encoded import whole
 from study.conftest import PLANTED
 
 QUICK = {"dim": 8, "filters": 6, "epochs": 3, "batch_size": 32, "optimiser": "adam", "learning_rate": 0.02}
@@ -49,6 +52,39 @@ def test_ablations_switch_off_one_thing():
     assert {"single", "centralized", "adversarial", "fedavg", "cyclic"} <= set(ARMS)
 
 
+def test_an_arm_is_a_mode_with_changes(corpus, tmp_path):
+    arms = {"stronger": {"mode": "strong", "adversary": 5.0}, "seldom": {"mode": "adversarial", "local_steps": 3}}
+    settings = DistributionSettings(modes=(), arms=arms, training=QUICK)
+    assert settings.config("stronger").adversary == 5 and settings.config("stronger").hidden > 0
+    assert settings.config("seldom").local_steps == 3 and settings.config("seldom").filters == QUICK["filters"]
+    result = study(corpus, settings, out=tmp_path / "run")
+    assert {row["mode"] for row in result["scores"]} == {"stronger", "seldom"}
+    for wrong, message in (
+        ({"strong": {"mode": "strong"}}, "the name of a mode"),
+        ({"new": {"adversary": 1.0}}, "needs the 'mode'"),
+        ({"new": {"mode": "strong", "hiden": 3}}, "did you mean 'hidden'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            DistributionSettings(modes=(), arms=wrong)
+
+
+def test_a_rehearsal_never_sees_a_test_case(corpus, tmp_path, monkeypatch):
+    seen = []
+
+    def run(reports, **options):
+        seen.append(set(reports.cases.tolist()))
+        return original(reports, **options)
+
+    original = distribution.run
+    monkeypatch.setattr(distribution, "run", run)
+    settings = DistributionSettings(modes=("single",), training=QUICK)
+    study(corpus, settings, out=tmp_path / "real")
+    study(corpus, settings.model_copy(update={"rehearsal": True}), out=tmp_path / "rehearsal")
+    (everything, rehearsed), store = seen, whole(corpus)[1]
+    held = np.concatenate(list(unseen_rows(store, share=0.2, seed=1).values()))
+    assert rehearsed == everything - set(store.cases[held].tolist())
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -56,6 +92,8 @@ def test_ablations_switch_off_one_thing():
         (["--seeds", "one"], "'one' is not a whole number"),
         (["--group", "A"], "not of the form NAME=REGISTRY"),
         (["--tasks", "sit"], "sit"),
+        (["--set", "adversry=1"], "did you mean 'adversary'?"),
+        (["--set", "added_heads=true"], "set common_heads as well"),
     ],
 )
 def test_bad_options_are_one_sentence(pathveil, corpus, tmp_path, options, message):

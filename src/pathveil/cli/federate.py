@@ -5,6 +5,8 @@ from pathlib import Path
 import typer
 
 from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.cli.model import values_of
+from pathveil.cli.study import crew_for
 from pathveil.errors import UsageError
 
 app = typer.Typer(
@@ -34,22 +36,44 @@ def run(
     local_steps: int = typer.Option(
         1, "--local-steps", min=1, help="Steps of a site between exchanges: 1 is exact, more is an approximation."
     ),
+    changes: list[str] = typer.Option(
+        [],
+        "--set",
+        metavar="NAME=VALUE",
+        help="Change any setting of the training, for example adversary=1 or discriminator_steps=10 "
+        "(docs/distribution.md lists them).",
+    ),
+    rehearse: bool = typer.Option(
+        False,
+        "--rehearse",
+        help="Leave the test cases out altogether and score on a share of the others: for choosing settings.",
+    ),
+    device: str = typer.Option("cpu", "--device", help="Where models are trained: cpu or cuda."),
+    workers: int = typer.Option(1, "--workers", min=1, help="Processes that share modes and seeds."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Train in one process: the same sites and hub as over a network, without the network."""
     from pathveil.study import distribution
 
-    training = {"epochs": epochs, "filters": filters, "local_steps": local_steps}
+    given = {"epochs": epochs, "filters": filters, "local_steps": local_steps}
+    training = {name: value for name, value in given.items() if value is not None} | values_of(changes)
+    modes = tuple(distribution.ARMS) if mode == "all" else named(mode, distribution.ARMS, option="--mode")
+    try:
+        for arm in modes:
+            distribution.config_of(arm, training)
+    except ValueError as error:
+        raise UsageError(f"--set: {error}") from None
     settings = distribution.DistributionSettings(
-        modes=tuple(distribution.ARMS) if mode == "all" else named(mode, distribution.ARMS, option="--mode"),
+        modes=modes,
+        rehearsal=rehearse,
         seeds=tuple(number(part, option="--seeds") for part in seeds.split(",")),
         tasks=tuple(tasks.split(",")) if tasks else None,
         groups=dict(pooled(group) for group in groups),
         vocabulary=str(vocab) if vocab else None,
-        training={name: value for name, value in training.items() if value is not None},
+        training=training,
     )
-    with bar() as progress:
-        result = distribution.study(corpus, settings, out=out, progress=progress)
+    with crew_for("local", workers, None, device) as crew, bar() as progress:
+        result = distribution.study(corpus, settings, out=out, device=device, crew=crew, progress=progress)
     emit(result, as_json=as_json, text=summary(result, out))
 
 

@@ -6,7 +6,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pathveil.federation.losses import Scale
 
@@ -21,6 +21,7 @@ class FederationConfig(BaseModel):
     filters: int = Field(100, ge=1)  # a window, in each encoder
     dropout: float = Field(0.5, ge=0, lt=1)
     epochs: int = Field(15, ge=1)  # passes over every site's training reports; the best one is kept
+    keep_from: float = Field(0.0, ge=0, lt=1)  # share of the epochs before any is kept: while λ rises none is
     batch_size: int = Field(64, ge=1)  # reports a step, over all sites together
     validation: float = Field(0.1, gt=0, lt=1)  # share of the training cases that choose the best epoch
     optimiser: Literal["adadelta", "adam"] = "adadelta"
@@ -34,15 +35,39 @@ class FederationConfig(BaseModel):
     orthogonality: float = Field(0.01, ge=0)  # γ, the weight of ‖SᵀH‖²
     scale: Scale = "mean"  # of ‖SᵀH‖²: see losses.orthogonality
     common_heads: bool = False  # heads on the shared features alone, trained beside the sites' own
+    added_heads: bool = False  # a site's answer is the common heads' plus its own, which learn what the former miss
 
     # Steps whose gradients a private part gathers for one step of its own; None: as many as there are sites, so that a
     # step of either part learns from about as many reports.
     private_every: int | None = Field(None, ge=1)
     local_steps: int = Field(1, ge=1)  # of a site between two exchanges; 1 is exact, more is an approximation
 
+    @model_validator(mode="after")
+    def something_to_add_to(self) -> "FederationConfig":
+        if self.added_heads and not self.common_heads:
+            raise ValueError("added_heads adds to the common heads: set common_heads as well")
+        return self
+
+    def counts(self, epoch: int) -> bool:
+        """Whether an epoch, from 0, may be kept.
+
+        >>> [epoch for epoch in range(4) if FederationConfig(epochs=4, keep_from=0.5).counts(epoch)]
+        [2, 3]
+        """
+        return epoch >= int(self.keep_from * self.epochs)
+
     @classmethod
     def strong(cls, **changes: Any) -> "FederationConfig":
-        """An adversary that hides the registry: rising λ, a two-layer discriminator with five steps, common heads."""
-        strong: dict[str, Any] = {"adversary": 3.0, "rising": True, "hidden": 128, "discriminator_steps": 5}
-        strong |= {"common_heads": True, "optimiser": "adam"}
-        return cls(**(strong | changes))
+        """An adversary that hides the registry, with changes."""
+        return cls(**(STRONG | changes))
+
+
+# An adversary that hides the registry: rising λ, a two-layer discriminator with five steps, common heads.
+STRONG: dict[str, Any] = {
+    "adversary": 3.0,
+    "rising": True,
+    "hidden": 128,
+    "discriminator_steps": 5,
+    "common_heads": True,
+    "optimiser": "adam",
+}

@@ -25,6 +25,7 @@ from pathveil.federation.site import (
     SharedOptimiser,
     Site,
     Turn,
+    added,
     batches_between,
     discriminator_turns,
     frozen,
@@ -47,6 +48,7 @@ class History:
         default_factory=list
     )  # mean norm of a document's shared features: near 0, collapsed
     refused: list[str] = field(default_factory=list)
+    kept: int = 0  # the epoch whose parameters were kept, from 1
     rounds: int = 0
     sent: int = 0  # bytes from the hub to sites
     received: int = 0
@@ -68,6 +70,7 @@ def train(
             epoch = last.epoch
             close_epoch(hub, sites, history, epoch=epoch)
             progress("training sites together", epoch + 1, config.epochs)
+    history.kept = hub.best_epoch + 1
     hub.restore()
     for site in sites:
         site.restore()
@@ -144,9 +147,11 @@ def jointly(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list
         own = torch.cat([scaled(f, 1 / share) for (_, f), share in zip(parts, shares, strict=True)])
         both = drop(torch.cat([features, own], dim=1), config.dropout, documents.noise)
         logits = site_logits(sites, both.split(sizes), shares)
-        loss = tasks_by_site(logits, documents.labels, owner, len(sites))
+        common = shared.logits(both[:, : features.shape[1]])
+        loss = tasks_by_site(
+            added(logits, common) if config.added_heads else logits, documents.labels, owner, len(sites)
+        )
         if config.common_heads:
-            common = shared.logits(both[:, : features.shape[1]])
             loss = loss + tasks_by_site(common, documents.labels, owner, len(sites))
         strength = strength_at(config, turn)
         if config.alternating:

@@ -71,7 +71,7 @@ class Hub:
     def judge(self, losses: Sequence[tuple[int, float]], *, epoch: int) -> bool:
         """Whether this epoch is the best so far by the sites' (documents, validation loss); if so it is kept."""
         loss = float(np.average([loss for _, loss in losses], weights=[documents for documents, _ in losses]))
-        if loss >= self.best_loss:
+        if loss >= self.best_loss or not self.config.counts(epoch):
             return False
         self.best, self.best_loss, self.best_epoch = self.arrays(), loss, epoch
         return True

@@ -126,8 +126,8 @@ def train(sites: Sequence[PlainSite], *, cyclic: bool = False, progress: Progres
         weights = [len(site.train) for site in sites]
         loss = float(np.average([site.validation_loss() for site in sites], weights=weights))
         history.validation_loss.append(loss)
-        if loss < least:
-            best, least = snapshot(sites[0].model), loss
+        if loss < least and config.counts(epoch):
+            best, least, history.kept = snapshot(sites[0].model), loss, epoch + 1
         progress(stage, epoch + 1, config.epochs)
     for site in sites:
         site.model.load_state_dict(best)

@@ -281,7 +281,7 @@ def result_of(
                 "documents_seen": outcome.documents,
                 "refused": [line for history in outcome.histories for line in history.refused],
             }
-            | {"epoch": [int(np.argmin(history.validation_loss)) + 1 for history in outcome.histories]}
+            | {"epoch": [history.kept for history in outcome.histories]}
             | {"feature_norm": [history.feature_norm for history in outcome.histories if history.feature_norm]}
         )
     return {"scores": scores, "per_class": per_class, "probe": probes, "traffic": traffic}

@@ -117,13 +117,18 @@ class Site:
         own = self.private.features(documents.batch)
         joined = drop(torch.cat([features, own], dim=1), config.dropout, documents.noise)
         width = features.shape[1]
-        loss = task_loss(self.private.logits(joined[:, :width], joined[:, width:]), documents.labels)
+        loss = task_loss(self.answers(shared, joined[:, :width], joined[:, width:]), documents.labels)
         if config.common_heads:
             loss = loss + task_loss(shared.logits(joined[:, :width]), documents.labels)
         loss = loss + self.adversarial(shared, features, strength_at(config, turn))
         if config.orthogonality:
             loss = loss + config.orthogonality * orthogonality(features, own, scale=config.scale)
         return loss
+
+    def answers(self, shared: Shared, features: Tensor, own: Tensor) -> dict[str, Tensor]:
+        """Each task's logits (B, classes) from shared and private features."""
+        scores = self.private.logits(features, own)
+        return added(scores, shared.logits(features)) if self.config.added_heads else scores
 
     def adversarial(self, shared: Shared, features: Tensor, strength: float) -> Tensor:
         """The discriminator's loss, turned against the encoder; alternating, the discriminator is held still."""
@@ -191,7 +196,7 @@ class Site:
         parts, done = [], 0
         for batch in batches_of(reports, device=self.device):
             common = shared.features(batch) if features is None else features[done : done + batch.documents]
-            parts.append(self.private.logits(common, self.private.features(batch)))
+            parts.append(self.answers(shared, common, self.private.features(batch)))
             done += batch.documents
         return {task: torch.cat([part[task] for part in parts]) for task in reports.tasks}
 
@@ -216,6 +221,11 @@ class Site:
 
     def restore(self) -> None:
         self.private.load_state_dict(self.best)
+
+
+def added(scores: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Two heads' logits, added."""
+    return {task: values + others[task] for task, values in scores.items()}
 
 
 def gathering(config: FederationConfig, shared: Shared) -> int:

@@ -7,14 +7,14 @@ on the unseen cases. Registries can be pooled into larger sites (``groups``), as
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from pathveil.errors import UsageError, VocabularyError
-from pathveil.federation.config import FederationConfig
-from pathveil.federation.run import MODES, SMALLEST_CELL, Outcome, result_of, run, unseen_rows
+from pathveil.federation.config import STRONG, FederationConfig
+from pathveil.federation.run import MODES, SMALLEST_CELL, Mode, Outcome, result_of, run, unseen_rows
 from pathveil.progress import Progress, silent
 from pathveil.study.encoded import changed, provenance, relabelled, table_of, whole
 from pathveil.study.findings import distribution_findings
@@ -34,6 +34,10 @@ class DistributionSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     modes: tuple[str, ...] = ("single", "centralized", "adversarial")
+    arms: Mapping[str, Mapping[str, Any]] = Field(
+        default_factory=dict
+    )  # more of them: a name, and the 'mode' it changes with what it changes
+    rehearsal: bool = False  # test cases are left out altogether and a share of the others takes their place
     seeds: tuple[int, ...] = (1,)
     tasks: tuple[str, ...] | None = None  # None: the usual ones that the corpus has
     groups: Mapping[str, tuple[str, ...]] = Field(
@@ -56,6 +60,29 @@ class DistributionSettings(BaseModel):
         checked(FederationConfig, training)
         return training
 
+    @model_validator(mode="after")
+    def known_arms(self) -> "DistributionSettings":
+        for arm, changes in self.arms.items():
+            if arm in ARMS:
+                raise ValueError(f"arm '{arm}' has the name of a mode; give it another")
+            if changes.get("mode") not in MODES:
+                raise ValueError(f"arm '{arm}' needs the 'mode' it changes, one of {', '.join(MODES)}")
+            self.config(arm)  # says what is wrong with a setting
+        return self
+
+    def mode(self, arm: str) -> str:
+        """The mode of training behind an arm."""
+        if arm in self.arms:
+            return self.arms[arm]["mode"]
+        return arm if arm in MODES else "adversarial"
+
+    def config(self, arm: str) -> FederationConfig:
+        """The settings of an arm: its mode's, then the study's changes, then its own."""
+        if arm not in self.arms:
+            return config_of(arm, self.training)
+        own = {name: value for name, value in self.arms[arm].items() if name != "mode"}
+        return config_of(self.mode(arm), {**self.training, **own})
+
 
 # An arm is a mode of training, or one with a part switched off.
 ARMS: dict[str, dict[str, Any]] = {mode: {} for mode in MODES} | {
@@ -74,8 +101,7 @@ def known_modes(modes: tuple[str, ...]) -> tuple[str, ...]:
 
 def config_of(arm: str, changes: Mapping[str, Any]) -> FederationConfig:
     """The settings of an arm: its preset, then the study's changes, then what the arm itself switches off."""
-    settings = {**changes, **ARMS[arm]}
-    return FederationConfig.strong(**settings) if arm == "strong" else FederationConfig(**settings)
+    return checked(FederationConfig, {**(STRONG if arm == "strong" else {}), **changes, **ARMS[arm]})
 
 
 class Study:
@@ -87,11 +113,12 @@ class Study:
         self.cells = Cells(out / "cells")
         self.store, everything = whole(corpus, tasks=settings.tasks, progress=progress)
         self.corpus = grouped(everything, settings.groups)
-        self.arms = [(seed, arm) for seed in settings.seeds for arm in settings.modes]
-        self.configs = {arm: config_of(arm, settings.training) for arm in settings.modes}
+        arms = (*settings.modes, *settings.arms)
+        self.arms = [(seed, arm) for seed in settings.seeds for arm in arms]
+        self.configs = {arm: settings.config(arm) for arm in arms}
 
     def parts(self, seed: int, arm: str) -> dict[str, Any]:
-        names = {"tasks", "groups", "test_share", "minimum_documents"}
+        names = {"tasks", "groups", "test_share", "minimum_documents", "rehearsal"}
         return {
             "study": "distribution",
             "corpus": self.store.provenance["corpus_sha256"],
@@ -171,13 +198,16 @@ def train_arm(
     progress: Progress,
 ) -> None:
     """One arm with one seed: its split, its words (given as a table, or those frequent in training), its scores."""
+    if settings.rehearsal:
+        held = np.concatenate(list(unseen_rows(corpus, share=settings.test_share, seed=seed).values()))
+        corpus = corpus.take(np.setdiff1d(np.arange(corpus.documents), held))
     if table is None:
         held = unseen_rows(corpus, share=settings.test_share, seed=seed)
         training = np.setdiff1d(np.arange(corpus.documents), np.concatenate(list(held.values())))
         kept = frequent_words(corpus, training, minimum=settings.minimum_documents)
         table, size = table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept)
     encoded = relabelled(corpus, table, size)
-    mode = arm if arm in MODES else "adversarial"
+    mode = cast(Mode, settings.mode(arm))
     share = settings.test_share
     outcome = run(encoded, mode=mode, config=config, seed=seed, test=share, device=device, progress=progress)
     outcome.mode = arm
