@@ -107,3 +107,9 @@ def test_the_command_writes_its_result(pathveil, corpus, tmp_path):
     done = pathveil("federate", "run", corpus, "--out", tmp_path / "run", *options)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["scores"] == json.loads((tmp_path / "run" / "result.json").read_text())["scores"]
+
+
+def test_epochs_can_be_fixed(corpus, tmp_path):
+    settings = DistributionSettings(modes=("single", "adversarial"), fixed_epochs=4, training=QUICK)
+    result = study(corpus, settings, out=tmp_path / "run")
+    assert {epoch for row in result["traffic"] for epoch in row["epoch"]} == {4}

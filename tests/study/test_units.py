@@ -1,12 +1,20 @@
 """The same study by one process or several, killed or not: the same result."""
 
 import json
+import os
+import random
 import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
 from pathveil.errors import UsageError
 from pathveil.study import file as study_file
+from pathveil.study import vocabulary
+from pathveil.study.plan import described, plan
+from pathveil.study.vocabulary import VocabularySettings
 from pathveil.training.workers import crew
 from study.test_file import STUDY, TRAINING
 
@@ -47,10 +55,84 @@ def test_a_cluster_gives_the_same_result_though_it_loses_a_worker(whole, cluster
     assert (tmp_path / "run" / "result.json").read_text() == whole[1]
 
 
+def start(whole, out, workers):
+    command = [sys.executable, "-m", "pathveil", "study", "run", whole[0], "--out", out, "--workers", workers]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    return subprocess.Popen([*map(str, command)], **options)
+
+
+def wait_for(out, cells, process):
+    """Until so many cells are finished."""
+    while len(list(out.glob("*/cells/[!.]*"))) < cells:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.01)
+
+
+def test_killed_at_random_moments_it_ends_with_the_same_result(whole, tmp_path):
+    out, moments = tmp_path / "run", random.Random()
+    for cells, workers in ((1, 1), (14, 2)):
+        process = start(whole, out, workers)
+        wait_for(out, cells, process)
+        time.sleep(moments.uniform(0, 0.5))
+        process.kill()
+        process.communicate()
+        assert not (out / "result.json").exists()
+    process = start(whole, out, 1)
+    said = process.communicate(timeout=300)
+    assert process.returncode == 0, said[1]
+    assert (out / "result.json").read_text() == whole[1]
+
+
+def test_control_c_leaves_a_run_to_go_on_with(whole, tmp_path):
+    process = start(whole, tmp_path / "run", 2)
+    wait_for(tmp_path / "run", 3, process)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers as well
+    said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert said[1].strip() == "Stopped; what is finished is kept: the same command goes on from there."
+    with pytest.raises(ProcessLookupError):
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:  # the workers have gone with it
+            os.killpg(process.pid, 0)
+            time.sleep(0.1)
+
+
+def test_a_plan_counts_what_is_left_and_makes_nothing(whole, tmp_path, monkeypatch):
+    made = plan(whole[0], out=tmp_path / "none", workers=2)
+    assert not (tmp_path / "none").exists()
+    counts = {(row["study"], row["kind"]): (row["cells"], row["finished"]) for row in made["work"]}
+    assert counts["vocabulary", "targets"] == (4, 0) and counts["vocabulary", "shadows"] == (12, 0)
+    assert counts["vocabulary", "attacks"] == (4, 0) and counts["distribution", "single"] == (1, 0)
+    assert made["cells"] == made["left"] == 24 and made["seconds"] > 0
+    targets = made["work"][0]
+    # 180 reports: two of three registries, four fifths of their cases, two epochs, two folds and two vocabularies
+    assert targets["documents"] == pytest.approx(120 * 0.8 * 2 * 4, rel=0.1) and targets["epochs"] == 2
+    assert "together" in described(made)
+    monkeypatch.setattr("pathveil.study.plan._speed", None)  # nothing is left to measure
+    finished = plan(whole[0], out=whole[0].parent / "run")
+    assert finished["left"] == 0 and finished["seconds"] == 0 and finished["finished"] == 24
+
+
+def test_a_corpus_that_is_not_made_yet_is_planned_from_a_small_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("pathveil.study.plan.SAMPLE", 100)
+    text = STUDY.split("[distribution]")[0].format(corpus="", training=TRAINING)
+    text = text.replace('path = ""', "reports = 5000\nregistries = 3").replace('"I2", "MI5"', '"I2"')
+    (tmp_path / "study.toml").write_text(text)
+    made = plan(tmp_path / "study.toml", out=tmp_path / "run")
+    assert made["scaled_from_sample"] and list(tmp_path.iterdir()) == [tmp_path / "study.toml"]
+    assert made["work"][0]["documents"] == pytest.approx(2 / 3 * 5000 * 0.8 * 2 * 3 * 2, rel=0.15)
+
+
 def test_a_sentence_is_a_vocabulary(whole):
     result = json.loads(whole[1])["studies"]["vocabulary"]
     assert {row["strategy"] for row in result["table2"]} == {"B", "registries >= 2 and cases >= 3"}
     assert all(row["epoch"] >= 1 and len(row["shadow_epochs"]) == 3 for row in result["vocabularies"])
+
+
+def test_epochs_can_be_fixed(small_corpus, tmp_path):
+    settings = VocabularySettings(strategies=("B",), folds=("R1",), shadows=2, fixed_epochs=3, training={"dim": 8})
+    result = vocabulary.study(small_corpus, settings, out=tmp_path)
+    assert [(row["epoch"], row["shadow_epochs"]) for row in result["vocabularies"]] == [(3, [3, 3])]
 
 
 def test_times_are_beside_the_result(whole):

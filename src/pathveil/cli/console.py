@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,8 +14,11 @@ JSON_OPTION = typer.Option(False, "--json", help="Print the result as JSON on st
 
 
 @contextmanager
-def bar() -> Generator[Progress]:
-    """A progress callback that draws one bar a stage on stderr (nothing when stderr is not a terminal)."""
+def bar(main: Sequence[str] = ()) -> Generator[Progress]:
+    """A progress callback that draws one bar a stage on stderr (nothing when stderr is not a terminal).
+
+    Where ``main`` names the stages of a long run, only they keep bars; whatever else goes on shares one line.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
@@ -28,10 +31,15 @@ def bar() -> Generator[Progress]:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Bars(*columns, console=console, disable=not console.is_terminal) as bars:
+    # Units of a study differ: the time left comes from the pace of the last ten minutes.
+    with Bars(*columns, console=console, disable=not console.is_terminal, speed_estimate_period=600) as bars:
         stages: dict[str, Any] = {}
+        current = bars.add_task("", total=None, visible=False) if main else None
 
         def show(stage: str, done: int, total: int) -> None:
+            if main and stage not in main and current is not None:
+                bars.update(current, description=f"  {stage}", completed=done, total=total or None, visible=True)
+                return
             if stage not in stages:
                 stages[stage] = bars.add_task(stage, total=total or None)
             bars.update(stages[stage], completed=done, total=total or None)

@@ -27,14 +27,32 @@ def run(
     ),
     engine: str = typer.Option("local", "--engine", help="local, or dask: train on the workers of a Dask cluster."),
     scheduler: str | None = typer.Option(None, "--scheduler", help="Address of the Dask scheduler."),
+    plan_only: bool = typer.Option(
+        False, "--plan", help="Only say what is left to do and, after training a few batches, how long it will take."
+    ),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Run a study, or go on with one that was stopped, and write its report."""
     from pathveil.report import page
     from pathveil.study import file as study
 
-    with crew_for(engine, workers, scheduler, device) as crew, bar() as progress:
-        result = study.run(file, out=out, corpus=corpus, device=device, crew=crew, progress=progress)
+    if plan_only:
+        from pathveil.study.plan import described, plan
+        from pathveil.training.workers import sensible
+
+        check_device(device)
+        with bar() as progress:
+            made = plan(
+                file, out=out, corpus=corpus, device=device, workers=workers or sensible(device), progress=progress
+            )
+        emit(made, as_json=as_json, text=described(made))
+        return
+    try:
+        with bar(study.STAGES) as progress, crew_for(engine, workers, scheduler, device) as crew:
+            result = study.run(file, out=out, corpus=corpus, device=device, crew=crew, progress=progress)
+    except KeyboardInterrupt:
+        typer.echo("Stopped; what is finished is kept: the same command goes on from there.", err=True)
+        raise typer.Exit(130) from None
     page.write(result, out / "report.html")
     text = f"{page.answer(result)}\n\nReport: {out / 'report.html'}\nNumbers: {out / 'result.json'}"
     emit(result, as_json=as_json, text=text)
@@ -46,14 +64,19 @@ def crew_for(engine: str, workers: int | None, scheduler: str | None, device: st
 
     if engine not in ("local", "dask"):
         raise UsageError(f"--engine: '{engine}' is not one of local, dask")
+    if engine == "local":
+        check_device(device)
+    return crew(engine=engine, workers=workers or sensible(device), scheduler=scheduler)
+
+
+def check_device(device: str) -> None:
     if device.split(":")[0] not in ("cpu", "cuda"):
         raise UsageError(f"--device: '{device}' is not one of cpu, cuda")
-    if device != "cpu" and engine == "local":
+    if device != "cpu":
         import torch
 
         if not torch.cuda.is_available():
             raise UsageError(f"--device {device}: this machine has no GPU that PyTorch can use")
-    return crew(engine=engine, workers=workers or sensible(device), scheduler=scheduler)
 
 
 @app.command("encode")

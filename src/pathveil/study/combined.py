@@ -15,10 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from pathveil.audit import evidence, metrics
 from pathveil.federation.config import FederationConfig
-from pathveil.federation.run import MODES, result_of, run, unseen_rows
+from pathveil.federation.run import Mode, result_of, run, unseen_rows
 from pathveil.progress import Progress, silent
 from pathveil.study.choice import choose, sentences, sizes_for
-from pathveil.study.distribution import config_of, known_modes
+from pathveil.study.distribution import config_of, fixed, known_modes, mode_of
 from pathveil.study.encoded import provenance, relabelled, whole
 from pathveil.study.settings import checked
 from pathveil.study.store import Cells
@@ -42,7 +42,12 @@ class CombinedSettings(BaseModel):
     seed: int = 1
     test_share: float = Field(0.2, gt=0, lt=1)
     tolerated: float = Field(0.6, ge=0.5, le=1)  # the largest upper bound of the attacker's AUC that may be released
+    fixed_epochs: int | None = Field(None, ge=1)  # so many for every combination: the stopping epoch confounds privacy
     training: Mapping[str, Any] = Field(default_factory=dict)
+
+    def mode(self, arm: str) -> Mode:
+        """The mode of training behind an arm."""
+        return mode_of(arm)
 
     @field_validator("modes")
     @classmethod
@@ -71,7 +76,8 @@ class Study:
             minimum=settings.minimum,
             sizes=settings.sizes or sizes_for(self.store, minimum=settings.minimum),
         )
-        self.configs = {mode: config_of(mode, settings.training) for mode in settings.modes}
+        training = fixed(settings.training, settings.fixed_epochs)
+        self.configs = {mode: config_of(mode, training) for mode in settings.modes}
         self.places = [(name, mode) for name in self.sentences for mode in settings.modes]
 
     def parts(self, name: str, mode: str) -> dict[str, Any]:
@@ -107,6 +113,7 @@ class Study:
                         arguments=told,
                         kind=mode,
                         documents=len(self.rows),
+                        epochs=self.configs[mode].epochs,
                     )
                 )
         return units
@@ -167,7 +174,7 @@ def train_point(
 ) -> None:
     """One mode with one vocabulary: its F1, and what an attacker reads off its probabilities."""
     encoded = relabelled(corpus, table, size)
-    trained = mode if mode in MODES else "adversarial"
+    trained = settings.mode(mode)
     seed, share = settings.seed, settings.test_share
     outcome = run(encoded, mode=trained, config=config, seed=seed, test=share, device=device, progress=progress)
     rows = result_of(encoded, [outcome], test=share, resamples=200)

@@ -7,7 +7,7 @@ on the unseen cases. Registries can be pooled into larger sites (``groups``), as
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -47,6 +47,7 @@ class DistributionSettings(BaseModel):
     minimum_documents: int = Field(5, ge=1)  # training documents that must hold a word, over all registries
     vocabulary: str | None = None  # a vocabulary file agreed on beforehand, instead of that rule
     class_samples: int = Field(100, ge=10)  # reports of a class that let it be among the ten most or least frequent
+    fixed_epochs: int | None = Field(None, ge=1)  # so many for every arm, whatever its validation cases say
     training: Mapping[str, Any] = Field(default_factory=dict)  # changes to the federation's settings
 
     @field_validator("modes")
@@ -70,18 +71,19 @@ class DistributionSettings(BaseModel):
             self.config(arm)  # says what is wrong with a setting
         return self
 
-    def mode(self, arm: str) -> str:
+    def mode(self, arm: str) -> Mode:
         """The mode of training behind an arm."""
         if arm in self.arms:
             return self.arms[arm]["mode"]
-        return arm if arm in MODES else "adversarial"
+        return mode_of(arm)
 
     def config(self, arm: str) -> FederationConfig:
         """The settings of an arm: its mode's, then the study's changes, then its own."""
+        training = fixed(self.training, self.fixed_epochs)
         if arm not in self.arms:
-            return config_of(arm, self.training)
+            return config_of(arm, training)
         own = {name: value for name, value in self.arms[arm].items() if name != "mode"}
-        return config_of(self.mode(arm), {**self.training, **own})
+        return config_of(self.mode(arm), {**training, **own})
 
 
 # An arm is a mode of training, or one with a part switched off.
@@ -91,12 +93,27 @@ ARMS: dict[str, dict[str, Any]] = {mode: {} for mode in MODES} | {
 }
 
 
+def mode_of(arm: str) -> Mode:
+    """The mode of training behind an arm that is a mode, or one with a part switched off."""
+    return next((mode for mode in MODES if mode == arm), "adversarial")
+
+
 def known_modes(modes: tuple[str, ...]) -> tuple[str, ...]:
     """The modes, each of which must be one."""
     for mode in modes:
         if mode not in ARMS:
             raise ValueError(f"'{mode}' is not a mode; expected one of {', '.join(ARMS)}{meant(mode, ARMS)}")
     return modes
+
+
+def fixed(training: Mapping[str, Any], epochs: int | None) -> dict[str, Any]:
+    """The changes with so many epochs, of which the last is kept.
+
+    >>> config = config_of("single", fixed({}, 7))
+    >>> [epoch for epoch in range(7) if config.counts(epoch)]
+    [6]
+    """
+    return {**training} if epochs is None else {**training, "epochs": epochs, "keep_from": 1 - 0.5 / epochs}
 
 
 def config_of(arm: str, changes: Mapping[str, Any]) -> FederationConfig:
@@ -143,6 +160,7 @@ class Study:
                 arguments=(arm, seed, self.configs[arm], self.settings, table, size, device, self.parts(seed, arm)),
                 kind=arm,
                 documents=documents,
+                epochs=self.configs[arm].epochs,
             )
             for seed, arm in self.arms
         ]
@@ -207,7 +225,7 @@ def train_arm(
         kept = frequent_words(corpus, training, minimum=settings.minimum_documents)
         table, size = table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept)
     encoded = relabelled(corpus, table, size)
-    mode = cast(Mode, settings.mode(arm))
+    mode = settings.mode(arm)
     share = settings.test_share
     outcome = run(encoded, mode=mode, config=config, seed=seed, test=share, device=device, progress=progress)
     outcome.mode = arm

@@ -29,6 +29,7 @@ from pathveil.study.store import write_json
 from pathveil.study.vocabulary import VocabularySettings
 from pathveil.training.workers import Crew
 
+STAGES = ("vocabulary study", "distribution study", "combined study")  # as their progress is called
 SYNTHETIC = ("sites", "subsites", "histologies", "lateralities", "behaviors")  # kinds of class a synthetic corpus has
 
 
@@ -83,6 +84,14 @@ def read(path: Path) -> StudySettings:
         raise UsageError(f"{path}: {_explained(error)}") from None
 
 
+def source_of(settings: StudySettings, corpus: Path | None) -> StudySettings:
+    """The settings with another corpus, where one is given."""
+    if corpus is None:
+        return settings
+    named = {"encoded" if (corpus / ENCODED).is_file() else "path": str(corpus)}
+    return settings.model_copy(update={"corpus": CorpusSettings.model_validate(named)})
+
+
 def _explained(error: ValidationError) -> str:
     first = error.errors()[0]
     place = ".".join(str(part) for part in first["loc"])
@@ -110,10 +119,7 @@ def run(
 
     ``corpus``, a corpus or an encoded folder, stands in for the one that the file names.
     """
-    settings = read(path)
-    if corpus is not None:
-        named = {"encoded" if (corpus / ENCODED).is_file() else "path": str(corpus)}
-        settings = settings.model_copy(update={"corpus": CorpusSettings.model_validate(named)})
+    settings = source_of(read(path), corpus)
     out.mkdir(parents=True, exist_ok=True)
     if not (out / "study.toml").exists() or (out / "study.toml").read_bytes() != path.read_bytes():
         shutil.copyfile(path, out / "study.toml")

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from pathveil.audit import attacks, evidence, rmia, shokri
 from pathveil.progress import Progress
@@ -214,7 +213,6 @@ def _per_class(
     seen = np.stack([shadow["features"] for shadow in shadows])  # (shadows, foreign documents, features)
     answers = np.asarray(target["features"])[kept].astype(np.float64)
     foreign, classes = fold.foreign, len(corpus.classes[settings.task])
-    device = "cuda" if torch.cuda.is_available() else "cpu"  # of the machine whose disk holds the cells
     for number in settings.numbers:
         features, of, member = shokri.pooled(seen, labels[foreign], inside[:, foreign], shadows=number)
         models = shokri.fit(features.astype(np.float64), of, member, classes=classes, device=device)

@@ -32,6 +32,8 @@ class Unit:
     arguments: tuple[Any, ...]
     kind: str  # which of the measured speeds it goes at
     documents: int = 0  # that its models learn from, an epoch
+    epochs: int = 0  # at most
+    reads: int = 0  # documents that its models read when they are trained
     needs: tuple[Parts, ...] = ()  # cells that must be there before
     here: bool = False  # it reads cells, so it needs this machine's disk
 
@@ -88,6 +90,7 @@ def finish(
             cells.write(parts, values, arrays, about=about)
         unit = by_name.pop(name)
         open_cells -= len(unit.cells)
+        progress(name, len(unit.cells), len(unit.cells))
         progress(stage, total - max(open_cells, 0), total)
         done = {key_of(parts) for parts in unit.cells}
         for other in by_name.values():

@@ -183,8 +183,10 @@ class Study:
                     cells=(place.target,),
                     function=membership.train_target,
                     arguments=(*model, place.target),
-                    kind="one",
+                    kind="targets",
                     documents=len(fold.training),
+                    epochs=self.training.epochs,
+                    reads=self.corpus.documents,
                 )
             )
             missing = [number for number, parts in enumerate(place.shadows) if not self.cells.has(parts)]
@@ -197,8 +199,10 @@ class Study:
                         cells=tuple(wanted.values()),
                         function=membership.train_shadows,
                         arguments=(*model, wanted),
-                        kind="many",
+                        kind="shadows",
                         documents=half * len(group),
+                        epochs=self.training.epochs,
+                        reads=self.corpus.documents * len(group),
                     )
                 )
             told = Attack(self.attacked, settings.shadows, settings.numbers, settings.edges, settings.seed)
@@ -209,7 +213,8 @@ class Study:
                     cells=(place.attack,),
                     function=membership.attack,
                     arguments=(str(self.cells.folder), fold, told, device, *answers, place.attack),
-                    kind="attack",
+                    kind="attacks",
+                    documents=len(fold.foreign) * sum(settings.numbers),
                     needs=(place.target, *place.shadows),
                     here=True,
                 )

@@ -1,0 +1,278 @@
+"""What a study will take, before it runs: its cells, the documents its models will learn from, and the time.
+
+The time comes from a short calibration: models of the study's own shape are really trained on a few batches of its own
+reports, on the device it is meant for, once for one epoch and once for three. The difference is what a document costs
+in training; a third run that also reads documents gives the cost of reading one; the rest is what a model costs
+however few documents it has. Early stopping cannot be foreseen: what finished cells needed is taken for the others,
+and ``ASSUMED`` epochs where none is finished.
+
+A synthetic corpus that is not made yet is not made for this: a small one stands for it, and counts are scaled.
+
+>>> Speed(fixed=0.5, document=0.001, read=0.0001).seconds(models=2, documents=1000, reads=5000)
+2.5
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from pathveil.progress import Progress, silent
+from pathveil.study import combined, distribution, vocabulary
+from pathveil.study.encoded import relabelled, table_of
+from pathveil.study.file import CorpusSettings, corpus_of, read, source_of
+from pathveil.study.units import Unit
+from pathveil.training.settings import TrainingSettings
+from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.words import FIRST_WORD
+
+ASSUMED = 12  # epochs of a model that stops early, where none is finished
+SAMPLE = 3_000  # reports that stand for a synthetic corpus which is not made yet
+BATCHES = {"cpu": 5, "cuda": 32}  # of a model in calibration
+STACK = {"cpu": 1, "cuda": 16}  # models a shadow is calibrated in
+MODELS = ("targets", "shadows")
+# Ways of training that cost alike are measured once.
+LIKE = {"single": "centralized", "fedavg": "centralized", "cyclic": "centralized"}
+LIKE |= {"no-adversary": "adversarial", "no-orthogonality": "adversarial"}
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Seconds of one kind of work."""
+
+    fixed: float  # a model
+    document: float  # learnt from, an epoch
+    read: float = 0.0  # document that is read
+
+    def seconds(self, *, models: int, documents: float, reads: float = 0.0) -> float:
+        return self.fixed * models + self.document * documents + self.read * reads
+
+
+def plan(
+    path: Path,
+    *,
+    out: Path,
+    corpus: Path | None = None,
+    device: str = "cpu",
+    workers: int = 1,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """What is left of a study file's run in ``out`` and what it will take here; trains a few batches, keeps nothing."""
+    settings = source_of(read(path), corpus)
+    began = perf_counter()
+    with ExitStack() as stack:
+        source, scale = _source(settings.corpus, out, stack, progress)
+        rows: list[dict[str, Any]] = []
+        known: dict[str, Speed] = {}
+        for name, module in (("vocabulary", vocabulary), ("distribution", distribution), ("combined", combined)):
+            section = getattr(settings, name)
+            if section is None:
+                continue
+            study = module.Study(source, section, out=out / name)
+            units = study.units(device=device)
+            kinds = dict.fromkeys(unit.kind for unit in units)
+            for done, kind in enumerate(kinds):
+                progress(f"calibrating the {name} study", done, len(kinds))
+                own = [unit for unit in units if unit.kind == kind]
+                rows.append(_row(study, name, kind, own, scale=scale, device=device, workers=workers, known=known))
+            progress(f"calibrating the {name} study", len(kinds), len(kinds))
+    total = {key: sum(row[key] for row in rows) for key in ("cells", "finished", "left", "documents", "seconds")}
+    about = {"name": settings.name, "device": device, "workers": workers, "scaled_from_sample": scale != 1}
+    return about | {"work": rows, **total, "calibration_seconds": perf_counter() - began}
+
+
+def _source(settings: CorpusSettings, out: Path, stack: ExitStack, progress: Progress) -> tuple[Path, float]:
+    """The corpus to plan with, and how many times larger the study's is."""
+    made = out / "corpus.parquet"
+    if settings.reports is None or made.exists():
+        return (made if made.exists() and settings.reports else corpus_of(settings, out, progress)), 1.0
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="pathveil-")))
+    reports = min(settings.reports, SAMPLE)
+    small = settings.model_copy(update={"reports": reports})
+    return corpus_of(small, folder, progress), settings.reports / reports
+
+
+def _row(
+    study: Any,
+    name: str,
+    kind: str,
+    units: Sequence[Unit],
+    *,
+    scale: float,
+    device: str,
+    workers: int,
+    known: dict[str, Speed],
+) -> dict[str, Any]:
+    """One kind of work: how much of it, and how long it will take."""
+    cells = [parts for unit in units for parts in unit.cells]
+    there = [study.cells.has(parts) for parts in cells]
+    left = [unit for unit in units if not all(map(study.cells.has, unit.cells))]
+    row: dict[str, Any] = {"study": name, "kind": kind, "cells": len(cells), "finished": sum(there)}
+    row |= {"left": len(cells) - sum(there), "documents": 0, "epochs": None, "seconds": 0.0}
+    if not left:
+        return row
+    models = sum(not study.cells.has(parts) for unit in left for parts in unit.cells)
+    if kind == "attacks":
+        answers = sum(unit.documents for unit in left) * scale
+        speed = _attack_speed(study, device, scale=scale)
+        return row | {"seconds": speed.seconds(models=models, documents=answers) / workers}
+    epochs = _epochs(study, cells, there, units[0])
+    documents = sum(unit.documents for unit in left) * epochs * scale
+    reads = sum(unit.reads for unit in left) * scale
+    alike = f"{LIKE.get(kind, kind)} {_setting(study, kind)} {study.corpus.tasks}"
+    if alike not in known:
+        known[alike] = _speed(study, kind, device)
+    speed = known[alike]
+    seconds = speed.seconds(models=models, documents=documents, reads=reads)
+    rate = 1 / speed.document if speed.document else None
+    return row | {"documents": round(documents), "epochs": epochs, "seconds": seconds, "documents_a_second": rate}
+
+
+def _setting(study: Any, kind: str) -> Any:
+    return study.training if kind in MODELS else study.configs[kind]
+
+
+def _epochs(study: Any, cells: Sequence[Mapping[str, Any]], there: Sequence[bool], unit: Unit) -> float:
+    """Epochs a model is expected to have."""
+    if unit.kind not in MODELS or study.training.patience is None:
+        return unit.epochs
+    had = [study.cells.read(parts)[0]["epochs"] for parts, done in zip(cells, there, strict=True) if done]
+    return float(np.mean(had)) if had else min(unit.epochs, ASSUMED)
+
+
+def _speed(study: Any, kind: str, device: str) -> Speed:
+    """Measure one kind of training on a few reports of every registry."""
+    where = device.split(":")[0]
+    batch = _setting(study, kind).batch_size
+    small = _few(study, batch * BATCHES[where])
+    if kind in MODELS:
+        models = STACK[where] if kind == "shadows" else 1
+        training: TrainingSettings = study.training
+
+        def trial(epochs: int, reads: int) -> None:
+            _train_models(small, training, models=models, epochs=epochs, reads=reads, device=device)
+
+        return speed_of(trial, models=models, documents=small.documents, reads=small.documents)
+    from pathveil.federation.run import run
+
+    config, mode = study.configs[kind], study.settings.mode(kind)
+
+    def arm(epochs: int, reads: int) -> None:
+        share = study.settings.test_share
+        run(small, mode=mode, config=config.model_copy(update={"epochs": epochs}), seed=1, test=share, device=device)
+
+    found = speed_of(arm, models=1, documents=small.documents, reads=0)
+    # Scores and probes grow with the reports as training does.
+    return Speed(0.0, found.document + found.fixed / small.documents / config.epochs)
+
+
+def speed_of(trial: Callable[[int, int], None], *, models: int, documents: int, reads: int) -> Speed:
+    """Time ``trial(epochs, reads)``; the first run, which compiles and loads, is not counted."""
+
+    def timed(epochs: int, reads: int) -> float:
+        began = perf_counter()
+        trial(epochs, reads)
+        return perf_counter() - began
+
+    trial(1, min(reads, 1))
+    once, thrice = timed(1, min(reads, 1)), timed(3, min(reads, 1))
+    document = max(thrice - once, 0.0) / (2 * documents * models)
+    read = max(timed(1, reads) - once, 0.0) / (reads * models) if reads else 0.0
+    return Speed(fixed=max(once - document * documents * models, 0.0) / models, document=document, read=read)
+
+
+def _few(study: Any, documents: int) -> Encoded:
+    """So many reports, alike from every registry, with the words that are frequent in the whole corpus."""
+    corpus: Encoded = study.corpus
+    numbers = np.unique(corpus.registries)
+    each = max(documents // len(numbers), 20)
+    rows = np.concatenate([np.flatnonzero(corpus.registries == number)[:each] for number in numbers])
+    often = np.bincount(np.asarray(corpus.ids), minlength=corpus.vocabulary_size) >= 5
+    kept = np.flatnonzero(often)
+    return relabelled(corpus.take(rows), table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept))
+
+
+def _train_models(
+    corpus: Encoded, training: TrainingSettings, *, models: int, epochs: int, reads: int, device: str
+) -> None:
+    from pathveil.training.loop import fit, logits_of
+    from pathveil.training.stacked import logits_many
+
+    settings = training.changed(epochs=epochs, patience=None)
+    rows = np.arange(reads)
+    if models == 1:
+        logits_of(fit(corpus, settings, seed=1, device=device).model, corpus, rows, device=device)
+        return
+    everything = [np.arange(corpus.documents)] * models
+    for _ in logits_many(corpus, everything, settings, seeds=list(range(models)), rows=rows, device=device):
+        pass
+
+
+def _attack_speed(study: Any, device: str, *, scale: float) -> Speed:
+    """The paper's attack fitted to made-up answers, and one score measured: the work is the same whatever they say."""
+    from pathveil.audit import evidence, shokri
+
+    classes, answers = len(study.corpus.classes[study.attacked]), 20_000
+    rng = np.random.default_rng(0)
+    features, labels = rng.random((answers, shokri.LARGEST + 1)), rng.integers(0, classes, answers)
+    member = rng.random(answers) < 0.5
+    where = device if device.startswith("cuda") else "cpu"
+    began = perf_counter()
+    shokri.fit(features, labels, member, classes=classes, device=where)
+    fitted = perf_counter() - began
+    corpus = study.corpus
+    records = evidence.Records(
+        member=rng.random(corpus.documents) < 0.5,
+        cases=corpus.cases,
+        labels={study.attacked: np.asarray(corpus.labels[study.attacked])},
+        classes={study.attacked: corpus.classes[study.attacked]},
+        registries=corpus.registries,
+    )
+    score = evidence.Score("made up", study.attacked, rng.random(corpus.documents), shadows=1)
+    began = perf_counter()
+    evidence.measure([score], records, edges=study.settings.edges)
+    measured = perf_counter() - began
+    scores = len(study.settings.numbers) + 4
+    return Speed(fixed=measured * scores * scale, document=fitted / answers)
+
+
+def described(plan: Mapping[str, Any]) -> str:
+    """The plan for a person."""
+    lines = [f"{'':14}{'':18}{'cells':>8}{'finished':>10}{'epochs':>8}{'reports to train':>18}{'expected':>12}"]
+    before = ""
+    for row in plan["work"]:
+        study = row["study"] if row["study"] != before else ""
+        before = row["study"]
+        epochs = "" if row["epochs"] is None else f"{row['epochs']:.0f}"
+        trained = f"{row['documents']:,}" if row["documents"] else ""
+        lines.append(
+            f"{study:14}{row['kind']:18}{row['cells']:>8,}{row['finished']:>10,}{epochs:>8}{trained:>18}"
+            f"{lasting(row['seconds']):>12}"
+        )
+    total = f"{'together':32}{plan['cells']:>8,}{plan['finished']:>10,}{'':8}{plan['documents']:>18,}"
+    lines.append(f"{total}{lasting(plan['seconds']):>12}")
+    device = "one GPU" if plan["device"].startswith("cuda") else "this machine's cores"
+    note = f"Expected on {device}, from {plan['calibration_seconds']:.0f} s of calibration"
+    note += f"; models that stop early are taken to need {ASSUMED} epochs until some are finished."
+    if plan["scaled_from_sample"]:
+        note += f" The corpus is not made yet: counts are scaled from {SAMPLE:,} reports like its."
+    return "\n".join([*lines, "", note])
+
+
+def lasting(seconds: float) -> str:
+    """
+    >>> lasting(0), lasting(42), lasting(400), lasting(9_000), lasting(900_000)
+    ('–', '42 s', '7 min', '2.5 h', '250 h')
+    """
+    if seconds <= 0:
+        return "–"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 36_000 else f"{seconds / 3600:,.0f} h"
