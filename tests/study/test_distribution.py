@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pathveil.errors import UsageError
+from pathveil.federation.release import Release, sha256_of
 from pathveil.federation.run import unseen_rows
 from pathveil.study import distribution
 from pathveil.study.distribution import ARMS, DistributionSettings, config_of, study
@@ -113,3 +114,28 @@ def test_epochs_can_be_fixed(corpus, tmp_path):
     settings = DistributionSettings(modes=("single", "adversarial"), fixed_epochs=4, training=QUICK)
     result = study(corpus, settings, out=tmp_path / "run")
     assert {epoch for row in result["traffic"] for epoch in row["epoch"]} == {4}
+
+
+def test_a_third_registry_joins_what_two_release(pathveil, tmp_path, corpus):
+    """Two registries train, a third joins what they release; their run keeps no private parameter."""
+    quick = ["--epochs", "2", "--set", "dim=8", "--filters", "4"]
+    pooled = ["--group", "A=R1", "--group", "B=R2"]
+    done = pathveil("federate", "run", corpus, *pooled, "--out", tmp_path / "run", *quick)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (tmp_path / "run" / "shared").iterdir()
+    assert folder.name == "adversarial-1"
+    before = Release.load(folder)
+    assert all(name.startswith("encoder.") for name in before.tensors)
+    joining = ["federate", "join", tmp_path / "run", corpus, "--out", tmp_path / "joined"]
+    assert "choose one with --registry" in pathveil(*joining).stderr and not (tmp_path / "joined").exists()
+    done = pathveil(*joining, "--registry", "R3", "--epochs", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result == json.loads((tmp_path / "joined" / "result.json").read_text())
+    assert result["shared"] == before.sha256 == sha256_of(Release.load(folder).tensors)
+    assert {row["mode"] for row in result["scores"]} == {"joined", "single"}
+    done = pathveil("evaluate", tmp_path / "joined" / "bundle", corpus)
+    assert done.returncode == 0, done.stderr
+    for path in tmp_path.rglob("*"):
+        if path.is_file():
+            assert PLANTED.encode() not in path.read_bytes(), path

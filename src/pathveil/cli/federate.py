@@ -66,6 +66,7 @@ def run(
     settings = distribution.DistributionSettings(
         modes=modes,
         rehearsal=rehearse,
+        release=not rehearse,
         seeds=tuple(number(part, option="--seeds") for part in seeds.split(",")),
         tasks=tuple(tasks.split(",")) if tasks else None,
         groups=dict(pooled(group) for group in groups),
@@ -75,6 +76,80 @@ def run(
     with crew_for("local", workers, None, device) as crew, bar() as progress:
         result = distribution.study(corpus, settings, out=out, device=device, crew=crew, progress=progress)
     emit(result, as_json=as_json, text=summary(result, out))
+
+
+@app.command("join")
+def join(
+    release: Path = typer.Argument(
+        ..., help="A folder that 'federate run' wrote: a run, or one of the folders in its shared/."
+    ),
+    corpus: Path = typer.Argument(..., help="The reports of the registry that joins."),
+    out: Path = typer.Option(..., "--out", help="A new folder for the scores and the registry's own bundle."),
+    registry: str | None = typer.Option(None, "--registry", help="Which registry joins, where the corpus has several."),
+    vocab: Path | None = typer.Option(
+        None, "--vocab", help="The registry's own list of the agreed words, where they were agreed on privately."
+    ),
+    tasks: str = typer.Option("", "--tasks", help="Tasks to train, with commas; all that the corpus has by default."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Of the split, the start and the batches."),
+    epochs: int | None = typer.Option(None, "--epochs", min=1, help="Passes over the registry's reports."),
+    changes: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Change any setting of the training."),
+    device: str = typer.Option("cpu", "--device", help="Where the model is trained: cpu or cuda."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Join later: train a private part beside the released shared encoder, and compare with training alone.
+
+    The shared encoder stays as it is. OUT/result.json has the scores of both on unseen cases; OUT/bundle is the
+    registry's own model for predict, evaluate and audit. It holds the private part, so it is not for others.
+    """
+    from pathveil.federation import join as joining
+    from pathveil.federation.release import Release
+    from pathveil.study.distribution import config_of
+    from pathveil.study.store import write_json
+    from pathveil.vocabulary.encoding import encode
+    from pathveil.vocabulary.words import Vocabulary
+
+    if out.exists():
+        raise UsageError(f"{out}: is there already; choose another name, or remove it first")
+    released = Release.load(one_release(release))
+    words = Vocabulary.load(vocab) if vocab else released.vocabulary
+    if words is None:
+        raise UsageError("the words of this release were agreed on privately: give the registry's own with --vocab")
+    if words.id_space != released.id_space:
+        raise UsageError(f"{vocab}: its ids stand for other words than the release's; take the list that was agreed on")
+    settings = dict(released.shape) | ({"epochs": epochs} if epochs else {}) | values_of(changes)
+    try:
+        config = config_of("adversarial", settings)
+    except ValueError as error:
+        raise UsageError(f"--set: {error}") from None
+    with bar() as progress:
+        wanted = tuple(tasks.split(",")) if tasks else None
+        reports = encode(corpus, words, tasks=wanted, classes=released.classes, progress=progress)
+        if registry is not None:
+            reports = joining.only(reports, registry)
+        joined = joining.join(released, reports, config=config, seed=seed, device=device, progress=progress)
+    bundle = joining.bundle_of(joined, words, release=released, seed=seed, device=device)
+    told = config.model_dump(mode="json")
+    result = {"shared": released.sha256, "config": told, "epoch": joined.kept, "scores": joined.scores}
+    out.mkdir(parents=True)
+    bundle.save(out / "bundle")
+    write_json(out / "result.json", result)
+    lines = [f"{'task':12}{'joined: micro, macro F1':>26}{'alone: micro, macro F1':>26}"]
+    for row in joined.scores:
+        if row["mode"] == "joined":
+            other = next(r for r in joined.scores if r["mode"] == "single" and r["task"] == row["task"])
+            shown = [f"{r['micro']['value']:.3f}, {r['macro']['value']:.3f}" for r in (row, other)]
+            lines.append(f"{row['task']:12}{shown[0]:>26}{shown[1]:>26}")
+    lines += ["", f"Written: {out / 'result.json'}, {out / 'bundle'} (the registry's own: it holds its private part)"]
+    emit(result, as_json=as_json, text="\n".join(lines))
+
+
+def one_release(folder: Path) -> Path:
+    """The release that a folder is, or the only one that a run has."""
+    inside = sorted((folder / "shared").glob("*/shared.json"))
+    if len(inside) > 1:
+        names = ", ".join(str(path.parent) for path in inside)
+        raise UsageError(f"{folder}: has several shared encoders; name one of {names}")
+    return inside[0].parent if inside else folder
 
 
 def named(text: str, known, *, option: str) -> tuple[str, ...]:

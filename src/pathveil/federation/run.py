@@ -25,6 +25,7 @@ from pathveil.federation import embedded, plain
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.embedded import History
 from pathveil.federation.probe import Probe, probe
+from pathveil.federation.release import arrays_of
 from pathveil.federation.site import Site, batches_of
 from pathveil.model.mtcnn import Encoder
 from pathveil.model.shared_private import Private, Shared
@@ -54,6 +55,7 @@ class Outcome:
     documents: int  # seen in training, all epochs
     probe: Probe | None = None
     head: dict[str, dict[str, float]] = field(default_factory=dict)  # task: F1 of a fresh head on the features alone
+    shared: dict[str, np.ndarray] = field(default_factory=dict)  # what may be given away of the shared part, if any
 
 
 @dataclass(frozen=True)
@@ -85,11 +87,11 @@ def run(
     training = corpus.take(known)
     began = perf_counter()
     if mode in ("adversarial", "strong"):
-        answer, histories, encoder = train_shared_private(
+        answer, histories, network = train_shared_private(
             training, registries, config=config, seed=seed, device=device, progress=progress
         )
     else:
-        answer, histories, encoder = train_plain(
+        answer, histories, network = train_plain(
             training, registries, mode=mode, config=config, seed=seed, device=device, progress=progress
         )
     seconds = perf_counter() - began
@@ -107,6 +109,9 @@ def run(
     confidence = Confidence(*(np.concatenate(parts) for parts in (values, member, cases)))
     documents = training.documents * config.epochs
     outcome = Outcome(mode, seed, predictions, confidence, histories, seconds, documents=documents)
+    encoder = network.encoder if isinstance(network, Shared) else network
+    if isinstance(network, Shared):
+        outcome.shared = arrays_of(network)
     if encoder is not None:
         pooled = corpus.take(np.concatenate(list(unseen.values())))
         features = features_of(encoder, pooled)
@@ -146,7 +151,7 @@ def train_shared_private(
     seed: int,
     device: torch.device,
     progress: Progress,
-) -> tuple[Answer, list[History], Encoder]:
+) -> tuple[Answer, list[History], Shared]:
     shape: dict[str, Any] = {
         "vocabulary_size": training.vocabulary_size,
         "classes": {task: len(names) for task, names in training.classes.items()},
@@ -174,7 +179,7 @@ def train_shared_private(
     def answer(number: int, reports: Encoded) -> dict[str, np.ndarray]:
         return sites[number].logits(shared, reports)
 
-    return answer, [history], shared.encoder
+    return answer, [history], shared
 
 
 def train_plain(

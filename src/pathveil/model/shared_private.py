@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pathveil.model.batch import TokenBatch
-from pathveil.model.mtcnn import Encoder, seeded
+from pathveil.model.mtcnn import MTCNN, Encoder, seeded
 
 
 class Linear(nn.Linear):
@@ -139,3 +139,51 @@ class Private(nn.Module):
         """Each task's logits (B, classes) from both feature vectors, shared first."""
         joined = torch.cat([shared, private], dim=1)
         return {task: head(joined) for task, head in self.heads.items()}
+
+
+def merged(shared: Shared, private: Private, *, dropout: float = 0.5, added_heads: bool = False) -> MTCNN:
+    """Both encoders and a site's heads as one plain network, which answers as they do together.
+
+    Word vectors stand side by side; a shared filter reads the first half of them and has zeros for the rest, a private
+    one the other way round. A head's weights are put in the order of the joined filters, window by window; with
+    ``added_heads`` the common heads' are added to those on the shared features.
+
+    >>> from pathveil.model import TokenBatch
+    >>> shape = dict(vocabulary_size=30, classes={"site": 4}, dim=6, filters=5)
+    >>> shared, private = Shared(registries=3, seed=1, **shape), Private(seed=2, **shape)
+    >>> batch = TokenBatch.of([[2, 3, 4, 5, 6], [7, 8, 9]])
+    >>> apart = private.logits(shared.features(batch), private.features(batch))["site"]
+    >>> bool(torch.allclose(merged(shared, private).eval()(batch)["site"], apart, atol=1e-5))
+    True
+    """
+    first, second = shared.encoder, private.encoder
+    if first.windows != second.windows:
+        raise ValueError(f"encoders of different windows cannot be one; got {first.windows} and {second.windows}")
+    heads = {task: cast(Linear, head) for task, head in private.heads.items()}
+    model = MTCNN(
+        vocabulary_size=first.vocabulary_size,
+        classes={task: head.out_features for task, head in heads.items()},
+        dim=first.dim + second.dim,
+        windows=first.windows,
+        filters=first.filters + second.filters,
+        dropout=dropout,
+    ).to(first.embedding.weight.device)
+    windows = len(first.windows)
+    with torch.no_grad():
+        model.embedding.weight.copy_(torch.cat([first.embedding.weight, second.embedding.weight], dim=1))
+        model.convolution.weight.zero_()
+        model.convolution.weight[:, : first.filters, : first.dim] = first.convolution.weight
+        model.convolution.weight[:, first.filters :, first.dim :] = second.convolution.weight
+        model.convolution.bias.copy_(torch.cat([first.convolution.bias, second.convolution.bias], dim=1))
+        for task, head in heads.items():
+            weight, bias = model.head(task)
+            parts = head.weight.split([first.width, second.width], dim=1)  # (C, K·F) each
+            if added_heads:
+                common = cast(Linear, shared.heads[task])
+                parts = parts[0] + common.weight, parts[1]
+                bias.copy_(head.bias + common.bias)
+            else:
+                bias.copy_(head.bias)
+            by_window = [part.unflatten(1, (windows, -1)) for part in parts]  # (C, K, F)
+            weight.copy_(torch.cat(by_window, dim=2).flatten(1))
+    return model

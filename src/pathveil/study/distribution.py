@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from pathveil.errors import UsageError, VocabularyError
 from pathveil.federation.config import STRONG, FederationConfig
+from pathveil.federation.release import Release
 from pathveil.federation.run import MODES, SMALLEST_CELL, Mode, Outcome, result_of, run, unseen_rows
 from pathveil.progress import Progress, silent
 from pathveil.study.encoded import changed, provenance, relabelled, table_of, whole
@@ -46,6 +47,7 @@ class DistributionSettings(BaseModel):
     test_share: float = Field(0.2, gt=0, lt=1)  # of every registry's cases
     minimum_documents: int = Field(5, ge=1)  # training documents that must hold a word, over all registries
     vocabulary: str | None = None  # a vocabulary file agreed on beforehand, instead of that rule
+    release: bool = False  # keep each arm's shared encoder, for registries that join later
     class_samples: int = Field(100, ge=10)  # reports of a class that let it be among the ten most or least frequent
     fixed_epochs: int | None = Field(None, ge=1)  # so many for every arm, whatever its validation cases say
     training: Mapping[str, Any] = Field(default_factory=dict)  # changes to the federation's settings
@@ -135,7 +137,7 @@ class Study:
         self.configs = {arm: settings.config(arm) for arm in arms}
 
     def parts(self, seed: int, arm: str) -> dict[str, Any]:
-        names = {"tasks", "groups", "test_share", "minimum_documents", "rehearsal"}
+        names = {"tasks", "groups", "test_share", "minimum_documents", "rehearsal", "release"}
         return {
             "study": "distribution",
             "corpus": self.store.provenance["corpus_sha256"],
@@ -176,7 +178,35 @@ class Study:
             progress=self.progress,
             stage="distribution study",
         )
+        if self.settings.release:
+            self.give()
         return self.result()
+
+    def give(self) -> None:
+        """Write the shared encoder of every arm that has one to ``shared/<arm>-<seed>``."""
+        for seed, arm in self.arms:
+            values, arrays = self.cells.read(self.parts(seed, arm))
+            kept = arrays.pop("words", None)
+            if not arrays:
+                continue
+            config, words = self.configs[arm], self.agreed
+            if words is None and kept is not None:
+                method = f"documents >= {self.settings.minimum_documents}"
+                words = Vocabulary(tuple(self.store.words[number] for number in kept), method)
+            Release(
+                tensors=arrays,
+                shape={"dim": config.dim, "windows": list(config.windows), "filters": config.filters},
+                classes=self.corpus.classes,
+                text=self.store.provenance["text"],
+                vocabulary=words,
+                provenance={
+                    "mode": arm,
+                    "seed": seed,
+                    "config": config.model_dump(mode="json"),
+                    "registries": list(self.corpus.registry_names),
+                    "probe": values["probe"],
+                },
+            ).save(self.out / "shared" / f"{arm}-{seed}")
 
     def result(self) -> dict[str, Any]:
         collected: dict[str, list[Any]] = {name: [] for name in ("scores", "per_class", "classes", "probe", "traffic")}
@@ -219,6 +249,7 @@ def train_arm(
     if settings.rehearsal:
         held = np.concatenate(list(unseen_rows(corpus, share=settings.test_share, seed=seed).values()))
         corpus = corpus.take(np.setdiff1d(np.arange(corpus.documents), held))
+    kept = None
     if table is None:
         held = unseen_rows(corpus, share=settings.test_share, seed=seed)
         training = np.setdiff1d(np.arange(corpus.documents), np.concatenate(list(held.values())))
@@ -233,7 +264,10 @@ def train_arm(
     # A result is the same whenever it is made; times are kept beside it.
     training = sum(row.pop("seconds") for row in found["traffic"])
     classes = by_class(encoded, outcome, test=settings.test_share)
-    keep(parts, found | {"classes": classes, "vocabulary": size}, training_seconds=training)
+    arrays = outcome.shared if settings.release else {}
+    if arrays and kept is not None:
+        arrays = arrays | {"words": kept}
+    keep(parts, found | {"classes": classes, "vocabulary": size}, arrays, training_seconds=training)
 
 
 def by_class(corpus: Encoded, outcome: Outcome, *, test: float) -> list[dict[str, Any]]:

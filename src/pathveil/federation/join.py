@@ -1,0 +1,166 @@
+"""A registry that joins later: it gets the released shared encoder and trains its private part beside it.
+
+The shared encoder stands still, so its features of the registry's reports are made once; what is learnt is the private
+encoder and the registry's own heads, by L_task + γ L_orth (there is no registry to be told from another, so L_adv is
+nothing). Beside it a plain network learns from the same reports alone. Both keep the epoch that the same validation
+cases choose, and are scored on the same unseen cases.
+
+The two encoders with their heads are one plain network of twice the width (``shared_private.merged``): the registry
+gets a bundle that ``predict``, ``evaluate`` and ``audit`` take. It holds the private part, so it is the registry's own.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.special import log_softmax
+
+from pathveil.bundle import Bundle
+from pathveil.bundle.release import make_bundle
+from pathveil.errors import UsageError
+from pathveil.federation import plain
+from pathveil.federation.config import FederationConfig
+from pathveil.federation.hub import steps_of
+from pathveil.federation.release import Release
+from pathveil.federation.run import features_of, unseen_rows
+from pathveil.federation.site import Site, Turn
+from pathveil.model.shared_private import Private, Shared, merged
+from pathveil.progress import Progress, silent
+from pathveil.training.blend import blended, fit_pool
+from pathveil.training.ensemble import Ensemble, Trained
+from pathveil.training.loop import judged
+from pathveil.training.metrics import evaluate
+from pathveil.training.settings import TrainingSettings
+from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.words import Vocabulary
+
+
+@dataclass
+class Joined:
+    """A registry that has joined, its reports and what came of it."""
+
+    site: Site
+    shared: Shared
+    training: Encoded
+    history: list[dict[str, Any]] = field(default_factory=list)  # an entry an epoch
+    kept: int = 0  # the epoch whose parameters it has, from 1
+    scores: list[dict[str, Any]] = field(default_factory=list)  # of joining and of training alone, on unseen cases
+
+
+def join(
+    release: Release,
+    reports: Encoded,
+    *,
+    config: FederationConfig,
+    seed: int = 0,
+    test: float = 0.2,
+    device: torch.device | str = "cpu",
+    progress: Progress = silent,
+) -> Joined:
+    """Train a registry's private part beside a released encoder, and a network alone on the same reports."""
+    numbers = np.unique(reports.registries)
+    if len(numbers) != 1:
+        names = ", ".join(reports.registry_names[number] for number in numbers)
+        raise UsageError(f"one registry joins at a time; these reports are of {names}: choose one with --registry")
+    if reports.vocabulary_size != release.words:
+        raise UsageError(
+            f"the reports were read with {reports.vocabulary_size} word ids, the shared encoder has {release.words}; "
+            "read them with the release's words"
+        )
+    name, device = reports.registry_names[int(numbers[0])], torch.device(device)
+    # Here it is the only registry, whatever its number in a larger corpus.
+    reports = replace(reports, registries=np.zeros(reports.documents, np.int32), registry_names=(name,))
+    unseen = unseen_rows(reports, share=test, seed=seed)[0]
+    training = reports.take(np.setdiff1d(np.arange(reports.documents), unseen))
+    # A registry alone has nothing to hide from itself, and common heads cannot learn from it.
+    config = config.model_copy(update={"adversary": 0.0, "common_heads": False, "added_heads": False})
+    shared = release.shared(device=device)
+    private = Private(
+        vocabulary_size=reports.vocabulary_size,
+        classes={task: len(names) for task, names in reports.classes.items()},
+        dim=config.dim,
+        windows=release.shape["windows"],
+        filters=config.filters,
+        shared_width=shared.encoder.width,
+        seed=seed,
+        sparse=device.type == "cpu",
+    ).to(device)
+    site = Site(training, name=name, registry=0, private=private, config=config, seed=seed)
+    joined = Joined(site, shared, training)
+    learn(joined, progress=progress)
+    alone = plain.PlainSite(training, config=config, seed=seed, registry=0, device=device)
+    plain.train([alone], progress=progress, stage=f"training {name} alone")
+    tests = reports.take(unseen)
+    for mode, answers in (("joined", site.logits(shared, tests)), ("single", alone.logits(tests))):
+        for task, logits in answers.items():
+            labels = np.asarray(tests.labels[task])
+            if (labels >= 0).any():
+                found = evaluate(labels, logits.argmax(1), cases=tests.cases, seed=seed)
+                row = {"registry": name, "mode": mode, "seed": seed, "task": task, "documents": found.documents}
+                joined.scores.append(row | {"micro": found.micro.as_dict(), "macro": found.macro.as_dict()})
+    return joined
+
+
+def only(reports: Encoded, registry: str) -> Encoded:
+    """The reports of one registry."""
+    if registry not in reports.registry_names:
+        raise UsageError(f"there is no registry '{registry}'; the corpus has {', '.join(reports.registry_names)}")
+    return reports.take(np.flatnonzero(reports.registries == reports.registry_names.index(registry)))
+
+
+def learn(joined: Joined, *, progress: Progress) -> None:
+    """Train the private part; the best epoch by the validation cases is kept."""
+    site, shared, config = joined.site, joined.shared, joined.site.config
+    known = torch.from_numpy(features_of(shared.encoder, joined.training)).to(site.device)
+    held = known[torch.from_numpy(site.validate).to(site.device)]
+    truth = {task: np.asarray(label) for task, label in site.held.labels.items()}
+    steps, least = steps_of([site.documents], config.batch_size), float("inf")
+    for epoch in range(config.epochs):
+        total = 0.0
+        for step in range(steps):
+            turn = Turn(epoch, step, steps, config.epochs)
+            rows = site.rows(turn)
+            documents = site.read(rows, turn)
+            site.touch(documents.batch)
+            loss = site.loss(shared, known[torch.from_numpy(rows).to(site.device)], documents, turn)
+            loss.backward()
+            site.advance(turn, every=1)
+            total += float(loss.detach()) * len(rows)
+        answers = site.scores(shared, site.held, features=held)
+        entry = {"epoch": epoch + 1, "loss": total / site.documents}
+        entry |= judged({task: scores.cpu().numpy() for task, scores in answers.items()}, truth)
+        joined.history.append(entry)
+        if entry["validation_loss"] < least and config.counts(epoch):
+            least, joined.kept = entry["validation_loss"], epoch + 1
+            site.keep()
+        progress(f"training {site.name} beside the shared encoder", epoch + 1, config.epochs)
+    site.restore()
+
+
+def bundle_of(joined: Joined, vocabulary: Vocabulary, *, release: Release, seed: int, device: str) -> Bundle:
+    """The registry's own model as a bundle: both encoders as one network, calibrated on its validation cases."""
+    site, training, config = joined.site, joined.training, joined.site.config
+    model = merged(joined.shared, site.private, dropout=config.dropout).cpu().eval()
+    logits = site.logits(joined.shared, site.held)
+    views = {task: [log_softmax(scores, axis=1)] for task, scores in logits.items()}
+    held = {task: np.asarray(label) for task, label in site.held.labels.items()}
+    pool = fit_pool(views, held, {task: np.asarray(label) for task, label in training.labels.items()})
+    trained = Trained(
+        model=Ensemble(members=(model,), linear=None, blend=pool.coefficients, lift=pool.lift),
+        histories=[joined.history],
+        best_epochs=[joined.kept],
+        held_out=site.validate,
+        held_out_log_probabilities={task: blended(view, pool.coefficients[task]) for task, view in views.items()},
+    )
+    settings = TrainingSettings(
+        dim=model.dim,
+        windows=model.windows,
+        filters=model.filters,
+        dropout=config.dropout,
+        batch_size=config.batch_size,
+        optimiser=config.optimiser,
+        epochs=config.epochs,
+    )
+    preset = f"joined to the shared encoder {release.sha256[:16]}"
+    return make_bundle(trained, training, vocabulary, settings=settings, preset=preset, seed=seed, device=device)

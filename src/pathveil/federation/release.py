@@ -1,0 +1,150 @@
+"""The shared part as it is given away: what a registry that comes later starts from.
+
+    shared.safetensors   the shared encoder, and the common heads where there are any; float32, no pickle
+    vocabulary.json      the agreed words; left out where they were agreed on privately, for each registry has its own
+    shared.json          shape, labels, text settings, where it comes from, and the sha256 of the other files
+
+The discriminator is no part of it: nobody needs it to code reports, and it is made to name registries. Private encoders
+and heads never come near this folder.
+
+>>> import tempfile
+>>> arrays = {"encoder.embedding.weight": np.zeros((4, 3), np.float32)}
+>>> shape = {"dim": 3, "windows": (2,), "filters": 5}
+>>> released = Release(arrays, shape, {"site": ("C18",)}, "words 1500", Vocabulary(("left", "lung"), "by hand"))
+>>> with tempfile.TemporaryDirectory() as folder:
+...     Release.load(released.save(Path(folder) / "shared")).classes
+{'site': ('C18',)}
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from pathveil.errors import FederationError, UsageError, VocabularyError
+from pathveil.model.shared_private import Linear, Shared
+from pathveil.vocabulary.words import Vocabulary
+
+FORMAT = "pathveil-shared/1"
+TENSORS, WORDS, CONTENT = "shared.safetensors", "vocabulary.json", "shared.json"
+KEPT = ("encoder.", "heads.")  # of the shared part
+
+
+@dataclass(frozen=True)
+class Release:
+    """A shared encoder with what is needed to use it."""
+
+    tensors: Mapping[str, np.ndarray]  # by the names that ``Shared`` gives its parameters
+    shape: Mapping[str, Any]  # dim, windows, filters
+    classes: Mapping[str, tuple[str, ...]]  # task: its labels in the order of the common heads
+    text: str  # the text settings the words were cut by
+    vocabulary: Vocabulary | None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    id_space: str = ""  # what an id stands for; the vocabulary's, where it is not given
+
+    def save(self, folder: Path) -> Path:
+        """Write the folder whole or not at all, in place of one that was there."""
+        from safetensors.numpy import save_file
+
+        part = folder.with_name(folder.name + ".part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        save_file({name: np.ascontiguousarray(self.tensors[name]) for name in sorted(self.tensors)}, part / TENSORS)
+        words = self.vocabulary
+        if words and "id_space" not in words.source:
+            words.save(part / WORDS)
+        files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(part.iterdir())}
+        content = {
+            "format": FORMAT,
+            "shape": dict(self.shape),
+            "classes": dict(self.classes),
+            "text": self.text,
+            "id_space": self.id_space or (words.id_space if words else ""),
+            "provenance": dict(self.provenance),
+            "files": files,
+        }
+        text = json.dumps(content, ensure_ascii=False, indent=1)
+        (part / CONTENT).write_text(text + "\n", encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(part, folder)
+        return folder
+
+    @classmethod
+    def load(cls, folder: Path) -> "Release":
+        """The release in a folder, its files checked against their hashes."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        try:
+            content = json.loads((folder / CONTENT).read_text(encoding="utf-8"))
+            files = dict(content["files"])
+        except OSError:
+            raise UsageError(f"{folder}: {CONTENT} is missing; expected a folder that 'federate run' wrote") from None
+        except (ValueError, KeyError, TypeError):
+            raise FederationError(f"{folder / CONTENT}: is not a shared encoder's description") from None
+        if content.get("format") != FORMAT:
+            raise FederationError(f"{folder}: is of format {content.get('format')!r}, expected {FORMAT!r}")
+        for name, digest in files.items():
+            path = folder / name
+            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+                raise FederationError(f"{folder}: {name} is missing or was altered; get the whole folder again")
+        try:
+            tensors = load_file(folder / TENSORS)
+            vocabulary = Vocabulary.load(folder / WORDS) if WORDS in files else None
+        except (SafetensorError, OSError, ValueError, VocabularyError):
+            raise FederationError(f"{folder}: its files cannot be read; get the whole folder again") from None
+        return cls(
+            tensors=tensors,
+            shape=content["shape"],
+            classes={task: tuple(names) for task, names in content["classes"].items()},
+            text=content["text"],
+            vocabulary=vocabulary,
+            provenance=content["provenance"],
+            id_space=content["id_space"],
+        )
+
+    @property
+    def sha256(self) -> str:
+        """Of all parameters, by name: two releases with it are equal to the bit."""
+        return sha256_of(self.tensors)
+
+    @property
+    def words(self) -> int:
+        """Rows of the embedding."""
+        return len(self.tensors["encoder.embedding.weight"])
+
+    def shared(self, *, device: torch.device | str = "cpu") -> Shared:
+        """The shared part for one registry, frozen: the discriminator it has tells one registry from none."""
+        with torch.device("meta"):
+            shared = Shared(vocabulary_size=self.words, registries=1, classes={}, **self.shape)
+        encoder = {
+            name.removeprefix("encoder."): torch.from_numpy(array)
+            for name, array in self.tensors.items()
+            if name.startswith("encoder.")
+        }
+        shared.encoder.load_state_dict(encoder, assign=True)
+        shared.discriminator = torch.nn.ModuleList([Linear(shared.encoder.width, 1, torch.Generator())])
+        return shared.requires_grad_(False).to(device)
+
+
+def arrays_of(shared: Shared) -> dict[str, np.ndarray]:
+    """What may be given away of a shared part."""
+    return {
+        name: parameter.detach().cpu().numpy().copy()
+        for name, parameter in shared.named_parameters()
+        if name.startswith(KEPT)
+    }
+
+
+def sha256_of(arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(name.encode() + b"\0" + np.ascontiguousarray(arrays[name]).tobytes())
+    return digest.hexdigest()
