@@ -1,8 +1,10 @@
 """A study file: read with its mistakes named, run as a whole, reported on one page, silent about people."""
 
+import copy
 import json
 import re
 import tomllib
+from importlib.resources import files
 
 import pytest
 
@@ -53,6 +55,27 @@ def test_all_findings_are_judged(run):
     wanted = [f"A{n}" for n in range(1, 8)] + [f"B{n}" for n in range(1, 6)]
     assert [finding["id"] for finding in result["findings"]] == wanted
     assert json.loads((out / "result.json").read_text())["findings"] == json.loads(json.dumps(result["findings"]))
+
+
+def test_the_result_keeps_to_its_schema(run):
+    jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema: pip install 'pathveil[dev]'")
+    schema = json.loads((files("pathveil.study") / "result.schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    result = json.loads((run[0] / "result.json").read_text())
+    validator.validate(result)
+    for spoil in (
+        lambda r: r["studies"]["vocabulary"]["table1"][0].update(accuracy=1.2),
+        lambda r: r["studies"]["vocabulary"]["table1"][0].pop("auc"),
+        lambda r: r["studies"]["distribution"]["classes"][0].update(support=3),
+        lambda r: r["studies"]["distribution"]["traffic"][0].update(seconds=1.0),
+        lambda r: r["studies"]["combined"]["points"][0].pop("front"),
+        lambda r: r["findings"][0].update(holds="yes"),
+        lambda r: r["studies"].update(other={}),
+    ):
+        spoilt = copy.deepcopy(result)
+        spoil(spoilt)
+        assert not validator.is_valid(spoilt)
 
 
 def test_table1_has_the_contracts_columns_and_both_protocols_with_the_control(run):

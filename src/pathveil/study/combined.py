@@ -14,6 +14,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from pathveil.audit import evidence, metrics
+from pathveil.errors import UsageError
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.run import Mode, result_of, run, unseen_rows
 from pathveil.progress import Progress, silent
@@ -199,6 +200,8 @@ def point_of(rows: Mapping[str, Any], confidence: Any, *, seed: int) -> dict[str
     """F1 over registries and tasks, and what the attacker gets."""
     weights = metrics.case_weights(confidence.member, confidence.cases, seed=seed)
     found = evidence.figures(confidence.values, confidence.member, confidence.cases, weights, seed=seed)
+    if "suppressed" in found:
+        raise UsageError(f"the combined study cannot attack a model with {found['suppressed']}; add reports")
     micro, macro = (float(np.mean([row[name]["value"] for row in rows["scores"]])) for name in ("micro", "macro"))
     probe = rows["probe"][0] if rows["probe"] else None
     told = None if probe is None else max(probe["linear"], probe["mlp"])
