@@ -77,3 +77,22 @@ def test_the_federation_benchmark_trains_at_every_site(pathveil, tmp_path):
     assert result["sites"] == 3 and result["documents"] == 60
     seconds, ratios = result["seconds"], result["ratios"]["adversarial"]
     assert ratios["both"] == seconds["adversarial"] / seconds["centralized_both"]
+
+
+def test_the_cost_benchmark_holds_scaled_runs_against_the_plan(pathveil, tmp_path):
+    rng = np.random.default_rng(0)
+    table = {name: [f"{name}{number}" for number in range(60)] for name in ("report_id", "case_id")}
+    table |= {"registry": [f"R{number % 3}" for number in range(60)], "site": ["C50", "C61", "C34"] * 20}
+    table["text"] = [" ".join(f"word{word}" for word in rng.integers(0, 40, 12)) for _ in range(60)]
+    pl.DataFrame(table).write_parquet(tmp_path / "reports.parquet")
+    (tmp_path / "study.toml").write_text(
+        'name = "x"\n[corpus]\nreports = 6000\nregistries = 3\n[vocabulary]\ntasks = ["site"]\nshadows = 4\n'
+        'strategies = ["B", "I2"]\n[vocabulary.training]\ndim = 8\nfilters = 4\nbatch_size = 16\n'
+    )
+    options = ["--study", tmp_path / "study.toml", "--scales", "50,25", "--models", "2", "--json"]
+    done = pathveil("bench", "cost", tmp_path / "reports.parquet", *options)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert [row["reports"] for row in result["scaled"]] == [120, 240]
+    assert result["whole"]["target"]["models"] == 6 and result["whole"]["shadows"]["models"] == 24
+    assert result["whole"]["shadows"]["documents"] == 24 * 1000 * 12

@@ -151,13 +151,7 @@ def _speed(study: Any, kind: str, device: str) -> Speed:
     batch = _setting(study, kind).batch_size
     small = _few(study, batch * BATCHES[where])
     if kind in MODELS:
-        models = STACK[where] if kind == "shadows" else 1
-        training: TrainingSettings = study.training
-
-        def trial(epochs: int, reads: int) -> None:
-            _train_models(small, training, models=models, epochs=epochs, reads=reads, device=device)
-
-        return speed_of(trial, models=models, documents=small.documents, reads=small.documents)
+        return model_speed(small, study.training, models=STACK[where] if kind == "shadows" else 1, device=device)
     from pathveil.federation.run import run
 
     config, mode = study.configs[kind], study.settings.mode(kind)
@@ -169,6 +163,17 @@ def _speed(study: Any, kind: str, device: str) -> Speed:
     found = speed_of(arm, models=1, documents=small.documents, reads=0)
     # Scores and probes grow with the reports as training does.
     return Speed(0.0, found.document + found.fixed / small.documents / config.epochs)
+
+
+def model_speed(corpus: Encoded, training: TrainingSettings, *, models: int, device: str) -> Speed:
+    """Measure the training and reading of so many models at once, each on all of these documents."""
+
+    def trial(epochs: int, reads: int) -> None:
+        train_models(
+            corpus, [np.arange(corpus.documents)] * models, training, epochs=epochs, reads=reads, device=device
+        )
+
+    return speed_of(trial, models=models, documents=corpus.documents, reads=corpus.documents)
 
 
 def speed_of(trial: Callable[[int, int], None], *, models: int, documents: int, reads: int) -> Speed:
@@ -197,19 +202,19 @@ def _few(study: Any, documents: int) -> Encoded:
     return relabelled(corpus.take(rows), table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept))
 
 
-def _train_models(
-    corpus: Encoded, training: TrainingSettings, *, models: int, epochs: int, reads: int, device: str
+def train_models(
+    corpus: Encoded, members: Sequence[np.ndarray], training: TrainingSettings, *, epochs: int, reads: int, device: str
 ) -> None:
+    """A model on each of ``members`` for so many epochs, which then reads so many documents."""
     from pathveil.training.loop import fit, logits_of
     from pathveil.training.stacked import logits_many
 
     settings = training.changed(epochs=epochs, patience=None)
     rows = np.arange(reads)
-    if models == 1:
-        logits_of(fit(corpus, settings, seed=1, device=device).model, corpus, rows, device=device)
+    if len(members) == 1:
+        logits_of(fit(corpus.take(members[0]), settings, seed=1, device=device).model, corpus, rows, device=device)
         return
-    everything = [np.arange(corpus.documents)] * models
-    for _ in logits_many(corpus, everything, settings, seeds=list(range(models)), rows=rows, device=device):
+    for _ in logits_many(corpus, members, settings, seeds=list(range(len(members))), rows=rows, device=device):
         pass
 
 
