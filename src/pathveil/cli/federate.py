@@ -4,6 +4,7 @@ from pathlib import Path
 
 import typer
 
+from pathveil.cli import deployment
 from pathveil.cli.console import JSON_OPTION, bar, emit
 from pathveil.cli.model import values_of
 from pathveil.cli.study import crew_for
@@ -13,6 +14,12 @@ app = typer.Typer(
     help="Train across registries that share no reports, and compare with training alone and centrally.",
     no_args_is_help=True,
 )
+app.command("provision")(deployment.provision)
+app.command("hub")(deployment.hub)
+app.command("site")(deployment.site)
+app.command("classes")(deployment.classes)
+app.command("submit")(deployment.submit)
+app.command("simulate")(deployment.simulate)
 
 
 @app.command("run")

@@ -1,0 +1,204 @@
+"""``pathveil federate provision | hub | site | classes | submit``: the same training, over a network."""
+
+from pathlib import Path
+
+import typer
+
+from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.errors import UsageError
+
+
+def provision(
+    sites: list[str] = typer.Option(..., "--site", help="A site's name; once for each site."),
+    hub: str = typer.Option(..., "--hub", help="HOST or HOST:PORT by which sites reach the hub; the port is 8002."),
+    admin: str = typer.Option(..., "--admin", help="Mail address that names the person who submits trainings."),
+    out: Path = typer.Option(..., "--out", help="Folder for the kits; given again with more sites, those are added."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Make the start-up kits: a folder each for the hub, every site and the administrator, with their certificates."""
+    from pathveil.federation.flare.provision import provision as make
+
+    kits = make(sites=sites, hub=hub, admin=admin, out=out)
+    lines = [f"  {kit}" for kit in kits.values()]
+    text = "\n".join(
+        ["Kits, each with a README for the person who gets it:", *lines, "Keep offline:", f"  {out}/authority"]
+    )
+    emit({"kits": {name: str(kit) for name, kit in kits.items()}}, as_json=as_json, text=text)
+
+
+def hub(kit: Path = typer.Argument(..., help="The hub's kit.")) -> None:
+    """Run the hub until ctrl-C. Sites and the administrator connect to it; it connects to nobody."""
+    from pathveil.federation.flare.processes import run_hub
+
+    typer.echo(f"The hub of {kit} serves until ctrl-C; its log is {kit}/log.txt", err=True)
+    run_hub(kit)
+
+
+def site(
+    kit: Path = typer.Argument(..., help="This site's kit."),
+    corpus: list[Path] = typer.Option(..., "--corpus", help="This site's reports; may be repeated. They stay here."),
+    vocab: Path = typer.Option(..., "--vocab", help="The vocabulary that all sites agreed on."),
+    registries: list[str] = typer.Option(
+        [], "--registry", help="Use only reports of this registry, where the corpus holds several; may be repeated."
+    ),
+    device: str = typer.Option("cpu", "--device", help="Where this site trains: cpu or cuda."),
+    record: Path | None = typer.Option(
+        None, "--record", help="Keep a copy of every byte that this site hands to the network in this folder."
+    ),
+) -> None:
+    """Run a site until ctrl-C. It connects out to the hub; its reports and its private part stay on this machine."""
+    from pathveil.federation.flare.processes import run_site
+
+    typer.echo(f"The site of {kit} works until ctrl-C; its log is {kit}/log.txt", err=True)
+    run_site(kit, corpus=corpus, vocabulary=vocab, registries=registries, device=device, record=record)
+
+
+def classes(
+    corpora: list[Path] = typer.Argument(..., help="Corpora whose labels to list."),
+    tasks: str = typer.Option("", "--tasks", help="Tasks, with commas; all that the corpus has by default."),
+    out: Path = typer.Option(..., "--out", help="The file to write: {task: [labels]}."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """List the labels that a corpus has, task by task: what sites show each other to agree on classes."""
+    import json
+
+    from pathveil.federation.flare.agreed import write_classes
+
+    found = write_classes(corpora, tasks=tuple(tasks.split(",")) if tasks else None, out=out)
+    lines = [f"{task}: {len(names)} classes" for task, names in found.items()]
+    emit(json.loads(json.dumps(found)), as_json=as_json, text="\n".join([*lines, f"Written: {out}"]))
+
+
+def submit(
+    kit: Path = typer.Argument(..., help="The administrator's kit."),
+    vocab: Path = typer.Option(
+        ..., "--vocab", help="The agreed vocabulary; its hash and size travel, its words do not."
+    ),
+    class_files: list[Path] = typer.Option(
+        ..., "--classes", help="Labels by task, as 'federate classes' writes them; several files are joined."
+    ),
+    sites: list[str] = typer.Option(..., "--site", help="A site that takes part; once for each."),
+    out: Path = typer.Option(..., "--out", help="Folder for the released shared part and the run's history."),
+    mode: str = typer.Option("adversarial", "--mode", help="adversarial (the paper), strong, fedavg or cyclic."),
+    seed: int = typer.Option(1, "--seed", help="Of the split, the start and the batches."),
+    epochs: int | None = typer.Option(None, "--epochs", min=1, help="Passes over every site's reports."),
+    filters: int | None = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder."),
+    dim: int | None = typer.Option(None, "--dim", min=1, help="Length of a word vector."),
+    batch_size: int | None = typer.Option(None, "--batch-size", min=1, help="Reports a step, over all sites."),
+    local_steps: int = typer.Option(
+        8, "--local-steps", min=1, help="Steps of a site between exchanges: 1 equals central training, at most traffic."
+    ),
+    name: str = typer.Option("", "--name", help="Another name makes another run of the same settings."),
+    pause: float = typer.Option(30.0, "--save-every", min=0, help="Seconds between two states saved on disk."),
+    patience: float = typer.Option(
+        600.0, "--patience", min=1, help="Seconds without a sign of a site before the stop."
+    ),
+    attempts: int = typer.Option(3, "--attempts", min=1, help="Jobs to try when a site or the hub is lost meanwhile."),
+    wait: float = typer.Option(600.0, "--wait", min=1, help="Seconds to wait for the hub and the sites."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Train over the network: submit, watch, fetch. Submitting the same again goes on where a run stopped."""
+    from pathveil.federation.flare.agreed import read_classes
+    from pathveil.federation.flare.submit import submit as train
+
+    plan = planned(
+        mode,
+        sites=sites,
+        vocab=vocab,
+        classes=read_classes(class_files),
+        seed=seed,
+        name=name,
+        epochs=epochs,
+        filters=filters,
+        dim=dim,
+        batch_size=batch_size,
+        local_steps=local_steps,
+    )
+    with bar() as progress:
+        result = train(
+            kit,
+            plan,
+            out=out,
+            pause=pause,
+            patience=patience,
+            attempts=attempts,
+            wait=wait,
+            progress=progress,
+            note=lambda line: typer.echo(line, err=True),
+        )
+    emit(result, as_json=as_json, text=summary(result, out))
+
+
+def simulate(
+    corpus: Path = typer.Argument(..., help="A corpus of at least two registries; each becomes a site."),
+    vocab: Path = typer.Option(..., "--vocab", help="The vocabulary of all sites."),
+    out: Path = typer.Option(..., "--out", help="A new folder for the simulated sites and the result."),
+    tasks: str = typer.Option("", "--tasks", help="Tasks, with commas; all that the corpus has by default."),
+    mode: str = typer.Option("adversarial", "--mode", help="adversarial (the paper), strong, fedavg or cyclic."),
+    seed: int = typer.Option(1, "--seed", help="Of the split, the start and the batches."),
+    epochs: int | None = typer.Option(None, "--epochs", min=1, help="Passes over every site's reports."),
+    filters: int | None = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder."),
+    dim: int | None = typer.Option(None, "--dim", min=1, help="Length of a word vector."),
+    local_steps: int = typer.Option(8, "--local-steps", min=1, help="Steps of a site between exchanges."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Run the network's programs in FLARE's simulator, on this machine and without certificates."""
+    from pathveil.federation.flare.provision import check_names
+    from pathveil.federation.flare.simulate import simulate as run
+    from pathveil.vocabulary.encoding import read_labels
+    from pathveil.vocabulary.tokens import tokens
+
+    if out.exists():
+        raise UsageError(f"{out}: is there already; a simulated run needs a new folder")
+    sites = tokens(corpus).registry_names
+    check_names(sites)
+    _, classes = read_labels(corpus, tasks=tuple(tasks.split(",")) if tasks else None)
+    plan = planned(
+        mode,
+        sites=list(sites),
+        vocab=vocab,
+        classes=classes,
+        seed=seed,
+        epochs=epochs,
+        filters=filters,
+        dim=dim,
+        local_steps=local_steps,
+    )
+    where = {"corpus": [str(corpus.resolve())], "vocabulary": str(vocab.resolve())}
+    result = run(plan, {site: where | {"registries": [site]} for site in sites}, folder=out)
+    emit(result, as_json=as_json, text=summary(result, out))
+
+
+def planned(mode: str, *, sites: list[str], vocab: Path, classes: dict, seed: int, name: str = "", **settings):
+    """The plan of a run from the command line's options; settings that were not given keep their defaults."""
+    from pathveil.federation.config import FederationConfig
+    from pathveil.federation.flare.plan import MODES, Plan
+    from pathveil.vocabulary.words import Vocabulary
+
+    if mode not in MODES:
+        raise UsageError(f"--mode: '{mode}' is not one of {', '.join(MODES)}")
+    if len(set(sites)) < 2 or len(set(sites)) != len(sites):
+        raise UsageError("--site: name at least two sites, each once")
+    changes = {option: value for option, value in settings.items() if value is not None}
+    words = Vocabulary.load(vocab)
+    return Plan(
+        name=name,
+        mode=mode,
+        sites=tuple(sorted(sites)),
+        classes=classes,
+        vocabulary=words.id_space,
+        vocabulary_size=words.size,
+        config=FederationConfig.strong(**changes) if mode == "strong" else FederationConfig(**changes),
+        seed=seed,
+    )
+
+
+def summary(result: dict, out: Path) -> str:
+    rounds = max(result["rounds"], 1)
+    return (
+        f"{result['mode']}: {result['rounds']} rounds with {', '.join(result['documents'])}, "
+        f"best epoch {result['best_epoch']} (validation loss {min(result['validation_loss']):.4f})\n"
+        f"{result['bytes_to_hub'] / rounds / 1e6:.2f} MB a round to the hub, "
+        f"{result['bytes_to_sites'] / rounds / 1e6:.2f} MB to the sites\n"
+        f"Written: {out / 'shared.safetensors'} and {out / 'history.json'}"
+    )

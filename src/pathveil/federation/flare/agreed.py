@@ -1,0 +1,46 @@
+"""Classes that sites agree on: each lists its labels, and the joined lists number them for everybody.
+
+Codes of a public scheme such as ICD-O-3 say little, but a list shows that its site has a very rare one; sites that mind
+take the scheme's whole list instead.
+
+>>> joined([{"site": ["C50"]}, {"site": ["C18", "C50"], "behavior": ["3"]}])
+{'site': ('C18', 'C50'), 'behavior': ('3',)}
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from pathveil.errors import UsageError
+
+
+def write_classes(corpora: Sequence[Path], *, tasks: Iterable[str] | None, out: Path) -> dict[str, tuple[str, ...]]:
+    """A corpus's labels, task by task, as a file."""
+    from pathveil.vocabulary.encoding import read_labels
+
+    _, names = read_labels(list(corpora), tasks=tasks)
+    part = out.with_name(out.name + ".part")
+    part.write_text(json.dumps(names, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    os.replace(part, out)
+    return names
+
+
+def read_classes(files: Sequence[Path]) -> dict[str, tuple[str, ...]]:
+    lists = []
+    for file in files:
+        try:
+            content = json.loads(file.read_text("utf-8"))
+            if not all(isinstance(label, str) for labels in content.values() for label in labels):
+                raise ValueError
+        except (OSError, ValueError, AttributeError, TypeError):
+            raise UsageError(
+                f"{file}: is not a list of labels by task, as 'pathveil federate classes' writes"
+            ) from None
+        lists.append(content)
+    return joined(lists)
+
+
+def joined(lists: Sequence[Mapping[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:
+    tasks = dict.fromkeys(task for one in lists for task in one)
+    return {task: tuple(sorted({label for one in lists for label in one.get(task, ())})) for task in tasks}

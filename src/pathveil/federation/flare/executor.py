@@ -1,0 +1,141 @@
+"""FLARE's side of a site: one long task, in which the site asks the hub for work and answers until the run ends.
+
+The site asks, so an exchange is one round trip, and the site's process keeps its private part in memory between rounds.
+What is sent is what the gate returned (``message.outgoing``), as bytes; FLARE sees no array, no label and no file.
+"""
+
+import json
+import logging
+import os
+import secrets
+import threading
+import time
+from pathlib import Path
+
+from nvflare.apis.executor import Executor
+from nvflare.apis.fl_constant import ReturnCode
+from nvflare.apis.fl_context import FLContext
+from nvflare.apis.shareable import Shareable, make_reply
+from nvflare.apis.signal import Signal
+from nvflare.fuel.f3.message import Message as Parcel
+
+from pathveil.errors import CorpusError, FederationError, PathveilError, VocabularyError
+from pathveil.federation.flare import policy
+from pathveil.federation.flare.message import Message, outgoing, read
+from pathveil.federation.flare.plan import Plan, read_reports
+from pathveil.federation.flare.station import Station
+
+log = logging.getLogger(__name__)
+CHANNEL, TOPIC, ALIVE, TASK = "pathveil", "exchange", "alive", "train"
+TIMEOUT = 60.0  # seconds for an answer of the hub, which answers within 20 whatever happens
+GIVE_UP = 300.0  # seconds without any answer
+BEAT = 2.0  # seconds between two signs of life, which a site gives while it works
+
+
+class SiteExecutor(Executor):
+    """Runs at a site, by the site's own policy the only class that does."""
+
+    def execute(self, task_name: str, shareable: Shareable, fl_ctx: FLContext, abort_signal: Signal) -> Shareable:
+        if task_name != TASK:
+            return make_reply(ReturnCode.TASK_UNKNOWN)
+        workspace, job = fl_ctx.get_engine().get_workspace(), fl_ctx.get_job_id()
+        hub = Hub(fl_ctx, shareable["hub"], abort_signal)
+        plan = Plan.model_validate_json((Path(workspace.get_app_config_dir(job)) / "plan.json").read_text("utf-8"))
+        name, session = fl_ctx.get_identity_name(), secrets.token_hex(8)
+        hub.live()
+        try:
+            work(open_station(plan, name, session=session, root=Path(workspace.get_root_dir())), hub)
+        except Exception as error:
+            # The sentence stays in the site's log; of a foreign exception, whose message may quote data, only its kind.
+            known = isinstance(error, PathveilError)
+            log.error("%s", error if known else f"a defect of ours at this site: {type(error).__name__} {place(error)}")
+            facts = {"run": plan.run, "session": session, "fault": fault_of(error) if known else "defect"}
+            hub.ask(outgoing(facts, {}, manifest={}, sender=name))
+            return make_reply(ReturnCode.EXECUTION_EXCEPTION)
+        finally:
+            hub.over.set()
+        return make_reply(ReturnCode.OK)
+
+
+def place(error: Exception) -> str:
+    """File and line of an exception."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    return f"at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
+
+
+class Hub:
+    """The hub as a site sees it: bytes out, bytes back."""
+
+    def __init__(self, fl_ctx: FLContext, address: str, abort_signal: Signal):
+        self.cell = fl_ctx.get_engine().get_cell()
+        self.target, self.abort_signal = address, abort_signal
+        self.over = threading.Event()
+
+    def live(self) -> None:
+        """Give signs of life in the background: empty messages."""
+
+        def beat() -> None:
+            while not self.over.wait(BEAT):
+                self.cell.fire_and_forget(CHANNEL, ALIVE, self.target, Parcel(payload=b""), optional=True)
+
+        threading.Thread(target=beat, daemon=True).start()
+
+    def ask(self, data: bytes) -> Message:
+        """Send, and again where no answer comes: the hub takes a message that it has had already once only."""
+        end = time.monotonic() + GIVE_UP
+        while time.monotonic() < end and not self.abort_signal.triggered:
+            answer = self.cell.send_request(CHANNEL, TOPIC, self.target, Parcel(payload=data), TIMEOUT)
+            if isinstance(answer.payload, bytes | bytearray | memoryview):
+                return read(bytes(answer.payload), sender="the hub")
+            time.sleep(1)
+        if self.abort_signal.triggered:
+            return Message({"end": True, "reason": "the job was stopped"})
+        raise FederationError(f"the hub did not answer for {GIVE_UP:.0f} seconds")
+
+
+def open_station(plan: Plan, name: str, *, session: str, root: Path) -> Station:
+    """The site's own reports in the plan's terms; where they are is a file of the site's."""
+    together = os.environ.get(policy.SITES)
+    try:
+        path = Path(together) / f"{name}.json" if together else root / "local" / policy.SETTINGS
+        settings = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        raise CorpusError("this site was not told its corpus; start it with 'pathveil federate site'") from None
+    reports, dropped = read_reports(
+        plan,
+        name,
+        corpus=[Path(path) for path in settings["corpus"]],
+        vocabulary=Path(settings["vocabulary"]),
+        registries=settings["registries"],
+    )
+    log.info("%s: run %s, %d reports", name, plan.run, reports.documents)
+    if dropped:
+        log.warning("%s: %d labels are not among the agreed classes and count as missing", name, dropped)
+    return Station(
+        plan, reports, name=name, session=session, folder=root / "runs", device=settings.get("device", "cpu")
+    )
+
+
+def work(station: Station, hub: Hub) -> None:
+    """Ask and answer until the run ends."""
+    data = station.hello()
+    while True:
+        question = hub.ask(data)
+        facts = question.facts
+        if facts.get("end"):
+            log.info("%s: the run ended%s", station.name, f": {facts['reason']}" if facts.get("reason") else "")
+            return
+        if "refused" in facts:
+            raise FederationError(f"the hub refused: {facts['refused']}")
+        data = station.say({"waiting": True}) if facts.get("wait") else station.answer(question)
+
+
+def fault_of(error: PathveilError) -> str:
+    """The word for the hub; the sentence stays in the site's log."""
+    if isinstance(error, VocabularyError):
+        return "words"
+    if isinstance(error, CorpusError):
+        return "corpus"
+    return "gate" if "nothing was" in str(error) else "state"

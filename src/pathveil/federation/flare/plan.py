@@ -1,0 +1,138 @@
+"""What hub and sites agree on before a run: sites, words, classes, settings, seed. No word and no report is in it.
+
+The plan travels in the job. A site checks it against its own vocabulary file before it reads a report, and both ends
+name a run by the plan's hash: submitting the same plan again goes on where the run stopped.
+
+>>> plan = Plan(mode="adversarial", sites=("north", "south"), classes={"site": ("C18", "C50")}, vocabulary="ab" * 32,
+...             vocabulary_size=900, seed=1)
+>>> len(plan.run), plan.run == plan.model_copy(update={"seed": 2}).run
+(16, False)
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+
+from pathveil.errors import FederationError
+from pathveil.federation.config import FederationConfig
+from pathveil.federation.plain import PlainSite
+from pathveil.federation.site import Site
+from pathveil.model import MTCNN
+from pathveil.model.shared_private import Private, Shared
+from pathveil.vocabulary.encoded import MISSING, Encoded
+
+Mode = Literal["adversarial", "strong", "fedavg", "cyclic"]
+MODES: tuple[Mode, ...] = ("adversarial", "strong", "fedavg", "cyclic")
+
+
+class Plan(BaseModel):
+    """One training, fully determined but for the reports."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = ""  # another name makes another run of the same settings
+    mode: Mode
+    sites: tuple[str, ...] = Field(min_length=2)  # a site's place in it is its registry number
+    classes: Mapping[str, tuple[str, ...]] = Field(min_length=1)  # task: the labels agreed on
+    vocabulary: str  # the id space of the words agreed on, a sha256
+    vocabulary_size: int = Field(ge=3)
+    config: FederationConfig = FederationConfig()
+    seed: int
+
+    @property
+    def run(self) -> str:
+        return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+
+    @property
+    def plain(self) -> bool:
+        """One network for everybody, instead of a shared and a private part."""
+        return self.mode in ("fedavg", "cyclic")
+
+    def shape(self, device: torch.device | str = "cpu") -> dict[str, Any]:
+        config, sparse = self.config, torch.device(device).type == "cpu"
+        classes = {task: len(names) for task, names in self.classes.items()}
+        size = {"dim": config.dim, "windows": config.windows, "filters": config.filters}
+        return {"vocabulary_size": self.vocabulary_size, "classes": classes, "sparse": sparse, **size}
+
+    def shared(self, device: torch.device | str = "cpu") -> Shared:
+        """The shared part at its start, the same everywhere."""
+        config = self.config
+        return Shared(
+            registries=len(self.sites),
+            hidden=config.hidden,
+            common_heads=config.common_heads,
+            seed=self.seed,
+            **self.shape(device),
+        ).to(device)
+
+    def whole(self) -> MTCNN:
+        """The plain network at its start."""
+        return MTCNN(dropout=self.config.dropout, seed=self.seed, **self.shape())
+
+    def site(self, reports: Encoded, name: str, device: torch.device | str = "cpu") -> Site:
+        """A site with its private part at its start."""
+        number = self.sites.index(name)
+        private = Private(seed=self.seed * 1000 + number + 1, **self.shape(device)).to(device)
+        return Site(reports, name=name, registry=number, private=private, config=self.config, seed=self.seed)
+
+    def plain_site(self, reports: Encoded, name: str, device: torch.device | str = "cpu") -> PlainSite:
+        number = self.sites.index(name)
+        return PlainSite(reports, config=self.config, seed=self.seed, registry=number, device=device)
+
+
+def read_reports(
+    plan: Plan, name: str, *, corpus: Sequence[Path], vocabulary: Path, registries: Sequence[str] = ()
+) -> tuple[Encoded, int]:
+    """A site's own reports in the agreed words and classes, and how many labels are outside the agreed ones.
+
+    Labels that the plan does not know count as missing. ``registries`` chooses reports where the file holds several.
+    """
+    from pathveil.vocabulary.encoding import encode
+    from pathveil.vocabulary.words import Vocabulary
+
+    words = Vocabulary.load(vocabulary)
+    if words.id_space != plan.vocabulary or words.size != plan.vocabulary_size:
+        raise FederationError(
+            f"{vocabulary}: its id space is {words.id_space[:12]}…, the run agreed on {plan.vocabulary[:12]}…; "
+            "use the vocabulary that all sites agreed on"
+        )
+    read = encode(list(corpus), words, tasks=tuple(plan.classes), classes=plan.classes)
+    rows = np.arange(read.documents)
+    if registries:
+        unknown = [registry for registry in registries if registry not in read.registry_names]
+        if unknown:
+            raise FederationError(f"the corpus has no registry '{unknown[0]}'; it has {', '.join(read.registry_names)}")
+        numbers = [read.registry_names.index(registry) for registry in registries]
+        rows = np.flatnonzero(np.isin(read.registries, numbers))
+    return fitted(read.take(rows), plan, name)
+
+
+def fitted(reports: Encoded, plan: Plan, name: str) -> tuple[Encoded, int]:
+    """Reports with the plan's classes and the site's number as registry; and how many labels had to be dropped."""
+    if name not in plan.sites:
+        raise FederationError(f"this site is '{name}', and the run is for {', '.join(plan.sites)}")
+    labels, dropped = {}, 0
+    for task, names in plan.classes.items():
+        known = np.asarray(reports.labels[task])
+        outside = known >= len(names)
+        dropped += int(outside.sum())
+        labels[task] = np.where(outside, MISSING, known).astype(np.int32)
+    return (
+        Encoded(
+            ids=reports.ids,
+            offsets=reports.offsets,
+            cases=reports.cases,
+            registries=np.full(reports.documents, plan.sites.index(name), np.int32),
+            registry_names=plan.sites,
+            labels=labels,
+            classes=plan.classes,
+            vocabulary_size=reports.vocabulary_size,
+            provenance=reports.provenance,
+        ),
+        dropped,
+    )

@@ -1,0 +1,126 @@
+"""The hub and a site as foreground processes: FLARE's own programs, started with a kit and ended with ctrl-C."""
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pathveil.errors import UsageError
+from pathveil.federation.flare import policy, recorder
+from pathveil.federation.flare.provision import needed
+
+log = logging.getLogger(__name__)
+HEARTBEAT = 3.0  # seconds between two signs of life of a site: see door
+TRIES, AGAIN = 6, 5.0  # a site that was killed is let in again when its old process is forgotten
+
+
+def run_hub(kit: Path) -> None:
+    """Serve until ended."""
+    check_kit(kit, "fed_server.json", kind="hub")
+    kit = kit.resolve()
+    policy.write(kit / "local", policy.hub(kit))  # the kit may have been moved since it was made
+    from nvflare.private.fed.app.server import server_train
+
+    failed = serve(server_train, ["-m", str(kit), "-s", "fed_server.json", "--set", *common("hub")])
+    if failed:
+        log.error("the hub could not start; is its port taken? %s/log.txt says more", kit)
+    end_children()
+    os._exit(2 if failed else 0)
+
+
+def run_site(
+    kit: Path,
+    *,
+    corpus: Sequence[Path],
+    vocabulary: Path,
+    registries: Sequence[str] = (),
+    device: str = "cpu",
+    record: Path | None = None,
+) -> None:
+    """Work for the hub until ended. Where the reports are is kept in the kit's ``local`` folder and goes nowhere."""
+    check_kit(kit, "fed_client.json", kind="site")
+    for path in (*corpus, vocabulary):
+        if not path.exists():
+            raise UsageError(f"{path}: is not there; a site needs its corpus and the agreed vocabulary")
+    kit = kit.resolve()
+    settings = {
+        "corpus": [str(path.resolve()) for path in corpus],
+        "vocabulary": str(vocabulary.resolve()),
+        "registries": list(registries),
+        "device": device,
+    }
+    policy.write(kit / "local", {policy.SETTINGS: settings})
+    if record is not None:
+        os.environ[recorder.VARIABLE] = str(record.resolve())
+    recorder.start()
+    from nvflare.private.fed.app.client import client_train
+
+    arguments, place = sys.argv[1:], Path.cwd()
+    startup = json.loads((kit / "startup" / "fed_client.json").read_text("utf-8"))
+    name, target = startup["client"]["fqsn"], startup["servers"][0]["service"]["target"]
+    threading.Thread(target=complain, args=(target,), daemon=True).start()
+    beat = f"heart_beat_interval={HEARTBEAT}"
+    failed = serve(client_train, ["-m", str(kit), "-s", "fed_client.json", "--set", f"uid={name}", beat, *common(name)])
+    tries = int(os.environ.get("PATHVEIL_TRIES", "0"))
+    if failed and tries < TRIES:
+        log.warning("the hub did not take this site; trying again in %.0f seconds", AGAIN)
+        time.sleep(AGAIN)
+        os.environ["PATHVEIL_TRIES"] = str(tries + 1)
+        os.chdir(place)
+        os.execv(sys.executable, [sys.executable, "-m", "pathveil", *arguments])
+    if failed:
+        log.error("the hub does not take this site: is another process with this kit at work?")
+    end_children()
+    os._exit(2 if failed else 0)
+
+
+def complain(target: str) -> None:
+    """Say now and then that there is no connection yet."""
+    from pathveil.federation.flare.launcher import connected
+
+    while not connected.wait(15):
+        log.warning(
+            "no connection to the hub at %s: is it running, is the port open, is this kit of its making?", target
+        )
+
+
+def common(organisation: str) -> list[str]:
+    return ["secure_train=true", f"org={organisation.replace('-', '_')}", "config_folder=config"]
+
+
+def check_kit(kit: Path, file: str, *, kind: str) -> None:
+    needed()
+    if not (kit / "startup" / file).is_file():
+        raise UsageError(f"{kit}: is not the kit of a {kind}; 'pathveil federate provision' makes one")
+
+
+def serve(program: Any, arguments: list[str]) -> bool:
+    """Run one of FLARE's programs in this process until a signal; True where it failed to start."""
+
+    def end(number: int, frame: Any) -> None:
+        end_children()
+        os._exit(0)
+
+    signal.signal(signal.SIGINT, end)
+    signal.signal(signal.SIGTERM, end)
+    os.environ["NVFLARE_SECURE_LOGGING"] = "true"  # no values in FLARE's accounts of exceptions
+    sys.argv = [program.__name__, *arguments]
+    try:
+        program.main(program.parse_arguments())
+    except Exception as error:
+        log.error("%s", type(error).__name__)
+        return True
+    return False
+
+
+def end_children() -> None:
+    import psutil
+
+    for child in psutil.Process().children(recursive=True):
+        child.kill()

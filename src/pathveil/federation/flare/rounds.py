@@ -1,0 +1,274 @@
+"""The hub at work in a run: gathers the sites' answers, takes them together, and tells each site what is next.
+
+A site's message is answered with the next question, so an exchange costs one round trip. Messages are bound to a run, a
+round and a process: one that is late, early or from a second process of the same site is refused and named; one that
+was sent twice because an answer got lost is taken once. Knows no transport; calls may come from several threads.
+
+The state is saved on disk every ``pause`` seconds, when all sites have saved theirs of the same round. A hub or a site
+that was killed goes on from there, and repeats at most the rounds of that time, to the same numbers.
+"""
+
+import json
+import logging
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from pathveil.errors import FederationError
+from pathveil.federation.flare.course import Exchange, course_of
+from pathveil.federation.flare.message import FAULTS, Message, number, read, write
+from pathveil.federation.flare.plan import Plan
+from pathveil.training import checkpoint
+
+log = logging.getLogger(__name__)
+
+
+class Rounds:
+    """One run at the hub."""
+
+    def __init__(self, plan: Plan, *, folder: Path, pause: float = 30.0):
+        self.plan, self.folder, self.pause = plan, folder / plan.run, pause
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.course = course_of(plan)
+        self.changed = threading.Condition()
+        self.sessions: dict[str, str] = {}
+        self.hellos: dict[str, Message] = {}
+        self.answers: dict[str, Message] = {}
+        self.answered = dict.fromkeys(plan.sites, -1)  # the last round each site answered
+        self.asked = dict.fromkeys(plan.sites, -1)
+        self.seen = dict.fromkeys(plan.sites, 0.0)  # when each site was last heard of
+        self.exchanges: list[Exchange] = []
+        self.round, self.resumed, self.keep = 0, -1, False
+        self.saving, self.saved_at, self.began = False, time.monotonic(), time.monotonic()
+        self.finished, self.stopped = False, ""
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "hub.safetensors"
+
+    def exchange(self, site: str, data: bytes, *, wait: float = 20.0) -> bytes:
+        """Take a site's message and return its next question, or after ``wait`` seconds word to ask again."""
+        with self.changed:
+            try:
+                self.take(site, read(data, sender=site))
+            except FederationError as error:
+                log.warning("refused: %s", error)
+                self.course.history.refused.append(str(error))
+                return write(Message({"refused": str(error)}))
+            end = time.monotonic() + wait
+            while not (self.stopped or self.ready(site)) and (left := end - time.monotonic()) > 0:
+                self.changed.wait(left)
+            self.seen[site] = time.monotonic()
+            return self.question(site)
+
+    def take(self, site: str, message: Message) -> None:
+        """Check that the message belongs here and now, and keep it."""
+        facts = message.facts
+        if site not in self.answered:
+            raise FederationError(f"{site}: is not a site of this run")
+        if facts.get("run") != self.plan.run:
+            raise FederationError(f"{site}: sent something for another run")
+        if self.sessions.setdefault(site, str(facts.get("session"))) != facts.get("session"):
+            raise FederationError(f"{site}: a second process speaks for this site; it was refused")
+        self.seen[site] = time.monotonic()
+        if "fault" in facts:
+            self.stop(f"{site}: {FAULTS.get(str(facts['fault']), 'it failed')}")
+        elif "saved" in facts:
+            self.greet(site, message)
+        elif not facts.get("waiting"):
+            self.gather(site, message)
+
+    def greet(self, site: str, message: Message) -> None:
+        documents = number(message, "documents", sender=site)
+        if documents < 1:
+            self.stop(f"{site}: has no documents to train on")
+        self.hellos[site] = message
+        if len(self.hellos) == len(self.plan.sites) and not self.exchanges:
+            self.start()
+
+    def start(self) -> None:
+        """All sites are there: begin, or go on from the last state."""
+        counts = [int(self.hellos[site].facts["documents"]) for site in self.plan.sites]
+        self.exchanges = self.course.exchanges(counts)
+        found = checkpoint.load(self.path, fingerprint=self.plan.run)
+        if found is not None:
+            tensors, content = found
+            if content["documents"] != counts:
+                self.stop("a site has other reports than when the run began; begin a new run with another name")
+                return
+            for site in self.plan.sites:
+                if content["round"] not in self.hellos[site].facts["saved"]:
+                    self.stop(f"{site}: does not have its part of round {content['round']}; begin a new run")
+                    return
+            self.course.restore(tensors, content["course"])
+            self.round = self.resumed = content["round"]
+            self.keep = content["keep"]
+            log.info("going on from round %d of %d", self.round, len(self.exchanges))
+        else:
+            log.info("%d sites, %d documents, %d rounds", len(counts), sum(counts), len(self.exchanges))
+        self.plan_save()
+        self.changed.notify_all()
+
+    def gather(self, site: str, message: Message) -> None:
+        told = message.facts.get("round")
+        if told == self.answered[site]:
+            return  # sent again because our answer got lost
+        exchange = self.exchanges[self.round] if self.round < len(self.exchanges) else None
+        place = self.plan.sites.index(site)
+        if exchange is None or told != self.round or self.asked[site] != self.round or place not in exchange.who:
+            raise FederationError(f"{site}: answered round {told}, but round {self.round} is running; refused as stale")
+        self.answered[site] = self.round
+        self.answers[site] = message
+        if len(self.answers) == len(exchange.who):
+            self.combine(exchange)
+
+    def combine(self, exchange: Exchange) -> None:
+        """Every answer of the round is there."""
+        if self.saving:
+            self.save()  # before the answers count: the sites saved their part before they worked on them
+        before = len(self.course.history.refused)
+        answers = self.usable(exchange)
+        self.answers = {}
+        try:
+            self.keep = self.course.take(exchange, answers)
+        except FederationError as error:
+            self.stop(str(error))
+            return
+        for line in self.course.history.refused[before:]:
+            log.warning("refused: %s", line)
+        if exchange.kind == "close":
+            loss = self.course.history.validation_loss[-1]
+            log.info("epoch %d of %d: validation loss %.4f", exchange.epoch + 1, self.plan.config.epochs, loss)
+        self.round += 1
+        if self.round == len(self.exchanges):
+            self.finished = True
+            self.release()
+        else:
+            self.plan_save()
+        self.changed.notify_all()
+
+    def usable(self, exchange: Exchange) -> list[tuple[str, Message]]:
+        """The answers whose numbers make sense, in the plan's order of sites; the others are named and left out."""
+        needed = {"round": ("documents",), "epoch": ("documents",), "close": ("documents", "loss"), "finish": ()}
+        answers = []
+        for site in [site for site in self.plan.sites if site in self.answers]:
+            message = self.answers[site]
+            try:
+                values = {name: number(message, name, sender=site) for name in needed[exchange.kind]}
+                if values.get("documents", 0) > self.hellos[site].facts["documents"]:
+                    raise FederationError(f"{site}: its update claims more documents than the site has; refused")
+            except FederationError as error:
+                self.course.history.refused.append(str(error))
+            else:
+                answers.append((site, message))
+        return answers
+
+    def plan_save(self) -> None:
+        """Whether the sites are to save before they work on the coming round."""
+        exchange = self.exchanges[self.round]
+        due = time.monotonic() - self.saved_at >= self.pause or exchange.kind == "finish"
+        self.saving = due and self.course.settled(exchange)
+
+    def save(self) -> None:
+        tensors, course = self.course.state()
+        counts = [int(self.hellos[site].facts["documents"]) for site in self.plan.sites]
+        content = {"round": self.round, "keep": self.keep, "documents": counts, "course": course}
+        checkpoint.save(self.path, tensors, fingerprint=self.plan.run, content=content)
+        self.saved_at = time.monotonic()
+
+    def ready(self, site: str) -> bool:
+        """Whether there is a question this site has not answered."""
+        if self.finished:
+            return True
+        if not self.exchanges or self.answered[site] == self.round:
+            return False
+        return self.plan.sites.index(site) in self.exchanges[self.round].who
+
+    def question(self, site: str) -> bytes:
+        if self.stopped or self.finished:
+            return write(Message({"end": True, "reason": self.stopped}))
+        if not self.ready(site):
+            return write(Message({"wait": True}))
+        exchange = self.exchanges[self.round]
+        first = self.answered[site] < 0 and self.resumed >= 0
+        facts = {"round": self.round, "keep": self.keep, "save": self.saving} | exchange.facts()
+        if first:  # in a cyclic run this may be a later round than the one the run goes on from
+            facts |= {"resume": True, "from": self.resumed}
+        self.asked[site] = self.round
+        return write(Message(facts, self.course.arrays(exchange)))
+
+    def stop(self, reason: str) -> None:
+        """End the run here; what was saved is kept."""
+        with self.changed:
+            if not self.stopped and not self.finished:
+                self.stopped = reason
+                log.warning("stopped: %s", reason)
+            self.changed.notify_all()
+
+    def alive(self, site: str) -> None:
+        """A sign of life of a site at work."""
+        if self.seen.get(site):
+            self.seen[site] = time.monotonic()
+
+    def silent(self, patience: float) -> list[str]:
+        """Sites that were not heard of for so long."""
+        now = time.monotonic()
+        return [site for site, seen in self.seen.items() if seen and now - seen > patience]
+
+    def status(self) -> dict[str, Any]:
+        """For whoever watches: numbers and names of sites only."""
+        with self.changed:
+            history = self.course.history
+            return {
+                "run": self.plan.run,
+                "round": self.round,
+                "rounds": len(self.exchanges),
+                "waiting_for": [site for site in self.plan.sites if site not in self.hellos],
+                "validation_loss": list(history.validation_loss),
+                "refused": list(history.refused),
+                "stopped": self.stopped,
+                "finished": self.finished,
+            }
+
+    def result(self) -> dict[str, Any]:
+        """What is told about the run when it ends."""
+        history = self.course.history
+        seconds = round(time.monotonic() - self.began, 2)
+        documents = {site: int(self.hellos[site].facts["documents"]) for site in self.plan.sites}
+        return {
+            "run": self.plan.run,
+            "mode": self.plan.mode,
+            "finished": self.finished,
+            "stopped": self.stopped,
+            "documents": documents,
+            "best_epoch": self.course.best_epoch + 1,
+            "validation_loss": history.validation_loss,
+            "feature_norm": history.feature_norm,
+            "rounds": history.rounds,
+            "bytes_to_sites": history.sent,
+            "bytes_to_hub": history.received,
+            "refused": history.refused,
+            "resumed_at": self.resumed,
+            "seconds": seconds,
+        }
+
+    def release(self) -> None:
+        """Leave the shared parameters of the best epoch and the account of the run."""
+        arrays = self.course.arrays(self.exchanges[-1])
+        leave(self.folder / "result", self.plan, arrays, self.result())
+
+
+def leave(folder: Path, plan: Plan, arrays: Mapping[str, np.ndarray], result: Mapping[str, Any]) -> None:
+    """``shared.safetensors``, ``plan.json`` and ``history.json``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    metadata = {"plan": plan.model_dump_json()}
+    save_file(dict(arrays), folder / "shared.part", metadata=metadata)
+    os.replace(folder / "shared.part", folder / "shared.safetensors")
+    (folder / "plan.json").write_text(plan.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    (folder / "history.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,192 @@
+"""A site at work in a run: takes the hub's questions and gives its gate's answers. Knows no transport.
+
+Its folder, inside the site's kit, holds the private part and never leaves:
+
+    runs/<run>/state-<round>.safetensors   the last two states, to go on from after a kill
+    runs/<run>/model/                      at the end: private.safetensors, shared.safetensors, plan.json, scores.json
+"""
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+from torch import Tensor
+
+from pathveil.errors import FederationError
+from pathveil.federation import wire
+from pathveil.federation.embedded import shared_features
+from pathveil.federation.flare.course import under
+from pathveil.federation.flare.message import Message, outgoing
+from pathveil.federation.flare.plan import Plan
+from pathveil.federation.hub import load, steps_of
+from pathveil.federation.site import Turn
+from pathveil.training import checkpoint
+from pathveil.training.metrics import evaluate
+from pathveil.vocabulary.encoded import Encoded
+
+log = logging.getLogger(__name__)
+KEPT = 2  # states on disk: the hub may be one behind
+
+
+class Station:
+    """One site's state in one run."""
+
+    def __init__(self, plan: Plan, reports: Encoded, *, name: str, session: str, folder: Path, device: str = "cpu"):
+        self.plan, self.name, self.session, self.folder = plan, name, session, folder / plan.run
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.work = (PlainWork if plan.plain else SharedWork)(plan, reports, name, device)
+        self.fingerprint = checkpoint.fingerprint_of(
+            json.loads(plan.model_dump_json()), {"ids": reports.ids, "offsets": reports.offsets, "cases": reports.cases}
+        )
+
+    def hello(self) -> bytes:
+        """The first message: how many documents the site trains on, and which rounds it could go on from."""
+        return self.say({"documents": self.work.documents, "saved": self.saved()})
+
+    def saved(self) -> list[int]:
+        return sorted(int(path.stem.removeprefix("state-")) for path in self.folder.glob("state-*.safetensors"))
+
+    def answer(self, question: Message) -> bytes:
+        """Do what the hub asks and return what the gate lets through."""
+        facts = question.facts
+        if facts.get("resume"):
+            self.resume(int(facts["from"]))
+        if facts.get("keep"):
+            self.work.keep()
+        if facts.get("save"):
+            self.save(int(facts["round"]))
+        said, arrays = self.work.do(facts, question.arrays)
+        if facts["do"] == "finish":
+            self.release(question.arrays)
+        return self.say({"round": int(facts["round"])} | said, arrays)
+
+    def say(self, facts: Mapping[str, Any], arrays: wire.Arrays | None = None) -> bytes:
+        base = {"run": self.plan.run, "session": self.session}
+        return outgoing(base | dict(facts), arrays or {}, manifest=self.work.manifest, sender=self.name)
+
+    def save(self, number: int) -> None:
+        tensors, content = self.work.state()
+        path = self.folder / f"state-{number}.safetensors"
+        checkpoint.save(path, tensors, fingerprint=self.fingerprint, content=content)
+        keep = [old for old in self.saved() if old <= number][-KEPT:]
+        for old in set(self.saved()) - set(keep):
+            (self.folder / f"state-{old}.safetensors").unlink()
+
+    def resume(self, number: int) -> None:
+        found = checkpoint.load(self.folder / f"state-{number}.safetensors", fingerprint=self.fingerprint)
+        if found is None:
+            raise FederationError(f"{self.folder}: has no state of round {number}, which the hub goes on from")
+        self.work.restore(*found)
+        log.info("%s goes on from round %d", self.name, number)
+
+    def release(self, shared: wire.Arrays) -> None:
+        """Leave the site's own model: its private part, the shared one, and its scores on its validation cases."""
+        folder = self.folder / "model"
+        folder.mkdir(exist_ok=True)
+        files = {"shared.safetensors": shared} | self.work.released()
+        for name, arrays in files.items():
+            save_file(
+                {key: np.ascontiguousarray(array) for key, array in arrays.items()},
+                folder / f"{name}.part",
+                metadata={"plan": self.plan.model_dump_json()},
+            )
+            os.replace(folder / f"{name}.part", folder / name)
+        (folder / "plan.json").write_text(self.plan.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        (folder / "scores.json").write_text(json.dumps(self.work.scores(), indent=1) + "\n", encoding="utf-8")
+        log.info("%s: the run is finished; this site's model is in %s", self.name, folder)
+
+
+class SharedWork:
+    """Rounds of the distribution paper's training, by ``Site``."""
+
+    def __init__(self, plan: Plan, reports: Encoded, name: str, device: str):
+        self.site, self.shared = plan.site(reports, name, device), plan.shared(device)
+        self.exact = plan.config.local_steps == 1
+        self.manifest = wire.manifest_of(self.shared)
+        self.documents = self.site.documents
+
+    def do(self, facts: Mapping[str, Any], arrays: wire.Arrays) -> tuple[dict[str, Any], wire.Arrays]:
+        wire.check(arrays, self.manifest, sender="the hub")
+        load(self.shared, arrays)
+        site, turns = self.site, [Turn(**turn) for turn in facts["turns"]]
+        if facts["do"] == "round":
+            update = site.gradients(self.shared, turns[0]) if self.exact else site.change(self.shared, turns)
+            return {"documents": sum(len(site.rows(turn)) for turn in turns)}, update
+        if facts["do"] == "close":
+            (features,) = shared_features(self.shared, [site.held], device=site.device)
+            loss, norm = site.validation_loss(self.shared, features=features), float(features.norm(dim=1).mean())
+            return {"documents": site.documents, "loss": loss, "feature_norm": norm}, {}
+        site.restore()
+        return {}, {}
+
+    def keep(self) -> None:
+        self.site.keep()
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        tensors = {f"now.{name}": tensor for name, tensor in self.site.private.state_dict().items()}
+        tensors |= {f"best.{name}": tensor for name, tensor in self.site.best.items()}
+        return tensors | {f"steps.{name}": tensor for name, tensor in self.site.optimiser.state().items()}, {}
+
+    def restore(self, tensors: dict[str, Tensor], content: Mapping[str, Any]) -> None:
+        self.site.private.load_state_dict(under(tensors, "now."))
+        self.site.best = under(tensors, "best.")
+        self.site.optimiser.restore(under(tensors, "steps."))
+
+    def released(self) -> dict[str, wire.Arrays]:
+        arrays = {name: tensor.cpu().numpy() for name, tensor in self.site.private.state_dict().items()}
+        return {"private.safetensors": arrays}
+
+    def scores(self) -> dict[str, Any]:
+        return scored(self.site.logits(self.shared, self.site.held), self.site.held)
+
+
+class PlainWork:
+    """Epochs of one plain network, by ``PlainSite``."""
+
+    def __init__(self, plan: Plan, reports: Encoded, name: str, device: str):
+        self.site = plan.plain_site(reports, name, device)
+        self.manifest = wire.manifest_of(self.site.model)
+        self.documents = len(self.site.train)
+
+    def do(self, facts: Mapping[str, Any], arrays: wire.Arrays) -> tuple[dict[str, Any], wire.Arrays]:
+        wire.check(arrays, self.manifest, sender="the hub")
+        self.site.load(arrays)
+        if facts["do"] == "epoch":
+            steps = steps_of([self.documents], self.site.config.batch_size)
+            self.site.epoch(int(facts["epoch"]), steps=steps)
+            return {"documents": self.documents}, self.site.arrays()
+        if facts["do"] == "close":
+            return {"documents": self.documents, "loss": float(self.site.validation_loss())}, {}
+        return {}, {}
+
+    def keep(self) -> None:
+        """The hub keeps the network; a site has nothing of its own."""
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        return {f"steps.{name}": tensor for name, tensor in self.site.optimiser.state().items()}, {}
+
+    def restore(self, tensors: dict[str, Tensor], content: Mapping[str, Any]) -> None:
+        self.site.optimiser.restore(under(tensors, "steps."))
+
+    def released(self) -> dict[str, wire.Arrays]:
+        return {}
+
+    def scores(self) -> dict[str, Any]:
+        held = self.site.reports.take(self.site.validate)
+        return scored(self.site.logits(held), held)
+
+
+def scored(logits: Mapping[str, np.ndarray], held: Encoded) -> dict[str, Any]:
+    """Micro and macro F1 a task on the site's validation cases: for the site's own eyes."""
+    result: dict[str, Any] = {"validation documents": held.documents}
+    for task, values in logits.items():
+        labels = np.asarray(held.labels[task])
+        if (labels >= 0).any():
+            found = evaluate(labels, values.argmax(1), cases=held.cases, resamples=200)
+            result[task] = {"micro": found.micro.as_dict(), "macro": found.macro.as_dict()}
+    return result

@@ -1,0 +1,179 @@
+"""The administrator's side: hand a plan to the hub as a job, watch it, fetch what it leaves.
+
+A job that ended because a site or the hub was lost is submitted again when all sites are back; the run goes on from its
+last saved round (``rounds``).
+"""
+
+import contextlib
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pathveil.errors import FederationError, UsageError
+from pathveil.federation.flare import policy
+from pathveil.federation.flare.plan import Plan
+from pathveil.federation.flare.processes import check_kit
+from pathveil.progress import Progress, silent
+
+STARTING = 8  # half seconds before a job's processes can be expected to answer
+
+
+def write_job(plan: Plan, folder: Path, *, pause: float = 30.0, patience: float = 60.0) -> Path:
+    """FLARE's job folder: names of our two classes and the plan; no code."""
+    config = folder / "app" / "config"
+    config.mkdir(parents=True)
+    server = {
+        "format_version": 2,
+        "server": {"task_request_interval": 0.5},
+        "workflows": [{"id": "hub", "path": policy.HUB, "args": {"pause": pause, "patience": patience}}],
+        "components": [],
+    }
+    client = {
+        "format_version": 2,
+        "executors": [{"tasks": ["train"], "executor": {"path": policy.SITE, "args": {}}}],
+        "components": [],
+    }
+    meta = {
+        "name": f"pathveil-{plan.run}",
+        "resource_spec": {},
+        "min_clients": len(plan.sites),
+        "mandatory_clients": list(plan.sites),
+        "deploy_map": {"app": ["server", *plan.sites]},
+    }
+    for path, content in (
+        (config / "config_fed_server.json", server),
+        (config / "config_fed_client.json", client),
+        (folder / "meta.json", meta),
+    ):
+        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    (config / "plan.json").write_text(plan.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    return folder
+
+
+def submit(
+    kit: Path,
+    plan: Plan,
+    *,
+    out: Path,
+    pause: float = 30.0,
+    patience: float = 60.0,
+    attempts: int = 3,
+    wait: float = 600.0,
+    progress: Progress = silent,
+    note: Callable[[str], None] = lambda line: None,
+) -> dict[str, Any]:
+    """Train as planned and put the released shared part and the run's history into ``out``; returns the history."""
+    check_kit(kit, "fed_admin.json", kind="person who submits")
+    from nvflare.fuel.flare_api.api_spec import InternalError, NoReply, SessionClosed
+
+    reason = ""
+    for attempt in range(attempts):
+        if attempt:
+            note(f"{reason}; going on from the last saved round (attempt {attempt + 1} of {attempts})")
+        try:
+            reason = one_job(
+                kit, plan, out=out, pause=pause, patience=patience, wait=wait, progress=progress, note=note
+            )
+        except (ConnectionError, SessionClosed, InternalError, NoReply):
+            reason = "the hub could not be reached"
+        if not reason:
+            return json.loads((out / "history.json").read_text("utf-8"))
+    raise FederationError(f"{reason}; nothing that was saved is lost: submit the same again to go on")
+
+
+def one_job(
+    kit: Path,
+    plan: Plan,
+    *,
+    out: Path,
+    pause: float,
+    patience: float,
+    wait: float,
+    progress: Progress,
+    note: Callable[[str], None],
+) -> str:
+    """One job from submission to its end, with its result in ``out``; else why there is none."""
+    session = connect(kit, wait=wait)
+    try:
+        wait_for_sites(session, plan.sites, wait=wait, note=note)
+        with tempfile.TemporaryDirectory() as folder:
+            job = session.submit_job(str(write_job(plan, Path(folder) / "job", pause=pause, patience=patience)))
+        note(f"job {job}: run {plan.run}")
+        status = watch(session, job, progress=progress, note=note)
+        if status.get("stopped"):
+            return status["stopped"]
+        with tempfile.TemporaryDirectory() as folder:
+            found = sorted(Path(session.download_job_result(job, folder)).rglob("result/history.json"))
+            if not found:
+                return "the job ended without a result"
+            out.mkdir(parents=True, exist_ok=True)
+            for path in found[0].parent.iterdir():
+                shutil.copyfile(path, out / path.name)
+        return ""
+    finally:
+        session.close()
+
+
+def connect(kit: Path, *, wait: float) -> Any:
+    """A session with the hub; tries for ``wait`` seconds."""
+    from nvflare.fuel.flare_api.api_spec import AuthenticationError, NoConnection
+    from nvflare.fuel.flare_api.flare_api import new_secure_session
+
+    name = json.loads((kit / "startup" / "fed_admin.json").read_text("utf-8"))["admin"]["username"]
+    end = time.monotonic() + wait
+    while True:
+        try:
+            return new_secure_session(name, str(kit.resolve()), timeout=10.0)
+        except AuthenticationError:
+            raise UsageError(f"{kit}: the hub does not accept this kit; was it made for another federation?") from None
+        except NoConnection:
+            if time.monotonic() > end:
+                raise
+            time.sleep(2)
+
+
+def wait_for_sites(session: Any, sites: tuple[str, ...], *, wait: float, note: Callable[[str], None]) -> None:
+    """Until every site is connected."""
+    end, told = time.monotonic() + wait, False
+    while True:
+        here = {client.name for client in session.get_system_info().client_info}
+        missing = [site for site in sites if site not in here]
+        if not missing:
+            return
+        if time.monotonic() > end:
+            raise FederationError(f"{', '.join(missing)}: not connected; start it with 'pathveil federate site'")
+        if not told:
+            note(f"waiting for {', '.join(missing)} to connect")
+            told = True
+        time.sleep(1)
+
+
+def watch(session: Any, job: str, *, progress: Progress, note: Callable[[str], None]) -> dict[str, Any]:
+    """Follow a job to its end; the last status it gave."""
+    from nvflare.fuel.flare_api.api_spec import InternalError, JobNotRunning, NoReply
+
+    from pathveil.federation.flare.controller import STATUS
+
+    last: dict[str, Any] = {}
+    told, running = 0, 0
+    while True:
+        state = session.get_job_status(job) or ""
+        if state.startswith("FINISHED"):
+            if not state.endswith("COMPLETED") and not last.get("stopped"):
+                last = last | {"stopped": f"the job ended: {state.removeprefix('FINISHED:').replace('_', ' ').lower()}"}
+            return last
+        running += state.startswith("RUNNING")
+        if running > STARTING:
+            # A job that is just starting or just ending has no one to ask; its state above says which.
+            with contextlib.suppress(JobNotRunning, NoReply, InternalError, RuntimeError):
+                last = session.do_app_command(job, STATUS, {"ask": True}) or last
+            if last.get("rounds"):
+                progress("training over the network", last["round"], last["rounds"])
+            for line in last.get("refused", [])[told:]:
+                note(f"refused: {line}")
+            told = max(told, len(last.get("refused", [])))
+        time.sleep(0.5)

@@ -1,0 +1,377 @@
+"""A federation as registries run it: a hub and two sites, separate processes, real certificates, the real wire.
+
+One deployment serves all tests here. It trains to the embedded numbers; every byte that a site hands to the network was
+recorded and is accounted for; killed processes, a second process of a site and foreign or expired certificates are met.
+"""
+
+import datetime
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'pathveil[federation]'")
+
+import nvflare
+import psutil
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from safetensors.numpy import load_file
+
+from pathveil.federation import embedded
+from pathveil.federation.flare import recorder
+from pathveil.federation.flare.message import SAYS, read
+from pathveil.federation.flare.plan import Plan, read_reports
+from pathveil.federation.flare.provision import provision
+from pathveil.text import tokenize
+from pathveil.vocabulary.words import Vocabulary
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+SITES = {"north": "R1", "south": "R2"}
+SMALL = ["--dim", 12, "--filters", 6, "--local-steps", 1]
+
+
+class Deployment:
+    """The processes, and where their things are."""
+
+    def __init__(self, folder: Path):
+        self.folder, self.started = folder, dict[str, subprocess.Popen]()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self.admin = folder / "kits" / "lead@example.org"
+        self.words, self.classes = folder / "words.json", folder / "classes.json"
+
+    def kit(self, name: str) -> Path:
+        return self.folder / "kits" / name
+
+    def corpus(self, site: str) -> Path:
+        return self.folder / f"{site}.parquet"
+
+    def call(self, *arguments: object) -> list[str]:
+        return [sys.executable, "-m", "pathveil", *map(str, arguments)]
+
+    def start(self, name: str, *arguments: object, **environment: str) -> subprocess.Popen:
+        """Start a command in the background; what it says goes to a file."""
+        with self.log(name).open("ab") as log:
+            process = subprocess.Popen(
+                self.call(*arguments),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"} | environment,
+            )
+        self.started[name] = process
+        return process
+
+    def log(self, name: str) -> Path:
+        return self.folder / f"{name}.out"
+
+    def hub(self) -> None:
+        self.start("hub", "federate", "hub", self.kit("hub"))
+
+    def site(self, name: str) -> None:
+        own = ["--corpus", self.corpus(name), "--vocab", self.words, "--record", self.folder / f"record-{name}"]
+        self.start(name, "federate", "site", self.kit(name), *own)
+
+    def submit(self, out: Path, *options: object) -> subprocess.Popen:
+        sites = [part for site in SITES for part in ("--site", site)]
+        agreed = ["--vocab", self.words, "--classes", self.classes, "--wait", 90]
+        return self.start(out.name, "federate", "submit", self.admin, *sites, *agreed, *SMALL, *options, "--out", out)
+
+    def until(self, name: str, pattern: str, *, seconds: float = 90) -> str:
+        """Wait for a line in a log."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            found = re.search(pattern, self.log(name).read_text(errors="replace"))
+            if found:
+                return found[0]
+            time.sleep(0.1)
+        raise AssertionError(f"no '{pattern}' in {name}:\n{self.log(name).read_text(errors='replace')[-3000:]}")
+
+    def ended(self, name: str, *, seconds: float = 150) -> str:
+        """Wait for a command to end well; what it said."""
+        code = self.started[name].wait(seconds)
+        said = self.log(name).read_text(errors="replace")
+        assert code == 0, f"{name} ended with {code}:\n{said[-3000:]}\n{self.log('hub').read_text()[-3000:]}"
+        return said
+
+    def kill(self, name: str) -> None:
+        """End a process and all it started at once, without a chance to tidy up."""
+        tree = [psutil.Process(self.started[name].pid)]
+        tree += tree[0].children(recursive=True)
+        for process in tree:
+            with_process(process, signal.SIGKILL)
+        psutil.wait_procs(tree, timeout=10)
+
+    def close(self) -> None:
+        for name, process in self.started.items():
+            if process.poll() is None:
+                self.kill(name)
+            process.wait(10)
+
+
+def with_process(process: psutil.Process, number: int) -> None:
+    try:
+        process.send_signal(number)
+    except psutil.NoSuchProcess:
+        pass
+
+
+@pytest.fixture(scope="module")
+def deployment(tmp_path_factory, pathveil):
+    running = Deployment(tmp_path_factory.mktemp("deployment"))
+    folder = running.folder
+    whole, truth = folder / "all.parquet", folder / "truth.parquet"
+    pathveil("corpus", "synth", "--reports", 160, "--registries", 2, "--seed", 4, "--out", whole, "--truth", truth)
+    for site, registry in SITES.items():
+        pl.read_parquet(whole).filter(pl.col("registry") == registry).write_parquet(running.corpus(site))
+    # The agreed words: those that both registries have, so that names and rare words are not among them.
+    chosen = pathveil("vocab", "select", whole, "--method", "intersection", "--threshold", 2, "--out", running.words)
+    assert chosen.returncode == 0, chosen.stderr
+    listed = pathveil("federate", "classes", whole, "--tasks", "site,behavior", "--out", running.classes)
+    assert listed.returncode == 0, listed.stderr
+    provision(sites=list(SITES), hub=f"localhost:{running.port}", admin="lead@example.org", out=folder / "kits")
+    try:
+        running.hub()
+        for site in SITES:
+            running.site(site)
+        yield running
+    finally:
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def trained(deployment) -> Path:
+    """The result of a whole small training with one local step a round."""
+    out = deployment.folder / "run"
+    deployment.submit(out, "--epochs", 2)
+    said = deployment.ended("run")
+    assert "Written:" in said and "MB a round to the hub" in said
+    return out
+
+
+def plan_of(out: Path) -> Plan:
+    return Plan.model_validate_json((out / "plan.json").read_text())
+
+
+def embedded_sites(deployment: Deployment, plan: Plan) -> list:
+    sites = []
+    for name in plan.sites:
+        own, _ = read_reports(plan, name, corpus=[deployment.corpus(name)], vocabulary=deployment.words)
+        sites.append(plan.site(own, name))
+    return sites
+
+
+def assert_embedded(deployment: Deployment, out: Path) -> None:
+    """The released shared part, the sites' private ones and the losses are those of the embedded loop."""
+    plan = plan_of(out)
+    sites = embedded_sites(deployment, plan)
+    hub, history = embedded.train(sites, plan.shared(), config=plan.config, joint=False)
+    result = json.loads((out / "history.json").read_text())
+    np.testing.assert_allclose(result["validation_loss"], history.validation_loss, rtol=1e-5)
+    assert result["rounds"] == history.rounds and result["bytes_to_hub"] == history.received
+    released = load_file(out / "shared.safetensors")
+    assert released.keys() == hub.best.keys()
+    for name, array in released.items():
+        np.testing.assert_allclose(array, hub.best[name], atol=1e-5, err_msg=name)
+    for site in sites:
+        private = load_file(deployment.kit(site.name) / "runs" / plan.run / "model" / "private.safetensors")
+        for name, tensor in site.private.state_dict().items():
+            np.testing.assert_allclose(private[name], tensor.numpy(), atol=1e-5, err_msg=f"{site.name} {name}")
+
+
+def test_the_network_gives_the_embedded_numbers(deployment, trained):
+    assert_embedded(deployment, trained)
+
+
+def frames(deployment: Deployment, site: str) -> list[bytes]:
+    return [
+        frame for path in sorted((deployment.folder / f"record-{site}").iterdir()) for frame in recorder.frames(path)
+    ]
+
+
+START = b'{"__metadata__":{"pathveil":'
+
+
+def messages(frame: bytes) -> tuple[list[bytes], bytes]:
+    """Our messages in a frame, and what else is in it."""
+    found, rest, at = [], b"", 0
+    while (start := frame.find(START, at)) >= 0:
+        length = int.from_bytes(frame[start - 8 : start], "little")
+        header = json.loads(frame[start : start + length])
+        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+        stop = start + length + max(ends, default=0)
+        found.append(frame[start - 8 : stop])
+        rest += frame[at : start - 8]
+        at = stop
+    return found, rest + frame[at:]
+
+
+def secrets_of(deployment: Deployment, site: str) -> set[bytes]:
+    """What must not leave a site: ids, planted personal information, words outside the agreed ones."""
+    frame = pl.read_parquet(deployment.corpus(site))
+    known = set(Vocabulary.load(deployment.words).words)
+    words = {word for text in frame["text"] for word in tokenize(text)} - known
+    truth = pl.read_parquet(deployment.folder / "truth.parquet").filter(
+        pl.col("report_id").is_in(frame["report_id"].implode())
+    )
+    texts = dict(zip(frame["report_id"], frame["text"], strict=True))
+    planted = {texts[row["report_id"]][row["start"] : row["end"]] for row in truth.iter_rows(named=True)}
+    # Short strings come up in random bytes by themselves.
+    candidates = {*words, *planted, *frame["report_id"], *frame["case_id"]}
+    return {text.encode() for text in candidates if len(text) >= 7}
+
+
+def test_nothing_but_shared_parameters_and_counts_leaves_a_site(deployment, trained):
+    plan = plan_of(trained)
+    manifest = {name: tuple(p.shape) for name, p in plan.shared().named_parameters()}
+    rounds = json.loads((trained / "history.json").read_text())["rounds"]
+    for site in SITES:
+        sent = frames(deployment, site)
+        everything, updates, rest = b"".join(sent), [], b""
+        for frame in sent:
+            found, other = messages(frame)
+            rest += other
+            for data in found:
+                message = read(data, sender=site)
+                assert set(message.facts) <= set(SAYS)
+                if message.arrays:
+                    assert {name: array.shape for name, array in message.arrays.items()} == manifest
+                    assert {array.dtype for array in message.arrays.values()} == {np.dtype(np.float32)}
+                    updates.append(len(data))
+        size = sum(4 * int(np.prod(shape)) for shape in manifest.values())
+        assert len(updates) == rounds  # every round is one update, and every update was seen
+        assert size <= min(updates) and max(updates) < size + 2000
+        # All the rest, FLARE's own talk included, is small; and it is searched like everything else.
+        assert len(rest) < 2500 * len(sent)
+        held = secrets_of(deployment, site)
+        assert len(held) > 300
+        assert not [secret for secret in held if secret in everything]
+        model = load_file(deployment.kit(site) / "runs" / plan.run / "model" / "private.safetensors")
+        own = next(one for one in embedded_sites(deployment, plan) if one.name == site)
+        start = {name: tensor.numpy() for name, tensor in own.private.state_dict().items()}
+        for arrays in (model, start):
+            for name, array in arrays.items():
+                for row in array.reshape(len(array), -1)[:200]:
+                    assert len(row) < 2 or not row.any() or row.tobytes() not in everything, name
+        labels = {task: np.asarray(label) for task, label in own.reports.labels.items()}
+        for label in labels.values():
+            for kind in (np.int64, np.int32, np.float32):
+                assert label[own.train].astype(kind).tobytes()[:64] not in everything
+                assert label.astype(kind).tobytes()[:64] not in everything
+        for name in SITES:  # nor does a site tell where its files are
+            assert str(deployment.corpus(name)).encode() not in everything
+
+
+def test_hub_administrator_and_logs_hold_nothing_of_a_site(deployment, trained):
+    # Reports hold English words that FLARE's own texts hold too.
+    usual = b"".join(path.read_bytes() for path in Path(nvflare.__file__).parent.rglob("*.py")).lower()
+    held = {secret for site in SITES for secret in secrets_of(deployment, site) if secret not in usual}
+    assert len(held) > 300
+    places = [deployment.kit("hub"), deployment.admin, trained, *deployment.folder.glob("*.out")]
+    for site in SITES:
+        places += deployment.kit(site).rglob("*log*")
+        places += deployment.kit(site).rglob("*.txt")
+    files = [path for place in places for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file()]
+    assert len(files) > 20
+    for path in files:
+        content = path.read_bytes()
+        assert not [secret for secret in held if secret in content], path
+    assert not list(deployment.kit("hub").rglob("private.safetensors"))
+
+
+def test_a_killed_site_and_a_killed_hub_cost_nothing_but_time(deployment, trained):
+    out = deployment.folder / "killed"
+    deployment.submit(out, "--epochs", 60, "--save-every", 0.3, "--patience", 5, "--attempts", 4)
+    deployment.until("hub", r"epoch 6 of 60")
+    deployment.kill("south")
+    deployment.until("killed", r"south: not heard of for 5 seconds; going on from the last saved round")
+    deployment.site("south")
+    deployment.until("hub", r"going on from round [1-9]\d*")
+    deployment.until("hub", r"epoch 25 of 60")
+    deployment.kill("hub")
+    deployment.hub()
+    said = deployment.ended("killed")
+    assert "the hub could not be reached; going on" in said
+    result = json.loads((out / "history.json").read_text())
+    assert result["resumed_at"] > 0 and not result["refused"]
+    assert_embedded(deployment, out)
+
+
+def test_a_second_process_of_a_site_is_refused(deployment, trained):
+    copy = deployment.folder / "copy"
+    subprocess.run(["cp", "-r", deployment.kit("north"), copy], check=True)
+    own = ["--corpus", deployment.corpus("north"), "--vocab", deployment.words]
+    second = deployment.start("copy", "federate", "site", copy, *own, PATHVEIL_TRIES="99")
+    deployment.until("hub", r"refused: a second process asks to be north")
+    assert second.wait(60) == 2
+    assert "is another process with this kit at work?" in deployment.log("copy").read_text()
+    assert deployment.started["north"].poll() is None
+
+
+def greeted(port: int, root: Path, certificate: Path | None, key: Path | None) -> bool:
+    """Whether the hub speaks with someone who shows this certificate: its first HTTP/2 frame, or nothing."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(root)
+    context.set_alpn_protocols(["h2"])
+    if certificate and key:
+        context.load_cert_chain(certificate, key)
+    try:
+        with (
+            socket.create_connection(("localhost", port), timeout=10) as plain,
+            context.wrap_socket(plain, server_hostname="localhost") as secure,
+        ):
+            secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+            return len(secure.recv(9)) == 9
+    except (ssl.SSLError, ConnectionError):
+        return False
+
+
+def expired(authority: Path, kit: Path, out: Path) -> tuple[Path, Path]:
+    """The kit's certificate again, from the same authority and for the same key, but of last year."""
+    (state,) = authority.rglob("cert.json")
+    root = json.loads(state.read_text())
+    (signer,) = [value for name, value in root.items() if "pri_key" in name and isinstance(value, str)]
+    signing = serialization.load_pem_private_key(signer.encode(), password=None)
+    old = x509.load_pem_x509_certificate((kit / "startup" / "client.crt").read_bytes())
+    now = datetime.datetime.now(datetime.UTC)
+    builder = x509.CertificateBuilder().subject_name(old.subject).issuer_name(old.issuer).public_key(old.public_key())
+    builder = builder.serial_number(x509.random_serial_number())
+    builder = builder.not_valid_before(now - datetime.timedelta(400)).not_valid_after(now - datetime.timedelta(40))
+    for extension in old.extensions:
+        builder = builder.add_extension(extension.value, extension.critical)
+    out.write_bytes(builder.sign(signing, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    return out, kit / "startup" / "client.key"
+
+
+def test_only_a_valid_certificate_of_this_federation_is_spoken_with(deployment, trained, tmp_path):
+    own, port = deployment.kit("north") / "startup", deployment.port
+    root = own / "rootCA.pem"
+    assert greeted(port, root, own / "client.crt", own / "client.key")
+    assert not greeted(port, root, None, None)
+    other = provision(sites=list(SITES), hub=f"localhost:{port}", admin="lead@example.org", out=tmp_path / "other")
+    foreign = other["north"] / "startup"
+    assert not greeted(port, root, foreign / "client.crt", foreign / "client.key")
+    certificate, key = expired(deployment.folder / "kits" / "authority", deployment.kit("north"), tmp_path / "old.crt")
+    assert not greeted(port, root, certificate, key)
+    # And a site does not speak with a hub of another federation.
+    assert not greeted(port, foreign / "rootCA.pem", own / "client.crt", own / "client.key")
+
+
+def test_a_kit_of_another_federation_gets_a_sentence(deployment, trained, tmp_path, pathveil):
+    other = provision(sites=list(SITES), hub=f"localhost:{deployment.port}", admin="a@b.org", out=tmp_path / "other")
+    agreed = ["--vocab", deployment.words, "--classes", deployment.classes, "--wait", 1, "--attempts", 1]
+    sites = ["--site", "north", "--site", "south"]
+    ended = pathveil("federate", "submit", other["a@b.org"], *sites, *agreed, "--out", tmp_path / "run")
+    assert ended.returncode == 2 and "the hub could not be reached" in ended.stderr and not (tmp_path / "run").exists()

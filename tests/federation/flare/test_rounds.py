@@ -1,0 +1,326 @@
+"""Hub and sites by messages give the embedded numbers, go on after a kill, and refuse what is not right."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pathveil.errors import FederationError
+from pathveil.federation import embedded, plain
+from pathveil.federation.config import FederationConfig
+from pathveil.federation.flare.message import Message, outgoing, read, write
+from pathveil.federation.flare.plan import Plan, fitted
+from pathveil.federation.flare.rounds import Rounds
+from pathveil.federation.flare.station import Station
+from pathveil.vocabulary.encoded import Encoded
+
+SMALL = {"dim": 6, "filters": 4, "epochs": 2, "batch_size": 12}
+CONFIGS = {
+    "adversarial": FederationConfig(**SMALL),
+    "strong": FederationConfig.strong(**SMALL, discriminator_steps=2, hidden=5),
+    "fedavg": FederationConfig(**SMALL),
+    "cyclic": FederationConfig(**SMALL),
+}
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def plan_of(mode: str, *, sites: int = 3, **changes) -> Plan:
+    config = CONFIGS[mode].model_copy(update=changes)
+    return Plan(
+        mode=mode,
+        sites=("A", "B", "C")[:sites],
+        classes={"site": ("a", "b", "c"), "side": ("l", "r")},
+        vocabulary="ab" * 32,
+        vocabulary_size=40,
+        config=config,
+        seed=5,
+    )
+
+
+def reports(plan: Plan, name: str) -> Encoded:
+    """Random documents; a label in nine is outside the agreed classes."""
+    number = plan.sites.index(name)
+    rng = np.random.default_rng(number)
+    documents = 20 + 8 * number
+    lengths = rng.integers(0, 15, documents)
+    own = Encoded(
+        ids=rng.integers(2, 40, lengths.sum()).astype(np.int32),
+        offsets=np.concatenate([[0], np.cumsum(lengths)]),
+        cases=np.arange(documents) // 2,
+        registries=np.zeros(documents, np.int32),
+        registry_names=("somewhere",),
+        labels={"site": rng.integers(0, 4, documents), "side": rng.integers(-1, 2, documents)},
+        classes={"site": ("a", "b", "c", "not agreed"), "side": ("l", "r")},
+        vocabulary_size=40,
+    )
+    taken, dropped = fitted(own, plan, name)
+    assert dropped == (np.asarray(own.labels["site"]) == 3).sum() > 0
+    return taken
+
+
+def station(plan: Plan, name: str, folder: Path) -> Station:
+    return Station(plan, reports(plan, name), name=name, session="ab12", folder=folder / name)
+
+
+class Cut(Exception):
+    """Everything was killed."""
+
+
+def drive(plan: Plan, folder: Path, *, pause: float = 0.0, cut: int | None = None) -> Rounds:
+    """All sites in turn, one message each; killed after ``cut`` messages."""
+    rounds = Rounds(plan, folder=folder / "hub", pause=pause)
+    stations = {name: station(plan, name, folder) for name in plan.sites}
+    pending = {name: one.hello() for name, one in stations.items()}
+    sent = 0
+    while pending:
+        for name in list(pending):
+            if sent == cut:
+                raise Cut
+            sent += 1
+            question = read(rounds.exchange(name, pending[name], wait=0), sender="hub")
+            if question.facts.get("end"):
+                del pending[name]
+            elif question.facts.get("wait"):
+                pending[name] = stations[name].say({"waiting": True})
+            else:
+                assert "refused" not in question.facts
+                pending[name] = stations[name].answer(question)
+    return rounds
+
+
+def best(rounds: Rounds) -> dict[str, np.ndarray]:
+    return dict(rounds.course.arrays(rounds.exchanges[-1]))
+
+
+@pytest.mark.parametrize("mode", CONFIGS)
+def test_messages_give_the_embedded_numbers(mode, tmp_path):
+    plan = plan_of(mode)
+    rounds = drive(plan, tmp_path)
+    data = [reports(plan, name) for name in plan.sites]
+    if plan.plain:
+        sites = [plan.plain_site(own, name) for own, name in zip(data, plan.sites, strict=True)]
+        history = plain.train(sites, cyclic=mode == "cyclic", stage="")
+        expected = sites[0].arrays()
+    else:
+        sites = [plan.site(own, name) for own, name in zip(data, plan.sites, strict=True)]
+        hub, history = embedded.train(sites, plan.shared(), config=plan.config, joint=False)
+        expected = hub.best
+    for name, array in expected.items():
+        np.testing.assert_allclose(best(rounds)[name], array, atol=1e-6, err_msg=name)
+    told = rounds.course.history
+    np.testing.assert_allclose(told.validation_loss, history.validation_loss, rtol=1e-6)
+    assert (told.rounds, told.sent, told.received) == (history.rounds, history.sent, history.received)
+    assert rounds.finished and not told.refused
+    left = json.loads((tmp_path / "hub" / plan.run / "result" / "history.json").read_text())
+    assert left["validation_loss"] == told.validation_loss
+    for name in plan.sites:
+        own = {path.name for path in (tmp_path / name / plan.run / "model").iterdir()}
+        assert own == {"shared.safetensors", "plan.json", "scores.json"} | (
+            set() if plan.plain else {"private.safetensors"}
+        )
+
+
+def test_several_local_steps_equal_the_embedded_ones(tmp_path):
+    plan = plan_of("adversarial", local_steps=3)
+    rounds = drive(plan, tmp_path)
+    sites = [plan.site(reports(plan, name), name) for name in plan.sites]
+    hub, _ = embedded.train(sites, plan.shared(), config=plan.config, joint=False)
+    for name, array in hub.best.items():
+        np.testing.assert_allclose(best(rounds)[name], array, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("mode", CONFIGS)
+def test_a_kill_at_any_moment_changes_nothing(mode, tmp_path):
+    plan = plan_of(mode, sites=2, epochs=6 if mode in ("fedavg", "cyclic") else 2)
+    whole = drive(plan, tmp_path / "whole")
+    # Cut again and again, at moments that fall between a site's save and the hub's too.
+    for number, cuts in enumerate([(3,), (8, 5), (11, 12, 2), (15, 3), (21,)]):
+        folder = tmp_path / str(number)
+        for cut in cuts:
+            with pytest.raises(Cut):
+                drive(plan, folder, cut=cut)
+        rounds = drive(plan, folder)
+        assert rounds.resumed >= 0 or max(cuts) < 21
+        for name, array in best(whole).items():
+            np.testing.assert_array_equal(best(rounds)[name], array, err_msg=f"{cuts} {name}")
+        assert rounds.course.history.validation_loss == whole.course.history.validation_loss
+    for name in plan.sites:
+        assert len(list((tmp_path / "0" / name / plan.run).glob("state-*"))) <= 2
+
+
+def test_a_finished_run_can_be_asked_for_again(tmp_path):
+    plan = plan_of("adversarial", sites=2)
+    first = drive(plan, tmp_path, pause=1000)
+    again = drive(plan, tmp_path, pause=1000)
+    assert again.resumed == len(again.exchanges) - 1
+    np.testing.assert_array_equal(best(first)["encoder.embedding.weight"], best(again)["encoder.embedding.weight"])
+
+
+def test_a_site_without_its_part_stops_the_run(tmp_path):
+    plan = plan_of("adversarial", sites=2)
+    with pytest.raises(Cut):
+        drive(plan, tmp_path, cut=14)
+    for path in (tmp_path / "B" / plan.run).glob("state-*"):
+        path.unlink()
+    rounds = drive(plan, tmp_path)
+    assert rounds.stopped.startswith("B: does not have its part of round")
+
+
+# What a hub does with a site that is not as it should be. The site's gate is gone round: messages are made by hand.
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """A run of three sites at its first round, and each site's right answer to it."""
+    plan = plan_of("adversarial")
+    rounds = Rounds(plan, folder=tmp_path / "hub", pause=1000)
+    stations = {name: station(plan, name, tmp_path) for name in plan.sites}
+    for name, one in stations.items():
+        rounds.exchange(name, one.hello(), wait=0)
+    answers = {}
+    for name, one in stations.items():
+        question = read(rounds.exchange(name, one.say({"waiting": True}), wait=0), sender="hub")
+        answers[name] = read(one.answer(question), sender=name)
+    return rounds, stations, answers
+
+
+def changed(message: Message, *, arrays=None, **facts) -> bytes:
+    return write(Message(dict(message.facts) | facts, message.arrays if arrays is None else arrays))
+
+
+BAD_UPDATES = {
+    "not finite": lambda arrays: {name: np.full_like(array, np.nan) for name, array in arrays.items()},
+    "has shape": lambda arrays: arrays | {"encoder.embedding.weight": np.zeros((3, 2), np.float32)},
+    "has type": lambda arrays: arrays | {"encoder.embedding.weight": np.zeros((40, 6))},
+    "is not a shared parameter": lambda arrays: arrays | {"heads.site.weight": np.zeros(2, np.float32)},
+    "are missing": lambda arrays: {},
+}
+
+
+@pytest.mark.parametrize("fault", BAD_UPDATES)
+def test_a_bad_update_is_left_out_and_named(begun, fault):
+    rounds, _, answers = begun
+    bad = BAD_UPDATES[fault](dict(answers["B"].arrays))
+    for name in "AC":
+        rounds.exchange(name, changed(answers[name]), wait=0)
+    reply = read(rounds.exchange("B", changed(answers["B"], arrays=bad), wait=0), sender="hub")
+    assert reply.facts["round"] == 1  # training goes on
+    (line,) = rounds.course.history.refused
+    assert line.startswith("B: ") and fault in line
+
+
+def test_a_poisoned_update_is_left_out_and_named(begun):
+    rounds, stations, answers = begun
+    pending = dict(answers)
+    for number in range(3):
+        for name, message in list(pending.items()):
+            if number == 2 and name == "C":
+                message = Message(message.facts, {key: array * 1e4 for key, array in message.arrays.items()})
+            rounds.exchange(name, write(message), wait=0)
+        if number < 2:
+            for name, one in stations.items():
+                question = read(rounds.exchange(name, one.say({"waiting": True}), wait=0), sender="hub")
+                pending[name] = read(one.answer(question), sender=name)
+    assert rounds.round == 3
+    (line,) = rounds.course.history.refused
+    assert line.startswith("C: its update has norm") and "times the usual" in line
+
+
+WRONG = {
+    "stale": {"round": -1},
+    "refused as stale": {"round": 7},
+    "another run": {"run": "00"},
+    "second process": {"session": "99"},
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_message_that_does_not_belong_is_refused_and_named(begun, fault):
+    rounds, _, answers = begun
+    rounds.exchange("A", changed(answers["A"]), wait=0)
+    message = answers["B"]
+    facts = WRONG[fault]
+    if facts.get("round") == -1:  # of a round that is over
+        for name in "BC":
+            rounds.exchange(name, changed(answers[name]), wait=0)
+        rounds.exchange("B", write(Message({"run": rounds.plan.run, "session": "ab12", "waiting": True})), wait=0)
+        message, facts = answers["B"], {"round": -5}
+    reply = read(rounds.exchange("B", changed(message, **facts), wait=0), sender="hub")
+    assert fault in reply.facts["refused"] and reply.facts["refused"].startswith("B: ")
+    assert rounds.course.history.refused == [reply.facts["refused"]] and not rounds.stopped
+
+
+def test_strangers_and_noise_are_refused(begun):
+    rounds, _, answers = begun
+    for site, data in (("Z", changed(answers["A"])), ("A", b"\x00" * 50), ("A", b"")):
+        assert "refused" in read(rounds.exchange(site, data, wait=0), sender="hub").facts
+    assert rounds.round == 0 and not rounds.answers
+
+
+def test_a_message_sent_twice_counts_once(begun):
+    rounds, _, answers = begun
+    for name in "AAB":
+        assert read(rounds.exchange(name, changed(answers[name]), wait=0), sender="hub").facts == {"wait": True}
+    reply = read(rounds.exchange("C", changed(answers["C"]), wait=0), sender="hub")
+    again = read(rounds.exchange("C", changed(answers["C"]), wait=0), sender="hub")
+    assert reply.facts == again.facts and reply.facts["round"] == 1
+    assert rounds.course.history.rounds == 1
+
+
+@pytest.mark.parametrize("documents", [10**9, -1, float("nan"), "many", None])
+def test_a_site_cannot_claim_any_number_of_documents(begun, documents):
+    rounds, _, answers = begun
+    for name in "AC":
+        rounds.exchange(name, changed(answers[name]), wait=0)
+    rounds.exchange("B", changed(answers["B"], documents=documents), wait=0)
+    assert rounds.round == 1 and rounds.course.history.refused[0].startswith("B: its ")
+
+
+def test_a_fault_of_a_site_stops_the_run_with_its_name(begun):
+    rounds, stations, _ = begun
+    reply = read(rounds.exchange("B", stations["B"].say({"fault": "words"}), wait=0), sender="hub")
+    assert reply.facts["end"] and "B: its vocabulary is not the one" in reply.facts["reason"]
+
+
+def test_without_any_usable_update_the_run_stops(begun):
+    rounds, _, answers = begun
+    for name, message in answers.items():
+        rounds.exchange(name, changed(message, arrays={}), wait=0)
+    assert "no site sent a usable update" in rounds.stopped
+
+
+# The site's gate.
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"label": "C50"},
+        {"round": "12"},
+        {"documents": 3.5},
+        {"run": "smith"},
+        {"session": "f" * 65},
+        {"saved": ["smith"]},
+        {"fault": "patient smith"},
+        {"loss": [1.0]},
+        {"waiting": 1},
+    ],
+)
+def test_the_gate_lets_only_listed_facts_out(facts):
+    with pytest.raises(FederationError, match="nothing was sent"):
+        outgoing(facts, {}, manifest={}, sender="A")
+
+
+def test_the_gate_lets_no_private_parameter_feature_or_label_out(tmp_path):
+    plan = plan_of("adversarial")
+    one = station(plan, "A", tmp_path)
+    site = one.work.site
+    shared = {name: np.zeros(shape, np.float32) for name, shape in one.work.manifest.items()}
+    leaks = {f"private.{name}": p.detach().numpy() for name, p in site.private.named_parameters()}
+    leaks |= {"features": np.zeros((3, 12), np.float32), "labels": np.zeros(3, np.int64)}
+    leaks |= {name: p.detach().numpy() for name, p in site.private.named_parameters() if name.startswith("heads.")}
+    for name, array in leaks.items():
+        with pytest.raises(FederationError, match="nothing was"):
+            one.say({"round": 0}, shared | {name: array})
+    assert read(one.say({"round": 0}, shared), sender="A").arrays.keys() == shared.keys()

@@ -1,0 +1,34 @@
+"""FLARE's simulator around the same classes gives the embedded numbers."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'pathveil[federation]'")
+
+from safetensors.numpy import load_file
+
+from pathveil.federation import embedded
+from pathveil.federation.flare.plan import Plan, read_reports
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_the_simulator_gives_the_embedded_numbers(pathveil, tmp_path):
+    corpus, words, out = tmp_path / "reports.parquet", tmp_path / "words.json", tmp_path / "run"
+    pathveil("corpus", "synth", "--reports", 120, "--registries", 2, "--seed", 3, "--out", corpus)
+    pathveil("vocab", "select", corpus, "--method", "baseline", "--min-count", 4, "--out", words)
+    small = ["--epochs", 2, "--dim", 12, "--filters", 6, "--local-steps", 2, "--tasks", "site,behavior"]
+    ended = pathveil("federate", "simulate", corpus, "--vocab", words, *small, "--out", out, "--json")
+    assert ended.returncode == 0, ended.stderr
+    result = json.loads(ended.stdout)
+    plan = Plan.model_validate_json((out / "plan.json").read_text())
+    sites = []
+    for name in plan.sites:
+        own, _ = read_reports(plan, name, corpus=[corpus], vocabulary=words, registries=[name])
+        sites.append(plan.site(own, name))
+    hub, history = embedded.train(sites, plan.shared(), config=plan.config, joint=False)
+    np.testing.assert_allclose(result["validation_loss"], history.validation_loss, rtol=1e-5)
+    for name, array in load_file(out / "shared.safetensors").items():
+        np.testing.assert_allclose(array, hub.best[name], atol=1e-5, err_msg=name)
