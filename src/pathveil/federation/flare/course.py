@@ -180,7 +180,7 @@ class Plain:
         elif exchange.kind == "close":
             _, loss = close(self.history, answers)
             self.history.validation_loss.append(loss)
-            if loss < self.least:
+            if loss < self.least and self.plan.config.counts(exchange.epoch):
                 self.best, self.least, self.best_epoch = self.now, loss, exchange.epoch
                 return True
         return False
