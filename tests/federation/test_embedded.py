@@ -215,6 +215,22 @@ def test_local_steps_are_an_approximation_that_still_trains():
     assert any((hub.arrays()[name] != before[name].numpy()).any() for name in before)
 
 
+def test_orthogonality_over_positions_moves_both_encoders_and_needs_dense_gradients():
+    config = FederationConfig(**SMALL, positions=True, orthogonality=1.0)
+    with pytest.raises(ValueError, match="sparse=False"):
+        together(config)
+    gradients = []
+    for weight in (1.0, 0.0):
+        config = FederationConfig(**SMALL, positions=True, orthogonality=weight, dropout=0.0)
+        sites, shared = together(config, sparse=False)
+        turn = Turn(epoch=0, step=0, steps=3, epochs=1)
+        documents = sites[0].read(sites[0].rows(turn), turn)
+        sites[0].loss(shared, shared.features(documents.batch), documents, turn).backward()
+        gradients.append([shared.encoder.embedding.weight.grad, sites[0].private.encoder.convolution.weight.grad])
+    assert all((one - other).abs().max() > 1e-6 for one, other in zip(*gradients, strict=True))
+    embedded.train(sites, shared, config=config)
+
+
 def test_added_heads_answer_with_both():
     config = FederationConfig.strong(**SMALL, added_heads=True)
     sites, shared = together(config)

@@ -1,11 +1,19 @@
 """The losses of several sites at once, against each site's own."""
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from pathveil.federation.losses import orthogonality, orthogonality_by_site, tasks_by_site
+from pathveil.federation.losses import (
+    orthogonality,
+    orthogonality_by_site,
+    orthogonality_of_positions,
+    tasks_by_site,
+)
+from pathveil.model import TokenBatch
+from pathveil.model.shared_private import Private, Shared
 from pathveil.training.losses import task_loss
 
 
@@ -30,3 +38,33 @@ def test_losses_of_sites_together_are_the_mean_of_each_alone(sizes, seed):
     found["task"] = tasks_by_site(logits, labels, owner, len(sizes))
     for name, value in wanted.items():
         torch.testing.assert_close(found[name], value, check_dtype=False, rtol=1e-6, atol=1e-7)
+
+
+def test_orthogonality_over_positions_by_hand():
+    """Words 2 and 3 with vectors 1 and 2; filters over one word: shared 3·x + 1, private x − 1 and 1 − x, then ReLU.
+
+    Document "2 3 3": shared (4, 7, 7), private (0, 1, 1) and (0, 0, 0), so SᵀH = (14, 0). Document "2": 4 and (0, 0).
+    """
+    shape = {"vocabulary_size": 4, "classes": {"site": 2}, "dim": 1, "windows": (1,)}
+    shared = Shared(registries=2, filters=1, **shape)
+    private = Private(filters=2, shared_width=1, **shape)
+    with torch.no_grad():
+        for encoder, weights, biases in ((shared.encoder, [3.0], [1.0]), (private.encoder, [1.0, -1.0], [-1.0, 1.0])):
+            encoder.embedding.weight.copy_(torch.tensor([[0.0], [0.0], [1.0], [2.0]]))
+            encoder.convolution.weight.copy_(torch.tensor(weights).view(1, -1, 1))
+            encoder.convolution.bias.copy_(torch.tensor(biases).view(1, -1))
+    batch = TokenBatch.of([[2, 3, 3], [2]])
+    ours, inside = shared.encoder.positions(batch)
+    own, _ = private.encoder.positions(batch)
+    wanted = {"raw": 14.0**2, "sum": (14 / 3) ** 2 / 2, "mean": (14 / 3) ** 2 / 2 / 2}
+    for scale, value in wanted.items():
+        assert orthogonality_of_positions(ours, own, inside, scale=scale).item() == pytest.approx(value)
+
+
+def test_positions_pool_to_the_features():
+    encoder = Shared(registries=2, vocabulary_size=30, classes={}, dim=6, filters=5, seed=1).encoder
+    rng = np.random.default_rng(0)
+    batch = TokenBatch.of([rng.integers(2, 30, length).tolist() for length in (12, 5, 2, 0)])
+    features, inside = encoder.positions(batch)
+    best = [(each * real[:, :, None]).amax(1) for each, real in zip(features, inside, strict=True)]
+    torch.testing.assert_close(torch.cat(best, 1), encoder.features(batch))

@@ -34,6 +34,7 @@ class FederationConfig(BaseModel):
     alternating: bool = False  # the discriminator steps first and the encoders answer it, instead of one reversed pass
     orthogonality: float = Field(0.01, ge=0)  # γ, the weight of ‖SᵀH‖²
     scale: Scale = "mean"  # of ‖SᵀH‖²: see losses.orthogonality
+    positions: bool = False  # ‖SᵀH‖² over each document's positions instead of a batch's pooled features; slow
     common_heads: bool = False  # heads on the shared features alone, trained beside the sites' own
     added_heads: bool = False  # a site's answer is the common heads' plus its own, which learn what the former miss
 

@@ -60,7 +60,8 @@ def train(
     """Train sites together and leave hub and sites at the best epoch by the sites' validation cases."""
     hub, history = Hub(shared, config=config), History()
     steps = steps_of([site.documents for site in sites], config.batch_size)
-    step = jointly(hub, sites, history) if joint and config.local_steps == 1 else by_messages(hub, sites, history)
+    joint = joint and config.local_steps == 1 and not config.positions  # positions go through the reference kernel
+    step = jointly(hub, sites, history) if joint else by_messages(hub, sites, history)
     epoch = 0
     for turns in schedule(config, steps):
         step(turns)

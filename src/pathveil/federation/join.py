@@ -84,7 +84,7 @@ def join(
         filters=config.filters,
         shared_width=shared.encoder.width,
         seed=seed,
-        sparse=device.type == "cpu",
+        sparse=device.type == "cpu" and not config.positions,
     ).to(device)
     site = Site(training, name=name, registry=0, private=private, config=config, seed=seed)
     joined = Joined(site, shared, training)

@@ -9,6 +9,7 @@ same gradient at the same discriminator.
 
 Equation 2, ``‖SᵀH‖²_F``, is read over the pooled features of a batch, S and H (B, features): its entries are inner
 products of a shared and a private feature over the batch. Its scale decides what is learnt; see ``orthogonality``.
+The paper's wording also allows S and H over a document's positions: ``orthogonality_of_positions``.
 
 >>> shared = torch.tensor([[1.0, 0.0], [0.0, 2.0]])
 >>> private = torch.tensor([[3.0], [1.0]])
@@ -19,7 +20,7 @@ products of a shared and a private feature over the batch. Its scale decides wha
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -77,6 +78,34 @@ def orthogonality(shared: Tensor, private: Tensor, *, scale: Scale = "mean") -> 
         return inner.square().sum()
     inner = inner / max(len(shared), 1)
     return inner.square().sum() if scale == "sum" else inner.square().mean()
+
+
+def orthogonality_of_positions(
+    shared: Sequence[Tensor], private: Sequence[Tensor], inside: Sequence[Tensor], *, scale: Scale = "mean"
+) -> Tensor:
+    """‖SᵀH‖²_F read the other way: S and H are a document's features at each of its positions, before pooling.
+
+    One tensor a window: features (B, T, P) and (B, T, Q), and which of the positions (B, T) lie inside their document.
+    "raw" adds up documents and windows, "sum" divides SᵀH by the document's positions and takes the mean over
+    documents, "mean" also divides by the entries of SᵀH and by the windows.
+
+    >>> one, other = torch.tensor([[[1.0], [2.0], [9.0]]]), torch.tensor([[[3.0], [1.0], [9.0]]])
+    >>> inside = torch.tensor([[True, True, False]])  # the third position is none
+    >>> orthogonality_of_positions([one], [other], [inside], scale="raw").item()  # (1·3 + 2·1)²
+    25.0
+    >>> orthogonality_of_positions([one], [other], [inside], scale="sum").item()  # (5 / 2)²
+    6.25
+    """
+    total = torch.zeros((), device=shared[0].device, dtype=shared[0].dtype)
+    for ours, own, real in zip(shared, private, inside, strict=True):
+        inner = torch.einsum("btp,btq->bpq", ours * real[:, :, None], own)  # (B, P, Q)
+        if scale != "raw":
+            inner = inner / real.sum(1).clamp_min(1)[:, None, None]
+        squares = inner.square().sum()
+        if scale != "raw":
+            squares = squares / max(len(inner), 1)
+        total = total + (squares / (inner.shape[1] * inner.shape[2] * len(shared)) if scale == "mean" else squares)
+    return total
 
 
 def tasks_by_site(logits: Mapping[str, Tensor], labels: Mapping[str, Tensor], owner: Tensor, sites: int) -> Tensor:

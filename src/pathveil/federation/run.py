@@ -158,7 +158,8 @@ def train_shared_private(
         "dim": config.dim,
         "windows": config.windows,
         "filters": config.filters,
-        "sparse": device.type == "cpu",  # on a GPU a pass over the embedding costs less than finding the touched rows
+        # On a GPU a pass over the embedding costs less than finding the touched rows.
+        "sparse": device.type == "cpu" and not config.positions,
     }
     shared = Shared(
         registries=len(registries), hidden=config.hidden, common_heads=config.common_heads, seed=seed, **shape

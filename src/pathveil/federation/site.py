@@ -24,7 +24,7 @@ from torch import Tensor
 
 from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
-from pathveil.federation.losses import orthogonality, ramp, registry_loss, reverse
+from pathveil.federation.losses import orthogonality, orthogonality_of_positions, ramp, registry_loss, reverse
 from pathveil.model import TokenBatch
 from pathveil.model.mtcnn import drop
 from pathveil.model.shared_private import Private, Shared
@@ -86,6 +86,8 @@ class Site:
         self.reports, self.device = reports, private.encoder.embedding.weight.device
         # Numbers a site alone knows make its split and batches; the registry's number keeps two sites apart.
         self.train, self.validate = hold_out_cases(reports.cases, share=config.validation, seed=[seed, registry])
+        if config.positions and private.encoder.sparse:
+            raise ValueError("orthogonality over positions has dense gradients: make the encoders with sparse=False")
         lazy = (EMBEDDING,) if private.encoder.sparse else ()
         self.optimiser = optimiser_for(private.named_parameters(), config, lazy=lazy)
         self.best = snapshot(private)
@@ -122,8 +124,17 @@ class Site:
             loss = loss + task_loss(shared.logits(joined[:, :width]), documents.labels)
         loss = loss + self.adversarial(shared, features, strength_at(config, turn))
         if config.orthogonality:
-            loss = loss + config.orthogonality * orthogonality(features, own, scale=config.scale)
+            loss = loss + config.orthogonality * self.overlap(shared, features, own, documents.batch)
         return loss
+
+    def overlap(self, shared: Shared, features: Tensor, own: Tensor, batch: TokenBatch) -> Tensor:
+        """L_orth, over pooled features or over positions."""
+        if not self.config.positions:
+            return orthogonality(features, own, scale=self.config.scale)
+        ours, inside = shared.encoder.positions(batch)
+        return orthogonality_of_positions(
+            ours, self.private.encoder.positions(batch)[0], inside, scale=self.config.scale
+        )
 
     def answers(self, shared: Shared, features: Tensor, own: Tensor) -> dict[str, Tensor]:
         """Each task's logits (B, classes) from shared and private features."""

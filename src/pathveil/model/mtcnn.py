@@ -31,6 +31,7 @@ from torch.nn import functional
 
 from pathveil.model.batch import TokenBatch
 from pathveil.model.kernels import as_stack, choose, pooled
+from pathveil.model.kernels.reference import positions
 
 
 class Weights(nn.Module):
@@ -116,6 +117,17 @@ class Encoder(nn.Module):
             kernel=self.kernel,
             sparse=self.sparse,
         )
+
+    def positions(self, batch: TokenBatch) -> tuple[list[Tensor], list[Tensor]]:
+        """Features of a single encoder at every position before pooling, a tensor (B, T, F) a window, and which of the
+        positions (B, T) lie inside their document. By the reference kernel, whose gradients are dense."""
+        features, inside = [], []
+        weights = self.convolution.weight.split(self.windows)
+        for window, weight, bias in zip(self.windows, weights, self.convolution.bias, strict=True):
+            answers, real = positions(batch.ids, batch.offsets, self.embedding.weight, weight, window=window)
+            features.append(torch.relu(answers.transpose(1, 2) + bias))  # (B, F, T) -> (B, T, F)
+            inside.append(real)
+        return features, inside
 
     def chosen(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         """Features (B, K, F) of a single encoder, and where in ``batch.ids`` the window that won each one starts
