@@ -43,10 +43,16 @@ class FederationConfig(BaseModel):
     private_every: int | None = Field(None, ge=1)
     local_steps: int = Field(1, ge=1)  # of a site between two exchanges; 1 is exact, more is an approximation
 
+    clip: float | None = Field(None, gt=0)  # largest norm of a site's update; None: as it is
+    noise: float = Field(0.0, ge=0)  # standard deviation of Gaussian noise on a site's update, in units of clip
+    delta: float = Field(1e-5, gt=0, lt=1)  # at which the privacy loss of the noise is told
+
     @model_validator(mode="after")
     def something_to_add_to(self) -> "FederationConfig":
         if self.added_heads and not self.common_heads:
             raise ValueError("added_heads adds to the common heads: set common_heads as well")
+        if self.noise and self.clip is None:
+            raise ValueError("noise is measured in units of clip: set clip as well")
         return self
 
     def counts(self, epoch: int) -> bool:

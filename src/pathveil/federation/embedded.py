@@ -20,6 +20,7 @@ from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.hub import Hub, load, schedule, steps_of
 from pathveil.federation.losses import orthogonality_by_site, reverse, scaled, tasks_by_site
+from pathveil.federation.noise import epsilon
 from pathveil.federation.site import (
     Documents,
     SharedOptimiser,
@@ -48,6 +49,7 @@ class History:
         default_factory=list
     )  # mean norm of a document's shared features: near 0, collapsed
     refused: list[str] = field(default_factory=list)
+    epsilon: list[float] = field(default_factory=list)  # privacy loss of a site's updates so far, where they have noise
     kept: int = 0  # the epoch whose parameters were kept, from 1
     rounds: int = 0
     sent: int = 0  # bytes from the hub to sites
@@ -60,7 +62,8 @@ def train(
     """Train sites together and leave hub and sites at the best epoch by the sites' validation cases."""
     hub, history = Hub(shared, config=config), History()
     steps = steps_of([site.documents for site in sites], config.batch_size)
-    joint = joint and config.local_steps == 1 and not config.positions  # positions go through the reference kernel
+    # Positions go through the reference kernel; clipping is of each site's own update.
+    joint = joint and config.local_steps == 1 and not config.positions and config.clip is None
     step = jointly(hub, sites, history) if joint else by_messages(hub, sites, history)
     epoch = 0
     for turns in schedule(config, steps):
@@ -70,6 +73,8 @@ def train(
         if last.step == steps - 1 and not last.discriminator_only:
             epoch = last.epoch
             close_epoch(hub, sites, history, epoch=epoch)
+            if config.noise:
+                history.epsilon.append(epsilon(multiplier=config.noise, updates=history.rounds, delta=config.delta))
             progress("training sites together", epoch + 1, config.epochs)
     history.kept = hub.best_epoch + 1
     hub.restore()

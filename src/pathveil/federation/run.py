@@ -172,6 +172,7 @@ def train_shared_private(
             private=Private(seed=seed * 1000 + number + 1, **shape).to(device),
             config=config,
             seed=seed,
+            entropy=np.random.default_rng([seed, number, 2]),  # a study repeats; a deployment must not
         )
         for number in registries
     }
@@ -288,6 +289,7 @@ def result_of(
                 "refused": [line for history in outcome.histories for line in history.refused],
             }
             | {"epoch": [history.kept for history in outcome.histories]}
+            | {"epsilon": [history.epsilon[-1] for history in outcome.histories if history.epsilon]}
             | {"feature_norm": [history.feature_norm for history in outcome.histories if history.feature_norm]}
         )
     return {"scores": scores, "per_class": per_class, "probe": probes, "traffic": traffic}

@@ -25,6 +25,7 @@ from torch import Tensor
 from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.losses import orthogonality, orthogonality_of_positions, ramp, registry_loss, reverse
+from pathveil.federation.noise import noised
 from pathveil.model import TokenBatch
 from pathveil.model.mtcnn import drop
 from pathveil.model.shared_private import Private, Shared
@@ -80,7 +81,15 @@ class Site:
     """One registry: never shows anything but updates of shared parameters and counts."""
 
     def __init__(
-        self, reports: Encoded, *, name: str, registry: int, private: Private, config: FederationConfig, seed: int
+        self,
+        reports: Encoded,
+        *,
+        name: str,
+        registry: int,
+        private: Private,
+        config: FederationConfig,
+        seed: int,
+        entropy: np.random.Generator | None = None,  # of the noise on updates; None: the system's
     ):
         self.name, self.registry, self.private, self.config, self.seed = name, registry, private, config, seed
         self.reports, self.device = reports, private.encoder.embedding.weight.device
@@ -91,6 +100,7 @@ class Site:
         lazy = (EMBEDDING,) if private.encoder.sparse else ()
         self.optimiser = optimiser_for(private.named_parameters(), config, lazy=lazy)
         self.best = snapshot(private)
+        self.entropy = entropy or np.random.default_rng()
         self._targets = targets_of(reports, self.device)
         self._plan: tuple[tuple[int, int], list[np.ndarray]] = (-1, -1), []
 
@@ -162,7 +172,7 @@ class Site:
             embedding.grad = embedding.grad.coalesce()  # a word may stand in several turns' gradients
         self.optimiser.step(scale=1 / (turn.step % every + 1))
 
-    def gradients(self, shared: Shared, turn: Turn) -> dict[str, np.ndarray]:
+    def gradients(self, shared: Shared, turn: Turn) -> wire.Arrays:
         """One step: the private part moves, and the gradient of the shared part is returned, checked by the gate."""
         documents = self.read(self.rows(turn), turn)
         shared.zero_grad(set_to_none=True)
@@ -174,11 +184,16 @@ class Site:
             self.touch(documents.batch)
             self.loss(shared, shared.features(documents.batch), documents, turn).backward()
             self.advance(turn, every=gathering(self.config, shared))
-        sent = {name: dense(p.grad, p.shape) for name, p in shared.named_parameters()}
-        wire.check(sent, wire.manifest_of(shared), sender=self.name)
-        return sent
+        return self.passed({name: dense(p.grad, p.shape) for name, p in shared.named_parameters()}, shared)
 
-    def change(self, shared: Shared, turns: list[Turn]) -> dict[str, np.ndarray]:
+    def passed(self, update: wire.Arrays, shared: Shared) -> wire.Arrays:
+        """An update on its way out: clipped and noised if the settings say so, and checked by the gate."""
+        if self.config.clip is not None:
+            update = noised(update, clip=self.config.clip, multiplier=self.config.noise, rng=self.entropy)
+        wire.check(update, wire.manifest_of(shared), sender=self.name)
+        return update
+
+    def change(self, shared: Shared, turns: list[Turn]) -> wire.Arrays:
         """Several local steps on a copy of the shared part: what they changed, checked by the gate."""
         before = {name: parameter.detach().clone() for name, parameter in shared.named_parameters()}
         optimiser = SharedOptimiser(shared, self.config, lazy=shared.encoder.sparse)
@@ -195,9 +210,8 @@ class Site:
             optimiser.step()
             self.advance(turn, every=gathering(self.config, shared))
         optimiser.settle()
-        sent = {name: (p.detach() - before[name]).cpu().numpy() for name, p in shared.named_parameters()}
-        wire.check(sent, wire.manifest_of(shared), sender=self.name)
-        return sent
+        changes = {name: (p.detach() - before[name]).cpu().numpy() for name, p in shared.named_parameters()}
+        return self.passed(changes, shared)
 
     @torch.no_grad()
     def scores(self, shared: Shared, reports: Encoded, *, features: Tensor | None = None) -> dict[str, Tensor]:
