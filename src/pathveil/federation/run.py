@@ -37,6 +37,7 @@ from pathveil.vocabulary.encoded import Encoded
 Mode = Literal["single", "centralized", "adversarial", "strong", "fedavg", "cyclic"]
 MODES: tuple[Mode, ...] = ("single", "centralized", "adversarial", "strong", "fedavg", "cyclic")
 SMALLEST_CELL = 10  # classes with fewer test documents are not listed
+HEAD_BATCH, HEAD_STEPS = 128, 1000  # of a new head; steps enough for one on few documents
 
 
 Answer = Callable[[int, Encoded], dict[str, np.ndarray]]  # a registry and its reports to each task's logits
@@ -55,6 +56,7 @@ class Outcome:
     documents: int  # seen in training, all epochs
     probe: Probe | None = None
     head: dict[str, dict[str, float]] = field(default_factory=dict)  # task: F1 of a fresh head on the features alone
+    public: "Confidence | None" = None  # of the encoder with a head that others trained on reports of their own
     shared: dict[str, np.ndarray] = field(default_factory=dict)  # what may be given away of the shared part, if any
 
 
@@ -95,14 +97,16 @@ def run(
             training, registries, mode=mode, config=config, seed=seed, device=device, progress=progress
         )
     seconds = perf_counter() - began
-    predictions, values, member, cases = {}, [], [], []
+    predictions, values, member, cases, learnt = {}, [], [], [], []
     for number, rows in unseen.items():
-        tests, own = corpus.take(rows), training.take(np.flatnonzero(training.registries == number))
+        own_rows = np.flatnonzero(training.registries == number)
+        tests, own = corpus.take(rows), training.take(own_rows)
         scores = answer(number, tests)
         predictions[number] = {task: logits.argmax(1) for task, logits in scores.items()}
         # Cases that chose the best epoch were neither trained on nor unseen.
         trained, _ = hold_out_cases(own.cases, share=config.validation, seed=[seed, number])
         own = own.take(trained)
+        learnt.append(own_rows[trained])
         values += [_confidence(answer(number, own), own), _confidence(scores, tests)]
         member += [np.ones(own.documents, bool), np.zeros(tests.documents, bool)]
         cases += [own.cases, tests.cases]
@@ -120,6 +124,8 @@ def run(
         outcome.probe = probe(features, pooled.registries, cases=pooled.cases, labels=labels, seed=seed, device=device)
         known = features_of(encoder, training)
         outcome.head = fresh_head(known, training, features, pooled, seed=seed, device=device)
+        rows = np.concatenate(learnt)
+        outcome.public = public_confidence(known[rows], training.take(rows), features, pooled, seed=seed, device=device)
     return outcome
 
 
@@ -230,9 +236,58 @@ def fresh_head(
     device: torch.device | str = "cpu",
 ) -> dict[str, dict[str, float]]:
     """How useful features are by themselves: a new softmax head on them, a task at a time; micro and macro F1."""
-    spread = known.std(0) + 1e-6
-    inputs, others = (torch.from_numpy((part / spread).astype(np.float32)).to(device) for part in (known, unseen))
+    (answers,) = new_heads(known, training, [unseen], seed=seed, epochs=epochs, device=device)
     scores = {}
+    for task, logits in answers.items():
+        result = evaluate(np.asarray(tests.labels[task]), logits.argmax(1), cases=tests.cases, resamples=1)
+        scores[task] = {"micro": result.micro.value, "macro": result.macro.value}
+    return scores
+
+
+def public_confidence(
+    known: np.ndarray,
+    members: Encoded,
+    unseen: np.ndarray,
+    others: Encoded,
+    *,
+    seed: int,
+    device: torch.device | str = "cpu",
+) -> Confidence:
+    """What an attacker reads off a given-away encoder under a head of his own, trained on reports nobody trained on.
+
+    One half of the unseen cases trains the head, which then reads half of the members and the other half of the unseen
+    cases; the halves change places. So each document is read once, by a head that never saw it.
+    """
+    values, member, cases = [], [], []
+    halves = hold_out_cases(others.cases, share=0.5, seed=[seed, 4])
+    own_halves = hold_out_cases(members.cases, share=0.5, seed=[seed, 5])
+    for half, mine in enumerate(own_halves):
+        public, rest = halves[half], halves[1 - half]
+        parts = [known[mine], unseen[rest]]
+        epochs = -(-HEAD_STEPS * HEAD_BATCH // len(public))
+        answers = new_heads(unseen[public], others.take(public), parts, seed=seed, epochs=epochs, device=device)
+        for logits, reports, is_member in zip(
+            answers, (members.take(mine), others.take(rest)), (True, False), strict=True
+        ):
+            values.append(_confidence(logits, reports))
+            member.append(np.full(reports.documents, is_member))
+            cases.append(reports.cases)
+    return Confidence(*(np.concatenate(parts) for parts in (values, member, cases)))
+
+
+def new_heads(
+    known: np.ndarray,
+    training: Encoded,
+    asked: Sequence[np.ndarray],
+    *,
+    seed: int,
+    epochs: int,
+    device: torch.device | str,
+) -> list[dict[str, np.ndarray]]:
+    """A new softmax head a task on features (documents, width): its logits of each of the features asked about."""
+    spread = known.std(0) + 1e-6
+    inputs, *others = (torch.from_numpy((part / spread).astype(np.float32)).to(device) for part in (known, *asked))
+    answers: list[dict[str, np.ndarray]] = [{} for _ in asked]
     for task, names in training.classes.items():
         labels = torch.from_numpy(training.labels[task].astype(np.int64)).to(device)
         rows = torch.nonzero(labels >= 0)[:, 0]
@@ -241,15 +296,14 @@ def fresh_head(
         bias = torch.zeros(len(names), device=device, requires_grad=True)
         optimiser = torch.optim.AdamW([weight, bias], lr=2e-3, weight_decay=1e-2)
         for _ in range(epochs):
-            for part in rows[torch.randperm(len(rows), generator=generator).to(device)].split(128):
+            for part in rows[torch.randperm(len(rows), generator=generator).to(device)].split(HEAD_BATCH):
                 optimiser.zero_grad()
                 functional.cross_entropy(functional.linear(inputs[part], weight, bias), labels[part]).backward()
                 optimiser.step()
         with torch.no_grad():
-            predicted = functional.linear(others, weight, bias).argmax(1).cpu().numpy()
-        result = evaluate(np.asarray(tests.labels[task]), predicted, cases=tests.cases, resamples=1)
-        scores[task] = {"micro": result.micro.value, "macro": result.macro.value}
-    return scores
+            for answer, other in zip(answers, others, strict=True):
+                answer[task] = functional.linear(other, weight, bias).cpu().numpy()
+    return answers
 
 
 def result_of(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from pathveil.audit import evidence, metrics
 from pathveil.errors import UsageError, VocabularyError
 from pathveil.federation.config import STRONG, FederationConfig
 from pathveil.federation.release import Release
@@ -209,7 +210,8 @@ class Study:
             ).save(self.out / "shared" / f"{arm}-{seed}")
 
     def result(self) -> dict[str, Any]:
-        collected: dict[str, list[Any]] = {name: [] for name in ("scores", "per_class", "classes", "probe", "traffic")}
+        names = ("scores", "per_class", "classes", "probe", "membership", "traffic")
+        collected: dict[str, list[Any]] = {name: [] for name in names}
         sizes = {}
         for seed, arm in self.arms:
             values = self.cells.read(self.parts(seed, arm))[0]
@@ -264,10 +266,25 @@ def train_arm(
     # A result is the same whenever it is made; times are kept beside it.
     training = sum(row.pop("seconds") for row in found["traffic"])
     classes = by_class(encoded, outcome, test=settings.test_share)
+    found["membership"] = membership(outcome)
     arrays = outcome.shared if settings.release else {}
     if arrays and kept is not None:
         arrays = arrays | {"words": kept}
     keep(parts, found | {"classes": classes, "vocabulary": size}, arrays, training_seconds=training)
+
+
+def membership(outcome: Outcome) -> list[dict[str, Any]]:
+    """What an attacker learns about who was trained on, members against unseen cases of the same registries: from a
+    mode's own answers, and from its encoder under a head trained on other reports. All evidence for a report together,
+    by a threshold on the probability of its labels; cells under ten cases are suppressed."""
+    found = []
+    for model, confidence in (("as trained", outcome.confidence), ("encoder, public head", outcome.public)):
+        if confidence is not None:
+            weights = metrics.case_weights(confidence.member, confidence.cases, seed=outcome.seed)
+            told = (confidence.values, confidence.member, confidence.cases, weights)
+            row = {"mode": outcome.mode, "seed": outcome.seed, "model": model, "attack": "loss"}
+            found.append(row | evidence.figures(*told, seed=outcome.seed))
+    return found
 
 
 def by_class(corpus: Encoded, outcome: Outcome, *, test: float) -> list[dict[str, Any]]:
