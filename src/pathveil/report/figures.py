@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#6b4c9a", "#444444", "#8c6d31", "#888888")
 MARKERS = "osD^vP*X<>"
+TICKS = [digit * 10**power for power in range(1, 7) for digit in (1, 2, 5)]
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "pathveil",
@@ -60,27 +61,61 @@ def drawn(draw: Callable[["Axes"], None], *, width: float = 5.4, height: float =
 def lines(
     series: Sequence[Series], *, x_title: str, y_title: str, chance: float | None = None, logarithmic: bool = False
 ) -> str:
-    """Curves with their bands; ``chance`` is a dashed line across."""
+    """Curves with their intervals; ``chance`` is a dashed line across."""
 
     def draw(axes: "Axes") -> None:
+        from matplotlib.ticker import FuncFormatter, NullFormatter
+
+        reach = max((max(one.x) for one in series), default=1.0)
         for number, one in enumerate(series):
             colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
-            axes.plot(one.x, one.y, marker=marker, markersize=5, color=colour, label=one.name)
-            if one.low:
-                axes.fill_between(one.x, one.low, one.high, color=colour, alpha=0.15, linewidth=0)
+            # Intervals of several curves at one place stand side by side.
+            aside = (number - (len(series) - 1) / 2) * reach * 0.006
+            x = [place * (1 + 0.012 * number) if logarithmic else place + aside for place in one.x]
+            error = _errors(one.y, one.low, one.high)
+            style: Any = {"marker": marker, "markersize": 5, "color": colour, "elinewidth": 0.9, "capsize": 2}
+            axes.errorbar(x, one.y, yerr=error, label=one.name, **style)
         if chance is not None:
             axes.axhline(chance, color="#777777", linestyle="--", linewidth=1)
         if logarithmic:
             axes.set_xscale("log")
+            sizes = [place for one in series for place in one.x]
+            axes.set_xticks([tick for tick in TICKS if min(sizes) * 0.8 <= tick <= max(sizes) * 1.25])
+            axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+            axes.xaxis.set_minor_formatter(NullFormatter())
+        elif len(ticks := sorted({place for one in series for place in one.x})) <= 9:
+            axes.set_xticks(ticks)
         axes.set(xlabel=x_title, ylabel=y_title)
         if len(series) > 1:
-            axes.legend(fontsize=9)
+            _legend(axes)
 
     return drawn(draw)
 
 
-def plane(series: Sequence[Series], *, x_title: str, y_title: str, front: Sequence[tuple[float, float]] = ()) -> str:
-    """Points on a plane with their horizontal intervals, named; the Pareto front is joined by a line."""
+def _errors(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> Any:
+    """Lengths of the lines below and above each value; none where no interval is known."""
+    if not low:
+        return None
+    below = [max(0.0, value - end) for value, end in zip(values, low, strict=True)]
+    above = [max(0.0, end - value) for value, end in zip(values, high, strict=True)]
+    return [below, above]
+
+
+def _legend(axes: "Axes") -> None:
+    """Above the axes, where it hides nothing."""
+    axes.legend(fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=4, columnspacing=1.2, handletextpad=0.4)
+
+
+def plane(
+    series: Sequence[Series],
+    *,
+    x_title: str,
+    y_title: str,
+    front: Sequence[tuple[float, float]] = (),
+    limit: tuple[float, str] | None = None,
+) -> str:
+    """Points on a plane with their horizontal intervals, named; the Pareto front is joined by a line, and ``limit``
+    is a labelled line across."""
 
     def draw(axes: "Axes") -> None:
         if front:
@@ -88,21 +123,18 @@ def plane(series: Sequence[Series], *, x_title: str, y_title: str, front: Sequen
             axes.plot(*zip(*ordered, strict=True), color="#999999", linewidth=1.2, linestyle="--", zorder=0)
         for number, one in enumerate(series):
             colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
-            error: Any = None
-            if one.low:
-                error = [
-                    [x - low for x, low in zip(one.x, one.low, strict=True)],
-                    [high - x for x, high in zip(one.x, one.high, strict=True)],
-                ]
+            error = _errors(one.x, one.low, one.high)
             axes.errorbar(
-                one.x, one.y, xerr=error, fmt=marker, color=colour, elinewidth=0.8, markersize=6, label=one.name
+                one.x, one.y, xerr=error, fmt=marker, color=colour, elinewidth=0.7, markersize=6, label=one.name
             )
             for x, y, label in zip(one.x, one.y, one.labels, strict=False):
                 axes.annotate(label, (x, y), textcoords="offset points", xytext=(5, 4), fontsize=8)
+        if limit is not None:
+            axes.axvline(limit[0], color="#555555", linestyle=":", linewidth=1.2, label=limit[1])
         axes.set(xlabel=x_title, ylabel=y_title)
-        axes.legend(fontsize=9)
+        _legend(axes)
 
-    return drawn(draw, height=4.2)
+    return drawn(draw, height=4.4)
 
 
 def bars(
@@ -114,12 +146,7 @@ def bars(
         thick = 0.8 / max(len(series), 1)
         for number, one in enumerate(series):
             places = [place + thick * (number - (len(series) - 1) / 2) for place in one.x]
-            error: Any = None
-            if one.low:
-                error = [
-                    [max(0.0, y - low) for y, low in zip(one.y, one.low, strict=True)],
-                    [max(0.0, high - y) for y, high in zip(one.y, one.high, strict=True)],
-                ]
+            error = _errors(one.y, one.low, one.high)
             colour = COLOURS[number % len(COLOURS)]
             axes.barh(
                 places, one.y, height=thick, xerr=error, color=colour, label=one.name, error_kw={"linewidth": 0.8}
@@ -131,6 +158,8 @@ def bars(
         axes.set(xlabel=x_title)
         axes.grid(axis="y", visible=False)
         if len(series) > 1 or marks:
-            axes.legend(fontsize=8, loc="lower left", bbox_to_anchor=(0, 1), ncols=3)
+            _legend(axes)
 
-    return drawn(draw, height=1.2 + 0.26 * len(names) * max(1, len(series) * 0.6))
+        axes.margins(y=0.02)
+
+    return drawn(draw, height=1.1 + 0.24 * len(names) * max(1, len(series) * 0.55))

@@ -10,6 +10,7 @@ Sections that are left out are not run. ``studies/demo.toml`` explains every set
 file, a folder a study with its finished units, ``result.json`` with all results together, and the report.
 """
 
+import json
 import shutil
 import tomllib
 from collections.abc import Mapping
@@ -24,6 +25,7 @@ from pathveil.study import combined, distribution, vocabulary
 from pathveil.study.combined import CombinedSettings
 from pathveil.study.distribution import DistributionSettings
 from pathveil.study.encoded import ENCODED
+from pathveil.study.machine import Energy, versions
 from pathveil.study.settings import meant
 from pathveil.study.store import write_json
 from pathveil.study.vocabulary import VocabularySettings
@@ -123,15 +125,35 @@ def run(
     out.mkdir(parents=True, exist_ok=True)
     if not (out / "study.toml").exists() or (out / "study.toml").read_bytes() != path.read_bytes():
         shutil.copyfile(path, out / "study.toml")
+    energy = Energy(device)
     source = corpus_of(settings.corpus, out, progress)
     parts: dict[str, Any] = {}
     for name, study in (("vocabulary", vocabulary), ("distribution", distribution), ("combined", combined)):
         section = getattr(settings, name)
         if section is not None:
             parts[name] = study.study(source, section, out=out / name, device=device, crew=crew, progress=progress)
+    write_json(out / "times.json", times_of(out, list(parts), energy))
     result = {"name": settings.name, "studies": parts, "findings": [f for p in parts.values() for f in p["findings"]]}
     write_json(out / "result.json", result)
     return result
+
+
+def times_of(out: Path, studies: list[str], energy: Energy) -> dict[str, Any]:
+    """What a run took, beside its result: for each study and machine the cells and their seconds; joules if known."""
+    path = out / "times.json"
+    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    work: dict[tuple[str, str], dict[str, Any]] = {}
+    for study in studies:
+        for cell in json.loads((out / study / "times.json").read_text(encoding="utf-8"))["cells"]:
+            row = work.setdefault((study, cell["machine"]), {"cells": 0, "seconds": 0.0})
+            row["cells"] += 1
+            row["seconds"] = round(row["seconds"] + cell["seconds"], 3)
+    known = [part for part in (before.get("joules"), energy.joules()) if part is not None]
+    return {
+        "work": [{"study": study, "machine": machine, **row} for (study, machine), row in work.items()],
+        "joules": round(sum(known)) if known else None,
+        "versions": versions(),
+    }
 
 
 def corpus_of(settings: CorpusSettings, out: Path, progress: Progress) -> Path:

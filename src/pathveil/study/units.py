@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any, Protocol
 
 from pathveil.progress import Progress, silent
+from pathveil.study.machine import name_of
 from pathveil.study.store import Cells, key_of, only_one, write_json
 from pathveil.training.workers import Crew, Here, OnDask
 from pathveil.vocabulary.encoded import Encoded
@@ -120,7 +121,7 @@ def _do(
 
     def keep(parts: Parts, values: Mapping[str, Any], arrays: Mapping[str, Any] | None = None, **more: Any) -> None:
         nonlocal began
-        about = {"unit": name, "device": device, "seconds": round(perf_counter() - began, 3), **more}
+        about = {"unit": name, "machine": name_of(device), "seconds": round(perf_counter() - began, 3), **more}
         if cells is None:
             kept.append((parts, values, arrays, about))
         else:

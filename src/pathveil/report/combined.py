@@ -1,0 +1,48 @@
+"""The combined study on the page: every combination of words and training on the plane of privacy against F1."""
+
+from pathveil.report import figures
+from pathveil.report.figures import Series
+from pathveil.report.rows import Row, Section, Table, number, with_interval
+
+
+def section(study: Row) -> Section:
+    points = study["points"]
+    rows = [
+        [
+            point["strategy"],
+            f"{point['size']:,}",
+            point["mode"],
+            number(point["micro"]),
+            number(point["macro"]),
+            with_interval(point["auc"]),
+            number(point["probe"]),
+            ", ".join(map(str, point["epoch"])),
+            "yes" if point["front"] else "",
+        ]
+        for point in points
+    ]
+    heads = ["vocabulary", "words", "training", "micro F1", "macro F1", "attacker's AUC (95 %)", "probe", "epoch"]
+    series = []
+    for mode in dict.fromkeys(point["mode"] for point in points):
+        own = [point for point in points if point["mode"] == mode]
+        ends = [[point["auc"][end] for point in own] for end in ("value", "low", "high")]
+        scores, names = [point["macro"] for point in own], [point["strategy"] for point in own]
+        series.append(Series(mode, ends[0], scores, ends[1], ends[2], names))
+    front = [(point["auc"]["value"], point["macro"]) for point in points if point["front"]]
+    tolerated = study["settings"]["tolerated"]
+    svg = figures.plane(
+        series,
+        x_title="attacker's AUC (left is more private)",
+        y_title="macro F1",
+        front=front,
+        limit=(tolerated, "tolerated"),
+    )
+    caption = "Mean over registries and tasks; AUC with 95 % intervals. The dashed line joins what nothing else beats."
+    return Section(
+        id="combined",
+        title="Words and training together",
+        text=study["recommendation"]["sentence"] + " The attacker reads all tasks' probabilities of a report "
+        "together; non-members are unseen cases of the same registries.",
+        figures=[("Privacy against F1", svg, caption)],
+        tables=[Table("points", "Every combination", [*heads, "on the front"], rows)],
+    )

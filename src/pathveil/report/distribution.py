@@ -1,0 +1,137 @@
+"""The distribution study on the page: Tables II and III for every registry, Figures 3 and 4, the probe, traffic."""
+
+from collections.abc import Sequence
+
+from pathveil.report import figures
+from pathveil.report.figures import Series
+from pathveil.report.rows import Row, Section, Table, mean, mean_of, number, with_interval
+
+SHOWN_CLASSES = 10  # most and least frequent classes in the per-class figures
+COMPARED = ("single", "centralized", "adversarial", "strong")  # in them
+
+
+def section(study: Row) -> Section:
+    modes = list(dict.fromkeys(row["mode"] for row in study["scores"]))
+    return Section(
+        id="distribution",
+        title="One model from registries that share no reports",
+        text="Every registry's unseen cases, scored by a model trained alone, centrally, or together without "
+        "showing reports. The probe asks how well a fresh classifier names the registry from the features that travel; "
+        "a collapsed encoder would pass it, so the features' norm and the F1 of a fresh head on them stand beside it.",
+        figures=[*overall(study, modes), *class_figures(study, modes), *probe_figure(study)],
+        tables=[*scores(study, modes), probes(study["probe"]), traffic(study["traffic"])],
+    )
+
+
+def scores(study: Row, modes: Sequence[str]) -> list[Table]:
+    """Tables II and III: F1 with intervals, a tab a registry."""
+    tables = []
+    for registry in dict.fromkeys(row["registry"] for row in study["scores"]):
+        rows = []
+        for task in dict.fromkeys(row["task"] for row in study["scores"]):
+            for mode in modes:
+                own = [r for r in study["scores"] if (r["registry"], r["task"], r["mode"]) == (registry, task, mode)]
+                rows += [
+                    [task, mode, row["seed"], with_interval(row["micro"]), with_interval(row["macro"])] for row in own
+                ]
+        heads = ["task", "mode", "seed", "micro F1 (95 %)", "macro F1 (95 %)"]
+        title = "Tables II and III: F1 on each registry's unseen cases"
+        tables.append(Table(f"scores-{registry}", title, heads, rows, group="scores", tab=registry))
+    return tables
+
+
+def overall(study: Row, modes: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Micro and macro F1 of every mode over registries and tasks; a line from the lowest to the highest seed."""
+    series = []
+    for figure in ("micro", "macro"):
+        means, low, high = [], [], []
+        for mode in modes:
+            by_seed: dict[int, list[float]] = {}
+            for row in study["scores"]:
+                if row["mode"] == mode:
+                    by_seed.setdefault(row["seed"], []).append(row[figure]["value"])
+            seeds = [sum(values) / len(values) for values in by_seed.values()]
+            means.append(sum(seeds) / len(seeds))
+            low.append(min(seeds))
+            high.append(max(seeds))
+        series.append(Series(f"{figure} F1", list(range(len(modes))), means, low, high))
+    svg = figures.bars(series, names=modes, x_title="F1")
+    return [("F1 by way of training", svg, "Mean over registries, tasks and seeds; lines: lowest to highest seed.")]
+
+
+def class_figures(study: Row, modes: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Figures 3 and 4: the ten most and ten least frequent classes with enough reports, all registries together."""
+    drawings = []
+    enough = study["settings"]["class_samples"]
+    kept = [row for row in study["classes"] if row["samples"] >= enough and row["mode"] in COMPARED]
+    tasks = list(dict.fromkeys(row["task"] for row in kept))
+    for task in [task for task in tasks if task in ("site", "subsite", "histology")] or tasks[:1]:
+        own = [row for row in kept if row["task"] == task]
+        samples = {row["label"]: row["samples"] for row in own}
+        ranked = sorted(samples, key=lambda label: -samples[label])
+        groups = [(3, "most", ranked[:SHOWN_CLASSES])]
+        if len(ranked) > SHOWN_CLASSES:
+            groups.append((4, "least", ranked[max(SHOWN_CLASSES, len(ranked) - SHOWN_CLASSES) :]))
+        for number_of, kind, labels in groups:
+            series = []
+            for mode in [mode for mode in modes if mode in COMPARED]:
+                cells = [[r for r in own if r["mode"] == mode and r["label"] == label] for label in labels]
+                there = [place for place, cell in enumerate(cells) if cell]
+                ends = {
+                    end: [mean([row["f1"][end] for row in cells[place]]) or 0.0 for place in there]
+                    for end in ("value", "low", "high")
+                }
+                if there:
+                    series.append(Series(mode, there, ends["value"], ends["low"], ends["high"]))
+            if series:
+                names = [f"{label} ({samples[label]:,})" for label in labels]
+                svg = figures.bars(series, names=names, x_title="F1")
+                caption = f"Classes with at least {enough} reports (in brackets); all registries' unseen cases, "
+                caption += "95 % intervals, mean over seeds."
+                drawings.append((f"Figure {number_of}: the {kind} frequent classes, {task}", svg, caption))
+    return drawings
+
+
+def probes(rows: Sequence[Row]) -> Table:
+    heads = ["mode", "seed", "linear probe", "two-layer probe", "largest registry", "label alone", "feature norm"]
+    tasks = list(dict.fromkeys(task for row in rows for task in row["head"]))
+    heads += [f"fresh head, {task} {figure}" for task in tasks for figure in ("micro", "macro")]
+    cells = []
+    for row in rows:
+        numbers = [number(row[name]) for name in ("linear", "mlp", "chance", "label", "norm")]
+        head = [number(row["head"].get(task, {}).get(figure)) for task in tasks for figure in ("micro", "macro")]
+        cells.append([row["mode"], row["seed"], *numbers, *head])
+    return Table("probe", "Is the registry in the shared features?", heads, cells)
+
+
+def probe_figure(study: Row) -> list[tuple[str, str, str]]:
+    if not study["probe"]:
+        return []
+    names = list(dict.fromkeys(row["mode"] for row in study["probe"]))
+    values = [[max(r["linear"], r["mlp"]) for r in study["probe"] if r["mode"] == name] for name in names]
+    middle = [sum(one) / len(one) for one in values]
+    series = [Series("fresh probe", list(range(len(names))), middle, [*map(min, values)], [*map(max, values)])]
+    marks = [("largest registry", mean_of(study["probe"], "chance") or 0.0)]
+    label = mean_of(study["probe"], "label")
+    marks += [("label alone", label)] if label else []
+    svg = figures.bars(series, names=names, x_title="registry named rightly", marks=marks)
+    caption = "The better of two fresh probes on unseen cases; mean over seeds, lines from lowest to highest."
+    return [("Can the registry be told from the features?", svg, caption)]
+
+
+def traffic(rows: Sequence[Row]) -> Table:
+    heads = ["mode", "seed", "rounds", "MB to sites", "MB to the hub", "reports seen", "best epoch", "refused updates"]
+    cells = [
+        [
+            row["mode"],
+            row["seed"],
+            row["rounds"],
+            f"{row['bytes_to_sites'] / 1e6:.1f}",
+            f"{row['bytes_to_hub'] / 1e6:.1f}",
+            f"{row['documents_seen']:,}",
+            ", ".join(map(str, row["epoch"])),
+            len(row["refused"]),
+        ]
+        for row in rows
+    ]
+    return Table("traffic", "What crossed the wire, and when the best epoch came", heads, cells)

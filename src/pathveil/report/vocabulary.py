@@ -1,0 +1,209 @@
+"""The vocabulary study on the page: Tables 1 and 2, Figures 1 and 2, and privacy against F1."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from pathveil.report import figures
+from pathveil.report.figures import Series
+from pathveil.report.rows import Row, Section, Table, mean_of, number, spread
+
+PER_CLASS = "per-class"  # the paper's attack
+CROSS, MATCHED, CONTROL = "cross-registry", "matched", "cross-registry control"
+FEW = 4  # vocabularies in a figure of curves, as in the paper's
+
+
+def section(study: Row) -> Section:
+    measured = [row for row in study["table1"] if "accuracy" in row]
+    names = list(dict.fromkeys(row["strategy"] for row in study["vocabularies"]))
+    size = {name: mean_of([r for r in study["vocabularies"] if r["strategy"] == name], "size") or 0 for name in names}
+    return Section(
+        id="vocabulary",
+        title="Which words a model may know",
+        text="One registry in turn is left to the attacker; the others choose the words and train the model. "
+        "“Cross-registry” is the paper's protocol, in which non-members come from the left-out registry: it mixes "
+        "membership with change of source, and its control, with unseen reports in the members' place, shows how much "
+        "of it is the latter. In “matched” the non-members are unseen cases of the members' own registries: "
+        "membership alone.",
+        figures=[*attack_figures(measured, names), *score_figures(study, names, size), plane(study, names)],
+        tables=[*table1(measured, names, size), stronger(measured, names), *table2(study, names), epochs(study, names)],
+    )
+
+
+def table1(measured: Sequence[Row], names: Sequence[str], size: Mapping[str, float]) -> list[Table]:
+    """The paper's layout, a tab for each protocol and measure: rows of buckets and shadows, a column a vocabulary."""
+    tables = []
+    own = [row for row in measured if row["attack"] == PER_CLASS]
+    buckets = dict.fromkeys(row["bucket"] for row in sorted(own, key=lambda row: row["bucket_order"]))
+    wanted = (
+        (CROSS, "accuracy", "cross-registry: accuracy, as in the paper"),
+        (CROSS, "balanced_accuracy", "cross-registry: balanced"),
+        (CONTROL, "balanced_accuracy", "its control: balanced"),
+        (MATCHED, "balanced_accuracy", "matched: balanced"),
+        (MATCHED, "accuracy", "matched: accuracy"),
+    )
+    for protocol, figure, tab in wanted:
+        rows = []
+        for bucket in buckets:
+            for shadows in sorted({row["shadows"] for row in own}):
+                cell = [r for r in own if (r["protocol"], r["bucket"], r["shadows"]) == (protocol, bucket, shadows)]
+                values = [mean_of([row for row in cell if row["strategy"] == name], figure) for name in names]
+                if any(value is not None for value in values):
+                    rows.append([bucket, shadows, *map(number, values)])
+        if rows:
+            heads = ["training reports a class", "shadows", *(f"{name} ({size[name]:,.0f})" for name in names)]
+            place = f"table1-{protocol}-{figure}".replace(" ", "-").replace("_", "-")
+            title = "Table 1: the paper's attack, mean over folds (vocabulary sizes in brackets)"
+            tables.append(Table(place, title, heads, rows, group="table1", tab=tab))
+    return tables
+
+
+def stronger(measured: Sequence[Row], names: Sequence[str]) -> Table:
+    rows = []
+    kept = [row for row in measured if row["bucket"] == "all" and row["attack"] != PER_CLASS]
+    for place in dict.fromkeys((row["protocol"], row["attack"], row["task"]) for row in kept):
+        own = [row for row in kept if (row["protocol"], row["attack"], row["task"]) == place]
+        rows.append([*place, *(number(mean_of([r for r in own if r["strategy"] == n], "auc")) for n in names)])
+    heads = ["protocol", "attack", "task", *names]
+    return Table("stronger", "Stronger attacks: AUC, mean over folds", heads, rows)
+
+
+def table2(study: Row, names: Sequence[str]) -> list[Table]:
+    """The paper's layout, a tab a left-out registry, their mean first."""
+    table = study["table2"]
+    tasks = list(dict.fromkeys(row["task"] for row in table))
+    heads = ["vocabulary", "words", *(f"{task} {figure}" for task in [*tasks, "mean"] for figure in ("micro", "macro"))]
+    tables = []
+    for registry in ["mean", *dict.fromkeys(row["attack_registry"] for row in table)]:
+        rows = []
+        for name in names:
+            own = [r for r in table if r["strategy"] == name and registry in ("mean", r["attack_registry"])]
+            parts = [[row for row in own if row["task"] == task] for task in tasks]
+            scores = [number(mean_of(part, figure)) for part in [*parts, own] for figure in ("micro", "macro")]
+            rows.append([name, f"{mean_of(own, 'size') or 0:,.0f}", *scores])
+        tab = "mean of the folds" if registry == "mean" else f"{registry} left out"
+        title = "Table 2: F1 on unseen cases"
+        tables.append(Table(f"table2-{registry}", title, heads, rows, group="table2", tab=tab))
+    return tables
+
+
+def epochs(study: Row, names: Sequence[str]) -> Table:
+    rows = []
+    for name in names:
+        own = [row for row in study["vocabularies"] if row["strategy"] == name]
+        shadows = [epoch for row in own for epoch in row["shadow_epochs"]]
+        targets = ", ".join(str(row["epoch"]) for row in own)
+        rows.append([name, own[0]["method"], targets, f"{sum(shadows) / max(len(shadows), 1):.1f}"])
+    heads = ["vocabulary", "words kept", "epoch of each fold's target", "mean epoch of the shadows"]
+    return Table("epochs", "How words were chosen, and the epochs at which training stopped", heads, rows)
+
+
+def shown(names: Sequence[str]) -> list[str]:
+    """The vocabularies of the paper's Figure 1: baseline, full intersection, a middle and the smallest by information.
+
+    >>> shown(["B", "I2", "I3", "I6", "MI3200", "MI1600", "MI800", "MI320"])
+    ['B', 'I6', 'MI1600', 'MI320']
+    >>> shown(["B", "registries >= 2"])
+    ['B', 'registries >= 2']
+    """
+    if len(names) <= FEW:
+        return list(names)
+    full = [name for name in names if re.fullmatch(r"I\d+", name)][-1:]
+    by_information = [name for name in names if re.fullmatch(r"MI\d+", name)]
+    chosen = ["B", *full, *by_information[1:2], *by_information[-1:]]
+    kept = [name for name in dict.fromkeys(chosen) if name in names]
+    return kept or list(names)[:FEW]
+
+
+def attack_figures(measured: Sequence[Row], names: Sequence[str]) -> list[tuple[str, str, str]]:
+    """Figure 1 of the paper, with intervals: a drawing for each bucket, and all classes under the matched protocol."""
+    own = [row for row in measured if row["attack"] == PER_CLASS]
+    buckets = dict.fromkeys(row["bucket"] for row in sorted(own, key=lambda row: row["bucket_order"]))
+    drawings = []
+    for protocol, bucket in [*((CROSS, bucket) for bucket in buckets), (MATCHED, "all")]:
+        curves = []
+        for name in shown(names):
+            cell = [r for r in own if (r["protocol"], r["bucket"], r["strategy"]) == (protocol, bucket, name)]
+            points = _points(cell, "shadows", "balanced_accuracy")
+            if points[0]:
+                curves.append(Series(name, *points))
+        if curves:
+            classes = "all classes" if bucket == "all" else f"classes with {bucket} training reports"
+            title = f"Figure 1: {classes}" + (", matched protocol" if protocol == MATCHED else "")
+            svg = figures.lines(curves, x_title="shadow models", y_title="balanced attack accuracy", chance=0.5)
+            note = "Cross-registry protocol" if protocol == CROSS else "Non-members from the members' own registries"
+            caption = f"{note}; mean over folds with 95 % intervals. The dashed line is guessing."
+            drawings.append((title, svg, caption))
+    return drawings
+
+
+def _points(rows: Sequence[Row], over: str, name: str) -> tuple[list, list, list, list]:
+    """(places, means, lower ends, upper ends) of a figure along ``over``."""
+    places, means, low, high = [], [], [], []
+    for place in sorted({row[over] for row in rows}):
+        values = [row[name] for row in rows if row[over] == place and row[name] is not None]
+        if values:
+            middle = sum(values) / len(values)
+            ends = spread(values) or (middle, middle)
+            places.append(place)
+            means.append(middle)
+            low.append(ends[0])
+            high.append(ends[1])
+    return places, means, low, high
+
+
+def kind_of(name: str) -> str:
+    """
+    >>> kind_of("B"), kind_of("I3"), kind_of("MI500"), kind_of("cases >= 5")
+    ('baseline', 'intersection', 'mutual information', 'other')
+    """
+    if name == "B":
+        return "baseline"
+    if re.fullmatch(r"I\d+", name):
+        return "intersection"
+    return "mutual information" if re.fullmatch(r"MI\d+", name) else "other"
+
+
+def score_figures(study: Row, names: Sequence[str], size: Mapping[str, float]) -> list[tuple[str, str, str]]:
+    """Figure 2 of the paper: F1 against vocabulary size."""
+    drawings = []
+    for figure in ("micro", "macro"):
+        kinds: dict[str, list[tuple[float, float, float, float]]] = {}
+        for name in names:
+            folds: dict[str, list[float]] = {}
+            for row in study["table2"]:
+                if row["strategy"] == name:
+                    folds.setdefault(row["attack_registry"], []).append(row[figure])
+            means = [sum(values) / len(values) for values in folds.values()]
+            middle = sum(means) / len(means)
+            kinds.setdefault(kind_of(name), []).append((size[name], middle, *(spread(means) or (middle, middle))))
+        series = [Series(kind, *map(list, zip(*sorted(points), strict=True))) for kind, points in kinds.items()]
+        svg = figures.lines(series, x_title="words in the vocabulary", y_title=f"{figure} F1", logarithmic=True)
+        caption = "Mean over tasks; mean over folds with 95 % intervals."
+        drawings.append((f"Figure 2: {figure} F1 against vocabulary size", svg, caption))
+    return drawings
+
+
+def plane(study: Row, names: Sequence[str]) -> tuple[str, str, str]:
+    """Privacy against F1: the strongest attack a fold under the matched protocol."""
+    leaks = strongest(study["table1"])
+    series: dict[str, list[tuple]] = {}
+    for name in names:
+        scores = [row["macro"] for row in study["table2"] if row["strategy"] == name]
+        if name in leaks and scores:
+            low, high = spread(leaks[name]) or (leaks[name][0],) * 2
+            middle = sum(leaks[name]) / len(leaks[name])
+            series.setdefault(kind_of(name), []).append((middle, sum(scores) / len(scores), low, high, name))
+    drawn = [Series(kind, *map(list, zip(*points, strict=True))) for kind, points in series.items()]
+    svg = figures.plane(drawn, x_title="attacker's AUC (left is more private)", y_title="macro F1")
+    caption = "The strongest attack in each fold, matched protocol; mean over folds with 95 % intervals."
+    return "Privacy against F1", svg, caption
+
+
+def strongest(table1: Sequence[Row], *, protocol: str = MATCHED) -> dict[str, list[float]]:
+    """A vocabulary's leak in each fold: the largest AUC any attack reached under a protocol."""
+    best: dict[str, dict[str, float]] = {}
+    for row in table1:
+        if row["protocol"] == protocol and row["bucket"] == "all" and row.get("auc") is not None:
+            folds = best.setdefault(row["strategy"], {})
+            folds[row["fold"]] = max(folds.get(row["fold"], 0.0), row["auc"])
+    return {name: list(folds.values()) for name, folds in best.items()}

@@ -1,0 +1,149 @@
+"""The report in a browser: the answer first, numbers as in result.json, tabs, sorting, CSV, two widths, dark, print."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from pathveil.report import page
+from pathveil.report.rows import mean
+from pathveil.study import file as study_file
+from study.test_file import STUDY, TRAINING
+
+WIDTHS = (390, 1280)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory, small_corpus, one_thread):
+    """A small run's folder with its report."""
+    out = tmp_path_factory.mktemp("report")
+    text = STUDY.format(corpus=small_corpus, training=TRAINING).replace(
+        "[distribution]", "[distribution]\nclass_samples = 10"
+    )
+    (out / "study-file.toml").write_text(text)
+    result = study_file.run(out / "study-file.toml", out=out / "run")
+    page.write(result, out / "run" / "report.html")
+    return out / "run"
+
+
+@pytest.fixture
+def opened(browser, made):
+    tab = browser.new_page(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    complaints, asked = [], []
+    tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    tab.on("pageerror", lambda error: complaints.append(str(error)))
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto((made / "report.html").as_uri())
+    yield tab
+    assert complaints == []
+    assert [url for url in asked if not url.startswith(("file:", "blob:"))] == []  # nothing is fetched
+    tab.close()
+
+
+def cells(tab, table):
+    """A table's cells as text, by row."""
+    return [row.locator("td").all_inner_texts() for row in tab.locator(f"#{table} tbody tr").all()]
+
+
+def test_numbers_are_those_of_the_result(opened, made):
+    result = json.loads((made / "result.json").read_text())
+    assert opened.locator("#answer").inner_text() == page.answer(result)
+    assert opened.locator(".finding").count() == len(result["findings"]) == 12
+    vocabulary = result["studies"]["vocabulary"]
+    heads = opened.locator("#table1-cross-registry-accuracy th").all_inner_texts()
+    assert [head.split(" (")[0] for head in heads[2:]] == ["B", "I2", "MI5"]
+    for bucket, shadows, *shown in cells(opened, "table1-cross-registry-accuracy"):
+        for name, value in zip(("B", "I2", "MI5"), shown, strict=True):
+            place = {"protocol": "cross-registry", "attack": "per-class", "strategy": name, "bucket": bucket}
+            place["shadows"] = int(shadows)
+            rows = [row for row in vocabulary["table1"] if place.items() <= row.items() and "accuracy" in row]
+            assert value == f"{mean([row['accuracy'] for row in rows]):.3f}"
+    for name, _, micro, macro, *_ in cells(opened, "table2-mean"):
+        for value, figure in ((micro, "micro"), (macro, "macro")):
+            assert value == f"{mean([r[figure] for r in vocabulary['table2'] if r['strategy'] == name]):.3f}"
+    first = result["studies"]["distribution"]["scores"][0]
+    shown = {tuple(row[:3]): row[3] for row in cells(opened, f"scores-{first['registry']}")}
+    micro = first["micro"]
+    wanted = f"{micro['value']:.3f} ({micro['low']:.3f}, {micro['high']:.3f})"
+    assert shown[first["task"], first["mode"], str(first["seed"])] == wanted
+    for strategy, _, mode, *rest in cells(opened, "points"):
+        points = result["studies"]["combined"]["points"]
+        point = next(p for p in points if (p["strategy"], p["mode"]) == (strategy, mode))
+        assert rest[1] == f"{point['macro']:.3f}" and (rest[-1] == "yes") is point["front"]
+
+
+def test_every_figure_is_there_with_its_axes(opened):
+    titles = " ".join(opened.locator("figure h3").all_inner_texts())
+    for title in ("Figure 1", "Figure 2", "Figure 3", "Privacy against F1", "Can the registry be told"):
+        assert title in titles
+    for words in ("shadow models", "words in the vocabulary", "attacker's AUC", "registry named rightly"):
+        assert opened.locator("figure svg text", has_text=words).count()
+    assert opened.locator("figure svg").count() == opened.locator("figure").count()
+
+
+def test_tabs_show_one_table_at_a_time(opened):
+    tabs = opened.locator("[role=tablist]").first
+    first, second = tabs.locator("[role=tab]").nth(0), tabs.locator("[role=tab]").nth(1)
+    panels = [opened.locator(f"#{tab.get_attribute('aria-controls')}") for tab in (first, second)]
+    assert panels[0].is_visible() and not panels[1].is_visible()
+    second.click()
+    assert panels[1].is_visible() and not panels[0].is_visible()
+    assert second.get_attribute("aria-selected") == "true" and first.get_attribute("aria-selected") == "false"
+
+
+def test_a_click_on_a_heading_sorts(opened):
+    heading = opened.locator("#points th", has_text="macro F1")
+    column = opened.locator("#points th").all_inner_texts().index("macro F1")
+    for order in (True, False):
+        heading.click()
+        values = [float(row[column]) for row in cells(opened, "points")]
+        assert values == sorted(values, reverse=order)
+
+
+def test_a_table_is_downloaded_as_csv(opened):
+    with opened.expect_download() as waiting:
+        opened.locator('button[data-csv="points"]').click()
+    assert waiting.value.suggested_filename == "points.csv"
+    rows = list(csv.reader(io.StringIO(waiting.value.path().read_text())))
+    assert rows[0] == opened.locator("#points th").all_inner_texts() and rows[1:] == cells(opened, "points")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_it_fits_a_phone_and_a_desk_in_light_and_dark(browser, made, width, scheme, tmp_path):
+    tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    tab.goto((made / "report.html").as_uri())
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width  # tables scroll in themselves
+    ground = tab.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, ground[4:-1].split(","))) < 200) is (scheme == "dark")
+    tab.screenshot(path=tmp_path / f"{width}-{scheme}.png", full_page=True)
+    assert (tmp_path / f"{width}-{scheme}.png").stat().st_size > 50_000
+    tab.close()
+
+
+def test_on_paper_every_tab_is_there_and_no_button(browser, made):
+    tab = browser.new_page()
+    tab.goto((made / "report.html").as_uri())
+    tab.emulate_media(media="print")
+    panels = tab.locator(".panel")
+    assert panels.count() > 5 and all(panel.is_visible() for panel in panels.all())
+    assert not any(button.is_visible() for button in tab.locator("button").all())
+    assert tab.pdf(format="A4").startswith(b"%PDF")
+    tab.close()
+
+
+def test_provenance_names_corpus_machine_time_and_versions(opened, made):
+    shown = opened.locator("table.about").inner_text()
+    result = json.loads((made / "result.json").read_text())
+    assert result["studies"]["vocabulary"]["provenance"]["corpus_sha256"] in shown
+    for words in ("R1 60, R2 60, R3 60", "cells on", "of work", "pathveil", "torch", "seeds, distribution"):
+        assert words in shown
+
+
+def test_advice_is_the_least_leak_among_the_useful():
+    rows = [("B", 0.70, 0.5), ("I6", 0.65, 0.49), ("MI320", 0.55, 0.3)]
+    place = {"fold": "R1", "protocol": "matched", "bucket": "all"}
+    table1 = [place | {"strategy": name, "auc": auc} for name, auc, _ in rows]
+    table2 = [{"strategy": name, "macro": macro} for name, _, macro in rows]
+    assert page.advice({"table1": table1, "table2": table2}).startswith("Use I6: ")
