@@ -101,6 +101,19 @@ def _errors(values: Sequence[float], low: Sequence[float], high: Sequence[float]
     return [below, above]
 
 
+def _name_points(axes: "Axes", points: Sequence[tuple[float, float, str]]) -> None:
+    """Write each point's name beside it; of two that lie close, the second one's goes below."""
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    named: list[tuple[float, float]] = []
+    for x, y, name in points:
+        place = (x - left) / (right - left), (y - bottom) / (top - bottom)
+        near = [other for other in named if abs(other[0] - place[0]) < 0.08 and abs(other[1] - place[1]) < 0.05]
+        beside = [(5, 4), (5, -11), (-5, 4), (-5, -11)][len(near) % 4]
+        aligned = "left" if beside[0] > 0 else "right"
+        axes.annotate(name, (x, y), textcoords="offset points", xytext=beside, fontsize=8, ha=aligned)
+        named.append(place)
+
+
 def _legend(axes: "Axes") -> None:
     """Above the axes, where it hides nothing."""
     axes.legend(fontsize=9, loc="lower left", bbox_to_anchor=(0, 1), ncols=4, columnspacing=1.2, handletextpad=0.4)
@@ -127,8 +140,7 @@ def plane(
             axes.errorbar(
                 one.x, one.y, xerr=error, fmt=marker, color=colour, elinewidth=0.7, markersize=6, label=one.name
             )
-            for x, y, label in zip(one.x, one.y, one.labels, strict=False):
-                axes.annotate(label, (x, y), textcoords="offset points", xytext=(5, 4), fontsize=8)
+        _name_points(axes, [point for one in series for point in zip(one.x, one.y, one.labels, strict=False)])
         if limit is not None:
             axes.axvline(limit[0], color="#555555", linestyle=":", linewidth=1.2, label=limit[1])
         axes.set(xlabel=x_title, ylabel=y_title)
