@@ -128,6 +128,7 @@ def test_on_paper_every_tab_is_there_and_no_button(browser, made):
     tab.emulate_media(media="print")
     panels = tab.locator(".panel")
     assert panels.count() > 5 and all(panel.is_visible() for panel in panels.all())
+    assert tab.locator(".panel h4").first.is_visible()  # in place of the tab's button
     assert not any(button.is_visible() for button in tab.locator("button").all())
     assert tab.pdf(format="A4").startswith(b"%PDF")
     tab.close()
