@@ -69,12 +69,14 @@ CONFIGS = {
 @pytest.mark.parametrize("name", CONFIGS)
 def test_joint_training_equals_training_by_messages(name):
     config = CONFIGS[name]
-    results = []
+    results, traffic = [], []
     for joint in (True, False):
         sites, shared = together(config)
         hub, history = embedded.train(sites, shared, config=config, joint=joint)
         results.append((hub.arrays(), [site.best for site in sites], history.validation_loss))
+        traffic.append((history.rounds, history.sent, history.received))
     (shared1, private1, losses1), (shared2, private2, losses2) = results
+    assert traffic[0] == traffic[1]  # what the quick way says would have travelled did travel
     np.testing.assert_allclose(losses1, losses2, rtol=1e-5)
     for key in shared1:
         np.testing.assert_allclose(shared1[key], shared2[key], atol=2e-5, err_msg=key)
@@ -257,6 +259,19 @@ def test_a_bad_update_is_named_and_left_out():
     refused = hub.combine([("R0", 10, good), ("R1", 10, bad)], turn)
     assert refused and refused[0].startswith("R1: ") and "not finite" in refused[0]
     load(shared, hub.arrays())
+
+
+def test_an_extra_step_of_the_discriminator_sends_nothing_else():
+    config = FederationConfig.strong(**SMALL, discriminator_steps=2)
+    sites, shared = together(config)
+    hub = Hub(shared, config=config)
+    extra, whole = (Turn(epoch=0, step=0, steps=3, epochs=1, discriminator_only=only) for only in (True, False))
+    judge = sites[0].gradients(shared, extra)
+    assert {name.split(".")[0] for name in judge} == {"discriminator"}
+    everything = sites[1].gradients(shared, whole)
+    for turn, good, bad in ((extra, judge, everything), (whole, everything, judge)):
+        (refused,) = hub.combine([("R0", 1, good), ("R1", 1, bad)], turn)
+        assert refused.startswith("R1: ")
 
 
 def test_dropout_is_a_sites_own_and_repeats():

@@ -55,6 +55,11 @@ class History:
     sent: int = 0  # bytes from the hub to sites
     received: int = 0
 
+    def account(self, config: FederationConfig) -> None:
+        """At the end of an epoch: the privacy loss so far, where updates have noise."""
+        if config.noise:
+            self.epsilon.append(epsilon(multiplier=config.noise, updates=self.rounds, delta=config.delta))
+
 
 def train(
     sites: Sequence[Site], shared: Shared, *, config: FederationConfig, joint: bool = True, progress: Progress = silent
@@ -73,8 +78,7 @@ def train(
         if last.step == steps - 1 and not last.discriminator_only:
             epoch = last.epoch
             close_epoch(hub, sites, history, epoch=epoch)
-            if config.noise:
-                history.epsilon.append(epsilon(multiplier=config.noise, updates=history.rounds, delta=config.delta))
+            history.account(config)
             progress("training sites together", epoch + 1, config.epochs)
     history.kept = hub.best_epoch + 1
     hub.restore()
@@ -129,13 +133,14 @@ def jointly(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list
     shared, config = hub.shared, hub.config
     hub.optimiser = SharedOptimiser(shared, config, lazy=shared.encoder.sparse)  # gradients stay sparse here
     size = sum(parameter.numel() * 4 for parameter in shared.parameters())
+    judge = sum(parameter.numel() * 4 for parameter in shared.discriminator.parameters())
     extra = discriminator_turns(config)
     ahead = [Ahead(site, every=gathering(config, shared)) for site in sites]
 
     def step(turns: list[Turn]) -> None:
         (turn,) = turns
         history.sent += size * len(sites)
-        history.received += size * len(sites)
+        history.received += (judge if turn.discriminator_only else size) * len(sites)
         if turn.discriminator_only:
             return  # taken together with the joint step below, which needs the same features
         parts = [private.at(turn) for private in ahead]

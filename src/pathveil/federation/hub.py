@@ -17,7 +17,8 @@ import torch
 from pathveil.errors import FederationError
 from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
-from pathveil.federation.site import DISCRIMINATOR, SharedOptimiser, Turn, discriminator_turns
+from pathveil.federation.noise import epsilon
+from pathveil.federation.site import SharedOptimiser, Turn, discriminator_turns
 from pathveil.model.shared_private import Shared
 
 
@@ -32,6 +33,8 @@ class Hub:
         self.optimiser = SharedOptimiser(shared, config, lazy=False)
         self.best, self.best_loss, self.best_epoch = self.arrays(), float("inf"), -1
         self.received = self.sent = 0  # bytes
+        if config.noise:
+            epsilon(multiplier=config.noise, updates=1, delta=config.delta)  # says before training what is missing
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The shared parameters as they travel."""
@@ -43,10 +46,13 @@ class Hub:
         An update that fails its check is left out and named; a round without any usable update is an error.
         """
         usable, refused = [], []
+        expected = wire.of_discriminator(self.manifest) if turn.discriminator_only else self.manifest
         for name, documents, arrays in updates:
             self.received += wire.size(arrays)
             try:
-                wire.check(arrays, self.manifest, sender=name)
+                wire.check(arrays, expected, sender=name)
+                if len(arrays) < len(expected):
+                    raise FederationError(f"{name}: sent the discriminator where the whole shared part was asked for")
                 # The discriminator's own steps are another kind of update, and would distort what is usual.
                 if not turn.discriminator_only:
                     self.norms.admit(wire.norm(arrays), sender=name)
@@ -57,12 +63,13 @@ class Hub:
         if not usable:
             raise FederationError(f"no site sent a usable update in this round: {'; '.join(refused)}")
         mean = average(usable)
-        for name, parameter in self.shared.named_parameters():
-            array = torch.from_numpy(mean[name]).to(parameter.device)
+        parameters = dict(self.shared.named_parameters())
+        for name, values in mean.items():
+            array = torch.from_numpy(values).to(parameters[name].device)
             if self.config.local_steps > 1:
-                parameter.data.add_(array)
-            elif not name.startswith(DISCRIMINATOR) or turn.discriminator_only or not self.config.alternating:
-                parameter.grad = array
+                parameters[name].data.add_(array)
+            elif not name.startswith(wire.DISCRIMINATOR) or turn.discriminator_only or not self.config.alternating:
+                parameters[name].grad = array
         if self.config.local_steps == 1:
             self.optimiser.step(discriminator_only=turn.discriminator_only)
             self.shared.zero_grad(set_to_none=True)

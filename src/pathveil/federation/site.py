@@ -35,7 +35,6 @@ from pathveil.training.optimisers import Adadelta, Adam, Optimiser
 from pathveil.vocabulary.encoded import Encoded, take_documents
 
 EMBEDDING = "encoder.embedding.weight"
-DISCRIMINATOR = "discriminator."
 TOKENS_AT_ONCE = 200_000  # of a pass without gradients
 
 
@@ -184,7 +183,10 @@ class Site:
             self.touch(documents.batch)
             self.loss(shared, shared.features(documents.batch), documents, turn).backward()
             self.advance(turn, every=gathering(self.config, shared))
-        return self.passed({name: dense(p.grad, p.shape) for name, p in shared.named_parameters()}, shared)
+        named = shared.named_parameters()
+        if turn.discriminator_only:
+            named = ((name, p) for name, p in named if name.startswith(wire.DISCRIMINATOR))
+        return self.passed({name: dense(p.grad, p.shape) for name, p in named}, shared)
 
     def passed(self, update: wire.Arrays, shared: Shared) -> wire.Arrays:
         """An update on its way out: clipped and noised if the settings say so, and checked by the gate."""
@@ -281,8 +283,8 @@ class SharedOptimiser:
 
     def __init__(self, shared: Shared, config: FederationConfig, *, lazy: bool):
         named = list(shared.named_parameters())
-        against = [(name, parameter) for name, parameter in named if name.startswith(DISCRIMINATOR)]
-        others = [(name, parameter) for name, parameter in named if not name.startswith(DISCRIMINATOR)]
+        against = [(name, parameter) for name, parameter in named if name.startswith(wire.DISCRIMINATOR)]
+        others = [(name, parameter) for name, parameter in named if not name.startswith(wire.DISCRIMINATOR)]
         self.discriminator = optimiser_for(against, config)
         self.encoder = optimiser_for(others, config, lazy=(EMBEDDING,) if lazy else ())
 

@@ -21,6 +21,12 @@ from pathveil.errors import FederationError
 
 Arrays = Mapping[str, np.ndarray]
 Manifest = Mapping[str, tuple[int, ...]]
+DISCRIMINATOR = "discriminator."  # what its parameters' names begin with
+
+
+def of_discriminator(manifest: Manifest) -> dict[str, tuple[int, ...]]:
+    """The part of a manifest that an extra step of the discriminator sends."""
+    return {name: shape for name, shape in manifest.items() if name.startswith(DISCRIMINATOR)}
 
 
 def manifest_of(shared: nn.Module) -> dict[str, tuple[int, ...]]:
@@ -29,7 +35,8 @@ def manifest_of(shared: nn.Module) -> dict[str, tuple[int, ...]]:
 
 
 def check(arrays: Arrays, manifest: Manifest, *, sender: str) -> None:
-    """Refuse anything that is not exactly the manifest's arrays: float32, of its shapes, finite."""
+    """Refuse anything that is not exactly the manifest's arrays, or all of its discriminator's: float32, of its shapes,
+    finite."""
     for name, array in arrays.items():
         if name not in manifest:
             raise FederationError(f"{sender}: '{name}' is not a shared parameter; nothing was passed on")
@@ -41,7 +48,8 @@ def check(arrays: Arrays, manifest: Manifest, *, sender: str) -> None:
             )
         if not np.isfinite(array).all():
             raise FederationError(f"{sender}: '{name}' holds values that are not finite; nothing was passed on")
-    missing = [name for name in manifest if name not in arrays]
+    alone = bool(arrays) and all(name.startswith(DISCRIMINATOR) for name in arrays)
+    missing = [name for name in (of_discriminator(manifest) if alone else manifest) if name not in arrays]
     if missing:
         raise FederationError(f"{sender}: {len(missing)} shared parameters are missing, '{missing[0]}' first")
 

@@ -108,6 +108,7 @@ class SharedPrivate:
             return False
         if exchange.kind == "close":
             losses, loss = close(self.history, answers)
+            self.history.account(self.plan.config)
             self.history.validation_loss.append(loss)
             return self.hub.judge(losses, epoch=exchange.epoch)
         return False

@@ -250,6 +250,7 @@ class Rounds:
             "best_epoch": self.course.best_epoch + 1,
             "validation_loss": history.validation_loss,
             "feature_norm": history.feature_norm,
+            "epsilon": history.epsilon,
             "rounds": history.rounds,
             "bytes_to_sites": history.sent,
             "bytes_to_hub": history.received,
