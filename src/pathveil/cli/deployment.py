@@ -126,6 +126,7 @@ def submit(
             progress=progress,
             note=lambda line: typer.echo(line, err=True),
         )
+    given(plan, vocab, out)
     emit(result, as_json=as_json, text=summary(result, out))
 
 
@@ -166,6 +167,7 @@ def simulate(
     )
     where = {"corpus": [str(corpus.resolve())], "vocabulary": str(vocab.resolve())}
     result = run(plan, {site: where | {"registries": [site]} for site in sites}, folder=out)
+    given(plan, vocab, out)
     emit(result, as_json=as_json, text=summary(result, out))
 
 
@@ -193,12 +195,24 @@ def planned(mode: str, *, sites: list[str], vocab: Path, classes: dict, seed: in
     )
 
 
+def given(plan, vocab: Path, out: Path) -> None:
+    """Leave the shared encoder as a folder that 'federate join' takes; a plain network has none."""
+    from safetensors.numpy import load_file
+
+    from pathveil.federation.flare.plan import give
+    from pathveil.vocabulary.words import Vocabulary
+
+    if not plan.plain:
+        give(plan, Vocabulary.load(vocab), load_file(out / "parameters.safetensors"), folder=out / "shared")
+
+
 def summary(result: dict, out: Path) -> str:
+    plain = result["mode"] in ("fedavg", "cyclic")
     rounds = max(result["rounds"], 1)
     return (
         f"{result['mode']}: {result['rounds']} rounds with {', '.join(result['documents'])}, "
         f"best epoch {result['best_epoch']} (validation loss {min(result['validation_loss']):.4f})\n"
         f"{result['bytes_to_hub'] / rounds / 1e6:.2f} MB a round to the hub, "
-        f"{result['bytes_to_sites'] / rounds / 1e6:.2f} MB to the sites\n"
-        f"Written: {out / 'shared.safetensors'} and {out / 'history.json'}"
+        f"{result['bytes_to_sites'] / rounds / 1e6:.2f} MB from it, all sites together\n"
+        f"Written: {out / ('parameters.safetensors' if plain else 'shared')} and {out / 'history.json'}"
     )

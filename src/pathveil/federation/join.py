@@ -9,6 +9,7 @@ The two encoders with their heads are one plain network of twice the width (``sh
 gets a bundle that ``predict``, ``evaluate`` and ``audit`` take. It holds the private part, so it is the registry's own.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from pathveil.federation.hub import steps_of
 from pathveil.federation.release import Release
 from pathveil.federation.run import features_of, unseen_rows
 from pathveil.federation.site import Site, Turn
+from pathveil.model import MTCNN
 from pathveil.model.shared_private import Private, Shared, merged
 from pathveil.progress import Progress, silent
 from pathveil.training.blend import blended, fit_pool
@@ -140,17 +142,46 @@ def learn(joined: Joined, *, progress: Progress) -> None:
 
 def bundle_of(joined: Joined, vocabulary: Vocabulary, *, release: Release, seed: int, device: str) -> Bundle:
     """The registry's own model as a bundle: both encoders as one network, calibrated on its validation cases."""
-    site, training, config = joined.site, joined.training, joined.site.config
-    model = merged(joined.shared, site.private, dropout=config.dropout).cpu().eval()
-    logits = site.logits(joined.shared, site.held)
+    site, config = joined.site, joined.site.config
+    return bundled(
+        merged(joined.shared, site.private, dropout=config.dropout),
+        site.logits(joined.shared, site.held),
+        joined.training,
+        held_out=site.validate,
+        vocabulary=vocabulary,
+        config=config,
+        histories=[joined.history],
+        kept=joined.kept,
+        preset=f"joined to the shared encoder {release.sha256[:16]}",
+        seed=seed,
+        device=device,
+    )
+
+
+def bundled(
+    model: MTCNN,
+    logits: Mapping[str, np.ndarray],
+    training: Encoded,
+    *,
+    held_out: np.ndarray,
+    vocabulary: Vocabulary,
+    config: FederationConfig,
+    histories: list[list[dict[str, Any]]],
+    kept: int,
+    preset: str,
+    seed: int,
+    device: str,
+) -> Bundle:
+    """A site's network as a bundle, calibrated on its validation cases, whose logits are given."""
+    model = model.cpu().eval()
     views = {task: [log_softmax(scores, axis=1)] for task, scores in logits.items()}
-    held = {task: np.asarray(label) for task, label in site.held.labels.items()}
-    pool = fit_pool(views, held, {task: np.asarray(label) for task, label in training.labels.items()})
+    labels = {task: np.asarray(label) for task, label in training.labels.items()}
+    pool = fit_pool(views, {task: label[held_out] for task, label in labels.items()}, labels)
     trained = Trained(
         model=Ensemble(members=(model,), linear=None, blend=pool.coefficients, lift=pool.lift),
-        histories=[joined.history],
-        best_epochs=[joined.kept],
-        held_out=site.validate,
+        histories=histories,
+        best_epochs=[kept],
+        held_out=held_out,
         held_out_log_probabilities={task: blended(view, pool.coefficients[task]) for task, view in views.items()},
     )
     settings = TrainingSettings(
@@ -162,5 +193,4 @@ def bundle_of(joined: Joined, vocabulary: Vocabulary, *, release: Release, seed:
         optimiser=config.optimiser,
         epochs=config.epochs,
     )
-    preset = f"joined to the shared encoder {release.sha256[:16]}"
     return make_bundle(trained, training, vocabulary, settings=settings, preset=preset, seed=seed, device=device)

@@ -33,6 +33,7 @@ from pathveil.federation.flare import recorder
 from pathveil.federation.flare.message import SAYS, read
 from pathveil.federation.flare.plan import Plan, read_reports
 from pathveil.federation.flare.provision import provision
+from pathveil.federation.release import Release
 from pathveil.text import tokenize
 from pathveil.vocabulary.words import Vocabulary
 
@@ -181,7 +182,7 @@ def assert_embedded(deployment: Deployment, out: Path) -> None:
     result = json.loads((out / "history.json").read_text())
     np.testing.assert_allclose(result["validation_loss"], history.validation_loss, rtol=1e-5)
     assert result["rounds"] == history.rounds and result["bytes_to_hub"] == history.received
-    released = load_file(out / "shared.safetensors")
+    released = load_file(out / "parameters.safetensors")
     assert released.keys() == hub.best.keys()
     for name, array in released.items():
         np.testing.assert_allclose(array, hub.best[name], atol=1e-5, err_msg=name)
@@ -193,6 +194,31 @@ def assert_embedded(deployment: Deployment, out: Path) -> None:
 
 def test_the_network_gives_the_embedded_numbers(deployment, trained):
     assert_embedded(deployment, trained)
+
+
+def test_each_site_has_a_model_of_its_own_and_others_can_join(deployment, trained, pathveil):
+    run = plan_of(trained).run
+    for site in SITES:
+        own = deployment.kit(site) / "runs" / run
+        scores = json.loads((own / "model" / "scores.json").read_text())
+        coded = pathveil("evaluate", own / "bundle", deployment.corpus(site), "--json")
+        assert coded.returncode == 0, coded.stderr
+        assert set(json.loads(coded.stdout)["tasks"]) == set(scores) - {"validation documents"} == {"site", "behavior"}
+    release = Release.load(trained / "shared")
+    assert not [name for name in release.tensors if name.startswith("discriminator")]
+    assert release.words == Vocabulary.load(deployment.words).size
+
+
+def test_a_site_with_other_words_stops_the_run_with_a_sentence(deployment, trained, pathveil):
+    other = deployment.folder / "other-words.json"
+    known = Vocabulary.load(deployment.words)
+    Vocabulary(known.words[1:], known.method).save(other)
+    out = deployment.folder / "other"
+    sites = [part for site in SITES for part in ("--site", site)]
+    agreed = ["--vocab", other, "--classes", deployment.classes, *SMALL, "--epochs", 1]
+    ended = pathveil("federate", "submit", deployment.admin, *sites, *agreed, "--out", out, "--json")
+    assert ended.returncode == 2 and not out.exists() and not ended.stdout
+    assert re.search("pathveil: (north|south): its vocabulary is not the one the run agreed on", ended.stderr)
 
 
 def frames(deployment: Deployment, site: str) -> list[bytes]:
@@ -221,16 +247,16 @@ def messages(frame: bytes) -> tuple[list[bytes], bytes]:
 def secrets_of(deployment: Deployment, site: str) -> set[bytes]:
     """What must not leave a site: ids, planted personal information, words outside the agreed ones."""
     frame = pl.read_parquet(deployment.corpus(site))
-    known = set(Vocabulary.load(deployment.words).words)
-    words = {word for text in frame["text"] for word in tokenize(text)} - known
+    agreed = "\n".join(Vocabulary.load(deployment.words).words)
+    words = {word for text in frame["text"] for word in tokenize(text)}
     truth = pl.read_parquet(deployment.folder / "truth.parquet").filter(
         pl.col("report_id").is_in(frame["report_id"].implode())
     )
     texts = dict(zip(frame["report_id"], frame["text"], strict=True))
     planted = {texts[row["report_id"]][row["start"] : row["end"]] for row in truth.iter_rows(named=True)}
-    # Short strings come up in random bytes by themselves.
+    # Short strings come up in random bytes by themselves; a part of an agreed word is known.
     candidates = {*words, *planted, *frame["report_id"], *frame["case_id"]}
-    return {text.encode() for text in candidates if len(text) >= 7}
+    return {text.encode() for text in candidates if len(text) >= 7 and text.lower() not in agreed}
 
 
 def test_nothing_but_shared_parameters_and_counts_leaves_a_site(deployment, trained):

@@ -1,6 +1,7 @@
 """Hub and sites by messages give the embedded numbers, go on after a kill, and refuse what is not right."""
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -281,6 +282,20 @@ def test_a_fault_of_a_site_stops_the_run_with_its_name(begun):
     rounds, stations, _ = begun
     reply = read(rounds.exchange("B", stations["B"].say({"fault": "words"}), wait=0), sender="hub")
     assert reply.facts["end"] and "B: its vocabulary is not the one" in reply.facts["reason"]
+
+
+def test_a_silent_site_is_named(begun, monkeypatch):
+    rounds, _, _ = begun
+    assert not rounds.silent(5)
+    now = time.monotonic()
+    monkeypatch.setattr("pathveil.federation.flare.rounds.time.monotonic", lambda: now + 6)
+    rounds.alive("B")
+    assert rounds.silent(5) == ["A", "C"]
+    late = Rounds(rounds.plan, folder=rounds.folder)  # no site has come yet
+    monkeypatch.setattr("pathveil.federation.flare.rounds.time.monotonic", lambda: now + 60)
+    assert not late.silent(5)
+    monkeypatch.setattr("pathveil.federation.flare.rounds.time.monotonic", lambda: now + 80)
+    assert late.silent(5) == ["A", "B", "C"]
 
 
 def test_without_any_usable_update_the_run_stops(begun):

@@ -30,5 +30,5 @@ def test_the_simulator_gives_the_embedded_numbers(pathveil, tmp_path):
         sites.append(plan.site(own, name))
     hub, history = embedded.train(sites, plan.shared(), config=plan.config, joint=False)
     np.testing.assert_allclose(result["validation_loss"], history.validation_loss, rtol=1e-5)
-    for name, array in load_file(out / "shared.safetensors").items():
+    for name, array in load_file(out / "parameters.safetensors").items():
         np.testing.assert_allclose(array, hub.best[name], atol=1e-5, err_msg=name)

@@ -20,7 +20,7 @@ from nvflare.private.defs import CellMessageHeaderKeys
 from pathveil.federation.flare.executor import ALIVE, CHANNEL, TASK, TOPIC
 from pathveil.federation.flare.message import Message, write
 from pathveil.federation.flare.plan import Plan
-from pathveil.federation.flare.rounds import Rounds
+from pathveil.federation.flare.rounds import Rounds, leave
 
 log = logging.getLogger(__name__)
 STATUS = "pathveil-status"
@@ -54,14 +54,15 @@ class HubController(Controller):
             time.sleep(0.2)
             lost = rounds.silent(self.patience)
             if lost:
-                rounds.stop(f"{', '.join(lost)}: not heard of for {self.patience:.0f} seconds")
+                rounds.stop(f"{', '.join(lost)}: not heard of for {self.patience:.0f} seconds", again=True)
         if abort_signal.triggered:
-            rounds.stop("the job was stopped")
+            rounds.stop("the job was stopped", again=True)
         time.sleep(1)  # sites that wait for an answer get to hear that the run is over
         if rounds.finished:
             shutil.copytree(rounds.folder / "result", self.run_dir / "result", dirs_exist_ok=True)
             log.info("run %s is finished", rounds.plan.run)
-        elif rounds.stopped:
+        else:
+            leave(self.run_dir / "result", rounds.plan, rounds.result())
             self.system_panic(rounds.stopped, fl_ctx)
 
     def reply(self, request: Parcel) -> Parcel:

@@ -24,6 +24,7 @@ from pathveil.federation.flare import policy
 from pathveil.federation.flare.message import Message, outgoing, read
 from pathveil.federation.flare.plan import Plan, read_reports
 from pathveil.federation.flare.station import Station
+from pathveil.vocabulary.words import Vocabulary
 
 log = logging.getLogger(__name__)
 CHANNEL, TOPIC, ALIVE, TASK = "pathveil", "exchange", "alive", "train"
@@ -114,7 +115,13 @@ def open_station(plan: Plan, name: str, *, session: str, root: Path) -> Station:
     if dropped:
         log.warning("%s: %d labels are not among the agreed classes and count as missing", name, dropped)
     return Station(
-        plan, reports, name=name, session=session, folder=root / "runs", device=settings.get("device", "cpu")
+        plan,
+        reports,
+        name=name,
+        session=session,
+        folder=root / "runs",
+        device=settings.get("device", "cpu"),
+        words=Vocabulary.load(Path(settings["vocabulary"])),
     )
 
 

@@ -18,13 +18,16 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from pathveil.errors import FederationError
+from pathveil.errors import FederationError, VocabularyError
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.plain import PlainSite
+from pathveil.federation.release import KEPT, Release
 from pathveil.federation.site import Site
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Private, Shared
+from pathveil.text import WORDS, settings
 from pathveil.vocabulary.encoded import MISSING, Encoded
+from pathveil.vocabulary.words import Vocabulary
 
 Mode = Literal["adversarial", "strong", "fedavg", "cyclic"]
 MODES: tuple[Mode, ...] = ("adversarial", "strong", "fedavg", "cyclic")
@@ -85,6 +88,20 @@ class Plan(BaseModel):
         return PlainSite(reports, config=self.config, seed=self.seed, registry=number, device=device)
 
 
+def give(plan: Plan, words: Vocabulary, arrays: Mapping[str, np.ndarray], *, folder: Path) -> None:
+    """The shared encoder as a folder to give away, which ``federate join`` starts from."""
+    config = plan.config
+    Release(
+        tensors={name: array for name, array in arrays.items() if name.startswith(KEPT)},
+        shape={"dim": config.dim, "windows": list(config.windows), "filters": config.filters},
+        classes=plan.classes,
+        text=settings(words=WORDS),
+        vocabulary=words,
+        provenance={"mode": plan.mode, "seed": plan.seed, "run": plan.run, "registries": list(plan.sites)}
+        | {"config": config.model_dump(mode="json")},
+    ).save(folder)
+
+
 def read_reports(
     plan: Plan, name: str, *, corpus: Sequence[Path], vocabulary: Path, registries: Sequence[str] = ()
 ) -> tuple[Encoded, int]:
@@ -93,11 +110,10 @@ def read_reports(
     Labels that the plan does not know count as missing. ``registries`` chooses reports where the file holds several.
     """
     from pathveil.vocabulary.encoding import encode
-    from pathveil.vocabulary.words import Vocabulary
 
     words = Vocabulary.load(vocabulary)
     if words.id_space != plan.vocabulary or words.size != plan.vocabulary_size:
-        raise FederationError(
+        raise VocabularyError(
             f"{vocabulary}: its id space is {words.id_space[:12]}…, the run agreed on {plan.vocabulary[:12]}…; "
             "use the vocabulary that all sites agreed on"
         )

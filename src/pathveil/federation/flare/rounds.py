@@ -27,6 +27,7 @@ from pathveil.federation.flare.plan import Plan
 from pathveil.training import checkpoint
 
 log = logging.getLogger(__name__)
+STARTING = 60.0  # seconds that a site's process may take until it is first heard of
 
 
 class Rounds:
@@ -46,7 +47,7 @@ class Rounds:
         self.exchanges: list[Exchange] = []
         self.round, self.resumed, self.keep = 0, -1, False
         self.saving, self.saved_at, self.began = False, time.monotonic(), time.monotonic()
-        self.finished, self.stopped = False, ""
+        self.finished, self.stopped, self.again = False, "", False
 
     @property
     def path(self) -> Path:
@@ -197,29 +198,30 @@ class Rounds:
             return write(Message({"wait": True}))
         exchange = self.exchanges[self.round]
         first = self.answered[site] < 0 and self.resumed >= 0
-        facts = {"round": self.round, "keep": self.keep, "save": self.saving} | exchange.facts()
+        facts = {"round": self.round, "keep": self.keep, "save": self.saving, "kept": self.course.best_epoch + 1}
+        facts |= exchange.facts()
         if first:  # in a cyclic run this may be a later round than the one the run goes on from
             facts |= {"resume": True, "from": self.resumed}
         self.asked[site] = self.round
         return write(Message(facts, self.course.arrays(exchange)))
 
-    def stop(self, reason: str) -> None:
-        """End the run here; what was saved is kept."""
+    def stop(self, reason: str, *, again: bool = False) -> None:
+        """End the run here; what was saved is kept. ``again``: trying again may help."""
         with self.changed:
             if not self.stopped and not self.finished:
-                self.stopped = reason
+                self.stopped, self.again = reason, again
                 log.warning("stopped: %s", reason)
             self.changed.notify_all()
 
     def alive(self, site: str) -> None:
         """A sign of life of a site at work."""
-        if self.seen.get(site):
+        if site in self.seen:
             self.seen[site] = time.monotonic()
 
     def silent(self, patience: float) -> list[str]:
-        """Sites that were not heard of for so long."""
+        """Sites that were not heard of for so long; at the start they have a minute more."""
         now = time.monotonic()
-        return [site for site, seen in self.seen.items() if seen and now - seen > patience]
+        return [site for site, seen in self.seen.items() if now - (seen or self.began + STARTING) > patience]
 
     def status(self) -> dict[str, Any]:
         """For whoever watches: numbers and names of sites only."""
@@ -240,13 +242,14 @@ class Rounds:
         """What is told about the run when it ends."""
         history = self.course.history
         seconds = round(time.monotonic() - self.began, 2)
-        documents = {site: int(self.hellos[site].facts["documents"]) for site in self.plan.sites}
+        known = [site for site in self.plan.sites if site in self.hellos]
         return {
             "run": self.plan.run,
             "mode": self.plan.mode,
             "finished": self.finished,
             "stopped": self.stopped,
-            "documents": documents,
+            "again": self.again,
+            "documents": {site: int(self.hellos[site].facts["documents"]) for site in known},
             "best_epoch": self.course.best_epoch + 1,
             "validation_loss": history.validation_loss,
             "feature_norm": history.feature_norm,
@@ -261,15 +264,15 @@ class Rounds:
 
     def release(self) -> None:
         """Leave the shared parameters of the best epoch and the account of the run."""
-        arrays = self.course.arrays(self.exchanges[-1])
-        leave(self.folder / "result", self.plan, arrays, self.result())
+        leave(self.folder / "result", self.plan, self.result(), self.course.arrays(self.exchanges[-1]))
 
 
-def leave(folder: Path, plan: Plan, arrays: Mapping[str, np.ndarray], result: Mapping[str, Any]) -> None:
-    """``shared.safetensors``, ``plan.json`` and ``history.json``."""
+def leave(folder: Path, plan: Plan, result: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> None:
+    """``plan.json``, ``history.json`` and, of a finished run, ``parameters.safetensors``: all that travelled."""
     folder.mkdir(parents=True, exist_ok=True)
-    metadata = {"plan": plan.model_dump_json()}
-    save_file(dict(arrays), folder / "shared.part", metadata=metadata)
-    os.replace(folder / "shared.part", folder / "shared.safetensors")
+    if arrays is not None:
+        part = folder / "parameters.part"
+        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, part)
+        os.replace(part, folder / "parameters.safetensors")
     (folder / "plan.json").write_text(plan.model_dump_json(indent=1) + "\n", encoding="utf-8")
     (folder / "history.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

@@ -4,11 +4,13 @@ Its folder, inside the site's kit, holds the private part and never leaves:
 
     runs/<run>/state-<round>.safetensors   the last two states, to go on from after a kill
     runs/<run>/model/                      at the end: private.safetensors, shared.safetensors, plan.json, scores.json
+    runs/<run>/bundle/                     and the site's own model for predict, evaluate and audit
 """
 
 import json
 import logging
 import os
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,10 +26,14 @@ from pathveil.federation.flare.course import under
 from pathveil.federation.flare.message import Message, outgoing
 from pathveil.federation.flare.plan import Plan
 from pathveil.federation.hub import load, steps_of
+from pathveil.federation.join import bundled
 from pathveil.federation.site import Turn
+from pathveil.model import MTCNN
+from pathveil.model.shared_private import merged
 from pathveil.training import checkpoint
 from pathveil.training.metrics import evaluate
 from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.words import Vocabulary
 
 log = logging.getLogger(__name__)
 KEPT = 2  # states on disk: the hub may be one behind
@@ -36,8 +42,19 @@ KEPT = 2  # states on disk: the hub may be one behind
 class Station:
     """One site's state in one run."""
 
-    def __init__(self, plan: Plan, reports: Encoded, *, name: str, session: str, folder: Path, device: str = "cpu"):
+    def __init__(
+        self,
+        plan: Plan,
+        reports: Encoded,
+        *,
+        name: str,
+        session: str,
+        folder: Path,
+        device: str = "cpu",
+        words: Vocabulary | None = None,  # to make a bundle with
+    ):
         self.plan, self.name, self.session, self.folder = plan, name, session, folder / plan.run
+        self.reports, self.words, self.device = reports, words, device
         self.folder.mkdir(parents=True, exist_ok=True)
         self.work = (PlainWork if plan.plain else SharedWork)(plan, reports, name, device)
         self.fingerprint = checkpoint.fingerprint_of(
@@ -62,7 +79,7 @@ class Station:
             self.save(int(facts["round"]))
         said, arrays = self.work.do(facts, question.arrays)
         if facts["do"] == "finish":
-            self.release(question.arrays)
+            self.release(question.arrays, kept=int(facts["kept"]))
         return self.say({"round": int(facts["round"])} | said, arrays)
 
     def say(self, facts: Mapping[str, Any], arrays: wire.Arrays | None = None) -> bytes:
@@ -84,7 +101,7 @@ class Station:
         self.work.restore(*found)
         log.info("%s goes on from round %d", self.name, number)
 
-    def release(self, shared: wire.Arrays) -> None:
+    def release(self, shared: wire.Arrays, *, kept: int) -> None:
         """Leave the site's own model: its private part, the shared one, and its scores on its validation cases."""
         folder = self.folder / "model"
         folder.mkdir(exist_ok=True)
@@ -97,8 +114,26 @@ class Station:
             )
             os.replace(folder / f"{name}.part", folder / name)
         (folder / "plan.json").write_text(self.plan.model_dump_json(indent=1) + "\n", encoding="utf-8")
-        (folder / "scores.json").write_text(json.dumps(self.work.scores(), indent=1) + "\n", encoding="utf-8")
-        log.info("%s: the run is finished; this site's model is in %s", self.name, folder)
+        (folder / "scores.json").write_text(
+            json.dumps(scored(self.work.logits(), self.reports.take(self.work.site.validate)), indent=1) + "\n",
+            encoding="utf-8",
+        )
+        if self.words is not None:
+            shutil.rmtree(self.folder / "bundle", ignore_errors=True)
+            bundled(
+                self.work.whole(),
+                self.work.logits(),
+                self.reports,
+                held_out=self.work.site.validate,
+                vocabulary=self.words,
+                config=self.plan.config,
+                histories=[],
+                kept=kept,
+                preset=f"{self.plan.mode} with {len(self.plan.sites)} sites, run {self.plan.run}",
+                seed=self.plan.seed,
+                device=self.device,
+            ).save(self.folder / "bundle")
+        log.info("%s: the run is finished; this site's model is in %s", self.name, self.folder)
 
 
 class SharedWork:
@@ -141,8 +176,14 @@ class SharedWork:
         arrays = {name: tensor.cpu().numpy() for name, tensor in self.site.private.state_dict().items()}
         return {"private.safetensors": arrays}
 
-    def scores(self) -> dict[str, Any]:
-        return scored(self.site.logits(self.shared, self.site.held), self.site.held)
+    def logits(self) -> dict[str, np.ndarray]:
+        """Of the validation cases."""
+        return self.site.logits(self.shared, self.site.held)
+
+    def whole(self) -> MTCNN:
+        """Both parts as one network."""
+        config = self.site.config
+        return merged(self.shared, self.site.private, dropout=config.dropout, added_heads=config.added_heads)
 
 
 class PlainWork:
@@ -176,9 +217,11 @@ class PlainWork:
     def released(self) -> dict[str, wire.Arrays]:
         return {}
 
-    def scores(self) -> dict[str, Any]:
-        held = self.site.reports.take(self.site.validate)
-        return scored(self.site.logits(held), held)
+    def logits(self) -> dict[str, np.ndarray]:
+        return self.site.logits(self.site.reports.take(self.site.validate))
+
+    def whole(self) -> MTCNN:
+        return self.site.model
 
 
 def scored(logits: Mapping[str, np.ndarray], held: Encoded) -> dict[str, Any]:

@@ -5,6 +5,7 @@ last saved round (``rounds``).
 """
 
 import contextlib
+import io
 import json
 import shutil
 import tempfile
@@ -75,13 +76,16 @@ def submit(
         if attempt:
             note(f"{reason}; going on from the last saved round (attempt {attempt + 1} of {attempts})")
         try:
-            reason = one_job(
+            result = one_job(
                 kit, plan, out=out, pause=pause, patience=patience, wait=wait, progress=progress, note=note
             )
         except (ConnectionError, SessionClosed, InternalError, NoReply):
-            reason = "the hub could not be reached"
-        if not reason:
-            return json.loads((out / "history.json").read_text("utf-8"))
+            result = {"stopped": "the hub could not be reached", "again": True}
+        if not result["stopped"]:
+            return result
+        reason = result["stopped"]
+        if not result["again"]:
+            raise FederationError(reason)
     raise FederationError(f"{reason}; nothing that was saved is lost: submit the same again to go on")
 
 
@@ -95,25 +99,25 @@ def one_job(
     wait: float,
     progress: Progress,
     note: Callable[[str], None],
-) -> str:
-    """One job from submission to its end, with its result in ``out``; else why there is none."""
+) -> dict[str, Any]:
+    """One job from submission to its end: the run's history, with what it released in ``out`` if it is finished."""
     session = connect(kit, wait=wait)
     try:
         wait_for_sites(session, plan.sites, wait=wait, note=note)
         with tempfile.TemporaryDirectory() as folder:
             job = session.submit_job(str(write_job(plan, Path(folder) / "job", pause=pause, patience=patience)))
         note(f"job {job}: run {plan.run}")
-        status = watch(session, job, progress=progress, note=note)
-        if status.get("stopped"):
-            return status["stopped"]
+        state = watch(session, job, progress=progress, note=note)
         with tempfile.TemporaryDirectory() as folder:
             found = sorted(Path(session.download_job_result(job, folder)).rglob("result/history.json"))
             if not found:
-                return "the job ended without a result"
-            out.mkdir(parents=True, exist_ok=True)
-            for path in found[0].parent.iterdir():
-                shutil.copyfile(path, out / path.name)
-        return ""
+                return {"stopped": f"the job ended without a result ({state})", "again": True}
+            history = json.loads(found[0].read_text("utf-8"))
+            if history["finished"]:
+                out.mkdir(parents=True, exist_ok=True)
+                for path in found[0].parent.iterdir():
+                    shutil.copyfile(path, out / path.name)
+        return history
     finally:
         session.close()
 
@@ -127,7 +131,8 @@ def connect(kit: Path, *, wait: float) -> Any:
     end = time.monotonic() + wait
     while True:
         try:
-            return new_secure_session(name, str(kit.resolve()), timeout=10.0)
+            with contextlib.redirect_stdout(io.StringIO()):  # FLARE prints
+                return new_secure_session(name, str(kit.resolve()), timeout=min(wait, 30.0), command_timeout=30.0)
         except AuthenticationError:
             raise UsageError(f"{kit}: the hub does not accept this kit; was it made for another federation?") from None
         except NoConnection:
@@ -152,8 +157,8 @@ def wait_for_sites(session: Any, sites: tuple[str, ...], *, wait: float, note: C
         time.sleep(1)
 
 
-def watch(session: Any, job: str, *, progress: Progress, note: Callable[[str], None]) -> dict[str, Any]:
-    """Follow a job to its end; the last status it gave."""
+def watch(session: Any, job: str, *, progress: Progress, note: Callable[[str], None]) -> str:
+    """Follow a job to its end; how FLARE says it ended."""
     from nvflare.fuel.flare_api.api_spec import InternalError, JobNotRunning, NoReply
 
     from pathveil.federation.flare.controller import STATUS
@@ -163,9 +168,7 @@ def watch(session: Any, job: str, *, progress: Progress, note: Callable[[str], N
     while True:
         state = session.get_job_status(job) or ""
         if state.startswith("FINISHED"):
-            if not state.endswith("COMPLETED") and not last.get("stopped"):
-                last = last | {"stopped": f"the job ended: {state.removeprefix('FINISHED:').replace('_', ' ').lower()}"}
-            return last
+            return state.removeprefix("FINISHED:").replace("_", " ").lower()
         running += state.startswith("RUNNING")
         if running > STARTING:
             # A job that is just starting or just ending has no one to ask; its state above says which.
