@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from pathveil.errors import UsageError
+from pathveil.federation.noise import epsilon
 from pathveil.federation.release import Release, sha256_of
 from pathveil.federation.run import unseen_rows
 from pathveil.study import distribution
@@ -108,6 +109,19 @@ def test_the_command_writes_its_result(pathveil, corpus, tmp_path):
     done = pathveil("federate", "run", corpus, "--out", tmp_path / "run", *options)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["scores"] == json.loads((tmp_path / "run" / "result.json").read_text())["scores"]
+
+
+def test_membership_and_privacy_loss_are_told(pathveil, corpus, tmp_path):
+    noise = ["--set", "clip=1", "--set", "noise=8", "--set", "dim=8", "--epochs", "2", "--filters", "4"]
+    done = pathveil("federate", "run", corpus, "--out", tmp_path / "run", *noise, "--local-steps", "50")
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert [row["model"] for row in result["membership"]] == ["as trained", "encoder, public head"]
+    for row in result["membership"]:
+        assert row["auc"]["low"] <= row["auc"]["value"] <= row["auc"]["high"] and row["n_non_members"] > 10
+    (loss,) = result["traffic"][0]["epsilon"]
+    assert loss == epsilon(multiplier=8.0, updates=2, delta=1e-5)
+    assert f"updates is {loss:.3g}" in done.stdout and "tells members from unseen cases" in done.stdout
 
 
 def test_epochs_can_be_fixed(corpus, tmp_path):

@@ -205,4 +205,14 @@ def summary(result: dict, out: Path) -> str:
             f"(largest registry {row['chance']:.0%}, label alone {row['label']:.0%}); "
             f"mean feature norm {row['norm']:.2g}"
         )
+    for row in result["membership"]:
+        if row["model"] == "encoder, public head" and "auc" in row:
+            found = row["auc"]
+            lines.append(
+                f"{row['mode']}, seed {row['seed']}: under a head trained on other reports the encoder tells members "
+                f"from unseen cases with an AUC of {found['value']:.3f} ({found['low']:.3f}–{found['high']:.3f})"
+            )
+    for row in result["traffic"]:
+        for loss in row["epsilon"]:
+            lines.append(f"{row['mode']}, seed {row['seed']}: the privacy loss ε of a site's updates is {loss:.3g}")
     return "\n".join([*lines, "", f"Written: {out / 'result.json'}"])
