@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pathveil.report import page
+from pathveil.report import distribution, page
 from pathveil.report.rows import mean
 from pathveil.study import file as study_file
 from study.test_file import STUDY, TRAINING
@@ -140,6 +140,26 @@ def test_provenance_names_corpus_machine_time_and_versions(opened, made):
     assert result["studies"]["vocabulary"]["provenance"]["corpus_sha256"] in shown
     for words in ("R1 60, R2 60, R3 60", "cells on", "of work", "pathveil", "torch", "seeds, distribution"):
         assert words in shown
+
+
+def test_who_was_trained_on_stands_in_a_table_where_it_was_asked(opened, made):
+    rows = json.loads((made / "result.json").read_text())["studies"]["distribution"]["membership"]
+    for row, shown in zip(rows, cells(opened, "membership"), strict=True):
+        assert shown[0] == row["mode"] and shown[3].startswith(row.get("suppressed") or f"{row['auc']['value']:.3f} (")
+
+
+def test_advice_on_training_compares_the_best_that_shares_no_reports():
+    def score(mode, macro):
+        return {"mode": mode, "macro": {"value": macro}}
+
+    probe = {"mode": "strong", "linear": 0.7, "mlp": 0.72, "chance": 0.5, "label": 0.65}
+    study = {"scores": [score("single", 0.3), score("centralized", 0.5), score("strong", 0.48), score("cyclic", 0.4)]}
+    sentence = distribution.advice(study | {"probe": [probe]})
+    assert sentence.startswith(
+        "Of the ways that share no reports, strong codes best: macro F1 0.480 (0.500 centrally and"
+    )
+    assert "72% of reports" in sentence and "65%" in sentence
+    assert distribution.advice({"scores": [score("single", 0.3)], "probe": []}) == ""
 
 
 def test_advice_is_the_least_leak_among_the_useful():

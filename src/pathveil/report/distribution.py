@@ -7,6 +7,7 @@ from pathveil.report.figures import Series
 from pathveil.report.rows import Row, Section, Table, mean, mean_of, number, with_interval
 
 SHOWN_CLASSES = 10  # most and least frequent classes in the per-class figures
+KNOWN = {"centralized": "centrally", "single": "each alone"}  # what a way of sharing is held against
 COMPARED = ("single", "centralized", "adversarial", "strong")  # in them
 
 
@@ -19,7 +20,7 @@ def section(study: Row) -> Section:
         "showing reports. The probe asks how well a fresh classifier names the registry from the features that travel; "
         "a collapsed encoder would pass it, so the features' norm and the F1 of a fresh head on them stand beside it.",
         figures=[*overall(study, modes), *class_figures(study, modes), *probe_figure(study)],
-        tables=[*scores(study, modes), probes(study["probe"]), traffic(study["traffic"])],
+        tables=[*scores(study, modes), probes(study["probe"]), *membership(study), traffic(study["traffic"])],
     )
 
 
@@ -117,6 +118,39 @@ def probe_figure(study: Row) -> list[tuple[str, str, str]]:
     svg = figures.bars(series, names=names, x_title="registry named rightly", marks=marks)
     caption = "The better of two fresh probes on unseen cases; mean over seeds, lines from lowest to highest."
     return [("Can the registry be told from the features?", svg, caption)]
+
+
+def membership(study: Row) -> list[Table]:
+    """What an attacker learns about who was trained on, where the study asked."""
+    rows = []
+    for row in study.get("membership", ()):
+        place = [row["mode"], row["seed"], row["model"]]
+        if "suppressed" in row:
+            rows.append([*place, row["suppressed"], "–"])
+        else:
+            low = row["tpr_at_fpr"].get("0.01", {})
+            rows.append([*place, with_interval(row["auc"]), number(low.get("value"))])
+    heads = ["mode", "seed", "what is attacked", "attacker's AUC (95 %)", "TPR at 1 % FPR"]
+    title = "Can an attacker tell who was trained on?"
+    return [Table("membership", title, heads, rows)] if rows else []
+
+
+def advice(study: Row) -> str:
+    """Which way of training to take, in a sentence, with what it is compared to."""
+    means: dict[str, float] = {}
+    for mode in dict.fromkeys(row["mode"] for row in study["scores"]):
+        means[mode] = mean([row["macro"]["value"] for row in study["scores"] if row["mode"] == mode]) or 0.0
+    apart = {mode: value for mode, value in means.items() if mode not in ("single", "centralized")}
+    if not apart:
+        return ""
+    best = max(apart, key=apart.__getitem__)
+    beside = [f"{means[mode]:.3f} {words}" for mode, words in KNOWN.items() if mode in means]
+    compared = f" ({' and '.join(beside)})" if beside else ""
+    told = [max(row["linear"], row["mlp"]) for row in study["probe"] if row["mode"] == best]
+    chance = [max(row["chance"], row["label"] or 0.0) for row in study["probe"] if row["mode"] == best]
+    probe = f"; a fresh probe names the registry of {mean(told):.0%} of reports from its features" if told else ""
+    probe += f", where the label alone tells {mean(chance):.0%}" if told else ""
+    return f"Of the ways that share no reports, {best} codes best: macro F1 {apart[best]:.3f}{compared}{probe}."
 
 
 def traffic(rows: Sequence[Row]) -> Table:

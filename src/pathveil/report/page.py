@@ -59,6 +59,8 @@ def answer(result: Mapping[str, Any]) -> str:
         sentences.append(studies["combined"]["recommendation"]["sentence"])
     elif "vocabulary" in studies:
         sentences.append(advice(studies["vocabulary"]))
+    if "distribution" in studies and (sentence := distribution.advice(studies["distribution"])):
+        sentences.append(sentence)
     verbs = {True: ("holds here", "hold here"), False: ("does not hold here", "do not hold here")}
     verbs[None] = ("cannot be decided with this much data",) * 2
     for holds, (one, several) in verbs.items():

@@ -23,6 +23,7 @@ from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
 
 PER_CLASS = "per-class"  # the paper's attack
+AT_ONCE = 20_000  # documents whose answers are held whole
 
 
 @dataclass(frozen=True)
@@ -74,17 +75,20 @@ def train_target(
     encoded = relabelled(corpus, words.table, words.size)
     stage = f"target {fold.name} {words.name}"
     fitted = fit(encoded.take(fold.training), training, seed=seed, device=device, progress=progress, stage=stage)
-    logits = logits_of(fitted.model, encoded, device=device)
     scores = {}
-    for task, values in logits.items():
+    for task, values in logits_of(fitted.model, encoded, fold.unseen, device=device).items():
         truth, cases = np.asarray(corpus.labels[task])[fold.unseen], corpus.cases[fold.unseen]
         if (truth >= 0).any():
-            found = evaluate(truth, values[fold.unseen].argmax(1), cases=cases, resamples=200)
+            found = evaluate(truth, values.argmax(1), cases=cases, resamples=200)
             values_of = {"micro": found.micro.value, "macro": found.macro.value}
             scores[task] = values_of | {"micro_ci": _pair(found.micro), "macro_ci": _pair(found.macro)}
     members = np.setdiff1d(fold.training, fold.training[fitted.validation])
-    arrays = {"members": members}
-    arrays |= _answers(corpus, logits, attacked=parts["attacked"], rows=np.arange(corpus.documents))
+    everything = np.arange(corpus.documents)
+    read = [
+        _answers(corpus, rows, logits_of(fitted.model, encoded, rows, device=device), parts["attacked"], everything)
+        for rows in np.split(everything, range(AT_ONCE, corpus.documents, AT_ONCE))
+    ]
+    arrays = {"members": members} | {name: np.concatenate([part[name] for part in read]) for name in read[0]}
     about_words = {"words": words.size - 2, "method": words.method, "sha256": words.sha256}
     keep(parts, about_words | {"scores": scores, "epoch": fitted.best_epoch, "epochs": len(fitted.history)}, arrays)
 
@@ -111,7 +115,8 @@ def train_shadows(
     def note(place: int, best: int, count: int) -> None:
         epochs[place] = {"epoch": best, "epochs": count}
 
-    for place, logits in logits_many(
+    attacked = next(iter(wanted.values()))["attacked"]
+    for place, arrays in logits_many(
         encoded,
         members,
         training,
@@ -120,9 +125,9 @@ def train_shadows(
         progress=progress,
         stage=f"shadows {fold.name} {words.name}",
         note=note,
+        reduce=lambda rows, logits: _answers(corpus, rows, logits, attacked, fold.foreign),
     ):
-        own = wanted[numbers[place]]
-        keep(own, epochs[place], _answers(corpus, logits, attacked=own["attacked"], rows=fold.foreign))
+        keep(wanted[numbers[place]], epochs[place], arrays)
 
 
 def shadow_documents(corpus: Encoded, fold: Fold, number: int, *, seed: int) -> np.ndarray:
@@ -132,16 +137,18 @@ def shadow_documents(corpus: Encoded, fold: Fold, number: int, *, seed: int) -> 
 
 
 def _answers(
-    corpus: Encoded, logits: Mapping[str, np.ndarray], *, attacked: str, rows: np.ndarray
+    corpus: Encoded, rows: np.ndarray, logits: Mapping[str, np.ndarray], attacked: str, seen: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """What attacks read of a model's answers; the paper's attack reads the attacked task's on these rows."""
+    """What attacks read of a model's answers on these rows; the paper's attack reads the attacked task's on those
+    of them that are ``seen``."""
     arrays = {}
     for task, values in logits.items():
-        labels = np.asarray(corpus.labels[task])
+        labels = np.asarray(corpus.labels[task])[rows]
         said = attacks.log_softmax(values)
         arrays[f"own-{task}"] = attacks.of_label(said, labels)
         if task == attacked:
-            arrays["features"] = shokri.attack_features(np.exp(said[rows]), labels[rows])
+            kept = np.isin(rows, seen)
+            arrays["features"] = shokri.attack_features(np.exp(said[kept]), labels[kept])
     return {name: array.astype(np.float32) for name, array in arrays.items()}
 
 

@@ -165,6 +165,7 @@ class Study:
             "fold": fold.name,
             "training": self.training.model_dump(),
             "attacked": self.attacked,
+            "answers": 2,  # raised when what is kept of a model's answers changes
             "settings": self.settings.model_dump(include={"tasks", "test_share", "seed"}),
         }
 

@@ -46,6 +46,7 @@ from pathveil.vocabulary.encoded import Encoded, take_documents
 from pathveil.vocabulary.words import UNKNOWN
 
 DOCUMENTS_AT_ONCE = 1024  # in a step of a stack on a GPU: enough to fill it
+REDUCED_AT_ONCE = 20_000  # documents whose logits are held, where they are reduced
 READ_AT_ONCE = 128  # documents a model in one forward pass without training
 
 
@@ -101,20 +102,43 @@ def logits_many(
     progress: Progress = silent,
     stage: str = "training models",
     note: Callable[[int, int, int], None] | None = None,
+    reduce: Callable[[np.ndarray, dict[str, np.ndarray]], dict[str, np.ndarray]] | None = None,
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
     """Train as ``train_many`` does, and yield each model's number and its logits, float16 (documents, classes) a task,
     on all documents or the given rows. No model is kept; ``note`` is told each one's number, the epoch it was best at,
-    and how many it had, before it is yielded."""
+    and how many it had, before it is yielded. Where all logits are too many to hold, ``reduce(rows, logits)`` takes
+    them some documents at a time, and the arrays it makes of them are yielded, joined, instead."""
     wanted = np.arange(corpus.documents) if rows is None else np.asarray(rows)
     for machine, finished in _train(corpus, members, settings, seeds, masks, vectors, device, stack, progress, stage):
         slots = [slot for slot, _ in finished]
         for slot in slots:
             machine.restore_best(slot)
-        answers = machine.read(dict.fromkeys(slots, wanted))
+        if reduce is None:
+            read = machine.read(dict.fromkeys(slots, wanted))
+            answers = {
+                slot: {task: scores.astype(np.float16) for task, scores in logits.items()}
+                for slot, logits in read.items()
+            }
+        else:
+            answers = _reduced(machine, slots, wanted, reduce)
         for slot, trainee in finished:
             if note is not None:
                 note(trainee.number, trainee.best_epoch, trainee.epoch)
-            yield trainee.number, {task: scores.astype(np.float16) for task, scores in answers[slot].items()}
+            yield trainee.number, answers[slot]
+
+
+def _reduced(
+    machine: "Machine",
+    slots: Sequence[int],
+    wanted: np.ndarray,
+    reduce: Callable[[np.ndarray, dict[str, np.ndarray]], dict[str, np.ndarray]],
+) -> dict[int, dict[str, np.ndarray]]:
+    parts: dict[int, list[dict[str, np.ndarray]]] = {slot: [] for slot in slots}
+    for at in range(0, max(len(wanted), 1), REDUCED_AT_ONCE):
+        rows = wanted[at : at + REDUCED_AT_ONCE]
+        for slot, logits in machine.read(dict.fromkeys(slots, rows)).items():
+            parts[slot].append(reduce(rows, logits))
+    return {slot: {name: np.concatenate([p[name] for p in own]) for name in own[0]} for slot, own in parts.items()}
 
 
 class Trainee:
