@@ -88,3 +88,14 @@ def test_an_encoder_that_knows_its_members_gives_them_away_under_any_head():
         assert len(found.values) == 600 and found.member.sum() == 300
         positive, negative = found.values[found.member], found.values[~found.member]
         assert low <= (positive[:, None] > negative).mean() <= high
+
+
+def test_a_probe_that_also_reads_training_cases_finds_what_few_cases_cannot_show():
+    rng = np.random.default_rng(3)
+    registry = rng.integers(0, 2, 4400)
+    features = rng.normal(size=(4400, 200)) + 0.12 * registry[:, None]  # the best possible probe is right in .80
+    unseen, known = slice(0, 400), (features[400:], registry[400:])
+    alone = probe(features[unseen], registry[unseen], cases=np.arange(400))
+    informed = probe(features[unseen], registry[unseen], cases=np.arange(400), known=known)
+    assert informed.linear > alone.linear + 0.03 and 0.72 < informed.linear < 0.88
+    assert (informed.chance, informed.documents) == (alone.chance, 400)

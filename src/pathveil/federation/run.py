@@ -121,8 +121,10 @@ def run(
         features = features_of(encoder, pooled)
         task = "subsite" if "subsite" in pooled.labels else pooled.tasks[0]
         labels = pooled.labels[task]
-        outcome.probe = probe(features, pooled.registries, cases=pooled.cases, labels=labels, seed=seed, device=device)
         known = features_of(encoder, training)
+        seen = known, training.registries
+        unseen_of = {"cases": pooled.cases, "labels": labels, "known": seen}
+        outcome.probe = probe(features, pooled.registries, **unseen_of, seed=seed, device=device)
         outcome.head = fresh_head(known, training, features, pooled, seed=seed, device=device)
         rows = np.concatenate(learnt)
         outcome.public = public_confidence(known[rows], training.take(rows), features, pooled, seed=seed, device=device)

@@ -28,7 +28,7 @@ import numpy as np
 
 from pathveil.errors import UsageError
 
-VERSION = 2  # of what cells hold; raised when code changes what a cell's inputs lead to
+VERSION = 3  # of what cells hold; raised when code changes what a cell's inputs lead to
 
 
 def key_of(parts: Mapping[str, Any]) -> str:
