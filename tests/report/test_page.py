@@ -18,9 +18,9 @@ WIDTHS = (390, 1280)
 def made(tmp_path_factory, small_corpus, one_thread):
     """A small run's folder with its report."""
     out = tmp_path_factory.mktemp("report")
-    text = STUDY.format(corpus=small_corpus, training=TRAINING).replace(
-        "[distribution]", "[distribution]\nclass_samples = 10"
-    )
+    text = STUDY.format(corpus=small_corpus, training=TRAINING)
+    text = text.replace("[distribution]", "[distribution]\nclass_samples = 10")
+    text = text.replace("sizes = [5]", 'sizes = [5]\nfolds = ["R1", "R2"]')
     (out / "study-file.toml").write_text(text)
     result = study_file.run(out / "study-file.toml", out=out / "run")
     page.write(result, out / "run" / "report.html")

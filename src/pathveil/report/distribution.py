@@ -63,8 +63,8 @@ def overall(study: Row, modes: Sequence[str]) -> list[tuple[str, str, str]]:
 def class_figures(study: Row, modes: Sequence[str]) -> list[tuple[str, str, str]]:
     """Figures 3 and 4: the ten most and ten least frequent classes with enough reports, all registries together."""
     drawings = []
-    enough = study["settings"]["class_samples"]
-    kept = [row for row in study["classes"] if row["samples"] >= enough and row["mode"] in COMPARED]
+    enough = study["settings"].get("class_samples", 100)
+    kept = [row for row in study.get("classes", ()) if row["samples"] >= enough and row["mode"] in COMPARED]
     tasks = list(dict.fromkeys(row["task"] for row in kept))
     for task in [task for task in tasks if task in ("site", "subsite", "histology")] or tasks[:1]:
         own = [row for row in kept if row["task"] == task]
