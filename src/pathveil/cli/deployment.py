@@ -5,6 +5,7 @@ from pathlib import Path
 import typer
 
 from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.cli.model import values_of
 from pathveil.errors import UsageError
 
 
@@ -88,6 +89,7 @@ def submit(
     local_steps: int = typer.Option(
         8, "--local-steps", min=1, help="Steps of a site between exchanges: 1 equals central training, at most traffic."
     ),
+    changes: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Change any setting of the training."),
     name: str = typer.Option("", "--name", help="Another name makes another run of the same settings."),
     pause: float = typer.Option(30.0, "--save-every", min=0, help="Seconds between two states saved on disk."),
     patience: float = typer.Option(
@@ -113,19 +115,24 @@ def submit(
         dim=dim,
         batch_size=batch_size,
         local_steps=local_steps,
+        changes=changes,
     )
-    with bar() as progress:
-        result = train(
-            kit,
-            plan,
-            out=out,
-            pause=pause,
-            patience=patience,
-            attempts=attempts,
-            wait=wait,
-            progress=progress,
-            note=lambda line: typer.echo(line, err=True),
-        )
+    try:
+        with bar() as progress:
+            result = train(
+                kit,
+                plan,
+                out=out,
+                pause=pause,
+                patience=patience,
+                attempts=attempts,
+                wait=wait,
+                progress=progress,
+                note=lambda line: typer.echo(line, err=True),
+            )
+    except KeyboardInterrupt:
+        typer.echo("The job goes on at the hub; the same command again follows it and fetches its result.", err=True)
+        raise typer.Exit(130) from None
     given(plan, vocab, out)
     emit(result, as_json=as_json, text=summary(result, out))
 
@@ -141,6 +148,7 @@ def simulate(
     filters: int | None = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder."),
     dim: int | None = typer.Option(None, "--dim", min=1, help="Length of a word vector."),
     local_steps: int = typer.Option(8, "--local-steps", min=1, help="Steps of a site between exchanges."),
+    changes: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Change any setting of the training."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Run the network's programs in FLARE's simulator, on this machine and without certificates."""
@@ -164,6 +172,7 @@ def simulate(
         filters=filters,
         dim=dim,
         local_steps=local_steps,
+        changes=changes,
     )
     where = {"corpus": [str(corpus.resolve())], "vocabulary": str(vocab.resolve())}
     result = run(plan, {site: where | {"registries": [site]} for site in sites}, folder=out)
@@ -171,17 +180,31 @@ def simulate(
     emit(result, as_json=as_json, text=summary(result, out))
 
 
-def planned(mode: str, *, sites: list[str], vocab: Path, classes: dict, seed: int, name: str = "", **settings):
+def planned(
+    mode: str,
+    *,
+    sites: list[str],
+    vocab: Path,
+    classes: dict,
+    seed: int,
+    changes: list[str],
+    name: str = "",
+    **settings: int | None,
+):
     """The plan of a run from the command line's options; settings that were not given keep their defaults."""
-    from pathveil.federation.config import FederationConfig
     from pathveil.federation.flare.plan import MODES, Plan
+    from pathveil.study.distribution import config_of
     from pathveil.vocabulary.words import Vocabulary
 
     if mode not in MODES:
         raise UsageError(f"--mode: '{mode}' is not one of {', '.join(MODES)}")
     if len(set(sites)) < 2 or len(set(sites)) != len(sites):
         raise UsageError("--site: name at least two sites, each once")
-    changes = {option: value for option, value in settings.items() if value is not None}
+    wanted = {option: value for option, value in settings.items() if value is not None} | values_of(changes)
+    try:
+        config = config_of(mode, wanted)
+    except ValueError as error:
+        raise UsageError(f"--set: {error}") from None
     words = Vocabulary.load(vocab)
     return Plan(
         name=name,
@@ -190,7 +213,7 @@ def planned(mode: str, *, sites: list[str], vocab: Path, classes: dict, seed: in
         classes=classes,
         vocabulary=words.id_space,
         vocabulary_size=words.size,
-        config=FederationConfig.strong(**changes) if mode == "strong" else FederationConfig(**changes),
+        config=config,
         seed=seed,
     )
 
