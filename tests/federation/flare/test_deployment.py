@@ -87,10 +87,10 @@ class Deployment:
 
     def submit(self, out: Path, *options: object) -> subprocess.Popen:
         sites = [part for site in SITES for part in ("--site", site)]
-        agreed = ["--vocab", self.words, "--classes", self.classes, "--wait", 90]
+        agreed = ["--vocab", self.words, "--classes", self.classes, "--wait", 300]
         return self.start(out.name, "federate", "submit", self.admin, *sites, *agreed, *SMALL, *options, "--out", out)
 
-    def until(self, name: str, pattern: str, *, seconds: float = 90) -> str:
+    def until(self, name: str, pattern: str, *, seconds: float = 300) -> str:
         """Wait for a line in a log."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -100,7 +100,7 @@ class Deployment:
             time.sleep(0.1)
         raise AssertionError(f"no '{pattern}' in {name}:\n{self.log(name).read_text(errors='replace')[-3000:]}")
 
-    def ended(self, name: str, *, seconds: float = 150) -> str:
+    def ended(self, name: str, *, seconds: float = 400) -> str:
         """Wait for a command to end well; what it said."""
         code = self.started[name].wait(seconds)
         said = self.log(name).read_text(errors="replace")
@@ -301,28 +301,27 @@ def test_nothing_but_shared_parameters_and_counts_leaves_a_site(deployment, trai
 
 
 def test_hub_administrator_and_logs_hold_nothing_of_a_site(deployment, trained):
-    # Reports hold English words that FLARE's own texts hold too.
-    usual = b"".join(path.read_bytes() for path in Path(nvflare.__file__).parent.rglob("*.py")).lower()
-    held = {secret for site in SITES for secret in secrets_of(deployment, site) if secret not in usual}
-    assert len(held) > 300
+    held = set.union(*(secrets_of(deployment, site) for site in SITES))
     places = [deployment.kit("hub"), deployment.admin, trained, *deployment.folder.glob("*.out")]
     for site in SITES:
         places += deployment.kit(site).rglob("*log*")
         places += deployment.kit(site).rglob("*.txt")
     files = [path for place in places for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file()]
     assert len(files) > 20
-    for path in files:
-        content = path.read_bytes()
-        assert not [secret for secret in held if secret in content], path
+    found = {path: [secret for secret in held if secret in content] for path in files if (content := path.read_bytes())}
+    # Reports hold English words that FLARE's own texts hold too.
+    usual = b"".join(path.read_bytes() for path in Path(nvflare.__file__).parent.rglob("*.py")).lower()
+    for path, secrets in found.items():
+        assert not [secret for secret in secrets if secret not in usual], path
     assert not list(deployment.kit("hub").rglob("private.safetensors"))
 
 
 def test_a_killed_site_and_a_killed_hub_cost_nothing_but_time(deployment, trained):
     out = deployment.folder / "killed"
-    deployment.submit(out, "--epochs", 60, "--save-every", 0.3, "--patience", 5, "--attempts", 4)
+    deployment.submit(out, "--epochs", 60, "--save-every", 0.3, "--patience", 12, "--attempts", 8)
     deployment.until("hub", r"epoch 6 of 60")
     deployment.kill("south")
-    deployment.until("killed", r"south: not heard of for 5 seconds; going on from the last saved round")
+    deployment.until("killed", r"south: not heard of for 12 seconds; going on from the last saved round")
     deployment.site("south")
     deployment.until("hub", r"going on from round [1-9]\d*")
     deployment.until("hub", r"epoch 25 of 60")
@@ -341,7 +340,7 @@ def test_a_second_process_of_a_site_is_refused(deployment, trained):
     own = ["--corpus", deployment.corpus("north"), "--vocab", deployment.words]
     second = deployment.start("copy", "federate", "site", copy, *own, PATHVEIL_TRIES="99")
     deployment.until("hub", r"refused: a second process asks to be north")
-    assert second.wait(60) == 2
+    assert second.wait(300) == 2
     assert "is another process with this kit at work?" in deployment.log("copy").read_text()
     assert deployment.started["north"].poll() is None
 

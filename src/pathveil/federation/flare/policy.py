@@ -50,7 +50,7 @@ def hub(kit: Path) -> Files:
         "class_list_enforcement_mode": "enforce",
         "class_allow_list": [HUB],
         "servers": [
-            {"admin_storage": "transfer", "max_num_clients": 100, "heart_beat_timeout": LOST, "admin_timeout": 10.0}
+            {"admin_storage": "transfer", "max_num_clients": 100, "heart_beat_timeout": LOST, "admin_timeout": 30.0}
         ],
         "snapshot_persistor": {
             "path": "nvflare.app_common.state_persistors.storage_state_persistor.StorageStatePersistor",
