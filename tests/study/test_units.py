@@ -78,7 +78,7 @@ def test_killed_at_random_moments_it_ends_with_the_same_result(whole, tmp_path):
         process.communicate()
         assert not (out / "result.json").exists()
     process = start(whole, out, 1)
-    said = process.communicate(timeout=300)
+    said = process.communicate(timeout=900)
     assert process.returncode == 0, said[1]
     assert (out / "result.json").read_text() == whole[1]
 
