@@ -81,6 +81,7 @@ def select(measures: Measures, choose: str | Sentence, *, parameters: Mapping[st
         method=str(sentence),
         parameters={
             "words_offered": len(counts.words),
+            "seed": None,  # nothing is drawn at random: equal counts choose equal words
             **({"tasks": list(informative_tasks(counts, measures.tasks))} if informed else {}),
             **(parameters or {}),
         },
