@@ -89,9 +89,14 @@ class Shared(nn.Module):
         return self.encoder.features(batch)
 
     def discriminate(self, features: Tensor) -> Tensor:
-        """Registry logits (B, registries) from shared features (B, K·F)."""
+        """Registry logits (B, registries) from shared features (B, K·F).
+
+        A discriminator with a hidden layer reads each document's features centred and scaled: their size differs by
+        tens between settings and epochs, and a discriminator that has to follow it learns too late what a fresh probe
+        finds at once.
+        """
         first, *rest = self.discriminator
-        scores = first(features)
+        scores = first(functional.layer_norm(features, features.shape[1:]) if rest else features)
         for layer in rest:
             scores = layer(functional.relu(scores))
         return scores
