@@ -266,7 +266,7 @@ def public_confidence(
     for half, mine in enumerate(own_halves):
         public, rest = halves[half], halves[1 - half]
         parts = [known[mine], unseen[rest]]
-        epochs = -(-HEAD_STEPS * HEAD_BATCH // len(public))
+        epochs = -(-HEAD_STEPS // -(-len(public) // HEAD_BATCH))  # so many steps, however few documents
         answers = new_heads(unseen[public], others.take(public), parts, seed=seed, epochs=epochs, device=device)
         for logits, reports, is_member in zip(
             answers, (members.take(mine), others.take(rest)), (True, False), strict=True
