@@ -237,10 +237,22 @@ class OnDask:
 
     def _send(self, function: Callable[..., Any], corpus: int, arguments: tuple[Any, ...], *, attempt: int) -> None:
         if corpus not in self.scattered:
-            self.scattered[corpus] = self.client.scatter(self.corpora[corpus], broadcast=True, hash=False)
+            self.scattered[corpus] = self._scatter(self.corpora[corpus])
         future = self.client.submit(function, self.scattered[corpus], *arguments, pure=False)
         self.running[future] = function, corpus, arguments, attempt
         self.finished.add(future)
+
+    def _scatter(self, corpus: Encoded) -> Any:
+        """The corpus at every worker; one that dies while it is on its way closes the scheduler's answer."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self.client.scatter(corpus, broadcast=True, hash=False)
+            except self.dask.comm.CommClosedError:
+                if attempt == ATTEMPTS:
+                    raise UsageError(
+                        f"the corpus could not be sent to the workers: they died {ATTEMPTS} times; start again to go on"
+                    ) from None
+                time.sleep(2 ** (attempt - 1))
 
     def results(self) -> Iterator[Any]:
         lost = self.dask.scheduler.KilledWorker, self.dask.client.FutureCancelledError
