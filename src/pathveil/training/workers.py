@@ -247,7 +247,7 @@ class OnDask:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return self.client.scatter(corpus, broadcast=True, hash=False)
-            except self.dask.comm.CommClosedError:
+            except OSError:  # a comm that was closed is one
                 if attempt == ATTEMPTS:
                     raise UsageError(
                         f"the corpus could not be sent to the workers: they died {ATTEMPTS} times; start again to go on"
