@@ -8,19 +8,17 @@ seconds are compared.
 
 import argparse
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from _corpus import add_corpus, read_corpus
 from _timing import alternate
-from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--corpus", type=Path, help="reports with labels; words that occur at least 5 times are taken")
-    parser.add_argument("--encoded", type=Path, help="or a folder with an encoded corpus")
+    add_corpus(parser)
     parser.add_argument("--documents", type=int, default=3000, help="reports to take from it (default 3000)")
     parser.add_argument(
         "--sites", type=int, help="deal the reports to so many sites (default: the registries there are)"
@@ -33,17 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def corpus_of(options: argparse.Namespace):
-    from pathveil.vocabulary.encoded import Encoded
-
-    if bool(options.corpus) == bool(options.encoded):
-        raise UsageError("give --corpus FILE or --encoded FOLDER")
-    if options.encoded:
-        corpus = Encoded.load(options.encoded)
-    else:
-        from pathveil.bundle.release import baseline_words
-        from pathveil.vocabulary.encoding import encode
-
-        corpus = encode(options.corpus, baseline_words(options.corpus))
+    corpus = read_corpus(options)
     rng = np.random.default_rng(0)
     corpus = corpus.take(rng.permutation(corpus.documents)[: options.documents])
     if options.sites:

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from _corpus import add_corpus, read_corpus
 from _timing import alternate, peak_rss, rss
 from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--corpus", type=Path, help="reports with labels; words that occur at least 5 times are taken")
-    parser.add_argument("--encoded", type=Path, help="or a folder with an encoded corpus")
+    add_corpus(parser)
     parser.add_argument("--registry", help="take this registry of the corpus (default: all of it)")
     parser.add_argument("--models", type=int, default=100, help="shadow models (default 100)")
     parser.add_argument("--timed", type=int, default=2, help="how many of them are trained on a CPU (default 2)")
@@ -33,17 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def corpus_of(options: argparse.Namespace):
-    from pathveil.vocabulary import Encoded
-
-    if bool(options.corpus) == bool(options.encoded):
-        raise UsageError("give --corpus FILE or --encoded FOLDER")
-    if options.encoded:
-        corpus = Encoded.load(options.encoded)
-    else:
-        from pathveil.bundle.release import baseline_words
-        from pathveil.vocabulary.encoding import encode
-
-        corpus = encode(options.corpus, baseline_words(options.corpus))
+    corpus = read_corpus(options)
     if options.registry:
         if options.registry not in corpus.registry_names:
             raise UsageError(f"--registry {options.registry}: there are {', '.join(corpus.registry_names)}")

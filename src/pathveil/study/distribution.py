@@ -6,6 +6,7 @@ on the unseen cases. Registries can be pooled into larger sites (``groups``), as
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from pathveil.federation.config import STRONG, FederationConfig
 from pathveil.federation.release import Release
 from pathveil.federation.run import MODES, SMALLEST_CELL, Mode, Outcome, result_of, run, unseen_rows
 from pathveil.progress import Progress, silent
-from pathveil.study.encoded import changed, provenance, relabelled, table_of, whole
+from pathveil.study.encoded import provenance, relabelled, table_of, whole
 from pathveil.study.findings import distribution_findings
 from pathveil.study.settings import checked, meant
 from pathveil.study.store import Cells
@@ -335,7 +336,7 @@ def grouped(corpus: Encoded, groups: Mapping[str, tuple[str, ...]]) -> Encoded:
         site[[names[member] for member in members]] = place
     kept = np.flatnonzero(site[corpus.registries] >= 0)
     taken = corpus.take(kept)
-    return changed(taken, registries=site[taken.registries].astype(np.int32), registry_names=tuple(groups))
+    return replace(taken, registries=site[taken.registries].astype(np.int32), registry_names=tuple(groups))
 
 
 def frequent_words(corpus: Encoded, rows: np.ndarray, *, minimum: int) -> np.ndarray:

@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,7 @@ def load(folder: Path, *, tasks: Iterable[str] | None = None) -> tuple[Tokens, E
             if task not in encoded.classes:
                 raise CorpusError(f"there is no task '{task}' in {folder}; it has {', '.join(encoded.classes)}")
         labels = {task: encoded.labels[task] for task in wanted}
-        encoded = changed(encoded, labels=labels, classes={task: encoded.classes[task] for task in wanted})
+        encoded = replace(encoded, labels=labels, classes={task: encoded.classes[task] for task in wanted})
     store = Tokens(
         words=words,
         ids=encoded.ids,
@@ -104,11 +105,6 @@ def load(folder: Path, *, tasks: Iterable[str] | None = None) -> tuple[Tokens, E
     return store, encoded
 
 
-def changed(corpus: Encoded, **fields: Any) -> Encoded:
-    """The corpus with some fields changed."""
-    return Encoded(**{name: fields.get(name, getattr(corpus, name)) for name in Encoded.__dataclass_fields__})
-
-
 def table_of(kept: np.ndarray, words: int) -> np.ndarray:
     """From a store's word numbers to a vocabulary's ids, given the numbers it keeps, ascending: (words,) int32."""
     table = np.full(words, UNKNOWN, np.int32)
@@ -118,7 +114,7 @@ def table_of(kept: np.ndarray, words: int) -> np.ndarray:
 
 def relabelled(corpus: Encoded, table: np.ndarray, size: int) -> Encoded:
     """A corpus in a store's word numbers, with the ids of a vocabulary of this size instead."""
-    return changed(corpus, ids=table[corpus.ids], vocabulary_size=size)
+    return replace(corpus, ids=table[corpus.ids], vocabulary_size=size)
 
 
 def provenance(store: Tokens, corpus: Encoded) -> dict[str, Any]:

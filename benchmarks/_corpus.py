@@ -1,0 +1,28 @@
+"""The corpus a benchmark trains on: reports, or a folder that holds them encoded."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pathveil.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathveil.vocabulary.encoded import Encoded
+
+
+def add_corpus(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--corpus", type=Path, help="reports with labels; words that occur at least 5 times are taken")
+    parser.add_argument("--encoded", type=Path, help="or a folder with an encoded corpus")
+
+
+def read_corpus(options: argparse.Namespace) -> "Encoded":
+    from pathveil.vocabulary.encoded import Encoded
+
+    if bool(options.corpus) == bool(options.encoded):
+        raise UsageError("give --corpus FILE or --encoded FOLDER")
+    if options.encoded:
+        return Encoded.load(options.encoded)
+    from pathveil.bundle.release import baseline_words
+    from pathveil.vocabulary.encoding import encode
+
+    return encode(options.corpus, baseline_words(options.corpus))
