@@ -48,7 +48,7 @@ def cells(tab, table):
 
 def test_numbers_are_those_of_the_result(opened, made):
     result = json.loads((made / "result.json").read_text())
-    assert opened.locator("#answer").inner_text() == page.answer(result)
+    assert opened.locator("#answer p").all_inner_texts() == page.answer(result)
     assert opened.locator(".finding").count() == len(result["findings"]) == 12
     vocabulary = result["studies"]["vocabulary"]
     heads = opened.locator("#table1-cross-registry-accuracy th").all_inner_texts()
@@ -162,9 +162,20 @@ def test_advice_on_training_compares_the_best_that_shares_no_reports():
     assert distribution.advice({"scores": [score("single", 0.3)], "probe": []}) == ""
 
 
-def test_advice_is_the_least_leak_among_the_useful():
-    rows = [("B", 0.70, 0.5), ("I6", 0.65, 0.49), ("MI320", 0.55, 0.3)]
-    place = {"fold": "R1", "protocol": "matched", "bucket": "all"}
-    table1 = [place | {"strategy": name, "auc": auc} for name, auc, _ in rows]
-    table2 = [{"strategy": name, "macro": macro} for name, _, macro in rows]
-    assert page.advice({"table1": table1, "table2": table2}).startswith("Use I6: ")
+def test_the_appetites_of_the_result_stand_in_tables(opened, made):
+    studies = json.loads((made / "result.json").read_text())["studies"]
+    for name, table in (("vocabulary", "words-appetites"), ("combined", "appetites")):
+        steps = studies[name]["recommendation"]["steps"]
+        assert [row[1] for row in cells(opened, table)] == [step["use"] for step in steps] != []
+    shown = {row[0]: row[4] for row in cells(opened, "verdicts")}
+    assert shown == studies["vocabulary"]["recommendation"]["verdicts"]
+
+
+def test_the_answer_has_three_lines_words_training_findings(made):
+    result = json.loads((made / "result.json").read_text())
+    words, training, findings = page.answer(result)
+    assert words == result["studies"]["vocabulary"]["recommendation"]["sentence"]
+    assert training.endswith(result["studies"]["combined"]["recommendation"]["sentence"])
+    assert "decided with this much data" in findings
+    alone = result | {"studies": {"vocabulary": result["studies"]["vocabulary"]}}
+    assert page.answer(alone) == [words, findings]

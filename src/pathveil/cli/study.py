@@ -54,7 +54,7 @@ def run(
         typer.echo("Stopped; what is finished is kept: the same command goes on from there.", err=True)
         raise typer.Exit(130) from None
     page.write(result, out / "report.html")
-    text = f"{page.answer(result)}\n\nReport: {out / 'report.html'}\nNumbers: {out / 'result.json'}"
+    text = "\n".join([*page.answer(result), "", f"Report: {out / 'report.html'}", f"Numbers: {out / 'result.json'}"])
     emit(result, as_json=as_json, text=text)
 
 

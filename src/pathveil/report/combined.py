@@ -2,7 +2,7 @@
 
 from pathveil.report import figures
 from pathveil.report.figures import Series
-from pathveil.report.rows import Row, Section, Table, number, with_interval
+from pathveil.report.rows import Row, Section, Table, appetites, number, with_interval
 
 
 def section(study: Row) -> Section:
@@ -44,5 +44,8 @@ def section(study: Row) -> Section:
         text=study["recommendation"]["sentence"] + " The attacker reads all tasks' probabilities of a report "
         "together; non-members are unseen cases of the same registries.",
         figures=[("Privacy against F1", svg, caption)],
-        tables=[Table("points", "Every combination", [*heads, "on the front"], rows)],
+        tables=[
+            Table("points", "Every combination", [*heads, "on the front"], rows),
+            *appetites(study["recommendation"], "appetites"),
+        ],
     )

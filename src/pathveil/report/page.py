@@ -12,10 +12,10 @@ from typing import Any
 
 from pathveil import __version__
 from pathveil.report import combined, distribution, vocabulary
-from pathveil.report.rows import Section, listed, mean
+from pathveil.report.rows import Section
+from pathveil.study.recommendation import listed
 
 MARKS = {True: ("holds", "✓"), False: ("does not hold", "✗"), None: ("not enough evidence", "?")}
-ALIKE = 0.02  # macro F1 that a vocabulary may lose to be taken for the one that leaks least
 
 
 def write(result: Mapping[str, Any], path: Path) -> None:
@@ -51,37 +51,22 @@ def render(result: Mapping[str, Any], *, times: Mapping[str, Any] | None = None)
     )
 
 
-def answer(result: Mapping[str, Any]) -> str:
-    """One paragraph: what to use, and which of the papers' findings hold here."""
+def answer(result: Mapping[str, Any]) -> list[str]:
+    """Up to three lines: which words to use under the tolerated leak, which training, and which findings hold here."""
     studies, findings = result["studies"], result["findings"]
-    sentences = []
+    words = [studies["vocabulary"]["recommendation"]["sentence"]] if "vocabulary" in studies else []
+    training = [distribution.advice(studies["distribution"])] if "distribution" in studies else []
     if "combined" in studies:
-        sentences.append(studies["combined"]["recommendation"]["sentence"])
-    elif "vocabulary" in studies:
-        sentences.append(advice(studies["vocabulary"]))
-    if "distribution" in studies and (sentence := distribution.advice(studies["distribution"])):
-        sentences.append(sentence)
+        training.append(studies["combined"]["recommendation"]["sentence"])
     verbs = {True: ("holds here", "hold here"), False: ("does not hold here", "do not hold here")}
     verbs[None] = ("cannot be decided with this much data",) * 2
+    judged = []
     for holds, (one, several) in verbs.items():
         ids = [finding["id"] for finding in findings if finding["holds"] is holds]
         if ids:
-            sentences.append(f"{listed(ids)} {several if len(ids) > 1 else one}.")
-    return " ".join(sentences)
-
-
-def advice(study: Mapping[str, Any]) -> str:
-    """The vocabulary that leaks least among those that keep macro F1, in a sentence."""
-    leaks = {name: mean(values) or 1.0 for name, values in vocabulary.strongest(study["table1"]).items()}
-    scores = {name: mean([row["macro"] for row in study["table2"] if row["strategy"] == name]) or 0.0 for name in leaks}
-    if not leaks:
-        return "No vocabulary could be attacked: there are too few cases."
-    best = max(scores.values())
-    name = min((name for name in leaks if scores[name] >= best - ALIKE), key=leaks.__getitem__)
-    return (
-        f"Use {name}: of the vocabularies whose macro F1 is within {ALIKE:g} of the best ({best:.3f}), its strongest "
-        f"attack reaches the least, AUC {leaks[name]:.3f} (0.5 is guessing)."
-    )
+            judged.append(f"{listed(ids)} {several if len(ids) > 1 else one}.")
+    lines = (" ".join(filter(None, line)) for line in (words, training, judged))
+    return [line for line in lines if line]
 
 
 def provenance(studies: Mapping[str, Any], times: Mapping[str, Any]) -> list[tuple[str, str]]:

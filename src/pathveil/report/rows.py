@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from pathveil.study.recommendation import up
+
 Row = Mapping[str, Any]
 
 
@@ -86,9 +88,11 @@ def with_interval(figure: Mapping[str, float]) -> str:
     return f"{figure['value']:.3f} ({figure['low']:.3f}, {figure['high']:.3f})"
 
 
-def listed(names: Sequence[str]) -> str:
-    """
-    >>> listed(["A1", "A2", "B1"]), listed(["A1"])
-    ('A1, A2 and B1', 'A1')
-    """
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
+def appetites(recommendation: Row, id: str) -> list[Table]:
+    """From which tolerated leak on what is the thing to use."""
+    rows = [
+        [up(step["from"]), step["use"], f"{step['words']:,}", number(step["macro"]), with_interval(step["auc"])]
+        for step in recommendation["steps"]
+    ]
+    heads = ["tolerated AUC, from", "use", "words", "macro F1", "attacker's AUC (lowest, highest end)"]
+    return [Table(id, "What to use under which appetite", heads, rows)] if rows else []

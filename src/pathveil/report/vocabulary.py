@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from pathveil.report import figures
 from pathveil.report.figures import Series
-from pathveil.report.rows import Row, Section, Table, mean_of, number, spread
+from pathveil.report.rows import Row, Section, Table, appetites, mean_of, number, spread, with_interval
+from pathveil.study.recommendation import Candidate, front, of_vocabularies
 
 PER_CLASS = "per-class"  # the paper's attack
 CROSS, MATCHED, CONTROL = "cross-registry", "matched", "cross-registry control"
@@ -16,6 +17,7 @@ def section(study: Row) -> Section:
     measured = [row for row in study["table1"] if "accuracy" in row]
     names = list(dict.fromkeys(row["strategy"] for row in study["vocabularies"]))
     size = {name: mean_of([r for r in study["vocabularies"] if r["strategy"] == name], "size") or 0 for name in names}
+    candidates = of_vocabularies(study["table1"], study["table2"])
     return Section(
         id="vocabulary",
         title="Which words a model may know",
@@ -24,8 +26,14 @@ def section(study: Row) -> Section:
         "membership with change of source, and its control, with unseen reports in the members' place, shows how much "
         "of it is the latter. In “matched” the non-members are unseen cases of the members' own registries: "
         "membership alone.",
-        figures=[*attack_figures(measured, names), *score_figures(study, names, size), plane(study, names)],
-        tables=[*table1(measured, names, size), stronger(measured, names), *table2(study, names), epochs(study, names)],
+        figures=[*attack_figures(measured, names), *score_figures(study, names, size), plane(study, candidates)],
+        tables=[
+            *judged(study, candidates),
+            *table1(measured, names, size),
+            stronger(measured, names),
+            *table2(study, names),
+            epochs(study, names),
+        ],
     )
 
 
@@ -183,27 +191,47 @@ def score_figures(study: Row, names: Sequence[str], size: Mapping[str, float]) -
     return drawings
 
 
-def plane(study: Row, names: Sequence[str]) -> tuple[str, str, str]:
+def plane(study: Row, candidates: Sequence[Candidate]) -> tuple[str, str, str]:
     """Privacy against F1: the strongest attack a fold under the matched protocol."""
-    leaks = strongest(study["table1"])
-    series: dict[str, list[tuple]] = {}
-    for name in names:
-        scores = [row["macro"] for row in study["table2"] if row["strategy"] == name]
-        if name in leaks and scores:
-            low, high = spread(leaks[name]) or (leaks[name][0],) * 2
-            middle = sum(leaks[name]) / len(leaks[name])
-            series.setdefault(kind_of(name), []).append((middle, sum(scores) / len(scores), low, high, name))
-    drawn = [Series(kind, *map(list, zip(*points, strict=True))) for kind, points in series.items()]
-    svg = figures.plane(drawn, x_title="attacker's AUC (left is more private)", y_title="macro F1")
-    caption = "The strongest attack in each fold, matched protocol; mean over folds with 95 % intervals."
+    kinds: dict[str, list[Candidate]] = {}
+    for one in candidates:
+        kinds.setdefault(kind_of(one.name), []).append(one)
+    drawn = []
+    for kind, own in kinds.items():
+        ends = ([one.auc[end] for one in own] for end in ("low", "high"))
+        places = [one.auc["value"] for one in own], [one.macro for one in own]
+        drawn.append(Series(kind, *places, *ends, [one.name for one in own]))
+    points = [(one.auc["value"], one.macro) for one in candidates]
+    svg = figures.plane(
+        drawn,
+        x_title="attacker's AUC (left is more private)",
+        y_title="macro F1",
+        front=[point for point, on in zip(points, front(points), strict=True) if on],
+        limit=(study["settings"]["tolerated"], "tolerated"),
+    )
+    caption = (
+        "The strongest attack, matched protocol: mean over folds, with lines to the lowest and highest end of any "
+    )
+    caption += "fold's 95 % interval. The dashed line joins what nothing else beats."
     return "Privacy against F1", svg, caption
 
 
-def strongest(table1: Sequence[Row], *, protocol: str = MATCHED) -> dict[str, list[float]]:
-    """A vocabulary's leak in each fold: the largest AUC any attack reached under a protocol."""
-    best: dict[str, dict[str, float]] = {}
-    for row in table1:
-        if row["protocol"] == protocol and row["bucket"] == "all" and row.get("auc") is not None:
-            folds = best.setdefault(row["strategy"], {})
-            folds[row["fold"]] = max(folds.get(row["fold"], 0.0), row["auc"])
-    return {name: list(folds.values()) for name, folds in best.items()}
+def judged(study: Row, candidates: Sequence[Candidate]) -> list[Table]:
+    """Every vocabulary under the study's appetite, and what other appetites lead to."""
+    tolerated, verdicts = study["settings"]["tolerated"], study["recommendation"].get("verdicts", {})
+    on = front([(one.auc["value"], one.macro) for one in candidates])
+    rows = [
+        [
+            one.name,
+            f"{one.words:,}",
+            number(one.macro),
+            with_interval(one.auc),
+            verdicts[one.name],
+            "yes" if mark else "",
+        ]
+        for one, mark in zip(candidates, on, strict=True)
+    ]
+    heads = ["vocabulary", "words", "macro F1", "attacker's AUC (ends of the folds)"]
+    heads += [f"tolerating {tolerated:g}", "on the front"]
+    title = "Each vocabulary under the tolerated leak"
+    return [Table("verdicts", title, heads, rows), *appetites(study["recommendation"], "words-appetites")]

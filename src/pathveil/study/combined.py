@@ -3,7 +3,7 @@
 For each mode and each vocabulary the model is trained over the registries; its F1 on unseen cases is set against what
 an attacker reads off its probabilities (all evidence for a report together: the AUC and the true-positive rate of
 a threshold on it, members against unseen cases of the same registries). The Pareto front holds the combinations that
-no other one beats on both; the recommendation is the best F1 among those within a given tolerance.
+no other one beats on both; the recommendation (``study.recommendation``) is the best F1 within a given tolerance.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,6 +21,7 @@ from pathveil.progress import Progress, silent
 from pathveil.study.choice import choose, sentences, sizes_for
 from pathveil.study.distribution import config_of, fixed, known_modes, mode_of
 from pathveil.study.encoded import provenance, relabelled, whole
+from pathveil.study.recommendation import Candidate, front, recommend
 from pathveil.study.settings import checked
 from pathveil.study.store import Cells
 from pathveil.study.units import Keep, Parts, Unit, conduct, finish, seconds_of
@@ -152,7 +153,9 @@ class Study:
             "settings": self.settings.model_dump(mode="json"),
             "provenance": provenance(self.store, self.corpus),
             "points": marked(points),
-            "recommendation": recommend(points, tolerated=self.settings.tolerated),
+            "recommendation": recommend(
+                [*map(candidate, points)], tolerated=self.settings.tolerated, kind="combination"
+            ),
             "findings": [],
         }
 
@@ -208,39 +211,14 @@ def point_of(rows: Mapping[str, Any], confidence: Any, *, seed: int) -> dict[str
     return {"micro": micro, "macro": macro, "auc": found["auc"], "tpr_at_fpr": found["tpr_at_fpr"], "probe": told}
 
 
-def front(points: Sequence[tuple[float, float]]) -> list[bool]:
-    """Which (leak, F1) points no other point beats: less leak and at least the F1, or as little and more F1.
-
-    >>> front([(0.6, 0.9), (0.5, 0.8), (0.55, 0.7), (0.5, 0.85)])
-    [True, False, False, True]
-    """
-    return [
-        not any((leak <= own and score >= f1) and (leak, score) != (own, f1) for leak, score in points)
-        for own, f1 in points
-    ]
-
-
 def marked(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Points with their place on the front."""
     on = front([(point["auc"]["value"], point["macro"]) for point in points])
     return [{**point, "front": mark} for point, mark in zip(points, on, strict=True)]
 
 
-def recommend(points: Sequence[Mapping[str, Any]], *, tolerated: float) -> dict[str, Any]:
-    """The best macro F1 among combinations whose leak is surely tolerable, or else the least leaking one."""
-    if not points:
-        return {"sentence": "There is nothing to recommend: no combination was trained."}
-    fitting = [point for point in points if point["auc"]["high"] <= tolerated]
-    if fitting:
-        best = max(fitting, key=lambda point: point["macro"])
-        why = f"the best macro F1 ({best['macro']:.3f}) among the {len(fitting)} of {len(points)} combinations"
-        sentence = (
-            f"Use {best['strategy']} with {best['mode']} training: {why} whose attacker's AUC is at most {tolerated:g}."
-        )
-    else:
-        best = min(points, key=lambda point: point["auc"]["high"])
-        sentence = (
-            f"No combination keeps the attacker's AUC to {tolerated:g}; the least leaking one is {best['strategy']} "
-            f"with {best['mode']} training, AUC {best['auc']['value']:.3f} (up to {best['auc']['high']:.3f})."
-        )
-    return {"sentence": sentence, "strategy": best["strategy"], "mode": best["mode"], "within": bool(fitting)}
+def candidate(point: Mapping[str, Any]) -> Candidate:
+    """A combination as something that may be released; its scores were taken once, so it has no folds."""
+    leak = tuple(point["auc"][end] for end in ("value", "low", "high"))
+    name = f"{point['strategy']} with {point['mode']} training"
+    return Candidate(name, point["size"], {"all tasks": {"": point["macro"]}}, {"": leak})

@@ -6,6 +6,7 @@ studies of ``demo.toml``. Started again in the same folder, it goes on with what
 """
 
 import shutil
+from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ def train_model(corpus: Path, out: Path, progress: Progress) -> dict[str, Any]:
     return {"bundle": str(out / "model"), "parts": parts, "scores": scores, "explained": reasons}
 
 
-def describe(result: dict[str, Any], *, answer: str, report: Path) -> str:
+def describe(result: dict[str, Any], *, answer: Sequence[str], report: Path) -> str:
     """What happened, for a person."""
     scores = result["model"]["scores"]
     lines = [
@@ -88,7 +89,7 @@ def describe(result: dict[str, Any], *, answer: str, report: Path) -> str:
     lines += [
         "",
         f"The model is in {result['model']['bundle']}: read card.md. The three studies, small:",
-        answer,
+        *answer,
         "",
         f"Report: {report}",
     ]

@@ -29,6 +29,7 @@ from pathveil.study.choice import choose, sentences, sizes_for
 from pathveil.study.encoded import provenance, whole
 from pathveil.study.findings import vocabulary_findings
 from pathveil.study.membership import Attack, Fold, Words
+from pathveil.study.recommendation import of_vocabularies, recommend
 from pathveil.study.settings import OF_BUNDLES, checked
 from pathveil.study.store import Cells
 from pathveil.study.units import Unit, conduct, finish, seconds_of
@@ -56,6 +57,7 @@ class VocabularySettings(BaseModel):
     edges: tuple[int, ...] = (25, 100)  # training documents of a class that part the buckets
     test_share: float = Field(0.2, gt=0, lt=1)
     seed: int = 1
+    tolerated: float = Field(0.6, ge=0.5, le=1)  # the largest upper bound of the attacker's AUC that may be released
     fixed_epochs: int | None = Field(None, ge=1)  # so many for every model, whatever its validation cases say
     training: Mapping[str, Any] = Field(default_factory=dict)  # changes to the training settings
 
@@ -281,6 +283,9 @@ class Study:
             "vocabularies": vocabularies,
             "table1": table1,
             "table2": table2,
+            "recommendation": recommend(
+                of_vocabularies(table1, table2), tolerated=self.settings.tolerated, kind="vocabulary"
+            ),
             "findings": vocabulary_findings([row for row in table1 if "accuracy" in row], table2),
         }
 
