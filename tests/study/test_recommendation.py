@@ -26,7 +26,7 @@ def test_the_best_f1_among_those_that_pass_and_its_price():
     name, sentence = used(candidates, 0.6)
     assert name == "I3"
     assert sentence.startswith(
-        "Where an attacker's AUC up to 0.6 is tolerated (0.5 is guessing), use I3: macro F1 0.600"
+        "Where an attacker's AUC up to 0.6 is tolerated (0.5 is guessing), use I3 (300 words): macro F1 0.600"
     )
     assert "2 of 3 vocabularies pass, and it codes best of them" in sentence
     assert "The price is 0.100 of macro F1 beside B." in sentence
@@ -41,7 +41,8 @@ def test_where_none_passes_that_is_said_with_the_least_leaking_one():
     assert found["verdicts"] == {"B": "fail", "MI100": "not enough evidence"} and not found["within"]
     assert found["sentence"].startswith(
         "No vocabulary passes where an attacker's AUC up to 0.55 is tolerated (0.5 is guessing): 1 fails and for 1 "
-        "there is not enough evidence. The least leaking is MI100: macro F1 0.300, AUC 0.540 (at most 0.560)."
+        "there is not enough evidence. The least leaking is MI100 (100 words): macro F1 0.300, AUC 0.540 (at most "
+        "0.560)."
     )
 
 

@@ -1,13 +1,15 @@
 """The distribution study on the page: Tables II and III for every registry, Figures 3 and 4, the probe, traffic."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pathveil.report import figures
 from pathveil.report.figures import Series
 from pathveil.report.rows import Row, Section, Table, mean, mean_of, number, with_interval
+from pathveil.study.distribution import ARMS
 
 SHOWN_CLASSES = 10  # most and least frequent classes in the per-class figures
 KNOWN = {"centralized": "centrally", "single": "each alone"}  # what a way of sharing is held against
+GIVEN_AWAY = "encoder, public head"  # what is attacked where the encoder travels
 COMPARED = ("single", "centralized", "adversarial", "strong")  # in them
 
 
@@ -20,25 +22,42 @@ def section(study: Row) -> Section:
         "showing reports. The probe asks how well a fresh classifier names the registry from the features that travel; "
         "a collapsed encoder would pass it, so the features' norm and the F1 of a fresh head on them stand beside it.",
         figures=[*overall(study, modes), *class_figures(study, modes), *probe_figure(study)],
-        tables=[*scores(study, modes), probes(study["probe"]), *membership(study), traffic(study["traffic"])],
+        tables=[*scores(study, modes), *probes(study["probe"]), *membership(study), traffic(study["traffic"])],
     )
 
 
 def scores(study: Row, modes: Sequence[str]) -> list[Table]:
-    """Tables II and III: F1 with intervals, a tab a registry."""
-    tables = []
-    for registry in dict.fromkeys(row["registry"] for row in study["scores"]):
-        rows = []
-        for task in dict.fromkeys(row["task"] for row in study["scores"]):
+    """Tables II and III: all registries together, a row a mode; then a tab a registry, with intervals."""
+    rows, tasks = study["scores"], list(dict.fromkeys(row["task"] for row in study["scores"]))
+    seeds = len({row["seed"] for row in rows})
+    title = "Tables II and III: F1 on unseen cases" + (f", mean of {seeds} seeds" if seeds > 1 else "")
+
+    def own(mode: str, task: str, registry: str | None = None) -> list[Row]:
+        place = {"mode": mode, "task": task} | ({} if registry is None else {"registry": registry})
+        return [row for row in rows if place.items() <= row.items()]
+
+    figures = ("micro", "macro")
+    means = [
+        [mode, *(number(mean([r[f]["value"] for r in own(mode, task)])) for task in tasks for f in figures)]
+        for mode in modes
+    ]
+    heads = ["mode", *(f"{task} {figure}" for task in tasks for figure in figures)]
+    tables = [Table("scores", title, heads, means, group="scores", tab="mean of the registries")]
+    for registry in dict.fromkeys(row["registry"] for row in rows):
+        cells = []
+        for task in tasks:
             for mode in modes:
-                own = [r for r in study["scores"] if (r["registry"], r["task"], r["mode"]) == (registry, task, mode)]
-                rows += [
-                    [task, mode, row["seed"], with_interval(row["micro"]), with_interval(row["macro"])] for row in own
-                ]
-        heads = ["task", "mode", "seed", "micro F1 (95 %)", "macro F1 (95 %)"]
-        title = "Tables II and III: F1 on each registry's unseen cases"
-        tables.append(Table(f"scores-{registry}", title, heads, rows, group="scores", tab=registry))
+                found = own(mode, task, registry)
+                if found:
+                    cells.append([task, mode, *(with_interval(over_seeds([r[f] for r in found])) for f in figures)])
+        heads = ["task", "mode", "micro F1 (95 %)", "macro F1 (95 %)"]
+        tables.append(Table(f"scores-{registry}", title, heads, cells, group="scores", tab=registry))
     return tables
+
+
+def over_seeds(estimates: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The mean of estimates, and the means of their limits."""
+    return {end: mean([one[end] for one in estimates]) or 0.0 for end in ("value", "low", "high")}
 
 
 def overall(study: Row, modes: Sequence[str]) -> list[tuple[str, str, str]]:
@@ -93,16 +112,22 @@ def class_figures(study: Row, modes: Sequence[str]) -> list[tuple[str, str, str]
     return drawings
 
 
-def probes(rows: Sequence[Row]) -> Table:
-    heads = ["mode", "seed", "linear probe", "two-layer probe", "largest registry", "label alone", "feature norm"]
+def probes(rows: Sequence[Row]) -> list[Table]:
+    """What a fresh probe reads off the features that travel, and what they are worth to a fresh head."""
+    told, worth = [], []
     tasks = list(dict.fromkeys(task for row in rows for task in row["head"]))
-    heads += [f"fresh head, {task} {figure}" for task in tasks for figure in ("micro", "macro")]
-    cells = []
-    for row in rows:
-        numbers = [number(row[name]) for name in ("linear", "mlp", "chance", "label", "norm")]
-        head = [number(row["head"].get(task, {}).get(figure)) for task in tasks for figure in ("micro", "macro")]
-        cells.append([row["mode"], row["seed"], *numbers, *head])
-    return Table("probe", "Is the registry in the shared features?", heads, cells)
+    for mode in dict.fromkeys(row["mode"] for row in rows):
+        own = [row for row in rows if row["mode"] == mode]
+        found = [number(mean_of(own, name)) for name in ("linear", "mlp", "chance", "label")]
+        told.append([mode, *found, f"{mean_of(own, 'norm') or 0:.1f}"])
+        heads_of = [[row["head"].get(task, {}) for row in own] for task in tasks]
+        worth.append([mode, *(number(mean_of(one, figure)) for one in heads_of for figure in ("micro", "macro"))])
+    heads = ["mode", "linear probe", "two-layer probe", "largest registry", "label alone", "feature norm"]
+    columns = ["mode", *(f"{task} {figure}" for task in tasks for figure in ("micro", "macro"))]
+    return [
+        Table("probe", "Is the registry in the shared features? Mean over seeds", heads, told),
+        Table("head", "F1 of a fresh head on those features, mean over seeds", columns, worth),
+    ]
 
 
 def probe_figure(study: Row) -> list[tuple[str, str, str]]:
@@ -123,15 +148,17 @@ def probe_figure(study: Row) -> list[tuple[str, str, str]]:
 def membership(study: Row) -> list[Table]:
     """What an attacker learns about who was trained on, where the study asked."""
     rows = []
-    for row in study.get("membership", ()):
-        place = [row["mode"], row["seed"], row["model"]]
-        if "suppressed" in row:
-            rows.append([*place, row["suppressed"], "–"])
-        else:
-            low = row["tpr_at_fpr"].get("0.01", {})
-            rows.append([*place, with_interval(row["auc"]), number(low.get("value"))])
-    heads = ["mode", "seed", "what is attacked", "attacker's AUC (95 %)", "TPR at 1 % FPR"]
-    title = "Can an attacker tell who was trained on?"
+    asked = study.get("membership", ())
+    for mode, model in dict.fromkeys((row["mode"], row["model"]) for row in asked):
+        own = [row for row in asked if (row["mode"], row["model"]) == (mode, model)]
+        known = [row for row in own if "suppressed" not in row]
+        if not known:
+            rows.append([mode, model, own[0]["suppressed"], "–"])
+            continue
+        low = mean_of([row["tpr_at_fpr"].get("0.01", {}) for row in known], "value")
+        rows.append([mode, model, with_interval(over_seeds([row["auc"] for row in known])), number(low)])
+    heads = ["mode", "what is attacked", "attacker's AUC (95 %)", "TPR at 1 % FPR"]
+    title = "Can an attacker tell who was trained on? Mean over seeds"
     return [Table("membership", title, heads, rows)] if rows else []
 
 
@@ -140,7 +167,8 @@ def advice(study: Row) -> str:
     means: dict[str, float] = {}
     for mode in dict.fromkeys(row["mode"] for row in study["scores"]):
         means[mode] = mean([row["macro"]["value"] for row in study["scores"] if row["mode"] == mode]) or 0.0
-    apart = {mode: value for mode, value in means.items() if mode not in ("single", "centralized")}
+    ablations = [arm for arm, off in ARMS.items() if off]
+    apart = {mode: value for mode, value in means.items() if mode not in ("single", "centralized", *ablations)}
     if not apart:
         return ""
     best = max(apart, key=apart.__getitem__)
@@ -150,7 +178,14 @@ def advice(study: Row) -> str:
     chance = [max(row["chance"], row["label"] or 0.0) for row in study["probe"] if row["mode"] == best]
     probe = f"; a fresh probe names the registry of {mean(told):.0%} of reports from its features" if told else ""
     probe += f", where the label alone tells {mean(chance):.0%}" if told else ""
-    return f"Of the ways that share no reports, {best} codes best: macro F1 {apart[best]:.3f}{compared}{probe}."
+    given = [row for row in study.get("membership", ()) if row["mode"] == best and row["model"] == GIVEN_AWAY]
+    known = [row["auc"] for row in given if "auc" in row]
+    leak = (
+        f", and an attacker who has its encoder tells members with an AUC of {mean_of(known, 'value'):.3f}"
+        if known
+        else ""
+    )
+    return f"Of the ways that share no reports, {best} codes best: macro F1 {apart[best]:.3f}{compared}{probe}{leak}."
 
 
 def traffic(rows: Sequence[Row]) -> Table:
@@ -159,9 +194,9 @@ def traffic(rows: Sequence[Row]) -> Table:
         [
             row["mode"],
             row["seed"],
-            row["rounds"],
-            f"{row['bytes_to_sites'] / 1e6:.1f}",
-            f"{row['bytes_to_hub'] / 1e6:.1f}",
+            f"{row['rounds']:,}",
+            f"{row['bytes_to_sites'] / 1e6:,.1f}",
+            f"{row['bytes_to_hub'] / 1e6:,.1f}",
             f"{row['documents_seen']:,}",
             ", ".join(map(str, row["epoch"])),
             len(row["refused"]),

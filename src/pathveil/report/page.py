@@ -32,6 +32,7 @@ def render(result: Mapping[str, Any], *, times: Mapping[str, Any] | None = None)
     from markupsafe import Markup
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"signed": signed, "chance": chance}
     template = environment.from_string((files("pathveil.report") / "page.html").read_text(encoding="utf-8"))
     studies = result["studies"]
     sections: list[Section] = []
@@ -65,6 +66,7 @@ def answer(result: Mapping[str, Any]) -> list[str]:
         ids = [finding["id"] for finding in findings if finding["holds"] is holds]
         if ids:
             judged.append(f"{listed(ids)} {several if len(ids) > 1 else one}.")
+    judged = ["Of the papers' findings:", *judged] if judged else []
     lines = (" ".join(filter(None, line)) for line in (words, training, judged))
     return [line for line in lines if line]
 
@@ -92,6 +94,22 @@ def provenance(studies: Mapping[str, Any], times: Mapping[str, Any]) -> list[tup
     versions = times.get("versions") or {"pathveil": __version__}
     rows.append(("versions", ", ".join(f"{name} {version}" for name, version in versions.items())))
     return rows
+
+
+def signed(value: float) -> str:
+    """
+    >>> signed(-0.0123), signed(0.5)
+    ('−0.012', '+0.500')
+    """
+    return f"{value:+.3f}".replace("-", "−")
+
+
+def chance(value: float) -> str:
+    """
+    >>> chance(0.0123), chance(0.0001)
+    ('= 0.012', '< 0.001')
+    """
+    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
 
 
 def lasting(seconds: float) -> str:

@@ -126,22 +126,37 @@ def attack_figures(measured: Sequence[Row], names: Sequence[str]) -> list[tuple[
     """Figure 1 of the paper, with intervals: a drawing for each bucket, and all classes under the matched protocol."""
     own = [row for row in measured if row["attack"] == PER_CLASS]
     buckets = dict.fromkeys(row["bucket"] for row in sorted(own, key=lambda row: row["bucket_order"]))
-    drawings = []
-    for protocol, bucket in [*((CROSS, bucket) for bucket in buckets), (MATCHED, "all")]:
-        curves = []
+    wanted = [*((CROSS, bucket) for bucket in buckets), (MATCHED, "all")]
+    curves: dict[tuple[str, str], list[Series]] = {}
+    for protocol, bucket in wanted:
         for name in shown(names):
             cell = [r for r in own if (r["protocol"], r["bucket"], r["strategy"]) == (protocol, bucket, name)]
             points = _points(cell, "shadows", "balanced_accuracy")
             if points[0]:
-                curves.append(Series(name, *points))
-        if curves:
-            classes = "all classes" if bucket == "all" else f"classes with {bucket} training reports"
-            title = f"Figure 1: {classes}" + (", matched protocol" if protocol == MATCHED else "")
-            svg = figures.lines(curves, x_title="shadow models", y_title="balanced attack accuracy", chance=0.5)
-            note = "Cross-registry protocol" if protocol == CROSS else "Non-members from the members' own registries"
-            caption = f"{note}; mean over folds with 95 % intervals. The dashed line is guessing."
-            drawings.append((title, svg, caption))
+                curves.setdefault((protocol, bucket), []).append(Series(name, *points))
+    # Buckets are to be compared: their figures have one scale.
+    drawings, scale = [], _reach([one for place, own in curves.items() if place[0] == CROSS for one in own])
+    for (protocol, bucket), series in curves.items():
+        classes = "all classes" if bucket == "all" else f"classes with {bucket} training reports"
+        title = f"Figure 1: {classes}" + (", matched protocol" if protocol == MATCHED else "")
+        svg = figures.lines(
+            series,
+            x_title="shadow models",
+            y_title="balanced attack accuracy",
+            chance=0.5,
+            reaching=scale if protocol == CROSS else _reach(series),
+        )
+        note = "Cross-registry protocol" if protocol == CROSS else "Non-members from the members' own registries"
+        caption = f"{note}; mean over folds with 95 % intervals. The dashed line is guessing."
+        drawings.append((title, svg, caption))
     return drawings
+
+
+def _reach(series: Sequence[Series]) -> tuple[float, float]:
+    """A scale that holds these curves, their intervals and guessing, with some air."""
+    ends = [0.5, *(end for one in series for end in (*one.low, *one.high))]
+    air = 0.04 * (max(ends) - min(ends))
+    return min(ends) - air, max(ends) + air
 
 
 def _points(rows: Sequence[Row], over: str, name: str) -> tuple[list, list, list, list]:

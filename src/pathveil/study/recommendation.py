@@ -161,8 +161,8 @@ def _passing(
         why += f"; {listed(wordy)} cannot be told from it and {'have' if len(wordy) > 1 else 'has'} no fewer words "
         why += "(a word left out names nobody)"
     return (
-        f"Where an attacker's AUC up to {tolerated:g} is tolerated (0.5 is guessing), use {chosen.name}: macro F1 "
-        f"{chosen.macro:.3f}, AUC {_auc(chosen)}; {why}.{_price(chosen, candidates)}"
+        f"Where an attacker's AUC up to {tolerated:g} is tolerated (0.5 is guessing), use {chosen.name} "
+        f"({chosen.words:,} words): macro F1 {chosen.macro:.3f}, AUC {_auc(chosen)}; {why}.{_price(chosen, candidates)}"
     )
 
 
@@ -188,7 +188,8 @@ def _none(
     split += [f"for {rest} there is not enough evidence"] if rest else []
     return (
         f"No {kind} passes where an attacker's AUC up to {tolerated:g} is tolerated (0.5 is guessing): "
-        f"{listed(split)}. The least leaking is {chosen.name}: macro F1 {chosen.macro:.3f}, AUC {_auc(chosen)}."
+        f"{listed(split)}. The least leaking is {chosen.name} ({chosen.words:,} words): macro F1 {chosen.macro:.3f}, "
+        f"AUC {_auc(chosen)}."
     )
 
 
