@@ -115,7 +115,7 @@ def assign(
     rng = np.random.default_rng(seed)
     part = np.zeros(cases.height, np.int8)  # 0 train, 1 validation, 2 test
     if test_from is not None:
-        part[on_or_after(cases, test_from)] = 2
+        part[on_or_after(cases["day"].to_numpy(), test_from)] = 2
     else:
         part[drawn(cases, np.arange(cases.height), share, rng)] = 2
     left = np.flatnonzero(part == 0)
@@ -127,16 +127,14 @@ def assign(
 
 
 def cases_of(frame: "pl.LazyFrame", tasks: Sequence[str]) -> "pl.DataFrame":
-    """One row a case: its registry, its stratum, and the last day or year it has a report of."""
+    """One row a case: its registry, its stratum, and the last day it is known to have a report of."""
     import polars as pl
 
-    names = frame.collect_schema().names()
-    when = [column for column in ("date", "year") if column in names]
     cases = (
         frame.group_by("case_id")
         .agg(
             pl.col("registry").min(),
-            *(pl.col(column).max() for column in when),
+            known_day(frame).max().alias("day"),
             *(pl.col(task).drop_nulls().min() for task in tasks),
         )
         .collect(engine="streaming")
@@ -152,7 +150,7 @@ def cases_of(frame: "pl.LazyFrame", tasks: Sequence[str]) -> "pl.DataFrame":
         *(pl.when(pl.col(f"count {t}") == rarest).then(pl.concat_str(pl.lit(f"{t} "), pl.col(t))) for t in tasks),
         pl.lit(""),
     )
-    return cases.select("case_id", "registry", label.alias("stratum"), *when)
+    return cases.select("case_id", "registry", label.alias("stratum"), "day")
 
 
 def drawn(cases: "pl.DataFrame", rows: "np.ndarray", share: float, rng: "np.random.Generator") -> "np.ndarray":
@@ -166,34 +164,43 @@ def drawn(cases: "pl.DataFrame", rows: "np.ndarray", share: float, rng: "np.rand
     return order[np.diff(steps) > 0]
 
 
-def on_or_after(cases: "pl.DataFrame", day: str) -> "np.ndarray":
-    """The rows of cases whose last report is of that day or later; undated cases are none of them."""
+def known_day(frame: "pl.LazyFrame") -> "pl.Expr":
+    """The day a report is known to be of: its date, or the first of its year; missing where it has neither."""
     import polars as pl
 
-    first = first_day(day)
-    whole_year = (first.month, first.day) == (1, 1)
-    late = pl.lit(False)
-    if "date" in cases.columns:
-        late = late | (pl.col("date") >= first).fill_null(False)
-    elif "year" not in cases.columns:
-        raise CorpusError("--test-from needs a column 'date' or 'year'; the corpus has neither")
-    elif not whole_year:
-        raise UsageError(f"--test-from {day}: the corpus has years only; expected a year such as {first.year}")
-    if "year" in cases.columns:
-        late = late | (pl.col("year") >= first.year + (not whole_year)).fill_null(False)
-    chosen = cases.select(late.alias("late"))["late"].to_numpy()
-    if not chosen.any():
+    names = frame.collect_schema().names()
+    days = [pl.col("date")] * ("date" in names) + [pl.date(pl.col("year"), 1, 1)] * ("year" in names)
+    return pl.max_horizontal(days) if days else pl.lit(None, pl.Date)
+
+
+def on_or_after(days: "np.ndarray", day: str, *, option: str = "--test-from") -> "np.ndarray":
+    """Which days (datetime64[D], as of ``known_day``) are that one or later; a missing one is not.
+
+    >>> import numpy as np
+    >>> on_or_after(np.array(["2015-01-01", "2016-03-02", "NaT"], "datetime64[D]"), "2016").tolist()
+    [False, True, False]
+    """
+    import numpy as np
+
+    first = first_day(day, option=option)
+    known = days[~np.isnat(days)]
+    if not len(known):
+        raise CorpusError(f"{option} needs a column 'date' or 'year'; the corpus has neither")
+    if (first.month, first.day) != (1, 1) and (known == known.astype("datetime64[Y]")).all():
+        raise UsageError(f"{option} {day}: the corpus has years only; expected a year such as {first.year}")
+    late = days >= np.datetime64(first)
+    if not late.any():
         raise CorpusError(f"no case has a report on or after {day}, so there is nothing to test on")
-    return chosen
+    return late
 
 
-def first_day(day: str) -> datetime.date:
+def first_day(day: str, *, option: str = "--test-from") -> datetime.date:
     if re.fullmatch(r"(?a:\d{4})", day):
         day = f"{day}-01-01"
     try:
         return datetime.date.fromisoformat(day)
     except ValueError:
-        raise UsageError(f"--test-from {day} is no date; expected 2016-01-01, or 2016 for its first day") from None
+        raise UsageError(f"{option} {day} is no date; expected 2016-01-01, or 2016 for its first day") from None
 
 
 def account(frame: "pl.LazyFrame", parts: "pl.DataFrame", tasks: Sequence[str]) -> dict[str, Any]:

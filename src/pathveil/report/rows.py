@@ -96,3 +96,10 @@ def appetites(recommendation: Row, id: str) -> list[Table]:
     ]
     heads = ["tolerated AUC, from", "use", "words", "macro F1", "attacker's AUC (lowest, highest end)"]
     return [Table(id, "What to use under which appetite", heads, rows)] if rows else []
+
+
+def newer(study: Row) -> str:
+    """What is to be said of attacks where test cases were chosen by date."""
+    day = study["settings"].get("test_from")
+    newer = f" Test cases are those with a report on or after {day}: non-members are newer than members, and part of "
+    return f"{newer}what an attack finds is change over time." if day else ""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from pathveil.report import figures
 from pathveil.report.figures import Series
-from pathveil.report.rows import Row, Section, Table, appetites, mean_of, number, spread, with_interval
+from pathveil.report.rows import Row, Section, Table, appetites, mean_of, newer, number, spread, with_interval
 from pathveil.study.recommendation import Candidate, front, of_vocabularies
 
 PER_CLASS = "per-class"  # the paper's attack
@@ -25,7 +25,7 @@ def section(study: Row) -> Section:
         "“Cross-registry” is the paper's protocol, in which non-members come from the left-out registry: it mixes "
         "membership with change of source, and its control, with unseen reports in the members' place, shows how much "
         "of it is the latter. In “matched” the non-members are unseen cases of the members' own registries: "
-        "membership alone.",
+        "membership alone." + newer(study),
         figures=[*attack_figures(measured, names), *score_figures(study, names, size), plane(study, candidates)],
         tables=[
             *judged(study, candidates),

@@ -18,7 +18,7 @@ import numpy as np
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
 from pathveil.vocabulary.encoded import Encoded
-from pathveil.vocabulary.encoding import read_labels
+from pathveil.vocabulary.encoding import read_days, read_labels
 from pathveil.vocabulary.tokens import Tokens, tokens
 from pathveil.vocabulary.words import FIRST_WORD, UNKNOWN
 
@@ -41,6 +41,7 @@ def whole(corpus: Path, *, tasks: Iterable[str] | None = None, progress: Progres
         classes=classes,
         vocabulary_size=len(store.words),
         provenance=store.provenance,
+        days=read_days(corpus),
     )
     return store, encoded
 
@@ -83,7 +84,8 @@ def load(folder: Path, *, tasks: Iterable[str] | None = None) -> tuple[Tokens, E
             f"{folder}: is not a whole encoded corpus; make it again with 'pathveil study encode'"
         ) from None
     words = tuple(text.split("\n")[:-1])
-    arrays = (encoded.cases, encoded.registries, *encoded.labels.values())
+    days = () if encoded.days is None else (encoded.days,)
+    arrays = (encoded.cases, encoded.registries, *encoded.labels.values(), *days)
     if len(words) != encoded.vocabulary_size or any(len(array) != encoded.documents for array in arrays):
         raise CorpusError(f"{folder}: its files do not belong together; make it again with 'pathveil study encode'")
     if tasks is not None:

@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from pathveil.errors import UsageError
-from pathveil.federation.run import unseen_rows
 from pathveil.progress import Progress, silent
 from pathveil.study import membership
 from pathveil.study.choice import choose, sentences, sizes_for
 from pathveil.study.encoded import provenance, whole
 from pathveil.study.findings import vocabulary_findings
+from pathveil.study.held import Held
 from pathveil.study.membership import Attack, Fold, Words
 from pathveil.study.recommendation import of_vocabularies, recommend
 from pathveil.study.settings import OF_BUNDLES, checked
@@ -41,10 +41,8 @@ from pathveil.vocabulary.encoding import lookup
 TOGETHER = {"cpu": 1, "cuda": 50}  # shadows a unit: a GPU trains many at once
 
 
-class VocabularySettings(BaseModel):
+class VocabularySettings(Held):
     """What a vocabulary study compares."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     strategies: tuple[str, ...] | None = None  # names (B, I2, MI500) or sentences; None: all of the paper's
     sizes: tuple[int, ...] | None = None  # of mutual-information vocabularies; None scales the paper's to the corpus
@@ -55,7 +53,6 @@ class VocabularySettings(BaseModel):
     shadows: int = Field(20, ge=2)
     counts: tuple[int, ...] = (1, 10, 20, 40, 60, 80, 100)  # numbers of shadows to attack with, up to ``shadows``
     edges: tuple[int, ...] = (25, 100)  # training documents of a class that part the buckets
-    test_share: float = Field(0.2, gt=0, lt=1)
     seed: int = 1
     tolerated: float = Field(0.6, ge=0.5, le=1)  # the largest upper bound of the attacker's AUC that may be released
     fixed_epochs: int | None = Field(None, ge=1)  # so many for every model, whatever its validation cases say
@@ -94,7 +91,7 @@ def folds_of(corpus: Encoded, settings: VocabularySettings) -> list[Fold]:
             )
     if len(corpus.registry_names) < 3:
         raise UsageError(f"leaving one registry out needs at least three; there are {len(corpus.registry_names)}")
-    held = unseen_rows(corpus, share=settings.test_share, seed=settings.seed)
+    held = settings.unseen(corpus, seed=settings.seed)
     folds = []
     for name in names:
         left_out = corpus.registry_names.index(name)
@@ -168,7 +165,7 @@ class Study:
             "training": self.training.model_dump(),
             "attacked": self.attacked,
             "answers": 2,  # raised when what is kept of a model's answers changes
-            "settings": self.settings.model_dump(include={"tasks", "test_share", "seed"}),
+            "settings": self.settings.model_dump(include={"tasks", "seed"}) | self.settings.parts,
         }
 
     def units(self, *, device: str, words: Mapping[tuple[str, str], Words] | None = None) -> list[Unit]:

@@ -39,6 +39,7 @@ class Encoded:
     classes: Mapping[str, tuple[str, ...]]  # task: its label names, sorted
     vocabulary_size: int  # rows of an embedding
     provenance: Mapping[str, str] = field(default_factory=dict)  # sha256 of corpus, of vocabulary, text settings
+    days: np.ndarray | None = None  # (documents,) datetime64[D], of each report as far as known, for splits by date
 
     @property
     def documents(self) -> int:
@@ -65,12 +66,15 @@ class Encoded:
             classes=self.classes,
             vocabulary_size=self.vocabulary_size,
             provenance=self.provenance,
+            days=None if self.days is None else self.days[rows],
         )
 
     def save(self, folder: Path) -> None:
         """Write into an existing, empty folder; the caller makes that atomic (a temporary name, then a rename)."""
         arrays = {"ids": self.ids, "offsets": self.offsets, "cases": self.cases, "registries": self.registries}
         arrays |= {f"label-{number}": self.labels[task] for number, task in enumerate(self.tasks)}
+        if self.days is not None:
+            arrays["days"] = self.days
         for name, array in arrays.items():
             np.save(folder / f"{name}.npy", array)
         content = {
@@ -102,6 +106,7 @@ class Encoded:
             classes=classes,
             vocabulary_size=content["vocabulary_size"],
             provenance=content["provenance"],
+            days=array("days") if (folder / "days.npy").is_file() else None,
         )
 
 

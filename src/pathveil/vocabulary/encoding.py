@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pathveil.corpus import scan, tasks_of
-from pathveil.corpus.schema import Paths
+from pathveil.corpus.schema import Paths, dated
+from pathveil.corpus.split import known_day
 from pathveil.progress import Progress, silent
 from pathveil.text import WORDS, tokenize
 from pathveil.vocabulary.encoded import MISSING, Encoded
@@ -99,6 +100,13 @@ def read_labels(
         codes = {name: number for number, name in enumerate(names[column.name])}
         labels[column.name] = np.fromiter((codes.get(name, MISSING) for name in column), np.int32, len(column))
     return labels, names
+
+
+def read_days(paths: Paths) -> np.ndarray:
+    """The day each report is known to be of, as ``corpus.split`` takes it: (documents,) datetime64[D], NaT unknown."""
+    frame = dated(scan(paths))
+    days = frame.select("report_id", known_day(frame).alias("day")).collect(engine="streaming")["day"]
+    return days.to_numpy().astype("datetime64[D]")
 
 
 def encode_texts(texts: Sequence[str], vocabulary: Vocabulary, *, words: int = WORDS) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,67 @@
+"""Which cases a study keeps for testing: a share of every registry's, drawn anew for each seed, or the newest ones.
+
+By date as in the distribution paper (section II-A) and in ``corpus split``: a case with a report on or after a day is
+tested on, as a model meets it in production, and a case without any date is trained on. The cases are then the same
+for every seed.
+
+>>> Held(test_from=2015).parts, Held().parts
+({'test_from': '2015'}, {'test_share': 0.2})
+"""
+
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from pathveil.corpus.split import first_day, on_or_after
+from pathveil.errors import CorpusError, UsageError
+from pathveil.federation.run import unseen_rows
+from pathveil.vocabulary.encoded import Encoded
+
+
+class Held(BaseModel):
+    """How a study's test cases are chosen: what the settings of every study begin with."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    test_share: float = Field(0.2, gt=0, lt=1)  # of every registry's cases
+    test_from: str | None = None  # instead: every registry's cases with a report on or after this day (or year)
+
+    @field_validator("test_from", mode="before")
+    @classmethod
+    def a_day(cls, day: Any) -> str | None:
+        if day is None:
+            return None
+        try:
+            first_day(str(day), option="")
+        except UsageError as error:
+            raise ValueError(str(error).strip()) from None
+        return str(day)  # TOML has dates and numbers of its own
+
+    @model_validator(mode="after")
+    def one_way(self) -> "Held":
+        if self.test_from is not None and "test_share" in self.model_fields_set:
+            raise ValueError("'test_share' and 'test_from' exclude each other; cases are tested by share or by date")
+        return self
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """What of it determines a result."""
+        return {"test_share": self.test_share} if self.test_from is None else {"test_from": self.test_from}
+
+    def unseen(self, corpus: Encoded, *, seed: int) -> dict[int, np.ndarray]:
+        """Each registry's test documents, by case."""
+        if self.test_from is None:
+            return unseen_rows(corpus, share=self.test_share, seed=seed)
+        days = np.full(corpus.documents, "NaT", "datetime64[D]") if corpus.days is None else np.asarray(corpus.days)
+        late = on_or_after(days, self.test_from, option="test_from")
+        late = np.isin(corpus.cases, corpus.cases[late])
+        rows = {}
+        for number in np.unique(corpus.registries):
+            own = corpus.registries == number
+            for there, what in ((late[own].any(), "on or after"), ((~late[own]).any(), "before")):
+                if not there:
+                    name = corpus.registry_names[number]
+                    raise CorpusError(f"test_from {self.test_from}: registry {name} has no case {what} that day")
+            rows[int(number)] = np.flatnonzero(own & late)
+        return rows

@@ -1,0 +1,101 @@
+"""Test cases by share or by date: the newest of every registry, no case on both sides, or a sentence why not."""
+
+import datetime
+
+import numpy as np
+import polars as pl
+import pytest
+
+from pathveil.corpus.split import assign
+from pathveil.errors import CorpusError, UsageError
+from pathveil.study import file as study_file
+from pathveil.study.encoded import load, save, whole
+from pathveil.study.held import Held
+from pathveil.study.vocabulary import VocabularySettings, folds_of
+
+
+def dated(path, out, **columns):
+    """The small corpus with what is given as further columns."""
+    pl.read_parquet(path).with_columns(**columns).write_parquet(out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def by_day(small_corpus, tmp_path_factory):
+    """Reports of one day after the other from 2014 on, every ninth without a date."""
+    days = [datetime.date(2014, 1, 1) + datetime.timedelta(days=5 * number) for number in range(180)]
+    column = pl.Series([None if number % 9 == 0 else day for number, day in enumerate(days)])
+    return dated(small_corpus, tmp_path_factory.mktemp("dated") / "corpus.parquet", date=column)
+
+
+@pytest.mark.parametrize("day", ["2015", "2015-06-03"])
+def test_the_newest_cases_are_those_of_corpus_split(by_day, day):
+    _, corpus = whole(by_day)
+    rows = Held(test_from=day).unseen(corpus, seed=1)
+    held = np.concatenate(list(rows.values()))
+    frame = pl.read_parquet(by_day)
+    parts = assign(frame.lazy(), seed=1, validation=0.0, test_from=day)
+    wanted = frame.join(parts.filter(pl.col("part") == "test"), on="case_id", how="semi")["report_id"]
+    assert set(frame["report_id"][np.sort(held).tolist()]) == set(wanted)
+    assert not np.isin(np.delete(corpus.cases, held), corpus.cases[held]).any()
+    for number, own in rows.items():
+        assert len(own) and (corpus.registries[own] == number).all()
+    again = Held(test_from=day).unseen(corpus, seed=2)
+    assert all((rows[number] == again[number]).all() for number in rows)  # whatever the seed
+
+
+def test_a_folder_for_a_gpu_node_carries_the_days(by_day, small_corpus, tmp_path):
+    save(by_day, tmp_path / "encoded")
+    _, corpus = load(tmp_path / "encoded")
+    np.testing.assert_array_equal(corpus.days, whole(by_day)[1].days)
+    rows = np.array([3, 9, 5])
+    taken = corpus.take(rows).days
+    assert taken is not None and taken.tolist() == [corpus.days[row].item() for row in rows] and taken[1].item() is None
+    (tmp_path / "encoded" / "days.npy").unlink()  # a folder of an earlier version
+    with pytest.raises(CorpusError, match="test_from needs a column 'date' or 'year'"):
+        Held(test_from="2015").unseen(load(tmp_path / "encoded")[1], seed=1)
+
+
+def test_the_vocabulary_studys_folds_hold_out_the_newest(by_day):
+    _, corpus = whole(by_day)
+    for fold in folds_of(corpus, VocabularySettings(test_from="2015")):
+        training, unseen = corpus.days[fold.training], corpus.days[fold.unseen]
+        assert not (training >= np.datetime64("2015-01-01")).any()
+        assert set(corpus.cases[fold.training]).isdisjoint(corpus.cases[fold.unseen])
+        assert (unseen >= np.datetime64("2015-01-01")).any()
+
+
+def test_what_cannot_be_is_one_sentence(small_corpus, by_day, tmp_path):
+    with pytest.raises(CorpusError, match="test_from needs a column 'date' or 'year'; the corpus has neither"):
+        Held(test_from="2015").unseen(whole(small_corpus)[1], seed=1)
+    with pytest.raises(CorpusError, match="no case has a report on or after 2030"):
+        Held(test_from="2030").unseen(whole(by_day)[1], seed=1)
+    years = dated(small_corpus, tmp_path / "years.parquet", year=pl.Series([2014 + n // 90 for n in range(180)]))
+    corpus = whole(years)[1]
+    assert sum(map(len, Held(test_from="2015").unseen(corpus, seed=1).values())) == 90
+    with pytest.raises(UsageError, match="the corpus has years only; expected a year such as 2015"):
+        Held(test_from="2015-06-01").unseen(corpus, seed=1)
+    late = [datetime.date(2015 if registry == "R2" else 2014, 1, 2) for registry in pl.read_parquet(years)["registry"]]
+    uneven = dated(small_corpus, tmp_path / "uneven.parquet", date=pl.Series(late))
+    with pytest.raises(CorpusError, match="test_from 2015: registry R1 has no case on or after that day"):
+        Held(test_from="2015").unseen(whole(uneven)[1], seed=1)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("test_from = 2015", None),
+        ("test_from = 2015-06-01", None),
+        ('test_from = "yesterday"', "vocabulary.test_from: yesterday is no date; expected 2016-01-01"),
+        ('test_from = "2015"\ntest_share = 0.3', "'test_share' and 'test_from' exclude each other"),
+    ],
+)
+def test_it_is_a_setting_of_a_study_file(tmp_path, lines, message):
+    path = tmp_path / "study.toml"
+    path.write_text(f'name = "x"\n[corpus]\npath = "c.parquet"\n[vocabulary]\n{lines}\n')
+    if message is None:
+        settings = study_file.read(path).vocabulary
+        assert settings is not None and settings.parts["test_from"].startswith("2015")
+    else:
+        with pytest.raises(UsageError, match=message):
+            study_file.read(path)
