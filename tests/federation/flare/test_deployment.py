@@ -1,19 +1,22 @@
 """A federation as registries run it: a hub and two sites, separate processes, real certificates, the real wire.
 
 One deployment serves all tests here. It trains to the embedded numbers; every byte that a site hands to the network was
-recorded and is accounted for; killed processes, a second process of a site and foreign or expired certificates are met.
+recorded, is accounted for and searched; a site that tampers with what it sends is refused and named; killed processes,
+a second process of a site and foreign or expired certificates are met.
 """
 
 import datetime
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +31,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from safetensors.numpy import load_file
 
+from federation.flare import rogue, wire_search
 from pathveil.federation import embedded
 from pathveil.federation.flare import recorder
 from pathveil.federation.flare.message import SAYS, read
@@ -35,10 +39,12 @@ from pathveil.federation.flare.plan import Plan, read_reports
 from pathveil.federation.flare.provision import provision
 from pathveil.federation.release import Release
 from pathveil.text import tokenize
+from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.words import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SITES = {"north": "R1", "south": "R2"}
+ROGUE = "rogue"  # one more site, with south's reports: see rogue.py
 SMALL = ["--dim", 12, "--filters", 6, "--local-steps", 1]
 
 
@@ -81,14 +87,20 @@ class Deployment:
     def hub(self) -> None:
         self.start("hub", "federate", "hub", self.kit("hub"))
 
-    def site(self, name: str) -> None:
+    def site(self, name: str, **environment: str) -> None:
         own = ["--corpus", self.corpus(name), "--vocab", self.words, "--record", self.folder / f"record-{name}"]
-        self.start(name, "federate", "site", self.kit(name), *own)
+        self.start(name, "federate", "site", self.kit(name), *own, **environment)
 
-    def submit(self, out: Path, *options: object) -> subprocess.Popen:
-        sites = [part for site in SITES for part in ("--site", site)]
+    def rogue(self) -> None:
+        """A site whose own job processes are not the product's."""
+        local = self.kit(ROGUE) / "local" / "resources.json"
+        local.write_text(local.read_text().replace("pathveil.federation.flare.launcher.SiteLauncher", "rogue.Launcher"))
+        self.site(ROGUE, PYTHONPATH=os.pathsep.join([str(Path(rogue.__file__).parent), *sys.path]))
+
+    def submit(self, out: Path, *options: object, sites: Iterable[str] = SITES) -> subprocess.Popen:
         agreed = ["--vocab", self.words, "--classes", self.classes, "--wait", 300]
-        return self.start(out.name, "federate", "submit", self.admin, *sites, *agreed, *SMALL, *options, "--out", out)
+        agreed += [part for site in sites for part in ("--site", site)]
+        return self.start(out.name, "federate", "submit", self.admin, *agreed, *SMALL, *options, "--out", out)
 
     def until(self, name: str, pattern: str, *, seconds: float = 300) -> str:
         """Wait for a line in a log."""
@@ -137,16 +149,19 @@ def deployment(tmp_path_factory, pathveil):
     pathveil("corpus", "synth", "--reports", 160, "--registries", 2, "--seed", 4, "--out", whole, "--truth", truth)
     for site, registry in SITES.items():
         pl.read_parquet(whole).filter(pl.col("registry") == registry).write_parquet(running.corpus(site))
+    shutil.copyfile(running.corpus("south"), running.corpus(ROGUE))
     # The agreed words: those that both registries have, so that names and rare words are not among them.
     chosen = pathveil("vocab", "select", whole, "--method", "intersection", "--threshold", 2, "--out", running.words)
     assert chosen.returncode == 0, chosen.stderr
     listed = pathveil("federate", "classes", whole, "--tasks", "site,behavior", "--out", running.classes)
     assert listed.returncode == 0, listed.stderr
-    provision(sites=list(SITES), hub=f"localhost:{running.port}", admin="lead@example.org", out=folder / "kits")
+    named = [*SITES, ROGUE]
+    provision(sites=named, hub=f"localhost:{running.port}", admin="lead@example.org", out=folder / "kits")
     try:
         running.hub()
         for site in SITES:
             running.site(site)
+        running.rogue()
         yield running
     finally:
         running.close()
@@ -166,18 +181,16 @@ def plan_of(out: Path) -> Plan:
     return Plan.model_validate_json((out / "plan.json").read_text())
 
 
-def embedded_sites(deployment: Deployment, plan: Plan) -> list:
-    sites = []
-    for name in plan.sites:
-        own, _ = read_reports(plan, name, corpus=[deployment.corpus(name)], vocabulary=deployment.words)
-        sites.append(plan.site(own, name))
-    return sites
+def reports_of(deployment: Deployment, plan: Plan) -> dict[str, Encoded]:
+    """Each site's reports as it reads them."""
+    corpora = {name: [deployment.corpus(name)] for name in plan.sites}
+    return {name: read_reports(plan, name, corpus=corpora[name], vocabulary=deployment.words)[0] for name in plan.sites}
 
 
 def assert_embedded(deployment: Deployment, out: Path) -> None:
     """The released shared part, the sites' private ones and the losses are those of the embedded loop."""
     plan = plan_of(out)
-    sites = embedded_sites(deployment, plan)
+    sites = [plan.site(own, name) for name, own in reports_of(deployment, plan).items()]
     hub, history = embedded.train(sites, plan.shared(), config=plan.config, joint=False)
     result = json.loads((out / "history.json").read_text())
     np.testing.assert_allclose(result["validation_loss"], history.validation_loss, rtol=1e-5)
@@ -248,18 +261,42 @@ def secrets_of(deployment: Deployment, site: str) -> set[bytes]:
     """What must not leave a site: ids, planted personal information, words outside the agreed ones."""
     frame = pl.read_parquet(deployment.corpus(site))
     agreed = "\n".join(Vocabulary.load(deployment.words).words)
-    words = {word for text in frame["text"] for word in tokenize(text)}
+    words = {word for text in frame["text"] for word in [*tokenize(text), *re.findall(r"[^\W_]+", text)]}
     truth = pl.read_parquet(deployment.folder / "truth.parquet").filter(
         pl.col("report_id").is_in(frame["report_id"].implode())
     )
     texts = dict(zip(frame["report_id"], frame["text"], strict=True))
     planted = {texts[row["report_id"]][row["start"] : row["end"]] for row in truth.iter_rows(named=True)}
-    # Short strings come up in random bytes by themselves; a part of an agreed word is known.
+    # Shorter strings come up in random bytes by themselves; a part of an agreed word is known.
     candidates = {*words, *planted, *frame["report_id"], *frame["case_id"]}
-    return {text.encode() for text in candidates if len(text) >= 7 and text.lower() not in agreed}
+    return {text.encode() for text in candidates if len(text) >= 5 and text.lower() not in agreed}
 
 
-def test_nothing_but_shared_parameters_and_counts_leaves_a_site(deployment, trained):
+@pytest.fixture(scope="module")
+def usual() -> set[bytes]:
+    """Words of FLARE's own programs, which its talk and its logs hold; reports hold some of them too."""
+    source = b" ".join(path.read_bytes() for path in Path(nvflare.__file__).parent.rglob("*.py"))
+    return set(re.findall(rb"[a-z0-9]+", source.lower()))
+
+
+def quoted(secrets: set[bytes], content: bytes, usual: set[bytes]) -> list[bytes]:
+    """Secrets that stand in the content: long ones anywhere, short ones as words that are not FLARE's."""
+    alone = set(re.findall(rb"[A-Za-z0-9]+", content))
+    return [
+        secret
+        for secret in secrets
+        if (secret in content if len(secret) >= 7 else secret in alone) and secret.lower() not in usual
+    ]
+
+
+@pytest.fixture(scope="module")
+def held(deployment, trained, tmp_path_factory) -> dict[str, wire_search.Memory]:
+    """What the sites had in memory during the training."""
+    plan = plan_of(trained)
+    return wire_search.replay(plan, reports_of(deployment, plan), tmp_path_factory.mktemp("replay"))[1]
+
+
+def test_nothing_but_shared_parameters_and_counts_leaves_a_site(deployment, trained, held, usual):
     plan = plan_of(trained)
     manifest = {name: tuple(p.shape) for name, p in plan.shared().named_parameters()}
     rounds = json.loads((trained / "history.json").read_text())["rounds"]
@@ -281,50 +318,89 @@ def test_nothing_but_shared_parameters_and_counts_leaves_a_site(deployment, trai
         assert size <= min(updates) and max(updates) < size + 2000
         # All the rest, FLARE's own talk included, is small; and it is searched like everything else.
         assert len(rest) < 2500 * len(sent)
-        held = secrets_of(deployment, site)
-        assert len(held) > 300
-        assert not [secret for secret in held if secret in everything]
+        secrets = secrets_of(deployment, site)
+        assert len(secrets) > 300 and not quoted(secrets, everything, usual)
+        recorded = wire_search.Recorded(everything)
+        # The updates made again are in the bytes, all of them: so this is what the site had in its memory, to the bit.
+        assert len(held[site][wire_search.ALLOWED]) == rounds
+        assert all(recorded.whole(update) for update in held[site][wire_search.ALLOWED])
+        assert not wire_search.leaks(recorded, held[site])
         model = load_file(deployment.kit(site) / "runs" / plan.run / "model" / "private.safetensors")
-        own = next(one for one in embedded_sites(deployment, plan) if one.name == site)
-        start = {name: tensor.numpy() for name, tensor in own.private.state_dict().items()}
-        for arrays in (model, start):
-            for name, array in arrays.items():
-                for row in array.reshape(len(array), -1)[:200]:
-                    assert len(row) < 2 or not row.any() or row.tobytes() not in everything, name
-        labels = {task: np.asarray(label) for task, label in own.reports.labels.items()}
-        for label in labels.values():
-            for kind in (np.int64, np.int32, np.float32):
-                assert label[own.train].astype(kind).tobytes()[:64] not in everything
-                assert label.astype(kind).tobytes()[:64] not in everything
+        assert not any(recorded.holds(array) for array in model.values())
+        frame = pl.read_parquet(deployment.corpus(site))
+        assert not [number for number, text in enumerate(frame["text"]) if recorded.quotes(text)]
         for name in SITES:  # nor does a site tell where its files are
             assert str(deployment.corpus(name)).encode() not in everything
 
 
-def test_hub_administrator_and_logs_hold_nothing_of_a_site(deployment, trained):
-    held = set.union(*(secrets_of(deployment, site) for site in SITES))
+def test_the_search_finds_what_is_planted(deployment, trained, held, usual):
+    """The control of the test before: any one thing of each kind, put somewhere into what was sent, is found."""
+    sent = max(frames(deployment, "south"), key=len)
+
+    def planted(data: bytes) -> bytes:
+        return sent[:20001] + data + sent[20001:]
+
+    for kind, arrays in held["south"].items():
+        if kind == wire_search.ALLOWED:
+            continue
+        # A few values of the first that says something, in each format that may carry it.
+        array = next(array for array in arrays if len(wire_search.needles(array, "<f4", 4))).reshape(-1)
+        start = int(np.flatnonzero(array)[0])
+        for form, together in wire_search.formats_of(kind).items():
+            part = wire_search.formed(array[start : start + 2 * together], form).tobytes()
+            assert wire_search.leaks(wire_search.Recorded(planted(part)), {kind: arrays}) == {kind}, (kind, form)
+    frame = pl.read_parquet(deployment.corpus("south"))
+    assert wire_search.Recorded(planted(frame["text"][7][100:130].lower().encode())).quotes(frame["text"][7])
+    secrets = secrets_of(deployment, "south")
+    for secret in sorted(secrets, key=len)[:: len(secrets) // 20]:
+        if secret.isalnum() and secret.lower() not in usual:
+            assert quoted(secrets, planted(b"'" + secret + b"'"), usual) == [secret]
+
+
+def test_hub_administrator_and_logs_hold_nothing_of_a_site(deployment, trained, usual):
+    secrets = set.union(*(secrets_of(deployment, site) for site in SITES))
     places = [deployment.kit("hub"), deployment.admin, trained, *deployment.folder.glob("*.out")]
     for site in SITES:
         places += deployment.kit(site).rglob("*log*")
         places += deployment.kit(site).rglob("*.txt")
     files = [path for place in places for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file()]
     assert len(files) > 20
-    found = {path: [secret for secret in held if secret in content] for path in files if (content := path.read_bytes())}
-    # Reports hold English words that FLARE's own texts hold too.
-    usual = b"".join(path.read_bytes() for path in Path(nvflare.__file__).parent.rglob("*.py")).lower()
-    for path, secrets in found.items():
-        assert not [secret for secret in secrets if secret not in usual], path
+    for path in files:
+        assert not quoted(secrets, path.read_bytes(), usual), path
     assert not list(deployment.kit("hub").rglob("private.safetensors"))
+
+
+def test_a_site_that_tampers_is_refused_and_named_and_training_goes_on(deployment, trained, tmp_path):
+    out = deployment.folder / "tampered"
+    deployment.submit(out, "--epochs", 4, sites=["north", ROGUE])
+    said = deployment.ended("tampered")
+    result, plan = json.loads((out / "history.json").read_text()), plan_of(out)
+    assert result["finished"] and result["rounds"] == 12 and result["resumed_at"] == -1
+    assert len(result["refused"]) == len(rogue.REFUSED)
+    for line, fault in zip(result["refused"], rogue.REFUSED.values(), strict=True):
+        assert line.startswith(f"{ROGUE}: ") and fault in line
+        assert f"refused: {line}" in said and f"refused: {line}" in deployment.log("hub").read_text()
+    # The result is that of a training in which those updates were left out.
+    tamper = {ROGUE: rogue.tampered}
+    rounds, held = wire_search.replay(plan, reports_of(deployment, plan), tmp_path, tamper=tamper)
+    assert len(rounds.course.history.refused) == len(result["refused"])
+    expected = rounds.course.arrays(rounds.exchanges[-1])
+    for name, array in load_file(out / "parameters.safetensors").items():
+        np.testing.assert_allclose(array, expected[name], atol=1e-5, err_msg=name)
+    # In round 5 the rogue sent its private part and features of its reports: the recorder has them, the search says so.
+    found = wire_search.leaks(wire_search.Recorded(b"".join(frames(deployment, ROGUE))), held[ROGUE])
+    assert found == {"private parameters", "shared features"}
 
 
 def test_a_killed_site_and_a_killed_hub_cost_nothing_but_time(deployment, trained):
     out = deployment.folder / "killed"
-    deployment.submit(out, "--epochs", 60, "--save-every", 0.3, "--patience", 12, "--attempts", 8)
-    deployment.until("hub", r"epoch 6 of 60")
+    deployment.submit(out, "--epochs", 80, "--save-every", 0, "--patience", 12, "--attempts", 8)
+    deployment.until("hub", r"epoch 6 of 80")
     deployment.kill("south")
     deployment.until("killed", r"south: not heard of for 12 seconds; going on from the last saved round")
     deployment.site("south")
     deployment.until("hub", r"going on from round [1-9]\d*")
-    deployment.until("hub", r"epoch 25 of 60")
+    deployment.until("hub", r"epoch 25 of 80")
     deployment.kill("hub")
     deployment.hub()
     said = deployment.ended("killed")

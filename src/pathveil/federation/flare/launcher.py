@@ -26,7 +26,8 @@ class SiteLauncher(ClientProcessJobLauncher):
         return command.replace("nvflare.private.fed.app.client.worker_process", __name__, 1)
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The process of a job."""
     from nvflare.fuel.f3.mpm import MainProcessMonitor
     from nvflare.private.fed.app.client import worker_process
 
@@ -35,3 +36,7 @@ if __name__ == "__main__":
     recorder.start()
     arguments = worker_process.parse_arguments()
     sys.exit(MainProcessMonitor.run(main_func=worker_process.main, run_dir=arguments.workspace, args=arguments))
+
+
+if __name__ == "__main__":
+    main()

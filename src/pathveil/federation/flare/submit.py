@@ -107,12 +107,14 @@ def one_job(
         with tempfile.TemporaryDirectory() as folder:
             job = session.submit_job(str(write_job(plan, Path(folder) / "job", pause=pause, patience=patience)))
         note(f"job {job}: run {plan.run}")
-        state = watch(session, job, progress=progress, note=note)
+        state, told = watch(session, job, progress=progress, note=note)
         with tempfile.TemporaryDirectory() as folder:
             found = sorted(Path(session.download_job_result(job, folder)).rglob("result/history.json"))
             if not found:
                 return {"stopped": f"the job ended without a result ({state})", "again": True}
             history = json.loads(found[0].read_text("utf-8"))
+            for line in history["refused"][told:]:  # since the job was last asked
+                note(f"refused: {line}")
             if history["finished"]:
                 out.mkdir(parents=True, exist_ok=True)
                 for path in found[0].parent.iterdir():
@@ -157,8 +159,8 @@ def wait_for_sites(session: Any, sites: tuple[str, ...], *, wait: float, note: C
         time.sleep(1)
 
 
-def watch(session: Any, job: str, *, progress: Progress, note: Callable[[str], None]) -> str:
-    """Follow a job to its end; how FLARE says it ended."""
+def watch(session: Any, job: str, *, progress: Progress, note: Callable[[str], None]) -> tuple[str, int]:
+    """Follow a job to its end; how FLARE says it ended, and how many refusals were told."""
     from nvflare.fuel.flare_api.api_spec import InternalError, JobNotRunning, NoReply
 
     from pathveil.federation.flare.controller import STATUS
@@ -168,7 +170,7 @@ def watch(session: Any, job: str, *, progress: Progress, note: Callable[[str], N
     while True:
         state = session.get_job_status(job) or ""
         if state.startswith("FINISHED"):
-            return state.removeprefix("FINISHED:").replace("_", " ").lower()
+            return state.removeprefix("FINISHED:").replace("_", " ").lower(), told
         running += state.startswith("RUNNING")
         if running > STARTING:
             # A job that is just starting or just ending has no one to ask; its state above says which.
