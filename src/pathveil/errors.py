@@ -16,6 +16,10 @@ Traceback (most recent call last):
 pathveil.errors.CorpusError: reports.csv: column 'case_id' is missing; a corpus needs report_id, case_id, registry, text
 """
 
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
 
 class PathveilError(Exception):
     """Something the user can put right; its message is one sentence that says how."""
@@ -54,3 +58,28 @@ class MissingExtraError(PathveilError):
 
     def __init__(self, *, package: str, extra: str, purpose: str):
         super().__init__(f"{purpose} needs {package}; install it with: pip install 'pathveil[{extra}]'")
+
+
+def explained(error: Any, model: Any) -> str:
+    """What pydantic found wrong with a model's values, in one sentence: the first mistake, where it is and, for a
+    misspelt name, the nearest one; never the value itself."""
+    found = error.errors(include_input=False, include_url=False)
+    place, problem = found[0]["loc"], found[0]["msg"].removeprefix("Value error, ")
+    if found[0]["type"] == "extra_forbidden":
+        for part in place[:-1]:
+            if isinstance(part, str):
+                kind = model.model_fields[part].annotation
+                model = next((one for one in getattr(kind, "__args__", ()) if hasattr(one, "model_fields")), kind)
+        problem = f"there is no such setting{meant(str(place[-1]), model.model_fields)}"
+    where = f"'{'.'.join(map(str, place))}': " if place else ""
+    return where + problem + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """The nearest known name as the end of a sentence, where one is near.
+
+    >>> meant("epoch", ["epochs", "filters"]), meant("zzz", ["epochs"])
+    ("; did you mean 'epochs'?", '')
+    """
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean '{near[0]}'?" if near else ""

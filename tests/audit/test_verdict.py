@@ -139,7 +139,10 @@ def test_the_default_appetite_explains_every_setting():
     [
         ("release = 'probabilities'", "limits"),
         ("release = 'everything'\n[[limits]]\nfpr = 0.1", "release"),
-        ("release = 'label'\n[[limits]]\nfpr = 0.1\noveral = 0.2", "overal"),
+        (
+            "release = 'label'\n[[limits]]\nfpr = 0.1\noveral = 0.2",
+            "'limits.0.overal': there is no such setting; did you mean 'overall'",
+        ),
         ("release = 'label'\n[[limits]]\nfpr = 7", "fpr"),
         ("release = ", "TOML"),
     ],

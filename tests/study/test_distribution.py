@@ -10,11 +10,16 @@ from pathveil.federation.noise import epsilon
 from pathveil.federation.release import Release, sha256_of
 from pathveil.federation.run import unseen_rows
 from pathveil.study import distribution
-from pathveil.study.distribution import ARMS, DistributionSettings, config_of, study
+from pathveil.study.distribution import ARMS, DistributionSettings, Study, config_of
 from pathveil.study.encoded import whole
+from pathveil.study.units import conduct
 from study.conftest import PLANTED
 
 QUICK = {"dim": 8, "filters": 6, "epochs": 3, "batch_size": 32, "optimiser": "adam", "learning_rate": 0.02}
+
+
+def study(corpus, settings, *, out):
+    return conduct(Study(corpus, settings, out=out))
 
 
 def test_a_run_is_complete_and_holds_aggregates_only(corpus, tmp_path):

@@ -113,8 +113,11 @@ def test_no_artefact_names_a_person(run):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("shadows = 3", "shadow = 3"), "vocabulary.shadow: there is no such setting; did you mean 'shadows'?"),
-        (("[distribution]", "[distributoin]"), "distributoin: there is no such setting; did you mean 'distribution'?"),
+        (("shadows = 3", "shadow = 3"), "'vocabulary.shadow': there is no such setting; did you mean 'shadows'?"),
+        (
+            ("[distribution]", "[distributoin]"),
+            "there is no such setting; did you mean 'distribution'?",
+        ),
         (("sizes = [5]", 'sizes = ["five"]'), "vocabulary.sizes.0"),
         (('name = "small"', "name = small"), "is not TOML"),
         (("[corpus]", "[corpus]\nreports = 50"), "give either 'path'"),
@@ -122,10 +125,10 @@ def test_no_artefact_names_a_person(run):
         (('modes = ["centralized"]', 'modes = ["centralised"]'), "did you mean 'centralized'?"),
         (
             ("[vocabulary.training]\n", "[vocabulary.training]\nepoch = 3\n"),
-            "vocabulary.training: 'epoch': there is no such",
+            "'vocabulary.training': 'epoch': there is no such",
         ),
         (("[combined.training]\n", "[combined.training]\nfilter = 3\n"), "did you mean 'filters'?"),
-        (("[distribution.training]\n", "[distribution.training]\ndropout = 2\n"), "distribution.training: 'dropout'"),
+        (("[distribution.training]\n", "[distribution.training]\ndropout = 2\n"), "'distribution.training': 'dropout'"),
         (("[vocabulary.training]\n", "[vocabulary.training]\nmembers = 5\n"), "a study trains the papers' network"),
         (('path = "reports.parquet"', "reports = 50\nclasses = { site = 3 }"), "did you mean 'sites'?"),
     ],

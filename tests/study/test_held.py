@@ -86,7 +86,7 @@ def test_what_cannot_be_is_one_sentence(small_corpus, by_day, tmp_path):
     [
         ("test_from = 2015", None),
         ("test_from = 2015-06-01", None),
-        ('test_from = "yesterday"', "vocabulary.test_from: yesterday is no date; expected 2016-01-01"),
+        ('test_from = "yesterday"', "'vocabulary.test_from': yesterday is no date; expected 2016-01-01"),
         ('test_from = "2015"\ntest_share = 0.3', "'test_share' and 'test_from' exclude each other"),
     ],
 )

@@ -14,6 +14,7 @@ from pathveil.errors import UsageError
 from pathveil.study import file as study_file
 from pathveil.study import vocabulary
 from pathveil.study.plan import described, plan
+from pathveil.study.units import conduct
 from pathveil.study.vocabulary import VocabularySettings
 from pathveil.training.workers import crew
 from study.test_file import STUDY, TRAINING
@@ -131,7 +132,7 @@ def test_a_sentence_is_a_vocabulary(whole):
 
 def test_epochs_can_be_fixed(small_corpus, tmp_path):
     settings = VocabularySettings(strategies=("B",), folds=("R1",), shadows=2, fixed_epochs=3, training={"dim": 8})
-    result = vocabulary.study(small_corpus, settings, out=tmp_path)
+    result = conduct(vocabulary.Study(small_corpus, settings, out=tmp_path))
     assert [(row["epoch"], row["shadow_epochs"]) for row in result["vocabularies"]] == [(3, [3, 3])]
 
 

@@ -25,7 +25,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pathveil.audit.evidence import ALL, CONTROL, CROSS, TOGETHER
-from pathveil.errors import UsageError
+from pathveil.errors import UsageError, explained
 
 Answer = Literal["pass", "fail", "not enough evidence"]
 EXIT_CODES: dict[str, int] = {"pass": 0, "fail": 3, "not enough evidence": 4}
@@ -71,9 +71,9 @@ def read_appetite(path: Path | None) -> Appetite:
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: is not TOML ({error})") from None
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        wrong = explained(error, Appetite)
         raise UsageError(
-            f"{path}: is not a risk appetite ({faults}); 'pathveil audit --show-appetite' shows one"
+            f"{path}: is not a risk appetite: {wrong}; 'pathveil audit --show-appetite' shows one"
         ) from None
 
 

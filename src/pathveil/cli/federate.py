@@ -8,7 +8,7 @@ from pathveil.cli import deployment
 from pathveil.cli.console import JSON_OPTION, bar, emit
 from pathveil.cli.model import values_of
 from pathveil.cli.study import crew_for
-from pathveil.errors import UsageError
+from pathveil.errors import UsageError, meant
 
 app = typer.Typer(
     help="Train across registries that share no reports, and compare with training alone and centrally.",
@@ -61,6 +61,7 @@ def run(
 ) -> None:
     """Train in one process: the same sites and hub as over a network, without the network."""
     from pathveil.study import distribution
+    from pathveil.study.units import conduct
 
     given = {"epochs": epochs, "filters": filters, "local_steps": local_steps}
     training = {name: value for name, value in given.items() if value is not None} | values_of(changes)
@@ -81,7 +82,8 @@ def run(
         training=training,
     )
     with crew_for("local", workers, None, device) as crew, bar() as progress:
-        result = distribution.study(corpus, settings, out=out, device=device, crew=crew, progress=progress)
+        study = distribution.Study(corpus, settings, out=out, progress=progress)
+        result = conduct(study, crew=crew, device=device)
     emit(result, as_json=as_json, text=summary(result, out))
 
 
@@ -161,14 +163,10 @@ def one_release(folder: Path) -> Path:
 
 def named(text: str, known, *, option: str) -> tuple[str, ...]:
     """Names with commas, each one of the known ones."""
-    import difflib
-
     parts = tuple(part.strip() for part in text.split(","))
     for part in parts:
         if part not in known:
-            near = difflib.get_close_matches(part, known, n=1)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
-            raise UsageError(f"{option}: '{part}' is not one of {', '.join(known)}{hint}")
+            raise UsageError(f"{option}: '{part}' is not one of {', '.join(known)}{meant(part, known)}")
     return parts
 
 

@@ -24,7 +24,7 @@ from pathveil.study.encoded import provenance, relabelled, whole
 from pathveil.study.recommendation import Candidate, front, recommend
 from pathveil.study.settings import checked
 from pathveil.study.store import Cells
-from pathveil.study.units import Keep, Parts, Unit, conduct, finish, seconds_of
+from pathveil.study.units import Keep, Parts, Unit, finish, seconds_of
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import lookup
@@ -184,19 +184,6 @@ def train_point(
     rows = result_of(encoded, [outcome], test=share, resamples=200)
     point = point_of(rows, outcome.confidence, seed=seed)
     keep(parts, {"size": size - FIRST_WORD, "epoch": rows["traffic"][0]["epoch"]} | point)
-
-
-def study(
-    corpus: Path,
-    settings: CombinedSettings,
-    *,
-    out: Path,
-    device: str = "cpu",
-    crew: Crew | None = None,
-    progress: Progress = silent,
-) -> dict[str, Any]:
-    """Run what is not finished yet and write ``out/result.json``."""
-    return conduct(Study(corpus, settings, out=out, progress=progress), crew=crew, device=device)
 
 
 def point_of(rows: Mapping[str, Any], confidence: Any, *, seed: int) -> dict[str, Any]:

@@ -14,16 +14,16 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from pathveil.audit import evidence, metrics
-from pathveil.errors import UsageError, VocabularyError
+from pathveil.errors import UsageError, VocabularyError, meant
 from pathveil.federation.config import STRONG, FederationConfig
 from pathveil.federation.release import Release
 from pathveil.federation.run import MODES, SMALLEST_CELL, Mode, Outcome, result_of, run, unseen_rows
 from pathveil.progress import Progress, silent
 from pathveil.study.encoded import provenance, relabelled, table_of, whole
 from pathveil.study.findings import distribution_findings
-from pathveil.study.settings import checked, meant
+from pathveil.study.settings import checked
 from pathveil.study.store import Cells
-from pathveil.study.units import Keep, Parts, Unit, conduct, finish, seconds_of
+from pathveil.study.units import Keep, Parts, Unit, finish, seconds_of
 from pathveil.training.metrics import evaluate
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
@@ -306,19 +306,6 @@ def by_class(corpus: Encoded, outcome: Outcome, *, test: float) -> list[dict[str
                 counts = {"samples": int(samples[one.label]), "support": one.support}
                 found.append(place | counts | {"f1": one.f1.as_dict()})
     return found
-
-
-def study(
-    corpus: Path,
-    settings: DistributionSettings,
-    *,
-    out: Path,
-    device: str = "cpu",
-    crew: Crew | None = None,
-    progress: Progress = silent,
-) -> dict[str, Any]:
-    """Run what is not finished yet and write ``out/result.json``."""
-    return conduct(Study(corpus, settings, out=out, progress=progress), crew=crew, device=device)
 
 
 def grouped(corpus: Encoded, groups: Mapping[str, tuple[str, ...]]) -> Encoded:

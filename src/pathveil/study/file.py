@@ -19,18 +19,19 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from pathveil.errors import UsageError
+from pathveil.errors import UsageError, explained, meant
 from pathveil.progress import Progress, silent
 from pathveil.study import combined, distribution, vocabulary
 from pathveil.study.combined import CombinedSettings
 from pathveil.study.distribution import DistributionSettings
 from pathveil.study.encoded import ENCODED
 from pathveil.study.machine import Energy, versions
-from pathveil.study.settings import meant
 from pathveil.study.store import write_json
+from pathveil.study.units import conduct
 from pathveil.study.vocabulary import VocabularySettings
 from pathveil.training.workers import Crew
 
+STUDIES = {"vocabulary": vocabulary.Study, "distribution": distribution.Study, "combined": combined.Study}
 STAGES = ("vocabulary study", "distribution study", "combined study")  # as their progress is called
 SYNTHETIC = ("sites", "subsites", "histologies", "lateralities", "behaviors")  # kinds of class a synthetic corpus has
 
@@ -83,7 +84,7 @@ def read(path: Path) -> StudySettings:
     try:
         return StudySettings(**content)
     except ValidationError as error:
-        raise UsageError(f"{path}: {_explained(error)}") from None
+        raise UsageError(f"{path}: {explained(error, StudySettings)}") from None
 
 
 def source_of(settings: StudySettings, corpus: Path | None) -> StudySettings:
@@ -92,20 +93,6 @@ def source_of(settings: StudySettings, corpus: Path | None) -> StudySettings:
         return settings
     named = {"encoded" if (corpus / ENCODED).is_file() else "path": str(corpus)}
     return settings.model_copy(update={"corpus": CorpusSettings.model_validate(named)})
-
-
-def _explained(error: ValidationError) -> str:
-    first = error.errors()[0]
-    place = ".".join(str(part) for part in first["loc"])
-    problem = first["msg"].removeprefix("Value error, ")
-    if first["type"] == "extra_forbidden":
-        model: Any = StudySettings
-        for part in first["loc"][:-1]:
-            annotation = model.model_fields[str(part)].annotation
-            model = next((a for a in getattr(annotation, "__args__", ()) if hasattr(a, "model_fields")), annotation)
-        problem = "there is no such setting" + meant(str(first["loc"][-1]), model.model_fields)
-    more = len(error.errors()) - 1
-    return f"{place}: {problem}" + (f" (and {more} more)" if more else "")
 
 
 def run(
@@ -128,10 +115,11 @@ def run(
     energy = Energy(device)
     source = corpus_of(settings.corpus, out, progress)
     parts: dict[str, Any] = {}
-    for name, study in (("vocabulary", vocabulary), ("distribution", distribution), ("combined", combined)):
+    for name, study in STUDIES.items():
         section = getattr(settings, name)
         if section is not None:
-            parts[name] = study.study(source, section, out=out / name, device=device, crew=crew, progress=progress)
+            made = study(source, section, out=out / name, progress=progress)
+            parts[name] = conduct(made, crew=crew, device=device)
     write_json(out / "times.json", times_of(out, list(parts), energy))
     result = {"name": settings.name, "studies": parts, "findings": [f for p in parts.values() for f in p["findings"]]}
     write_json(out / "result.json", result)

@@ -23,9 +23,8 @@ from typing import Any
 import numpy as np
 
 from pathveil.progress import Progress, silent
-from pathveil.study import combined, distribution, vocabulary
 from pathveil.study.encoded import relabelled, table_of
-from pathveil.study.file import CorpusSettings, corpus_of, read, source_of
+from pathveil.study.file import STUDIES, CorpusSettings, corpus_of, read, source_of
 from pathveil.study.units import Unit
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
@@ -69,11 +68,11 @@ def plan(
         source, scale = _source(settings.corpus, out, stack, progress)
         rows: list[dict[str, Any]] = []
         known: dict[str, Speed] = {}
-        for name, module in (("vocabulary", vocabulary), ("distribution", distribution), ("combined", combined)):
+        for name, kind_of_study in STUDIES.items():
             section = getattr(settings, name)
             if section is None:
                 continue
-            study = module.Study(source, section, out=out / name)
+            study: Any = kind_of_study(source, section, out=out / name)
             units = study.units(device=device)
             kinds = dict.fromkeys(unit.kind for unit in units)
             for done, kind in enumerate(kinds):

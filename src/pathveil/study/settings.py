@@ -8,11 +8,12 @@ Traceback (most recent call last):
 ValueError: 'epoch': there is no such setting; did you mean 'epochs'?
 """
 
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
+
+from pathveil.errors import explained
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -26,15 +27,4 @@ def checked(model: type[Model], changes: Mapping[str, Any]) -> Model:
     try:
         return model(**changes)
     except ValidationError as error:
-        first = error.errors()[0]
-        name = ".".join(map(str, first["loc"]))
-        problem = first["msg"].removeprefix("Value error, ")
-        if first["type"] == "extra_forbidden":
-            problem = f"there is no such setting{meant(name, model.model_fields)}"
-        raise ValueError(f"'{name}': {problem}" if name else problem) from None
-
-
-def meant(name: str, known: Iterable[str]) -> str:
-    """The nearest known name as the end of a sentence, where one is near."""
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean '{near[0]}'?" if near else ""
+        raise ValueError(explained(error, model)) from None

@@ -32,7 +32,7 @@ from pathveil.study.membership import Attack, Fold, Words
 from pathveil.study.recommendation import of_vocabularies, recommend
 from pathveil.study.settings import OF_BUNDLES, checked
 from pathveil.study.store import Cells
-from pathveil.study.units import Unit, conduct, finish, seconds_of
+from pathveil.study.units import Unit, finish, seconds_of
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
@@ -290,19 +290,6 @@ class Study:
         """What each finished cell took."""
         parts = [part for place in self.places for part in (place.target, *place.shadows, place.attack)]
         return seconds_of(self.cells, parts)
-
-
-def study(
-    corpus: Path,
-    settings: VocabularySettings,
-    *,
-    out: Path,
-    device: str = "cpu",
-    crew: Crew | None = None,
-    progress: Progress = silent,
-) -> dict[str, Any]:
-    """Run what is not finished yet and write ``out/result.json``."""
-    return conduct(Study(corpus, settings, out=out, progress=progress), crew=crew, device=device)
 
 
 def _slices(numbers: list[int], size: int) -> list[list[int]]:

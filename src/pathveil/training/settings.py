@@ -9,12 +9,11 @@ Traceback (most recent call last):
 pathveil.errors.UsageError: training settings: 'epoch': there is no such setting; did you mean 'epochs'?
 """
 
-import difflib
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from pathveil.errors import UsageError
+from pathveil.errors import UsageError, explained
 
 
 class TrainingSettings(BaseModel):
@@ -62,14 +61,7 @@ class TrainingSettings(BaseModel):
         try:
             return TrainingSettings(**(self.model_dump() | changes))
         except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(map(str, first["loc"]))
-            problem = first["msg"].removeprefix("Value error, ")
-            if first["type"] == "extra_forbidden":
-                near = difflib.get_close_matches(name, TrainingSettings.model_fields, n=1)
-                problem = "there is no such setting" + (f"; did you mean '{near[0]}'?" if near else "")
-            where = f"'{name}': " if name else ""
-            raise UsageError(f"training settings: {where}{problem}") from None
+            raise UsageError(f"training settings: {explained(error, TrainingSettings)}") from None
 
 
 PRESETS = {

@@ -18,7 +18,7 @@ from pathveil.corpus.synth.cases import draw_case
 from pathveil.corpus.synth.codes import BEHAVIORS, LATERALITIES, Classes, select
 from pathveil.corpus.synth.houses import Mix, generator
 from pathveil.corpus.synth.reports import write as write_report
-from pathveil.errors import UsageError
+from pathveil.errors import UsageError, explained
 from pathveil.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -60,14 +60,12 @@ def configure(**options: Any) -> SynthConfig:
 
     >>> configure(reports=10, registries=0)
     Traceback (most recent call last):
-    pathveil.errors.UsageError: 'registries': input should be greater than or equal to 1; got 0
+    pathveil.errors.UsageError: 'registries': Input should be greater than or equal to 1
     """
     try:
         return SynthConfig(**options)
     except ValidationError as error:
-        first = error.errors()[0]
-        name, rule = ".".join(map(str, first["loc"])), first["msg"]
-        raise UsageError(f"'{name}': {rule[0].lower()}{rule[1:]}; got {first['input']}") from None
+        raise UsageError(explained(error, SynthConfig)) from None
 
 
 def registry_shares(config: SynthConfig) -> list[float]:

@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pathveil.errors import AgreementError, UsageError
+from pathveil.errors import AgreementError, UsageError, explained
 from pathveil.vocabulary.agree.oprf import MAX_BATCH
 
 FORMAT = "pathveil-agreement/1"
@@ -154,9 +154,7 @@ class Agreement(BaseModel):
         except OSError as error:
             raise UsageError(f"{path}: cannot be read ({error.strerror}); expected an agreement file") from None
         except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False)[0]
-            where = ".".join(map(str, first["loc"])) or "the file"
-            raise UsageError(f"{path}: is not an agreement: {where}: {first['msg']}") from None
+            raise UsageError(f"{path}: is not an agreement: {explained(error, cls)}") from None
         if terms.expires.tzinfo is None:
             raise UsageError(f"{path}: 'expires' needs a time zone")
         terms.check()
