@@ -12,6 +12,7 @@ from conftest import ROOT
 from pathveil.errors import UsageError
 from pathveil.report import page
 from pathveil.study import file as study_file
+from pathveil.study import result
 from study.conftest import PLANTED
 
 TRAINING = "dim = 8\nfilters = 4\nepochs = 2\n"
@@ -76,6 +77,27 @@ def test_the_result_keeps_to_its_schema(run):
         spoilt = copy.deepcopy(result)
         spoil(spoilt)
         assert not validator.is_valid(spoilt)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda r: r.pop("findings"), "'findings' is missing"),
+        (lambda r: r["studies"]["vocabulary"].pop("recommendation"), "'studies.vocabulary.recommendation' is missing"),
+        (lambda r: r["studies"]["combined"]["points"][1].pop("front"), "'studies.combined.points.1.front' is missing"),
+        (lambda r: r["studies"]["distribution"]["probe"][0].update(norm="3"), "probe.0.norm' is no number"),
+        (lambda r: r["findings"][0].update(holds="yes"), "'findings.0.holds' is no boolean or null"),
+        (lambda r: r["studies"].update(other={}), "'studies.other' is unknown"),
+    ],
+)
+def test_a_result_of_another_version_is_refused(run, tmp_path, spoil, message):
+    whole = result.read(run[0] / "result.json")
+    assert whole == json.loads((run[0] / "result.json").read_text())
+    spoil(whole)
+    (tmp_path / "result.json").write_text(json.dumps(whole))
+    with pytest.raises(UsageError) as error:
+        result.read(tmp_path / "result.json")
+    assert message in str(error.value) and "makes it anew" in str(error.value)
 
 
 def test_table1_has_the_contracts_columns_and_both_protocols_with_the_control(run):
@@ -150,6 +172,9 @@ def test_a_missing_corpus_or_file_is_one_sentence(pathveil, tmp_path):
     assert done.returncode == 2 and "nowhere.parquet is not there" in done.stderr
     done = pathveil("study", "report", tmp_path)
     assert done.returncode == 2 and "there is no finished result" in done.stderr
+    (tmp_path / "result.json").write_text("[]")
+    done = pathveil("study", "report", tmp_path)
+    assert done.returncode == 2 and "'it' is no object" in done.stderr and not (tmp_path / "report.html").exists()
 
 
 def as_toml(content, name=""):

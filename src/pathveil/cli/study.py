@@ -103,16 +103,8 @@ def encode(
 @app.command("report")
 def report(run: Path = typer.Argument(..., help="A run's folder.")) -> None:
     """Write a run's report again."""
-    import json
-
     from pathveil.report import page
+    from pathveil.study.result import read
 
-    path = run / "result.json"
-    try:
-        result = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        raise UsageError(f"{path}: there is no finished result; run 'pathveil study run' first") from None
-    if "studies" not in result:
-        raise UsageError(f"{path}: is not the result of a study; expected one written by 'pathveil study run'")
-    page.write(result, run / "report.html")
+    page.write(read(run / "result.json"), run / "report.html")
     typer.echo(f"Report: {run / 'report.html'}")

@@ -1,0 +1,61 @@
+"""A run's ``result.json``, read back: what its schema (``result.schema.json``) requires must be there.
+
+Of the schema's words those are checked on which a reader stands or falls: types, required and known names, in every
+row. The test suite holds results against the whole of it.
+
+>>> schema = {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}
+>>> wrong({"name": 3}, schema), wrong({}, schema), wrong({"name": "x"}, schema)
+("'name' is no string", "'name' is missing", '')
+"""
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pathveil.errors import UsageError
+
+TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
+TYPES |= {"number": (int, float), "null": type(None)}
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The result in a file; one that is not whole, or of another version, is refused in a sentence."""
+    try:
+        result = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise UsageError(f"{path}: there is no finished result; run 'pathveil study run' first") from None
+    schema = json.loads((files("pathveil.study") / "result.schema.json").read_text(encoding="utf-8"))
+    if fault := wrong(result, schema):
+        raise UsageError(
+            f"{path}: is not a result of this version: {fault}; 'pathveil study run' with the same file makes it anew "
+            "from what is finished"
+        )
+    return result
+
+
+def wrong(value: Any, schema: Mapping[str, Any], *, root: Mapping[str, Any] | None = None, place: str = "") -> str:
+    """The first thing that is not as the schema says, or nothing."""
+    root = schema if root is None else root
+    if "$ref" in schema:
+        return wrong(value, root["$defs"][schema["$ref"].rpartition("/")[2]], root=root, place=place)
+    wanted = schema.get("type", [])
+    wanted = [wanted] if isinstance(wanted, str) else wanted
+    if wanted and not any(isinstance(value, TYPES[one]) for one in wanted):
+        return f"'{place or 'it'}' is no {' or '.join(wanted)}"
+    inside: list[tuple[Any, Any, str]] = [(value, part, place) for part in schema.get("allOf", ())]
+    if isinstance(value, dict):
+        dot = f"{place}." if place else ""
+        known = schema.get("properties", {})
+        for name in schema.get("required", ()):
+            if name not in value:
+                return f"'{dot}{name}' is missing"
+        for name, part in value.items():
+            if name in known:
+                inside.append((part, known[name], dot + name))
+            elif schema.get("additionalProperties") is False:
+                return f"'{dot}{name}' is unknown"
+    elif isinstance(value, list) and "items" in schema:
+        inside += [(part, schema["items"], f"{place}.{number}") for number, part in enumerate(value)]
+    return next(filter(None, (wrong(part, of, root=root, place=where) for part, of, where in inside)), "")
