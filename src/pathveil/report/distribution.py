@@ -188,6 +188,14 @@ def advice(study: Row) -> str:
     return f"Of the ways that share no reports, {best} codes best: macro F1 {apart[best]:.3f}{compared}{probe}{leak}."
 
 
+def megabytes(count: int) -> str:
+    """
+    >>> megabytes(1_234_567), megabytes(106_798_200_000)
+    ('1.2', '106,798')
+    """
+    return f"{count / 1e6:,.{1 if count < 1e8 else 0}f}"
+
+
 def traffic(rows: Sequence[Row]) -> Table:
     heads = ["mode", "seed", "rounds", "MB to sites", "MB to the hub", "reports seen", "best epoch", "refused updates"]
     cells = [
@@ -195,8 +203,8 @@ def traffic(rows: Sequence[Row]) -> Table:
             row["mode"],
             row["seed"],
             f"{row['rounds']:,}",
-            f"{row['bytes_to_sites'] / 1e6:,.1f}",
-            f"{row['bytes_to_hub'] / 1e6:,.1f}",
+            megabytes(row["bytes_to_sites"]),
+            megabytes(row["bytes_to_hub"]),
             f"{row['documents_seen']:,}",
             ", ".join(map(str, row["epoch"])),
             len(row["refused"]),

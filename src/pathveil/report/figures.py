@@ -9,7 +9,7 @@ True
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import cos, hypot, pi, sin
+from math import ceil, cos, hypot, pi, sin
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -173,16 +173,16 @@ def _shared(first: tuple[float, float, float, float], second: tuple[float, float
 
 
 def _legend(axes: "Axes", series: Sequence[Series]) -> None:
-    """Above the axes, where it hides nothing: the series in their order, then what else is named, in as many columns
-    as there is room for."""
+    """Above the axes, where it hides nothing: the series in their order, then what else is named, in as many rows as
+    that takes."""
     named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     names = [*dict.fromkeys([one.name for one in series] + list(named))]
-    width = [0.42 + CHARACTER * len(name) for name in names]
-    rows = next(n for n in range(1, len(names) + 1) if sum(width) <= n * (WIDTH - 0.8) or n == len(names))
-    columns = -(-len(names) // rows)
+    width = sum(0.42 + CHARACTER * len(name) for name in names)
+    columns = -(-len(names) // ceil(width / (WIDTH - 0.3)))
+    place: Any = {"loc": "outside upper center", "ncols": columns}
     handles = [named[name] for name in names]
-    place: Any = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": columns}
-    axes.legend(handles, names, fontsize=9, columnspacing=1.2, handletextpad=0.4, **place)
+    figure: Any = axes.get_figure()
+    figure.legend(handles, names, fontsize=9, columnspacing=1.2, handletextpad=0.4, **place)
 
 
 def plane(

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from pathveil.report import figures
 from pathveil.report.figures import Series
-from pathveil.report.rows import Row, Section, Table, appetites, mean_of, newer, number, spread, with_interval
+from pathveil.report.rows import Row, Section, Table, appetites, mean, mean_of, newer, number, spread, with_interval
 from pathveil.study.recommendation import Candidate, front, of_vocabularies
 
 PER_CLASS = "per-class"  # the paper's attack
@@ -147,9 +147,17 @@ def attack_figures(measured: Sequence[Row], names: Sequence[str]) -> list[tuple[
             reaching=scale if protocol == CROSS else _reach(series),
         )
         note = "Cross-registry protocol" if protocol == CROSS else "Non-members from the members' own registries"
-        caption = f"{note}; mean over folds with 95 % intervals. The dashed line is guessing."
+        caption = f"{note}; {over_folds(own)}. The dashed line is guessing."
         drawings.append((title, svg, caption))
     return drawings
+
+
+def over_folds(rows: Sequence[Row]) -> str:
+    """How many folds a mean is over, and what the lines beside it are."""
+    folds = len({row["fold"] for row in rows})
+    if folds < 2:
+        return "one fold, with 95 % intervals over cases"
+    return "mean over folds with 95 % intervals" if folds > 2 else "mean of two folds, with lines to each"
 
 
 def _reach(series: Sequence[Series]) -> tuple[float, float]:
@@ -160,15 +168,14 @@ def _reach(series: Sequence[Series]) -> tuple[float, float]:
 
 
 def _points(rows: Sequence[Row], over: str, name: str) -> tuple[list, list, list, list]:
-    """(places, means, lower ends, upper ends) of a figure along ``over``."""
+    """(places, means, lower ends, upper ends) of a figure along ``over``; one fold has the interval over its cases."""
     places, means, low, high = [], [], [], []
     for place in sorted({row[over] for row in rows}):
-        values = [row[name] for row in rows if row[over] == place and row[name] is not None]
-        if values:
-            middle = sum(values) / len(values)
-            ends = spread(values) or (middle, middle)
+        own = [row for row in rows if row[over] == place and row[name] is not None]
+        if own:
+            ends = spread([row[name] for row in own]) or own[0]["ci"][name]
             places.append(place)
-            means.append(middle)
+            means.append(mean_of(own, name))
             low.append(ends[0])
             high.append(ends[1])
     return places, means, low, high
@@ -192,16 +199,14 @@ def score_figures(study: Row, names: Sequence[str], size: Mapping[str, float]) -
     for figure in ("micro", "macro"):
         kinds: dict[str, list[tuple[float, float, float, float]]] = {}
         for name in names:
-            folds: dict[str, list[float]] = {}
-            for row in study["table2"]:
-                if row["strategy"] == name:
-                    folds.setdefault(row["attack_registry"], []).append(row[figure])
-            means = [sum(values) / len(values) for values in folds.values()]
-            middle = sum(means) / len(means)
-            kinds.setdefault(kind_of(name), []).append((size[name], middle, *(spread(means) or (middle, middle))))
+            own = [row for row in study["table2"] if row["strategy"] == name]
+            folds = dict.fromkeys(row["attack_registry"] for row in own)
+            means = [mean_of([row for row in own if row["attack_registry"] == fold], figure) or 0.0 for fold in folds]
+            low, high = spread(means) or (mean([row[f"{figure}_ci"][end] for row in own]) or 0.0 for end in (0, 1))
+            kinds.setdefault(kind_of(name), []).append((size[name], sum(means) / len(means), low, high))
         series = [Series(kind, *map(list, zip(*sorted(points), strict=True))) for kind, points in kinds.items()]
         svg = figures.lines(series, x_title="words in the vocabulary", y_title=f"{figure} F1", logarithmic=True)
-        caption = "Mean over tasks; mean over folds with 95 % intervals."
+        caption = f"Mean over tasks; {over_folds(study['vocabularies'])}."
         drawings.append((f"Figure 2: {figure} F1 against vocabulary size", svg, caption))
     return drawings
 
