@@ -1,9 +1,25 @@
 """The command line as a whole: light, and clear when something is wrong."""
 
+import signal
 import subprocess
 import sys
+import time
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from pathveil.cli import app
 
 HEAVY = ("torch", "numba", "sklearn", "matplotlib", "polars", "scipy", "pydantic")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory, pathveil):
+    """A small corpus of three registries."""
+    path = tmp_path_factory.mktemp("corpus") / "reports.parquet"
+    assert pathveil("corpus", "synth", "--reports", 200, "--registries", 3, "--out", path).returncode == 0
+    return path
 
 
 def test_help_imports_nothing_heavy():
@@ -16,6 +32,56 @@ def test_help_lists_the_commands(pathveil):
     done = pathveil("--help")
     assert done.returncode == 0
     assert "demo" in done.stdout
+
+
+def groups(command, path=()):
+    """Every group of commands, as its names."""
+    if inside := getattr(command, "commands", None):
+        yield path
+        for name, other in inside.items():
+            yield from groups(other, (*path, name))
+
+
+def test_no_command_is_introduced_by_half_a_sentence():
+    command = typer.main.get_command(app)
+    found = list(groups(command))
+    assert ("vocab", "agree") in found
+    for path in found:
+        shown = CliRunner(env={"COLUMNS": "80"}).invoke(app, [*path, "--help"])
+        assert shown.exit_code == 0
+        assert not [line for line in shown.stdout.splitlines() if line.endswith("...") and "Usage" not in line], path
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["vocab", "select", "{corpus}", "--method", "baseline", "--out", "{file}/words.json"],
+        ["train", "{corpus}", "--preset", "small", "--epochs", "1", "--out", "{file}/model"],
+        ["study", "encode", "{corpus}", "--out", "{file}/encoded"],
+        ["federate", "run", "{corpus}", "--mode", "centralized", "--epochs", "1", "--out", "{file}/run"],
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_a_place_that_cannot_be_written_is_one_sentence(command, small, tmp_path, pathveil):
+    (tmp_path / "file").write_text("not a folder")
+    places = {"corpus": small, "file": tmp_path / "file"}
+    done = pathveil(*[part.format(**places) for part in command])
+    assert done.returncode == 2 and not done.stdout, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("pathveil: ") and str(tmp_path / "file") in line
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("command", [["train", "{corpus}"], ["federate", "run", "{corpus}", "--mode", "single"]])
+def test_ctrl_c_says_that_the_same_command_goes_on(command, small, tmp_path):
+    call = [sys.executable, "-m", "pathveil", *[part.format(corpus=small) for part in command]]
+    process = subprocess.Popen([*call, "--out", tmp_path / "run"], stderr=subprocess.PIPE, text=True)
+    while not list(tmp_path.iterdir()):  # until it has begun
+        assert process.poll() is None
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    assert "the same command goes on" in process.communicate(timeout=120)[1]
+    assert process.returncode == 130
 
 
 def test_an_unknown_command_is_bad_usage(pathveil):

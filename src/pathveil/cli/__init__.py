@@ -4,6 +4,7 @@ One file a group of commands. Torch, numba and matplotlib are imported inside co
 Exit codes: 0 done, 2 bad usage or bad input (one clear sentence), 1 a defect of ours; ``audit`` adds 3 and 4.
 """
 
+import errno
 import os
 import sys
 
@@ -37,18 +38,34 @@ def root(
     pass
 
 
-app.command("demo")(demo.run)
+app.command("demo", short_help="Everything, small: a model, its reasons, three studies, a report.")(demo.run)
 app.command(
-    "bench", context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+    "bench",
+    short_help="Measure our speed and memory beside a reference.",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 )(bench.run)
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(vocab.app, name="vocab")
 app.command("train")(model.train)
-app.command("evaluate")(model.evaluate)
-app.command("predict")(model.predict)
-app.command("audit")(audit.run)
-app.add_typer(federate.app, name="federate")
+app.command("evaluate", short_help="Score a model on labelled reports, with 95 % intervals.")(model.evaluate)
+app.command("predict", short_help="Code reports, or leave them to a person.")(model.predict)
+app.command("audit", short_help="Attack a model as an outsider would: may it be released?")(audit.run)
+app.add_typer(federate.app, name="federate", short_help="Train across registries that share no reports.")
 app.add_typer(study.app, name="study")
+
+# What a file system says that is the user's to mend: the place is wrong, forbidden or full.
+ENVIRONMENT = {
+    errno.ENOENT,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EEXIST,
+    errno.ENAMETOOLONG,
+}
 
 
 def main() -> None:
@@ -61,6 +78,10 @@ def main() -> None:
     except Exception as error:
         if os.environ.get("PATHVEIL_TRACEBACK"):
             raise
+        if isinstance(error, OSError) and error.errno in ENVIRONMENT:
+            place = f"{error.filename}: " if error.filename else ""
+            typer.echo(f"pathveil: {place}cannot be read or written ({os.strerror(error.errno)})", err=True)
+            sys.exit(2)
         # A foreign exception's message may quote data, so only its kind and place are shown.
         trace = error.__traceback__
         while trace and trace.tb_next:

@@ -54,9 +54,9 @@ def _warn(threshold: int) -> None:
         )
 
 
-@app.command()
+@app.command(short_help="Write the terms of a new agreement.")
 def propose(
-    site: list[str] = typer.Option(..., "--site", help="A registry that takes part; once for each."),
+    site: list[str] = typer.Option(..., "--site", metavar="NAME", help="A registry that takes part; once for each."),
     holder: list[str] = typer.Option(
         ..., "--holder", metavar="NAME=URL", help="A key holder and its https address; at least two."
     ),
@@ -130,7 +130,9 @@ def tokens(
 @app.command()
 def certificates(
     name: str = typer.Option(..., "--name", help="The server: hub, or a key holder's name."),
-    host: list[str] = typer.Option(..., "--host", help="A host name or address that sites use for it; may repeat."),
+    host: list[str] = typer.Option(
+        ..., "--host", metavar="HOST", help="A host name or address that sites use for it; may repeat."
+    ),
     days: float = typer.Option(90, "--days", help="How long the certificate is good for."),
     out: Path = typer.Option(..., "--out", help="Folder to write to."),
     as_json: bool = JSON_OPTION,
@@ -155,7 +157,7 @@ def _serve(
     serve(make_server(web, host=listen, port=port, certificate=certificate, key=key), finished=lambda: role.finished)
 
 
-@app.command()
+@app.command(short_help="Hold one of the keys, and serve the sites with it.")
 def keyholder(
     agreement: Path = AGREEMENT,
     name: str = typer.Option(..., "--name", help="Which of the agreement's key holders this is."),
@@ -186,7 +188,7 @@ def keyholder(
         holder.store.close()
 
 
-@app.command()
+@app.command(short_help="Count at how many sites each tag was seen.")
 def hub(
     agreement: Path = AGREEMENT,
     tokens: Path = TOKENS,
@@ -230,17 +232,23 @@ def _finish(
     emit({"agreement": terms.id, "missing": missing} | (summary or {}), as_json=as_json, text=text)
 
 
-@app.command()
+@app.command(short_help="Take part as a registry.")
 def site(
     agreement: Path = AGREEMENT,
     name: str = typer.Option(..., "--name", help="Which of the agreement's sites this is."),
     sources: list[Path] = typer.Option(
-        ..., "--corpus", help="The site's reports, or a count file of them (.npz, by 'vocab count'); may repeat."
+        ...,
+        "--corpus",
+        metavar="FILE",
+        help="The site's reports, or a count file of them (.npz, by 'vocab count'); may repeat.",
     ),
     without: Path = WITHOUT,
     tokens: Path = typer.Option(..., "--tokens", help="Folder with the site's tokens: hub.token and the key holders'."),
     ca: list[Path] = typer.Option(
-        None, "--ca", help="A certificate authority to trust (PEM), once for each server's; else the system's."
+        None,
+        "--ca",
+        metavar="FILE",
+        help="A certificate authority to trust (PEM), once for each server's; else the system's.",
     ),
     state: Path = STATE,
     out: Path = typer.Option(..., "--out", help="The vocabulary to write."),
@@ -287,9 +295,9 @@ def site(
     emit(result, as_json=as_json, text=text)
 
 
-@app.command()
+@app.command(short_help="Join sites' vocabularies into one with every agreed word.")
 def publish(
-    files: list[Path] = typer.Argument(..., metavar="FILE…", help="The vocabularies of sites of one agreement."),
+    files: list[Path] = typer.Argument(..., metavar="FILE", help="The vocabularies of sites of one agreement."),
     out: Path = typer.Option(..., "--out", help="The vocabulary to write, every word in it."),
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -306,17 +314,19 @@ def publish(
     emit(result, as_json=as_json, text=f"{out}: {len(vocabulary.words):,} words agreed on by {len(files)} sites' files")
 
 
-@app.command()
+@app.command(short_help="Run an agreement with all its roles in one process.")
 def simulate(
     sources: list[Path] = typer.Argument(
-        ..., metavar="CORPUS…", help="Reports, or count files (.npz); the registries are the sites."
+        ..., metavar="CORPUS", help="Reports, or count files (.npz); the registries are the sites."
     ),
     without: Path = WITHOUT,
     k: int = K,
     m: int = M,
     cap: int = CAP,
     batch: int = BATCH,
-    leave_out: list[str] = typer.Option([], "--leave-out", help="A registry that does not take part; may repeat."),
+    leave_out: list[str] = typer.Option(
+        [], "--leave-out", metavar="REGISTRY", help="A registry that does not take part; may repeat."
+    ),
     allow_small_k: bool = SMALL_K,
     seed: int = typer.Option(0, "--seed", help="Of the key holders' keys: the same seed gives the same word order."),
     workers: int = typer.Option(2, "--workers", min=1, help="Threads that work on batches."),
@@ -365,11 +375,9 @@ def simulate(
     emit(result, as_json=as_json, text="\n".join(lines))
 
 
-@app.command()
+@app.command(short_help="Count the planted personal words that would be agreed on.")
 def leftover(
-    corpus: list[Path] = typer.Argument(
-        ..., metavar="CORPUS…", help="A synthetic corpus, of seven registries or more."
-    ),
+    corpus: list[Path] = typer.Argument(..., metavar="CORPUS", help="A synthetic corpus, of seven registries or more."),
     truth: Path = typer.Option(..., "--truth", help="The truth file that 'corpus synth --truth' wrote with it."),
     out: Path = typer.Option(..., "--out", help="Folder for leftover.json, leftover.md and leftover.svg."),
     as_json: bool = JSON_OPTION,

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import typer
 
-from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.cli.console import JSON_OPTION, bar, emit, resumable
 from pathveil.errors import UsageError
 
 
@@ -32,7 +32,7 @@ def numbers(text: str) -> tuple[int, ...]:
 
 def run(
     bundle: Path | None = typer.Argument(
-        None, metavar="[BUNDLE]", help="The model to audit, a folder written by 'pathveil train'.", show_default=False
+        None, metavar="BUNDLE", help="The model to audit, a folder written by 'pathveil train'.", show_default=False
     ),
     members: Path | None = typer.Option(None, "--members", help="Reports the model was trained on: a corpus."),
     non_members: Path | None = typer.Option(
@@ -128,22 +128,23 @@ def run(
             if bundle is None or members is None or non_members is None:
                 raise UsageError("an audit of a bundle needs --members and --non-members")
             where = chosen(device)
-            audit = audits.from_bundle(
-                bundle,
-                members=members,
-                non_members=non_members,
-                attacker=shadows,
-                trainer=trainer(engine=engine, processes=processes, scheduler=scheduler, device=where),
-                store=store or out.with_name(out.name + ".shadows"),
-                shadows=models,
-                networks=networks,
-                sampling=sampling,
-                device=where,
-                kind=attack_model,
-                features=attack_features,
-                progress=progress,
-                **shared,
-            )
+            with resumable():
+                audit = audits.from_bundle(
+                    bundle,
+                    members=members,
+                    non_members=non_members,
+                    attacker=shadows,
+                    trainer=trainer(engine=engine, processes=processes, scheduler=scheduler, device=where),
+                    store=store or out.with_name(out.name + ".shadows"),
+                    shadows=models,
+                    networks=networks,
+                    sampling=sampling,
+                    device=where,
+                    kind=attack_model,
+                    features=attack_features,
+                    progress=progress,
+                    **shared,
+                )
             if attach:
                 from pathveil.bundle import attach_audit
 

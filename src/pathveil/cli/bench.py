@@ -22,7 +22,9 @@ FOLDER = Path(__file__).resolve().parents[3] / "benchmarks"  # src/pathveil/cli/
 
 def run(
     context: typer.Context,
-    name: str = typer.Argument("", help="Which benchmark; without it, the list of them.", show_default=False),
+    name: str = typer.Argument(
+        "", metavar="NAME", help="Which benchmark; without it, the list of them.", show_default=False
+    ),
 ) -> None:
     """Measure our speed and memory beside a reference: ratios of two things timed alternately, medians.
 

@@ -47,6 +47,16 @@ def bar(main: Sequence[str] = ()) -> Generator[Progress]:
         yield show
 
 
+@contextmanager
+def resumable() -> Generator[None]:
+    """Around work that the same command goes on with: ctrl-C says so, with exit code 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("Stopped; what is finished is kept: the same command goes on from there.", err=True)
+        raise typer.Exit(130) from None
+
+
 def emit(result: dict[str, Any], *, as_json: bool, text: str) -> None:
     """Print a result: the JSON for programs, or the text for people."""
     if as_json:

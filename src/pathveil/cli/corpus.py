@@ -10,10 +10,10 @@ from pathveil.errors import UsageError
 app = typer.Typer(help="Make, read, judge and divide corpora of reports.", no_args_is_help=True, rich_markup_mode=None)
 
 
-@app.command("import")
+@app.command("import", short_help="Read tables and HL7 messages into one checked corpus file.")
 def import_reports(
     sources: list[Path] = typer.Argument(
-        ..., metavar="FILE…", help="Tables (Parquet, CSV, JSONL), HL7 files, either gzipped, or folders of them."
+        ..., metavar="FILE", help="Tables (Parquet, CSV, JSONL), HL7 files, either gzipped, or folders of them."
     ),
     out: Path = typer.Option(..., "--out", help="The corpus to write, a .parquet file."),
     form: str = typer.Option(
@@ -62,7 +62,7 @@ def import_reports(
 CLASSES = ("sites", "subsites", "histologies", "lateralities", "behaviors")
 
 
-@app.command()
+@app.command(short_help="Make invented reports of several registries, with labels.")
 def synth(
     reports: int = typer.Option(..., "--reports", min=1, help="How many reports to make."),
     out: Path = typer.Option(..., "--out", help="The corpus to write, a .parquet file."),
@@ -106,10 +106,10 @@ def class_counts(text: str) -> dict[str, int]:
     return counts
 
 
-@app.command("check")
+@app.command("check", short_help="Judge a corpus: what is in it, and what to mend first.")
 def check_corpus(
     sources: list[Path] = typer.Argument(
-        ..., metavar="CORPUS…", help="A corpus: one file, several, or a folder of them (Parquet, CSV, JSONL)."
+        ..., metavar="CORPUS", help="A corpus: one file, several, or a folder of them (Parquet, CSV, JSONL)."
     ),
     tasks: str = typer.Option(
         None, "--tasks", help="Task columns, separated by commas; else the usual ones there are."
@@ -136,9 +136,9 @@ def check_corpus(
         Console().print(page(result, title=", ".join(map(str, sources))))
 
 
-@app.command("split")
+@app.command("split", short_help="Divide a corpus into train, validation and test, by case.")
 def split(
-    sources: list[Path] = typer.Argument(..., metavar="CORPUS…", help="A corpus: one file, several, or a folder."),
+    sources: list[Path] = typer.Argument(..., metavar="CORPUS", help="A corpus: one file, several, or a folder."),
     out: Path = typer.Option(..., "--out", help="Folder for train, validation and test (.parquet) and split.json."),
     test: float = typer.Option(None, "--test", help="Share of the cases to test on. [default: 0.2]"),
     validation: float = typer.Option(0.2, "--validation", help="Share of the remaining cases to validate on."),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.cli.console import JSON_OPTION, bar, emit, resumable
 
 
 def run(
@@ -15,7 +15,7 @@ def run(
     from pathveil.report import page
     from pathveil.study import demo
 
-    with bar() as progress:
+    with resumable(), bar() as progress:
         result = demo.run(out, progress=progress)
     report = out / "report.html"
     page.write(result["study"], report)

@@ -10,7 +10,7 @@ from pathveil.errors import UsageError
 
 
 def provision(
-    sites: list[str] = typer.Option(..., "--site", help="A site's name; once for each site."),
+    sites: list[str] = typer.Option(..., "--site", metavar="NAME", help="A site's name; once for each site."),
     hub: str = typer.Option(..., "--hub", help="HOST or HOST:PORT by which sites reach the hub; the port is 8002."),
     admin: str = typer.Option(..., "--admin", help="Mail address that names the person who submits trainings."),
     out: Path = typer.Option(..., "--out", help="Folder for the kits; given again with more sites, those are added."),
@@ -29,18 +29,24 @@ def provision(
 
 def hub(kit: Path = typer.Argument(..., help="The hub's kit.")) -> None:
     """Run the hub until ctrl-C. Sites and the administrator connect to it; it connects to nobody."""
-    from pathveil.federation.flare.processes import run_hub
+    from pathveil.federation.flare.processes import check_kit, run_hub
 
+    check_kit(kit, "fed_server.json", kind="hub")
     typer.echo(f"The hub of {kit} serves until ctrl-C; its log is {kit}/log.txt", err=True)
     run_hub(kit)
 
 
 def site(
-    kit: Path = typer.Argument(..., help="This site's kit."),
-    corpus: list[Path] = typer.Option(..., "--corpus", help="This site's reports; may be repeated. They stay here."),
+    kit: Path = typer.Argument(..., metavar="KIT", help="This site's kit."),
+    corpus: list[Path] = typer.Option(
+        ..., "--corpus", metavar="FILE", help="This site's reports; may be repeated. They stay here."
+    ),
     vocab: Path = typer.Option(..., "--vocab", help="The vocabulary that all sites agreed on."),
     registries: list[str] = typer.Option(
-        [], "--registry", help="Use only reports of this registry, where the corpus holds several; may be repeated."
+        [],
+        "--registry",
+        metavar="NAME",
+        help="Use only reports of this registry, where the corpus holds several; may be repeated.",
     ),
     device: str = typer.Option("cpu", "--device", help="Where this site trains: cpu or cuda."),
     record: Path | None = typer.Option(
@@ -48,14 +54,15 @@ def site(
     ),
 ) -> None:
     """Run a site until ctrl-C. It connects out to the hub; its reports and its private part stay on this machine."""
-    from pathveil.federation.flare.processes import run_site
+    from pathveil.federation.flare.processes import check_kit, run_site
 
+    check_kit(kit, "fed_client.json", kind="site")
     typer.echo(f"The site of {kit} works until ctrl-C; its log is {kit}/log.txt", err=True)
     run_site(kit, corpus=corpus, vocabulary=vocab, registries=registries, device=device, record=record)
 
 
 def classes(
-    corpora: list[Path] = typer.Argument(..., help="Corpora whose labels to list."),
+    corpora: list[Path] = typer.Argument(..., metavar="CORPUS", help="Corpora whose labels to list."),
     tasks: str = typer.Option("", "--tasks", help="Tasks, with commas; all that the corpus has by default."),
     out: Path = typer.Option(..., "--out", help="The file to write: {task: [labels]}."),
     as_json: bool = JSON_OPTION,
@@ -71,14 +78,17 @@ def classes(
 
 
 def submit(
-    kit: Path = typer.Argument(..., help="The administrator's kit."),
+    kit: Path = typer.Argument(..., metavar="KIT", help="The administrator's kit."),
     vocab: Path = typer.Option(
         ..., "--vocab", help="The agreed vocabulary; its hash and size travel, its words do not."
     ),
     class_files: list[Path] = typer.Option(
-        ..., "--classes", help="Labels by task, as 'federate classes' writes them; several files are joined."
+        ...,
+        "--classes",
+        metavar="FILE",
+        help="Labels by task, as 'federate classes' writes them; several files are joined.",
     ),
-    sites: list[str] = typer.Option(..., "--site", help="A site that takes part; once for each."),
+    sites: list[str] = typer.Option(..., "--site", metavar="NAME", help="A site that takes part; once for each."),
     out: Path = typer.Option(..., "--out", help="Folder for the released shared part and the run's history."),
     mode: str = typer.Option("adversarial", "--mode", help="adversarial (the paper), strong, fedavg or cyclic."),
     seed: int = typer.Option(1, "--seed", help="Of the split, the start and the batches."),
@@ -138,7 +148,9 @@ def submit(
 
 
 def simulate(
-    corpus: Path = typer.Argument(..., help="A corpus of at least two registries; each becomes a site."),
+    corpus: Path = typer.Argument(
+        ..., metavar="CORPUS", help="A corpus of at least two registries; each becomes a site."
+    ),
     vocab: Path = typer.Option(..., "--vocab", help="The vocabulary of all sites."),
     out: Path = typer.Option(..., "--out", help="A new folder for the simulated sites and the result."),
     tasks: str = typer.Option("", "--tasks", help="Tasks, with commas; all that the corpus has by default."),
@@ -160,6 +172,10 @@ def simulate(
     if out.exists():
         raise UsageError(f"{out}: is there already; a simulated run needs a new folder")
     sites = tokens(corpus).registry_names
+    if len(sites) < 2:
+        raise UsageError(
+            f"{corpus}: each registry becomes a site, and there is only one ({sites[0]}); expected two or more"
+        )
     check_names(sites)
     _, classes = read_labels(corpus, tasks=tuple(tasks.split(",")) if tasks else None)
     plan = planned(

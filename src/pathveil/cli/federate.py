@@ -5,7 +5,7 @@ from pathlib import Path
 import typer
 
 from pathveil.cli import deployment
-from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.cli.console import JSON_OPTION, bar, emit, resumable
 from pathveil.cli.model import values_of
 from pathveil.cli.study import crew_for
 from pathveil.errors import UsageError, meant
@@ -14,17 +14,17 @@ app = typer.Typer(
     help="Train across registries that share no reports, and compare with training alone and centrally.",
     no_args_is_help=True,
 )
-app.command("provision")(deployment.provision)
+app.command("provision", short_help="Make the start-up kits: hub, sites, administrator.")(deployment.provision)
 app.command("hub")(deployment.hub)
 app.command("site")(deployment.site)
-app.command("classes")(deployment.classes)
+app.command("classes", short_help="List a corpus's labels, for sites to agree on classes.")(deployment.classes)
 app.command("submit")(deployment.submit)
-app.command("simulate")(deployment.simulate)
+app.command("simulate", short_help="Run the network's programs in FLARE's simulator.")(deployment.simulate)
 
 
-@app.command("run")
+@app.command("run", short_help="Train sites and hub in one process, without a network.")
 def run(
-    corpus: Path = typer.Argument(..., help="A corpus of at least two registries."),
+    corpus: Path = typer.Argument(..., metavar="CORPUS", help="A corpus of at least two registries."),
     mode: str = typer.Option(
         "adversarial",
         "--mode",
@@ -36,7 +36,9 @@ def run(
         None, "--vocab", help="Words agreed on beforehand; else those that at least 5 training reports hold."
     ),
     tasks: str = typer.Option("", "--tasks", help="Tasks to train, with commas; all that the corpus has by default."),
-    groups: list[str] = typer.Option([], "--group", help="Pool registries into one site, as A=R1,R2; may be repeated."),
+    groups: list[str] = typer.Option(
+        [], "--group", metavar="NAME=REGISTRIES", help="Pool registries into one site, as A=R1,R2; may be repeated."
+    ),
     seeds: str = typer.Option("1", "--seeds", help="Seeds, with commas: each has its own split, start and batches."),
     epochs: int | None = typer.Option(None, "--epochs", min=1, help="Passes over every site's reports."),
     filters: int | None = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder."),
@@ -81,18 +83,18 @@ def run(
         vocabulary=str(vocab) if vocab else None,
         training=training,
     )
-    with crew_for("local", workers, None, device) as crew, bar() as progress:
+    with resumable(), crew_for("local", workers, None, device) as crew, bar() as progress:
         study = distribution.Study(corpus, settings, out=out, progress=progress)
         result = conduct(study, crew=crew, device=device)
     emit(result, as_json=as_json, text=summary(result, out))
 
 
-@app.command("join")
+@app.command("join", short_help="Join later: a private part beside the released encoder.")
 def join(
     release: Path = typer.Argument(
-        ..., help="A folder that 'federate run' wrote: a run, or one of the folders in its shared/."
+        ..., metavar="RELEASE", help="A folder that 'federate run' wrote: a run, or one of the folders in its shared/."
     ),
-    corpus: Path = typer.Argument(..., help="The reports of the registry that joins."),
+    corpus: Path = typer.Argument(..., metavar="CORPUS", help="The reports of the registry that joins."),
     out: Path = typer.Option(..., "--out", help="A new folder for the scores and the registry's own bundle."),
     registry: str | None = typer.Option(None, "--registry", help="Which registry joins, where the corpus has several."),
     vocab: Path | None = typer.Option(

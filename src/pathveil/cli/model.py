@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.cli.console import JSON_OPTION, bar, emit, resumable
 from pathveil.errors import UsageError
 
 DEVICE = typer.Option("auto", "--device", help="auto, cpu or cuda; auto takes a GPU where there is one.")
@@ -71,7 +71,7 @@ def train(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out}: is there already; choose another name, or remove it first")
     checkpoint = out.with_name(out.name + ".training")
-    with bar() as progress:
+    with resumable(), bar() as progress:
         bundle = train_bundle(
             corpus,
             settings,

@@ -4,15 +4,17 @@ from pathlib import Path
 
 import typer
 
-from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.cli.console import JSON_OPTION, bar, emit, resumable
 from pathveil.errors import UsageError
 
 app = typer.Typer(help="The papers' experiments on your corpus, from one file.", no_args_is_help=True)
 
 
-@app.command("run")
+@app.command("run", short_help="Run a study, or go on with one, and write its report.")
 def run(
-    file: Path = typer.Argument(..., help="A study file (TOML); studies/demo.toml explains every setting."),
+    file: Path = typer.Argument(
+        ..., metavar="FILE", help="A study file (TOML); studies/demo.toml explains every setting."
+    ),
     out: Path = typer.Option(..., "--out", help="The run's folder; a run that was stopped goes on where it was."),
     corpus: Path | None = typer.Option(
         None, "--corpus", help="A corpus (or a folder made by 'study encode') instead of the one the file names."
@@ -47,12 +49,8 @@ def run(
             )
         emit(made, as_json=as_json, text=described(made))
         return
-    try:
-        with bar(study.STAGES) as progress, crew_for(engine, workers, scheduler, device) as crew:
-            result = study.run(file, out=out, corpus=corpus, device=device, crew=crew, progress=progress)
-    except KeyboardInterrupt:
-        typer.echo("Stopped; what is finished is kept: the same command goes on from there.", err=True)
-        raise typer.Exit(130) from None
+    with resumable(), bar(study.STAGES) as progress, crew_for(engine, workers, scheduler, device) as crew:
+        result = study.run(file, out=out, corpus=corpus, device=device, crew=crew, progress=progress)
     page.write(result, out / "report.html")
     text = "\n".join([*page.answer(result), "", f"Report: {out / 'report.html'}", f"Numbers: {out / 'result.json'}"])
     emit(result, as_json=as_json, text=text)
@@ -79,9 +77,9 @@ def check_device(device: str) -> None:
             raise UsageError(f"--device {device}: this machine has no GPU that PyTorch can use")
 
 
-@app.command("encode")
+@app.command("encode", short_help="Put a corpus into a folder for a machine without reports.")
 def encode(
-    corpus: Path = typer.Argument(..., help="A corpus: Parquet, CSV or JSONL, or a folder of them."),
+    corpus: Path = typer.Argument(..., metavar="CORPUS", help="A corpus: Parquet, CSV or JSONL, or a folder of them."),
     out: Path = typer.Option(..., "--out", help="The folder to write; 'encoded' in a study file's [corpus] names it."),
     tasks: str = typer.Option("", "--tasks", help="Tasks to keep, with commas; the usual ones there are by default."),
     as_json: bool = JSON_OPTION,

@@ -10,7 +10,7 @@ from pathveil.cli.console import JSON_OPTION, bar, emit
 from pathveil.errors import UsageError
 
 app = typer.Typer(help="Choose the words a model may know.", no_args_is_help=True, rich_markup_mode=None)
-app.add_typer(agree.app, name="agree")
+app.add_typer(agree.app, name="agree", short_help="Agree on common words without showing the rest.")
 
 
 class Method(enum.StrEnum):
@@ -27,10 +27,12 @@ class Unit(enum.StrEnum):
 
 
 SOURCES = typer.Argument(
-    ..., metavar="CORPUS...", help="Reports (Parquet, CSV, JSONL), or count files (.npz) of several registries."
+    ..., metavar="CORPUS", help="Reports (Parquet, CSV, JSONL), or count files (.npz) of several registries."
 )
 TASKS = typer.Option("", "--tasks", help="Tasks whose labels count, separated by commas; else all the corpus has.")
-LEAVE_OUT = typer.Option([], "--leave-out", help="A registry that is not looked at; may be given again.")
+LEAVE_OUT = typer.Option(
+    [], "--leave-out", metavar="REGISTRY", help="A registry that is not looked at; may be given again."
+)
 WITHOUT = typer.Option(
     None, "--without", help="A corpus, such as test.parquet, whose cases are passed over wherever they occur."
 )
@@ -40,9 +42,9 @@ def listed(names: str) -> list[str] | None:
     return [name.strip() for name in names.split(",") if name.strip()] or None
 
 
-@app.command("count")
+@app.command("count", short_help="Count words at a registry, for others to choose from.")
 def count(
-    corpus: list[Path] = typer.Argument(..., metavar="CORPUS...", help="One registry's reports, or several'."),
+    corpus: list[Path] = typer.Argument(..., metavar="CORPUS", help="One registry's reports, or several'."),
     out: Path = typer.Option(..., "--out", help="The count file to write (.npz)."),
     tasks: str = TASKS,
     without: Path = WITHOUT,
@@ -80,7 +82,7 @@ def count(
     emit(result, as_json=as_json, text=text + (f"; {offered - len(counts.words):,} rarer left out" * (min_cases > 1)))
 
 
-@app.command("select")
+@app.command("select", short_help="Choose words, from training reports or from their counts.")
 def select(
     sources: list[Path] = SOURCES,
     out: Path = typer.Option(..., "--out", help="The vocabulary file to write (.json)."),
@@ -185,7 +187,7 @@ def sentence_of(
     return " and ".join(filter(None, ["in lexicon", rare]))
 
 
-@app.command("folds")
+@app.command("folds", short_help="Make the vocabulary paper's vocabularies for every fold.")
 def folds(
     sources: list[Path] = SOURCES,
     out: Path = typer.Option(..., "--out", help="A folder; one folder a left-out registry is made in it."),
@@ -245,7 +247,10 @@ def exposure(
         None, "--truth", help="The truth file of a synthetic corpus: counts the planted personal words that survive."
     ),
     bundle: list[Path] = typer.Option(
-        [], "--bundle", help="A model trained with one of the vocabularies, to show its F1 too; may be given again."
+        [],
+        "--bundle",
+        metavar="BUNDLE",
+        help="A model trained with one of the vocabularies, to show its F1 too; may be given again.",
     ),
     leave_out: list[str] = LEAVE_OUT,
     out: Path = typer.Option(None, "--out", help="A folder for exposure.html and exposure.svg."),

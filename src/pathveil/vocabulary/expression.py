@@ -43,7 +43,8 @@ class Compared:
         return _COMPARE[self.sign](measured(self.measure), self.number)
 
     def __str__(self) -> str:
-        return f"{self.measure} {self.sign} {self.number:g}"
+        number = int(self.number) if self.number == int(self.number) else self.number
+        return f"{self.measure} {self.sign} {number}"
 
 
 @dataclass(frozen=True)

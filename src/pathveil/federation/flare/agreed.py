@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from pathveil.errors import UsageError
+from pathveil.errors import CorpusError, UsageError
 
 
 def write_classes(corpora: Sequence[Path], *, tasks: Iterable[str] | None, out: Path) -> dict[str, tuple[str, ...]]:
@@ -20,6 +20,8 @@ def write_classes(corpora: Sequence[Path], *, tasks: Iterable[str] | None, out: 
     from pathveil.vocabulary.encoding import read_labels
 
     _, names = read_labels(list(corpora), tasks=tasks)
+    if not names:
+        raise CorpusError("the corpus has no task column with labels to list; name the columns with --tasks")
     part = out.with_name(out.name + ".part")
     part.write_text(json.dumps(names, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     os.replace(part, out)
