@@ -1,5 +1,6 @@
 """Training together equals training centrally, and every way of running it gives the same numbers."""
 
+import math
 import sys
 
 import numpy as np
@@ -153,7 +154,7 @@ def test_a_private_part_moves_along_the_mean_of_what_it_gathered():
             wanted[name] = wanted[name] + gradient.to_dense() / 2
     for turn in turns:
         assert all(torch.equal(p, before[name]) for name, p in site.private.named_parameters())
-        site.gradients(shared, turn)
+        site.gradients(shared, [turn])
     for name, parameter in site.private.named_parameters():
         square = 0.1 * wanted[name] ** 2  # Adadelta's first step: both running means start at nothing
         step = torch.sqrt(torch.tensor(1e-6)) / torch.sqrt(square + 1e-6) * wanted[name]
@@ -213,8 +214,37 @@ def test_local_steps_are_an_approximation_that_still_trains():
     sites, shared = together(config)
     before = {name: p.detach().clone() for name, p in shared.named_parameters()}
     hub, history = embedded.train(sites, shared, config=config)
-    assert history.rounds == 2 * -(-steps_of([s.documents for s in sites], 12) // 4)
-    assert any((hub.arrays()[name] != before[name].numpy()).any() for name in before)
+    exchanges = 2 * -(-steps_of([s.documents for s in sites], 12) // 4)
+    assert history.rounds == 2 * exchanges  # before each of them one of the discriminator's
+    assert all((hub.arrays()[name] != before[name].numpy()).any() for name in before)
+
+
+def test_in_local_steps_the_discriminator_stands_still_and_moves_in_rounds_on_the_same_documents():
+    config = FederationConfig.strong(**SMALL, local_steps=2, discriminator_steps=2, hidden=5)
+    sites, shared = together(config)
+    first, second, third, *_ = schedule(config, 4)
+    assert [turn.step for turn in first] == [turn.step for turn in third] == [0, 1]
+    assert all(turn.discriminator_only for turn in (*first, *second)) and not third[0].discriminator_only
+    sites[0].update(shared, second)
+    change = sites[0].update(shared, third)
+    assert all((name.startswith("discriminator.")) == (not array.any()) for name, array in change.items())
+    parts = [sites[0].gradients(shared, [turn]) for turn in first]
+    sizes = [len(sites[0].rows(turn)) for turn in first]
+    for name, gradient in sites[0].update(shared, first).items():
+        mean = sum(size * part[name] for size, part in zip(sizes, parts, strict=True)) / sum(sizes)
+        np.testing.assert_allclose(gradient, mean, atol=1e-6)
+
+
+def test_a_falling_learning_rate_is_that_of_the_encoders_and_not_of_the_discriminator():
+    config = FederationConfig.strong(**SMALL)
+    sites, shared = together(config)
+    hub, _ = embedded.train(sites, shared, config=config)
+    steps = steps_of([site.documents for site in sites], config.batch_size)
+    last = Turn(epoch=config.epochs - 1, step=steps - 1, steps=steps, epochs=config.epochs)
+    left = 1e-3 * (1 + math.cos(math.pi * last.done)) / 2
+    assert hub.optimiser.encoder.learning_rate == pytest.approx(left)
+    assert sites[0].optimiser.learning_rate == pytest.approx(left)
+    assert hub.optimiser.discriminator.learning_rate == 1e-3
 
 
 def test_orthogonality_over_positions_moves_both_encoders_and_needs_dense_gradients():
@@ -254,7 +284,7 @@ def test_a_bad_update_is_named_and_left_out():
     sites, shared = together(config)
     hub = Hub(shared, config=config)
     turn = next(iter(schedule(config, 3)))[0]
-    good = sites[0].gradients(shared, turn)
+    good = sites[0].gradients(shared, [turn])
     bad = {name: np.full_like(array, np.nan) for name, array in good.items()}
     refused = hub.combine([("R0", 10, good), ("R1", 10, bad)], turn)
     assert refused and refused[0].startswith("R1: ") and "not finite" in refused[0]
@@ -266,9 +296,9 @@ def test_an_extra_step_of_the_discriminator_sends_nothing_else():
     sites, shared = together(config)
     hub = Hub(shared, config=config)
     extra, whole = (Turn(epoch=0, step=0, steps=3, epochs=1, discriminator_only=only) for only in (True, False))
-    judge = sites[0].gradients(shared, extra)
+    judge = sites[0].gradients(shared, [extra])
     assert {name.split(".")[0] for name in judge} == {"discriminator"}
-    everything = sites[1].gradients(shared, whole)
+    everything = sites[1].gradients(shared, [whole])
     for turn, good, bad in ((extra, judge, everything), (whole, everything, judge)):
         (refused,) = hub.combine([("R0", 1, good), ("R1", 1, bad)], turn)
         assert refused.startswith("R1: ")

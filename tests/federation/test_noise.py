@@ -44,13 +44,13 @@ def test_updates_are_clipped_together_and_the_noise_has_the_stated_spread():
 def test_a_site_sends_nothing_without_its_noise():
     turn = Turn(epoch=0, step=0, steps=3, epochs=1)
     sites, shared = together(FederationConfig(**SMALL))
-    plain = sites[0].gradients(shared, turn)
+    plain = sites[0].gradients(shared, [turn])
     clip = wire.norm(plain) / 2
     sites, shared = together(FederationConfig(**SMALL, clip=clip, noise=3.0))
-    sent = sites[0].gradients(shared, turn)
+    sent = sites[0].gradients(shared, [turn])
     noise = np.concatenate([(sent[name] - plain[name] / 2).ravel() for name in plain])
     assert abs(noise.std() / (3 * clip) - 1) < 5 / np.sqrt(2 * len(noise))
-    other = together(FederationConfig(**SMALL, clip=clip, noise=3.0))[0][0].gradients(shared, turn)
+    other = together(FederationConfig(**SMALL, clip=clip, noise=3.0))[0][0].gradients(shared, [turn])
     name = "encoder.embedding.weight"
     assert not np.array_equal(sent[name], other[name])  # nobody can repeat it
     sites, shared = together(FederationConfig(**SMALL, clip=clip, noise=3.0, local_steps=2))

@@ -1,7 +1,7 @@
 """The settings of a federated training, with the paper's and a stronger adversary as named presets.
 
 >>> FederationConfig().adversary, FederationConfig.strong().adversary
-(0.05, 3.0)
+(0.05, 0.3)
 """
 
 from typing import Any, Literal
@@ -26,11 +26,13 @@ class FederationConfig(BaseModel):
     validation: float = Field(0.1, gt=0, lt=1)  # share of the training cases that choose the best epoch
     optimiser: Literal["adadelta", "adam"] = "adadelta"
     learning_rate: float | None = Field(None, gt=0)  # the optimiser's own: 1 for Adadelta, 0.001 for Adam
+    falling: bool = False  # it falls to 0 over training, but for the discriminator, which then catches up
 
     adversary: float = Field(0.05, ge=0)  # λ, the weight of the registry discriminator
     rising: bool = False  # λ rises from 0 over training
     hidden: int = Field(0, ge=0)  # units of the discriminator's hidden layer; 0 is a plain softmax
     discriminator_steps: int = Field(1, ge=1)  # of the discriminator for each step of the encoders
+    flatness: float = Field(0.0, ge=0)  # weight of the discriminator's squared slope, which keeps the game at rest
     alternating: bool = False  # the discriminator steps first and the encoders answer it, instead of one reversed pass
     orthogonality: float = Field(0.01, ge=0)  # γ, the weight of ‖SᵀH‖²
     scale: Scale = "mean"  # of ‖SᵀH‖²: see losses.orthogonality
@@ -69,14 +71,18 @@ class FederationConfig(BaseModel):
         return cls(**(STRONG | changes))
 
 
-# An adversary that hides the registry: rising λ, a two-layer discriminator that takes ten steps for each of the
-# encoders', common heads, and no epoch kept before λ has risen. Chosen on validation cases (docs/findings.md).
+# An adversary that hides the registry: λ rises and the learning rate falls; the discriminator has a hidden layer, is
+# kept flat and takes three steps for one of the encoders'; common heads keep the shared features useful; and the end is
+# kept, when both sides have come to rest. Chosen on validation cases (docs/findings.md).
 STRONG: dict[str, Any] = {
-    "adversary": 3.0,
+    "adversary": 0.3,
     "rising": True,
+    "falling": True,
     "hidden": 256,
-    "discriminator_steps": 10,
-    "keep_from": 0.5,
+    "flatness": 1.0,
+    "discriminator_steps": 3,
+    "keep_from": 0.9,
     "common_heads": True,
+    "added_heads": True,
     "optimiser": "adam",
 }

@@ -72,6 +72,7 @@ def train(
     step = jointly(hub, sites, history) if joint else by_messages(hub, sites, history)
     epoch = 0
     for turns in schedule(config, steps):
+        hub.begin(turns[0])
         step(turns)
         last = turns[-1]
         history.rounds += 1
@@ -113,15 +114,13 @@ def shared_features(shared: Shared, reports: Sequence[Encoded], *, device: torch
 def by_messages(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list[Turn]], None]:
     """Rounds as a deployment runs them: arrays out, arrays in."""
     copies = [deepcopy(hub.shared) for _ in sites]
-    exact = hub.config.local_steps == 1
 
     def step(turns: list[Turn]) -> None:
         sent, updates = hub.arrays(), []
         for site, copy in zip(sites, copies, strict=True):
             load(copy, sent)
             history.sent += wire.size(sent)
-            update = site.gradients(copy, turns[0]) if exact else site.change(copy, turns)
-            updates.append((site.name, sum(len(site.rows(turn)) for turn in turns), update))
+            updates.append((site.name, sum(len(site.rows(turn)) for turn in turns), site.update(copy, turns)))
         history.refused += hub.combine(updates, turns[0])
         history.received = hub.received
 
@@ -151,8 +150,8 @@ def jointly(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list
         features = shared.features(documents.batch)  # (documents of all sites, K·F)
         for _ in range(extra):
             # A site's share of the documents weighs its mean: together, the mean over all documents.
-            functional.cross_entropy(shared.discriminate(features.detach()), registry).backward()
-            hub.optimiser.step(discriminator_only=True)
+            shared.discrimination(features.detach(), registry, flatness=config.flatness).backward()
+            hub.optimiser.step(turn, discriminator_only=True)
         # A site's private part moves along its own loss, of which the common one holds its share.
         shares = [number / sum(sizes) for number in sizes]
         own = torch.cat([scaled(f, 1 / share) for (_, f), share in zip(parts, shares, strict=True)])
@@ -167,14 +166,13 @@ def jointly(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list
         strength = strength_at(config, turn)
         if config.alternating:
             with frozen(shared.discriminator):
-                loss = loss - strength * functional.cross_entropy(shared.discriminate(features), registry)
+                loss = loss - strength * shared.discrimination(features, registry)
         else:
-            scores = shared.discriminate(reverse(features, strength))
-            loss = loss + functional.cross_entropy(scores, registry)
+            loss = loss + shared.discrimination(reverse(features, strength), registry, flatness=config.flatness)
         if config.orthogonality:
             loss = loss + config.orthogonality * orthogonality_by_site(features, own, owner, scale=config.scale)
         loss.backward()
-        hub.optimiser.step()
+        hub.optimiser.step(turn)
         for private in ahead:
             private.advance(turn)
 

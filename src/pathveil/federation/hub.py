@@ -10,6 +10,7 @@ weighted mean of the changes is added (federated averaging of the shared part).
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -40,6 +41,13 @@ class Hub:
         """The shared parameters as they travel."""
         return {name: parameter.detach().cpu().numpy().copy() for name, parameter in self.shared.named_parameters()}
 
+    def begin(self, turn: Turn) -> None:
+        """Before a round: every epoch the discriminator gets a new yardstick. Asked again in the same step, it gets the
+        same one, for the encoder has not moved."""
+        if turn.step == 0:
+            self.optimiser.settle()
+            self.shared.calibrate(seed=turn.epoch)
+
     def combine(self, updates: Sequence[tuple[str, int, wire.Arrays]], turn: Turn) -> list[str]:
         """Take (site, documents, arrays) of a round; returns the sentences about sites that were left out.
 
@@ -63,15 +71,16 @@ class Hub:
         if not usable:
             raise FederationError(f"no site sent a usable update in this round: {'; '.join(refused)}")
         mean = average(usable)
+        changes = self.config.local_steps > 1 and not turn.discriminator_only
         parameters = dict(self.shared.named_parameters())
         for name, values in mean.items():
             array = torch.from_numpy(values).to(parameters[name].device)
-            if self.config.local_steps > 1:
+            if changes:
                 parameters[name].data.add_(array)
             elif not name.startswith(wire.DISCRIMINATOR) or turn.discriminator_only or not self.config.alternating:
                 parameters[name].grad = array
-        if self.config.local_steps == 1:
-            self.optimiser.step(discriminator_only=turn.discriminator_only)
+        if not changes:
+            self.optimiser.step(turn, discriminator_only=turn.discriminator_only)
             self.shared.zero_grad(set_to_none=True)
         return refused
 
@@ -114,15 +123,13 @@ def steps_of(documents: Sequence[int], batch_size: int) -> int:
 def schedule(config: FederationConfig, steps: int) -> Iterator[list[Turn]]:
     """The rounds of a training: each a list of turns.
 
-    With one local step a round is one exchange: an extra step of the discriminator, or the joint step. With more, it is
-    the turns that a site takes by itself before it answers; a round never spans two epochs.
+    A round is the turns that a site takes before it answers, one or ``local_steps`` of them; it never spans two epochs.
+    Before it come the discriminator's own steps, each a round on the same documents.
     """
     for epoch in range(config.epochs):
         turns = [Turn(epoch, step, steps, config.epochs) for step in range(steps)]
-        if config.local_steps > 1:
-            yield from (turns[start : start + config.local_steps] for start in range(0, steps, config.local_steps))
-            continue
-        for turn in turns:
-            extra = Turn(turn.epoch, turn.step, steps, config.epochs, discriminator_only=True)
-            yield from ([extra] for _ in range(discriminator_turns(config)))
-            yield [turn]
+        for start in range(0, steps, config.local_steps):
+            together = turns[start : start + config.local_steps]
+            extra = [replace(turn, discriminator_only=True) for turn in together]
+            yield from (extra for _ in range(discriminator_turns(config)))
+            yield together

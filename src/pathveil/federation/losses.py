@@ -57,15 +57,6 @@ def reverse(features: Tensor, strength: float) -> Tensor:
     return scaled(features, -strength)
 
 
-def registry_loss(scores: Tensor, registry: int) -> Tensor:
-    """Mean cross-entropy of the discriminator's scores (B, registries) for documents that all come from one registry.
-
-    >>> round(registry_loss(torch.zeros(5, 4), 2).item(), 4)  # log 4
-    1.3863
-    """
-    return functional.cross_entropy(scores, torch.full((len(scores),), registry, device=scores.device))
-
-
 def orthogonality(shared: Tensor, private: Tensor, *, scale: Scale = "mean") -> Tensor:
     """‖SᵀH‖²_F of features (B, P) and (B, Q) over a batch.
 
@@ -163,3 +154,12 @@ def ramp(done: float) -> float:
     [0.0, 0.462, 0.987, 1.0]
     """
     return 2 / (1 + math.exp(-10 * done)) - 1
+
+
+def fall(done: float) -> float:
+    """How much of the learning rate is left when a share ``done`` of training is over: half a cosine, from 1 to 0.
+
+    >>> [round(fall(share), 3) for share in (0.0, 0.5, 0.9, 1.0)]
+    [1.0, 0.5, 0.024, 0.0]
+    """
+    return (1 + math.cos(math.pi * done)) / 2

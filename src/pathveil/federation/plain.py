@@ -18,7 +18,7 @@ from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.embedded import History
 from pathveil.federation.hub import average, steps_of
-from pathveil.federation.site import Turn, batches_of, optimiser_for, snapshot, targets_of
+from pathveil.federation.site import Turn, batches_of, optimiser_for, rate_at, snapshot, targets_of
 from pathveil.model import MTCNN, TokenBatch
 from pathveil.progress import Progress, silent
 from pathveil.training.batches import hold_out_cases
@@ -77,6 +77,7 @@ class PlainSite:
             if self.optimiser.lazy:
                 self.optimiser.touch(batch.ids.unique().long())
             task_loss(self.model(batch, noise=noise), labels).backward()
+            self.optimiser.learning_rate = rate_at(self.config, turn)
             self.optimiser.step()
         self.optimiser.settle()
 

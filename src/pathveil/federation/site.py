@@ -13,7 +13,7 @@ gathers the gradients of several steps (``private_every``) and moves along their
 reports a step; in one process its table of words is then made once for all of them.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
-from pathveil.federation.losses import orthogonality, orthogonality_of_positions, ramp, registry_loss, reverse
+from pathveil.federation.losses import fall, orthogonality, orthogonality_of_positions, ramp, reverse
 from pathveil.federation.noise import noised
 from pathveil.model import TokenBatch
 from pathveil.model.mtcnn import drop
@@ -67,6 +67,9 @@ class Turn:
         return (self.step + 1) % every == 0 or self.step + 1 == self.steps
 
 
+START = Turn(epoch=0, step=0, steps=1, epochs=1)
+
+
 @dataclass(frozen=True)
 class Documents:
     """A batch of a site's reports: its words, its labels, and a number a document that seeds its dropout."""
@@ -98,6 +101,7 @@ class Site:
             raise ValueError("orthogonality over positions has dense gradients: make the encoders with sparse=False")
         lazy = (EMBEDDING,) if private.encoder.sparse else ()
         self.optimiser = optimiser_for(private.named_parameters(), config, lazy=lazy)
+        self.local: SharedOptimiser | None = None
         self.best = snapshot(private)
         self.entropy = entropy or np.random.default_rng()
         self._targets = targets_of(reports, self.device)
@@ -151,11 +155,19 @@ class Site:
         return added(scores, shared.logits(features)) if self.config.added_heads else scores
 
     def adversarial(self, shared: Shared, features: Tensor, strength: float) -> Tensor:
-        """The discriminator's loss, turned against the encoder; alternating, the discriminator is held still."""
-        if not self.config.alternating:
-            return registry_loss(shared.discriminate(reverse(features, strength)), self.registry)
+        """The discriminator's loss, turned against the encoder; where they take turns, it is held still."""
+        if not takes_turns(self.config):
+            return self.discrimination(shared, reverse(features, strength))
         with frozen(shared.discriminator):
-            return -strength * registry_loss(shared.discriminate(features), self.registry)
+            return -strength * shared.discrimination(features, self.own(features))
+
+    def discrimination(self, shared: Shared, features: Tensor) -> Tensor:
+        """The discriminator's loss on a batch of this site's documents."""
+        return shared.discrimination(features, self.own(features), flatness=self.config.flatness)
+
+    def own(self, features: Tensor) -> Tensor:
+        """This registry's number for each document."""
+        return torch.full((len(features),), self.registry, device=features.device)
 
     def touch(self, batch: TokenBatch) -> None:
         """Bring the words of a batch up to date in the private embedding, before it is read."""
@@ -169,17 +181,27 @@ class Site:
         embedding = self.private.encoder.embedding.weight
         if embedding.grad is not None and embedding.grad.is_sparse and every > 1:
             embedding.grad = embedding.grad.coalesce()  # a word may stand in several turns' gradients
+        self.optimiser.learning_rate = rate_at(self.config, turn)
         self.optimiser.step(scale=1 / (turn.step % every + 1))
 
-    def gradients(self, shared: Shared, turn: Turn) -> wire.Arrays:
-        """One step: the private part moves, and the gradient of the shared part is returned, checked by the gate."""
-        documents = self.read(self.rows(turn), turn)
+    def update(self, shared: Shared, turns: Sequence[Turn]) -> wire.Arrays:
+        """What the site answers to a round, checked by the gate."""
+        if self.config.local_steps > 1 and not turns[0].discriminator_only:
+            return self.change(shared, turns)
+        return self.gradients(shared, turns)
+
+    def gradients(self, shared: Shared, turns: Sequence[Turn]) -> wire.Arrays:
+        """One step: the private part moves, and the gradient of the shared part is returned; that of the discriminator
+        alone is over the documents of all the turns."""
         shared.zero_grad(set_to_none=True)
+        turn = turns[0]
         if turn.discriminator_only:
+            documents = self.read(np.concatenate([self.rows(each) for each in turns]), turn)
             with torch.no_grad():
                 features = shared.features(documents.batch)
-            registry_loss(shared.discriminate(features), self.registry).backward()
+            self.discrimination(shared, features).backward()
         else:
+            documents = self.read(self.rows(turn), turn)
             self.touch(documents.batch)
             self.loss(shared, shared.features(documents.batch), documents, turn).backward()
             self.advance(turn, every=gathering(self.config, shared))
@@ -195,25 +217,32 @@ class Site:
         wire.check(update, wire.manifest_of(shared), sender=self.name)
         return update
 
-    def change(self, shared: Shared, turns: list[Turn]) -> wire.Arrays:
-        """Several local steps on a copy of the shared part: what they changed, checked by the gate."""
+    def change(self, shared: Shared, turns: Sequence[Turn]) -> wire.Arrays:
+        """Several local steps on a copy of the shared part: what they changed.
+
+        The discriminator stands still: a site knows its own registry alone, and a discriminator that takes steps there
+        soon names it whatever it reads. It moves in rounds of its own.
+        """
         before = {name: parameter.detach().clone() for name, parameter in shared.named_parameters()}
-        optimiser = SharedOptimiser(shared, self.config, lazy=shared.encoder.sparse)
+        optimiser = self.stepping(shared)
+        shared.zero_grad(set_to_none=True)  # what a round of the discriminator has left
         for turn in turns:
             documents = self.read(self.rows(turn), turn)
             self.touch(documents.batch)
             optimiser.touch(documents.batch)
-            features = shared.features(documents.batch)
-            for _ in range(discriminator_turns(self.config)):
-                # The discriminator's extra steps see fixed features; here they know this site's label alone.
-                registry_loss(shared.discriminate(features.detach()), self.registry).backward()
-                optimiser.step(discriminator_only=True)
-            self.loss(shared, features, documents, turn).backward()
-            optimiser.step()
+            self.loss(shared, shared.features(documents.batch), documents, turn).backward()
+            optimiser.step(turn)
             self.advance(turn, every=gathering(self.config, shared))
         optimiser.settle()
         changes = {name: (p.detach() - before[name]).cpu().numpy() for name, p in shared.named_parameters()}
         return self.passed(changes, shared)
+
+    def stepping(self, shared: Shared) -> "SharedOptimiser":
+        """The site's own optimiser of its copy of the shared part, for local steps: its running means outlast a round,
+        without which every round would begin with the largest steps that Adam takes."""
+        if self.local is None:
+            self.local = SharedOptimiser(shared, self.config, lazy=shared.encoder.sparse)
+        return self.local
 
     @torch.no_grad()
     def scores(self, shared: Shared, reports: Encoded, *, features: Tensor | None = None) -> dict[str, Tensor]:
@@ -265,32 +294,45 @@ def strength_at(config: FederationConfig, turn: Turn) -> float:
     return config.adversary * (ramp(turn.done) if config.rising else 1.0)
 
 
+def rate_at(config: FederationConfig, turn: Turn) -> float:
+    """The learning rate at a turn."""
+    usual = 1e-3 if config.optimiser == "adam" else 1.0
+    return (config.learning_rate or usual) * (fall(turn.done) if config.falling else 1.0)
+
+
+def takes_turns(config: FederationConfig) -> bool:
+    """Whether the discriminator steps by itself alone, and stands still while the encoders answer it."""
+    return config.alternating or config.local_steps > 1
+
+
 def discriminator_turns(config: FederationConfig) -> int:
     """Steps of the discriminator on its own before a joint step; a joint step with reversal is one of them."""
-    return config.discriminator_steps - (0 if config.alternating else 1)
+    return config.discriminator_steps - (0 if takes_turns(config) else 1)
 
 
 def optimiser_for(
     parameters: Iterable[tuple[str, torch.nn.Parameter]], config: FederationConfig, *, lazy: tuple[str, ...] = ()
 ) -> Optimiser:
     """The configured optimiser; ``lazy`` names parameters with sparse gradients."""
-    kind, usual = (Adam, 1e-3) if config.optimiser == "adam" else (Adadelta, 1.0)
-    return kind(dict(parameters), lazy=lazy, learning_rate=config.learning_rate or usual)
+    kind = Adam if config.optimiser == "adam" else Adadelta
+    return kind(dict(parameters), lazy=lazy, learning_rate=rate_at(config, START))
 
 
 class SharedOptimiser:
     """Steps of the shared part: the discriminator has an optimiser of its own, because it may step more often."""
 
     def __init__(self, shared: Shared, config: FederationConfig, *, lazy: bool):
-        named = list(shared.named_parameters())
+        named = [(name, parameter) for name, parameter in shared.named_parameters() if parameter.requires_grad]
         against = [(name, parameter) for name, parameter in named if name.startswith(wire.DISCRIMINATOR)]
         others = [(name, parameter) for name, parameter in named if not name.startswith(wire.DISCRIMINATOR)]
+        self.config = config
         self.discriminator = optimiser_for(against, config)
         self.encoder = optimiser_for(others, config, lazy=(EMBEDDING,) if lazy else ())
 
-    def step(self, *, discriminator_only: bool = False) -> None:
+    def step(self, turn: Turn, *, discriminator_only: bool = False) -> None:
         self.discriminator.step()
         if not discriminator_only:
+            self.encoder.learning_rate = rate_at(self.config, turn)
             self.encoder.step()
 
     def touch(self, batch: TokenBatch) -> None:
@@ -333,10 +375,11 @@ def dense(gradient: Tensor | None, shape: torch.Size) -> np.ndarray:
 @contextmanager
 def frozen(module: torch.nn.Module) -> Generator[None]:
     """The module's parameters get no gradient inside."""
-    for parameter in module.parameters():
+    learnt = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    for parameter in learnt:
         parameter.requires_grad_(False)
     try:
         yield
     finally:
-        for parameter in module.parameters():
+        for parameter in learnt:
             parameter.requires_grad_(True)

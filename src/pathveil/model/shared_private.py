@@ -21,15 +21,18 @@ Names of the parameters, which decide what may travel:
 """
 
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from pathveil.model.batch import TokenBatch
 from pathveil.model.mtcnn import MTCNN, Encoder, seeded
+from pathveil.vocabulary.words import FIRST_WORD
+
+RANDOM_DOCUMENTS, RANDOM_WORDS = 256, 200  # that set a discriminator's yardstick, and the words of each
 
 
 class Linear(nn.Linear):
@@ -41,6 +44,30 @@ class Linear(nn.Linear):
         with torch.no_grad():
             self.weight.uniform_(-bound, bound, generator=generator)
             self.bias.uniform_(-bound, bound, generator=generator)
+
+
+class Yardstick(nn.Module):
+    """Features by the mean and the spread that they have on random text.
+
+    A fresh probe looks at every feature by its own yardstick; a discriminator that reads them raw, or each document's
+    by their common size, overlooks the small ones, and the registry hides there. The yardstick of real reports would
+    have to be sent by the sites; that of random sequences of agreed words follows from the encoder alone.
+    """
+
+    def __init__(self, width: int):
+        super().__init__()
+        # Parameters, so that they travel with the others; not learnt, so that sites send nothing but zeros for them.
+        self.centre = nn.Parameter(torch.zeros(width), requires_grad=False)
+        self.spread = nn.Parameter(torch.ones(width), requires_grad=False)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return (features - self.centre) / self.spread
+
+    def set(self, features: Tensor) -> None:
+        """To the mean and the spread of these features (documents, width)."""
+        spread = features.std(0)
+        self.centre.copy_(features.mean(0))
+        self.spread.copy_(torch.maximum(spread, 0.1 * spread.mean()).clamp_min(1e-6))  # a dead feature stays small
 
 
 class Shared(nn.Module):
@@ -73,9 +100,11 @@ class Shared(nn.Module):
             sparse=sparse,
         )
         width = self.encoder.width
-        layers = [width, hidden, registries] if hidden else [width, registries]
-        pairs = pairwise(layers)
-        self.discriminator = nn.ModuleList(Linear(inputs, outputs, generator) for inputs, outputs in pairs)
+        self.discriminator = nn.ModuleList(
+            [Yardstick(width), Linear(width, hidden, generator), Linear(hidden, registries, generator)]
+            if hidden
+            else [Linear(width, registries, generator)]
+        )
         heads = {task: Linear(width, number, generator) for task, number in classes.items()} if common_heads else {}
         self.heads = nn.ModuleDict(heads)
 
@@ -89,17 +118,45 @@ class Shared(nn.Module):
         return self.encoder.features(batch)
 
     def discriminate(self, features: Tensor) -> Tensor:
-        """Registry logits (B, registries) from shared features (B, K·F).
+        """Registry logits (B, registries) from shared features (B, K·F)."""
+        if len(self.discriminator) == 1:
+            return self.discriminator[0](features)
+        yardstick, first, last = self.discriminator
+        return last(functional.relu(first(yardstick(features))))
 
-        A discriminator with a hidden layer reads each document's features centred and scaled: their size differs by
-        tens between settings and epochs, and a discriminator that has to follow it learns too late what a fresh probe
-        finds at once.
+    def slopes(self, features: Tensor, registry: Tensor) -> Tensor:
+        """How the score of each document's own registry changes with its features by the yardstick, (B, K·F)."""
+        if len(self.discriminator) == 1:
+            return cast(Linear, self.discriminator[0]).weight[registry]
+        yardstick, first, last = self.discriminator
+        active = first(yardstick(features)) > 0  # (B, hidden)
+        return (active * cast(Linear, last).weight[registry]) @ cast(Linear, first).weight
+
+    def discrimination(self, features: Tensor, registry: Tensor, *, flatness: float = 0.0) -> Tensor:
+        """The discriminator's loss on features (B, K·F) of documents from registries (B,): cross-entropy, and its mean
+        squared slope times ``flatness`` (Mescheder et al. 2018: without it two that learn against each other circle
+        instead of coming to rest). Features get a gradient from the first alone.
+
+        >>> shared = Shared(vocabulary_size=9, registries=4, classes={}, dim=2, windows=(1,), filters=3, seed=1)
+        >>> _ = torch.nn.init.zeros_(shared.discriminator[0].weight), torch.nn.init.zeros_(shared.discriminator[0].bias)
+        >>> round(shared.discrimination(torch.ones(5, 3), torch.tensor([0, 1, 2, 3, 3])).item(), 4)  # log 4
+        1.3863
         """
-        first, *rest = self.discriminator
-        scores = first(functional.layer_norm(features, features.shape[1:]) if rest else features)
-        for layer in rest:
-            scores = layer(functional.relu(scores))
-        return scores
+        loss = functional.cross_entropy(self.discriminate(features), registry)
+        if flatness:
+            loss = loss + flatness * self.slopes(features.detach(), registry).square().sum(1).mean()
+        return loss
+
+    @torch.no_grad()
+    def calibrate(self, *, seed: int) -> None:
+        """Set the discriminator's yardstick, where it has one, from random text: the same from the same parameters."""
+        if len(self.discriminator) > 1:
+            words = np.random.default_rng(seed).integers(
+                FIRST_WORD, self.encoder.vocabulary_size, RANDOM_DOCUMENTS * RANDOM_WORDS, dtype=np.int32
+            )
+            batch = TokenBatch(ids=words, offsets=np.arange(RANDOM_DOCUMENTS + 1) * RANDOM_WORDS)
+            device = self.encoder.embedding.weight.device
+            cast(Yardstick, self.discriminator[0]).set(self.features(batch.to(device)))
 
     def logits(self, features: Tensor) -> dict[str, Tensor]:
         """Each task's logits (B, classes) of the common heads; empty where there are none."""

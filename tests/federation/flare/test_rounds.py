@@ -131,9 +131,9 @@ def test_several_local_steps_equal_the_embedded_ones(tmp_path):
         np.testing.assert_allclose(best(rounds)[name], array, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize("mode", CONFIGS)
-def test_a_kill_at_any_moment_changes_nothing(mode, tmp_path):
-    plan = plan_of(mode, sites=2, epochs=6 if mode in ("fedavg", "cyclic") else 2)
+@pytest.mark.parametrize(("mode", "local"), [*((mode, 1) for mode in CONFIGS), ("strong", 3)])
+def test_a_kill_at_any_moment_changes_nothing(mode, local, tmp_path):
+    plan = plan_of(mode, sites=2, epochs=6 if mode in ("fedavg", "cyclic") else 2, local_steps=local)
     whole = drive(plan, tmp_path / "whole")
     # Cut again and again, at moments that fall between a site's save and the hub's too.
     for number, cuts in enumerate([(3,), (8, 5), (11, 12, 2), (15, 3), (21,)]):

@@ -89,6 +89,8 @@ class SharedPrivate:
         return [*course, Exchange("finish", everyone, self.plan.config.epochs - 1)]
 
     def arrays(self, exchange: Exchange) -> wire.Arrays:
+        if exchange.kind == "round":
+            self.hub.begin(exchange.turns[0])
         if exchange.kind == "close":
             self.hub.optimiser.settle()
         return self.hub.best if exchange.kind == "finish" else self.hub.arrays()

@@ -141,7 +141,6 @@ class SharedWork:
 
     def __init__(self, plan: Plan, reports: Encoded, name: str, device: str):
         self.site, self.shared = plan.site(reports, name, device), plan.shared(device)
-        self.exact = plan.config.local_steps == 1
         self.manifest = wire.manifest_of(self.shared)
         self.documents = self.site.documents
 
@@ -150,7 +149,7 @@ class SharedWork:
         load(self.shared, arrays)
         site, turns = self.site, [Turn(**turn) for turn in facts["turns"]]
         if facts["do"] == "round":
-            update = site.gradients(self.shared, turns[0]) if self.exact else site.change(self.shared, turns)
+            update = site.update(self.shared, turns)
             return {"documents": sum(len(site.rows(turn)) for turn in turns)}, update
         if facts["do"] == "close":
             (features,) = shared_features(self.shared, [site.held], device=site.device)
@@ -165,12 +164,18 @@ class SharedWork:
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = {f"now.{name}": tensor for name, tensor in self.site.private.state_dict().items()}
         tensors |= {f"best.{name}": tensor for name, tensor in self.site.best.items()}
-        return tensors | {f"steps.{name}": tensor for name, tensor in self.site.optimiser.state().items()}, {}
+        tensors |= {f"steps.{name}": tensor for name, tensor in self.site.optimiser.state().items()}
+        if self.site.config.local_steps > 1:
+            local = self.site.stepping(self.shared).encoder.state()
+            tensors |= {f"local.{name}": tensor for name, tensor in local.items()}
+        return tensors, {}
 
     def restore(self, tensors: dict[str, Tensor], content: Mapping[str, Any]) -> None:
         self.site.private.load_state_dict(under(tensors, "now."))
         self.site.best = under(tensors, "best.")
         self.site.optimiser.restore(under(tensors, "steps."))
+        if self.site.config.local_steps > 1:
+            self.site.stepping(self.shared).encoder.restore(under(tensors, "local."))
 
     def released(self) -> dict[str, wire.Arrays]:
         arrays = {name: tensor.cpu().numpy() for name, tensor in self.site.private.state_dict().items()}
