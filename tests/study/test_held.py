@@ -8,9 +8,14 @@ import pytest
 
 from pathveil.corpus.split import assign
 from pathveil.errors import CorpusError, UsageError
+from pathveil.federation import run as federation
+from pathveil.study import combined, distribution
 from pathveil.study import file as study_file
+from pathveil.study.combined import CombinedSettings
+from pathveil.study.distribution import DistributionSettings
 from pathveil.study.encoded import load, save, whole
 from pathveil.study.held import Held
+from pathveil.study.units import conduct
 from pathveil.study.vocabulary import VocabularySettings, folds_of
 
 
@@ -63,6 +68,61 @@ def test_the_vocabulary_studys_folds_hold_out_the_newest(by_day):
         assert not (training >= np.datetime64("2015-01-01")).any()
         assert set(corpus.cases[fold.training]).isdisjoint(corpus.cases[fold.unseen])
         assert (unseen >= np.datetime64("2015-01-01")).any()
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """What each mode was trained and tested on, as (days of training, days of testing) of the cases."""
+    seen = []
+
+    def run(reports, *, unseen, **options):
+        held = np.concatenate(list(unseen.values()))
+        seen.append((np.delete(reports.days, held), reports.days[held]))
+        return federation.run(reports, unseen=unseen, **options)
+
+    monkeypatch.setattr(distribution, "run", run)
+    monkeypatch.setattr(combined, "run", run)
+    return seen
+
+
+QUICK = {"dim": 8, "filters": 4, "epochs": 1, "optimiser": "adam"}
+NEW_YEAR = np.datetime64("2015-01-01")
+
+
+def test_the_distribution_study_tests_on_the_newest(by_day, trained, tmp_path):
+    settings = DistributionSettings(modes=("single", "centralized"), seeds=(1, 2), test_from="2015", training=QUICK)
+    result = conduct(distribution.Study(by_day, settings, out=tmp_path / "run"))
+    for before, after in trained:
+        assert not (before >= NEW_YEAR).any() and (after >= NEW_YEAR).any()
+    rows = {(row["registry"], row["mode"], row["seed"]): row["documents"] for row in result["scores"]}
+    for registry, mode, seed in rows:
+        assert rows[registry, mode, seed] == rows[registry, "single", 1]  # the same cases for every seed
+    (below,) = [finding for finding in result["findings"] if finding["id"] == "B1"]
+    assert below["evidence"]["comparisons"][0]["units"] == 3  # registries, not registries times seeds
+    trained.clear()
+    rehearsal = settings.model_copy(update={"rehearsal": True, "modes": ("single",)})
+    conduct(distribution.Study(by_day, rehearsal, out=tmp_path / "rehearsal"))
+    for before, after in trained:
+        assert not (before >= NEW_YEAR).any() and not (after >= NEW_YEAR).any() and len(after)
+
+
+def test_the_combined_study_tests_on_the_newest(by_day, trained, tmp_path):
+    settings = CombinedSettings(modes=("centralized",), strategies=("B",), test_from="2015", training=QUICK)
+    conduct(combined.Study(by_day, settings, out=tmp_path / "run"))
+    ((before, after),) = trained
+    assert not (before >= NEW_YEAR).any() and (after >= NEW_YEAR).any()
+
+
+def test_the_command_takes_a_day(pathveil, by_day, small_corpus, tmp_path):
+    options = ["--mode", "single", "--epochs", "1", "--filters", "4", "--set", "dim=8"]
+    done = pathveil("federate", "run", by_day, "--out", tmp_path / "run", *options, "--test-from", "2015")
+    assert done.returncode == 0, done.stderr
+    for corpus, day, said in (
+        (by_day, "soon", "--test-from soon is no date"),
+        (small_corpus, "2015", "the corpus has"),
+    ):
+        done = pathveil("federate", "run", corpus, "--out", tmp_path / day, *options, "--test-from", day)
+        assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
 
 
 def test_what_cannot_be_is_one_sentence(small_corpus, by_day, tmp_path):

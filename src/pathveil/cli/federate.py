@@ -40,6 +40,12 @@ def run(
         [], "--group", metavar="NAME=REGISTRIES", help="Pool registries into one site, as A=R1,R2; may be repeated."
     ),
     seeds: str = typer.Option("1", "--seeds", help="Seeds, with commas: each has its own split, start and batches."),
+    test_from: str | None = typer.Option(
+        None,
+        "--test-from",
+        metavar="DATE",
+        help="Test on every registry's cases with a report on or after a day (or year), not on a fifth of them.",
+    ),
     epochs: int | None = typer.Option(None, "--epochs", min=1, help="Passes over every site's reports."),
     filters: int | None = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder."),
     local_steps: int = typer.Option(
@@ -62,6 +68,7 @@ def run(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Train in one process: the same sites and hub as over a network, without the network."""
+    from pathveil.corpus.split import first_day
     from pathveil.study import distribution
     from pathveil.study.units import conduct
 
@@ -73,8 +80,11 @@ def run(
             distribution.config_of(arm, training)
     except ValueError as error:
         raise UsageError(f"--set: {error}") from None
+    if test_from is not None:
+        first_day(test_from)  # says what is wrong with it
     settings = distribution.DistributionSettings(
         modes=modes,
+        test_from=test_from,
         rehearsal=rehearse,
         release=not rehearse,
         seeds=tuple(number(part, option="--seeds") for part in seeds.split(",")),

@@ -1,7 +1,7 @@
 """One mode of the distribution study on one corpus: train, score every registry's unseen cases, probe the features.
 
-Registries are the sites. Every registry's cases are split the same way in every mode (a share for testing, and of the
-rest a share that chooses the best epoch), so that modes differ in how they train and in nothing else.
+Registries are the sites. Every registry's cases are split the same way in every mode (some for testing, and of the rest
+a share that chooses the best epoch), so that modes differ in how they train and in nothing else.
 
     single        each registry alone
     centralized   everybody's reports in one place
@@ -36,6 +36,7 @@ from pathveil.vocabulary.encoded import Encoded
 
 Mode = Literal["single", "centralized", "adversarial", "strong", "fedavg", "cyclic"]
 MODES: tuple[Mode, ...] = ("single", "centralized", "adversarial", "strong", "fedavg", "cyclic")
+TEST_SHARE = 0.2  # of every registry's cases, where no others are given
 SMALLEST_CELL = 10  # classes with fewer test documents are not listed
 HEAD_BATCH, HEAD_STEPS = 128, 1000  # of a new head; steps enough for one on few documents
 
@@ -49,6 +50,7 @@ class Outcome:
 
     mode: str
     seed: int
+    unseen: Mapping[int, np.ndarray]  # registry: its test documents
     predictions: dict[int, dict[str, np.ndarray]]  # registry: task: predicted class of its test documents
     confidence: "Confidence"
     histories: list[History]
@@ -75,16 +77,16 @@ def run(
     mode: Mode,
     config: FederationConfig,
     seed: int,
-    test: float = 0.2,
+    unseen: Mapping[int, np.ndarray] | None = None,
     device: torch.device | str = "cpu",
     progress: Progress = silent,
 ) -> Outcome:
-    """Train one mode with one seed and judge it on every registry's test cases."""
+    """Train one mode with one seed and judge it on every registry's test documents: those ``unseen``, or a share."""
     device = torch.device(device)
     registries = [int(number) for number in np.unique(corpus.registries)]
     if len(registries) < 2:
         raise UsageError(f"the distribution study needs at least 2 registries; this corpus has {len(registries)}")
-    unseen = unseen_rows(corpus, share=test, seed=seed)
+    unseen = unseen_rows(corpus, share=TEST_SHARE, seed=seed) if unseen is None else unseen
     known = np.setdiff1d(np.arange(corpus.documents), np.concatenate(list(unseen.values())))
     training = corpus.take(known)
     began = perf_counter()
@@ -112,7 +114,7 @@ def run(
         cases += [own.cases, tests.cases]
     confidence = Confidence(*(np.concatenate(parts) for parts in (values, member, cases)))
     documents = training.documents * config.epochs
-    outcome = Outcome(mode, seed, predictions, confidence, histories, seconds, documents=documents)
+    outcome = Outcome(mode, seed, unseen, predictions, confidence, histories, seconds, documents=documents)
     encoder = network.encoder if isinstance(network, Shared) else network
     if isinstance(network, Shared):
         outcome.shared = arrays_of(network)
@@ -308,15 +310,12 @@ def new_heads(
     return answers
 
 
-def result_of(
-    corpus: Encoded, outcomes: Sequence[Outcome], *, test: float = 0.2, resamples: int = 1000
-) -> dict[str, Any]:
+def result_of(corpus: Encoded, outcomes: Sequence[Outcome], *, resamples: int = 1000) -> dict[str, Any]:
     """The design's result: scores, per_class, probe and traffic of several modes and seeds. Aggregates only."""
     scores, per_class, probes, traffic = [], [], [], []
     for outcome in outcomes:
-        unseen = unseen_rows(corpus, share=test, seed=outcome.seed)
         for number, predicted in outcome.predictions.items():
-            taken = corpus.take(unseen[number])
+            taken = corpus.take(outcome.unseen[number])
             place = {"registry": corpus.registry_names[number], "mode": outcome.mode, "seed": outcome.seed}
             for task, answer in predicted.items():
                 label = np.asarray(taken.labels[task])

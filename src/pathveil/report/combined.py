@@ -2,7 +2,7 @@
 
 from pathveil.report import figures
 from pathveil.report.figures import Series
-from pathveil.report.rows import Row, Section, Table, appetites, number, with_interval
+from pathveil.report.rows import Row, Section, Table, appetites, newer, number, with_interval
 
 
 def section(study: Row) -> Section:
@@ -42,7 +42,7 @@ def section(study: Row) -> Section:
         id="combined",
         title="Words and training together",
         text=study["recommendation"]["sentence"] + " The attacker reads all tasks' probabilities of a report "
-        "together; non-members are unseen cases of the same registries.",
+        "together; non-members are unseen cases of the same registries." + newer(study),
         figures=[("Privacy against F1", svg, caption)],
         tables=[
             Table("points", "Every combination", [*heads, "on the front"], rows),

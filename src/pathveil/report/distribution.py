@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pathveil.report import figures
 from pathveil.report.figures import Series
-from pathveil.report.rows import Row, Section, Table, mean, mean_of, number, with_interval
+from pathveil.report.rows import Row, Section, Table, mean, mean_of, newer, number, with_interval
 from pathveil.study.distribution import ARMS
 
 SHOWN_CLASSES = 10  # most and least frequent classes in the per-class figures
@@ -20,7 +20,8 @@ def section(study: Row) -> Section:
         title="One model from registries that share no reports",
         text="Every registry's unseen cases, scored by a model trained alone, centrally, or together without "
         "showing reports. The probe asks how well a fresh classifier names the registry from the features that travel; "
-        "a collapsed encoder would pass it, so the features' norm and the F1 of a fresh head on them stand beside it.",
+        "a collapsed encoder would pass it, so the features' norm and the F1 of a fresh head on them stand beside it."
+        + newer(study),
         figures=[*overall(study, modes), *class_figures(study, modes), *probe_figure(study)],
         tables=[*scores(study, modes), *probes(study["probe"]), *membership(study), traffic(study["traffic"])],
     )

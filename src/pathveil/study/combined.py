@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from pathveil.audit import evidence, metrics
 from pathveil.errors import UsageError
 from pathveil.federation.config import FederationConfig
-from pathveil.federation.run import Mode, result_of, run, unseen_rows
+from pathveil.federation.run import Mode, result_of, run
 from pathveil.progress import Progress, silent
 from pathveil.study.choice import choose, sentences, sizes_for
 from pathveil.study.distribution import config_of, fixed, known_modes, mode_of
 from pathveil.study.encoded import provenance, relabelled, whole
+from pathveil.study.held import Held
 from pathveil.study.recommendation import Candidate, front, recommend
 from pathveil.study.settings import checked
 from pathveil.study.store import Cells
@@ -31,10 +32,8 @@ from pathveil.vocabulary.encoding import lookup
 from pathveil.vocabulary.words import FIRST_WORD, Vocabulary
 
 
-class CombinedSettings(BaseModel):
+class CombinedSettings(Held):
     """What the plane holds."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     modes: tuple[str, ...] = ("centralized", "adversarial", "strong")
     strategies: tuple[str, ...] | None = None  # names as in the vocabulary study; None for all
@@ -42,7 +41,6 @@ class CombinedSettings(BaseModel):
     minimum: int = Field(5, ge=1)
     tasks: tuple[str, ...] | None = None
     seed: int = 1
-    test_share: float = Field(0.2, gt=0, lt=1)
     tolerated: float = Field(0.6, ge=0.5, le=1)  # the largest upper bound of the attacker's AUC that may be released
     fixed_epochs: int | None = Field(None, ge=1)  # so many for every combination: the stopping epoch confounds privacy
     training: Mapping[str, Any] = Field(default_factory=dict)
@@ -70,7 +68,7 @@ class Study:
         self.settings, self.out, self.progress = settings, out, progress
         self.cells = Cells(out / "cells")
         self.store, self.corpus = whole(corpus, tasks=settings.tasks, progress=progress)
-        held = unseen_rows(self.corpus, share=settings.test_share, seed=settings.seed)
+        held = settings.unseen(self.corpus, seed=settings.seed)
         self.rows = np.setdiff1d(np.arange(self.corpus.documents), np.concatenate(list(held.values())))
         self.sentences = sentences(
             settings.strategies,
@@ -94,7 +92,7 @@ class Study:
             "study": "combined",
             "corpus": self.store.provenance["corpus_sha256"],
             "text": self.store.provenance["text"],
-            "settings": self.settings.model_dump(include={"tasks", "seed", "test_share"}),
+            "settings": self.settings.model_dump(include={"tasks", "seed"}) | self.settings.parts,
         }
 
     def units(self, *, device: str, words: Mapping[str, Vocabulary] | None = None) -> list[Unit]:
@@ -179,9 +177,9 @@ def train_point(
     """One mode with one vocabulary: its F1, and what an attacker reads off its probabilities."""
     encoded = relabelled(corpus, table, size)
     trained = settings.mode(mode)
-    seed, share = settings.seed, settings.test_share
-    outcome = run(encoded, mode=trained, config=config, seed=seed, test=share, device=device, progress=progress)
-    rows = result_of(encoded, [outcome], test=share, resamples=200)
+    seed, unseen = settings.seed, settings.unseen(corpus, seed=settings.seed)
+    outcome = run(encoded, mode=trained, config=config, seed=seed, unseen=unseen, device=device, progress=progress)
+    rows = result_of(encoded, [outcome], resamples=200)
     point = point_of(rows, outcome.confidence, seed=seed)
     keep(parts, {"size": size - FIRST_WORD, "epoch": rows["traffic"][0]["epoch"]} | point)
 

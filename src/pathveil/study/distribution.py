@@ -1,8 +1,9 @@
 """The distribution study: modes × seeds over registries that share no reports, as a resumable run.
 
-A unit of work is one mode with one seed. For every seed the registries' cases are split anew, the vocabulary is chosen
-from the training documents alone (words that enough of them hold, as in the paper), and the mode is trained and judged
-on the unseen cases. Registries can be pooled into larger sites (``groups``), as when halves stand for two registries.
+A unit of work is one mode with one seed. For every seed the registries' cases are split anew (or the newest are the
+test, whatever the seed), the vocabulary is chosen from the training documents alone (words that enough of them hold, as
+in the paper), and the mode is trained and judged on the unseen cases. Registries can be pooled into larger sites
+(``groups``), as when halves stand for two registries.
 """
 
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pathveil.audit import evidence, metrics
 from pathveil.errors import UsageError, VocabularyError, meant
@@ -21,6 +22,7 @@ from pathveil.federation.run import MODES, SMALLEST_CELL, Mode, Outcome, result_
 from pathveil.progress import Progress, silent
 from pathveil.study.encoded import provenance, relabelled, table_of, whole
 from pathveil.study.findings import distribution_findings
+from pathveil.study.held import Held
 from pathveil.study.settings import checked
 from pathveil.study.store import Cells
 from pathveil.study.units import Keep, Parts, Unit, finish, seconds_of
@@ -31,10 +33,8 @@ from pathveil.vocabulary.encoding import lookup
 from pathveil.vocabulary.words import FIRST_WORD, Vocabulary
 
 
-class DistributionSettings(BaseModel):
+class DistributionSettings(Held):
     """What a distribution study compares."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     modes: tuple[str, ...] = ("single", "centralized", "adversarial")
     arms: Mapping[str, Mapping[str, Any]] = Field(
@@ -46,7 +46,6 @@ class DistributionSettings(BaseModel):
     groups: Mapping[str, tuple[str, ...]] = Field(
         default_factory=dict
     )  # pooled site: its registries; empty: each alone
-    test_share: float = Field(0.2, gt=0, lt=1)  # of every registry's cases
     minimum_documents: int = Field(5, ge=1)  # training documents that must hold a word, over all registries
     vocabulary: str | None = None  # a vocabulary file agreed on beforehand, instead of that rule
     release: bool = False  # keep each arm's shared encoder, for registries that join later
@@ -139,7 +138,7 @@ class Study:
         self.configs = {arm: settings.config(arm) for arm in arms}
 
     def parts(self, seed: int, arm: str) -> dict[str, Any]:
-        names = {"tasks", "groups", "test_share", "minimum_documents", "rehearsal", "release"}
+        names = {"tasks", "groups", "minimum_documents", "rehearsal", "release"}
         return {
             "study": "distribution",
             "corpus": self.store.provenance["corpus_sha256"],
@@ -148,6 +147,7 @@ class Study:
             "seed": seed,
             "config": self.configs[arm].model_dump(),
             "settings": self.settings.model_dump(include=names)
+            | self.settings.parts
             | {"vocabulary": self.agreed.sha256 if self.agreed else None},
         }
 
@@ -155,7 +155,8 @@ class Study:
         """Everything the study needs done."""
         table = lookup(self.store, self.agreed) if self.agreed else None
         size = self.agreed.size if self.agreed else 0
-        documents = round(self.corpus.documents * (1 - self.settings.test_share))
+        held = self.settings.unseen(self.corpus, seed=1)
+        documents = self.corpus.documents - sum(map(len, held.values()))
         return [
             Unit(
                 name=f"{arm}, seed {seed}",
@@ -220,7 +221,10 @@ class Study:
             for name, rows in collected.items():
                 rows.extend(values[name])
         findings = distribution_findings(
-            collected["scores"], per_class=collected["per_class"], probes=collected["probe"]
+            collected["scores"],
+            per_class=collected["per_class"],
+            probes=collected["probe"],
+            same_cases=self.settings.test_from is not None,
         )
         return {
             "study": "distribution",
@@ -249,24 +253,24 @@ def train_arm(
     progress: Progress,
 ) -> None:
     """One arm with one seed: its split, its words (given as a table, or those frequent in training), its scores."""
+    unseen = settings.unseen(corpus, seed=seed)
     if settings.rehearsal:
-        held = np.concatenate(list(unseen_rows(corpus, share=settings.test_share, seed=seed).values()))
+        held = np.concatenate(list(unseen.values()))
         corpus = corpus.take(np.setdiff1d(np.arange(corpus.documents), held))
+        unseen = unseen_rows(corpus, share=settings.test_share, seed=seed)
     kept = None
     if table is None:
-        held = unseen_rows(corpus, share=settings.test_share, seed=seed)
-        training = np.setdiff1d(np.arange(corpus.documents), np.concatenate(list(held.values())))
+        training = np.setdiff1d(np.arange(corpus.documents), np.concatenate(list(unseen.values())))
         kept = frequent_words(corpus, training, minimum=settings.minimum_documents)
         table, size = table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept)
     encoded = relabelled(corpus, table, size)
     mode = settings.mode(arm)
-    share = settings.test_share
-    outcome = run(encoded, mode=mode, config=config, seed=seed, test=share, device=device, progress=progress)
+    outcome = run(encoded, mode=mode, config=config, seed=seed, unseen=unseen, device=device, progress=progress)
     outcome.mode = arm
-    found = result_of(encoded, [outcome], test=share)
+    found = result_of(encoded, [outcome])
     # A result is the same whenever it is made; times are kept beside it.
     training = sum(row.pop("seconds") for row in found["traffic"])
-    classes = by_class(encoded, outcome, test=settings.test_share)
+    classes = by_class(encoded, outcome)
     found["membership"] = membership(outcome)
     arrays = outcome.shared if settings.release else {}
     if arrays and kept is not None:
@@ -288,10 +292,9 @@ def membership(outcome: Outcome) -> list[dict[str, Any]]:
     return found
 
 
-def by_class(corpus: Encoded, outcome: Outcome, *, test: float) -> list[dict[str, Any]]:
+def by_class(corpus: Encoded, outcome: Outcome) -> list[dict[str, Any]]:
     """F1 of each class over all registries' unseen cases together, beside how many reports of it there are."""
-    unseen = unseen_rows(corpus, share=test, seed=outcome.seed)
-    rows = np.concatenate([unseen[number] for number in outcome.predictions])
+    rows = np.concatenate([outcome.unseen[number] for number in outcome.predictions])
     found = []
     for task, names in corpus.classes.items():
         labels = np.asarray(corpus.labels[task])

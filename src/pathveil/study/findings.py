@@ -1,10 +1,11 @@
 """The papers' findings, judged on one's own data: holds, does not hold, or not enough evidence.
 
 Each finding has a claim, a test that is stated in the report, and the numbers behind the answer. Comparisons are paired
-over folds (vocabulary study) or over registries and seeds (distribution study; each seed has its own test cases); the
-one-sided p-values of a study's findings are adjusted together (Holm). A finding that needs several comparisons to come
-out has the largest of their p-values (an intersection–union test). "Alike" means a 95 % interval within a margin: 0.01
-for micro F1 and attack accuracy, 0.02 for macro F1. A finding whose arms the study lacks is listed as not judged.
+over folds (vocabulary study) or over registries and seeds (distribution study; over registries alone where all seeds
+have the same test cases); the one-sided p-values of a study's findings are adjusted together (Holm). A finding that
+needs several comparisons to come out has the largest of their p-values (an intersection–union test). "Alike" means a
+95 % interval within a margin: 0.01 for micro F1 and attack accuracy, 0.02 for macro F1. A finding whose arms the study
+lacks is listed as not judged.
 
 >>> rows = [{"registry": r, "task": "site", "seed": 1, "mode": mode, "micro": {"value": base + bonus},
 ...          "macro": {"value": base + bonus}}
@@ -137,9 +138,16 @@ def paired(
 
 
 def distribution_findings(
-    scores: Sequence[Row], *, per_class: Sequence[Row], probes: Sequence[Row], adversarial: str = "adversarial"
+    scores: Sequence[Row],
+    *,
+    per_class: Sequence[Row],
+    probes: Sequence[Row],
+    adversarial: str = "adversarial",
+    same_cases: bool = False,
 ) -> list[dict[str, Any]]:
-    """B1 to B5 from the rows of a distribution study."""
+    """B1 to B5 from the rows of a distribution study; where all seeds are tested on the ``same_cases``, a registry's
+    differences are averaged first."""
+    block = ("registry",) if same_cases else ("registry", "seed")
 
     def modes(first: str, second: str, figure: str) -> Comparison | None:
         match = ("registry", "task", "seed")
@@ -148,7 +156,7 @@ def distribution_findings(
             arms=(first, second),
             arm="mode",
             match=match,
-            block=("registry", "seed"),
+            block=block,
             value=lambda row: row[figure]["value"],
         )
 
@@ -168,12 +176,12 @@ def distribution_findings(
         both_figures("B1", "centralized", "single", near=False),
         both_figures("B2", adversarial, "centralized", near=True),
         both_figures("B3", adversarial, "single", near=False),
-        _rare_gain(per_class, adversarial),
+        _rare_gain(per_class, adversarial, same_cases=same_cases),
     ]
     return [*verdicts(judgements), _probe_finding(probes, adversarial)]
 
 
-def _rare_gain(per_class: Sequence[Row], adversarial: str) -> Judgement:
+def _rare_gain(per_class: Sequence[Row], adversarial: str, *, same_cases: bool) -> Judgement:
     """B4: a class's gain, its support deciding which half it is in; halves are taken within a registry and task."""
     judgement = Judgement("B4")
     gains: dict[tuple, dict[str, list[float]]] = {}
@@ -192,7 +200,7 @@ def _rare_gain(per_class: Sequence[Row], adversarial: str) -> Judgement:
         if half:
             first.append(float(np.mean([gain for _, gain in inside[:half]])))
             second.append(float(np.mean([gain for _, gain in inside[-half:]])))
-            blocks.append((group[0], group[2]))
+            blocks.append((group[0], None if same_cases else group[2]))
     if blocks:
         judgement.over.append(("gain in F1, rarer half − other half", compare(first, second, blocks=blocks)))
     else:

@@ -156,8 +156,7 @@ def _speed(study: Any, kind: str, device: str) -> Speed:
     config, mode = study.configs[kind], study.settings.mode(kind)
 
     def arm(epochs: int, reads: int) -> None:
-        share = study.settings.test_share
-        run(small, mode=mode, config=config.model_copy(update={"epochs": epochs}), seed=1, test=share, device=device)
+        run(small, mode=mode, config=config.model_copy(update={"epochs": epochs}), seed=1, device=device)
 
     found = speed_of(arm, models=1, documents=small.documents, reads=0)
     # Scores and probes grow with the reports as training does.
