@@ -9,6 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from conftest import ROOT
 from pathveil.cli import app
 
 HEAVY = ("torch", "numba", "sklearn", "matplotlib", "polars", "scipy", "pydantic")
@@ -70,6 +71,15 @@ def test_a_place_that_cannot_be_written_is_one_sentence(command, small, tmp_path
     (line,) = done.stderr.splitlines()
     assert line.startswith("pathveil: ") and str(tmp_path / "file") in line
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("command", [["study", "run", "{study}"], ["federate", "run", "{corpus}"]])
+def test_a_folder_that_is_no_run_is_left_alone(command, small, tmp_path, pathveil):
+    (tmp_path / "letter.txt").write_text("dear")
+    places = {"corpus": small, "study": ROOT / "studies" / "demo.toml"}
+    done = pathveil(*[part.format(**places) for part in command], "--out", tmp_path)
+    assert done.returncode == 2 and "is no run to go on with" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
 @pytest.mark.parametrize("command", [["train", "{corpus}"], ["federate", "run", "{corpus}", "--mode", "single"]])

@@ -7,7 +7,7 @@ import typer
 from pathveil.cli import deployment
 from pathveil.cli.console import JSON_OPTION, bar, emit, resumable
 from pathveil.cli.model import values_of
-from pathveil.cli.study import crew_for
+from pathveil.cli.study import check_run, crew_for
 from pathveil.errors import UsageError, meant
 
 app = typer.Typer(
@@ -93,6 +93,7 @@ def run(
         vocabulary=str(vocab) if vocab else None,
         training=training,
     )
+    check_run(out, mark="lock")
     with resumable(), crew_for("local", workers, None, device) as crew, bar() as progress:
         study = distribution.Study(corpus, settings, out=out, progress=progress)
         result = conduct(study, crew=crew, device=device)

@@ -49,6 +49,7 @@ def run(
             )
         emit(made, as_json=as_json, text=described(made))
         return
+    check_run(out, mark="study.toml")
     with resumable(), bar(study.STAGES) as progress, crew_for(engine, workers, scheduler, device) as crew:
         result = study.run(file, out=out, corpus=corpus, device=device, crew=crew, progress=progress)
     page.write(result, out / "report.html")
@@ -75,6 +76,12 @@ def check_device(device: str) -> None:
 
         if not torch.cuda.is_available():
             raise UsageError(f"--device {device}: this machine has no GPU that PyTorch can use")
+
+
+def check_run(out: Path, *, mark: str) -> None:
+    """Refuse to work in a folder that is something else than a run, which has this file."""
+    if out.exists() and not (out / mark).exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UsageError(f"{out}: is there already, and is no run to go on with; give --out a new folder")
 
 
 @app.command("encode", short_help="Put a corpus into a folder for a machine without reports.")

@@ -9,6 +9,7 @@ pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'pathveil
 
 from pathveil.errors import UsageError
 from pathveil.federation.flare.provision import provision
+from pathveil.vocabulary.words import Vocabulary
 
 GIVEN = {"sites": ["north", "south"], "hub": "hub.example.org:8443", "admin": "lead@example.org"}
 
@@ -72,5 +73,26 @@ def test_a_kit_of_another_kind_is_refused(pathveil, tmp_path):
     for command in (["hub", kits["north"]], ["site", kits["hub"], "--corpus", "x", "--vocab", "y"]):
         ended = pathveil("federate", *command)
         assert ended.returncode == 2 and "is not the kit of a" in ended.stderr
+        assert "until ctrl-C" not in ended.stderr
     ended = pathveil("federate", "site", kits["north"], "--corpus", tmp_path / "no.parquet", "--vocab", "y")
     assert ended.returncode == 2 and "is not there" in ended.stderr
+
+
+def test_what_is_wrong_is_said_before_a_training(pathveil, tmp_path):
+    kits = provision(**GIVEN, out=tmp_path / "kits")
+    (tmp_path / "file").write_text("not a folder")
+    Vocabulary(("a", "b", "c"), "by hand").save(tmp_path / "words.json")
+    (tmp_path / "classes.json").write_text('{"site": ["C50", "C18"]}')
+    agreed = ["--vocab", tmp_path / "words.json", "--classes", tmp_path / "classes.json", "--wait", 1]
+    call = ["federate", "submit", kits["lead@example.org"], "--site", "north", "--site", "south", *agreed]
+    ended = pathveil(*call, "--out", tmp_path / "file" / "run")
+    assert ended.returncode == 2 and "file/run: cannot be written to" in ended.stderr
+    ended = pathveil(*call, "--out", tmp_path / "run", "--seed", -1)
+    assert ended.returncode == 2 and "--seed" in ended.stderr
+
+
+def test_a_corpus_without_labels_has_no_classes_to_list(pathveil, tmp_path):
+    rows = "report_id,case_id,registry,text\n1,1,A,words\n"
+    (tmp_path / "reports.csv").write_text(rows)
+    ended = pathveil("federate", "classes", tmp_path / "reports.csv", "--out", tmp_path / "classes.json")
+    assert ended.returncode == 2 and "no task column" in ended.stderr and not (tmp_path / "classes.json").exists()

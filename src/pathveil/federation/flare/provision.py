@@ -189,7 +189,7 @@ reading logs are refused.
 ADMIN_README = """
 Submit a training and fetch its result:
 
-    pathveil federate submit {name} --vocab VOCAB --classes CLASSES --out RUN
+    pathveil federate submit {name} --site SITE --site SITE --vocab VOCAB --classes CLASSES --out RUN
 
 It connects to {host}, TCP port {port}.
 """

@@ -7,6 +7,7 @@ last saved round (``rounds``).
 import contextlib
 import io
 import json
+import os
 import shutil
 import tempfile
 import time
@@ -69,6 +70,9 @@ def submit(
 ) -> dict[str, Any]:
     """Train as planned and put the released shared part and the run's history into ``out``; returns the history."""
     check_kit(kit, "fed_admin.json", kind="person who submits")
+    place = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK):  # said now, and not when the training is over
+        raise UsageError(f"{out}: cannot be written to; choose another folder for the result")
     from nvflare.fuel.flare_api.api_spec import InternalError, NoReply, SessionClosed
 
     reason = ""
