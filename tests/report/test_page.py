@@ -20,7 +20,9 @@ def made(tmp_path_factory, small_corpus, one_thread):
     out = tmp_path_factory.mktemp("report")
     text = STUDY.format(corpus=small_corpus, training=TRAINING)
     text = text.replace("[distribution]", "[distribution]\nclass_samples = 10")
-    text = text.replace("sizes = [5]", 'sizes = [5]\nfolds = ["R1", "R2"]')
+    text = text.replace("sizes = [5]", 'sizes = [5]\nfolds = ["R1", "R2"]').replace(
+        '"adversarial"]', '"adversarial", "strong"]'
+    )
     (out / "study-file.toml").write_text(text)
     result = study_file.run(out / "study-file.toml", out=out / "run")
     page.write(result, out / "run" / "report.html")
@@ -49,7 +51,9 @@ def cells(tab, table):
 def test_numbers_are_those_of_the_result(opened, made):
     result = json.loads((made / "result.json").read_text())
     assert opened.locator("#answer p").all_inner_texts() == page.answer(result)
-    assert opened.locator(".finding").count() == len(result["findings"]) == 12
+    strong = result["studies"]["distribution"]["findings_of_strong"]
+    assert [finding["id"] for finding in strong] == ["B2", "B3", "B4", "B5"]
+    assert opened.locator(".finding").count() == len(result["findings"]) + len(strong) == 16
     vocabulary = result["studies"]["vocabulary"]
     heads = opened.locator("#table1-cross-registry-accuracy th").all_inner_texts()
     assert [head.split(" (")[0] for head in heads[2:]] == ["B", "I2", "MI5"]
@@ -187,5 +191,7 @@ def test_the_answer_has_three_lines_words_training_findings(made):
     assert words == result["studies"]["vocabulary"]["recommendation"]["sentence"]
     assert training.endswith(result["studies"]["combined"]["recommendation"]["sentence"])
     assert "decided with this much data" in findings
+    papers, strong = findings.split(" Of the strong adversary: ")
+    assert strong.startswith(page.judged("", result["studies"]["distribution"]["findings_of_strong"])[1])
     alone = result | {"studies": {"vocabulary": result["studies"]["vocabulary"]}}
-    assert page.answer(alone) == [words, findings]
+    assert page.answer(alone) == [words, papers]

@@ -22,7 +22,7 @@ def section(study: Row) -> Section:
         "showing reports. The probe asks how well a fresh classifier names the registry from the features that travel; "
         "a collapsed encoder would pass it, so the features' norm and the F1 of a fresh head on them stand beside it."
         + newer(study),
-        figures=[*overall(study, modes), *class_figures(study, modes), *probe_figure(study)],
+        figures=[*overall(study, modes), *hidden(study), *class_figures(study, modes), *probe_figure(study)],
         tables=[*scores(study, modes), *probes(study["probe"]), *membership(study), traffic(study["traffic"])],
     )
 
@@ -78,6 +78,25 @@ def overall(study: Row, modes: Sequence[str]) -> list[tuple[str, str, str]]:
         series.append(Series(f"{figure} F1", list(range(len(modes))), means, low, high))
     svg = figures.bars(series, names=modes, x_title="F1")
     return [("F1 by way of training", svg, "Mean over registries, tasks and seeds; lines: lowest to highest seed.")]
+
+
+def hidden(study: Row) -> list[tuple[str, str, str]]:
+    """What the features are worth and what they betray: macro F1 of each mode against the probe."""
+    modes = list(dict.fromkeys(row["mode"] for row in study["probe"]))
+    if not modes:
+        return []
+    told = [[max(row["linear"], row["mlp"]) for row in study["probe"] if row["mode"] == mode] for mode in modes]
+    worth = [mean([row["macro"]["value"] for row in study["scores"] if row["mode"] == mode]) or 0.0 for mode in modes]
+    points = Series("mode", [mean(one) or 0.0 for one in told], worth, [*map(min, told)], [*map(max, told)], modes)
+    label = mean_of(study["probe"], "label")
+    svg = figures.plane(
+        [points],
+        x_title="registry named by a fresh probe (left is better)",
+        y_title="macro F1",
+        limit=(label, "what the label alone tells") if label else None,
+    )
+    caption = "Mean over registries, tasks and seeds; lines from the lowest to the highest seed's probe."
+    return [("Useful, and how well hidden?", svg, caption)]
 
 
 def class_figures(study: Row, modes: Sequence[str]) -> list[tuple[str, str, str]]:

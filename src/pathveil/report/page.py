@@ -4,7 +4,7 @@ No script or font is fetched, nothing but aggregates is shown, and every table c
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -44,7 +44,8 @@ def render(result: Mapping[str, Any], *, times: Mapping[str, Any] | None = None)
     return template.render(
         name=result["name"],
         answer=answer(result),
-        findings=[finding | {"mark": MARKS[finding["holds"]]} for finding in result["findings"]],
+        findings=marked(result["findings"]),
+        of_strong=marked(of_strong(studies)),
         sections=sections,
         settings={name: study["settings"] for name, study in studies.items()},
         provenance=provenance(studies, times or {}),
@@ -59,16 +60,30 @@ def answer(result: Mapping[str, Any]) -> list[str]:
     training = [distribution.advice(studies["distribution"])] if "distribution" in studies else []
     if "combined" in studies:
         training.append(studies["combined"]["recommendation"]["sentence"])
+    held = judged("Of the papers' findings:", findings) + judged("Of the strong adversary:", of_strong(studies))
+    lines = (" ".join(filter(None, line)) for line in (words, training, held))
+    return [line for line in lines if line]
+
+
+def judged(of: str, findings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Which findings hold, which do not and which cannot be told, in sentences."""
     verbs = {True: ("holds here", "hold here"), False: ("does not hold here", "do not hold here")}
     verbs[None] = ("cannot be decided with this much data",) * 2
-    judged = []
+    told = []
     for holds, (one, several) in verbs.items():
         ids = [finding["id"] for finding in findings if finding["holds"] is holds]
         if ids:
-            judged.append(f"{listed(ids)} {several if len(ids) > 1 else one}.")
-    judged = ["Of the papers' findings:", *judged] if judged else []
-    lines = (" ".join(filter(None, line)) for line in (words, training, judged))
-    return [line for line in lines if line]
+            told.append(f"{listed(ids)} {several if len(ids) > 1 else one}.")
+    return [of, *told] if told else []
+
+
+def of_strong(studies: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The papers' claims about adversarial training, judged of the strong adversary."""
+    return studies.get("distribution", {}).get("findings_of_strong", ())
+
+
+def marked(findings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{**finding, "mark": MARKS[finding["holds"]]} for finding in findings]
 
 
 def provenance(studies: Mapping[str, Any], times: Mapping[str, Any]) -> list[tuple[str, str]]:
