@@ -2,7 +2,7 @@
 
 import pytest
 
-from pathveil.study.combined import candidate
+from pathveil.study.combined import candidate, recommended
 from pathveil.study.recommendation import Candidate, of_vocabularies, recommend, steps
 
 FOLDS = ("R1", "R2", "R3", "R4")
@@ -121,3 +121,10 @@ def test_combinations_are_chosen_the_same_way():
     found = recommend([*map(candidate, points)], tolerated=0.6, kind="combination")
     assert found["use"] == "I3 with strong training"
     assert "2 of 3 combinations pass" in found["sentence"]
+    assert recommended(points, tolerated=0.6) == found  # it pools nothing, and nothing more is to be said
+    pooled = recommended([*points[:2], point("I3", "strong", 300, 0.64, 0.57)], tolerated=0.6)
+    assert pooled["use"] == "B with centralized training"
+    assert pooled["sentence"].endswith(
+        " Where reports may not be pooled: I3 with strong training (300 words): "
+        "macro F1 0.640, AUC 0.570 (at most 0.590)."
+    )

@@ -22,7 +22,7 @@ from pathveil.study.choice import choose, sentences, sizes_for
 from pathveil.study.distribution import config_of, fixed, known_modes, mode_of
 from pathveil.study.encoded import provenance, relabelled, whole
 from pathveil.study.held import Held
-from pathveil.study.recommendation import Candidate, front, recommend
+from pathveil.study.recommendation import Candidate, briefly, front, recommend
 from pathveil.study.settings import checked
 from pathveil.study.store import Cells
 from pathveil.study.units import Keep, Parts, Unit, finish, seconds_of
@@ -151,9 +151,7 @@ class Study:
             "settings": self.settings.model_dump(mode="json"),
             "provenance": provenance(self.store, self.corpus),
             "points": marked(points),
-            "recommendation": recommend(
-                [*map(candidate, points)], tolerated=self.settings.tolerated, kind="combination"
-            ),
+            "recommendation": recommended(points, tolerated=self.settings.tolerated),
             "findings": [],
         }
 
@@ -200,6 +198,15 @@ def marked(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Points with their place on the front."""
     on = front([(point["auc"]["value"], point["macro"]) for point in points])
     return [{**point, "front": mark} for point, mark in zip(points, on, strict=True)]
+
+
+def recommended(points: Sequence[Mapping[str, Any]], *, tolerated: float) -> dict[str, Any]:
+    """What to use; and where that pools everybody's reports, what else to use without."""
+    found = recommend([*map(candidate, points)], tolerated=tolerated, kind="combination")
+    apart = [candidate(point) for point in points if point["mode"] != "centralized"]
+    if apart and found["use"] not in [one.name for one in apart]:
+        found["sentence"] += f" Where reports may not be pooled: {briefly(apart, tolerated=tolerated)}."
+    return found
 
 
 def candidate(point: Mapping[str, Any]) -> Candidate:
