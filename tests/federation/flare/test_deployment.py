@@ -344,10 +344,12 @@ def test_the_search_finds_what_is_planted(deployment, trained, held, usual):
         if kind == wire_search.ALLOWED:
             continue
         # A few values of the first that says something, in each format that may carry it.
-        array = next(array for array in arrays if len(wire_search.needles(array, "<f4", 4))).reshape(-1)
-        start = int(np.flatnonzero(array)[0])
-        for form, together in wire_search.formats_of(kind).items():
-            part = wire_search.formed(array[start : start + 2 * together], form).tobytes()
+        formats = wire_search.formats_of(kind)
+        most = max(formats.values())
+        array = next(array for array in map(np.ravel, arrays) if len(wire_search.telling(array, most)))
+        start = int(wire_search.telling(array, most)[0])
+        for form in formats:
+            part = wire_search.formed(array[start : start + most], form).tobytes()
             assert wire_search.leaks(wire_search.Recorded(planted(part)), {kind: arrays}) == {kind}, (kind, form)
     frame = pl.read_parquet(deployment.corpus("south"))
     assert wire_search.Recorded(planted(frame["text"][7][100:130].lower().encode())).quotes(frame["text"][7])
@@ -394,13 +396,13 @@ def test_a_site_that_tampers_is_refused_and_named_and_training_goes_on(deploymen
 
 def test_a_killed_site_and_a_killed_hub_cost_nothing_but_time(deployment, trained):
     out = deployment.folder / "killed"
-    deployment.submit(out, "--epochs", 80, "--save-every", 0, "--patience", 12, "--attempts", 8)
-    deployment.until("hub", r"epoch 6 of 80")
+    deployment.submit(out, "--epochs", 60, "--save-every", 0.05, "--patience", 12, "--attempts", 8)
+    deployment.until("hub", r"epoch 6 of 60")
     deployment.kill("south")
     deployment.until("killed", r"south: not heard of for 12 seconds; going on from the last saved round")
     deployment.site("south")
     deployment.until("hub", r"going on from round [1-9]\d*")
-    deployment.until("hub", r"epoch 25 of 80")
+    deployment.until("hub", r"epoch 25 of 60")
     deployment.kill("hub")
     deployment.hub()
     said = deployment.ended("killed")

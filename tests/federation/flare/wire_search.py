@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.lib.stride_tricks import sliding_window_view
 from torch import Tensor
 
 from pathveil.federation import site as of_site
@@ -46,11 +45,11 @@ class Recorded:
     """Bytes to search in."""
 
     def __init__(self, data: bytes):
-        self.data, self.bytes = data, np.frombuffer(data, np.uint8)
-        self._hashes: dict[int, np.ndarray] = {}
+        self.data, self.bytes = data, np.frombuffer(data, np.uint8).astype(np.uint64)
+        self._hashes: dict[tuple[int, int], np.ndarray] = {}
 
     def holds(self, array: np.ndarray, formats: Mapping[str, int] = FLOATS) -> bool:
-        return any(self.some(needles(array, form, together)) for form, together in formats.items())
+        return any(self.has(line, together) for form, together in formats.items() for line in lines(array, form))
 
     def whole(self, arrays: Mapping[str, np.ndarray]) -> bool:
         """Whether all of some arrays are there, every byte."""
@@ -58,55 +57,57 @@ class Recorded:
 
     def quotes(self, text: str) -> bool:
         """Whether a part of a text is there, as written or in small letters."""
-        for form in {text, text.lower()}:
-            letters = np.frombuffer(form.encode(), np.uint8)
-            if len(letters) >= TEXT:
-                windows = sliding_window_view(letters, TEXT)
-                if self.some(windows[distinct(windows) >= 6]):  # not a ruled line
-                    return True
-        return False
+        return any(self.has(np.frombuffer(form.encode(), np.uint8), TEXT) for form in {text, text.lower()})
 
-    def some(self, windows: np.ndarray) -> bool:
-        """Whether any of the windows (n, width) of bytes is there."""
-        width = windows.shape[1]
-        if not len(windows) or width > len(self.data):
+    def has(self, line: np.ndarray, together: int) -> bool:
+        """Whether so many neighbours of a line of values stand in the bytes, wherever they begin."""
+        starts = telling(line, together)
+        if not len(starts) or together * line.itemsize > len(self.data):
             return False
-        if width not in self._hashes:
-            self._hashes[width] = np.unique(hashed(sliding_window_view(self.bytes, width)))
-        known, wanted = self._hashes[width], hashed(windows)
-        places = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        return any(windows[row].tobytes() in self.data for row in np.flatnonzero(known[places] == wanted))
+        known = self.hashes(line.itemsize, together)
+        wanted = hashed(line.view(f"<u{line.itemsize}").astype(np.uint64), together)[starts]
+        found = known[np.minimum(np.searchsorted(known, wanted), len(known) - 1)] == wanted
+        return any(line[start : start + together].tobytes() in self.data for start in starts[found])
+
+    def hashes(self, size: int, together: int) -> np.ndarray:
+        """The hash of every run of so many values of so many bytes each, sorted."""
+        if (size, together) not in self._hashes:
+            count = len(self.bytes) - size + 1
+            values = sum(self.bytes[byte : byte + count] << np.uint64(8 * byte) for byte in range(size))
+            self._hashes[size, together] = np.unique(hashed(values, together, step=size))
+        return self._hashes[size, together]
 
 
-def hashed(windows: np.ndarray) -> np.ndarray:
-    """A number (n,) for each row (n, width)."""
-    result = np.zeros(len(windows), np.uint64)
-    for column in windows.T:
-        result = result * np.uint64(0x9E3779B97F4A7C15) + column
+def hashed(values: np.ndarray, together: int, *, step: int = 1) -> np.ndarray:
+    """A number for each run of values, ``step`` places apart."""
+    count = len(values) - (together - 1) * step
+    result = np.zeros(count, np.uint64)
+    for place in range(together):
+        result = result * np.uint64(0x9E3779B97F4A7C15) + values[place * step : place * step + count]
     return result
 
 
-def distinct(windows: np.ndarray) -> np.ndarray:
-    """How many different values each row has."""
-    return (np.diff(np.sort(windows, axis=1), axis=1) != 0).sum(1) + 1
+def telling(line: np.ndarray, together: int) -> np.ndarray:
+    """Where runs begin that say something: mostly not 0, and not one value again and again.
 
-
-def needles(array: np.ndarray, form: str, together: int) -> np.ndarray:
-    """Every so many neighbouring values of an array, in a format, as rows of bytes; runs that say nothing are left out.
-
-    >>> needles(np.array([[0, 0, 0, 0, 1, 2, 2, 3]]), "<f4", 4).view("<f4")
-    array([[0., 1., 2., 2.],
-           [1., 2., 2., 3.]], dtype=float32)
+    >>> telling(np.array([0, 0, 0, 1, 2, 2, 3, 3, 3, 3]), 4)
+    array([2, 3])
     """
+    if len(line) < together:
+        return np.zeros(0, np.int64)
+    filled = np.cumsum(np.concatenate([[0], line != 0]))
+    changes = np.cumsum(np.concatenate([[0], line[1:] != line[:-1]]))
+    enough = filled[together:] - filled[:-together] > together / 2
+    return np.flatnonzero(
+        enough & (changes[together - 1 :] - changes[: len(line) - together + 1] >= 1 + (together < 8))
+    )
+
+
+def lines(array: np.ndarray, form: str) -> list[np.ndarray]:
+    """An array's values in a format, row after row and column after column."""
     values = formed(np.asarray(array), form)
-    across = [values.T.reshape(-1)] if values.ndim > 1 and min(values.shape) > 1 else []
-    parts = []
-    for line in [values.reshape(-1), *across]:
-        if len(line) >= together:
-            windows = sliding_window_view(line, together)
-            telling = ((windows != 0).sum(1) > 0.5 * together) & (distinct(windows) >= (3 if together < 8 else 2))
-            parts.append(np.ascontiguousarray(windows[telling]).view(np.uint8))
-    return np.concatenate(parts) if parts else np.zeros((0, 1), np.uint8)
+    across = [np.ascontiguousarray(values.T).reshape(-1)] if values.ndim > 1 and min(values.shape) > 1 else []
+    return [values.reshape(-1), *across]
 
 
 def formed(values: np.ndarray, form: str) -> np.ndarray:
@@ -114,7 +115,7 @@ def formed(values: np.ndarray, form: str) -> np.ndarray:
         bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
         return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
     with np.errstate(over="ignore"):
-        return values.astype(form)
+        return np.ascontiguousarray(values.astype(form))
 
 
 def leaks(sent: Recorded, memory: Memory) -> set[str]:
