@@ -116,7 +116,7 @@ def by_messages(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[
     copies = [deepcopy(hub.shared) for _ in sites]
 
     def step(turns: list[Turn]) -> None:
-        sent, updates = hub.arrays(), []
+        sent, updates = hub.arrays(again=turns[0].again), []
         for site, copy in zip(sites, copies, strict=True):
             load(copy, sent)
             history.sent += wire.size(sent)
@@ -138,7 +138,7 @@ def jointly(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list
 
     def step(turns: list[Turn]) -> None:
         (turn,) = turns
-        history.sent += size * len(sites)
+        history.sent += (judge if turn.again else size) * len(sites)
         history.received += (judge if turn.discriminator_only else size) * len(sites)
         if turn.discriminator_only:
             return  # taken together with the joint step below, which needs the same features

@@ -37,9 +37,11 @@ class Hub:
         if config.noise:
             epsilon(multiplier=config.noise, updates=1, delta=config.delta)  # says before training what is missing
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The shared parameters as they travel."""
-        return {name: parameter.detach().cpu().numpy().copy() for name, parameter in self.shared.named_parameters()}
+    def arrays(self, *, again: bool = False) -> dict[str, np.ndarray]:
+        """The shared parameters as they travel; ``again`` to sites that have the encoder, the discriminator's alone."""
+        named = self.shared.named_parameters()
+        sent = ((name, parameter) for name, parameter in named if not again or name.startswith(wire.DISCRIMINATOR))
+        return {name: parameter.detach().cpu().numpy().copy() for name, parameter in sent}
 
     def begin(self, turn: Turn) -> None:
         """Before a round: every epoch the discriminator gets a new yardstick. Asked again in the same step, it gets the
@@ -105,10 +107,11 @@ def average(updates: Sequence[tuple[int, wire.Arrays]]) -> dict[str, np.ndarray]
 
 
 def load(shared: Shared, arrays: wire.Arrays) -> None:
-    """Set the shared parameters."""
+    """Set the shared parameters that the arrays name."""
+    parameters = dict(shared.named_parameters())
     with torch.no_grad():
-        for name, parameter in shared.named_parameters():
-            parameter.copy_(torch.from_numpy(np.asarray(arrays[name])))
+        for name, array in arrays.items():
+            parameters[name].copy_(torch.from_numpy(np.asarray(array)))
 
 
 def steps_of(documents: Sequence[int], batch_size: int) -> int:
@@ -127,9 +130,9 @@ def schedule(config: FederationConfig, steps: int) -> Iterator[list[Turn]]:
     Before it come the discriminator's own steps, each a round on the same documents.
     """
     for epoch in range(config.epochs):
-        turns = [Turn(epoch, step, steps, config.epochs) for step in range(steps)]
+        epoch_turns = [Turn(epoch, step, steps, config.epochs) for step in range(steps)]
         for start in range(0, steps, config.local_steps):
-            together = turns[start : start + config.local_steps]
+            together = epoch_turns[start : start + config.local_steps]
             extra = [replace(turn, discriminator_only=True) for turn in together]
-            yield from (extra for _ in range(discriminator_turns(config)))
-            yield together
+            rounds = [*(extra for _ in range(discriminator_turns(config))), together]
+            yield from ([replace(turn, again=place > 0) for turn in turns] for place, turns in enumerate(rounds))

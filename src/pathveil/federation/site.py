@@ -47,6 +47,7 @@ class Turn:
     steps: int  # of an epoch
     epochs: int
     discriminator_only: bool = False  # an extra step of the discriminator on the same documents
+    again: bool = False  # the encoder has not moved since the last round, and need not be sent again
 
     @property
     def done(self) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pathveil.errors import FederationError
-from pathveil.federation import embedded, plain
+from pathveil.federation import embedded, plain, wire
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.flare.message import Message, outgoing, read, write
 from pathveil.federation.flare.plan import Plan, fitted
@@ -68,8 +68,10 @@ class Cut(Exception):
     """Everything was killed."""
 
 
-def drive(plan: Plan, folder: Path, *, pause: float = 0.0, cut: int | None = None) -> Rounds:
-    """All sites in turn, one message each; killed after ``cut`` messages."""
+def drive(
+    plan: Plan, folder: Path, *, pause: float = 0.0, cut: int | None = None, asked: list[Message] | None = None
+) -> Rounds:
+    """All sites in turn, one message each; killed after ``cut`` messages. The hub's questions are left in ``asked``."""
     rounds = Rounds(plan, folder=folder / "hub", pause=pause)
     stations = {name: station(plan, name, folder) for name in plan.sites}
     pending = {name: one.hello() for name, one in stations.items()}
@@ -86,6 +88,8 @@ def drive(plan: Plan, folder: Path, *, pause: float = 0.0, cut: int | None = Non
                 pending[name] = stations[name].say({"waiting": True})
             else:
                 assert "refused" not in question.facts
+                if asked is not None:
+                    asked.append(question)
                 pending[name] = stations[name].answer(question)
     return rounds
 
@@ -96,8 +100,8 @@ def best(rounds: Rounds) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("mode", CONFIGS)
 def test_messages_give_the_embedded_numbers(mode, tmp_path):
-    plan = plan_of(mode)
-    rounds = drive(plan, tmp_path)
+    plan, asked = plan_of(mode), list[Message]()
+    rounds = drive(plan, tmp_path, asked=asked)
     data = [reports(plan, name) for name in plan.sites]
     if plan.plain:
         sites = [plan.plain_site(own, name) for own, name in zip(data, plan.sites, strict=True)]
@@ -112,6 +116,11 @@ def test_messages_give_the_embedded_numbers(mode, tmp_path):
     told = rounds.course.history
     np.testing.assert_allclose(told.validation_loss, history.validation_loss, rtol=1e-6)
     assert (told.rounds, told.sent, told.received) == (history.rounds, history.sent, history.received)
+    if not plan.plain:  # a site that has the encoder is not sent it again
+        assert sum(wire.size(one.arrays) for one in asked if one.facts["do"] == "round") == told.sent
+        again = [one for one in asked if one.facts["do"] == "round" and one.facts["turns"][0]["again"]]
+        assert bool(again) == (mode == "strong")
+        assert all(name.startswith("discriminator.") for one in again for name in one.arrays)
     assert rounds.finished and not told.refused
     left = json.loads((tmp_path / "hub" / plan.run / "result" / "history.json").read_text())
     assert left["validation_loss"] == told.validation_loss

@@ -46,8 +46,8 @@ class Course(Protocol):
 
     def exchanges(self, documents: Sequence[int]) -> list[Exchange]: ...
 
-    def arrays(self, exchange: Exchange) -> wire.Arrays:
-        """What goes out with a question."""
+    def arrays(self, exchange: Exchange, *, whole: bool = True) -> wire.Arrays:
+        """What goes out with a question; not ``whole``: to a site that has what did not move since the last one."""
         ...
 
     def settled(self, exchange: Exchange) -> bool:
@@ -88,9 +88,10 @@ class SharedPrivate:
                 course.append(Exchange("close", everyone, last.epoch))
         return [*course, Exchange("finish", everyone, self.plan.config.epochs - 1)]
 
-    def arrays(self, exchange: Exchange) -> wire.Arrays:
+    def arrays(self, exchange: Exchange, *, whole: bool = True) -> wire.Arrays:
         if exchange.kind == "round":
             self.hub.begin(exchange.turns[0])
+            return self.hub.arrays(again=exchange.turns[0].again and not whole)
         if exchange.kind == "close":
             self.hub.optimiser.settle()
         return self.hub.best if exchange.kind == "finish" else self.hub.arrays()
@@ -104,7 +105,7 @@ class SharedPrivate:
             history = self.history
             updates = [(name, int(message.facts["documents"]), message.arrays) for name, message in answers]
             history.rounds += 1
-            history.sent += wire.size(self.hub.arrays()) * len(answers)
+            history.sent += wire.size(self.hub.arrays(again=exchange.turns[0].again)) * len(answers)
             history.refused += self.hub.combine(updates, exchange.turns[0])
             history.received = self.hub.received
             return False
@@ -155,7 +156,7 @@ class Plain:
             course.append(Exchange("close", everyone, epoch))
         return [*course, Exchange("finish", everyone, self.plan.config.epochs - 1)]
 
-    def arrays(self, exchange: Exchange) -> wire.Arrays:
+    def arrays(self, exchange: Exchange, *, whole: bool = True) -> wire.Arrays:
         return self.best if exchange.kind == "finish" else self.now
 
     def settled(self, exchange: Exchange) -> bool:

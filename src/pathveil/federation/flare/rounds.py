@@ -203,7 +203,8 @@ class Rounds:
         if first:  # in a cyclic run this may be a later round than the one the run goes on from
             facts |= {"resume": True, "from": self.resumed}
         self.asked[site] = self.round
-        return write(Message(facts, self.course.arrays(exchange)))
+        # Who has answered nothing in this session may have nothing.
+        return write(Message(facts, self.course.arrays(exchange, whole=self.answered[site] < 0)))
 
     def stop(self, reason: str, *, again: bool = False) -> None:
         """End the run here; what was saved is kept. ``again``: trying again may help."""
