@@ -1,7 +1,7 @@
 """What a study will take, before it runs: its cells, the documents its models will learn from, and the time.
 
 The time comes from a short calibration: models of the study's own shape are really trained on a few batches of its own
-reports, on the device it is meant for, once for one epoch and once for three. The difference is what a document costs
+reports, on the device it is meant for, once for one epoch and once for more. The difference is what a document costs
 in training; a third run that also reads documents gives the cost of reading one; the rest is what a model costs
 however few documents it has. Early stopping cannot be foreseen: what finished cells needed is taken for the others,
 and ``ASSUMED`` epochs where none is finished.
@@ -34,6 +34,7 @@ ASSUMED = 12  # epochs of a model that stops early, where none is finished
 SAMPLE = 3_000  # reports that stand for a synthetic corpus which is not made yet
 BATCHES = {"cpu": 5, "cuda": 32}  # of a model in calibration
 STACK = {"cpu": 1, "cuda": 16}  # models a shadow is calibrated in
+SHOWS, MOST_TIMES = 0.5, 64  # seconds that a calibration's work should take, and how much more of it there may be
 MODELS = ("targets", "shadows")
 # Ways of training that cost alike are measured once.
 LIKE = {"single": "centralized", "fedavg": "centralized", "cyclic": "centralized"}
@@ -175,17 +176,28 @@ def model_speed(corpus: Encoded, training: TrainingSettings, *, models: int, dev
 
 
 def speed_of(trial: Callable[[int, int], None], *, models: int, documents: int, reads: int) -> Speed:
-    """Time ``trial(epochs, reads)``; the first run, which compiles and loads, is not counted."""
+    """Time ``trial(epochs, reads)``; the first run, which compiles and loads, is not counted.
+
+    What a fast device does in three epochs is lost in how starting varies: it gets four times as much to do until that
+    shows on the clock.
+    """
 
     def timed(epochs: int, reads: int) -> float:
         began = perf_counter()
         trial(epochs, reads)
         return perf_counter() - began
 
+    def each(run: Callable[[int], float], number: int) -> float:
+        """What one more of so many costs beyond a single epoch."""
+        times = 1
+        while (more := run(number * times) - once) < SHOWS and times < MOST_TIMES:
+            times *= 4
+        return max(more, 0.0) / (number * times)
+
     trial(1, min(reads, 1))
-    once, thrice = timed(1, min(reads, 1)), timed(3, min(reads, 1))
-    document = max(thrice - once, 0.0) / (2 * documents * models)
-    read = max(timed(1, reads) - once, 0.0) / (reads * models) if reads else 0.0
+    once = timed(1, min(reads, 1))
+    document = each(lambda epochs: timed(1 + epochs, min(reads, 1)), 2) / (documents * models)
+    read = each(lambda number: timed(1, number), reads) / models if reads else 0.0
     return Speed(fixed=max(once - document * documents * models, 0.0) / models, document=document, read=read)
 
 
@@ -203,12 +215,13 @@ def _few(study: Any, documents: int) -> Encoded:
 def train_models(
     corpus: Encoded, members: Sequence[np.ndarray], training: TrainingSettings, *, epochs: int, reads: int, device: str
 ) -> None:
-    """A model on each of ``members`` for so many epochs, which then reads so many documents."""
+    """A model on each of ``members`` for so many epochs, which then reads so many documents, the same ones again where
+    there are not enough."""
     from pathveil.training.loop import fit, logits_of
     from pathveil.training.stacked import logits_many
 
     settings = training.changed(epochs=epochs, patience=None)
-    rows = np.arange(reads)
+    rows = np.arange(reads) % corpus.documents
     if len(members) == 1:
         logits_of(fit(corpus.take(members[0]), settings, seed=1, device=device).model, corpus, rows, device=device)
         return
