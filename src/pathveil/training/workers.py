@@ -243,11 +243,12 @@ class OnDask:
         self.finished.add(future)
 
     def _scatter(self, corpus: Encoded) -> Any:
-        """The corpus at every worker; one that dies while it is on its way closes the scheduler's answer."""
+        """The corpus at every worker; one that dies while it is on its way closes the scheduler's answer, or is missing
+        from the scheduler's list."""
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return self.client.scatter(corpus, broadcast=True, hash=False)
-            except OSError:  # a comm that was closed is one
+            except (OSError, KeyError):  # a comm that was closed is the former
                 if attempt == ATTEMPTS:
                     raise UsageError(
                         f"the corpus could not be sent to the workers: they died {ATTEMPTS} times; start again to go on"
