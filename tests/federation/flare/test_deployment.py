@@ -267,7 +267,7 @@ def secrets_of(deployment: Deployment, site: str) -> set[bytes]:
     )
     texts = dict(zip(frame["report_id"], frame["text"], strict=True))
     planted = {texts[row["report_id"]][row["start"] : row["end"]] for row in truth.iter_rows(named=True)}
-    # Shorter strings come up in random bytes by themselves; a part of an agreed word is known.
+    # Shorter ones are parts of other words; a part of an agreed word is known.
     candidates = {*words, *planted, *frame["report_id"], *frame["case_id"]}
     return {text.encode() for text in candidates if len(text) >= 5 and text.lower() not in agreed}
 
@@ -279,9 +279,10 @@ def usual() -> set[bytes]:
     return set(re.findall(rb"[a-z0-9]+", source.lower()))
 
 
-def quoted(secrets: set[bytes], content: bytes, usual: set[bytes]) -> list[bytes]:
-    """Secrets that stand in the content: long ones anywhere, short ones as words that are not FLARE's."""
-    alone = set(re.findall(rb"[A-Za-z0-9]+", content))
+def quoted(secrets: set[bytes], content: bytes, talk: bytes, usual: set[bytes]) -> list[bytes]:
+    """Secrets that stand in the content: long ones anywhere, short ones as words of its talk, which holds no arrays (in
+    which five letters come up by chance) and which are not FLARE's."""
+    alone = set(re.findall(rb"[A-Za-z0-9]+", talk))
     return [
         secret
         for secret in secrets
@@ -307,6 +308,7 @@ def test_nothing_but_shared_parameters_and_counts_leaves_a_site(deployment, trai
             found, other = messages(frame)
             rest += other
             for data in found:
+                rest += data[: 8 + int.from_bytes(data[:8], "little")]  # the names and numbers before the arrays
                 message = read(data, sender=site)
                 assert set(message.facts) <= set(SAYS)
                 if message.arrays:
@@ -319,7 +321,7 @@ def test_nothing_but_shared_parameters_and_counts_leaves_a_site(deployment, trai
         # All the rest, FLARE's own talk included, is small; and it is searched like everything else.
         assert len(rest) < 2500 * len(sent)
         secrets = secrets_of(deployment, site)
-        assert len(secrets) > 300 and not quoted(secrets, everything, usual)
+        assert len(secrets) > 300 and not quoted(secrets, everything, rest, usual)
         recorded = wire_search.Recorded(everything)
         # The updates made again are in the bytes, all of them: so this is what the site had in its memory, to the bit.
         assert len(held[site][wire_search.ALLOWED]) == rounds
@@ -356,7 +358,7 @@ def test_the_search_finds_what_is_planted(deployment, trained, held, usual):
     secrets = secrets_of(deployment, "south")
     for secret in sorted(secrets, key=lambda secret: (len(secret), secret))[:: len(secrets) // 20]:
         if secret.isalnum() and secret.lower() not in usual:
-            assert secret in quoted(secrets, planted(b"'" + secret + b"'"), usual)
+            assert secret in quoted(secrets, planted(b"'" + secret + b"'"), b"'" + secret + b"'", usual)
 
 
 def test_hub_administrator_and_logs_hold_nothing_of_a_site(deployment, trained, usual):
@@ -368,7 +370,8 @@ def test_hub_administrator_and_logs_hold_nothing_of_a_site(deployment, trained, 
     files = [path for place in places for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file()]
     assert len(files) > 20
     for path in files:
-        assert not quoted(secrets, path.read_bytes(), usual), path
+        content = path.read_bytes()
+        assert not quoted(secrets, content, content if content.isascii() else b"", usual), path
     assert not list(deployment.kit("hub").rglob("private.safetensors"))
 
 
