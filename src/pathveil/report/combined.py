@@ -41,7 +41,7 @@ def section(study: Row) -> Section:
     return Section(
         id="combined",
         title="Words and training together",
-        text=study["recommendation"]["sentence"] + " The attacker reads all tasks' probabilities of a report "
+        text="Every way of training with every vocabulary. The attacker reads all tasks' probabilities of a report "
         "together; non-members are unseen cases of the same registries." + newer(study),
         figures=[("Privacy against F1", svg, caption)],
         tables=[
