@@ -40,6 +40,8 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
         return {"memory": memory(options.memory, number_words=options.number, progress=progress)}
     if options.corpus is None:
         raise UsageError("bench text needs a corpus to time: pathveil bench text reports.parquet")
+    if not options.corpus.is_file():
+        raise UsageError(f"{options.corpus}: there is no such file")
     texts = next(batches(options.corpus, size=options.reports))
     things = {"plain re": lambda: [tokenize(text) for text in texts], "column": lambda: column(texts)}
     normaliser = peer()

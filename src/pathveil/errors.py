@@ -71,6 +71,8 @@ def explained(error: Any, model: Any) -> str:
                 kind = model.model_fields[part].annotation
                 model = next((one for one in getattr(kind, "__args__", ()) if hasattr(one, "model_fields")), kind)
         problem = f"there is no such setting{meant(str(place[-1]), model.model_fields)}"
+    if found[0]["type"] == "missing":
+        problem = "is missing"
     where = f"'{'.'.join(map(str, place))}': " if place else ""
     return where + problem + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
 

@@ -6,10 +6,11 @@ import re
 import tomllib
 from importlib.resources import files
 
+import polars as pl
 import pytest
 
 from conftest import ROOT
-from pathveil.errors import UsageError
+from pathveil.errors import CorpusError, UsageError
 from pathveil.report import page
 from pathveil.study import file as study_file
 from pathveil.study import result
@@ -170,11 +171,24 @@ def test_a_missing_corpus_or_file_is_one_sentence(pathveil, tmp_path):
     file.write_text('name = "x"\n[corpus]\npath = "nowhere.parquet"\n')
     done = pathveil("study", "run", file, "--out", tmp_path / "run")
     assert done.returncode == 2 and "nowhere.parquet is not there" in done.stderr
+    assert not (tmp_path / "run").exists()
+    file.write_text("")
+    done = pathveil("study", "run", file, "--out", tmp_path / "run")
+    assert done.returncode == 2 and "'name': is missing (and 1 more)" in done.stderr
     done = pathveil("study", "report", tmp_path)
     assert done.returncode == 2 and "there is no finished result" in done.stderr
     (tmp_path / "result.json").write_text("[]")
     done = pathveil("study", "report", tmp_path)
     assert done.returncode == 2 and "'it' is no object" in done.stderr and not (tmp_path / "report.html").exists()
+
+
+def test_a_corpus_without_labels_is_one_sentence(small_corpus, tmp_path):
+    pl.read_parquet(small_corpus).select("report_id", "case_id", "registry", "text").write_parquet(
+        tmp_path / "c.parquet"
+    )
+    (tmp_path / "study.toml").write_text(STUDY.format(corpus=tmp_path / "c.parquet", training=TRAINING))
+    with pytest.raises(CorpusError, match="has no task column with labels"):
+        study_file.run(tmp_path / "study.toml", out=tmp_path / "run")
 
 
 def as_toml(content, name=""):

@@ -31,6 +31,8 @@ def whole(corpus: Path, *, tasks: Iterable[str] | None = None, progress: Progres
         return load(corpus, tasks=tasks)
     store = tokens(corpus, progress=progress)
     labels, classes = read_labels(corpus, tasks=tasks)
+    if not classes:
+        raise CorpusError(f"{corpus}: has no task column with labels; a study learns from at least one, such as 'site'")
     encoded = Encoded(
         ids=store.ids,
         offsets=np.asarray(store.offsets),

@@ -109,6 +109,7 @@ def run(
     ``corpus``, a corpus or an encoded folder, stands in for the one that the file names.
     """
     settings = source_of(read(path), corpus)
+    given_corpus(settings.corpus)  # before anything is written
     out.mkdir(parents=True, exist_ok=True)
     if not (out / "study.toml").exists() or (out / "study.toml").read_bytes() != path.read_bytes():
         shutil.copyfile(path, out / "study.toml")
@@ -144,8 +145,8 @@ def times_of(out: Path, studies: list[str], energy: Energy) -> dict[str, Any]:
     }
 
 
-def corpus_of(settings: CorpusSettings, out: Path, progress: Progress) -> Path:
-    """The corpus a study reads; a synthetic one is made in the run's folder."""
+def given_corpus(settings: CorpusSettings) -> Path | None:
+    """The corpus or the encoded folder that a file names, if it names one."""
     for name in ("path", "encoded"):
         given = getattr(settings, name)
         if given is not None:
@@ -155,6 +156,14 @@ def corpus_of(settings: CorpusSettings, out: Path, progress: Progress) -> Path:
             if name == "encoded" and not (path / ENCODED).is_file():
                 raise UsageError(f"corpus.encoded: {path} is no encoded corpus; make one with 'pathveil study encode'")
             return path
+    return None
+
+
+def corpus_of(settings: CorpusSettings, out: Path, progress: Progress) -> Path:
+    """The corpus a study reads; a synthetic one is made in the run's folder."""
+    given = given_corpus(settings)
+    if given is not None:
+        return given
     from pathveil.corpus.synth import configure, write
 
     path = out / "corpus.parquet"
