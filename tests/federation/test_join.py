@@ -40,7 +40,7 @@ def test_joining_learns_and_leaves_the_shared_encoder_alone(released, tmp_path):
     before = {name: array.copy() for name, array in released.tensors.items()}
     joined = join(released, later(), config=FederationConfig(**QUICK), seed=3)
     now = arrays_of(joined.shared)
-    assert set(now) == {name for name in before if name.startswith("encoder.")}
+    assert set(now) == set(before)
     for name, array in now.items():
         assert array.tobytes() == before[name].tobytes() == released.tensors[name].tobytes(), name
     scores = {row["mode"]: row["micro"]["value"] for row in joined.scores}
@@ -54,6 +54,17 @@ def test_joining_learns_and_leaves_the_shared_encoder_alone(released, tmp_path):
     with torch.no_grad():
         answers = member(TokenBatch(ids=tests.ids, offsets=tests.offsets))["site"].numpy()
     np.testing.assert_allclose(answers, joined.site.logits(joined.shared, tests)["site"], atol=1e-4)
+
+
+def test_common_heads_know_the_others_classes_and_nothing_of_new_ones(released):
+    shared = released.shared({"site": 6, "side": 2})  # two of the registry's own, and a task that is new
+    features = torch.rand(5, shared.encoder.width, generator=torch.Generator().manual_seed(1))
+    scores = shared.logits(features)
+    weight, bias = (torch.from_numpy(released.tensors[f"heads.site.{part}"]) for part in ("weight", "bias"))
+    torch.testing.assert_close(scores["site"][:, :4], features @ weight.T + bias)
+    assert not scores["site"][:, 4:].any() and not scores["side"].any()
+    headless = {name: array for name, array in released.tensors.items() if name.startswith("encoder.")}
+    assert not Release(headless, SHAPE, {}, "", WORDS).shared({"site": 6}).heads
 
 
 def test_a_release_is_checked_and_holds_no_discriminator(released, tmp_path):

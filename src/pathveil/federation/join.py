@@ -2,7 +2,7 @@
 
 The shared encoder stands still, so its features of the registry's reports are made once; what is learnt is the private
 encoder and the registry's own heads, by L_task + γ L_orth (there is no registry to be told from another, so L_adv is
-nothing). Beside it a plain network learns from the same reports alone. Both keep the epoch that the same validation
+nothing). Where the release has common heads, the registry's own are added to them: it begins with what all others know. Beside it a plain network learns from the same reports alone. Both keep the epoch that the same validation
 cases choose, and are scored on the same unseen cases.
 
 The two encoders with their heads are one plain network of twice the width (``shared_private.merged``): the registry
@@ -75,12 +75,13 @@ def join(
     reports = replace(reports, registries=np.zeros(reports.documents, np.int32), registry_names=(name,))
     unseen = unseen_rows(reports, share=test, seed=seed)[0]
     training = reports.take(np.setdiff1d(np.arange(reports.documents), unseen))
-    # A registry alone has nothing to hide from itself, and common heads cannot learn from it.
-    config = config.model_copy(update={"adversary": 0.0, "common_heads": False, "added_heads": False})
-    shared = release.shared(device=device)
+    # A registry alone has nothing to hide from itself, and common heads do not learn from it.
+    config = config.model_copy(update={"adversary": 0.0, "common_heads": False, "added_heads": release.heads})
+    classes = {task: len(names) for task, names in reports.classes.items()}
+    shared = release.shared(classes, device=device)
     private = Private(
         vocabulary_size=reports.vocabulary_size,
-        classes={task: len(names) for task, names in reports.classes.items()},
+        classes=classes,
         dim=config.dim,
         windows=release.shape["windows"],
         filters=config.filters,
@@ -144,7 +145,7 @@ def bundle_of(joined: Joined, vocabulary: Vocabulary, *, release: Release, seed:
     """The registry's own model as a bundle: both encoders as one network, calibrated on its validation cases."""
     site, config = joined.site, joined.site.config
     return bundled(
-        merged(joined.shared, site.private, dropout=config.dropout),
+        merged(joined.shared, site.private, dropout=config.dropout, added_heads=config.added_heads),
         site.logits(joined.shared, site.held),
         joined.training,
         held_out=site.validate,

@@ -120,8 +120,17 @@ class Release:
         """Rows of the embedding."""
         return len(self.tensors["encoder.embedding.weight"])
 
-    def shared(self, *, device: torch.device | str = "cpu") -> Shared:
-        """The shared part for one registry, frozen: the discriminator it has tells one registry from none."""
+    @property
+    def heads(self) -> bool:
+        """Whether it has common heads."""
+        return any(name.startswith("heads.") for name in self.tensors)
+
+    def shared(self, classes: Mapping[str, int], *, device: torch.device | str = "cpu") -> Shared:
+        """The shared part for one registry, frozen: the discriminator it has tells one registry from none.
+
+        Where there are common heads, they get a row for each of the registry's ``classes``, which are the release's and
+        then the registry's own; those that nobody had, and tasks without a common head, score nothing.
+        """
         with torch.device("meta"):
             shared = Shared(vocabulary_size=self.words, registries=1, classes={}, **self.shape)
         encoder = {
@@ -130,7 +139,17 @@ class Release:
             if name.startswith("encoder.")
         }
         shared.encoder.load_state_dict(encoder, assign=True)
-        shared.discriminator = torch.nn.ModuleList([Linear(shared.encoder.width, 1, torch.Generator())])
+        width = shared.encoder.width
+        shared.discriminator = torch.nn.ModuleList([Linear(width, 1, torch.Generator())])
+        if self.heads:
+            shared.heads = torch.nn.ModuleDict(
+                {task: Linear(width, number, torch.Generator()) for task, number in classes.items()}
+            )
+            for name, parameter in shared.heads.named_parameters():
+                known = self.tensors.get(f"heads.{name}")
+                parameter.data.zero_()
+                if known is not None:
+                    parameter.data[: len(known)] = torch.from_numpy(known)
         return shared.requires_grad_(False).to(device)
 
 
