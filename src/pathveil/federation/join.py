@@ -2,8 +2,9 @@
 
 The shared encoder stands still, so its features of the registry's reports are made once; what is learnt is the private
 encoder and the registry's own heads, by L_task + γ L_orth (there is no registry to be told from another, so L_adv is
-nothing). Where the release has common heads, the registry's own are added to them: it begins with what all others know. Beside it a plain network learns from the same reports alone. Both keep the epoch that the same validation
-cases choose, and are scored on the same unseen cases.
+nothing). Where the release has common heads, the registry's own are added to them: it begins with what all others know.
+Beside it a plain network learns from the same reports alone. Both keep the epoch that the same validation cases choose,
+and are scored on the same unseen cases.
 
 The two encoders with their heads are one plain network of twice the width (``shared_private.merged``): the registry
 gets a bundle that ``predict``, ``evaluate`` and ``audit`` take. It holds the private part, so it is the registry's own.
