@@ -235,6 +235,16 @@ def test_in_local_steps_the_discriminator_stands_still_and_moves_in_rounds_on_th
         np.testing.assert_allclose(gradient, mean, atol=1e-6)
 
 
+@pytest.mark.parametrize("joint", [True, False])
+def test_the_yardstick_is_taken_once_an_epoch(monkeypatch, joint):
+    config = FederationConfig.strong(**SMALL, hidden=5)
+    sites, shared = together(config)
+    taken = []
+    monkeypatch.setattr(shared, "calibrate", lambda *, seed: taken.append(seed))
+    embedded.train(sites, shared, config=config, joint=joint)
+    assert taken == list(range(config.epochs))
+
+
 def test_a_falling_learning_rate_is_that_of_the_encoders_and_not_of_the_discriminator():
     config = FederationConfig.strong(**SMALL)
     sites, shared = together(config)

@@ -34,6 +34,7 @@ class Hub:
         self.optimiser = SharedOptimiser(shared, config, lazy=False)
         self.best, self.best_loss, self.best_epoch = self.arrays(), float("inf"), -1
         self.received = self.sent = 0  # bytes
+        self.measured = -1  # the epoch whose yardstick the discriminator has
         if config.noise:
             epsilon(multiplier=config.noise, updates=1, delta=config.delta)  # says before training what is missing
 
@@ -44,9 +45,10 @@ class Hub:
         return {name: parameter.detach().cpu().numpy().copy() for name, parameter in sent}
 
     def begin(self, turn: Turn) -> None:
-        """Before a round: every epoch the discriminator gets a new yardstick. Asked again in the same step, it gets the
-        same one, for the encoder has not moved."""
-        if turn.step == 0:
+        """Before a round, or each site's question in it: every epoch the discriminator gets a new yardstick, once. A
+        restarted hub sets it again, to the same, for the encoder has not moved in the first step."""
+        if turn.step == 0 and turn.epoch != self.measured:
+            self.measured = turn.epoch
             self.optimiser.settle()
             self.shared.calibrate(seed=turn.epoch)
 

@@ -82,12 +82,11 @@ def overall(study: Row, modes: Sequence[str]) -> list[tuple[str, str, str]]:
 
 def hidden(study: Row) -> list[tuple[str, str, str]]:
     """What the features are worth and what they betray: macro F1 of each mode against the probe."""
-    modes = list(dict.fromkeys(row["mode"] for row in study["probe"]))
-    if not modes:
+    if not study["probe"]:
         return []
-    told = [[max(row["linear"], row["mlp"]) for row in study["probe"] if row["mode"] == mode] for mode in modes]
+    modes, middle, low, high = told_by_mode(study)
     worth = [mean([row["macro"]["value"] for row in study["scores"] if row["mode"] == mode]) or 0.0 for mode in modes]
-    points = Series("mode", [mean(one) or 0.0 for one in told], worth, [*map(min, told)], [*map(max, told)], modes)
+    points = Series("mode", middle, worth, low, high, modes)
     label = mean_of(study["probe"], "label")
     svg = figures.plane(
         [points],
@@ -150,13 +149,18 @@ def probes(rows: Sequence[Row]) -> list[Table]:
     ]
 
 
+def told_by_mode(study: Row) -> tuple[list[str], list[float], list[float], list[float]]:
+    """The modes that were probed, and the better probe's mean, lowest and highest accuracy over seeds of each."""
+    modes = list(dict.fromkeys(row["mode"] for row in study["probe"]))
+    told = [[max(row["linear"], row["mlp"]) for row in study["probe"] if row["mode"] == mode] for mode in modes]
+    return modes, [sum(one) / len(one) for one in told], [*map(min, told)], [*map(max, told)]
+
+
 def probe_figure(study: Row) -> list[tuple[str, str, str]]:
     if not study["probe"]:
         return []
-    names = list(dict.fromkeys(row["mode"] for row in study["probe"]))
-    values = [[max(r["linear"], r["mlp"]) for r in study["probe"] if r["mode"] == name] for name in names]
-    middle = [sum(one) / len(one) for one in values]
-    series = [Series("fresh probe", list(range(len(names))), middle, [*map(min, values)], [*map(max, values)])]
+    names, middle, low, high = told_by_mode(study)
+    series = [Series("fresh probe", list(range(len(names))), middle, low, high)]
     marks = [("largest registry", mean_of(study["probe"], "chance") or 0.0)]
     label = mean_of(study["probe"], "label")
     marks += [("label alone", label)] if label else []

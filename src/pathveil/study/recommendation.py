@@ -82,13 +82,12 @@ def recommend(candidates: Sequence[Candidate], *, tolerated: float, kind: str) -
     if not candidates:
         return {"sentence": f"No {kind} can be recommended: there are too few cases to attack one.", "steps": []}
     verdicts = {one.name: one.verdict(tolerated) for one in candidates}
-    fitting = [one for one in candidates if verdicts[one.name] == "pass"]
-    chosen = _best(fitting) if fitting else min(candidates, key=lambda one: one.auc["high"])
-    sentence = (_passing if fitting else _none)(candidates, chosen, verdicts, tolerated, kind)
+    chosen, within = _chosen(candidates, tolerated)
+    sentence = (_passing if within else _none)(candidates, chosen, verdicts, tolerated, kind)
     return {
         "sentence": " ".join([sentence, *_further(candidates, chosen, tolerated)]),
         "use": chosen.name,
-        "within": bool(fitting),
+        "within": within,
         "verdicts": verdicts,
         "steps": steps(candidates),
     }
@@ -101,10 +100,9 @@ def briefly(candidates: Sequence[Candidate], *, tolerated: float) -> str:
     >>> briefly([loud], tolerated=0.6)
     'none passes, the least leaking is B (900 words): macro F1 0.700, AUC 0.740 (at most 0.760)'
     """
-    fitting = [one for one in candidates if one.verdict(tolerated) == "pass"]
-    chosen = _best(fitting) if fitting else min(candidates, key=lambda one: one.auc["high"])
+    chosen, within = _chosen(candidates, tolerated)
     told = f"{chosen.name} ({chosen.words:,} words): macro F1 {chosen.macro:.3f}, AUC {_auc(chosen)}"
-    return told if fitting else f"none passes, the least leaking is {told}"
+    return told if within else f"none passes, the least leaking is {told}"
 
 
 def steps(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
@@ -115,6 +113,12 @@ def steps(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
         if not found or found[-1]["use"] != best.name:
             found.append({"from": reach, "use": best.name, "words": best.words, "macro": best.macro, "auc": best.auc})
     return found
+
+
+def _chosen(candidates: Sequence[Candidate], tolerated: float) -> tuple[Candidate, bool]:
+    """The best of those that pass, and else the one that leaks least; and whether it passes."""
+    fitting = [one for one in candidates if one.verdict(tolerated) == "pass"]
+    return (_best(fitting), True) if fitting else (min(candidates, key=lambda one: one.auc["high"]), False)
 
 
 def _best(candidates: Sequence[Candidate]) -> Candidate:
