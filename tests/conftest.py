@@ -18,6 +18,13 @@ settings.register_profile("pathveil", deadline=None, derandomize=bool(os.environ
 settings.load_profile("pathveil")
 
 
+@pytest.fixture(autouse=True)
+def _same_numbers_every_time():
+    """What a test draws without a generator of its own is the same in every run: a failure can be repeated."""
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
+
+
 @pytest.fixture(scope="session")
 def tcga() -> Path:
     """The TCGA reports, where they are there."""
