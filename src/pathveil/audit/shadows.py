@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import BaseModel
 
 from pathveil import __version__
 from pathveil.progress import Progress, silent
@@ -46,10 +47,10 @@ class Job:
     seed: int
 
 
-# Trains jobs on a corpus and hands over each one's logits, {task: (documents, classes) float16}, in any order.
-Trainer = Callable[
-    [Encoded, Sequence[Job], TrainingSettings, Progress, str], Iterator[tuple[int, Mapping[str, np.ndarray]]]
-]
+# Trains jobs on a corpus and hands over each one's logits, {task: (documents, classes) float16}, in any order. Settings
+# are of the kind that it trains by: a network's, or those of a whole federation.
+Trainer = Callable[[Encoded, Sequence[Job], Any, Progress, str], Iterator[tuple[int, Mapping[str, np.ndarray]]]]
+Inside = Callable[[Encoded, Job, Any], np.ndarray]  # (documents,) bool: whose gradient a job's model followed
 
 
 def shadow_rows(cases: np.ndarray, *, number: int, sampling: Sampling = "split", seed: int) -> np.ndarray:
@@ -88,7 +89,7 @@ def trained_on(corpus: Encoded, job: Job, settings: TrainingSettings) -> np.ndar
 class Store:
     """Finished models' answers in a folder of their own inputs' name."""
 
-    def __init__(self, root: Path, corpus: Encoded, settings: TrainingSettings, inputs: Mapping[str, Any]):
+    def __init__(self, root: Path, corpus: Encoded, settings: BaseModel, inputs: Mapping[str, Any]):
         described = {
             "results": RESULTS,
             "pathveil": __version__,
@@ -159,10 +160,11 @@ def digest(corpus: Encoded) -> str:
 def train(
     corpus: Encoded,
     jobs: Sequence[Job],
-    settings: TrainingSettings,
+    settings: BaseModel,
     *,
     store: Store,
     trainer: Trainer,
+    inside: Inside = trained_on,
     progress: Progress = silent,
     stage: str = "training shadows",
 ) -> int:
@@ -178,7 +180,7 @@ def train(
         return 0
     for number, logits in trainer(corpus, missing, settings, silent, stage):
         job = by_number[number]
-        store.write(job, logits, trained_on(corpus, job, settings))
+        store.write(job, logits, inside(corpus, job, settings))
         finished += 1
         progress(stage, finished, len(jobs))
     return len(missing)

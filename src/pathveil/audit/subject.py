@@ -4,12 +4,13 @@ Works from arrays alone (encoded documents, the attacked model's logits, its set
 not. ``audit.run`` makes the arrays from files; studies make them themselves.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel
 
 from pathveil.audit import attacks, battery, controls, evidence, metrics, rarity, shokri
 from pathveil.audit.answers import Answers, Logits, from_store
@@ -17,7 +18,7 @@ from pathveil.audit.canaries import plant
 from pathveil.audit.engines import averaged
 from pathveil.audit.evidence import MATCHED, Records, Score
 from pathveil.audit.predictions import score
-from pathveil.audit.shadows import Job, Sampling, Store, Trainer, jobs_of, train
+from pathveil.audit.shadows import Inside, Job, Sampling, Store, Trainer, jobs_of, train, trained_on
 from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent
 from pathveil.training.settings import TrainingSettings
@@ -36,7 +37,7 @@ class Subject:
     non_members: np.ndarray  # rows it was not
     attacker: np.ndarray  # rows an attacker owns, none of them members; may be empty, may overlap the non-members
     logits: Logits  # the model's, on all documents
-    settings: TrainingSettings  # how it was trained
+    settings: BaseModel  # how it was trained, as the workshop's trainer takes it
     epochs: int | None = None  # how many passes its weights have seen, where known
 
     def records(self, rows: np.ndarray) -> Records:
@@ -50,9 +51,9 @@ class Subject:
         )
 
     @property
-    def shadow_settings(self) -> TrainingSettings:
+    def shadow_settings(self) -> BaseModel:
         """The auditor's shadows: the target's settings, stopped where it stopped, so that nothing is held out."""
-        if self.epochs is None:
+        if self.epochs is None or not isinstance(self.settings, TrainingSettings):
             return self.settings
         return self.settings.changed(epochs=self.epochs, patience=None, validation_share=0.0)
 
@@ -65,16 +66,25 @@ class Workshop:
     store: Path
     device: str = "cpu"
     networks: int = 1  # that a shadow averages, as the model may do
+    inside: Inside = trained_on
+    inputs: Mapping[str, Any] = field(default_factory=dict)  # what else determines a trained model's answers
     progress: Progress = silent
 
-    def train(
-        self, corpus: Encoded, jobs: Sequence[Job], settings: TrainingSettings, *, stage: str, **inputs: Any
-    ) -> Store:
+    def train(self, corpus: Encoded, jobs: Sequence[Job], settings: BaseModel, *, stage: str, **inputs: Any) -> Store:
         """The store that holds the jobs' answers, trained now where they are not there yet."""
         several = {"networks": self.networks} if self.networks > 1 else {}
-        store = Store(self.store, corpus, settings, {"device": self.device[:4], **several, **inputs})
+        store = Store(self.store, corpus, settings, {"device": self.device[:4], **several, **self.inputs, **inputs})
         trainer = averaged(self.trainer, self.networks)
-        train(corpus, jobs, settings, store=store, trainer=trainer, progress=self.progress, stage=stage)
+        train(
+            corpus,
+            jobs,
+            settings,
+            store=store,
+            trainer=trainer,
+            inside=self.inside,
+            progress=self.progress,
+            stage=stage,
+        )
         return store
 
 
@@ -85,7 +95,7 @@ class Family:
     name: str
     jobs: list[Job]
     store: Store
-    settings: TrainingSettings
+    settings: BaseModel
     pool: np.ndarray
 
     def answers(self, labels: dict[str, np.ndarray], main_task: str, features: shokri.Features) -> Answers:
@@ -117,7 +127,7 @@ def train_families(
     """The attacker's shadows (where there is a corpus for them) and the auditor's, trained or found in the store."""
     corpus = subject.corpus
 
-    def family(name: str, pool: np.ndarray, settings: TrainingSettings, kind: Sampling) -> Family:
+    def family(name: str, pool: np.ndarray, settings: BaseModel, kind: Sampling) -> Family:
         jobs = jobs_of(corpus, pool, count=shadows, sampling=kind, seed=seed)
         stage = f"the {name}'s shadows"
         found = workshop.train(corpus, jobs, settings, stage=stage, family=name, sampling=kind, seed=seed)

@@ -165,6 +165,56 @@ def join(
     emit(result, as_json=as_json, text="\n".join(lines))
 
 
+@app.command("audit", short_help="Audit a run's encoder with shadow federations.")
+def audit(
+    run: Path = typer.Argument(..., metavar="RUN", help="A folder that 'federate run' wrote."),
+    corpus: Path = typer.Argument(..., metavar="CORPUS", help="The corpus that it was trained on."),
+    out: Path = typer.Option(..., "--out", help="Folder for audit.json and audit.html."),
+    mode: str | None = typer.Option(None, "--mode", help="Whose encoder, where the run has several modes."),
+    seed: int | None = typer.Option(None, "--seed", help="Of which seed, where the run has several."),
+    appetite: Path | None = typer.Option(
+        None, "--appetite", help="The risk appetite (TOML) the verdict is held against; a documented default otherwise."
+    ),
+    models: int = typer.Option(20, "--models", min=4, help="Shadow federations, each a whole training."),
+    workers: int = typer.Option(1, "--workers", min=1, help="Processes that share the shadows."),
+    store: Path | None = typer.Option(
+        None,
+        "--store",
+        help="Folder that keeps shadows' answers, so that nothing is trained twice; else OUT.shadows. It holds numbers "
+        "for single records: do not publish it.",
+    ),
+    device: str = typer.Option("cpu", "--device", help="Where models are trained: cpu or cuda."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Attack the encoder that a federation gives away, as 'pathveil audit' attacks a model.
+
+    The encoder is read under a head that is trained on half of the run's unseen cases, as anyone could train one; the
+    other half are the non-members. Shadows are whole federations, so this takes as long as so many runs. Exit code:
+    0 pass, 3 fail, 4 not enough evidence. A run that was interrupted goes on where it stopped when the same command is
+    given again.
+    """
+    from pathveil.audit.verdict import read_appetite
+    from pathveil.study.encoder_audit import audit_encoder
+
+    held_against = read_appetite(appetite)
+    with resumable(), crew_for("local", workers, None, device) as crew, bar() as progress:
+        found = audit_encoder(
+            run,
+            corpus,
+            out=out,
+            appetite=held_against,
+            crew=crew,
+            arm=mode,
+            seed=seed,
+            models=models,
+            store=store or out.with_name(out.name + ".shadows"),
+            device=device,
+            progress=progress,
+        )
+    emit(found, as_json=as_json, text=f"{found['verdict']['sentence']}\n{out / 'audit.html'}")
+    raise typer.Exit(found["verdict"]["exit_code"])
+
+
 def one_release(folder: Path) -> Path:
     """The release that a folder is, or the only one that a run has."""
     inside = sorted((folder / "shared").glob("*/shared.json"))

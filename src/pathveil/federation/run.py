@@ -90,32 +90,21 @@ def run(
     known = np.setdiff1d(np.arange(corpus.documents), np.concatenate(list(unseen.values())))
     training = corpus.take(known)
     began = perf_counter()
-    if mode in ("adversarial", "strong"):
-        answer, histories, network = train_shared_private(
-            training, registries, config=config, seed=seed, device=device, progress=progress
-        )
-    else:
-        answer, histories, network = train_plain(
-            training, registries, mode=mode, config=config, seed=seed, device=device, progress=progress
-        )
+    answer, histories, network = train(training, mode=mode, config=config, seed=seed, device=device, progress=progress)
     seconds = perf_counter() - began
-    predictions, values, member, cases, learnt = {}, [], [], [], []
+    predictions, values, member, cases = {}, [], [], []
+    followed = learnt(training, config=config, seed=seed)
     for number, rows in unseen.items():
-        own_rows = np.flatnonzero(training.registries == number)
-        tests, own = corpus.take(rows), training.take(own_rows)
+        tests, own = corpus.take(rows), training.take(followed[training.registries[followed] == number])
         scores = answer(number, tests)
         predictions[number] = {task: logits.argmax(1) for task, logits in scores.items()}
-        # Cases that chose the best epoch were neither trained on nor unseen.
-        trained, _ = hold_out_cases(own.cases, share=config.validation, seed=[seed, number])
-        own = own.take(trained)
-        learnt.append(own_rows[trained])
         values += [_confidence(answer(number, own), own), _confidence(scores, tests)]
         member += [np.ones(own.documents, bool), np.zeros(tests.documents, bool)]
         cases += [own.cases, tests.cases]
     confidence = Confidence(*(np.concatenate(parts) for parts in (values, member, cases)))
     documents = training.documents * config.epochs
     outcome = Outcome(mode, seed, unseen, predictions, confidence, histories, seconds, documents=documents)
-    encoder = network.encoder if isinstance(network, Shared) else network
+    encoder = encoder_of(network)
     if isinstance(network, Shared):
         outcome.shared = arrays_of(network)
     if encoder is not None:
@@ -128,9 +117,41 @@ def run(
         unseen_of = {"cases": pooled.cases, "labels": labels, "known": seen}
         outcome.probe = probe(features, pooled.registries, **unseen_of, seed=seed, device=device)
         outcome.head = fresh_head(known, training, features, pooled, seed=seed, device=device)
-        rows = np.concatenate(learnt)
-        outcome.public = public_confidence(known[rows], training.take(rows), features, pooled, seed=seed, device=device)
+        members = training.take(followed)
+        outcome.public = public_confidence(known[followed], members, features, pooled, seed=seed, device=device)
     return outcome
+
+
+def train(
+    training: Encoded,
+    *,
+    mode: Mode,
+    config: FederationConfig,
+    seed: int,
+    device: torch.device | str = "cpu",
+    progress: Progress = silent,
+) -> "tuple[Answer, list[History], Shared | Encoder | None]":
+    """One mode on training documents: how it answers, what happened, and the part that travels, where one does."""
+    registries = [int(number) for number in np.unique(training.registries)]
+    told: dict[str, Any] = {"config": config, "seed": seed, "device": torch.device(device), "progress": progress}
+    if mode in ("adversarial", "strong"):
+        return train_shared_private(training, registries, **told)
+    return train_plain(training, registries, mode=mode, **told)
+
+
+def learnt(training: Encoded, *, config: FederationConfig, seed: int) -> np.ndarray:
+    """The training documents that gradients came from, in every mode: cases that chose the best epoch are not among
+    them, and are not unseen either."""
+    kept = []
+    for number in np.unique(training.registries):
+        own = np.flatnonzero(training.registries == number)
+        kept.append(own[hold_out_cases(training.cases[own], share=config.validation, seed=[seed, int(number)])[0]])
+    return np.concatenate(kept)
+
+
+def encoder_of(network: Shared | Encoder | None) -> Encoder | None:
+    """The encoder of the part that travels."""
+    return network.encoder if isinstance(network, Shared) else network
 
 
 def _confidence(logits: Mapping[str, np.ndarray], reports: Encoded) -> np.ndarray:
@@ -268,8 +289,7 @@ def public_confidence(
     for half, mine in enumerate(own_halves):
         public, rest = halves[half], halves[1 - half]
         parts = [known[mine], unseen[rest]]
-        epochs = -(-HEAD_STEPS // -(-len(public) // HEAD_BATCH))  # so many steps, however few documents
-        answers = new_heads(unseen[public], others.take(public), parts, seed=seed, epochs=epochs, device=device)
+        answers = public_heads(unseen[public], others.take(public), parts, seed=seed, device=device)
         for logits, reports, is_member in zip(
             answers, (members.take(mine), others.take(rest)), (True, False), strict=True
         ):
@@ -277,6 +297,19 @@ def public_confidence(
             member.append(np.full(reports.documents, is_member))
             cases.append(reports.cases)
     return Confidence(*(np.concatenate(parts) for parts in (values, member, cases)))
+
+
+def public_heads(
+    known: np.ndarray,
+    public: Encoded,
+    asked: Sequence[np.ndarray],
+    *,
+    seed: int,
+    device: torch.device | str = "cpu",
+) -> list[dict[str, np.ndarray]]:
+    """Heads that an outsider trains on his own reports' features: their logits of the features asked about."""
+    epochs = -(-HEAD_STEPS // -(-public.documents // HEAD_BATCH))  # so many steps, however few documents
+    return new_heads(known, public, asked, seed=seed, epochs=epochs, device=device)
 
 
 def new_heads(

@@ -152,10 +152,14 @@ class Study:
             | {"vocabulary": self.agreed.sha256 if self.agreed else None},
         }
 
+    @property
+    def words(self) -> tuple[np.ndarray | None, int]:
+        """The agreed words as a table of ids and their number; none where each seed's training documents choose."""
+        return (lookup(self.store, self.agreed), self.agreed.size) if self.agreed else (None, 0)
+
     def units(self, *, device: str) -> list[Unit]:
         """Everything the study needs done."""
-        table = lookup(self.store, self.agreed) if self.agreed else None
-        size = self.agreed.size if self.agreed else 0
+        table, size = self.words
         held = self.settings.unseen(self.corpus, seed=1)
         documents = self.corpus.documents - sum(map(len, held.values()))
         return [
@@ -259,12 +263,7 @@ def train_arm(
         held = np.concatenate(list(unseen.values()))
         corpus = corpus.take(np.setdiff1d(np.arange(corpus.documents), held))
         unseen = unseen_rows(corpus, share=settings.test_share, seed=seed)
-    kept = None
-    if table is None:
-        training = np.setdiff1d(np.arange(corpus.documents), np.concatenate(list(unseen.values())))
-        kept = frequent_words(corpus, training, minimum=settings.minimum_documents)
-        table, size = table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept)
-    encoded = relabelled(corpus, table, size)
+    encoded, kept = in_words(corpus, unseen, table=table, size=size, minimum=settings.minimum_documents)
     mode = settings.mode(arm)
     outcome = run(encoded, mode=mode, config=config, seed=seed, unseen=unseen, device=device, progress=progress)
     outcome.mode = arm
@@ -276,7 +275,20 @@ def train_arm(
     arrays = outcome.shared if settings.release else {}
     if arrays and kept is not None:
         arrays = arrays | {"words": kept}
-    keep(parts, found | {"classes": classes, "vocabulary": size}, arrays, training_seconds=training)
+    found |= {"classes": classes, "vocabulary": encoded.vocabulary_size}
+    keep(parts, found, arrays, training_seconds=training)
+
+
+def in_words(
+    corpus: Encoded, unseen: Mapping[int, np.ndarray], *, table: np.ndarray | None, size: int, minimum: int
+) -> tuple[Encoded, np.ndarray | None]:
+    """The corpus in the ids of its vocabulary: the agreed one, given as a table; or the words that enough training
+    documents hold, whose numbers are returned beside it."""
+    if table is not None:
+        return relabelled(corpus, table, size), None
+    training = np.setdiff1d(np.arange(corpus.documents), np.concatenate(list(unseen.values())))
+    kept = frequent_words(corpus, training, minimum=minimum)
+    return relabelled(corpus, table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept)), kept
 
 
 def membership(outcome: Outcome) -> list[dict[str, Any]]:

@@ -20,17 +20,18 @@ TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean"
 TYPES |= {"number": (int, float), "null": type(None)}
 
 
-def read(path: Path) -> dict[str, Any]:
-    """The result in a file; one that is not whole, or of another version, is refused in a sentence."""
+def read(path: Path, *, part: str | None = None, made_by: str = "pathveil study run") -> dict[str, Any]:
+    """The result in a file, or that of a ``part``, one study by itself; one that is not whole, or of another version,
+    is refused in a sentence."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        raise UsageError(f"{path}: there is no finished result; run 'pathveil study run' first") from None
+        raise UsageError(f"{path}: there is no finished result; run '{made_by}' first") from None
     schema = json.loads((files("pathveil.study") / "result.schema.json").read_text(encoding="utf-8"))
-    if fault := wrong(result, schema):
+    if fault := wrong(result, schema["$defs"][part] if part else schema, root=schema):
         raise UsageError(
-            f"{path}: is not a result of this version: {fault}; 'pathveil study run' with the same file makes it anew "
-            "from what is finished"
+            f"{path}: is not a result of this version: {fault}; '{made_by}' as before makes it anew from what is "
+            "finished"
         )
     return result
 
