@@ -171,9 +171,45 @@ def test_advice_on_training_compares_the_best_that_shares_no_reports():
     assert "72% of reports" in sentence and "65%" in sentence
     without_adversary = study | {"scores": [*study["scores"], score("no-adversary", 0.6)], "probe": [probe]}
     assert distribution.advice(without_adversary) == sentence  # an ablation is not on offer
-    given = {"mode": "strong", "model": "encoder, public head", "auc": {"value": 0.53}}
-    assert "AUC of 0.530" in distribution.advice(study | {"probe": [probe], "membership": [given]})
     assert distribution.advice({"scores": [score("single", 0.3)], "probe": []}) == ""
+
+
+@pytest.mark.parametrize(
+    ("mode", "told"),
+    [
+        ("strong", "who has its encoder tells members with an AUC of 0.530"),
+        ("adversarial", "who has its encoder tells members with an AUC of 0.530"),
+        ("fedavg", "who has its model tells members with an AUC of 0.610"),
+        ("cyclic", "who has its model tells members with an AUC of 0.610"),
+        ("own", "who has its model tells members with an AUC of 0.610"),  # an arm of fedavg's
+    ],
+)
+def test_the_leak_that_is_told_is_that_of_what_travels(mode, told):
+    """Of shared/private training the encoder leaves the sites; of fedavg and cyclic the whole model does."""
+    leaks = (("as trained", 0.61), ("encoder, public head", 0.53))
+    study = {
+        "settings": {"arms": {"own": {"mode": "fedavg"}}},
+        "scores": [{"mode": mode, "macro": {"value": 0.5}}],
+        "probe": [],
+        "membership": [{"mode": mode, "model": model, "auc": {"value": value}} for model, value in leaks],
+    }
+    assert told in distribution.advice(study)
+
+
+def test_a_finding_that_the_study_cannot_judge_is_not_called_undecided(browser, made, tmp_path):
+    result = json.loads((made / "result.json").read_text())
+    short = next(finding for finding in result["findings"] if finding["id"] == "B3")
+    short |= {"holds": None, "evidence": {"test": "a test", "comparisons": [], "missing": "the study has no single"}}
+    undecided = {"id": "B1", "holds": None, "evidence": {}}
+    told = "B1 cannot be decided with this much data. B3 was not judged: the study lacks what it compares."
+    assert " ".join(page.judged("Found:", [undecided, short])) == f"Found: {told}"
+    (tmp_path / "page.html").write_text(page.render(result))
+    tab = browser.new_page()
+    tab.goto((tmp_path / "page.html").as_uri())
+    shown = tab.locator('.finding[data-id="B3"]').first
+    assert shown.locator("strong").inner_text() == "not judged" and "the study has no single" in shown.inner_text()
+    assert shown.locator("b").first.inner_text() == page.MARKS["unjudged"][1] != page.MARKS["open"][1]
+    tab.close()
 
 
 def test_the_appetites_of_the_result_stand_in_tables(opened, made):

@@ -9,7 +9,7 @@ from pathveil.study.distribution import ARMS
 
 SHOWN_CLASSES = 10  # most and least frequent classes in the per-class figures
 KNOWN = {"centralized": "centrally", "single": "each alone"}  # what a way of sharing is held against
-GIVEN_AWAY = "encoder, public head"  # what is attacked where the encoder travels
+WHOLE = ("centralized", "fedavg", "cyclic")  # modes whose whole model is given away, not its encoder alone
 COMPARED = ("single", "centralized", "adversarial", "strong")  # in them
 
 
@@ -202,14 +202,17 @@ def advice(study: Row) -> str:
     chance = [max(row["chance"], row["label"] or 0.0) for row in study["probe"] if row["mode"] == best]
     probe = f"; a fresh probe names the registry of {mean(told):.0%} of reports from its features" if told else ""
     probe += f", where the label alone tells {mean(chance):.0%}" if told else ""
-    given = [row for row in study.get("membership", ()) if row["mode"] == best and row["model"] == GIVEN_AWAY]
-    known = [row["auc"] for row in given if "auc" in row]
-    leak = (
-        f", and an attacker who has its encoder tells members with an AUC of {mean_of(known, 'value'):.3f}"
-        if known
-        else ""
-    )
+    leak = leaked(study, best)
     return f"Of the ways that share no reports, {best} codes best: macro F1 {apart[best]:.3f}{compared}{probe}{leak}."
+
+
+def leaked(study: Row, mode: str) -> str:
+    """What an attacker learns from what a mode gives away: its whole model, or the encoder under a public head."""
+    trained = study.get("settings", {}).get("arms", {}).get(mode, {}).get("mode", mode)
+    thing, model = ("model", "as trained") if trained in WHOLE else ("encoder", "encoder, public head")
+    given = [row for row in study.get("membership", ()) if row["mode"] == mode and row["model"] == model]
+    known = mean_of([row["auc"] for row in given if "auc" in row], "value")
+    return "" if known is None else f", and an attacker who has its {thing} tells members with an AUC of {known:.3f}"
 
 
 def megabytes(count: int) -> str:

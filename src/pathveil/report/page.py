@@ -15,7 +15,12 @@ from pathveil.report import combined, distribution, vocabulary
 from pathveil.report.rows import Section
 from pathveil.study.recommendation import listed
 
-MARKS = {True: ("holds", "✓"), False: ("does not hold", "✗"), None: ("not enough evidence", "?")}
+MARKS = {  # a class of the style sheet: what it says, and its sign
+    "holds": ("holds", "✓"),
+    "fails": ("does not hold", "✗"),
+    "open": ("not enough evidence", "?"),
+    "unjudged": ("not judged", "○"),
+}
 
 
 def write(result: Mapping[str, Any], path: Path) -> None:
@@ -66,15 +71,34 @@ def answer(result: Mapping[str, Any]) -> list[str]:
 
 
 def judged(of: str, findings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Which findings hold, which do not and which cannot be told, in sentences."""
-    verbs = {True: ("holds here", "hold here"), False: ("does not hold here", "do not hold here")}
-    verbs[None] = ("cannot be decided with this much data",) * 2
+    """Which findings hold, which do not, which cannot be told and which the study cannot judge, in sentences."""
+    verbs = {
+        "holds": ("holds here", "hold here"),
+        "fails": ("does not hold here", "do not hold here"),
+        "open": ("cannot be decided with this much data",) * 2,
+        "unjudged": (
+            "was not judged: the study lacks what it compares",
+            "were not judged: the study lacks what they compare",
+        ),
+    }
     told = []
-    for holds, (one, several) in verbs.items():
-        ids = [finding["id"] for finding in findings if finding["holds"] is holds]
+    for mark, (one, several) in verbs.items():
+        ids = [finding["id"] for finding in findings if mark_of(finding) == mark]
         if ids:
             told.append(f"{listed(ids)} {several if len(ids) > 1 else one}.")
     return [of, *told] if told else []
+
+
+def mark_of(finding: Mapping[str, Any]) -> str:
+    """
+    >>> [mark_of({"holds": holds, "evidence": {}}) for holds in (True, False, None)]
+    ['holds', 'fails', 'open']
+    >>> mark_of({"holds": None, "evidence": {"missing": "the study has no fedavg"}})
+    'unjudged'
+    """
+    if finding["holds"] is None:
+        return "unjudged" if finding["evidence"].get("missing") else "open"
+    return "holds" if finding["holds"] else "fails"
 
 
 def of_strong(studies: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -83,7 +107,7 @@ def of_strong(studies: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 
 def marked(findings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [{**finding, "mark": MARKS[finding["holds"]]} for finding in findings]
+    return [{**finding, "kind": mark_of(finding), "mark": MARKS[mark_of(finding)]} for finding in findings]
 
 
 def provenance(studies: Mapping[str, Any], times: Mapping[str, Any]) -> list[tuple[str, str]]:
