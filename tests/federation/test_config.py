@@ -3,6 +3,9 @@
 import re
 from pathlib import Path
 
+import pytest
+from pydantic import ValidationError
+
 from pathveil.federation.config import FederationConfig
 
 PAGE = Path(__file__).parents[2] / "docs" / "distribution.md"
@@ -12,3 +15,10 @@ def test_every_setting_is_in_the_docs_and_none_that_is_not_there():
     rows = [line.split("|")[1] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
     assert named == set(FederationConfig.model_fields)
+
+
+def test_windows_can_be_written_on_a_command_line():
+    assert FederationConfig.model_validate({"windows": "2, 3"}).windows == (2, 3)
+    for wrong in ("0,3", "", "a", ()):
+        with pytest.raises(ValidationError):
+            FederationConfig.model_validate({"windows": wrong})

@@ -6,9 +6,11 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from federation.test_embedded import SMALL, together
-from pathveil.federation import embedded, wire
+from federation.test_run import QUICK, corpus
+from pathveil.federation import embedded, plain, wire
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.noise import epsilon, noised
+from pathveil.federation.run import run
 from pathveil.federation.site import Turn
 
 
@@ -67,3 +69,25 @@ def test_a_run_tells_its_privacy_loss_epoch_by_epoch():
     assert embedded.train(*together(FederationConfig(**SMALL)), config=FederationConfig(**SMALL))[1].epsilon == []
     with pytest.raises(ValueError, match="set clip as well"):
         FederationConfig(noise=1.0)
+
+
+@pytest.mark.parametrize("cyclic", [False, True])
+def test_a_plain_network_leaves_a_site_clipped_and_noised_too(cyclic):
+    """In averaged and cyclic training the whole network travels: what a site has changed in it is bounded the same."""
+    told = QUICK | {"epochs": 1, "clip": 0.01}
+    sites = [plain.PlainSite(corpus(), config=FederationConfig(**told), seed=1, registry=n) for n in range(2)]
+    before = sites[0].arrays()
+    plain.train(sites, cyclic=cyclic, stage="")
+    moved = wire.norm({name: array - before[name] for name, array in sites[0].arrays().items()})
+    assert moved == pytest.approx(0.02 if cyclic else 0.01, rel=0.2) and moved <= (0.0201 if cyclic else 0.0101)
+    site = plain.PlainSite(corpus(), config=FederationConfig(**told, noise=5.0), seed=1, registry=0)
+    sent = site.update(site.arrays())  # nothing has changed: what is sent is noise
+    noise = np.concatenate([(sent[name] - array).ravel() for name, array in site.arrays().items()])
+    assert abs(noise.std() / 0.05 - 1) < 0.05
+
+
+@pytest.mark.parametrize("mode", ["fedavg", "cyclic"])
+def test_a_plain_run_tells_its_privacy_loss(mode):
+    config = FederationConfig(**(QUICK | {"epochs": 3, "clip": 1.0, "noise": 4.0}))
+    (history,) = run(corpus(), mode=mode, config=config, seed=1).histories
+    assert history.epsilon == [epsilon(multiplier=4.0, updates=n, delta=1e-5) for n in (1, 2, 3)]

@@ -67,6 +67,19 @@ def test_one_registry_is_not_a_distribution():
         run(corpus(registries=1), mode="single", config=FederationConfig(**QUICK), seed=0)
 
 
+def test_a_registry_too_small_to_train_and_test_on_is_named():
+    reports = corpus()
+    few = np.r_[np.flatnonzero(reports.registries != 1), np.flatnonzero(reports.registries == 1)[:5]]
+    with pytest.raises(UsageError, match="registry R2 has 4 cases with labels to train on and 1 to test on; expected"):
+        run(reports.take(few), mode="single", config=FederationConfig(**QUICK), seed=0)
+
+
+def test_documents_seen_are_those_that_gradients_came_from():
+    outcome = run(corpus(), mode="centralized", config=FederationConfig(**(QUICK | {"epochs": 2})), seed=1)
+    # 80 cases a registry: 16 to test on, 6 of the others to choose the epoch by.
+    assert outcome.documents == 2 * 3 * (80 - 16 - 6) == 2 * outcome.confidence.member.sum()
+
+
 def test_a_probe_knows_what_the_label_gives_away():
     rng = np.random.default_rng(0)
     label = rng.integers(0, 2, 600)

@@ -3,9 +3,12 @@
 import json
 
 import numpy as np
+import polars as pl
 import pytest
+from typer.testing import CliRunner
 
-from pathveil.errors import UsageError
+from pathveil.cli import app
+from pathveil.errors import PathveilError, UsageError
 from pathveil.federation.noise import epsilon
 from pathveil.federation.release import Release, sha256_of
 from pathveil.federation.run import unseen_rows
@@ -135,6 +138,64 @@ def test_epochs_can_be_fixed(corpus, tmp_path):
     assert {epoch for row in result["traffic"] for epoch in row["epoch"]} == {4}
 
 
+def test_bad_input_is_one_sentence_and_leaves_nothing(corpus, tmp_path):
+    few = tmp_path / "few.parquet"
+    frame = pl.read_parquet(corpus)
+    pl.concat(
+        [frame.filter(pl.col("registry") != "R3"), frame.filter(pl.col("registry") == "R3").head(4)]
+    ).write_parquet(few)
+    empty = tmp_path / "empty.parquet"
+    frame.with_columns(site=pl.lit(None, pl.String)).write_parquet(empty)
+    for given, options, sentence in (
+        (corpus, ["--seeds", "1,1"], "'seeds': 1 is there twice"),
+        (corpus, ["--seeds", "-1"], "'seeds': -1 is negative"),
+        (corpus, ["--mode", "single,single"], "'single' is there twice"),
+        (corpus, ["--mode", "fedavg", "--local-steps", "3"], "--local-steps goes with shared/private modes"),
+        (corpus, ["--group", "A=R1", "--group", "A=R2", "--group", "B=R3"], "--group: 'A' is there twice"),
+        (corpus, ["--group", "A=R1,R2", "--group", "B=R2,R3"], "registry 'R2' is there twice"),
+        (corpus, ["--group", "A=R1"], "needs at least 2 registries; this corpus has 1"),
+        (corpus, ["--test-from", "2099"], "test_from needs a column 'date' or 'year'"),
+        (corpus, ["--set", "windows=0"], "windows must be lengths of at least one word"),
+        (few, [], "registry R3 has 1 cases with labels to train on and 1 to test on"),
+        (empty, [], "has no task column with labels"),
+        (empty, ["--tasks", "site"], "no report has a label of task 'site'"),
+    ):
+        told = CliRunner().invoke(app, ["federate", "run", str(given), "--out", str(tmp_path / "run"), *options])
+        assert isinstance(told.exception, PathveilError) and sentence in str(told.exception), (options, told.exception)
+        assert not (tmp_path / "run").exists()
+
+
+def test_a_run_has_the_releases_of_its_result_and_no_older_ones(corpus, tmp_path):
+    for modes in (("adversarial", "strong"), ("adversarial",)):
+        study(corpus, DistributionSettings(modes=modes, release=True, training=QUICK), out=tmp_path / "run")
+        assert {path.name for path in (tmp_path / "run" / "shared").iterdir()} == {f"{mode}-1" for mode in modes}
+
+
+def test_joining_says_at_once_what_it_cannot_do(corpus, tmp_path):
+    study(corpus, DistributionSettings(modes=("adversarial",), release=True, training=QUICK), out=tmp_path / "run")
+    study(corpus, DistributionSettings(modes=("single",), release=True, training=QUICK), out=tmp_path / "alone")
+    for run, options, sentence in (
+        ("run", ["--set", "noise=1"], "'noise' says nothing to a registry that joins; these do: dim, filters"),
+        ("run", ["--set", "epoch=1"], "there is no such setting; did you mean 'epochs'?"),
+        ("run", ["--device", "cude"], "--device: 'cude' is not one of cpu, cuda"),
+        ("run", ["--out", "/proc/nowhere/joined"], "cannot be written"),
+        ("alone", [], "has no shared encoder; adversarial and strong training leave one"),
+    ):
+        given = [
+            "federate",
+            "join",
+            str(tmp_path / run),
+            str(corpus),
+            "--registry",
+            "R1",
+            "--out",
+            str(tmp_path / "out"),
+        ]
+        told = CliRunner().invoke(app, [*given, *options])
+        assert isinstance(told.exception, PathveilError) and sentence in str(told.exception), (options, told.exception)
+    assert {path.name for path in tmp_path.iterdir()} == {"run", "alone"}
+
+
 def test_a_third_registry_joins_what_two_release(pathveil, tmp_path, corpus):
     """Two registries train, a third joins what they release; their run keeps no private parameter."""
     quick = ["--epochs", "2", "--set", "dim=8", "--filters", "4"]
@@ -153,6 +214,7 @@ def test_a_third_registry_joins_what_two_release(pathveil, tmp_path, corpus):
     assert result == json.loads((tmp_path / "joined" / "result.json").read_text())
     assert result["shared"] == before.sha256 == sha256_of(Release.load(folder).tensors)
     assert {row["mode"] for row in result["scores"]} == {"joined", "single"}
+    assert "adversary" not in result["config"] and result["config"]["added_heads"] is False
     done = pathveil("evaluate", tmp_path / "joined" / "bundle", corpus)
     assert done.returncode == 0, done.stderr
     for path in tmp_path.rglob("*"):

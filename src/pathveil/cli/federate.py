@@ -1,5 +1,10 @@
 """``pathveil federate``: one model from registries that share no reports."""
 
+import os
+import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import typer
@@ -7,7 +12,7 @@ import typer
 from pathveil.cli import deployment
 from pathveil.cli.console import JSON_OPTION, bar, emit, resumable
 from pathveil.cli.model import values_of
-from pathveil.cli.study import check_run, crew_for
+from pathveil.cli.study import check_device, check_run, crew_for
 from pathveil.errors import UsageError, meant
 
 app = typer.Typer(
@@ -70,6 +75,7 @@ def run(
     """Train in one process: the same sites and hub as over a network, without the network."""
     from pathveil.corpus.split import first_day
     from pathveil.study import distribution
+    from pathveil.study.settings import checked
     from pathveil.study.units import conduct
 
     given = {"epochs": epochs, "filters": filters, "local_steps": local_steps}
@@ -80,19 +86,25 @@ def run(
             distribution.config_of(arm, training)
     except ValueError as error:
         raise UsageError(f"--set: {error}") from None
+    if local_steps > 1 and not {distribution.mode_of(arm) for arm in modes} & {"adversarial", "strong"}:
+        raise UsageError("--local-steps goes with shared/private modes; fedavg and cyclic exchange after each epoch")
     if test_from is not None:
         first_day(test_from)  # says what is wrong with it
-    settings = distribution.DistributionSettings(
-        modes=modes,
-        test_from=test_from,
-        rehearsal=rehearse,
-        release=not rehearse,
-        seeds=tuple(number(part, option="--seeds") for part in seeds.split(",")),
-        tasks=tuple(tasks.split(",")) if tasks else None,
-        groups=dict(pooled(group) for group in groups),
-        vocabulary=str(vocab) if vocab else None,
-        training=training,
-    )
+    chosen = {
+        "modes": modes,
+        "test_from": test_from,
+        "rehearsal": rehearse,
+        "release": not rehearse,
+        "seeds": tuple(number(part, option="--seeds") for part in seeds.split(",")),
+        "tasks": tuple(tasks.split(",")) if tasks else None,
+        "groups": pooled(groups),
+        "vocabulary": str(vocab) if vocab else None,
+        "training": training,
+    }
+    try:
+        settings = checked(distribution.DistributionSettings, chosen)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     check_run(out, mark="lock")
     with resumable(), crew_for("local", workers, None, device) as crew, bar() as progress:
         study = distribution.Study(corpus, settings, out=out, progress=progress)
@@ -114,7 +126,12 @@ def join(
     tasks: str = typer.Option("", "--tasks", help="Tasks to train, with commas; all that the corpus has by default."),
     seed: int = typer.Option(0, "--seed", min=0, help="Of the split, the start and the batches."),
     epochs: int | None = typer.Option(None, "--epochs", min=1, help="Passes over the registry's reports."),
-    changes: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Change any setting of the training."),
+    changes: list[str] = typer.Option(
+        [],
+        "--set",
+        metavar="NAME=VALUE",
+        help="Change a setting of the private part's training, for example optimiser=adam or orthogonality=0.1.",
+    ),
     device: str = typer.Option("cpu", "--device", help="Where the model is trained: cpu or cuda."),
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -124,6 +141,7 @@ def join(
     registry's own model for predict, evaluate and audit. It holds the private part, so it is not for others.
     """
     from pathveil.federation import join as joining
+    from pathveil.federation.config import FederationConfig
     from pathveil.federation.release import Release
     from pathveil.study.distribution import config_of
     from pathveil.study.store import write_json
@@ -132,29 +150,33 @@ def join(
 
     if out.exists():
         raise UsageError(f"{out}: is there already; choose another name, or remove it first")
+    check_device(device)
     released = Release.load(one_release(release))
     words = Vocabulary.load(vocab) if vocab else released.vocabulary
     if words is None:
         raise UsageError("the words of this release were agreed on privately: give the registry's own with --vocab")
     if words.id_space != released.id_space:
         raise UsageError(f"{vocab}: its ids stand for other words than the release's; take the list that was agreed on")
-    settings = dict(released.shape) | ({"epochs": epochs} if epochs else {}) | values_of(changes)
+    given = values_of(changes)
+    for name in given:
+        if name in FederationConfig.model_fields and name not in joining.SETTINGS:
+            usable = ", ".join(joining.SETTINGS)
+            raise UsageError(f"--set: '{name}' says nothing to a registry that joins; these do: {usable}")
     try:
-        config = config_of("adversarial", settings)
+        config = config_of("adversarial", dict(released.shape) | ({"epochs": epochs} if epochs else {}) | given)
     except ValueError as error:
         raise UsageError(f"--set: {error}") from None
-    with bar() as progress:
-        wanted = tuple(tasks.split(",")) if tasks else None
-        reports = encode(corpus, words, tasks=wanted, classes=released.classes, progress=progress)
-        if registry is not None:
-            reports = joining.only(reports, registry)
-        joined = joining.join(released, reports, config=config, seed=seed, device=device, progress=progress)
-    bundle = joining.bundle_of(joined, words, release=released, seed=seed, device=device)
-    told = config.model_dump(mode="json")
-    result = {"shared": released.sha256, "config": told, "epoch": joined.kept, "scores": joined.scores}
-    out.mkdir(parents=True)
-    bundle.save(out / "bundle")
-    write_json(out / "result.json", result)
+    with part_of(out) as part:
+        with bar() as progress:
+            wanted = tuple(tasks.split(",")) if tasks else None
+            reports = encode(corpus, words, tasks=wanted, classes=released.classes, progress=progress)
+            if registry is not None:
+                reports = joining.only(reports, registry)
+            joined = joining.join(released, reports, config=config, seed=seed, device=device, progress=progress)
+        told = joined.site.config.model_dump(mode="json", include={*joining.SETTINGS, "windows", "added_heads"})
+        result = {"shared": released.sha256, "config": told, "epoch": joined.kept, "scores": joined.scores}
+        joining.bundle_of(joined, words, release=released, seed=seed, device=device).save(part / "bundle")
+        write_json(part / "result.json", result)
     lines = [f"{'task':12}{'joined: micro, macro F1':>26}{'alone: micro, macro F1':>26}"]
     for row in joined.scores:
         if row["mode"] == "joined":
@@ -215,9 +237,27 @@ def audit(
     raise typer.Exit(found["verdict"]["exit_code"])
 
 
+@contextmanager
+def part_of(out: Path) -> Generator[Path]:
+    """A folder to fill, which becomes ``out`` if all goes well, and else is gone; whether it can be there is known at
+    once."""
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    except OSError as error:
+        raise UsageError(f"{out}: cannot be written ({error.strerror})") from None
+    try:
+        yield part
+        os.replace(part, out)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
 def one_release(folder: Path) -> Path:
     """The release that a folder is, or the only one that a run has."""
     inside = sorted((folder / "shared").glob("*/shared.json"))
+    if not inside and (folder / "result.json").exists() and not (folder / "shared.json").exists():
+        raise UsageError(f"{folder}: has no shared encoder; adversarial and strong training leave one")
     if len(inside) > 1:
         names = ", ".join(str(path.parent) for path in inside)
         raise UsageError(f"{folder}: has several shared encoders; name one of {names}")
@@ -240,12 +280,17 @@ def number(text: str, *, option: str) -> int:
         raise UsageError(f"{option}: '{text}' is not a whole number") from None
 
 
-def pooled(text: str) -> tuple[str, tuple[str, ...]]:
-    """``A=R1,R2`` as a name and its registries."""
-    name, equals, members = text.partition("=")
-    if not (name and equals and members):
-        raise UsageError(f"--group: '{text}' is not of the form NAME=REGISTRY,REGISTRY")
-    return name, tuple(members.split(","))
+def pooled(groups: list[str]) -> dict[str, tuple[str, ...]]:
+    """``A=R1,R2`` as a name and its registries, for each."""
+    found: dict[str, tuple[str, ...]] = {}
+    for text in groups:
+        name, equals, members = text.partition("=")
+        if not (name and equals and members):
+            raise UsageError(f"--group: '{text}' is not of the form NAME=REGISTRY,REGISTRY")
+        if name in found:
+            raise UsageError(f"--group: '{name}' is there twice; name all its registries in one, as {name}=R1,R2")
+        found[name] = tuple(members.split(","))
+    return found
 
 
 def summary(result: dict, out: Path) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pathveil.federation.losses import Scale
+from pathveil.training.settings import Windows
 
 
 class FederationConfig(BaseModel):
@@ -17,7 +18,7 @@ class FederationConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     dim: int = Field(300, ge=1)  # of a word vector
-    windows: tuple[int, ...] = (3, 4, 5)
+    windows: Windows = (3, 4, 5)
     filters: int = Field(100, ge=1)  # a window, in each encoder
     dropout: float = Field(0.5, ge=0, lt=1)
     epochs: int = Field(15, ge=1)  # passes over every site's training reports; the best one is kept

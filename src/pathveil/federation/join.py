@@ -25,7 +25,7 @@ from pathveil.federation import plain
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.hub import steps_of
 from pathveil.federation.release import Release
-from pathveil.federation.run import features_of, unseen_rows
+from pathveil.federation.run import FEWEST_CASES, features_of, unseen_rows
 from pathveil.federation.site import Site, Turn
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Private, Shared, merged
@@ -37,6 +37,20 @@ from pathveil.training.metrics import evaluate
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.words import Vocabulary
+
+# What can be set: the rest of the settings is for registries that train together.
+SETTINGS = (
+    "dim",
+    "filters",
+    "dropout",
+    "epochs",
+    "keep_from",
+    "batch_size",
+    "validation",
+    "optimiser",
+    "learning_rate",
+)
+SETTINGS += ("falling", "orthogonality", "scale", "positions")
 
 
 @dataclass
@@ -74,6 +88,9 @@ def join(
     name, device = reports.registry_names[int(numbers[0])], torch.device(device)
     # Here it is the only registry, whatever its number in a larger corpus.
     reports = replace(reports, registries=np.zeros(reports.documents, np.int32), registry_names=(name,))
+    cases = len(np.unique(reports.cases[np.any([np.asarray(own) >= 0 for own in reports.labels.values()], axis=0)]))
+    if cases <= FEWEST_CASES:
+        raise UsageError(f"registry {name} has {cases} cases with labels; to join takes more than {FEWEST_CASES}")
     unseen = unseen_rows(reports, share=test, seed=seed)[0]
     training = reports.take(np.setdiff1d(np.arange(reports.documents), unseen))
     # A registry alone has nothing to hide from itself, and common heads do not learn from it.

@@ -18,6 +18,7 @@ from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.embedded import History
 from pathveil.federation.hub import average, steps_of
+from pathveil.federation.noise import epsilon, noised
 from pathveil.federation.site import Turn, batches_of, optimiser_for, rate_at, snapshot, targets_of
 from pathveil.model import MTCNN, TokenBatch
 from pathveil.progress import Progress, silent
@@ -39,8 +40,10 @@ class PlainSite:
         seed: int,
         registry: int,
         device: torch.device | str = "cpu",
+        entropy: np.random.Generator | None = None,  # of the noise on what leaves; None: the system's
     ):
         self.reports, self.config, self.seed, self.registry = reports, config, seed, registry
+        self.entropy = entropy or np.random.default_rng()
         self.device = torch.device(device)
         parts = []
         for number in np.unique(reports.registries):  # the split of a registry's cases is the same in every mode
@@ -96,6 +99,16 @@ class PlainSite:
     def arrays(self) -> dict[str, np.ndarray]:
         return {name: parameter.detach().cpu().numpy().copy() for name, parameter in self.model.named_parameters()}
 
+    def update(self, before: wire.Arrays) -> dict[str, np.ndarray]:
+        """The parameters as they leave the site that began with those of ``before``: the change clipped and noised if
+        the settings say so."""
+        after = self.arrays()
+        if self.config.clip is None:
+            return after
+        change = {name: after[name] - before[name] for name in after}
+        change = noised(change, clip=self.config.clip, multiplier=self.config.noise, rng=self.entropy)
+        return {name: before[name] + change[name] for name in after}
+
     @torch.no_grad()
     def load(self, arrays: wire.Arrays) -> None:
         for name, parameter in self.model.named_parameters():
@@ -111,19 +124,25 @@ def train(sites: Sequence[PlainSite], *, cyclic: bool = False, progress: Progres
     current = sites[0].arrays()
     best, least = snapshot(sites[0].model), float("inf")
     for epoch in range(config.epochs):
+        sent = []
         for site in sites:
             if len(sites) > 1:
                 site.load(current)
             site.epoch(epoch, steps=steps_of([len(site.train)], config.batch_size))
+            if len(sites) > 1:
+                sent.append((len(site.train), site.update(current)))
             if cyclic:
-                current = site.arrays()
+                current = sent[-1][1]
         if len(sites) > 1:
-            current = current if cyclic else average([(len(site.train), site.arrays()) for site in sites])
+            current = current if cyclic else average(sent)
             for site in sites:
                 site.load(current)
             history.rounds += len(sites) if cyclic else 1
             history.sent += wire.size(current) * len(sites)
             history.received += wire.size(current) * len(sites)
+            if config.noise:  # a site sends once an epoch
+                told = {"multiplier": config.noise, "updates": epoch + 1, "delta": config.delta}
+                history.epsilon.append(epsilon(**told))
         weights = [len(site.train) for site in sites]
         loss = float(np.average([site.validation_loss() for site in sites], weights=weights))
         history.validation_loss.append(loss)

@@ -37,6 +37,7 @@ from pathveil.vocabulary.encoded import Encoded
 Mode = Literal["single", "centralized", "adversarial", "strong", "fedavg", "cyclic"]
 MODES: tuple[Mode, ...] = ("single", "centralized", "adversarial", "strong", "fedavg", "cyclic")
 TEST_SHARE = 0.2  # of every registry's cases, where no others are given
+FEWEST_CASES = 5  # of a registry, to train on
 SMALLEST_CELL = 10  # classes with fewer test documents are not listed
 HEAD_BATCH, HEAD_STEPS = 128, 1000  # of a new head; steps enough for one on few documents
 
@@ -83,10 +84,8 @@ def run(
 ) -> Outcome:
     """Train one mode with one seed and judge it on every registry's test documents: those ``unseen``, or a share."""
     device = torch.device(device)
-    registries = [int(number) for number in np.unique(corpus.registries)]
-    if len(registries) < 2:
-        raise UsageError(f"the distribution study needs at least 2 registries; this corpus has {len(registries)}")
     unseen = unseen_rows(corpus, share=TEST_SHARE, seed=seed) if unseen is None else unseen
+    check_sites(corpus, unseen)
     known = np.setdiff1d(np.arange(corpus.documents), np.concatenate(list(unseen.values())))
     training = corpus.take(known)
     began = perf_counter()
@@ -102,7 +101,7 @@ def run(
         member += [np.ones(own.documents, bool), np.zeros(tests.documents, bool)]
         cases += [own.cases, tests.cases]
     confidence = Confidence(*(np.concatenate(parts) for parts in (values, member, cases)))
-    documents = training.documents * config.epochs
+    documents = len(followed) * config.epochs
     outcome = Outcome(mode, seed, unseen, predictions, confidence, histories, seconds, documents=documents)
     encoder = encoder_of(network)
     if isinstance(network, Shared):
@@ -120,6 +119,24 @@ def run(
         members = training.take(followed)
         outcome.public = public_confidence(known[followed], members, features, pooled, seed=seed, device=device)
     return outcome
+
+
+def check_sites(corpus: Encoded, unseen: Mapping[int, np.ndarray]) -> None:
+    """Every registry must have what a mode takes: cases to learn from, to choose the epoch by, and to be scored on."""
+    registries = np.unique(corpus.registries)
+    if len(registries) < 2:
+        raise UsageError(f"the distribution study needs at least 2 registries; this corpus has {len(registries)}")
+    labelled = np.any([np.asarray(label) >= 0 for label in corpus.labels.values()], axis=0)
+    held = np.zeros(corpus.documents, bool)
+    held[np.concatenate(list(unseen.values()))] = True
+    for number in registries:
+        own = labelled & (corpus.registries == number)
+        known, tested = (len(np.unique(corpus.cases[own & part])) for part in (~held, held))
+        if known < FEWEST_CASES or not tested:
+            raise UsageError(
+                f"registry {corpus.registry_names[number]} has {known} cases with labels to train on and {tested} to "
+                f"test on; expected at least {FEWEST_CASES} and 1"
+            )
 
 
 def train(
@@ -226,7 +243,8 @@ def train_plain(
     progress: Progress,
 ) -> tuple[Answer, list[History], Encoder | None]:
     def site(reports: Encoded, registry: int) -> plain.PlainSite:
-        return plain.PlainSite(reports, config=config, seed=seed, registry=registry, device=device)
+        entropy = np.random.default_rng([seed, registry, 2])  # a study repeats; a deployment must not
+        return plain.PlainSite(reports, config=config, seed=seed, registry=registry, device=device, entropy=entropy)
 
     if mode == "centralized":
         sites = {0: site(training, 0)}

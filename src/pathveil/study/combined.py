@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from pathveil.audit import evidence, metrics
 from pathveil.errors import UsageError
 from pathveil.federation.config import FederationConfig
-from pathveil.federation.run import Mode, result_of, run
+from pathveil.federation.run import Mode, check_sites, result_of, run
 from pathveil.progress import Progress, silent
 from pathveil.study.choice import choose, sentences, sizes_for
 from pathveil.study.distribution import config_of, fixed, known_modes, mode_of
@@ -69,6 +69,7 @@ class Study:
         self.cells = Cells(out / "cells")
         self.store, self.corpus = whole(corpus, tasks=settings.tasks, progress=progress)
         held = settings.unseen(self.corpus, seed=settings.seed)
+        check_sites(self.corpus, held)
         self.rows = np.setdiff1d(np.arange(self.corpus.documents), np.concatenate(list(held.values())))
         self.sentences = sentences(
             settings.strategies,

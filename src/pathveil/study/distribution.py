@@ -6,6 +6,7 @@ in the paper), and the mode is trained and judged on the unseen cases. Registrie
 (``groups``), as when halves stand for two registries.
 """
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -19,7 +20,7 @@ from pathveil.audit import evidence, metrics
 from pathveil.errors import UsageError, VocabularyError, meant
 from pathveil.federation.config import STRONG, FederationConfig
 from pathveil.federation.release import Release
-from pathveil.federation.run import MODES, SMALLEST_CELL, Mode, Outcome, result_of, run, unseen_rows
+from pathveil.federation.run import MODES, SMALLEST_CELL, Mode, Outcome, check_sites, result_of, run, unseen_rows
 from pathveil.progress import Progress, silent
 from pathveil.study.encoded import provenance, relabelled, table_of, whole
 from pathveil.study.findings import distribution_findings
@@ -58,6 +59,25 @@ class DistributionSettings(Held):
     @classmethod
     def known_modes(cls, modes: tuple[str, ...]) -> tuple[str, ...]:
         return known_modes(modes)
+
+    @field_validator("seeds")
+    @classmethod
+    def different_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        for seed in seeds:
+            if seed < 0 or seeds.count(seed) > 1:
+                raise ValueError(
+                    f"{seed} is {'negative' if seed < 0 else 'there twice'}; seeds are different from 0 up"
+                )
+        return seeds
+
+    @field_validator("groups")
+    @classmethod
+    def each_once(cls, groups: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+        pooled = [member for members in groups.values() for member in members]
+        for member in pooled:
+            if pooled.count(member) > 1:
+                raise ValueError(f"registry '{member}' is there twice; a registry's reports go to one site")
+        return groups
 
     @field_validator("training")
     @classmethod
@@ -107,6 +127,8 @@ def known_modes(modes: tuple[str, ...]) -> tuple[str, ...]:
     for mode in modes:
         if mode not in ARMS:
             raise ValueError(f"'{mode}' is not a mode; expected one of {', '.join(ARMS)}{meant(mode, ARMS)}")
+        if modes.count(mode) > 1:
+            raise ValueError(f"'{mode}' is there twice")
     return modes
 
 
@@ -137,6 +159,8 @@ class Study:
         arms = (*settings.modes, *settings.arms)
         self.arms = [(seed, arm) for seed in settings.seeds for arm in arms]
         self.configs = {arm: settings.config(arm) for arm in arms}
+        for seed in settings.seeds:  # before anything is written
+            check_sites(self.corpus, settings.unseen(self.corpus, seed=seed))
 
     def parts(self, seed: int, arm: str) -> dict[str, Any]:
         names = {"tasks", "groups", "minimum_documents", "rehearsal", "release"}
@@ -191,7 +215,8 @@ class Study:
         return self.result()
 
     def give(self) -> None:
-        """Write the shared encoder of every arm that has one to ``shared/<arm>-<seed>``."""
+        """Write the shared encoder of every arm that has one to ``shared/<arm>-<seed>``, in place of all before."""
+        shutil.rmtree(self.out / "shared", ignore_errors=True)
         for seed, arm in self.arms:
             values, arrays = self.cells.read(self.parts(seed, arm))
             kept = arrays.pop("words", None)

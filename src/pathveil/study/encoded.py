@@ -30,9 +30,15 @@ def whole(corpus: Path, *, tasks: Iterable[str] | None = None, progress: Progres
     if (corpus / ENCODED).is_file():
         return load(corpus, tasks=tasks)
     store = tokens(corpus, progress=progress)
-    labels, classes = read_labels(corpus, tasks=tasks)
+    wanted = None if tasks is None else tuple(tasks)
+    labels, classes = read_labels(corpus, tasks=wanted)
+    classes = {task: names for task, names in classes.items() if names}
+    for task in wanted or ():
+        if task not in classes:
+            raise CorpusError(f"{corpus}: no report has a label of task '{task}'; a study learns from labels")
     if not classes:
         raise CorpusError(f"{corpus}: has no task column with labels; a study learns from at least one, such as 'site'")
+    labels = {task: labels[task] for task in classes}
     encoded = Encoded(
         ids=store.ids,
         offsets=np.asarray(store.offsets),

@@ -9,11 +9,29 @@ Traceback (most recent call last):
 pathveil.errors.UsageError: training settings: 'epoch': there is no such setting; did you mean 'epochs'?
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from pathveil.errors import UsageError, explained
+
+
+def lengths(value: Any) -> Any:
+    """Lengths of windows as they are written on a command line.
+
+    >>> lengths("3, 4,5"), lengths((2, 3))
+    (['3', '4', '5'], (2, 3))
+    """
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+
+def of_words(windows: tuple[int, ...]) -> tuple[int, ...]:
+    if not windows or min(windows) < 1:
+        raise ValueError("windows must be lengths of at least one word, such as 3,4,5")
+    return windows
+
+
+Windows = Annotated[tuple[int, ...], BeforeValidator(lengths), AfterValidator(of_words)]
 
 
 class TrainingSettings(BaseModel):
@@ -22,7 +40,7 @@ class TrainingSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     dim: int = Field(300, ge=1, description="numbers a word's vector has")
-    windows: tuple[int, ...] = Field((3, 4, 5), description="words a convolution sees at a time")
+    windows: Windows = Field((3, 4, 5), description="words a convolution sees at a time")
     filters: int = Field(100, ge=1, description="filters for each window")
     dropout: float = Field(0.5, ge=0, lt=1, description="share of pooled features dropped in training")
     batch_size: int = Field(64, ge=1, description="documents a step learns from")
@@ -52,8 +70,6 @@ class TrainingSettings(BaseModel):
             raise ValueError("early stopping needs validation cases: set validation_share above 0, or patience to None")
         if self.members * self.validation_share > 1:
             raise ValueError("members times validation_share must be at most 1: each network holds out its own cases")
-        if not self.windows or min(self.windows) < 1:
-            raise ValueError(f"windows must be lengths of at least one word; got {self.windows}")
         return self
 
     def changed(self, **changes: Any) -> "TrainingSettings":

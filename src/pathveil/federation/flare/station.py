@@ -205,7 +205,7 @@ class PlainWork:
         if facts["do"] == "epoch":
             steps = steps_of([self.documents], self.site.config.batch_size)
             self.site.epoch(int(facts["epoch"]), steps=steps)
-            return {"documents": self.documents}, self.site.arrays()
+            return {"documents": self.documents}, self.site.update(arrays)
         if facts["do"] == "close":
             return {"documents": self.documents, "loss": float(self.site.validation_loss())}, {}
         return {}, {}
