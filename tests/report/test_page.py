@@ -1,51 +1,14 @@
 """The report in a browser: the answer first, numbers as in result.json, tabs, sorting, CSV, two widths, dark, print."""
 
-import csv
-import io
 import json
 
 import pytest
 
 from pathveil.report import distribution, page
 from pathveil.report.rows import mean
-from pathveil.study import file as study_file
-from study.test_file import STUDY, TRAINING
+from report.conftest import cells
 
 WIDTHS = (390, 1280)
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory, small_corpus, one_thread):
-    """A small run's folder with its report."""
-    out = tmp_path_factory.mktemp("report")
-    text = STUDY.format(corpus=small_corpus, training=TRAINING)
-    text = text.replace("[distribution]", "[distribution]\nclass_samples = 10")
-    text = text.replace("sizes = [5]", 'sizes = [5]\nfolds = ["R1", "R2"]').replace(
-        '"adversarial"]', '"adversarial", "strong"]'
-    )
-    (out / "study-file.toml").write_text(text)
-    result = study_file.run(out / "study-file.toml", out=out / "run")
-    page.write(result, out / "run" / "report.html")
-    return out / "run"
-
-
-@pytest.fixture
-def opened(browser, made):
-    tab = browser.new_page(viewport={"width": 1280, "height": 900}, accept_downloads=True)
-    complaints, asked = [], []
-    tab.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    tab.on("pageerror", lambda error: complaints.append(str(error)))
-    tab.on("request", lambda request: asked.append(request.url))
-    tab.goto((made / "report.html").as_uri())
-    yield tab
-    assert complaints == []
-    assert [url for url in asked if not url.startswith(("file:", "blob:"))] == []  # nothing is fetched
-    tab.close()
-
-
-def cells(tab, table):
-    """A table's cells as text, by row."""
-    return [row.locator("td").all_inner_texts() for row in tab.locator(f"#{table} tbody tr").all()]
 
 
 def test_numbers_are_those_of_the_result(opened, made):
@@ -55,14 +18,17 @@ def test_numbers_are_those_of_the_result(opened, made):
     assert [finding["id"] for finding in strong] == ["B2", "B3", "B4", "B5"]
     assert opened.locator(".finding").count() == len(result["findings"]) + len(strong) == 16
     vocabulary = result["studies"]["vocabulary"]
-    heads = opened.locator("#table1-cross-registry-accuracy th").all_inner_texts()
-    assert [head.split(" (")[0] for head in heads[2:]] == ["B", "I2", "MI5"]
-    for bucket, shadows, *shown in cells(opened, "table1-cross-registry-accuracy"):
+    heads = opened.locator("#table1-cross-registry th").all_inner_texts()
+    assert [head.split(" (")[0] for head in heads[3:]] == ["B", "I2", "MI5"]
+    for bucket, shadows, members, *shown in cells(opened, "table1-cross-registry"):
         for name, value in zip(("B", "I2", "MI5"), shown, strict=True):
             place = {"protocol": "cross-registry", "attack": "per-class", "strategy": name, "bucket": bucket}
             place["shadows"] = int(shadows)
             rows = [row for row in vocabulary["table1"] if place.items() <= row.items() and "accuracy" in row]
-            assert value == f"{mean([row['accuracy'] for row in rows]):.3f}"
+            every, balanced = (mean([row[n] for row in rows]) for n in ("accuracy", "balanced_accuracy"))
+            assert value.split() == [f"{every:.3f}", f"({balanced:.3f})"]
+            # What calling every report a member earns stands beside it.
+            assert members == f"{mean([r['n_members'] / (r['n_members'] + r['n_non_members']) for r in rows]):.3f}"
     for name, _, micro, macro, *_ in cells(opened, "table2-mean"):
         for value, figure in ((micro, "micro"), (macro, "macro")):
             assert value == f"{mean([r[figure] for r in vocabulary['table2'] if r['strategy'] == name]):.3f}"
@@ -89,33 +55,6 @@ def test_every_figure_is_there_with_its_axes(opened):
     assert opened.locator("figure svg").count() == opened.locator("figure").count()
 
 
-def test_tabs_show_one_table_at_a_time(opened):
-    tabs = opened.locator("[role=tablist]").first
-    first, second = tabs.locator("[role=tab]").nth(0), tabs.locator("[role=tab]").nth(1)
-    panels = [opened.locator(f"#{tab.get_attribute('aria-controls')}") for tab in (first, second)]
-    assert panels[0].is_visible() and not panels[1].is_visible()
-    second.click()
-    assert panels[1].is_visible() and not panels[0].is_visible()
-    assert second.get_attribute("aria-selected") == "true" and first.get_attribute("aria-selected") == "false"
-
-
-def test_a_click_on_a_heading_sorts(opened):
-    heading = opened.locator("#points th", has_text="macro F1")
-    column = opened.locator("#points th").all_inner_texts().index("macro F1")
-    for order in (True, False):
-        heading.click()
-        values = [float(row[column]) for row in cells(opened, "points")]
-        assert values == sorted(values, reverse=order)
-
-
-def test_a_table_is_downloaded_as_csv(opened):
-    with opened.expect_download() as waiting:
-        opened.locator('button[data-csv="points"]').click()
-    assert waiting.value.suggested_filename == "points.csv"
-    rows = list(csv.reader(io.StringIO(waiting.value.path().read_text())))
-    assert rows[0] == opened.locator("#points th").all_inner_texts() and rows[1:] == cells(opened, "points")
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_it_fits_a_phone_and_a_desk_in_light_and_dark(browser, made, width, scheme, tmp_path):
@@ -140,7 +79,31 @@ def test_on_paper_every_tab_is_there_and_no_button(browser, made):
     style = "getComputedStyle(document.querySelector('{}')).{}"
     assert tab.evaluate(style.format(".wide", "overflowX")) == "visible"  # paper does not scroll
     assert float(tab.evaluate(style.format("#points", "fontSize"))[:-2]) < 11  # so tables are set small
-    assert tab.pdf(format="A4").startswith(b"%PDF")
+    assert tab.locator("details pre").first.is_visible()  # what is folded on the screen is not on paper
+    tab.close()
+
+
+def test_what_is_folded_is_printed_and_folded_again(browser, made):
+    tab = browser.new_page()
+    tab.goto((made / "report.html").as_uri())
+    assert tab.locator("details").count() and not tab.locator("details[open]").count()
+    folded = len(tab.pdf(format="A4"))
+    assert not tab.locator("details[open]").count()
+    tab.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+    assert folded == pytest.approx(len(tab.pdf(format="A4")), rel=0.005)
+    tab.close()
+
+
+def test_paper_is_white_and_its_colours_dark_whatever_the_screen_was(browser, made):
+    tab = browser.new_page(color_scheme="dark")
+    tab.goto((made / "report.html").as_uri())
+    names = ["paper", "ink", "soft", "rule", "card", "good", "bad", "open", "link"]
+    read = f"{json.dumps(names)}.map(n => getComputedStyle(document.documentElement).getPropertyValue('--' + n).trim())"
+    dark = tab.evaluate(read)
+    tab.emulate_media(media="print", color_scheme="light")
+    light = tab.evaluate(read)
+    tab.emulate_media(media="print", color_scheme="dark")
+    assert tab.evaluate(read) == light and not set(light) & set(dark)
     tab.close()
 
 
@@ -155,7 +118,8 @@ def test_provenance_names_corpus_machine_time_and_versions(opened, made):
 def test_who_was_trained_on_stands_in_a_table_where_it_was_asked(opened, made):
     rows = json.loads((made / "result.json").read_text())["studies"]["distribution"]["membership"]
     for row, shown in zip(rows, cells(opened, "membership"), strict=True):
-        assert shown[0] == row["mode"] and shown[2].startswith(row.get("suppressed") or f"{row['auc']['value']:.3f} (")
+        told = f"suppressed ({row['suppressed']})" if "suppressed" in row else f"{row['auc']['value']:.3f} ("
+        assert shown[0] == row["mode"] and shown[2].startswith(told)
 
 
 def test_advice_on_training_compares_the_best_that_shares_no_reports():

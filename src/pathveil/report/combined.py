@@ -2,7 +2,7 @@
 
 from pathveil.report import figures
 from pathveil.report.figures import Series
-from pathveil.report.rows import Row, Section, Table, appetites, newer, number, with_interval
+from pathveil.report.rows import Row, Section, Table, appetites, count, listed_numbers, newer, number, with_interval
 
 
 def section(study: Row) -> Section:
@@ -10,13 +10,13 @@ def section(study: Row) -> Section:
     rows = [
         [
             point["strategy"],
-            f"{point['size']:,}",
+            count(point["size"]),
             point["mode"],
             number(point["micro"]),
             number(point["macro"]),
             with_interval(point["auc"]),
             number(point["probe"]),
-            ", ".join(map(str, point["epoch"])),
+            listed_numbers(point["epoch"]),
             "yes" if point["front"] else "",
         ]
         for point in points
@@ -37,7 +37,7 @@ def section(study: Row) -> Section:
         front=front,
         limit=(tolerated, "tolerated"),
     )
-    caption = "Mean over registries and tasks; AUC with 95 % intervals. The dashed line joins what nothing else beats."
+    caption = "Mean over registries and tasks; AUC with 95 % intervals." + figures.joined(front)
     return Section(
         id="combined",
         title="Words and training together",

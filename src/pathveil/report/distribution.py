@@ -4,7 +4,20 @@ from collections.abc import Mapping, Sequence
 
 from pathveil.report import figures
 from pathveil.report.figures import Series
-from pathveil.report.rows import Row, Section, Table, mean, mean_of, newer, number, with_interval
+from pathveil.report.rows import (
+    Cell,
+    Row,
+    Section,
+    Table,
+    count,
+    listed_numbers,
+    mean,
+    mean_of,
+    newer,
+    number,
+    suppressed,
+    with_interval,
+)
 from pathveil.study.distribution import ARMS
 
 SHOWN_CLASSES = 10  # most and least frequent classes in the per-class figures
@@ -23,7 +36,13 @@ def section(study: Row) -> Section:
         "a collapsed encoder would pass it, so the features' norm and the F1 of a fresh head on them stand beside it."
         + newer(study),
         figures=[*overall(study, modes), *hidden(study), *class_figures(study, modes), *probe_figure(study)],
-        tables=[*scores(study, modes), *probes(study["probe"]), *membership(study), traffic(study["traffic"])],
+        tables=[
+            *scores(study, modes),
+            *class_tables(study, modes),
+            *probes(study["probe"]),
+            *membership(study),
+            traffic(study["traffic"]),
+        ],
     )
 
 
@@ -86,7 +105,7 @@ def hidden(study: Row) -> list[tuple[str, str, str]]:
         return []
     modes, middle, low, high = told_by_mode(study)
     worth = [mean([row["macro"]["value"] for row in study["scores"] if row["mode"] == mode]) or 0.0 for mode in modes]
-    points = Series("mode", middle, worth, low, high, modes)
+    points = Series("", middle, worth, low, high, modes)
     label = mean_of(study["probe"], "label")
     svg = figures.plane(
         [points],
@@ -98,37 +117,58 @@ def hidden(study: Row) -> list[tuple[str, str, str]]:
     return [("Useful, and how well hidden?", svg, caption)]
 
 
+def of_classes(study: Row) -> dict[str, dict[str, list[Row]]]:
+    """Of each task the classes with enough reports, the most frequent first, with the rows of the compared modes; all
+    registries together."""
+    enough = study["settings"].get("class_samples", 100)
+    found: dict[str, dict[str, list[Row]]] = {}
+    for row in sorted(study.get("classes", ()), key=lambda row: -row["samples"]):
+        if row["samples"] >= enough and row["mode"] in COMPARED and "f1" in row:
+            found.setdefault(row["task"], {}).setdefault(row["label"], []).append(row)
+    tasks = list(dict.fromkeys(row["task"] for row in study.get("classes", ())))
+    return {task: found[task] for task in tasks if task in found}
+
+
 def class_figures(study: Row, modes: Sequence[str]) -> list[tuple[str, str, str]]:
     """Figures 3 and 4: the ten most and ten least frequent classes with enough reports, all registries together."""
-    drawings = []
-    enough = study["settings"].get("class_samples", 100)
-    kept = [row for row in study.get("classes", ()) if row["samples"] >= enough and row["mode"] in COMPARED]
-    tasks = list(dict.fromkeys(row["task"] for row in kept))
-    for task in [task for task in tasks if task in ("site", "subsite", "histology")] or tasks[:1]:
-        own = [row for row in kept if row["task"] == task]
-        samples = {row["label"]: row["samples"] for row in own}
-        ranked = sorted(samples, key=lambda label: -samples[label])
-        groups = [(3, "most", ranked[:SHOWN_CLASSES])]
-        if len(ranked) > SHOWN_CLASSES:
-            groups.append((4, "least", ranked[max(SHOWN_CLASSES, len(ranked) - SHOWN_CLASSES) :]))
-        for number_of, kind, labels in groups:
+    drawings, classes = [], of_classes(study)
+    for task in [task for task in classes if task in ("site", "subsite", "histology")] or list(classes)[:1]:
+        labels = list(classes[task])
+        groups = [(3, "most", labels[:SHOWN_CLASSES])]
+        if len(labels) > SHOWN_CLASSES:
+            groups.append((4, "least", labels[max(SHOWN_CLASSES, len(labels) - SHOWN_CLASSES) :]))
+        for number_of, kind, shown in groups:
             series = []
             for mode in [mode for mode in modes if mode in COMPARED]:
-                cells = [[r for r in own if r["mode"] == mode and r["label"] == label] for label in labels]
-                there = [place for place, cell in enumerate(cells) if cell]
-                ends = {
-                    end: [mean([row["f1"][end] for row in cells[place]]) or 0.0 for place in there]
-                    for end in ("value", "low", "high")
-                }
-                if there:
-                    series.append(Series(mode, there, ends["value"], ends["low"], ends["high"]))
-            if series:
-                names = [f"{label} ({samples[label]:,})" for label in labels]
-                svg = figures.bars(series, names=names, x_title="F1")
-                caption = f"Classes with at least {enough} reports (in brackets); all registries' unseen cases, "
-                caption += "95 % intervals, mean over seeds."
-                drawings.append((f"Figure {number_of}: the {kind} frequent classes, {task}", svg, caption))
+                of_mode = [[row["f1"] for row in classes[task][label] if row["mode"] == mode] for label in shown]
+                measured = {place: over_seeds(found) for place, found in enumerate(of_mode) if found}
+                value, low, high = ([one[end] for one in measured.values()] for end in ("value", "low", "high"))
+                series += [Series(mode, list(measured), value, low, high)] if measured else []
+            names = [f"{label} ({classes[task][label][0]['samples']:,})" for label in shown]
+            svg = figures.bars(series, names=names, x_title="F1", marked=True)
+            caption = f"Classes with at least {study['settings'].get('class_samples', 100)} reports (in brackets); "
+            caption += "all registries' unseen cases, 95 % intervals, mean over seeds. A mark on the axis is an F1 of "
+            caption += "nought; where there is no mark, nothing was measured. The numbers stand in a table below."
+            drawings.append((f"Figure {number_of}: the {kind} frequent classes, {task}", svg, caption))
     return drawings
+
+
+def class_tables(study: Row, modes: Sequence[str]) -> list[Table]:
+    """The numbers of Figures 3 and 4, and of the classes between: a tab a task."""
+    shown, tables = [mode for mode in modes if mode in COMPARED], []
+    for task, classes in of_classes(study).items():
+        rows = []
+        for label, own in classes.items():
+            of_modes = [[row["f1"] for row in own if row["mode"] == mode] for mode in shown]
+            cells = [with_interval(over_seeds(found)) if found else number(None) for found in of_modes]
+            unseen = mean([row["support"] for row in own if "support" in row])
+            rows.append([label, count(own[0]["samples"]), Cell("–") if unseen is None else count(unseen), *cells])
+        heads = ["class", "reports", "unseen, a seed", *(f"{mode}, F1 (95 %)" for mode in shown)]
+        title = "F1 of each class, all registries together, mean over seeds"
+        note = "–: not measured, as fewer than 10 cases were tested on."
+        note = note if any(cell == "–" for row in rows for cell in row) else ""
+        tables.append(Table(f"classes-{task}", title, heads, rows, group="classes", tab=task, note=note))
+    return tables
 
 
 def probes(rows: Sequence[Row]) -> list[Table]:
@@ -138,7 +178,8 @@ def probes(rows: Sequence[Row]) -> list[Table]:
     for mode in dict.fromkeys(row["mode"] for row in rows):
         own = [row for row in rows if row["mode"] == mode]
         found = [number(mean_of(own, name)) for name in ("linear", "mlp", "chance", "label")]
-        told.append([mode, *found, f"{mean_of(own, 'norm') or 0:.1f}"])
+        norm = mean_of(own, "norm") or 0.0
+        told.append([mode, *found, Cell(f"{norm:.1f}", norm)])
         heads_of = [[row["head"].get(task, {}) for row in own] for task in tasks]
         worth.append([mode, *(number(mean_of(one, figure)) for one in heads_of for figure in ("micro", "macro"))])
     heads = ["mode", "linear probe", "two-layer probe", "largest registry", "label alone", "feature norm"]
@@ -171,19 +212,22 @@ def probe_figure(study: Row) -> list[tuple[str, str, str]]:
 
 def membership(study: Row) -> list[Table]:
     """What an attacker learns about who was trained on, where the study asked."""
-    rows = []
+    rows, notes = [], []
     asked = study.get("membership", ())
     for mode, model in dict.fromkeys((row["mode"], row["model"]) for row in asked):
         own = [row for row in asked if (row["mode"], row["model"]) == (mode, model)]
-        known = [row for row in own if "suppressed" not in row]
+        known = [row for row in own if "auc" in row]
         if not known:
-            rows.append([mode, model, own[0]["suppressed"], "–"])
+            rows.append([mode, model, suppressed(own[0]), number(None)])
             continue
-        low = mean_of([row["tpr_at_fpr"].get("0.01", {}) for row in known], "value")
-        rows.append([mode, model, with_interval(over_seeds([row["auc"] for row in known])), number(low)])
+        low = [row["tpr_at_fpr"].get("0.01", {}) for row in known]
+        notes += [one["note"] for one in low if one.get("note")]
+        auc = with_interval(over_seeds([row["auc"] for row in known]))
+        rows.append([mode, model, auc, number(mean_of(low, "value"))])
     heads = ["mode", "what is attacked", "attacker's AUC (95 %)", "TPR at 1 % FPR"]
     title = "Can an attacker tell who was trained on? Mean over seeds"
-    return [Table("membership", title, heads, rows)] if rows else []
+    note = f"–: the TPR at 1 % FPR {'; '.join(dict.fromkeys(notes))}." if notes else ""
+    return [Table("membership", title, heads, rows, note=note)] if rows else []
 
 
 def advice(study: Row) -> str:
@@ -215,12 +259,12 @@ def leaked(study: Row, mode: str) -> str:
     return "" if known is None else f", and an attacker who has its {thing} tells members with an AUC of {known:.3f}"
 
 
-def megabytes(count: int) -> str:
+def megabytes(bytes: int) -> Cell:
     """
     >>> megabytes(1_234_567), megabytes(106_798_200_000)
     ('1.2', '106,798')
     """
-    return f"{count / 1e6:,.{1 if count < 1e8 else 0}f}"
+    return Cell(f"{bytes / 1e6:,.{1 if bytes < 1e8 else 0}f}", bytes / 1e6)
 
 
 def traffic(rows: Sequence[Row]) -> Table:
@@ -229,11 +273,11 @@ def traffic(rows: Sequence[Row]) -> Table:
         [
             row["mode"],
             row["seed"],
-            f"{row['rounds']:,}",
+            count(row["rounds"]),
             megabytes(row["bytes_to_sites"]),
             megabytes(row["bytes_to_hub"]),
-            f"{row['documents_seen']:,}",
-            ", ".join(map(str, row["epoch"])),
+            count(row["documents_seen"]),
+            listed_numbers(row["epoch"]),
             len(row["refused"]),
         ]
         for row in rows

@@ -6,7 +6,6 @@
 ((0.5, 0.7), None)
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +15,24 @@ import numpy as np
 from pathveil.study.recommendation import up
 
 Row = Mapping[str, Any]
+
+
+class Cell(str):
+    """What a table shows in a place, with the plain numbers behind it, which are sorted by and go into the CSV file.
+
+    >>> shown = Cell("2,503", 2503)
+    >>> f"{shown} words", shown.values
+    ('2,503 words', (2503,))
+    """
+
+    values: tuple[float | None, ...]
+    order: float | None  # what to sort by, where that is not the first value
+
+    def __new__(cls, text: str, *values: float | None, order: float | None = None) -> "Cell":
+        made = super().__new__(cls, text)
+        made.values = tuple(round(value, 6) if isinstance(value, float) else value for value in values)
+        made.order = order if order is not None else next(iter(made.values), None)
+        return made
 
 
 @dataclass
@@ -28,16 +45,34 @@ class Table:
     rows: Sequence[Sequence[Any]]
     group: str = ""
     tab: str = ""
+    note: str = ""  # below it
+    parts: Sequence[str] = ("", "low", "high")  # what the numbers of a cell that has several are called in the CSV file
+
+    def __post_init__(self) -> None:
+        self.rows = [[Cell(str(one), one) if isinstance(one, int) else one for one in row] for row in self.rows]
 
     @property
     def numeric(self) -> list[bool]:
         """Which columns hold numbers, to be set flush right.
 
-        >>> Table("t", "", ["a", "b"], [["B", "1,024"], ["I2", "–"]]).numeric
+        >>> Table("t", "", ["a", "b"], [["B", count(1024)], ["I2", number(None)]]).numeric
         [False, True]
         """
-        columns = zip(*self.rows, strict=True) if self.rows else [()] * len(self.heads)
-        return [all(re.match(r"[-+]?\d[\d.,]*|–|$", str(cell)) for cell in column) for column in columns]
+        columns = [[row[place] for row in self.rows] for place in range(len(self.heads))]
+        return [bool(column) and all(isinstance(one, Cell) and one.values for one in column) for column in columns]
+
+    @property
+    def columns(self) -> list[list[str]]:
+        """The names in the CSV file of each column: more than one where its cells have several numbers.
+
+        >>> Table("t", "", ["mode", "F1"], [["strong", with_interval({"value": 0.5, "low": 0.4, "high": 0.6})]]).columns
+        [['mode'], ['F1', 'F1 low', 'F1 high']]
+        """
+        found = []
+        for place, head in enumerate(self.heads):
+            most = max((len(row[place].values) for row in self.rows if isinstance(row[place], Cell)), default=1)
+            found.append([f"{head} {part}".strip() for part in self.parts[:most]] if most > 1 else [head])
+        return found
 
 
 @dataclass
@@ -80,18 +115,50 @@ def spread(values: Sequence[float]) -> tuple[float, float] | None:
     return round(float(np.mean(values) - half), 8), round(float(np.mean(values) + half), 8)
 
 
-def number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+def number(value: float | None) -> Cell:
+    return Cell("–" if value is None else f"{value:.3f}", value)
 
 
-def with_interval(figure: Mapping[str, float]) -> str:
-    return f"{figure['value']:.3f} ({figure['low']:.3f}, {figure['high']:.3f})"
+def count(value: float) -> Cell:
+    """
+    >>> count(1024)
+    '1,024'
+    """
+    return Cell(f"{value:,.0f}", round(value))
+
+
+def listed_numbers(values: Sequence[int]) -> Cell:
+    """Several numbers in one place are text; one is a number.
+
+    >>> listed_numbers([8, 4]), listed_numbers([8]).values
+    ('8, 4', (8,))
+    """
+    return Cell(", ".join(map(str, values)), *(values if len(values) == 1 else ()))
+
+
+def with_interval(figure: Mapping[str, float]) -> Cell:
+    ends = figure["value"], figure["low"], figure["high"]
+    return Cell("{:.3f} ({:.3f}, {:.3f})".format(*ends), *ends)
+
+
+def suppressed(row: Row) -> Cell:
+    """
+    >>> suppressed({"suppressed": "3 non-member cases"})
+    'suppressed (3 non-member cases)'
+    """
+    return Cell(f"suppressed ({row.get('suppressed') or 'fewer than 10 cases'})", None)
 
 
 def appetites(recommendation: Row, id: str) -> list[Table]:
     """From which tolerated leak on what is the thing to use."""
     rows = [
-        [up(step["from"]), step["use"], f"{step['words']:,}", number(step["macro"]), with_interval(step["auc"])]
+        [
+            Cell(up(step["from"]), float(up(step["from"]))),
+            step["use"],
+            count(step["words"]),
+            number(step["macro"]),
+            with_interval(step["auc"]),
+        ]
         for step in recommendation["steps"]
     ]
     heads = ["tolerated AUC, from", "use", "words", "macro F1", "attacker's AUC (lowest, highest end)"]
