@@ -226,8 +226,10 @@ def test_in_local_steps_the_discriminator_stands_still_and_moves_in_rounds_on_th
     assert [turn.step for turn in first] == [turn.step for turn in third] == [0, 1]
     assert all(turn.discriminator_only for turn in (*first, *second)) and not third[0].discriminator_only
     sites[0].update(shared, second)
+    before = {name: p.detach().clone() for name, p in shared.discriminator.named_parameters()}
     change = sites[0].update(shared, third)
-    assert all((name.startswith("discriminator.")) == (not array.any()) for name, array in change.items())
+    assert all(array.any() and not name.startswith("discriminator.") for name, array in change.items())
+    assert all(torch.equal(p, before[name]) for name, p in shared.discriminator.named_parameters())
     parts = [sites[0].gradients(shared, [turn]) for turn in first]
     sizes = [len(sites[0].rows(turn)) for turn in first]
     for name, gradient in sites[0].update(shared, first).items():

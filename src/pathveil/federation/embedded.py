@@ -31,6 +31,7 @@ from pathveil.federation.site import (
     discriminator_turns,
     frozen,
     gathering,
+    moved,
     strength_at,
 )
 from pathveil.model import TokenBatch
@@ -131,15 +132,15 @@ def jointly(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list
     """The same steps with all sites' documents through the shared encoder at once."""
     shared, config = hub.shared, hub.config
     hub.optimiser = SharedOptimiser(shared, config, lazy=shared.encoder.sparse)  # gradients stay sparse here
-    size = sum(parameter.numel() * 4 for parameter in shared.parameters())
-    judge = sum(parameter.numel() * 4 for parameter in shared.discriminator.parameters())
+    size = wire.weight(hub.manifest)
+    judge = wire.weight(wire.of_discriminator(hub.manifest))
     extra = discriminator_turns(config)
     ahead = [Ahead(site, every=gathering(config, shared)) for site in sites]
 
     def step(turns: list[Turn]) -> None:
         (turn,) = turns
         history.sent += (judge if turn.again else size) * len(sites)
-        history.received += (judge if turn.discriminator_only else size) * len(sites)
+        history.received += wire.weight(moved(shared, config, turn)) * len(sites)
         if turn.discriminator_only:
             return  # taken together with the joint step below, which needs the same features
         parts = [private.at(turn) for private in ahead]

@@ -9,6 +9,7 @@ weighted mean of the changes is added (federated averaging of the shared part).
 {'w': array([3., 1.], dtype=float32)}
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -19,8 +20,11 @@ from pathveil.errors import FederationError
 from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.noise import epsilon
-from pathveil.federation.site import SharedOptimiser, Turn, discriminator_turns
+from pathveil.federation.site import SharedOptimiser, Turn, discriminator_turns, moved
 from pathveil.model.shared_private import Shared
+
+Update = tuple[str, int, wire.Arrays]  # a site's name, the documents its arrays rest on, the arrays
+DISCRIMINATOR_FACTOR = 100.0  # more than others': where it knows a registry, that has all but no gradient for it
 
 
 class Hub:
@@ -29,11 +33,12 @@ class Hub:
     def __init__(self, shared: Shared, *, config: FederationConfig):
         self.shared, self.config = shared, config
         self.manifest = wire.manifest_of(shared)
-        self.norms = wire.Norms()
+        # The discriminator's own steps are another kind of update, whose norms say nothing about the others'.
+        self.norms, self.discriminator_norms = wire.Norms(), wire.Norms(factor=DISCRIMINATOR_FACTOR)
         # Sites send every row of the embedding, so the hub's optimiser has no rows to be lazy about.
         self.optimiser = SharedOptimiser(shared, config, lazy=False)
         self.best, self.best_loss, self.best_epoch = self.arrays(), float("inf"), -1
-        self.received = self.sent = 0  # bytes
+        self.received = 0  # bytes
         self.measured = -1  # the epoch whose yardstick the discriminator has
         if config.noise:
             epsilon(multiplier=config.noise, updates=1, delta=config.delta)  # says before training what is missing
@@ -52,41 +57,34 @@ class Hub:
             self.optimiser.settle()
             self.shared.calibrate(seed=turn.epoch)
 
-    def combine(self, updates: Sequence[tuple[str, int, wire.Arrays]], turn: Turn) -> list[str]:
+    def combine(self, updates: Sequence[Update], turn: Turn) -> list[str]:
         """Take (site, documents, arrays) of a round; returns the sentences about sites that were left out.
 
         An update that fails its check is left out and named; a round without any usable update is an error.
         """
-        usable, refused = [], []
-        expected = wire.of_discriminator(self.manifest) if turn.discriminator_only else self.manifest
-        for name, documents, arrays in updates:
-            self.received += wire.size(arrays)
-            try:
-                wire.check(arrays, expected, sender=name)
-                if len(arrays) < len(expected):
-                    raise FederationError(f"{name}: sent the discriminator where the whole shared part was asked for")
-                # The discriminator's own steps are another kind of update, and would distort what is usual.
-                if not turn.discriminator_only:
-                    self.norms.admit(wire.norm(arrays), sender=name)
-            except FederationError as error:
-                refused.append(str(error))
-            else:
-                usable.append((documents, arrays))
-        if not usable:
-            raise FederationError(f"no site sent a usable update in this round: {'; '.join(refused)}")
-        mean = average(usable)
+        self.received += sum(wire.size(arrays) for _, _, arrays in updates)
+        moving = moved(self.shared, self.config, turn)
+        parameters = {name: p for name, p in self.shared.named_parameters() if name in moving}
+        norms = self.discriminator_norms if turn.discriminator_only else self.norms
+        usable, refused = accepted(updates, moving, norms, size=self.size())
+        mean = average([(documents, arrays) for _, documents, arrays in usable])
         changes = self.config.local_steps > 1 and not turn.discriminator_only
-        parameters = dict(self.shared.named_parameters())
         for name, values in mean.items():
             array = torch.from_numpy(values).to(parameters[name].device)
             if changes:
                 parameters[name].data.add_(array)
-            elif not name.startswith(wire.DISCRIMINATOR) or turn.discriminator_only or not self.config.alternating:
+            else:
                 parameters[name].grad = array
         if not changes:
             self.optimiser.step(turn, discriminator_only=turn.discriminator_only)
             self.shared.zero_grad(set_to_none=True)
         return refused
+
+    def size(self) -> float:
+        """The norm of the shared parameters, or that of the noise which sites add, where it is larger."""
+        parameters, config = list(self.shared.parameters()), self.config
+        noise = config.noise * (config.clip or 0) * math.sqrt(sum(parameter.numel() for parameter in parameters))
+        return max(math.sqrt(sum(float(parameter.detach().square().sum()) for parameter in parameters)), noise)
 
     def judge(self, losses: Sequence[tuple[int, float]], *, epoch: int) -> bool:
         """Whether this epoch is the best so far by the sites' (documents, validation loss); if so it is kept."""
@@ -98,6 +96,35 @@ class Hub:
 
     def restore(self) -> None:
         load(self.shared, self.best)
+
+
+def accepted(
+    updates: Sequence[Update],
+    manifest: wire.Manifest,
+    norms: wire.Norms,
+    *,
+    size: float,
+    start: wire.Arrays | None = None,  # where arrays are whole networks: what they were made from
+) -> tuple[list[Update], list[str]]:
+    """The updates that are what was asked for and not far off, and a sentence for each of the others."""
+    sound, refused = list[Update](), list[str]()
+    for update in updates:
+        try:
+            wire.check(update[2], manifest, sender=update[0])
+        except FederationError as error:
+            refused.append(str(error))
+        else:
+            sound.append(update)
+    far = norms.judge({name: wire.norm(since(arrays, start)) for name, _, arrays in sound}, size=size)
+    usable, refused = [update for update in sound if update[0] not in far], [*refused, *far.values()]
+    if not usable:
+        raise FederationError(f"no site sent a usable update in this round: {'; '.join(refused)}")
+    return usable, refused
+
+
+def since(arrays: wire.Arrays, start: wire.Arrays | None) -> wire.Arrays:
+    """What changed from the start, in double precision: two numbers of a float's largest size may be far apart."""
+    return arrays if start is None else {name: array.astype(float) - start[name] for name, array in arrays.items()}
 
 
 def average(updates: Sequence[tuple[int, wire.Arrays]]) -> dict[str, np.ndarray]:

@@ -96,7 +96,8 @@ class Site:
     ):
         self.name, self.registry, self.private, self.config, self.seed = name, registry, private, config, seed
         self.reports, self.device = reports, private.encoder.embedding.weight.device
-        # Numbers a site alone knows make its split and batches; the registry's number keeps two sites apart.
+        # Split and batches follow from the seed and the registry's number, which are in the plan and no secret: whoever
+        # had the reports could make them again. The number keeps two sites with the same reports apart.
         self.train, self.validate = hold_out_cases(reports.cases, share=config.validation, seed=[seed, registry])
         if config.positions and private.encoder.sparse:
             raise ValueError("orthogonality over positions has dense gradients: make the encoders with sparse=False")
@@ -206,16 +207,15 @@ class Site:
             self.touch(documents.batch)
             self.loss(shared, shared.features(documents.batch), documents, turn).backward()
             self.advance(turn, every=gathering(self.config, shared))
-        named = shared.named_parameters()
-        if turn.discriminator_only:
-            named = ((name, p) for name, p in named if name.startswith(wire.DISCRIMINATOR))
-        return self.passed({name: dense(p.grad, p.shape) for name, p in named}, shared)
+        moving = moved(shared, self.config, turn)
+        named = ((name, parameter) for name, parameter in shared.named_parameters() if name in moving)
+        return self.passed({name: dense(p.grad, p.shape) for name, p in named}, moving)
 
-    def passed(self, update: wire.Arrays, shared: Shared) -> wire.Arrays:
+    def passed(self, update: wire.Arrays, manifest: wire.Manifest) -> wire.Arrays:
         """An update on its way out: clipped and noised if the settings say so, and checked by the gate."""
         if self.config.clip is not None:
             update = noised(update, clip=self.config.clip, multiplier=self.config.noise, rng=self.entropy)
-        wire.check(update, wire.manifest_of(shared), sender=self.name)
+        wire.check(update, manifest, sender=self.name)
         return update
 
     def change(self, shared: Shared, turns: Sequence[Turn]) -> wire.Arrays:
@@ -224,7 +224,9 @@ class Site:
         The discriminator stands still: a site knows its own registry alone, and a discriminator that takes steps there
         soon names it whatever it reads. It moves in rounds of its own.
         """
-        before = {name: parameter.detach().clone() for name, parameter in shared.named_parameters()}
+        moving = moved(shared, self.config, turns[0])
+        parameters = {name: parameter for name, parameter in shared.named_parameters() if name in moving}
+        before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
         optimiser = self.stepping(shared)
         shared.zero_grad(set_to_none=True)  # what a round of the discriminator has left
         for turn in turns:
@@ -235,8 +237,7 @@ class Site:
             optimiser.step(turn)
             self.advance(turn, every=gathering(self.config, shared))
         optimiser.settle()
-        changes = {name: (p.detach() - before[name]).cpu().numpy() for name, p in shared.named_parameters()}
-        return self.passed(changes, shared)
+        return self.passed({name: (p.detach() - before[name]).cpu().numpy() for name, p in parameters.items()}, moving)
 
     def stepping(self, shared: Shared) -> "SharedOptimiser":
         """The site's own optimiser of its copy of the shared part, for local steps: its running means outlast a round,
@@ -304,6 +305,20 @@ def rate_at(config: FederationConfig, turn: Turn) -> float:
 def takes_turns(config: FederationConfig) -> bool:
     """Whether the discriminator steps by itself alone, and stands still while the encoders answer it."""
     return config.alternating or config.local_steps > 1
+
+
+def moved(shared: Shared, config: FederationConfig, turn: Turn) -> dict[str, tuple[int, ...]]:
+    """The names and shapes of what a round moves: all that a site may answer to it with.
+
+    What stands still is not sent, so that nobody's noise or malice moves it: the encoder in a round of the
+    discriminator's own, the discriminator where it has such rounds alone, and its yardstick, which the hub sets, ever.
+    """
+    judge = turn.discriminator_only or not takes_turns(config)
+    return {
+        name: tuple(parameter.shape)
+        for name, parameter in shared.named_parameters()
+        if parameter.requires_grad and (judge if name.startswith(wire.DISCRIMINATOR) else not turn.discriminator_only)
+    }
 
 
 def discriminator_turns(config: FederationConfig) -> int:

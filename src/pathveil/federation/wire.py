@@ -2,16 +2,17 @@
 
 The site is the gate: before anything is sent, ``check`` compares it with the manifest of the shared part, and anything
 else (a private parameter, a label, a feature) is refused. The hub checks again what it receives, and ``Norms`` names a
-site whose update is far larger than the others' have been.
+site whose update is far larger than the others' are or have been.
 
 >>> import numpy as np
 >>> manifest = {"encoder.embedding.weight": (3, 2)}
->>> check({"encoder.embedding.weight": np.zeros((3, 2), np.float32)}, manifest, sender="site A")
->>> check({"heads.site.weight": np.zeros((3, 2), np.float32)}, manifest, sender="site A")
+>>> check({"encoder.embedding.weight": np.zeros((3, 2), np.float32)}, manifest, sender="A")
+>>> check({"heads.site.weight": np.zeros((3, 2), np.float32)}, manifest, sender="A")
 Traceback (most recent call last):
-pathveil.errors.FederationError: site A: 'heads.site.weight' is not a shared parameter; nothing was passed on
+pathveil.errors.FederationError: A: 'heads.site.weight' is not a shared parameter of this round; nothing was passed on
 """
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -21,11 +22,12 @@ from pathveil.errors import FederationError
 
 Arrays = Mapping[str, np.ndarray]
 Manifest = Mapping[str, tuple[int, ...]]
+LARGEST = float(np.finfo(np.float32).max)
 DISCRIMINATOR = "discriminator."  # what its parameters' names begin with
 
 
 def of_discriminator(manifest: Manifest) -> dict[str, tuple[int, ...]]:
-    """The part of a manifest that an extra step of the discriminator sends."""
+    """The part of a manifest that is the discriminator's."""
     return {name: shape for name, shape in manifest.items() if name.startswith(DISCRIMINATOR)}
 
 
@@ -35,11 +37,10 @@ def manifest_of(shared: nn.Module) -> dict[str, tuple[int, ...]]:
 
 
 def check(arrays: Arrays, manifest: Manifest, *, sender: str) -> None:
-    """Refuse anything that is not exactly the manifest's arrays, or all of its discriminator's: float32, of its shapes,
-    finite."""
+    """Refuse anything that is not exactly the manifest's arrays: float32, of its shapes, finite."""
     for name, array in arrays.items():
         if name not in manifest:
-            raise FederationError(f"{sender}: '{name}' is not a shared parameter; nothing was passed on")
+            raise FederationError(f"{sender}: '{name}' is not a shared parameter of this round; nothing was passed on")
         if array.dtype != np.float32:
             raise FederationError(f"{sender}: '{name}' has type {array.dtype}, expected float32; nothing was passed on")
         if array.shape != tuple(manifest[name]):
@@ -48,8 +49,7 @@ def check(arrays: Arrays, manifest: Manifest, *, sender: str) -> None:
             )
         if not np.isfinite(array).all():
             raise FederationError(f"{sender}: '{name}' holds values that are not finite; nothing was passed on")
-    alone = bool(arrays) and all(name.startswith(DISCRIMINATOR) for name in arrays)
-    missing = [name for name in (of_discriminator(manifest) if alone else manifest) if name not in arrays]
+    missing = [name for name in manifest if name not in arrays]
     if missing:
         raise FederationError(f"{sender}: {len(missing)} shared parameters are missing, '{missing[0]}' first")
 
@@ -64,26 +64,43 @@ def size(arrays: Arrays) -> int:
     return sum(array.nbytes for array in arrays.values())
 
 
+def weight(manifest: Manifest) -> int:
+    """Bytes of the arrays that a manifest lists."""
+    return 4 * sum(math.prod(shape) for shape in manifest.values())
+
+
 class Norms:
-    """The norms of accepted updates; an update more than ``factor`` times their median is refused.
+    """The norms of accepted updates of one kind, by which an update that is far off is told.
+
+    Usual is the median of what was accepted before. In the first rounds it is the median of the other sites' updates of
+    the same round; of a single other site's nobody could say which of the two is right, so then, or with no other, the
+    norm of all shared parameters, which no honest update comes near. An update more than ``factor`` times the usual
+    is refused, and one whose square is not a number, as the running means of an optimiser would take it, always.
 
     >>> norms = Norms(factor=10)
-    >>> for size in (1.0, 1.2, 0.9, 1.1):
-    ...     norms.admit(size, sender="site A")
-    >>> norms.admit(50.0, sender="site B")
-    Traceback (most recent call last):
-    pathveil.errors.FederationError: site B: its update has norm 50, over 10 times the usual 1.05; refused
+    >>> norms.judge({"A": 1.0, "B": 1.2, "C": 50.0}, size=30.0)
+    {'C': 'C: its update has norm 50, over 10 times the usual 1.1; refused'}
+    >>> norms.judge({"A": 0.9, "B": 1e30, "C": 1.1}, size=30.0)
+    {'B': 'B: its update has norm 1e+30, over 10 times the usual 1; refused'}
     """
 
     def __init__(self, *, factor: float = 20.0, least: int = 4):
         self.factor, self.least, self.seen = factor, least, list[float]()
 
-    def admit(self, value: float, *, sender: str) -> None:
-        if len(self.seen) >= self.least:
-            usual = float(np.median(self.seen))
-            if value > self.factor * usual:
-                raise FederationError(
+    def judge(self, norms: Mapping[str, float], *, size: float) -> dict[str, str]:
+        """A sentence for each sender whose norm is far off; ``size`` is the norm of the shared parameters."""
+        refused = {}
+        for sender, value in norms.items():
+            usual = self.usual([other for name, other in norms.items() if name != sender], size)
+            if not (value <= self.factor * usual and value**2 <= LARGEST):
+                refused[sender] = (
                     f"{sender}: its update has norm {value:.3g}, over {self.factor:g} times the usual {usual:.3g}; "
                     "refused"
                 )
-        self.seen = [*self.seen[-199:], value]
+        self.seen = [*self.seen, *(value for sender, value in norms.items() if sender not in refused)][-200:]
+        return refused
+
+    def usual(self, others: list[float], size: float) -> float:
+        if len(self.seen) >= self.least:
+            return float(np.median(self.seen))
+        return float(np.median(others)) if len(others) > 1 else size

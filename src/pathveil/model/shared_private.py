@@ -56,7 +56,7 @@ class Yardstick(nn.Module):
 
     def __init__(self, width: int):
         super().__init__()
-        # Parameters, so that they travel with the others; not learnt, so that sites send nothing but zeros for them.
+        # Parameters, so that they travel to the sites with the others; not learnt, and never sent back.
         self.centre = nn.Parameter(torch.zeros(width), requires_grad=False)
         self.spread = nn.Parameter(torch.ones(width), requires_grad=False)
 

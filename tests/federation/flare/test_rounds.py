@@ -340,11 +340,14 @@ def test_the_gate_lets_no_private_parameter_feature_or_label_out(tmp_path):
     plan = plan_of("adversarial")
     one = station(plan, "A", tmp_path)
     site = one.work.site
-    shared = {name: np.zeros(shape, np.float32) for name, shape in one.work.manifest.items()}
+    manifest = one.work.manifest
+    shared = {name: np.zeros(shape, np.float32) for name, shape in manifest.items()}
     leaks = {f"private.{name}": p.detach().numpy() for name, p in site.private.named_parameters()}
     leaks |= {"features": np.zeros((3, 12), np.float32), "labels": np.zeros(3, np.int64)}
     leaks |= {name: p.detach().numpy() for name, p in site.private.named_parameters() if name.startswith("heads.")}
     for name, array in leaks.items():
         with pytest.raises(FederationError, match="nothing was"):
-            one.say({"round": 0}, shared | {name: array})
-    assert read(one.say({"round": 0}, shared), sender="A").arrays.keys() == shared.keys()
+            one.say({"round": 0}, shared | {name: array}, manifest=manifest)
+    with pytest.raises(FederationError, match="nothing was"):  # nor a shared one, where none was asked for
+        one.say({"waiting": True}, shared)
+    assert read(one.say({"round": 0}, shared, manifest=manifest), sender="A").arrays.keys() == shared.keys()

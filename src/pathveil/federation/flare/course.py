@@ -18,7 +18,7 @@ from pathveil.federation import wire
 from pathveil.federation.embedded import History
 from pathveil.federation.flare.message import Message
 from pathveil.federation.flare.plan import Plan
-from pathveil.federation.hub import Hub, average, load, schedule, steps_of
+from pathveil.federation.hub import Hub, accepted, average, load, schedule, steps_of
 from pathveil.federation.site import Turn, gathering
 
 Answers = Sequence[tuple[str, Message]]  # in the plan's order of sites
@@ -122,7 +122,8 @@ class SharedPrivate:
         tensors |= {f"best.{name}": torch.from_numpy(array) for name, array in hub.best.items()}
         for part, optimiser in (("encoder", hub.optimiser.encoder), ("discriminator", hub.optimiser.discriminator)):
             tensors |= {f"{part}.{name}": tensor for name, tensor in optimiser.state().items()}
-        content = {"history": asdict(self.history), "norms": hub.norms.seen, "received": hub.received}
+        norms = {"norms": hub.norms.seen, "discriminator_norms": hub.discriminator_norms.seen}
+        content = {"history": asdict(self.history), "received": hub.received} | norms
         return tensors, content | {"best_loss": hub.best_loss, "best_epoch": hub.best_epoch}
 
     def restore(self, tensors: dict[str, Tensor], content: dict[str, Any]) -> None:
@@ -132,7 +133,8 @@ class SharedPrivate:
         hub.optimiser.encoder.restore(under(tensors, "encoder."))
         hub.optimiser.discriminator.restore(under(tensors, "discriminator."))
         self.history = History(**content["history"])
-        hub.norms.seen, hub.received = content["norms"], content["received"]
+        hub.norms.seen, hub.discriminator_norms.seen = content["norms"], content["discriminator_norms"]
+        hub.received = content["received"]
         hub.best_loss, hub.best_epoch = content["best_loss"], content["best_epoch"]
 
 
@@ -166,21 +168,12 @@ class Plain:
         if exchange.kind == "epoch":
             self.history.rounds += 1
             self.history.sent += wire.size(self.now) * len(answers)
-            usable, refused = [], []
-            for name, message in answers:
-                self.history.received += wire.size(message.arrays)
-                try:
-                    wire.check(message.arrays, self.manifest, sender=name)
-                    change = {key: array - self.now[key] for key, array in message.arrays.items()}
-                    self.norms.admit(wire.norm(change), sender=name)
-                except FederationError as error:
-                    refused.append(str(error))
-                else:
-                    usable.append((int(message.facts["documents"]), message.arrays))
+            self.history.received += sum(wire.size(message.arrays) for _, message in answers)
+            sent = [(name, int(message.facts["documents"]), message.arrays) for name, message in answers]
+            usable, refused = accepted(sent, self.manifest, self.norms, size=wire.norm(self.now), start=self.now)
             self.history.refused += refused
-            if not usable:
-                raise FederationError(f"no site sent a usable update in this round: {'; '.join(refused)}")
-            self.now = dict(usable[0][1]) if len(usable) == 1 else average(usable)  # one as it is, to the bit
+            networks = [(documents, arrays) for _, documents, arrays in usable]
+            self.now = dict(networks[0][1]) if len(networks) == 1 else average(networks)  # one as it is, to the bit
         elif exchange.kind == "close":
             _, loss = close(self.history, answers)
             self.history.validation_loss.append(loss)

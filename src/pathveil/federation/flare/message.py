@@ -69,8 +69,7 @@ def outgoing(facts: Mapping[str, Any], arrays: wire.Arrays, *, manifest: wire.Ma
             raise FederationError(f"{sender}: '{name}' is not a hash; nothing was sent")
         if isinstance(value, list) and not all(type(part) is int for part in value):
             raise FederationError(f"{sender}: '{name}' holds something else than numbers; nothing was sent")
-    if arrays:
-        wire.check(arrays, manifest, sender=sender)
+    wire.check(arrays, manifest, sender=sender)
     return write(Message(facts, arrays))
 
 

@@ -27,7 +27,7 @@ from pathveil.federation.flare.message import Message, outgoing
 from pathveil.federation.flare.plan import Plan
 from pathveil.federation.hub import load, steps_of
 from pathveil.federation.join import bundled
-from pathveil.federation.site import Turn
+from pathveil.federation.site import EMBEDDING, Turn, moved
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import merged
 from pathveil.training import checkpoint
@@ -37,6 +37,7 @@ from pathveil.vocabulary.words import Vocabulary
 
 log = logging.getLogger(__name__)
 KEPT = 2  # states on disk: the hub may be one behind
+NOTHING: wire.Manifest = {}
 
 
 class Station:
@@ -80,11 +81,14 @@ class Station:
         said, arrays = self.work.do(facts, question.arrays)
         if facts["do"] == "finish":
             self.release(question.arrays, kept=int(facts["kept"]))
-        return self.say({"round": int(facts["round"])} | said, arrays)
+        return self.say({"round": int(facts["round"])} | said, arrays, manifest=self.work.leaving(facts))
 
-    def say(self, facts: Mapping[str, Any], arrays: wire.Arrays | None = None) -> bytes:
+    def say(
+        self, facts: Mapping[str, Any], arrays: wire.Arrays | None = None, *, manifest: wire.Manifest = NOTHING
+    ) -> bytes:
+        """A message as the gate lets it through: with exactly the arrays of the manifest."""
         base = {"run": self.plan.run, "session": self.session}
-        return outgoing(base | dict(facts), arrays or {}, manifest=self.work.manifest, sender=self.name)
+        return outgoing(base | dict(facts), arrays or {}, manifest=manifest, sender=self.name)
 
     def save(self, number: int) -> None:
         tensors, content = self.work.state()
@@ -144,10 +148,15 @@ class SharedWork:
         self.manifest = wire.manifest_of(self.shared)
         self.documents = self.site.documents
 
+    def leaving(self, facts: Mapping[str, Any]) -> wire.Manifest:
+        """What may leave in answer to a question."""
+        return moved(self.shared, self.site.config, Turn(**facts["turns"][0])) if facts["do"] == "round" else NOTHING
+
     def do(self, facts: Mapping[str, Any], arrays: wire.Arrays) -> tuple[dict[str, Any], wire.Arrays]:
-        wire.check(arrays, self.manifest, sender="the hub")
-        load(self.shared, arrays)
         site, turns = self.site, [Turn(**turn) for turn in facts["turns"]]
+        again = bool(turns) and turns[0].again and EMBEDDING not in arrays  # the encoder is here already
+        wire.check(arrays, wire.of_discriminator(self.manifest) if again else self.manifest, sender="the hub")
+        load(self.shared, arrays)
         if facts["do"] == "round":
             update = site.update(self.shared, turns)
             return {"documents": sum(len(site.rows(turn)) for turn in turns)}, update
@@ -198,6 +207,9 @@ class PlainWork:
         self.site = plan.plain_site(reports, name, device)
         self.manifest = wire.manifest_of(self.site.model)
         self.documents = len(self.site.train)
+
+    def leaving(self, facts: Mapping[str, Any]) -> wire.Manifest:
+        return self.manifest if facts["do"] == "epoch" else NOTHING
 
     def do(self, facts: Mapping[str, Any], arrays: wire.Arrays) -> tuple[dict[str, Any], wire.Arrays]:
         wire.check(arrays, self.manifest, sender="the hub")

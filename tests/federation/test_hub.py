@@ -1,0 +1,145 @@
+"""What a hub takes from sites: only what a round moves, and nothing that is far off, from the first round on."""
+
+import numpy as np
+import pytest
+import torch
+
+from federation.test_embedded import SMALL, together
+from pathveil.errors import FederationError
+from pathveil.federation import embedded
+from pathveil.federation.config import FederationConfig
+from pathveil.federation.hub import Hub, schedule
+from pathveil.federation.site import Turn, moved
+from pathveil.federation.wire import Norms
+
+KINDS = {
+    "reversed": FederationConfig.strong(**SMALL, hidden=5),
+    "alternating": FederationConfig.strong(**SMALL, hidden=5, alternating=True),
+    "local steps": FederationConfig.strong(**SMALL, hidden=5, local_steps=2),
+}
+
+
+def turn_of(*, judge: bool) -> Turn:
+    return Turn(epoch=0, step=0, steps=3, epochs=2, discriminator_only=judge)
+
+
+def scaled(update, by: float):
+    return {name: (array.astype(np.float64) * by).astype(np.float32) for name, array in update.items()}
+
+
+def poisoned_round(config: FederationConfig, *, at: int, sites: int = 3, by: float = 1e25):
+    """A training in which the last site's update of one round, by its number, is scaled; the hub and what it said."""
+    members, shared = together(config, sites=sites)
+    hub = Hub(shared, config=config)
+    copies = [together(config, sites=sites)[1] for _ in members]
+    for number, turns in enumerate(schedule(config, 3)):
+        hub.begin(turns[0])
+        for copy in copies:
+            copy.load_state_dict(shared.state_dict())
+        updates = [(s.name, 5, s.update(copy, turns)) for s, copy in zip(members, copies, strict=True)]
+        if number == at:
+            updates[-1] = (members[-1].name, 5, scaled(updates[-1][2], by))
+        refused = hub.combine(updates, turns[0])
+        if number == at:
+            return hub, turns[0], refused
+        assert not refused
+    raise AssertionError("the training has no such round")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sites", [2, 3])
+def test_a_poisoned_round_of_the_discriminator_is_refused_and_it_can_still_move(kind, sites):
+    for at in (0, 8):  # the very first of a training too; each fourth is a joint one, or with reversal each third
+        hub, turn, refused = poisoned_round(KINDS[kind], at=at, sites=sites)
+        assert turn.discriminator_only or (kind, at) == ("reversed", 8)
+        (line,) = refused
+        assert line.startswith(f"R{sites - 1}: its update has norm") and "refused" in line
+        state = hub.optimiser.discriminator.state()
+        assert all(torch.isfinite(tensor).all() and tensor.abs().max() < 1e6 for tensor in state.values())
+
+
+@pytest.mark.parametrize(("config", "by"), [(FederationConfig(**SMALL), 1e3), (KINDS["local steps"], 1e4)])
+def test_a_wildly_scaled_first_update_is_told_from_those_of_two_others(config, by):
+    first = next(number for number, turns in enumerate(schedule(config, 3)) if not turns[0].discriminator_only)
+    _, _, refused = poisoned_round(config, at=first, by=by)
+    (line,) = refused
+    assert line.startswith("R2: its update has norm") and "times the usual" in line
+
+
+def test_an_update_is_compared_with_the_other_sites_and_then_with_what_was_usual():
+    norms = Norms(factor=20)
+    assert not norms.judge({"A": 1.0, "B": 19.0}, size=10.0)  # of two, nobody can say which is right
+    assert list(norms.judge({"A": 1.0, "B": 201.0}, size=10.0)) == ["B"]  # but that it moved all there is many times
+    assert norms.seen == [1.0, 19.0, 1.0]
+    norms = Norms(factor=20)
+    assert list(norms.judge({"A": 1.0, "B": 2.0, "C": 31.0}, size=1.0)) == ["C"]
+    assert not norms.judge({"A": 1.0, "B": 1.0, "C": 1e-9}, size=1.0)  # a site that says nothing shuts nobody out
+    assert list(norms.judge({"C": 40.0}, size=1e9)) == ["C"]  # alone, against what was usual
+    for value in (1e20, float("inf"), float("nan")):  # its square is no float
+        assert list(Norms().judge({"A": value, "B": 1.0}, size=1e30)) == ["A"]
+    assert max(norms.seen) < 3
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_stands_still_in_a_round_is_not_sent(kind):
+    config = KINDS[kind]
+    sites, shared = together(config)
+    learnt = {name for name, p in shared.named_parameters() if p.requires_grad}
+    judge = {name for name in learnt if name.startswith("discriminator.")}
+    assert set(dict(shared.named_parameters())) - learnt == {"discriminator.0.centre", "discriminator.0.spread"}
+    wanted = {True: judge, False: learnt if kind == "reversed" else learnt - judge}
+    for only, names in wanted.items():
+        turn = turn_of(judge=only)
+        assert moved(shared, config, turn).keys() == sites[0].update(shared, [turn]).keys() == names
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("judge", [True, False])
+def test_no_site_moves_the_yardstick_nor_what_stands_still(kind, judge):
+    config = KINDS[kind]
+    sites, shared = together(config)
+    hub, turn = Hub(shared, config=config), turn_of(judge=judge)
+    hub.begin(turn)
+    still = {name: p for name, p in shared.named_parameters() if name not in moved(shared, config, turn)}
+    before = {name: p.detach().clone() for name, p in still.items()}
+    good = sites[0].update(together(config)[1], [turn])
+    for name, parameter in still.items():
+        bad = good | {name: -2 * parameter.detach().numpy()}
+        (line,) = hub.combine([("R0", 5, good), ("R1", 5, good), ("R2", 5, bad)], turn)
+        assert line.startswith("R2: ") and f"'{name}' is not a shared parameter of this round" in line
+    assert all(torch.equal(p, before[name]) for name, p in still.items())
+
+
+def test_noise_leaves_the_yardstick_alone(monkeypatch):
+    config = FederationConfig.strong(**SMALL, hidden=5, local_steps=3, clip=1.0, noise=1.0)
+    sites, shared = together(config)
+    least, combine = [], Hub.combine
+
+    def watched(hub, updates, turn):
+        before = {name: p.detach().clone() for name, p in hub.shared.discriminator.named_parameters()}
+        said = combine(hub, updates, turn)
+        after = dict(hub.shared.discriminator.named_parameters())
+        moves = {name for name in before if not torch.equal(before[name], after[name])}
+        assert moves == ({"1.weight", "1.bias", "2.weight", "2.bias"} if turn.discriminator_only else set())
+        least.append(float(after["0.spread"].min()))
+        return said
+
+    monkeypatch.setattr(Hub, "combine", watched)
+    embedded.train(sites, shared, config=config)
+    assert least and min(least) > 0
+
+
+def test_noise_that_was_asked_for_is_not_taken_for_poison():
+    config = FederationConfig(**SMALL, clip=50.0, noise=50.0)
+    sites, shared = together(config, sites=2)
+    embedded.train(sites, shared, config=config)
+    _, history = embedded.train(sites, shared, config=config)
+    assert not history.refused
+
+
+def test_a_round_without_a_usable_update_is_an_error():
+    config = FederationConfig(**SMALL)
+    sites, shared = together(config)
+    update = scaled(sites[0].update(shared, [turn_of(judge=False)]), 1e30)
+    with pytest.raises(FederationError, match="no site sent a usable update in this round: R0: its update has norm"):
+        Hub(shared, config=config).combine([("R0", 5, update)], turn_of(judge=False))
