@@ -10,7 +10,7 @@ import pytest
 from pathveil.errors import FederationError
 from pathveil.federation import embedded, plain, wire
 from pathveil.federation.config import FederationConfig
-from pathveil.federation.flare.message import Message, outgoing, read, write
+from pathveil.federation.flare.message import KINDS, Message, outgoing, read, write
 from pathveil.federation.flare.plan import Plan, fitted
 from pathveil.federation.flare.rounds import Rounds
 from pathveil.federation.flare.station import Station
@@ -242,6 +242,7 @@ WRONG = {
     "refused as stale": {"round": 7},
     "another run": {"run": "00"},
     "second process": {"session": "99"},
+    "does not say which round": {"round": "seven"},
 }
 
 
@@ -285,6 +286,115 @@ def test_a_site_cannot_claim_any_number_of_documents(begun, documents):
         rounds.exchange(name, changed(answers[name]), wait=0)
     rounds.exchange("B", changed(answers["B"], documents=documents), wait=0)
     assert rounds.round == 1 and rounds.course.history.refused[0].startswith("B: its ")
+
+
+def say_all(rounds: Rounds, stations: dict[str, Station], change, *, until: str) -> dict[str, Message]:
+    """All sites in turn until a kind of question was answered; ``change`` has B's answers to it. The last replies."""
+    pending, replies = {name: one.say({"waiting": True}) for name, one in stations.items()}, {}
+    for _ in range(200):
+        for name, one in stations.items():
+            question = read(rounds.exchange(name, pending[name], wait=0), sender="hub")
+            replies[name] = question
+            if question.facts.get("end") or question.facts.get("wait") or "refused" in question.facts:
+                pending[name] = one.say({"waiting": True})
+                continue
+            pending[name] = one.answer(question)
+            if name == "B" and question.facts["do"] == until:
+                pending[name] = write(change(read(pending[name], sender="B")))
+        if rounds.stopped or len(rounds.course.history.validation_loss) > 1 or rounds.course.history.refused:
+            return replies
+    raise AssertionError(f"everyone waits in round {rounds.round}")
+
+
+ODD = {"text": "abc", "list": [1], "nothing": None, "not a number": float("nan"), "below": -1.0, "endless": 10**400}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize(
+    ("kind", "fact"), [("round", "documents"), *(("close", fact) for fact in ("documents", "loss", "feature_norm"))]
+)
+def test_an_odd_fact_is_refused_and_named_and_the_run_goes_on(kind, fact, odd, tmp_path):
+    plan = plan_of("adversarial", sites=2, epochs=1)
+    rounds = Rounds(plan, folder=tmp_path / "hub", pause=1000)
+    stations = {name: station(plan, name, tmp_path) for name in plan.sites}
+    for name, one in stations.items():
+        rounds.exchange(name, one.hello(), wait=0)
+
+    def change(message: Message) -> Message:
+        return Message(dict(message.facts) | {fact: ODD[odd]}, message.arrays)
+
+    say_all(rounds, stations, change, until=kind)
+    (line,) = rounds.course.history.refused
+    assert line.startswith(f"B: its '{fact}' is not a ") and not rounds.stopped
+
+
+def test_the_facts_of_all_answers_were_made_odd_above():
+    known = {(kind, fact) for kind in ("round", "epoch", "close", "finish") for facts in KINDS[kind] for fact in facts}
+    assert {fact for _, fact in known} == {"round", "documents", "loss", "feature_norm"}
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda m: Message(dict(m.facts) | {"label": "smith"}, m.arrays), "says more than was asked for"),
+        (lambda m: Message({k: v for k, v in m.facts.items() if k != "loss"}), "does not tell its 'loss'"),
+        (lambda m: Message(m.facts, {"features": np.ones(3, np.float32)}), "sent arrays where none were asked for"),
+        (lambda m: Message(dict(m.facts) | {"documents": 0}), "rests on no documents"),
+    ],
+)
+def test_an_answer_says_what_its_kind_says_and_nothing_else(begun, change, sentence):
+    rounds, stations, answers = begun
+    for name, message in answers.items():
+        rounds.exchange(name, write(message), wait=0)
+    say_all(rounds, stations, change, until="close")
+    (line,) = rounds.course.history.refused
+    assert line.startswith("B: ") and sentence in line and "smith" not in line
+
+
+def test_the_only_usable_update_may_not_rest_on_nothing(begun):
+    rounds, _, answers = begun
+    for name in "AC":
+        rounds.exchange(name, changed(answers[name], arrays={}), wait=0)
+    reply = read(rounds.exchange("B", changed(answers["B"], documents=0), wait=0), sender="hub")
+    assert reply.facts["end"] and "no site sent a usable update" in reply.facts["reason"]
+    assert rounds.course.history.refused[0] == "B: its update rests on no documents; refused"
+
+
+@pytest.mark.parametrize("saved", ["3", [1, "x"], None, {"0": 1}])
+def test_a_site_that_greets_in_an_odd_way_stops_the_run_with_its_name(saved, tmp_path):
+    plan = plan_of("adversarial", sites=2)
+    with pytest.raises(Cut):
+        drive(plan, tmp_path, cut=14)  # there is something to go on from
+    rounds = Rounds(plan, folder=tmp_path / "hub")
+    hello = read(station(plan, "B", tmp_path).hello(), sender="B")
+    reply = read(rounds.exchange("B", changed(hello, saved=saved), wait=0), sender="hub")
+    assert reply.facts["end"] and reply.facts["reason"] == "B: its 'saved' is not a list of rounds; refused"
+
+
+def test_a_site_cannot_greet_again_with_other_numbers(begun):
+    rounds, stations, _ = begun
+    hello = read(stations["B"].hello(), sender="B")
+    assert "refused" not in read(rounds.exchange("B", write(hello), wait=0), sender="hub").facts
+    reply = read(rounds.exchange("B", changed(hello, documents=10**6), wait=0), sender="hub")
+    assert reply.facts["refused"].startswith("B: greeted again with other numbers")
+
+
+@pytest.mark.parametrize("where", ["take", "arrays", "state"])
+def test_a_defect_of_the_hub_ends_the_run_for_everybody(begun, monkeypatch, where, caplog):
+    rounds, stations, answers = begun
+    rounds.saving = True
+
+    def broken(*arguments, **options):
+        raise ValueError("smith")
+
+    monkeypatch.setattr(rounds.course, where, broken)
+    replies = [read(rounds.exchange(name, write(message), wait=0), sender="hub") for name, message in answers.items()]
+    assert replies[-1].facts["end"]
+    for name, one in stations.items():
+        told = read(rounds.exchange(name, one.say({"waiting": True}), wait=0), sender="hub").facts
+        assert told["end"] and "the hub's program failed in round" in told["reason"] and "ValueError" in told["reason"]
+    assert rounds.status()["stopped"] == rounds.result()["stopped"] == told["reason"] and not rounds.finished
+    assert "test_rounds.py:" in caplog.text and "smith" not in caplog.text + told["reason"]
 
 
 def test_a_fault_of_a_site_stops_the_run_with_its_name(begun):

@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pathveil.errors import FederationError
 from pathveil.federation import wire
 from pathveil.federation.embedded import History
 from pathveil.federation.flare.message import Message
@@ -103,7 +102,7 @@ class SharedPrivate:
     def take(self, exchange: Exchange, answers: Answers) -> bool:
         if exchange.kind == "round":
             history = self.history
-            updates = [(name, int(message.facts["documents"]), message.arrays) for name, message in answers]
+            updates = [(name, message.facts["documents"], message.arrays) for name, message in answers]
             history.rounds += 1
             history.sent += wire.size(self.hub.arrays(again=exchange.turns[0].again)) * len(answers)
             history.refused += self.hub.combine(updates, exchange.turns[0])
@@ -169,7 +168,7 @@ class Plain:
             self.history.rounds += 1
             self.history.sent += wire.size(self.now) * len(answers)
             self.history.received += sum(wire.size(message.arrays) for _, message in answers)
-            sent = [(name, int(message.facts["documents"]), message.arrays) for name, message in answers]
+            sent = [(name, message.facts["documents"], message.arrays) for name, message in answers]
             usable, refused = accepted(sent, self.manifest, self.norms, size=wire.norm(self.now), start=self.now)
             self.history.refused += refused
             networks = [(documents, arrays) for _, documents, arrays in usable]
@@ -197,10 +196,8 @@ class Plain:
 
 def close(history: History, answers: Answers) -> tuple[list[tuple[int, float]], float]:
     """The sites' (documents, validation loss), and their mean by documents."""
-    losses = [(int(message.facts["documents"]), float(message.facts["loss"])) for _, message in answers]
-    if not sum(documents for documents, _ in losses):
-        raise FederationError("no site could tell its validation loss; every site needs cases with labels")
-    norms = [float(message.facts["feature_norm"]) for _, message in answers if "feature_norm" in message.facts]
+    losses = [(message.facts["documents"], message.facts["loss"]) for _, message in answers]
+    norms = [message.facts["feature_norm"] for _, message in answers if "feature_norm" in message.facts]
     if norms:
         history.feature_norm.append(sum(norms) / len(norms))
     return losses, float(np.average([loss for _, loss in losses], weights=[count for count, _ in losses]))

@@ -21,7 +21,7 @@ from nvflare.fuel.f3.message import Message as Parcel
 
 from pathveil.errors import CorpusError, FederationError, PathveilError, VocabularyError
 from pathveil.federation.flare import policy
-from pathveil.federation.flare.message import Message, outgoing, read
+from pathveil.federation.flare.message import Message, outgoing, place, read
 from pathveil.federation.flare.plan import Plan, read_reports
 from pathveil.federation.flare.station import Station
 from pathveil.vocabulary.words import Vocabulary
@@ -49,21 +49,13 @@ class SiteExecutor(Executor):
         except Exception as error:
             # The sentence stays in the site's log; of a foreign exception, whose message may quote data, only its kind.
             known = isinstance(error, PathveilError)
-            log.error("%s", error if known else f"a defect of ours at this site: {type(error).__name__} {place(error)}")
+            log.error("%s", error if known else f"a defect of ours at this site: {place(error)}")
             facts = {"run": plan.run, "session": session, "fault": fault_of(error) if known else "defect"}
             hub.ask(outgoing(facts, {}, manifest={}, sender=name))
             return make_reply(ReturnCode.EXECUTION_EXCEPTION)
         finally:
             hub.over.set()
         return make_reply(ReturnCode.OK)
-
-
-def place(error: Exception) -> str:
-    """File and line of an exception."""
-    trace = error.__traceback__
-    while trace and trace.tb_next:
-        trace = trace.tb_next
-    return f"at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
 
 
 class Hub:

@@ -1,7 +1,8 @@
 """What hub and sites say to each other: a few numbers and named arrays, as one safetensors block. No pickle.
 
 ``outgoing`` is a site's gate: the only way from a site's code to the transport. It lets through the facts listed here,
-by name and type, and arrays that are exactly the shared parameters (``wire.check``); anything else is refused.
+by name and type, and arrays that are exactly those that the round moves (``wire.check``); anything else is refused. The
+hub trusts no gate: ``heard`` holds every message against the same list when it arrives.
 
 >>> import numpy as np
 >>> sent = outgoing({"round": 3, "documents": 20}, {"w": np.zeros(2, np.float32)}, manifest={"w": (2,)}, sender="north")
@@ -14,9 +15,9 @@ pathveil.errors.FederationError: north: 'label' is not among what a site may say
 """
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,18 @@ SAYS: dict[str, type] = {
     "saved": list,  # rounds whose state the site has on disk
     "fault": str,
 }
+# What each message must say beside its run and session, and what it may; it says nothing else.
+KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "hello": (("documents", "saved"), ()),
+    "waiting": (("waiting",), ()),
+    "fault": (("fault",), ()),
+    "round": (("round", "documents"), ()),
+    "epoch": (("round", "documents"), ()),
+    "close": (("round", "documents", "loss"), ("feature_norm",)),
+    "finish": (("round",), ()),
+}
+UPDATES = ("round", "epoch")  # the kinds that come with arrays
+MOST = 1e9  # no count, loss or norm of an honest site is larger
 
 
 @dataclass(frozen=True)
@@ -59,18 +72,45 @@ def outgoing(facts: Mapping[str, Any], arrays: wire.Arrays, *, manifest: wire.Ma
     for name, value in facts.items():
         if name not in SAYS:
             raise FederationError(f"{sender}: '{name}' is not among what a site may say; nothing was sent")
-        if type(value) is not SAYS[name] or (name == "fault" and value not in FAULTS):
-            raise FederationError(f"{sender}: '{name}' is of the wrong kind; nothing was sent")
-        if (
-            isinstance(value, str)
-            and name != "fault"
-            and not (len(value) <= 64 and set(value) <= set("0123456789abcdef"))
-        ):
-            raise FederationError(f"{sender}: '{name}' is not a hash; nothing was sent")
-        if isinstance(value, list) and not all(type(part) is int for part in value):
-            raise FederationError(f"{sender}: '{name}' holds something else than numbers; nothing was sent")
+        if not fits(name, value):
+            raise FederationError(f"{sender}: '{name}' is not {meant(name)}; nothing was sent")
     wire.check(arrays, manifest, sender=sender)
     return write(Message(facts, arrays))
+
+
+def heard(message: Message, kind: str, *, sender: str) -> None:
+    """Refuse a message that does not say exactly what one of its kind says, all of it in the right form."""
+    facts = message.facts
+    must, may = KINDS[kind]
+    for name in ("run", "session", *must):
+        if name not in facts:
+            raise FederationError(f"{sender}: its message does not tell its '{name}'; refused")
+    for name, value in facts.items():
+        if name not in ("run", "session", *must, *may):
+            raise FederationError(f"{sender}: its message says more than was asked for; refused")
+        if not fits(name, value) or (isinstance(value, int | float) and not 0 <= value <= MOST):
+            raise FederationError(f"{sender}: its '{name}' is not {meant(name)}; refused")
+    if message.arrays and kind not in UPDATES:
+        raise FederationError(f"{sender}: sent arrays where none were asked for; refused")
+
+
+def fits(name: str, value: Any) -> bool:
+    """Whether a fact is of its type and, where it could hold text, none but the few words and digits that it may."""
+    if type(value) is not SAYS[name]:
+        return False
+    if name == "fault":
+        return value in FAULTS
+    if isinstance(value, str):
+        return len(value) <= 64 and set(value) <= set("0123456789abcdef")
+    return not isinstance(value, list) or all(type(part) is int for part in value)
+
+
+def meant(name: str) -> str:
+    """The words for what a fact has to be."""
+    if name == "fault":
+        return "a fault that a site may tell"
+    kinds = {str: "a hash", int: "a whole number", float: "a number", bool: "yes or no", list: "a list of rounds"}
+    return kinds[SAYS[name]] + (f" from 0 to {MOST:g}" if SAYS[name] in (int, float) else "")
 
 
 def write(message: Message) -> bytes:
@@ -91,11 +131,10 @@ def read(data: bytes, *, sender: str) -> Message:
     return Message(facts, arrays)
 
 
-def number(message: Message, name: str, *, sender: str) -> float:
-    """A fact that must be a finite number, none below 0 but a loss."""
-    value = message.facts.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise FederationError(f"{sender}: its '{name}' is not a number")
-    if value < 0:
-        raise FederationError(f"{sender}: its '{name}' is below 0")
-    return value
+def place(error: Exception) -> str:
+    """An exception's kind, file and line; not its message, which may quote data."""
+    trace = error.__traceback__
+    while trace and trace.tb_next:
+        trace = trace.tb_next
+    where = f" at {Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}" if trace else ""
+    return type(error).__name__ + where

@@ -22,7 +22,7 @@ from safetensors.numpy import save_file
 
 from pathveil.errors import FederationError
 from pathveil.federation.flare.course import Exchange, course_of
-from pathveil.federation.flare.message import FAULTS, Message, number, read, write
+from pathveil.federation.flare.message import FAULTS, UPDATES, Message, heard, place, read, write
 from pathveil.federation.flare.plan import Plan
 from pathveil.training import checkpoint
 
@@ -40,7 +40,7 @@ class Rounds:
         self.changed = threading.Condition()
         self.sessions: dict[str, str] = {}
         self.hellos: dict[str, Message] = {}
-        self.answers: dict[str, Message] = {}
+        self.answers: dict[str, Message | None] = {}  # of the running round; None: refused
         self.answered = dict.fromkeys(plan.sites, -1)  # the last round each site answered
         self.asked = dict.fromkeys(plan.sites, -1)
         self.seen = dict.fromkeys(plan.sites, 0.0)  # when each site was last heard of
@@ -54,19 +54,36 @@ class Rounds:
         return self.folder / "hub.safetensors"
 
     def exchange(self, site: str, data: bytes, *, wait: float = 20.0) -> bytes:
-        """Take a site's message and return its next question, or after ``wait`` seconds word to ask again."""
+        """Take a site's message and return its next question, or after ``wait`` seconds word to ask again.
+
+        Whatever goes wrong here ends the run with a sentence: sites that got no answer would wait for ever.
+        """
         with self.changed:
             try:
                 self.take(site, read(data, sender=site))
             except FederationError as error:
-                log.warning("refused: %s", error)
-                self.course.history.refused.append(str(error))
+                self.refuse(error)
                 return write(Message({"refused": str(error)}))
+            except Exception as error:
+                self.fail(error)
             end = time.monotonic() + wait
             while not (self.stopped or self.ready(site)) and (left := end - time.monotonic()) > 0:
                 self.changed.wait(left)
             self.seen[site] = time.monotonic()
-            return self.question(site)
+            try:
+                return self.question(site)
+            except Exception as error:
+                self.fail(error)
+                return self.question(site)
+
+    def refuse(self, error: FederationError) -> None:
+        log.warning("refused: %s", error)
+        self.course.history.refused.append(str(error))
+
+    def fail(self, error: Exception) -> None:
+        """Stop because of a defect or a full disk of the hub's own."""
+        log.error("a defect of ours at the hub: %s", place(error))
+        self.stop(f"the hub's program failed in round {self.round} ({type(error).__name__}); its own log says where")
 
     def take(self, site: str, message: Message) -> None:
         """Check that the message belongs here and now, and keep it."""
@@ -82,13 +99,23 @@ class Rounds:
             self.stop(f"{site}: {FAULTS.get(str(facts['fault']), 'it failed')}")
         elif "saved" in facts:
             self.greet(site, message)
-        elif not facts.get("waiting"):
+        elif "waiting" in facts:
+            heard(message, "waiting", sender=site)
+        else:
             self.gather(site, message)
 
     def greet(self, site: str, message: Message) -> None:
-        documents = number(message, "documents", sender=site)
-        if documents < 1:
-            self.stop(f"{site}: has no documents to train on")
+        if site in self.hellos:
+            if message.facts != self.hellos[site].facts:
+                raise FederationError(f"{site}: greeted again with other numbers; refused")
+            return  # sent again because our answer got lost
+        try:
+            heard(message, "hello", sender=site)
+            if not message.facts["documents"]:
+                raise FederationError(f"{site}: has no documents to train on")
+        except FederationError as error:
+            self.stop(str(error))  # without this site there is no run
+            return
         self.hellos[site] = message
         if len(self.hellos) == len(self.plan.sites) and not self.exchanges:
             self.start()
@@ -118,14 +145,25 @@ class Rounds:
 
     def gather(self, site: str, message: Message) -> None:
         told = message.facts.get("round")
+        if type(told) is not int:
+            raise FederationError(f"{site}: does not say which round it answers; refused")
         if told == self.answered[site]:
             return  # sent again because our answer got lost
         exchange = self.exchanges[self.round] if self.round < len(self.exchanges) else None
         place = self.plan.sites.index(site)
         if exchange is None or told != self.round or self.asked[site] != self.round or place not in exchange.who:
             raise FederationError(f"{site}: answered round {told}, but round {self.round} is running; refused as stale")
-        self.answered[site] = self.round
-        self.answers[site] = message
+        self.answered[site], self.answers[site] = self.round, message
+        try:
+            heard(message, exchange.kind, sender=site)
+            documents = message.facts.get("documents", 1)
+            if documents > self.hellos[site].facts["documents"]:
+                raise FederationError(f"{site}: its update claims more documents than the site has; refused")
+            if not documents:
+                raise FederationError(f"{site}: its update rests on no documents; refused")
+        except FederationError as error:
+            self.refuse(error)
+            self.answers[site] = None  # the round goes on without it
         if len(self.answers) == len(exchange.who):
             self.combine(exchange)
 
@@ -134,9 +172,14 @@ class Rounds:
         if self.saving:
             self.save()  # before the answers count: the sites saved their part before they worked on them
         before = len(self.course.history.refused)
-        answers = self.usable(exchange)
+        answers = [(site, message) for site in self.plan.sites if (message := self.answers.get(site)) is not None]
         self.answers = {}
         try:
+            if not answers and exchange.kind in (*UPDATES, "close"):
+                raise FederationError(
+                    f"no site sent a usable answer in round {self.round}: "
+                    + "; ".join(self.course.history.refused[-len(exchange.who) :])
+                )
             self.keep = self.course.take(exchange, answers)
         except FederationError as error:
             self.stop(str(error))
@@ -148,27 +191,10 @@ class Rounds:
             log.info("epoch %d of %d: validation loss %.4f", exchange.epoch + 1, self.plan.config.epochs, loss)
         self.round += 1
         if self.round == len(self.exchanges):
-            self.finished = True
             self.release()
         else:
             self.plan_save()
         self.changed.notify_all()
-
-    def usable(self, exchange: Exchange) -> list[tuple[str, Message]]:
-        """The answers whose numbers make sense, in the plan's order of sites; the others are named and left out."""
-        needed = {"round": ("documents",), "epoch": ("documents",), "close": ("documents", "loss"), "finish": ()}
-        answers = []
-        for site in [site for site in self.plan.sites if site in self.answers]:
-            message = self.answers[site]
-            try:
-                values = {name: number(message, name, sender=site) for name in needed[exchange.kind]}
-                if values.get("documents", 0) > self.hellos[site].facts["documents"]:
-                    raise FederationError(f"{site}: its update claims more documents than the site has; refused")
-            except FederationError as error:
-                self.course.history.refused.append(str(error))
-            else:
-                answers.append((site, message))
-        return answers
 
     def plan_save(self) -> None:
         """Whether the sites are to save before they work on the coming round."""
@@ -265,7 +291,9 @@ class Rounds:
 
     def release(self) -> None:
         """Leave the shared parameters of the best epoch and the account of the run."""
-        leave(self.folder / "result", self.plan, self.result(), self.course.arrays(self.exchanges[-1]))
+        result = self.result() | {"finished": True}
+        leave(self.folder / "result", self.plan, result, self.course.arrays(self.exchanges[-1]))
+        self.finished = True
 
 
 def leave(folder: Path, plan: Plan, result: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> None:
