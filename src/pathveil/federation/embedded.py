@@ -53,13 +53,15 @@ class History:
     epsilon: list[float] = field(default_factory=list)  # privacy loss of a site's updates so far, where they have noise
     kept: int = 0  # the epoch whose parameters were kept, from 1
     rounds: int = 0
+    updates: int = 0  # that have left a site, the most of any, as the sites count: more than rounds after a restart
     sent: int = 0  # bytes from the hub to sites
     received: int = 0
 
-    def account(self, config: FederationConfig) -> None:
-        """At the end of an epoch: the privacy loss so far, where updates have noise."""
+    def account(self, config: FederationConfig, *, updates: int) -> None:
+        """At the end of an epoch: the privacy loss of so many updates a site, or as many as a site has counted."""
         if config.noise:
-            self.epsilon.append(epsilon(multiplier=config.noise, updates=self.rounds, delta=config.delta))
+            updates = max(updates, self.updates)
+            self.epsilon.append(epsilon(multiplier=config.noise, updates=updates, delta=config.delta))
 
 
 def train(
@@ -80,7 +82,7 @@ def train(
         if last.step == steps - 1 and not last.discriminator_only:
             epoch = last.epoch
             close_epoch(hub, sites, history, epoch=epoch)
-            history.account(config)
+            history.account(config, updates=history.rounds)
             progress("training sites together", epoch + 1, config.epochs)
     history.kept = hub.best_epoch + 1
     hub.restore()

@@ -66,7 +66,10 @@ class Hub:
         moving = moved(self.shared, self.config, turn)
         parameters = {name: p for name, p in self.shared.named_parameters() if name in moving}
         norms = self.discriminator_norms if turn.discriminator_only else self.norms
-        usable, refused = accepted(updates, moving, norms, size=self.size())
+        values = list(self.shared.parameters())
+        size = math.sqrt(sum(float(value.detach().square().sum()) for value in values))
+        size = with_noise(size, self.config, numbers=sum(value.numel() for value in values))
+        usable, refused = accepted(updates, moving, norms, size=size)
         mean = average([(documents, arrays) for _, documents, arrays in usable])
         changes = self.config.local_steps > 1 and not turn.discriminator_only
         for name, values in mean.items():
@@ -79,12 +82,6 @@ class Hub:
             self.optimiser.step(turn, discriminator_only=turn.discriminator_only)
             self.shared.zero_grad(set_to_none=True)
         return refused
-
-    def size(self) -> float:
-        """The norm of the shared parameters, or that of the noise which sites add, where it is larger."""
-        parameters, config = list(self.shared.parameters()), self.config
-        noise = config.noise * (config.clip or 0) * math.sqrt(sum(parameter.numel() for parameter in parameters))
-        return max(math.sqrt(sum(float(parameter.detach().square().sum()) for parameter in parameters)), noise)
 
     def judge(self, losses: Sequence[tuple[int, float]], *, epoch: int) -> bool:
         """Whether this epoch is the best so far by the sites' (documents, validation loss); if so it is kept."""
@@ -120,6 +117,11 @@ def accepted(
     if not usable:
         raise FederationError(f"no site sent a usable update in this round: {'; '.join(refused)}")
     return usable, refused
+
+
+def with_noise(size: float, config: FederationConfig, *, numbers: int) -> float:
+    """The size that an honest update of so many numbers stays near, where its noise may be larger than what it says."""
+    return max(size, config.noise * (config.clip or 0.0) * math.sqrt(numbers))
 
 
 def since(arrays: wire.Arrays, start: wire.Arrays | None) -> wire.Arrays:

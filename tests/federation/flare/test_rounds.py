@@ -14,6 +14,7 @@ from pathveil.federation.flare.message import KINDS, Message, outgoing, read, wr
 from pathveil.federation.flare.plan import Plan, fitted
 from pathveil.federation.flare.rounds import Rounds
 from pathveil.federation.flare.station import Station
+from pathveil.federation.noise import epsilon
 from pathveil.vocabulary.encoded import Encoded
 
 SMALL = {"dim": 6, "filters": 4, "epochs": 2, "batch_size": 12}
@@ -157,6 +158,52 @@ def test_a_kill_at_any_moment_changes_nothing(mode, local, tmp_path):
         assert rounds.course.history.validation_loss == whole.course.history.validation_loss
     for name in plan.sites:
         assert len(list((tmp_path / "0" / name / plan.run).glob("state-*"))) <= 2
+
+
+def test_rounds_that_a_restart_repeats_count_for_the_privacy_loss(tmp_path, monkeypatch):
+    """What left each site is counted at its gate here; the account has to be of that, and not of the rounds."""
+    plan = plan_of("adversarial", sites=2, clip=1.0, noise=1.0, epochs=3)
+    left, answer = dict.fromkeys(plan.sites, 0), Station.answer
+
+    def counted(self, question):
+        data = answer(self, question)
+        left[self.name] += bool(read(data, sender=self.name).arrays)
+        return data
+
+    monkeypatch.setattr(Station, "answer", counted)
+    with pytest.raises(Cut):
+        drive(plan, tmp_path, pause=1000, cut=15)
+    before = dict(left)
+    rounds = drive(plan, tmp_path, pause=1000)
+    history = rounds.course.history
+    assert min(before.values()) > 2 and rounds.resumed == -1  # nothing was saved: all of it was repeated
+    assert max(left.values()) == history.updates == history.rounds + max(before.values()) == rounds.result()["updates"]
+    assert history.epsilon[-1] == epsilon(multiplier=1.0, updates=max(left.values()), delta=1e-5)
+    assert history.epsilon[-1] > epsilon(multiplier=1.0, updates=history.rounds, delta=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["fedavg", "cyclic"])
+def test_a_plain_network_is_accounted_for_once_an_epoch(mode, tmp_path):
+    plan = plan_of(mode, sites=2, clip=1.0, noise=0.5, epochs=2)
+    history = drive(plan, tmp_path).course.history
+    assert not history.refused and history.updates == 2
+    assert history.epsilon == [epsilon(multiplier=0.5, updates=updates, delta=1e-5) for updates in (1, 2)]
+
+
+def test_an_update_is_counted_on_disk_before_it_leaves(tmp_path, monkeypatch):
+    plan = plan_of("adversarial", sites=2)
+    one = station(plan, "A", tmp_path)
+    path = tmp_path / "A" / plan.run / "updates.json"
+    on_disk = []
+    monkeypatch.setattr(one, "say", lambda *a, **o: on_disk.append(json.loads(path.read_text())["updates"]))
+    course = Rounds(plan, folder=tmp_path / "hub").course
+    first = next(exchange for exchange in course.exchanges([18, 24]) if exchange.kind == "round")
+    for _ in range(2):
+        one.answer(Message({"round": 0} | first.facts(), course.arrays(first)))
+    assert on_disk == [1, 2]
+    path.write_text("many")
+    with pytest.raises(FederationError, match="does not tell how many updates have left; nothing was sent"):
+        one.answer(Message({"round": 0} | first.facts(), course.arrays(first)))
 
 
 def test_a_finished_run_can_be_asked_for_again(tmp_path):
@@ -311,7 +358,14 @@ ODD = {"text": "abc", "list": [1], "nothing": None, "not a number": float("nan")
 
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize(
-    ("kind", "fact"), [("round", "documents"), *(("close", fact) for fact in ("documents", "loss", "feature_norm"))]
+    ("kind", "fact"),
+    [
+        ("round", "documents"),
+        ("round", "updates"),
+        ("close", "documents"),
+        ("close", "loss"),
+        ("close", "feature_norm"),
+    ],
 )
 def test_an_odd_fact_is_refused_and_named_and_the_run_goes_on(kind, fact, odd, tmp_path):
     plan = plan_of("adversarial", sites=2, epochs=1)
@@ -330,7 +384,7 @@ def test_an_odd_fact_is_refused_and_named_and_the_run_goes_on(kind, fact, odd, t
 
 def test_the_facts_of_all_answers_were_made_odd_above():
     known = {(kind, fact) for kind in ("round", "epoch", "close", "finish") for facts in KINDS[kind] for fact in facts}
-    assert {fact for _, fact in known} == {"round", "documents", "loss", "feature_norm"}
+    assert {fact for _, fact in known} == {"round", "documents", "updates", "loss", "feature_norm"}
 
 
 @pytest.mark.parametrize(

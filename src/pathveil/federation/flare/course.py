@@ -17,7 +17,8 @@ from pathveil.federation import wire
 from pathveil.federation.embedded import History
 from pathveil.federation.flare.message import Message
 from pathveil.federation.flare.plan import Plan
-from pathveil.federation.hub import Hub, accepted, average, load, schedule, steps_of
+from pathveil.federation.hub import Hub, accepted, average, load, schedule, steps_of, with_noise
+from pathveil.federation.noise import epsilon
 from pathveil.federation.site import Turn, gathering
 
 Answers = Sequence[tuple[str, Message]]  # in the plan's order of sites
@@ -104,13 +105,14 @@ class SharedPrivate:
             history = self.history
             updates = [(name, message.facts["documents"], message.arrays) for name, message in answers]
             history.rounds += 1
+            history.updates = most_sent(history, answers)
             history.sent += wire.size(self.hub.arrays(again=exchange.turns[0].again)) * len(answers)
             history.refused += self.hub.combine(updates, exchange.turns[0])
             history.received = self.hub.received
             return False
         if exchange.kind == "close":
             losses, loss = close(self.history, answers)
-            self.history.account(self.plan.config)
+            self.history.account(self.plan.config, updates=self.history.rounds)
             self.history.validation_loss.append(loss)
             return self.hub.judge(losses, epoch=exchange.epoch)
         return False
@@ -147,6 +149,8 @@ class Plain:
         self.now = {name: parameter.detach().numpy().copy() for name, parameter in model.named_parameters()}
         self.best, self.least, self.best_epoch = self.now, float("inf"), -1
         self.norms = wire.Norms()
+        if plan.config.noise:
+            epsilon(multiplier=plan.config.noise, updates=1, delta=plan.config.delta)  # says now what is missing
 
     def exchanges(self, documents: Sequence[int]) -> list[Exchange]:
         everyone = tuple(range(len(self.plan.sites)))
@@ -169,12 +173,16 @@ class Plain:
             self.history.sent += wire.size(self.now) * len(answers)
             self.history.received += sum(wire.size(message.arrays) for _, message in answers)
             sent = [(name, message.facts["documents"], message.arrays) for name, message in answers]
-            usable, refused = accepted(sent, self.manifest, self.norms, size=wire.norm(self.now), start=self.now)
+            self.history.updates = most_sent(self.history, answers)
+            numbers = sum(array.size for array in self.now.values())
+            size = with_noise(wire.norm(self.now), self.plan.config, numbers=numbers)
+            usable, refused = accepted(sent, self.manifest, self.norms, size=size, start=self.now)
             self.history.refused += refused
             networks = [(documents, arrays) for _, documents, arrays in usable]
             self.now = dict(networks[0][1]) if len(networks) == 1 else average(networks)  # one as it is, to the bit
         elif exchange.kind == "close":
             _, loss = close(self.history, answers)
+            self.history.account(self.plan.config, updates=exchange.epoch + 1)  # a site sends once an epoch
             self.history.validation_loss.append(loss)
             if loss < self.least and self.plan.config.counts(exchange.epoch):
                 self.best, self.least, self.best_epoch = self.now, loss, exchange.epoch
@@ -192,6 +200,11 @@ class Plain:
         self.best = {name: tensor.numpy() for name, tensor in under(tensors, "best.").items()}
         self.history, self.norms.seen = History(**content["history"]), content["norms"]
         self.least, self.best_epoch = content["least"], content["best_epoch"]
+
+
+def most_sent(history: History, answers: Answers) -> int:
+    """The most updates that any site has sent, as far as the sites have told."""
+    return max(history.updates, *(message.facts["updates"] for _, message in answers))
 
 
 def close(history: History, answers: Answers) -> tuple[list[tuple[int, float]], float]:

@@ -42,6 +42,7 @@ SAYS: dict[str, type] = {
     "round": int,
     "waiting": bool,  # nothing new: asks again for the next round
     "documents": int,  # that the arrays rest on
+    "updates": int,  # that have left the site in this run, this one and those of repeated rounds included
     "loss": float,  # on the site's validation cases, one number an epoch
     "feature_norm": float,  # mean norm of their shared features
     "saved": list,  # rounds whose state the site has on disk
@@ -52,8 +53,8 @@ KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "hello": (("documents", "saved"), ()),
     "waiting": (("waiting",), ()),
     "fault": (("fault",), ()),
-    "round": (("round", "documents"), ()),
-    "epoch": (("round", "documents"), ()),
+    "round": (("round", "documents", "updates"), ()),
+    "epoch": (("round", "documents", "updates"), ()),
     "close": (("round", "documents", "loss"), ("feature_norm",)),
     "finish": (("round",), ()),
 }
@@ -109,7 +110,13 @@ def meant(name: str) -> str:
     """The words for what a fact has to be."""
     if name == "fault":
         return "a fault that a site may tell"
-    kinds = {str: "a hash", int: "a whole number", float: "a number", bool: "yes or no", list: "a list of rounds"}
+    kinds: dict[type, str] = {
+        str: "a hash",
+        int: "a whole number",
+        float: "a number",
+        bool: "yes or no",
+        list: "a list of rounds",
+    }
     return kinds[SAYS[name]] + (f" from 0 to {MOST:g}" if SAYS[name] in (int, float) else "")
 
 

@@ -5,7 +5,8 @@ round and a process: one that is late, early or from a second process of the sam
 was sent twice because an answer got lost is taken once. Knows no transport; calls may come from several threads.
 
 The state is saved on disk every ``pause`` seconds, when all sites have saved theirs of the same round. A hub or a site
-that was killed goes on from there, and repeats at most the rounds of that time, to the same numbers.
+that was killed goes on from there, and repeats at most the rounds of that time: to the same numbers, but where updates
+have noise, for that is drawn anew. Each site counts the updates that have left it, and the privacy loss is of them all.
 """
 
 import json
@@ -281,7 +282,9 @@ class Rounds:
             "validation_loss": history.validation_loss,
             "feature_norm": history.feature_norm,
             "epsilon": history.epsilon,
+            "delta": self.plan.config.delta,
             "rounds": history.rounds,
+            "updates": history.updates,
             "bytes_to_sites": history.sent,
             "bytes_to_hub": history.received,
             "refused": history.refused,

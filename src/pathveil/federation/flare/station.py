@@ -3,6 +3,7 @@
 Its folder, inside the site's kit, holds the private part and never leaves:
 
     runs/<run>/state-<round>.safetensors   the last two states, to go on from after a kill
+    runs/<run>/updates.json                how many updates have left the site, for the privacy loss of their noise
     runs/<run>/model/                      at the end: private.safetensors, shared.safetensors, plan.json, scores.json
     runs/<run>/bundle/                     and the site's own model for predict, evaluate and audit
 """
@@ -23,7 +24,7 @@ from pathveil.errors import FederationError
 from pathveil.federation import wire
 from pathveil.federation.embedded import shared_features
 from pathveil.federation.flare.course import under
-from pathveil.federation.flare.message import Message, outgoing
+from pathveil.federation.flare.message import UPDATES, Message, outgoing
 from pathveil.federation.flare.plan import Plan
 from pathveil.federation.hub import load, steps_of
 from pathveil.federation.join import bundled
@@ -79,6 +80,8 @@ class Station:
         if facts.get("save"):
             self.save(int(facts["round"]))
         said, arrays = self.work.do(facts, question.arrays)
+        if facts["do"] in UPDATES:
+            said |= {"updates": self.count()}
         if facts["do"] == "finish":
             self.release(question.arrays, kept=int(facts["kept"]))
         return self.say({"round": int(facts["round"])} | said, arrays, manifest=self.work.leaving(facts))
@@ -89,6 +92,22 @@ class Station:
         """A message as the gate lets it through: with exactly the arrays of the manifest."""
         base = {"run": self.plan.run, "session": self.session}
         return outgoing(base | dict(facts), arrays or {}, manifest=manifest, sender=self.name)
+
+    def count(self) -> int:
+        """One more update is about to leave: its number, on disk before it does. A site that goes on from an earlier
+        round sends that round's update again with other noise, and both have been seen."""
+        path = self.folder / "updates.json"
+        try:
+            number = 1 + (json.loads(path.read_text("utf-8"))["updates"] if path.exists() else 0)
+        except (ValueError, KeyError, TypeError):
+            raise FederationError(f"{path}: does not tell how many updates have left; nothing was sent") from None
+        part = path.with_name("updates.part")
+        with part.open("w", encoding="utf-8") as file:
+            file.write(json.dumps({"updates": number}) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+        return number
 
     def save(self, number: int) -> None:
         tensors, content = self.work.state()
