@@ -5,9 +5,11 @@ import subprocess
 import sys
 
 import polars as pl
+import pytest
 
 from conftest import ROOT
 from pathveil.corpus import scan, tasks_of, validate
+from pathveil.study import file as study_file
 
 HEADER = "bcr_patient_barcode\ttissue_source_site\tinitial_pathologic_dx_year\ticd_o_3_site\ticd_o_3_histology"
 
@@ -35,3 +37,19 @@ def test_the_recipe_makes_a_corpus(tmp_path):
     assert made.group_by("institution").agg(pl.col("registry").n_unique())["registry"].max() == 1
     assert sorted(made["registry"].unique()) == [f"R{number + 1}" for number in range(7)]
     assert made.row(0, named=True)["histology"] == "8500" and set(made["laterality"].unique()) == {"left", None}
+
+
+@pytest.mark.parametrize(
+    ("run", "of", "differing"),
+    [
+        ("vocabulary-tcga-20", "vocabulary-tcga", {"shadows", "counts"}),
+        ("vocabulary-tcga-100", "vocabulary-tcga", {"folds"}),
+        ("distribution-tcga-two-five", "distribution-tcga-two", {"tasks"}),
+        ("distribution-tcga-seven-subsite", "distribution-tcga", {"tasks", "arms"}),
+    ],
+)
+def test_the_files_that_were_run_differ_from_their_models_as_they_say(run, of, differing):
+    kind = run.split("-")[0]
+    first, second = (getattr(study_file.read(ROOT / "studies" / f"{name}.toml"), kind) for name in (run, of))
+    assert {name for name, value in first if value != getattr(second, name)} == differing
+    assert run in (ROOT / "docs" / "tcga.md").read_text()

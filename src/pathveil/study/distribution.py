@@ -9,7 +9,6 @@ in the paper), and the mode is trained and judged on the unseen cases. Registrie
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -250,18 +249,17 @@ class Study:
             sizes[str(seed)] = values["vocabulary"]
             for name, rows in collected.items():
                 rows.extend(values[name])
-        rows = {"per_class": collected["per_class"], "probes": collected["probe"]}
-        judged = partial(
-            distribution_findings, collected["scores"], **rows, same_cases=self.settings.test_from is not None
+        adversaries = ("adversarial", *(["strong"] if "strong" in self.settings.modes else []))
+        found = distribution_findings(
+            collected["scores"], per_class=collected["per_class"], probes=collected["probe"], adversaries=adversaries
         )
-        of_strong = [one for one in judged(adversarial="strong") if one["id"] != "B1"]  # which is not about adversaries
         return {
             "study": "distribution",
             "settings": self.settings.model_dump(mode="json"),
             "provenance": {**provenance(self.store, self.corpus), "vocabulary_sizes": sizes},
             **collected,
-            "findings": judged(),
-            "findings_of_strong": of_strong if "strong" in self.settings.modes else [],
+            "findings": found["adversarial"],
+            "findings_of_strong": found.get("strong", []),
         }
 
     def seconds(self) -> list[dict[str, Any]]:

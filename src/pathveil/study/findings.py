@@ -1,19 +1,27 @@
 """The papers' findings, judged on one's own data: holds, does not hold, or not enough evidence.
 
 Each finding has a claim, a test that is stated in the report, and the numbers behind the answer. Comparisons are paired
-over folds (vocabulary study) or over registries and seeds (distribution study; over registries alone where all seeds
-have the same test cases); the one-sided p-values of a study's findings are adjusted together (Holm). A finding that
-needs several comparisons to come out has the largest of their p-values (an intersection–union test). "Alike" means a
-95 % interval within a margin: 0.01 for micro F1 and attack accuracy, 0.02 for macro F1. A finding whose arms the study
-lacks is listed as not judged.
+over folds (vocabulary study) or over registries (distribution study), each registry's tasks and seeds averaged first:
+all registries of a seed share one centralized model, and all seeds of a registry its reports. Every interval of a study
+is taken at the level at which all of them cover together at 95 % (``statistics.together``), those of the strong
+adversary's findings included, and answers in both directions are read off these intervals. A finding of several
+comparisons holds if all come out, and does not hold if one is contradicted. "Alike" means an interval within a margin:
+0.01 for micro F1 and attack accuracy, 0.02 for macro F1.
+
+A finding whose arms the study lacks is *not judged*: ``holds`` is None and ``evidence["missing"]`` says what it lacks.
+Where ``missing`` is absent, None means that there is not enough evidence.
+
+Attacks are judged on balanced accuracy (the mean of the shares of members and of non-members told rightly): in a study
+of seven registries four reports of five are members, and who calls everyone a member is right about four of five. The
+paper's own figure, accuracy over all reports, stands beside it, as does the matched protocol.
 
 >>> rows = [{"registry": r, "task": "site", "seed": 1, "mode": mode, "micro": {"value": base + bonus},
 ...          "macro": {"value": base + bonus}}
 ...         for r, base in (("R1", .7), ("R2", .8), ("R3", .75), ("R4", .72), ("R5", .78), ("R6", .74))
 ...         for mode, bonus in (("single", 0.0), ("centralized", 0.05 + base / 100))]
->>> found = {finding["id"]: finding["holds"] for finding in distribution_findings(rows, per_class=[], probes=[])}
->>> found["B1"], found["B2"]
-(True, None)
+>>> found = distribution_findings(rows, per_class=[], probes=[])["adversarial"]
+>>> found[0]["id"], found[0]["holds"], found[1]["id"], found[1]["evidence"]["missing"]
+('B1', True, 'B2', 'the study has no adversarial beside centralized')
 """
 
 import re
@@ -22,11 +30,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from scipy import stats
 
-from pathveil.study.statistics import Answer, Comparison, above, alike, compare, holm
+from pathveil.audit.evidence import ALL, CROSS, MATCHED
+from pathveil.study.statistics import CONFIDENCE, Answer, Comparison, above, alike, compare, together
 
 MARGIN = {"micro": 0.01, "macro": 0.02, "accuracy": 0.01}
 PROBE_MARGIN = 0.02  # above what the label alone gives away
+LISTED = 10  # test reports from which on a class is listed with its F1 (``federation.run.SMALLEST_CELL``)
 
 CLAIMS = {
     "A1": "more shadow models raise attack accuracy, which levels off",
@@ -43,49 +54,107 @@ CLAIMS = {
     "B5": "a fresh probe cannot tell the registry from the shared features",
 }
 
+ATTACK = "of the paper's attack, cross-registry protocol"
+OVER = "paired over registries (means over tasks and seeds)"
 TESTS = {
-    "A1": "attack accuracy with the most shadows above that with one, and alike (±0.01) with two thirds of the most",
-    "A2": "balanced attack accuracy in the rarest bucket above that in the most frequent one, paired over folds",
-    "A3": "attack accuracy on the baseline above that on the full intersection, paired over folds",
-    "A4": "attack accuracy on the largest mutual-information vocabulary above that on the smallest, paired over folds",
-    "A5": "attack accuracy on I2 above that on the baseline, paired over folds",
-    "A6": "micro F1 (±0.01) and macro F1 (±0.02) of the full intersection alike the baseline's, paired over folds",
-    "A7": "F1 of the smallest mutual-information vocabulary below the baseline's, and the loss larger in macro F1",
-    "B1": "micro and macro F1 of centralized above single, paired over registries and seeds (means over tasks)",
-    "B2": "micro F1 (±0.01) and macro F1 (±0.02) of adversarial alike centralized, paired over registries and seeds",
-    "B3": "micro and macro F1 of adversarial above single, paired over registries and seeds",
-    "B4": "the gain in F1 of adversarial over single larger in the rarer half of the listed classes than in the other",
-    "B5": "the better probe's accuracy on unseen cases at most 0.02 above what the true label alone gives away",
+    "A1": f"balanced accuracy {ATTACK}, all vocabularies, with the most shadows above that with the fewest, and alike "
+    "(±0.01) with the number nearest two thirds of the most; paired over folds",
+    "A2": f"balanced accuracy {ATTACK}, all vocabularies, in the rarest bucket above that in the most frequent one; "
+    "paired over folds",
+    "A3": f"balanced accuracy {ATTACK}, on the baseline above that on the full intersection; paired over folds",
+    "A4": f"balanced accuracy {ATTACK}, on the largest mutual-information vocabulary above that on the smallest; "
+    "paired over folds",
+    "A5": f"balanced accuracy {ATTACK}, on I2 above that on the baseline; paired over folds",
+    "A6": "micro F1 (±0.01) and macro F1 (±0.02) of the full intersection alike the baseline's; paired over folds "
+    "(means over tasks)",
+    "A7": "micro and macro F1 of the smallest mutual-information vocabulary below the baseline's, and the loss larger "
+    "in macro F1; paired over folds (means over tasks)",
+    "B1": f"micro and macro F1 of centralized above single, {OVER}",
+    "B2": f"micro F1 (±0.01) and macro F1 (±0.02) of adversarial alike centralized, {OVER}",
+    "B3": f"micro and macro F1 of adversarial above single, {OVER}",
+    "B4": "F1 of adversarial above single in the rarer half of the classes, and the gain larger there than in the "
+    f"other half, {OVER}; of a registry's classes only those with at least {LISTED} test reports there are scored, so "
+    "the rarest are in neither half",
+    "B5": "the better probe's accuracy on unseen reports at most 0.02 above what the true label alone gives away, in "
+    "every seed",
 }
+
+
+@dataclass(frozen=True)
+class Probe:
+    """The better probe's accuracy in each seed, on so many unseen reports. The question is about the encoders that were
+    trained, so there is no spread over seeds in the answer: each seed's share has its exact binomial interval, and all
+    seeds must agree."""
+
+    values: tuple[float, ...]
+    documents: tuple[int, ...]
+    bound: float
+    told: Mapping[str, Any]  # what is shown beside it
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.values))
+
+    def interval(self, confidence: float) -> tuple[float, float]:
+        """From the lowest end of any seed to the highest."""
+        ends = []
+        for value, documents in zip(self.values, self.documents, strict=True):
+            found = stats.binomtest(round(value * documents), documents).proportion_ci(confidence, method="exact")
+            ends.append((float(found.low), float(found.high)))
+        return min(low for low, _ in ends), max(high for _, high in ends)
+
+    def answer(self, confidence: float) -> Answer:
+        low, high = self.interval(confidence)
+        return True if high <= self.bound else (False if low > self.bound else None)
 
 
 @dataclass
 class Judgement:
-    """A finding on its way: comparisons that must be above zero, and others that must be alike."""
+    """A finding on its way: comparisons that must be above zero, others that must be alike, a probe within its bound;
+    and what is shown beside them and not judged."""
 
     id: str
     over: list[tuple[str, Comparison]] = field(default_factory=list)
     near: list[tuple[str, Comparison, float]] = field(default_factory=list)
+    probe: Probe | None = None
+    beside: list[tuple[str, Comparison]] = field(default_factory=list)
     missing: str = ""
+    test: str = ""  # with the study's own numbers, where the stated one has none
+
+    @property
+    def intervals(self) -> int:
+        """How many it is read off; none where it is not judged."""
+        return 0 if self.missing else len(self.over) + len(self.near) + (self.probe is not None)
 
 
 def verdicts(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
-    """Answers with the findings' p-values adjusted together."""
-    tested = [judgement for judgement in judgements if judgement.over]
-    pending = holm([max(comparison.p for _, comparison in judgement.over) for judgement in tested])
-    adjusted = dict(zip((judgement.id for judgement in tested), pending, strict=True))
-    findings = []
-    for judgement in judgements:
-        answers: list[Answer] = []
-        evidence = []
-        for name, comparison in judgement.over:
-            answers.append(above(comparison, p=adjusted[judgement.id]))
-            evidence.append({"compared": name, **_shown(comparison), "p_adjusted": adjusted[judgement.id]})
-        for name, comparison, margin in judgement.near:
-            answers.append(alike(comparison, margin=margin))
-            evidence.append({"compared": name, **_shown(comparison), "margin": margin})
-        findings.append(_finding(judgement.id, both(answers), evidence, missing=judgement.missing))
-    return findings
+    """Answers read off intervals that cover together."""
+    count = sum(judgement.intervals for judgement in judgements)
+    return [_finding(judgement, count) for judgement in judgements]
+
+
+def _finding(judgement: Judgement, count: int) -> dict[str, Any]:
+    """One of those that are read off so many intervals in all."""
+    confidence = together(count)
+    answers: list[Answer] = []
+    shown: list[dict[str, Any]] = []
+    for name, comparison in judgement.over:
+        answers.append(above(comparison, confidence=confidence))
+        chance = {"p": comparison.p, "p_adjusted": min(1.0, count * comparison.p)}
+        shown.append(_shown(name, comparison, confidence) | chance)
+    for name, comparison, margin in judgement.near:
+        answers.append(alike(comparison, margin=margin, confidence=confidence))
+        shown.append(_shown(name, comparison, confidence) | {"margin": margin})
+    if judgement.probe is not None:
+        answers.append(judgement.probe.answer(confidence))
+        shown.append(_probed(judgement.probe, confidence))
+    evidence: dict[str, Any] = {"test": judgement.test or TESTS[judgement.id], "comparisons": shown}
+    if judgement.beside:
+        evidence["beside"] = [_shown(name, comparison, CONFIDENCE) for name, comparison in judgement.beside]
+    if judgement.missing:
+        evidence["missing"] = judgement.missing
+    holds = None if judgement.missing else both(answers)
+    return {"id": judgement.id, "claim": CLAIMS[judgement.id], "holds": holds, "evidence": evidence}
 
 
 def both(answers: Sequence[Answer]) -> Answer:
@@ -95,20 +164,21 @@ def both(answers: Sequence[Answer]) -> Answer:
     return False if any(a is False for a in answers) else (True if all(answers) else None)
 
 
-def _shown(comparison: Comparison) -> dict[str, Any]:
-    finite = np.isfinite(comparison.low)
-    return {
-        "difference": comparison.mean,
-        "low": comparison.low if finite else None,
-        "high": comparison.high if finite else None,
-        "p": comparison.p,
-        "units": comparison.units,
-    }
+def _shown(name: str, comparison: Comparison, confidence: float) -> dict[str, Any]:
+    """A difference with its interval at the confidence it is read at, and at 95 % by itself."""
+    ends: dict[str, Any] = {"low": None, "high": None, "alone": None}
+    if comparison.units > 1:
+        low, high = comparison.interval(confidence)
+        ends = {"low": low, "high": high, "alone": list(comparison.interval())}
+    about = {"compared": name, "difference": comparison.mean}
+    return about | ends | {"confidence": confidence, "units": comparison.units}
 
 
-def _finding(id: str, holds: Answer, evidence: Any, *, missing: str = "") -> dict[str, Any]:
-    shown = {"test": TESTS[id], "comparisons": evidence} | ({"missing": missing} if missing else {})
-    return {"id": id, "claim": CLAIMS[id], "holds": holds, "evidence": shown}
+def _probed(probe: Probe, confidence: float) -> dict[str, Any]:
+    low, high = probe.interval(confidence)
+    ends = {"low": low, "high": high, "alone": list(probe.interval(CONFIDENCE)), "confidence": confidence}
+    about = {"compared": "probe accuracy", "value": probe.mean, "bound": probe.bound, "units": len(probe.values)}
+    return about | ends | dict(probe.told)
 
 
 Row = Mapping[str, Any]
@@ -142,28 +212,22 @@ def distribution_findings(
     *,
     per_class: Sequence[Row],
     probes: Sequence[Row],
-    adversarial: str = "adversarial",
-    same_cases: bool = False,
-) -> list[dict[str, Any]]:
-    """B1 to B5 from the rows of a distribution study; where all seeds are tested on the ``same_cases``, a registry's
-    differences are averaged first."""
-    block = ("registry",) if same_cases else ("registry", "seed")
-
-    def modes(first: str, second: str, figure: str) -> Comparison | None:
-        match = ("registry", "task", "seed")
-        return paired(
-            scores,
-            arms=(first, second),
-            arm="mode",
-            match=match,
-            block=block,
-            value=lambda row: row[figure]["value"],
-        )
+    adversaries: Sequence[str] = ("adversarial",),
+) -> dict[str, list[dict[str, Any]]]:
+    """B1 to B5 of the first adversary, and B2 to B5 of any other (B1 is about none), judged together, from the rows of
+    a distribution study."""
 
     def both_figures(id: str, first: str, second: str, *, near: bool) -> Judgement:
         judgement = Judgement(id)
         for figure in ("micro", "macro"):
-            comparison = modes(first, second, figure)
+            comparison = paired(
+                scores,
+                arms=(first, second),
+                arm="mode",
+                match=("registry", "task", "seed"),
+                block=("registry",),
+                value=lambda row, figure=figure: row[figure]["value"],
+            )
             if comparison is None:
                 judgement.missing = f"the study has no {first} beside {second}"
             elif near:
@@ -172,138 +236,150 @@ def distribution_findings(
                 judgement.over.append((f"{figure} F1, {first} − {second}", comparison))
         return judgement
 
-    judgements = [
-        both_figures("B1", "centralized", "single", near=False),
-        both_figures("B2", adversarial, "centralized", near=True),
-        both_figures("B3", adversarial, "single", near=False),
-        _rare_gain(per_class, adversarial, same_cases=same_cases),
-    ]
-    return [*verdicts(judgements), _probe_finding(probes, adversarial)]
+    asked = [(adversaries[0], both_figures("B1", "centralized", "single", near=False))]
+    for adversary in adversaries:
+        asked += [
+            (adversary, both_figures("B2", adversary, "centralized", near=True)),
+            (adversary, both_figures("B3", adversary, "single", near=False)),
+            (adversary, _rare_gain(per_class, adversary)),
+            (adversary, _probing(probes, adversary)),
+        ]
+    found: dict[str, list[dict[str, Any]]] = {adversary: [] for adversary in adversaries}
+    for (adversary, _), finding in zip(asked, verdicts([judgement for _, judgement in asked]), strict=True):
+        found[adversary].append(finding)
+    return found
 
 
-def _rare_gain(per_class: Sequence[Row], adversarial: str, *, same_cases: bool) -> Judgement:
-    """B4: a class's gain, its support deciding which half it is in; halves are taken within a registry and task."""
-    judgement = Judgement("B4")
-    gains: dict[tuple, dict[str, list[float]]] = {}
+def _rare_gain(per_class: Sequence[Row], adversary: str) -> Judgement:
+    """B4: a class's gain, its support deciding which half it is in; halves are taken within a registry, task and seed,
+    a middle class in neither."""
+    gains: dict[tuple, dict[str, float]] = {}
     for row in per_class:
-        if row["mode"] in (adversarial, "single"):
-            place = (row["registry"], row["task"], row["seed"], row["label"])
-            sides = gains.setdefault(place, {"support": [row["support"]]})
-            sides.setdefault(row["mode"], []).append(row["f1"]["value"])
-    whole = {key: s for key, s in gains.items() if adversarial in s and "single" in s}
-    first, second, blocks = [], [], []
-    for group in sorted({key[:3] for key in whole}):
-        inside = sorted(
-            (s["support"][0], s[adversarial][0] - s["single"][0]) for k, s in whole.items() if k[:3] == group
-        )
+        if row["mode"] in (adversary, "single"):
+            place = (row["registry"], row["task"], row["seed"], row["support"], row["label"])
+            gains.setdefault(place, {})[row["mode"]] = row["f1"]["value"]
+    whole = {place: sides[adversary] - sides["single"] for place, sides in gains.items() if len(sides) == 2}
+    rare, other, blocks = [], [], []
+    for group in sorted({place[:3] for place in whole}):
+        inside = [whole[place] for place in sorted(whole) if place[:3] == group]  # by support, then by name
         half = len(inside) // 2
         if half:
-            first.append(float(np.mean([gain for _, gain in inside[:half]])))
-            second.append(float(np.mean([gain for _, gain in inside[-half:]])))
-            blocks.append((group[0], None if same_cases else group[2]))
-    if blocks:
-        judgement.over.append(("gain in F1, rarer half − other half", compare(first, second, blocks=blocks)))
-    else:
-        judgement.missing = "no registry lists two classes under both modes"
-    return judgement
-
-
-def _probe_finding(probes: Sequence[Row], adversarial: str) -> dict[str, Any]:
-    """B5: a proportion against a bound, with the spread over seeds and a binomial floor."""
-    own = [row for row in probes if row["mode"] == adversarial]
-    if not own:
-        return _finding("B5", None, [], missing=f"the study has no probe of {adversarial}")
-    accuracy = np.array([max(row["linear"], row["mlp"]) for row in own])
-    bound = float(np.mean([max(row["chance"], row["label"] or 0.0) for row in own])) + PROBE_MARGIN
-    documents = min(row["documents"] for row in own)
-    mean = float(accuracy.mean())
-    error = max(
-        accuracy.std(ddof=1) / len(accuracy) ** 0.5 if len(own) > 1 else 0.0, (mean * (1 - mean) / documents) ** 0.5
+            rare.append(float(np.mean(inside[:half])))
+            other.append(float(np.mean(inside[-half:])))
+            blocks.append(group[0])
+    if not blocks:
+        return Judgement("B4", missing=f"no registry lists two classes under both {adversary} and single")
+    return Judgement(
+        "B4",
+        over=[
+            (f"F1 of the rarer half, {adversary} − single", compare(rare, [0.0] * len(rare), blocks=blocks)),
+            ("gain in F1, rarer half − other half", compare(rare, other, blocks=blocks)),
+        ],
     )
-    low, high = mean - 1.96 * error, mean + 1.96 * error
-    holds = True if high <= bound else (False if low > bound else None)
-    norm = float(np.mean([row["norm"] for row in own]))
-    others = {row["mode"]: max(row["linear"], row["mlp"]) for row in probes if row["mode"] != adversarial}
-    shown = {"compared": "probe accuracy", "value": mean, "low": low, "high": high, "bound": bound, "norm": norm}
-    return _finding("B5", holds, [shown | {"other_modes": others}])
+
+
+def _probing(probes: Sequence[Row], adversary: str) -> Judgement:
+    """B5: a proportion against a bound."""
+    own = [row for row in probes if row["mode"] == adversary]
+    if not own:
+        return Judgement("B5", missing=f"the study has no probe of {adversary}")
+    others: dict[str, list[float]] = {}
+    for row in probes:
+        if row["mode"] != adversary:
+            others.setdefault(row["mode"], []).append(max(row["linear"], row["mlp"]))
+    probe = Probe(
+        values=tuple(max(row["linear"], row["mlp"]) for row in own),
+        documents=tuple(row["documents"] for row in own),
+        bound=float(np.mean([max(row["chance"], row["label"] or 0.0) for row in own])) + PROBE_MARGIN,
+        told={
+            "norm": float(np.mean([row["norm"] for row in own])),
+            "other_modes": {mode: float(np.mean(values)) for mode, values in others.items()},
+        },
+    )
+    return Judgement("B5", probe=probe)
 
 
 def vocabulary_findings(
-    table1: Sequence[Row], table2: Sequence[Row], *, protocol: str = "cross-registry", attack: str = "per-class"
+    table1: Sequence[Row], table2: Sequence[Row], *, attack: str = "per-class"
 ) -> list[dict[str, Any]]:
     """A1 to A7 from the rows of a vocabulary study; each row carries its fold (the attack registry)."""
-    rows = [row for row in table1 if row["protocol"] == protocol and row["attack"] == attack]
-    everything = [row for row in rows if row["bucket"] == "all"]
-    numbers = sorted({row["shadows"] for row in everything})
+    rows = [row for row in table1 if row["attack"] == attack]
+    everything = [row for row in rows if row["bucket"] == ALL]
+    numbers = sorted({row["shadows"] for row in everything if row["protocol"] == CROSS})
     most = numbers[-1] if numbers else 0
-    settled = [row for row in everything if row["shadows"] == most]
-    strategies = {row["strategy"]: row["size"] for row in settled}
+    strategies = {row["strategy"] for row in everything if row["shadows"] == most and row["protocol"] == CROSS}
     intersections = sorted((s for s in strategies if re.fullmatch(r"I\d+", s)), key=lambda s: int(s[1:]))
     informative = sorted((s for s in strategies if re.fullmatch(r"MI\d+", s)), key=lambda s: int(s[2:]))
 
-    def attacked(first: str, second: str) -> Comparison | None:
-        arms, value = (first, second), _accuracy
-        return paired(settled, arms=arms, arm="strategy", match=("fold",), block=("fold",), value=value)
-
     def over(id: str, first: str | None, second: str | None) -> Judgement:
-        comparison = attacked(first, second) if first and second else None
-        if comparison is None:
+        if first is None or second is None:
             return Judgement(id, missing="the study does not contain both vocabularies")
-        return Judgement(id, over=[(f"attack accuracy, {first} − {second}", comparison)])
+        settled = [row for row in everything if row["shadows"] == most]
+        return _leaking(id, settled, arm="strategy", arms=(first, second), match=("fold",))
 
     full = intersections[-1] if intersections else None
+    baseline = "B" if "B" in strategies else None
     judgements = [
         _shadows(everything, numbers),
-        _rarity(rows, most),
-        over("A3", "B", full),
+        _rarity([row for row in rows if row["shadows"] == most]),
+        over("A3", baseline, full),
         over("A4", informative[-1] if len(informative) > 1 else None, informative[0] if informative else None),
-        over("A5", "I2" if "I2" in strategies else None, "B"),
+        over("A5", "I2" if "I2" in strategies else None, baseline),
         _keeps(table2, full),
         _loses(table2, informative[0] if informative else None),
     ]
     return verdicts(judgements)
 
 
-def _accuracy(row: Row) -> float:
-    return row["accuracy"]
+# What is judged, and what stands beside it: a name, the protocol, the figure.
+JUDGED = ("balanced accuracy", CROSS, "balanced_accuracy")
+BESIDE = (
+    ("accuracy over all reports", CROSS, "accuracy"),
+    ("balanced accuracy, matched protocol", MATCHED, "balanced_accuracy"),
+)
+
+
+def _leaking(id: str, rows: Sequence[Row], *, arm: str, arms: tuple[Any, Any], match: Sequence[str]) -> Judgement:
+    """One arm leaks more than another."""
+
+    def compared(figure: tuple[str, str, str]) -> tuple[str, Comparison | None]:
+        name, protocol, value = figure
+        own = [row for row in rows if row["protocol"] == protocol]
+        told = f"{name}, {arms[0]} − {arms[1]}" + (" shadows" if arm == "shadows" else "")
+        return told, paired(own, arms=arms, arm=arm, match=match, block=("fold",), value=lambda row: row[value])
+
+    name, judged = compared(JUDGED)
+    if judged is None:
+        return Judgement(id, missing=f"no fold was attacked with both {arms[0]} and {arms[1]}")
+    beside = [(told, found) for told, found in map(compared, BESIDE) if found is not None]
+    return Judgement(id, over=[(name, judged)], beside=beside)
 
 
 def _shadows(rows: Sequence[Row], numbers: Sequence[int]) -> Judgement:
-    judgement = Judgement("A1")
     if len(numbers) < 3:
-        judgement.missing = "levelling off needs attacks at three numbers of shadows at least"
-        return judgement
-    settled = min(numbers[1:-1], key=lambda n: abs(n - numbers[-1] * 2 / 3))
+        return Judgement("A1", missing="levelling off needs attacks at three numbers of shadows at least")
+    fewest, most = numbers[0], numbers[-1]
+    settled = min(numbers[1:-1], key=lambda n: abs(n - most * 2 / 3))
     match = ("fold", "strategy")
-    for other, near in ((numbers[0], False), (settled, True)):
-        arms = (numbers[-1], other)
-        comparison = paired(rows, arms=arms, arm="shadows", match=match, block=("fold",), value=_accuracy)
-        if comparison is None:
-            judgement.missing = "no fold was attacked with these numbers of shadows"
-        elif near:
-            judgement.near.append((f"accuracy, {arms[0]} − {other} shadows", comparison, MARGIN["accuracy"]))
-        else:
-            judgement.over.append((f"accuracy, {arms[0]} − {other} shadows", comparison))
+    judgement = _leaking("A1", rows, arm="shadows", arms=(most, fewest), match=match)
+    level = _leaking("A1", rows, arm="shadows", arms=(most, settled), match=match)
+    judgement.near = [(name, comparison, MARGIN["accuracy"]) for name, comparison in level.over]
+    judgement.beside += level.beside
+    judgement.missing = judgement.missing or level.missing
+    judgement.test = (
+        f"balanced accuracy {ATTACK}, all vocabularies, with {most} shadows (the most) above that with {fewest} (the "
+        f"fewest), and alike (±0.01) with {settled} (nearest two thirds of the most); paired over folds"
+    )
     return judgement
 
 
-def _rarity(rows: Sequence[Row], most: int) -> Judgement:
-    inside = [row for row in rows if row["shadows"] == most and row["bucket"] != "all"]
-    inside = [row for row in inside if row["balanced_accuracy"] is not None]
-    names = list(dict.fromkeys(row["bucket"] for row in sorted(inside, key=lambda row: row["bucket_order"])))
+def _rarity(rows: Sequence[Row]) -> Judgement:
+    inside = [row for row in rows if row["bucket"] != ALL]
+    judged = sorted((row for row in inside if row["protocol"] == CROSS), key=lambda row: row["bucket_order"])
+    names = list(dict.fromkeys(row["bucket"] for row in judged))
     if len(names) < 2:
         return Judgement("A2", missing="fewer than two buckets could be measured")
-    comparison = paired(
-        inside,
-        arms=(names[0], names[-1]),
-        arm="bucket",
-        match=("fold", "strategy"),
-        block=("fold",),
-        value=lambda row: row["balanced_accuracy"],
-    )
-    if comparison is None:
-        return Judgement("A2", missing="no fold has both the rarest and the most frequent bucket")
-    return Judgement("A2", over=[(f"balanced accuracy, {names[0]} − {names[-1]}", comparison)])
+    return _leaking("A2", inside, arm="bucket", arms=(names[0], names[-1]), match=("fold", "strategy"))
 
 
 def _tasks(table2: Sequence[Row], first: str, second: str, figure: str) -> Comparison | None:

@@ -149,7 +149,7 @@ def _apart(first: Mapping[str, float], second: Mapping[str, float], margin: floa
     """Is the first above the second, by more than the margin and by more than the folds' differences vary?"""
     folds = [fold for fold in first if fold in second]
     found = compare([first[fold] for fold in folds], [second[fold] for fold in folds], blocks=folds)
-    return found.mean > margin and (found.low > 0 or found.units < FEWEST)
+    return found.mean > margin and (found.units < FEWEST or found.interval()[0] > 0)
 
 
 def _means(one: Candidate) -> dict[str, float]:
