@@ -1,12 +1,92 @@
-"""The progress display: bars for the stages of a long run, one line for whatever is in hand."""
+"""Progress in a log and on a terminal: a line a minute, one figure for a whole run, and never on stdout."""
 
+import io
 import os
 import subprocess
 import sys
 
+import pytest
+
+from pathveil.cli.console import Lines, Pace, bar, drawn
+
+WHOLE = ("cells", "reports to train")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_log_gets_a_line_a_minute_and_one_at_the_end_of_a_study():
+    clock, lines = Clock(), list[str]()
+    log = Lines(WHOLE, Pace(clock), lines.append)
+    for step in range(301):  # 300 s, a report of progress a second; half the work is that of the first 100 cells
+        clock.now = float(step)
+        log.show(WHOLE[1], step * 10, 3000)
+        log.show(WHOLE[0], step, 400)
+        log.show("target R1 B", step % 8, 8)
+        if step in (100, 300):
+            log.show("vocabulary study" if step == 100 else "combined study", step, step)
+    assert len(lines) == 6  # at 60, 100, then every 60 s, and 300
+    assert lines[0] == "60 of 400 cells; target R1 B 3 of 8; 0:01:00 gone, about 0:04:00 left"
+    assert "100 of 400 cells; vocabulary study 100 of 100; 0:01:40 gone, about 0:03:20 left" in lines
+    assert lines[-1] == "300 of 400 cells; combined study 300 of 300; 0:05:00 gone, about 0:00:00 left"
+
+
+def test_what_was_finished_before_is_not_this_runs_pace():
+    clock = Clock()
+    pace = Pace(clock)
+    clock.now = 5.0
+    pace.note(900, 1000)
+    assert pace.left is None  # nothing is done yet
+    clock.now = 15.0
+    pace.note(910, 1000)
+    assert pace.left == pytest.approx(15 * 90 / 10)
+    clock.now = 2000.0  # only the last ten minutes count
+    pace.note(920, 1000)
+    clock.now = 2010.0
+    pace.note(930, 1000)
+    assert pace.left == pytest.approx((2010 - 15) * 70 / 20)
+
+
+def test_a_short_command_leaves_the_log_alone(capsys):
+    with bar() as show:
+        for done in range(100):
+            show("reading reports", done, 100)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_other_commands_write_a_line_a_minute_too():
+    clock, lines = Clock(), list[str]()
+    log = Lines(None, Pace(clock), lines.append)
+    for step in range(0, 150, 10):
+        clock.now = float(step)
+        log.show("reading reports", step, 0)
+    assert lines == ["reading reports 60; 0:01:00", "reading reports 120; 0:02:00"]
+
+
+def test_on_a_terminal_one_line_has_the_clock():
+    from rich.console import Console
+
+    text, clock = io.StringIO(), Clock()
+    console = Console(file=text, force_terminal=True, width=120)
+    with drawn(console, WHOLE, Pace(clock)) as show:
+        show(WHOLE[1], 0, 1000)
+        clock.now = 60.0
+        show(WHOLE[1], 250, 1000)
+        show(WHOLE[0], 5, 138)
+        show("target R1 B", 3, 8)
+    final = [line for line in text.getvalue().splitlines() if "cells" in line or "target" in line][-2:]
+    assert sum("0:01:00 gone, about 0:03:00 left" in line for line in final) == 1
+    (current,) = [line for line in final if "target R1 B" in line]
+    assert "3/8" in current and "0:0" not in current
+
+
 CODE = """
 from pathveil.cli.console import bar
-with bar({main}) as progress:
+with bar({whole}) as progress:
     progress("a study", 0, 10)
     for number in range(3):
         progress(f"unit {{number}}", 1, 1)
@@ -14,21 +94,21 @@ with bar({main}) as progress:
 """
 
 
-def drawn(main: str) -> str:
+def screen_of(whole: str) -> str:
     """What is on the screen at the end."""
     environment = os.environ | {"FORCE_COLOR": "1", "COLUMNS": "120", "TERM": "xterm"}
-    command = [sys.executable, "-c", CODE.format(main=main)]
+    command = [sys.executable, "-c", CODE.format(whole=whole)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return done.stderr.split("\x1b[2K")[-1] + done.stderr
 
 
 def test_a_long_run_has_one_bar_and_the_unit_in_hand():
-    screen = drawn('("a study",)')
+    screen = screen_of('("a study", "work")')
     last = screen.rsplit("a study", 1)[1]
     assert "3/10" in last and "unit 2" in screen and "unit 0" not in screen.rsplit("unit 2", 1)[1]
 
 
-def test_without_main_stages_each_has_a_bar():
-    last = drawn("()").rsplit("a study", 1)[1]
+def test_otherwise_each_stage_has_a_bar():
+    last = screen_of("").rsplit("a study", 1)[1]
     assert all(f"unit {number}" in last for number in range(3))

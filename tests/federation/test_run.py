@@ -8,7 +8,7 @@ import pytest
 from pathveil.errors import UsageError
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.probe import probe
-from pathveil.federation.run import MODES, public_confidence, result_of, run, unseen_rows
+from pathveil.federation.run import MODES, Confidence, Outcome, public_confidence, result_of, run, unseen_rows
 from pathveil.vocabulary.encoded import Encoded
 
 
@@ -50,9 +50,31 @@ def test_every_mode_learns_and_reports_aggregates(mode):
     assert {row["registry"] for row in result["scores"]} == {"R1", "R2", "R3"}
     assert np.mean([row["micro"]["value"] for row in result["scores"]]) > 0.7
     assert all(row["micro"]["low"] <= row["micro"]["value"] <= row["micro"]["high"] for row in result["scores"])
-    assert all(row["support"] >= 10 for row in result["per_class"])
+    assert all(row["support"] >= row["cases"] >= 10 for row in result["per_class"])
     assert bool(result["probe"]) == (mode != "single")
     assert (result["traffic"][0]["bytes_to_hub"] > 0) == (mode not in ("single", "centralized"))
+
+
+def test_nothing_is_told_of_few_cases_however_many_reports_they_have():
+    """A registry's 20 test reports: 10 of class 0 are 3 cases' and 10 of class 1 are 10 cases'; another has 9 cases."""
+    cases = np.concatenate([np.arange(10) % 3, np.arange(10, 20), 100 + np.arange(20) % 9])
+    reports = Encoded(
+        ids=np.zeros(40, np.int32),
+        offsets=np.arange(41),
+        cases=cases,
+        registries=np.repeat([0, 1], 20).astype(np.int32),
+        registry_names=("R1", "R2"),
+        labels={"site": np.repeat([0, 1, 0, 1], 10).astype(np.int32)},
+        classes={"site": ("C1", "C2")},
+        vocabulary_size=3,
+    )
+    answers = {number: {"site": np.zeros(20, int)} for number in (0, 1)}
+    nobody = Confidence(np.zeros(0), np.zeros(0, bool), np.zeros(0, int))
+    unseen = {0: np.arange(20), 1: np.arange(20, 40)}
+    outcome = Outcome("single", 1, unseen, answers, nobody, [], 0.0, documents=0)
+    found = result_of(reports, [outcome], resamples=5)
+    assert [(row["registry"], row["documents"], row["cases"]) for row in found["scores"]] == [("R1", 20, 13)]
+    assert [(row["label"], row["support"], row["cases"]) for row in found["per_class"]] == [("C2", 10, 10)]
 
 
 def test_test_cases_are_the_same_in_every_mode_and_unseen():

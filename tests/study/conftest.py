@@ -14,7 +14,7 @@ def small_corpus(tmp_path_factory):
     words = ["margin", "tumor", "node", "specimen", "gross", "seen"]
     signs = {"C50": "breast", "C61": "prostate", "C34": "lung"}
     rows = []
-    for number in range(180):
+    for number in range(360):
         site = list(signs)[number // 2 % 3]
         text = " ".join([*rng.choice(words, 8), signs[site], *rng.choice(words, 4), signs[site]])
         rows.append((f"r{number}", f"c{number // 2}", f"R{number % 6 // 2 + 1}", text, site))

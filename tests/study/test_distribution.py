@@ -12,10 +12,11 @@ from pathveil.errors import PathveilError, UsageError
 from pathveil.federation.noise import epsilon
 from pathveil.federation.release import Release, sha256_of
 from pathveil.federation.run import unseen_rows
-from pathveil.study import distribution
+from pathveil.study import distribution, vocabulary
 from pathveil.study.distribution import ARMS, DistributionSettings, Study, config_of
 from pathveil.study.encoded import whole
 from pathveil.study.units import conduct
+from pathveil.study.vocabulary import VocabularySettings
 from study.conftest import PLANTED
 
 QUICK = {"dim": 8, "filters": 6, "epochs": 3, "batch_size": 32, "optimiser": "adam", "learning_rate": 0.02}
@@ -34,6 +35,28 @@ def test_a_run_is_complete_and_holds_aggregates_only(corpus, tmp_path):
     for path in (tmp_path / "run").rglob("*"):
         if path.is_file():
             assert PLANTED.encode() not in path.read_bytes(), path
+
+
+def test_a_class_of_few_cases_is_not_shown_however_many_reports_it_has(tmp_path):
+    """Every case has six reports: classes of some cases have more than ten unseen reports, of fewer than ten cases."""
+    rng, rows = np.random.default_rng(3), []
+    for case in range(180):
+        site = ("C50", "C61", "C34", "C18")[0 if case % 4 else 1 + case // 4 % 3]
+        for visit in range(6):
+            text = f"{site.lower()} " + " ".join(rng.choice(["margin", "tumor", "node"], 5))
+            rows.append((f"r{case}-{visit}", f"c{case}", f"R{case % 3 + 1}", text, site, "left" if case < 9 else None))
+    names = ["report_id", "case_id", "registry", "text", "site", "laterality"]
+    pl.DataFrame(rows, schema=names, orient="row").write_parquet(tmp_path / "c.parquet")
+    settings = DistributionSettings(modes=("single",), test_share=0.3, training=QUICK | {"epochs": 1})
+    result = study(tmp_path / "c.parquet", settings, out=tmp_path / "run")
+    assert {row["task"] for row in result["scores"]} == {"site"} and len(result["scores"]) == 3
+    assert {row["label"] for row in result["classes"]} == {row["label"] for row in result["per_class"]} == {"C50"}
+    assert all(row["support"] == 6 * row["cases"] >= 60 for row in result["classes"] + result["per_class"])
+    words = VocabularySettings(strategies=("B",), shadows=2, test_share=0.3, training={"dim": 4, "epochs": 1})
+    tables = conduct(vocabulary.Study(tmp_path / "c.parquet", words, out=tmp_path / "words"))
+    assert {row["task"] for row in tables["table2"]} == {"site"}
+    for row in tables["table1"]:
+        assert "suppressed" in row or min(row["member_cases"], row["non_member_cases"]) >= 10
 
 
 def test_finished_units_are_not_trained_again(corpus, tmp_path, monkeypatch):

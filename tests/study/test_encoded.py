@@ -80,6 +80,6 @@ def test_every_study_runs_without_polars(folder, tmp_path, one_thread):
 def test_encode_says_what_it_made(pathveil, small_corpus, tmp_path):
     done = pathveil("study", "encode", small_corpus, "--out", tmp_path / "e", "--json")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["reports"] == 180 and json.loads(done.stdout)["classes"] == {"site": 3}
+    assert json.loads(done.stdout)["reports"] == 360 and json.loads(done.stdout)["classes"] == {"site": 3}
     done = pathveil("study", "encode", tmp_path / "none.parquet", "--out", tmp_path / "f")
     assert done.returncode == 2 and not (tmp_path / "f").exists()

@@ -4,16 +4,19 @@ import copy
 import json
 import re
 import tomllib
+from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 
 import polars as pl
 import pytest
 
 from conftest import ROOT
-from pathveil.errors import CorpusError, UsageError
+from pathveil.errors import CorpusError, PathveilError, UsageError
+from pathveil.progress import silent
 from pathveil.report import page
+from pathveil.study import distribution, result
 from pathveil.study import file as study_file
-from pathveil.study import result
+from pathveil.study.units import WORK, conduct
 from study.conftest import PLANTED
 
 TRAINING = "dim = 8\nfilters = 4\nepochs = 2\n"
@@ -153,6 +156,10 @@ def test_no_artefact_names_a_person(run):
         (("[combined.training]\n", "[combined.training]\nfilter = 3\n"), "did you mean 'filters'?"),
         (("[distribution.training]\n", "[distribution.training]\ndropout = 2\n"), "'distribution.training': 'dropout'"),
         (("[vocabulary.training]\n", "[vocabulary.training]\nmembers = 5\n"), "a study trains the papers' network"),
+        (
+            ("counts = [1, 2]", "counts = [1, 50]"),
+            "'vocabulary': 'counts' asks for an attack with 50 shadows, of 'shadows' = 3",
+        ),
         (('path = "reports.parquet"', "reports = 50\nclasses = { site = 3 }"), "did you mean 'sites'?"),
     ],
 )
@@ -168,7 +175,7 @@ def test_a_missing_corpus_or_file_is_one_sentence(pathveil, tmp_path):
     done = pathveil("study", "run", tmp_path / "no.toml", "--out", tmp_path / "run")
     assert done.returncode == 2 and "cannot be read" in done.stderr
     file = tmp_path / "study.toml"
-    file.write_text('name = "x"\n[corpus]\npath = "nowhere.parquet"\n')
+    file.write_text('name = "x"\n[corpus]\npath = "nowhere.parquet"\n[distribution]\n')
     done = pathveil("study", "run", file, "--out", tmp_path / "run")
     assert done.returncode == 2 and "nowhere.parquet is not there" in done.stderr
     assert not (tmp_path / "run").exists()
@@ -180,6 +187,102 @@ def test_a_missing_corpus_or_file_is_one_sentence(pathveil, tmp_path):
     (tmp_path / "result.json").write_text("[]")
     done = pathveil("study", "report", tmp_path)
     assert done.returncode == 2 and "'it' is no object" in done.stderr and not (tmp_path / "report.html").exists()
+
+
+def test_a_file_without_a_study_is_refused(pathveil, tmp_path):
+    (tmp_path / "none.toml").write_text('name = "x"\n[corpus]\nreports = 100\n')
+    done = pathveil("study", "run", tmp_path / "none.toml", "--out", tmp_path / "new" / "run")
+    assert done.returncode == 2 and "none.toml: it has no study; give at least one of [vocabulary]" in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            ("[vocabulary]", '[vocabulary]\ntasks = ["site", "sit"]'),
+            "[vocabulary]: 'tasks': there is no task column 'sit'",
+        ),
+        (('"I2", "MI5"', '"I9"'), "[vocabulary]: 'strategies': 'I9' is neither a vocabulary here"),
+        (('["B", "I3"]', '["I8"]'), "[combined]: 'strategies': 'I8' is neither"),
+        (("[vocabulary]", '[vocabulary]\nfolds = ["R7"]'), "[vocabulary]: 'folds': there is no registry 'R7'"),
+        (("[distribution]", '[distribution]\ngroups = { A = ["R8"] }'), "[distribution]: 'groups': 'A' names registry"),
+        (("[distribution]", '[distribution]\nvocabulary = "no.json"'), "[distribution]: 'vocabulary': no.json"),
+    ],
+)
+def test_what_the_corpus_does_not_allow_leaves_nothing_behind(tmp_path, change, message):
+    """On a synthetic corpus, which is made for the judgement and not kept."""
+    text = STUDY.format(corpus="", training=TRAINING).replace('path = ""', "reports = 200\nregistries = 3")
+    (tmp_path / "study.toml").write_text(text.replace(*change))
+    with pytest.raises(PathveilError) as error:
+        study_file.run(tmp_path / "study.toml", out=tmp_path / "run")
+    assert str(error.value).startswith(f"{tmp_path / 'study.toml'}: ") and message in str(error.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["study.toml"]
+
+
+def test_a_refused_change_leaves_the_run_as_it_was(tmp_path):
+    (tmp_path / "run").mkdir()
+    settings = study_file.CorpusSettings(reports=60, registries=3)
+    study_file.corpus_of(settings, tmp_path / "run", silent)
+    (tmp_path / "run" / "study.toml").write_text("as it was")
+    before = contents(tmp_path / "run")
+    text = STUDY.format(corpus="", training=TRAINING).replace('path = ""', "reports = 80\nregistries = 3")
+    (tmp_path / "study.toml").write_text(text.replace('"MI5"', '"I9"'))
+    with pytest.raises(UsageError, match="'I9' is neither"):
+        study_file.run(tmp_path / "study.toml", out=tmp_path / "run")
+    assert {path: what for path, what in contents(tmp_path / "run").items() if path.name != "lock"} == before
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def test_a_result_that_breaks_the_schema_is_not_written(tmp_path, monkeypatch):
+    whole = {"name": "x", "studies": {}, "findings": [{"id": "A1", "claim": "…", "holds": "yes", "evidence": {}}]}
+    with pytest.raises(RuntimeError, match=r"breaks its own schema: 'findings.0.holds' is no boolean or null"):
+        result.write(tmp_path / "result.json", whole)
+    assert not (tmp_path / "result.json").exists()
+    result.write(tmp_path / "result.json", whole | {"findings": []})
+    assert result.read(tmp_path / "result.json")["name"] == "x"
+
+
+def test_a_study_is_held_against_the_schema(small_corpus, tmp_path, monkeypatch):
+    monkeypatch.setattr("pathveil.study.distribution.distribution_findings", lambda *_, **__: [{"id": "B1"}])
+    settings = distribution.DistributionSettings(modes=("single",), training={"dim": 4, "filters": 2, "epochs": 1})
+    with pytest.raises(RuntimeError, match=r"'findings.0.claim' is missing"):
+        conduct(distribution.Study(small_corpus, settings, out=tmp_path))
+
+
+def test_progress_is_one_figure_for_all_studies(run, tmp_path):
+    """A finished run: every study's cells are counted from the beginning on."""
+    seen = []
+    study_file.run(run[0] / "study.toml", out=run[0], progress=lambda *told: seen.append(told))
+    cells = [(done, total) for stage, done, total in seen if stage == study_file.CELLS]
+    assert len(cells) == 3 and set(cells) == {(50, 50)}  # 9 places of a target, 3 shadows and an attack; 3 modes; 2
+    work = [(done, total) for stage, done, total in seen if stage == WORK]
+    assert len(set(work)) == 1 and work[0][0] == work[0][1] > 0
+
+
+def test_a_session_is_noted_as_cells_finish(small_corpus, tmp_path):
+    text = (
+        STUDY.split("[vocabulary]")[0] + '[distribution]\nmodes = ["single", "centralized"]\n[distribution.training]\n'
+    )
+    (tmp_path / "my.toml").write_text(text.format(corpus=small_corpus) + TRAINING)
+    times = tmp_path / "run" / "times.json"
+
+    def stop(stage, done, total):
+        if stage == study_file.CELLS and done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        study_file.run(tmp_path / "my.toml", out=tmp_path / "run", progress=stop)
+    (session,) = json.loads(times.read_text())["sessions"]
+    assert session["file"] == "my.toml" and session["seconds"] > 0 and session["machine"]
+    assert abs(datetime.now(UTC) - datetime.fromisoformat(session["began"])) < timedelta(hours=1)
+    study_file.run(tmp_path / "my.toml", out=tmp_path / "run")
+    after = json.loads(times.read_text())
+    assert after["sessions"][0] == session and len(after["sessions"]) == 2
+    assert after["work"][0]["cells"] == 2 and "pathveil" in after["versions"]
 
 
 def test_a_corpus_without_labels_is_one_sentence(small_corpus, tmp_path):

@@ -28,7 +28,7 @@ def dated(path, out, **columns):
 @pytest.fixture(scope="module")
 def by_day(small_corpus, tmp_path_factory):
     """Reports of one day after the other from 2014 on, every ninth without a date."""
-    days = [datetime.date(2014, 1, 1) + datetime.timedelta(days=5 * number) for number in range(180)]
+    days = [datetime.date(2014, 1, 1) + datetime.timedelta(days=5 * number // 2) for number in range(360)]
     column = pl.Series([None if number % 9 == 0 else day for number, day in enumerate(days)])
     return dated(small_corpus, tmp_path_factory.mktemp("dated") / "corpus.parquet", date=column)
 
@@ -130,9 +130,9 @@ def test_what_cannot_be_is_one_sentence(small_corpus, by_day, tmp_path):
         Held(test_from="2015").unseen(whole(small_corpus)[1], seed=1)
     with pytest.raises(CorpusError, match="no case has a report on or after 2030"):
         Held(test_from="2030").unseen(whole(by_day)[1], seed=1)
-    years = dated(small_corpus, tmp_path / "years.parquet", year=pl.Series([2014 + n // 90 for n in range(180)]))
+    years = dated(small_corpus, tmp_path / "years.parquet", year=pl.Series([2014 + n // 180 for n in range(360)]))
     corpus = whole(years)[1]
-    assert sum(map(len, Held(test_from="2015").unseen(corpus, seed=1).values())) == 90
+    assert sum(map(len, Held(test_from="2015").unseen(corpus, seed=1).values())) == 180
     with pytest.raises(UsageError, match="the corpus has years only; expected a year such as 2015"):
         Held(test_from="2015-06-01").unseen(corpus, seed=1)
     late = [datetime.date(2015 if registry == "R2" else 2014, 1, 2) for registry in pl.read_parquet(years)["registry"]]

@@ -13,11 +13,11 @@ import pytest
 from pathveil.errors import UsageError
 from pathveil.study import file as study_file
 from pathveil.study import vocabulary
-from pathveil.study.plan import described, plan
+from pathveil.study.plan import Speed, described, plan
 from pathveil.study.units import conduct
 from pathveil.study.vocabulary import VocabularySettings
 from pathveil.training.workers import crew
-from study.test_file import STUDY, TRAINING
+from study.test_file import STUDY, TRAINING, contents
 
 SMALL = (
     STUDY.replace('["B", "I2", "MI5"]', '["B", "registries >= 2 and cases >= 3"]\nfolds = ["R1", "R3"]')
@@ -98,6 +98,55 @@ def test_control_c_leaves_a_run_to_go_on_with(whole, tmp_path):
             time.sleep(0.1)
 
 
+OTHER = """
+name = "other"
+[corpus]
+reports = 90
+registries = 3
+[combined]
+modes = ["centralized"]
+strategies = ["B"]
+"""
+
+
+@pytest.mark.parametrize("stage", ["writing reports", "vocabulary study", "distribution study"])
+def test_a_second_process_with_another_file_is_refused_and_changes_nothing(tmp_path, stage, one_thread):
+    """Whichever study the first is at, and while it makes its corpus."""
+    text = SMALL.format(corpus="", training=TRAINING).replace('path = ""', "reports = 400\nregistries = 3")
+    (tmp_path / "study.toml").write_text(text)
+    (tmp_path / "other.toml").write_text(OTHER)
+    command = [sys.executable, "-m", "pathveil", "study", "run", tmp_path / "other.toml", "--out", tmp_path / "run"]
+    tried = []
+
+    def watch(now: str, done: int, total: int) -> None:
+        if now != stage or tried:
+            return
+        before = contents(tmp_path / "run")
+        tried.append(subprocess.run([*map(str, command)], capture_output=True, text=True))
+        assert contents(tmp_path / "run") == before
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        study_file.run(tmp_path / "study.toml", out=tmp_path / "run", progress=watch)
+    assert tried[0].returncode == 2, tried[0].stderr
+    assert "another process is working on this run" in tried[0].stderr
+
+
+def test_a_plan_of_a_changed_corpus_counts_anew(tmp_path, one_thread, monkeypatch):
+    text = OTHER + "[combined.training]\n" + TRAINING + 'optimiser = "adam"\n'
+    text = text.replace("reports = 90", "reports = 400")
+    (tmp_path / "study.toml").write_text(text)
+    study_file.run(tmp_path / "study.toml", out=tmp_path / "run")
+    monkeypatch.setattr("pathveil.study.plan._speed", lambda *_: Speed(0.1, 0.001))
+    assert plan(tmp_path / "study.toml", out=tmp_path / "run")["left"] == 0
+    (tmp_path / "changed.toml").write_text(text.replace("reports = 400", "reports = 300"))
+    before = contents(tmp_path / "run")
+    made = plan(tmp_path / "changed.toml", out=tmp_path / "run")
+    assert made["left"] == 1 and made["finished"] == 0 and not made["scaled_from_sample"]
+    assert made["documents"] == pytest.approx(300 * 0.8 * 2, rel=0.1)
+    assert contents(tmp_path / "run") == before
+
+
 def test_a_plan_counts_what_is_left_and_makes_nothing(whole, tmp_path, monkeypatch):
     made = plan(whole[0], out=tmp_path / "none", workers=2)
     assert not (tmp_path / "none").exists()
@@ -106,8 +155,8 @@ def test_a_plan_counts_what_is_left_and_makes_nothing(whole, tmp_path, monkeypat
     assert counts["vocabulary", "attacks"] == (4, 0) and counts["distribution", "single"] == (1, 0)
     assert made["cells"] == made["left"] == 24 and made["seconds"] > 0
     targets = made["work"][0]
-    # 180 reports: two of three registries, four fifths of their cases, two epochs, two folds and two vocabularies
-    assert targets["documents"] == pytest.approx(120 * 0.8 * 2 * 4, rel=0.1) and targets["epochs"] == 2
+    # 360 reports: two of three registries, four fifths of their cases, two epochs, two folds and two vocabularies
+    assert targets["documents"] == pytest.approx(240 * 0.8 * 2 * 4, rel=0.1) and targets["epochs"] == 2
     assert "together" in described(made)
     monkeypatch.setattr("pathveil.study.plan._speed", None)  # nothing is left to measure
     finished = plan(whole[0], out=whole[0].parent / "run")

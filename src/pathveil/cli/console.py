@@ -1,50 +1,158 @@
-"""What every command shares: the progress bar on stderr and results on stdout."""
+"""What every command shares: progress on stderr and results on stdout."""
 
 import json
 import sys
-from collections.abc import Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 import typer
 
 from pathveil.progress import Progress
 
+RECENT = 600  # seconds whose pace tells the time left
+EVERY = 60  # seconds between two lines in a log
 JSON_OPTION = typer.Option(False, "--json", help="Print the result as JSON on stdout.")
 
 
 @contextmanager
-def bar(main: Sequence[str] = ()) -> Generator[Progress]:
-    """A progress callback that draws one bar a stage on stderr (nothing when stderr is not a terminal).
+def bar(whole: tuple[str, str] | None = None) -> Generator[Progress]:
+    """A progress callback that draws one bar a stage on a terminal, and else writes a line a minute, both on stderr.
 
-    Where ``main`` names the stages of a long run, only they keep bars; whatever else goes on shares one line.
+    ``whole`` names the two stages that stand for all of a long run: what is counted, and the work by which time goes.
+    On a terminal only the first keeps a bar, and whatever else goes on shares one line. Elsewhere (a batch job's log)
+    a line also marks the end of a stage that is counted in them, such as "vocabulary study".
     """
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bars
 
     console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+    pace = Pace()
+    if console.is_terminal:
+        with drawn(console, whole, pace) as show:
+            yield show
+    else:
+        yield Lines(whole, pace).show
+
+
+class Pace:
+    """How long something will still take, from how it went in the last ten minutes: units of a study differ."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic):
+        self.clock, self.began = clock, clock()
+        self.seen: deque[tuple[float, int]] = deque()
+        self.total = 0
+
+    def note(self, done: int, total: int) -> None:
+        now = self.clock()
+        if not self.seen:
+            self.seen.append((self.began, done))  # what was there already was not done now
+        self.seen.append((now, done))
+        self.total = total
+        while len(self.seen) > 2 and self.seen[1][0] < now - RECENT:
+            self.seen.popleft()
+
+    @property
+    def gone(self) -> float:
+        return self.clock() - self.began
+
+    @property
+    def left(self) -> float | None:
+        """Seconds; none while nothing is known."""
+        if not self.seen:
+            return None
+        (since, before), (_, done) = self.seen[0], self.seen[-1]
+        if done == self.total:
+            return 0.0
+        return (self.clock() - since) * (self.total - done) / (done - before) if done > before else None
+
+
+@contextmanager
+def drawn(console: Any, whole: tuple[str, str] | None, pace: Pace) -> Generator[Progress]:
+    """Bars on a terminal; with ``whole`` one, above a line without clocks of its own."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        ProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
     )
-    # Units of a study differ: the time left comes from the pace of the last ten minutes.
-    with Bars(*columns, console=console, disable=not console.is_terminal, speed_estimate_period=600) as bars:
+    from rich.progress import Progress as Bars
+    from rich.text import Text
+
+    class Times(ProgressColumn):
+        """Gone and left, of the whole alone."""
+
+        def render(self, task: Any) -> Text:
+            return Text(told(pace) if task.fields.get("clock") else "", style="progress.remaining")
+
+    clocks = (Times(),) if whole else (TimeElapsedColumn(), TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *clocks)
+    with Bars(*columns, console=console, speed_estimate_period=RECENT) as bars:
         stages: dict[str, Any] = {}
-        current = bars.add_task("", total=None, visible=False) if main else None
+        current = None if whole is None else bars.add_task("", total=None, visible=False)
 
         def show(stage: str, done: int, total: int) -> None:
-            if main and stage not in main and current is not None:
+            if whole and stage == whole[1]:
+                pace.note(done, total)
+                return
+            if current is not None and whole and stage != whole[0]:
                 bars.update(current, description=f"  {stage}", completed=done, total=total or None, visible=True)
                 return
             if stage not in stages:
-                stages[stage] = bars.add_task(stage, total=total or None)
+                stages[stage] = bars.add_task(stage, total=total or None, clock=True)
             bars.update(stages[stage], completed=done, total=total or None)
 
         yield show
+
+
+class Lines:
+    """Progress where nobody sees a bar: a line at most once a minute, and at the end of a study."""
+
+    def __init__(self, whole: tuple[str, str] | None, pace: Pace, write: Callable[[str], None] | None = None):
+        self.whole, self.pace, self.last = whole, pace, pace.clock()
+        self.write = write or (lambda line: typer.echo(line, err=True))
+        self.counted, self.current = "", ""
+        self.ended: set[str] = set()
+
+    def show(self, stage: str, done: int, total: int) -> None:
+        if self.whole and stage == self.whole[1]:
+            self.pace.note(done, total)
+            return
+        told_of = f"{stage} {done:,} of {total:,}" if total else f"{stage} {done:,}"
+        if self.whole and stage == self.whole[0]:
+            self.counted = f"{done:,} of {total:,} {stage}"
+        else:
+            self.current = told_of
+        ended = bool(self.whole and self.counted and stage.endswith(" study") and done == total)
+        if (ended and stage not in self.ended) or self.pace.clock() - self.last >= EVERY:
+            self.ended |= {stage} if ended else set()
+            self.last = self.pace.clock()
+            times = told(self.pace) if self.whole else lasting(self.pace.gone)
+            self.write("; ".join(filter(None, (self.counted, self.current, times))))
+
+
+def told(pace: Pace) -> str:
+    """
+    >>> pace = Pace(clock=iter((0.0, 0.0, 90.0, 90.0, 90.0)).__next__)
+    >>> pace.note(0, 4), pace.note(1, 4)
+    (None, None)
+    >>> told(pace)
+    '0:01:30 gone, about 0:04:30 left'
+    """
+    left = pace.left
+    return f"{lasting(pace.gone)} gone" + ("" if left is None else f", about {lasting(left)} left")
+
+
+def lasting(seconds: float) -> str:
+    """
+    >>> lasting(59.6), lasting(100_000)
+    ('0:01:00', '27:46:40')
+    """
+    minutes, seconds = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
 
 
 @contextmanager

@@ -14,8 +14,10 @@ def run(
     """Everything, small, on the embedded corpus: a model, its reasons, the three studies and their report."""
     from pathveil.report import page
     from pathveil.study import demo
+    from pathveil.study.file import CELLS
+    from pathveil.study.units import WORK
 
-    with resumable(), bar() as progress:
+    with resumable(), bar((CELLS, WORK)) as progress:
         result = demo.run(out, progress=progress)
     report = out / "report.html"
     page.write(result["study"], report)

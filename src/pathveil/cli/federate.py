@@ -105,7 +105,7 @@ def run(
         settings = checked(distribution.DistributionSettings, chosen)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    check_run(out, mark="lock")
+    check_run(out, mark="cells")
     with resumable(), crew_for("local", workers, None, device) as crew, bar() as progress:
         study = distribution.Study(corpus, settings, out=out, progress=progress)
         result = conduct(study, crew=crew, device=device)

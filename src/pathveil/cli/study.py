@@ -37,6 +37,8 @@ def run(
     """Run a study, or go on with one that was stopped, and write its report."""
     from pathveil.report import page
     from pathveil.study import file as study
+    from pathveil.study.store import only_one
+    from pathveil.study.units import WORK
 
     if plan_only:
         from pathveil.study.plan import described, plan
@@ -50,9 +52,10 @@ def run(
         emit(made, as_json=as_json, text=described(made))
         return
     check_run(out, mark="study.toml")
-    with resumable(), bar(study.STAGES) as progress, crew_for(engine, workers, scheduler, device) as crew:
-        result = study.run(file, out=out, corpus=corpus, device=device, crew=crew, progress=progress)
-    page.write(result, out / "report.html")
+    with resumable(), only_one(out), bar((study.CELLS, WORK)) as progress:
+        with crew_for(engine, workers, scheduler, device) as crew:
+            result = study.go_on(file, out=out, corpus=corpus, device=device, crew=crew, progress=progress)
+        page.write(result, out / "report.html")
     text = "\n".join([*page.answer(result), "", f"Report: {out / 'report.html'}", f"Numbers: {out / 'result.json'}"])
     emit(result, as_json=as_json, text=text)
 
@@ -79,8 +82,12 @@ def check_device(device: str) -> None:
 
 
 def check_run(out: Path, *, mark: str) -> None:
-    """Refuse to work in a folder that is something else than a run, which has this file."""
-    if out.exists() and not (out / mark).exists() and (not out.is_dir() or any(out.iterdir())):
+    """Refuse to work in a folder that is something else than a run, which has this file or folder; one that was stopped
+    before it came to that has a lock, and what was half made."""
+    if not out.exists():
+        return
+    there = [path.name for path in out.iterdir()] if out.is_dir() else [out.name]
+    if mark not in there and any(name != "lock" and not name.startswith(".part-") for name in there):
         raise UsageError(f"{out}: is there already, and is no run to go on with; give --out a new folder")
 
 

@@ -38,7 +38,7 @@ Mode = Literal["single", "centralized", "adversarial", "strong", "fedavg", "cycl
 MODES: tuple[Mode, ...] = ("single", "centralized", "adversarial", "strong", "fedavg", "cyclic")
 TEST_SHARE = 0.2  # of every registry's cases, where no others are given
 FEWEST_CASES = 5  # of a registry, to train on
-SMALLEST_CELL = 10  # classes with fewer test documents are not listed
+SMALLEST_CELL = 10  # of fewer test cases nothing is told
 HEAD_BATCH, HEAD_STEPS = 128, 1000  # of a new head; steps enough for one on few documents
 
 
@@ -361,6 +361,17 @@ def new_heads(
     return answers
 
 
+def cases_of(labels: np.ndarray, cases: np.ndarray, *, classes: int) -> tuple[int, np.ndarray]:
+    """How many distinct cases have a label, and how many have each: (classes,).
+
+    >>> cases_of(np.array([0, 0, 1, 2, -1]), np.array([7, 7, 7, 8, 9]), classes=3)
+    (2, array([1, 1, 1]))
+    """
+    known = labels >= 0
+    pairs = np.unique(np.stack([labels[known], cases[known]]), axis=1)
+    return len(np.unique(pairs[1])), np.bincount(pairs[0], minlength=classes)
+
+
 def result_of(corpus: Encoded, outcomes: Sequence[Outcome], *, resamples: int = 1000) -> dict[str, Any]:
     """The design's result: scores, per_class, probe and traffic of several modes and seeds. Aggregates only."""
     scores, per_class, probes, traffic = [], [], [], []
@@ -370,17 +381,17 @@ def result_of(corpus: Encoded, outcomes: Sequence[Outcome], *, resamples: int = 
             place = {"registry": corpus.registry_names[number], "mode": outcome.mode, "seed": outcome.seed}
             for task, answer in predicted.items():
                 label = np.asarray(taken.labels[task])
-                if not (label >= 0).any():
+                cases, by_class = cases_of(label, taken.cases, classes=len(corpus.classes[task]))
+                if cases < SMALLEST_CELL:
                     continue
                 task_scores = evaluate(label, answer, cases=taken.cases, resamples=resamples, seed=outcome.seed)
-                row = place | {"task": task, "documents": task_scores.documents}
+                row = place | {"task": task, "documents": task_scores.documents, "cases": cases}
                 scores.append(row | {"micro": task_scores.micro.as_dict(), "macro": task_scores.macro.as_dict()})
                 for one in task_scores.per_class:
-                    if one.support >= SMALLEST_CELL:
-                        name = corpus.classes[task][one.label]
-                        per_class.append(
-                            place | {"task": task, "label": name, "support": one.support, "f1": one.f1.as_dict()}
-                        )
+                    if by_class[one.label] >= SMALLEST_CELL:
+                        counts = {"support": one.support, "cases": int(by_class[one.label])}
+                        about = {"task": task, "label": corpus.classes[task][one.label], **counts}
+                        per_class.append(place | about | {"f1": one.f1.as_dict()})
         place = {"mode": outcome.mode, "seed": outcome.seed}
         if outcome.probe is not None:
             probes.append(place | asdict(outcome.probe) | {"head": outcome.head})

@@ -16,14 +16,14 @@ from pydantic import Field, field_validator
 from pathveil.audit import evidence, metrics
 from pathveil.errors import UsageError
 from pathveil.federation.config import FederationConfig
-from pathveil.federation.run import Mode, check_sites, result_of, run
+from pathveil.federation.run import SMALLEST_CELL, Mode, check_sites, result_of, run
 from pathveil.progress import Progress, silent
 from pathveil.study.choice import choose, sentences, sizes_for
 from pathveil.study.distribution import config_of, fixed, known_modes, mode_of
 from pathveil.study.encoded import provenance, relabelled, whole
 from pathveil.study.held import Held
 from pathveil.study.recommendation import Candidate, briefly, front, recommend
-from pathveil.study.settings import checked
+from pathveil.study.settings import checked, naming
 from pathveil.study.store import Cells
 from pathveil.study.units import Keep, Parts, Unit, finish, seconds_of
 from pathveil.training.workers import Crew
@@ -71,12 +71,13 @@ class Study:
         held = settings.unseen(self.corpus, seed=settings.seed)
         check_sites(self.corpus, held)
         self.rows = np.setdiff1d(np.arange(self.corpus.documents), np.concatenate(list(held.values())))
-        self.sentences = sentences(
-            settings.strategies,
-            registries=len(np.unique(self.corpus.registries[self.rows])),
-            minimum=settings.minimum,
-            sizes=settings.sizes or sizes_for(self.store, minimum=settings.minimum),
-        )
+        with naming("'strategies'"):
+            self.sentences = sentences(
+                settings.strategies,
+                registries=len(np.unique(self.corpus.registries[self.rows])),
+                minimum=settings.minimum,
+                sizes=settings.sizes or sizes_for(self.store, minimum=settings.minimum),
+            )
         training = fixed(settings.training, settings.fixed_epochs)
         self.configs = {mode: config_of(mode, training) for mode in settings.modes}
         self.places = [(name, mode) for name in self.sentences for mode in settings.modes]
@@ -93,6 +94,7 @@ class Study:
             "study": "combined",
             "corpus": self.store.provenance["corpus_sha256"],
             "text": self.store.provenance["text"],
+            "scores": 2,  # raised when what is kept of a model's scores changes
             "settings": self.settings.model_dump(include={"tasks", "seed"}) | self.settings.parts,
         }
 
@@ -189,6 +191,8 @@ def point_of(rows: Mapping[str, Any], confidence: Any, *, seed: int) -> dict[str
     found = evidence.figures(confidence.values, confidence.member, confidence.cases, weights, seed=seed)
     if "suppressed" in found:
         raise UsageError(f"the combined study cannot attack a model with {found['suppressed']}; add reports")
+    if not rows["scores"]:
+        raise UsageError(f"the combined study needs a registry with at least {SMALLEST_CELL} unseen cases; add reports")
     micro, macro = (float(np.mean([row[name]["value"] for row in rows["scores"]])) for name in ("micro", "macro"))
     probe = rows["probe"][0] if rows["probe"] else None
     told = None if probe is None else max(probe["linear"], probe["mlp"])

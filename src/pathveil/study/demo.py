@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pathveil.progress import Progress, silent
+from pathveil.study.store import only_one
 
 STUDY = files("pathveil.study") / "demo.toml"
 SEED = 1
@@ -22,11 +23,10 @@ def run(out: Path, *, progress: Progress = silent) -> dict[str, Any]:
     """Everything into the folder ``out``; the studies' figures also in its ``result.json``."""
     from pathveil.study import file
 
-    out.mkdir(parents=True, exist_ok=True)
-    with as_file(STUDY) as settings:
+    with only_one(out), as_file(STUDY) as settings:
         corpus = file.corpus_of(file.read(settings).corpus, out, progress)
         model = train_model(corpus, out, progress)
-        study = file.run(settings, out=out, progress=progress)
+        study = file.go_on(settings, out=out, progress=progress)
     return {"out": str(out), "model": model, "study": study}
 
 

@@ -19,12 +19,22 @@ from pathveil.audit import evidence, metrics
 from pathveil.errors import UsageError, VocabularyError, meant
 from pathveil.federation.config import STRONG, FederationConfig
 from pathveil.federation.release import Release
-from pathveil.federation.run import MODES, SMALLEST_CELL, Mode, Outcome, check_sites, result_of, run, unseen_rows
+from pathveil.federation.run import (
+    MODES,
+    SMALLEST_CELL,
+    Mode,
+    Outcome,
+    cases_of,
+    check_sites,
+    result_of,
+    run,
+    unseen_rows,
+)
 from pathveil.progress import Progress, silent
 from pathveil.study.encoded import provenance, relabelled, table_of, whole
 from pathveil.study.findings import distribution_findings
 from pathveil.study.held import Held
-from pathveil.study.settings import checked
+from pathveil.study.settings import checked, naming
 from pathveil.study.store import Cells
 from pathveil.study.units import Keep, Parts, Unit, finish, seconds_of
 from pathveil.training.metrics import evaluate
@@ -151,7 +161,8 @@ class Study:
 
     def __init__(self, corpus: Path, settings: DistributionSettings, *, out: Path, progress: Progress = silent):
         self.settings, self.out, self.progress = settings, out, progress
-        self.agreed = Vocabulary.load(Path(settings.vocabulary)) if settings.vocabulary else None
+        with naming("'vocabulary'"):
+            self.agreed = Vocabulary.load(Path(settings.vocabulary)) if settings.vocabulary else None
         self.cells = Cells(out / "cells")
         self.store, everything = whole(corpus, tasks=settings.tasks, progress=progress)
         self.corpus = grouped(everything, settings.groups)
@@ -170,6 +181,7 @@ class Study:
             "arm": arm,
             "seed": seed,
             "config": self.configs[arm].model_dump(),
+            "scores": 2,  # raised when what is kept of an arm's scores changes
             "settings": self.settings.model_dump(include=names)
             | self.settings.parts
             | {"vocabulary": self.agreed.sha256 if self.agreed else None},
@@ -336,13 +348,15 @@ def by_class(corpus: Encoded, outcome: Outcome) -> list[dict[str, Any]]:
         labels = np.asarray(corpus.labels[task])
         samples = np.bincount(labels[labels >= 0], minlength=len(names))
         answers = np.concatenate([predicted[task] for predicted in outcome.predictions.values()])
-        if not (labels[rows] >= 0).any():
+        cases, by_class = cases_of(labels[rows], corpus.cases[rows], classes=len(names))
+        if cases < SMALLEST_CELL:
             continue
         scores = evaluate(labels[rows], answers, cases=corpus.cases[rows], seed=outcome.seed)
         for one in scores.per_class:
-            if one.support >= SMALLEST_CELL:
+            if by_class[one.label] >= SMALLEST_CELL:
                 place = {"mode": outcome.mode, "seed": outcome.seed, "task": task, "label": names[one.label]}
                 counts = {"samples": int(samples[one.label]), "support": one.support}
+                counts |= {"cases": int(by_class[one.label])}
                 found.append(place | counts | {"f1": one.f1.as_dict()})
     return found
 
@@ -356,7 +370,7 @@ def grouped(corpus: Encoded, groups: Mapping[str, tuple[str, ...]]) -> Encoded:
         for member in members:
             if member not in names:
                 have = ", ".join(corpus.registry_names)
-                raise UsageError(f"group '{group}' names registry '{member}', but the corpus has {have}")
+                raise UsageError(f"'groups': '{group}' names registry '{member}', but the corpus has {have}")
     site = np.full(len(names), -1)
     for place, members in enumerate(groups.values()):
         site[[names[member] for member in members]] = place

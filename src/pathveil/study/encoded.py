@@ -17,6 +17,7 @@ import numpy as np
 
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
+from pathveil.study.settings import naming
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import read_days, read_labels
 from pathveil.vocabulary.tokens import Tokens, tokens
@@ -31,11 +32,12 @@ def whole(corpus: Path, *, tasks: Iterable[str] | None = None, progress: Progres
         return load(corpus, tasks=tasks)
     store = tokens(corpus, progress=progress)
     wanted = None if tasks is None else tuple(tasks)
-    labels, classes = read_labels(corpus, tasks=wanted)
-    classes = {task: names for task, names in classes.items() if names}
-    for task in wanted or ():
-        if task not in classes:
-            raise CorpusError(f"{corpus}: no report has a label of task '{task}'; a study learns from labels")
+    with naming("'tasks'"):
+        labels, classes = read_labels(corpus, tasks=wanted)
+        classes = {task: names for task, names in classes.items() if names}
+        for task in wanted or ():
+            if task not in classes:
+                raise CorpusError(f"{corpus}: no report has a label of task '{task}'; a study learns from labels")
     if not classes:
         raise CorpusError(f"{corpus}: has no task column with labels; a study learns from at least one, such as 'site'")
     labels = {task: labels[task] for task in classes}
@@ -100,7 +102,9 @@ def load(folder: Path, *, tasks: Iterable[str] | None = None) -> tuple[Tokens, E
         wanted = tuple(dict.fromkeys(tasks))
         for task in wanted:
             if task not in encoded.classes:
-                raise CorpusError(f"there is no task '{task}' in {folder}; it has {', '.join(encoded.classes)}")
+                raise CorpusError(
+                    f"'tasks': there is no task '{task}' in {folder}; it has {', '.join(encoded.classes)}"
+                )
         labels = {task: encoded.labels[task] for task in wanted}
         encoded = replace(encoded, labels=labels, classes={task: encoded.classes[task] for task in wanted})
     store = Tokens(

@@ -7,32 +7,39 @@
     [combined]            settings of study.combined.CombinedSettings
 
 Sections that are left out are not run. ``studies/demo.toml`` explains every setting. A run's folder holds a copy of the
-file, a folder a study with its finished units, ``result.json`` with all results together, and the report.
+file, a folder a study with its finished units, ``result.json`` with all results together, ``times.json`` with what they
+took, and the report. One process holds it from before the first write to the end.
 """
 
 import json
+import os
 import shutil
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from pathveil import __version__
 from pathveil.errors import UsageError, explained, meant
 from pathveil.progress import Progress, silent
 from pathveil.study import combined, distribution, vocabulary
 from pathveil.study.combined import CombinedSettings
 from pathveil.study.distribution import DistributionSettings
 from pathveil.study.encoded import ENCODED
-from pathveil.study.machine import Energy, versions
-from pathveil.study.store import write_json
-from pathveil.study.units import conduct
+from pathveil.study.machine import Session
+from pathveil.study.result import write
+from pathveil.study.settings import naming
+from pathveil.study.store import Cells, only_one, write_json
+from pathveil.study.units import WORK, Study, Unit, conduct
 from pathveil.study.vocabulary import VocabularySettings
 from pathveil.training.workers import Crew
 
 STUDIES = {"vocabulary": vocabulary.Study, "distribution": distribution.Study, "combined": combined.Study}
-STAGES = ("vocabulary study", "distribution study", "combined study")  # as their progress is called
+CELLS = "cells"  # of all studies together, as their progress is called
+COPY, CORPUS, TRUTH, RECIPE = "study.toml", "corpus.parquet", "truth.parquet", "corpus.json"  # in a run's folder
 SYNTHETIC = ("sites", "subsites", "histologies", "lateralities", "behaviors")  # kinds of class a synthetic corpus has
 
 
@@ -72,6 +79,12 @@ class StudySettings(BaseModel):
     distribution: DistributionSettings | None = None
     combined: CombinedSettings | None = None
 
+    @model_validator(mode="after")
+    def something_to_do(self) -> "StudySettings":
+        if all(getattr(self, name) is None for name in STUDIES):
+            raise ValueError(f"it has no study; give at least one of {', '.join(f'[{name}]' for name in STUDIES)}")
+        return self
+
 
 def read(path: Path) -> StudySettings:
     """The settings of a file; a mistake is one sentence with its place and, for a misspelling, the nearest name."""
@@ -104,45 +117,95 @@ def run(
     crew: Crew | None = None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
-    """Run a study file, or go on with it, in ``out``; writes and returns ``out/result.json``.
+    """Run a study file, or go on with it, in ``out``, alone there; writes and returns ``out/result.json``.
 
     ``corpus``, a corpus or an encoded folder, stands in for the one that the file names.
     """
+    with only_one(out):
+        return go_on(path, out=out, corpus=corpus, device=device, crew=crew, progress=progress)
+
+
+def go_on(
+    path: Path,
+    *,
+    out: Path,
+    corpus: Path | None = None,
+    device: str = "cpu",
+    crew: Crew | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """``run`` for who holds the folder already. What the file asks of the corpus is judged before anything is kept."""
     settings = source_of(read(path), corpus)
-    given_corpus(settings.corpus)  # before anything is written
-    out.mkdir(parents=True, exist_ok=True)
-    if not (out / "study.toml").exists() or (out / "study.toml").read_bytes() != path.read_bytes():
-        shutil.copyfile(path, out / "study.toml")
-    energy = Energy(device)
-    source = corpus_of(settings.corpus, out, progress)
-    parts: dict[str, Any] = {}
-    for name, study in STUDIES.items():
-        section = getattr(settings, name)
-        if section is not None:
-            made = study(source, section, out=out / name, progress=progress)
-            parts[name] = conduct(made, crew=crew, device=device)
-    write_json(out / "times.json", times_of(out, list(parts), energy))
+    session = Session(out / "times.json", file=path.name, device=device)
+    watch = Watch(progress, session)
+    with new_corpus(settings.corpus, out, progress) as source:
+        studies = studies_of(settings, source, out=out, watch=watch, file=path)
+        for name, study in studies.items():
+            watch.expect(name, study.units(device=device), study.cells)
+    if not (out / COPY).exists() or (out / COPY).read_bytes() != path.read_bytes():
+        shutil.copyfile(path, out / COPY)
+    parts = {name: conduct(study, crew=crew, device=device) for name, study in studies.items()}
+    session.note(work=work_of(studies))
     result = {"name": settings.name, "studies": parts, "findings": [f for p in parts.values() for f in p["findings"]]}
-    write_json(out / "result.json", result)
+    write(out / "result.json", result)
     return result
 
 
-def times_of(out: Path, studies: list[str], energy: Energy) -> dict[str, Any]:
-    """What a run took, beside its result: for each study and machine the cells and their seconds; joules if known."""
-    path = out / "times.json"
-    before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+def studies_of(
+    settings: StudySettings, source: Path, *, out: Path, watch: "Watch", file: Path
+) -> dict[str, "vocabulary.Study | distribution.Study | combined.Study"]:
+    """The studies that a file asks for, on its corpus; one that the corpus does not allow is named with its file."""
+    made = {}
+    for name, study in STUDIES.items():
+        section = getattr(settings, name)
+        if section is not None:
+            with naming(f"{file}: [{name}]"):
+                made[name] = study(source, section, out=out / name, progress=watch.of(name))
+    return made
+
+
+class Watch:
+    """One figure for a whole run: the cells of all its studies together, and their work, by which time goes."""
+
+    def __init__(self, progress: Progress, session: Session):
+        self.progress, self.session = progress, session
+        self.done: dict[tuple[str, str], int] = {}
+        self.total: dict[tuple[str, str], int] = {}
+
+    def expect(self, study: str, units: Sequence[Unit], cells: Cells) -> None:
+        """What a study has to do, and what of it is done."""
+        there = [[cells.has(parts) for parts in unit.cells] for unit in units]
+        self.total[study, CELLS], self.done[study, CELLS] = sum(map(len, there)), sum(map(sum, there))
+        self.total[study, WORK] = sum(unit.work for unit in units)
+        self.done[study, WORK] = sum(unit.work for unit, of in zip(units, there, strict=True) if all(of))
+
+    def of(self, study: str) -> Progress:
+        """A study's own progress, turned into that of the whole."""
+
+        def show(stage: str, done: int, total: int) -> None:
+            ours = {f"{study} study": CELLS, WORK: WORK}.get(stage)
+            if ours is not None:
+                self.done[study, ours], self.total[study, ours] = done, total
+                self.progress(ours, self._of(self.done, ours), self._of(self.total, ours))
+                self.session.note()
+            if ours != WORK:
+                self.progress(stage, done, total)
+
+        return show
+
+    def _of(self, counts: Mapping[tuple[str, str], int], what: str) -> int:
+        return sum(count for (_, counted), count in counts.items() if counted == what)
+
+
+def work_of(studies: Mapping[str, Study]) -> list[dict[str, Any]]:
+    """For each study and machine the finished cells and their seconds."""
     work: dict[tuple[str, str], dict[str, Any]] = {}
-    for study in studies:
-        for cell in json.loads((out / study / "times.json").read_text(encoding="utf-8"))["cells"]:
-            row = work.setdefault((study, cell["machine"]), {"cells": 0, "seconds": 0.0})
+    for name, study in studies.items():
+        for cell in study.seconds():
+            row = work.setdefault((name, cell["machine"]), {"cells": 0, "seconds": 0.0})
             row["cells"] += 1
             row["seconds"] = round(row["seconds"] + cell["seconds"], 3)
-    known = [part for part in (before.get("joules"), energy.joules()) if part is not None]
-    return {
-        "work": [{"study": study, "machine": machine, **row} for (study, machine), row in work.items()],
-        "joules": round(sum(known)) if known else None,
-        "versions": versions(),
-    }
+    return [{"study": study, "machine": machine, **row} for (study, machine), row in work.items()]
 
 
 def given_corpus(settings: CorpusSettings) -> Path | None:
@@ -159,15 +222,52 @@ def given_corpus(settings: CorpusSettings) -> Path | None:
     return None
 
 
-def corpus_of(settings: CorpusSettings, out: Path, progress: Progress) -> Path:
-    """The corpus a study reads; a synthetic one is made in the run's folder."""
+def corpus_of(settings: CorpusSettings, folder: Path, progress: Progress) -> Path:
+    """The corpus a study reads; a synthetic one is made in the folder, unless it is there."""
     given = given_corpus(settings)
     if given is not None:
         return given
-    from pathveil.corpus.synth import configure, write
+    if not made_for(settings, folder):
+        from pathveil.corpus.synth import configure
+        from pathveil.corpus.synth import write as write_corpus
 
-    path = out / "corpus.parquet"
+        config = configure(**recipe(settings))
+        (folder / RECIPE).unlink(missing_ok=True)
+        write_corpus(config, out=folder / CORPUS, truth=folder / TRUTH, progress=progress)
+        write_json(folder / RECIPE, {"pathveil": __version__, **recipe(settings)})
+    return folder / CORPUS
+
+
+def recipe(settings: CorpusSettings) -> dict[str, Any]:
+    """What a synthetic corpus is made from."""
     size = {"reports": settings.reports, "registries": settings.registries, "seed": settings.seed}
-    config = configure(**size, **settings.classes)
-    write(config, out=path, truth=out / "truth.parquet", progress=progress)
-    return path
+    return {**size, **settings.classes}
+
+
+def made_for(settings: CorpusSettings, folder: Path) -> bool:
+    """Whether the synthetic corpus in a folder is the one that these settings describe."""
+    if settings.reports is None or not (folder / CORPUS).is_file() or not (folder / RECIPE).is_file():
+        return False
+    return json.loads((folder / RECIPE).read_text(encoding="utf-8")) == {"pathveil": __version__, **recipe(settings)}
+
+
+@contextmanager
+def new_corpus(settings: CorpusSettings, out: Path, progress: Progress) -> Generator[Path]:
+    """The corpus to judge a file by. A synthetic one that is not there yet comes into the run's folder, and takes the
+    place of another, when the block has passed; until then nothing of the run is touched."""
+    if given_corpus(settings) is not None or made_for(settings, out):
+        yield corpus_of(settings, out, progress)
+        return
+    part = out / ".part-corpus"
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir()
+    try:
+        yield corpus_of(settings, part, progress)
+        (out / RECIPE).unlink(missing_ok=True)
+        cache = f"{CORPUS}.pathveil"  # its words, where they were kept beside it
+        shutil.rmtree(out / cache, ignore_errors=True)
+        for name in (TRUTH, CORPUS, cache, RECIPE):
+            if (part / name).exists():
+                os.replace(part / name, out / name)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)

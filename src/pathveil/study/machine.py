@@ -1,18 +1,22 @@
-"""Where a study ran, for its provenance: machine, versions, and energy where the machine tells it.
+"""Where and when a study ran, for its provenance: machine, versions, time, and energy where the machine tells it.
 
 >>> set(versions()) >= {"pathveil", "python", "numpy", "torch"}
 True
 """
 
+import json
 import os
 import platform
+from datetime import UTC, datetime
 from functools import lru_cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from pathveil import __version__
+from pathveil.study.store import write_json
 
 PACKAGES = ("numpy", "scipy", "numba", "torch", "triton", "polars", "pydantic")
 JOULES = Path("/sys/class/powercap")  # counters of Intel's and AMD's processors, where they may be read
@@ -82,3 +86,28 @@ class Energy:
                 before = self.before[name][0]
                 used.append(joules - before + (top if joules < before else 0.0))
         return sum(used) if used else None
+
+
+class Session:
+    """What a process that works on a run takes, in ``times.json`` beside the result: when it began, how long it has
+    been going, joules where they are known. Noted as cells finish, so that a kill loses little of it."""
+
+    def __init__(self, path: Path, *, file: str, device: str):
+        self.path, self.energy, self.clock = path, Energy(device), monotonic()
+        self.before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        began = datetime.now(UTC).isoformat(timespec="seconds")
+        self.own = {"began": began, "file": file, "machine": name_of(device)}
+        self.versions = versions()
+
+    def note(self, *, work: list[dict[str, Any]] | None = None) -> None:
+        """Write what it has taken so far; ``work`` is that of all finished cells."""
+        joules = self.energy.joules()
+        own = {**self.own, "seconds": round(monotonic() - self.clock, 1), "joules": joules}
+        known = [part for part in (self.before.get("joules"), joules) if part is not None]
+        content = {
+            "work": self.before.get("work", []) if work is None else work,
+            "joules": round(sum(known)) if known else None,
+            "versions": self.versions,
+            "sessions": [*self.before.get("sessions", []), own],
+        }
+        write_json(self.path, content)

@@ -24,7 +24,7 @@ import numpy as np
 
 from pathveil.progress import Progress, silent
 from pathveil.study.encoded import relabelled, table_of
-from pathveil.study.file import STUDIES, CorpusSettings, corpus_of, read, source_of
+from pathveil.study.file import STUDIES, CorpusSettings, corpus_of, made_for, read, source_of
 from pathveil.study.units import Unit
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
@@ -88,9 +88,8 @@ def plan(
 
 def _source(settings: CorpusSettings, out: Path, stack: ExitStack, progress: Progress) -> tuple[Path, float]:
     """The corpus to plan with, and how many times larger the study's is."""
-    made = out / "corpus.parquet"
-    if settings.reports is None or made.exists():
-        return (made if made.exists() and settings.reports else corpus_of(settings, out, progress)), 1.0
+    if settings.reports is None or made_for(settings, out):
+        return corpus_of(settings, out, progress), 1.0
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="pathveil-")))
     reports = min(settings.reports, SAMPLE)
     small = settings.model_copy(update={"reports": reports})

@@ -69,6 +69,8 @@ def of_vocabularies(table1: Sequence[Mapping[str, Any]], table2: Sequence[Mappin
     candidates = []
     for name, found in leaks.items():
         own = [row for row in table2 if row["strategy"] == name]
+        if not own:  # too few cases with a label to score it
+            continue
         scores: dict[str, dict[str, float]] = {}
         for row in own:
             scores.setdefault(row["task"], {})[row["attack_registry"]] = row["macro"]

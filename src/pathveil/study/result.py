@@ -1,4 +1,4 @@
-"""A run's ``result.json``, read back: what its schema (``result.schema.json``) requires must be there.
+"""A run's ``result.json``, written and read back: what its schema (``result.schema.json``) requires must be there.
 
 Of the schema's words those are checked on which a reader stands or falls: types, required and known names, in every
 row. The test suite holds results against the whole of it.
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pathveil.errors import UsageError
+from pathveil.study.store import write_json
 
 TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
 TYPES |= {"number": (int, float), "null": type(None)}
@@ -27,13 +28,25 @@ def read(path: Path, *, part: str | None = None, made_by: str = "pathveil study 
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise UsageError(f"{path}: there is no finished result; run '{made_by}' first") from None
-    schema = json.loads((files("pathveil.study") / "result.schema.json").read_text(encoding="utf-8"))
-    if fault := wrong(result, schema["$defs"][part] if part else schema, root=schema):
+    if fault := fault_of(result, part=part):
         raise UsageError(
             f"{path}: is not a result of this version: {fault}; '{made_by}' as before makes it anew from what is "
             "finished"
         )
     return result
+
+
+def write(path: Path, result: Mapping[str, Any], *, part: str | None = None) -> None:
+    """Write a result, or that of a ``part``; never one that could not be read back."""
+    if fault := fault_of(json.loads(json.dumps(result)), part=part):
+        raise RuntimeError(f"{path}: the result breaks its own schema: {fault}")
+    write_json(path, result)
+
+
+def fault_of(result: Any, *, part: str | None = None) -> str:
+    """The first thing about a result that is not as its schema says, or nothing."""
+    schema = json.loads((files("pathveil.study") / "result.schema.json").read_text(encoding="utf-8"))
+    return wrong(result, schema["$defs"][part] if part else schema, root=schema)
 
 
 def wrong(value: Any, schema: Mapping[str, Any], *, root: Mapping[str, Any] | None = None, place: str = "") -> str:

@@ -8,12 +8,13 @@ Traceback (most recent call last):
 ValueError: 'epoch': there is no such setting; did you mean 'epochs'?
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from pathveil.errors import explained
+from pathveil.errors import CorpusError, UsageError, VocabularyError, explained
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -28,3 +29,18 @@ def checked(model: type[Model], changes: Mapping[str, Any]) -> Model:
         return model(**changes)
     except ValidationError as error:
         raise ValueError(explained(error, model)) from None
+
+
+@contextmanager
+def naming(place: str) -> Generator[None]:
+    """Puts the name of a setting, or of its file, before what is wrong with it.
+
+    >>> with naming("'folds'"):
+    ...     raise UsageError("there is no registry 'R9'")
+    Traceback (most recent call last):
+    pathveil.errors.UsageError: 'folds': there is no registry 'R9'
+    """
+    try:
+        yield
+    except (CorpusError, UsageError, VocabularyError) as error:
+        raise type(error)(f"{place}: {error}") from None

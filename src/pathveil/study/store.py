@@ -20,7 +20,7 @@ import json
 import os
 import shutil
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -91,14 +91,27 @@ class Cells:
 
 @contextmanager
 def only_one(folder: Path) -> Generator[None]:
-    """Hold the run folder; a second process on it is refused. The system lets go when the process ends, however."""
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as lock:
+    """Hold the run folder; a second process on it is refused, and changes nothing there. The system lets go when the
+    process ends, however. A folder in which nothing came to be is removed again."""
+    new = [place for place in (folder, *folder.parents) if not place.exists()]
+    path = folder / "lock"
+    with ExitStack() as stack:
+        while True:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(open(path, "a"))
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise UsageError(f"{folder}: another process is working on this run; wait for it, or stop it") from None
+            if path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat()):
+                break  # else a process that left an empty folder has removed it
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UsageError(f"{folder}: another process is working on this run; wait for it, or stop it") from None
-        yield
+            yield
+        finally:
+            if [*folder.iterdir()] == [path]:
+                path.unlink()
+                for place in new:
+                    place.rmdir()
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

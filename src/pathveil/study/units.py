@@ -13,10 +13,12 @@ from typing import Any, Protocol
 
 from pathveil.progress import Progress, silent
 from pathveil.study.machine import name_of
+from pathveil.study.result import write
 from pathveil.study.store import Cells, key_of, only_one, write_json
 from pathveil.training.workers import Crew, Here, OnDask
 from pathveil.vocabulary.encoded import Encoded
 
+WORK = "reports to train"  # the stage that tells how much of a study's work is done, where cells differ in size
 Parts = Mapping[str, Any]
 Keep = Callable[
     ..., None
@@ -38,12 +40,20 @@ class Unit:
     needs: tuple[Parts, ...] = ()  # cells that must be there before
     here: bool = False  # it reads cells, so it needs this machine's disk
 
+    @property
+    def work(self) -> int:
+        """How much there is to do, in reports learnt from: reading one takes about a third of that."""
+        return self.documents * max(self.epochs, 1) + self.reads // 3
+
 
 class Study(Protocol):
     """What the three studies have in common."""
 
     cells: Cells
     out: Path
+
+    def units(self, *, device: str) -> list[Unit]:
+        """Everything the study needs done."""
 
     def run(self, *, crew: Crew, device: str) -> dict[str, Any]:
         """Do what is left, and put everything together."""
@@ -57,7 +67,7 @@ def conduct(study: Study, *, crew: Crew | None = None, device: str = "cpu") -> d
     with only_one(study.out):
         study.cells.clean()
         result = study.run(crew=crew or Here(), device=device)
-        write_json(study.out / "result.json", result)
+        write(study.out / "result.json", result, part=result["study"])
         write_json(study.out / "times.json", {"cells": study.seconds()})
     return result
 
@@ -67,7 +77,9 @@ def finish(
 ) -> None:
     """See that every unit's cells are there."""
     missing = [unit for unit in units if not all(map(cells.has, unit.cells))]
-    total = sum(len(unit.cells) for unit in units)
+    total, work = sum(len(unit.cells) for unit in units), sum(unit.work for unit in units)
+    work_left = sum(unit.work for unit in missing)
+    progress(WORK, work - work_left, work)
     progress(stage, total - _open(missing, cells), total)
     if not missing:
         return
@@ -91,7 +103,9 @@ def finish(
             cells.write(parts, values, arrays, about=about)
         unit = by_name.pop(name)
         open_cells -= len(unit.cells)
+        work_left -= unit.work
         progress(name, len(unit.cells), len(unit.cells))
+        progress(WORK, work - work_left, work)
         progress(stage, total - max(open_cells, 0), total)
         done = {key_of(parts) for parts in unit.cells}
         for other in by_name.values():

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from pathveil.errors import UsageError
+from pathveil.federation.run import SMALLEST_CELL
 from pathveil.progress import Progress, silent
 from pathveil.study import membership
 from pathveil.study.choice import choose, sentences, sizes_for
@@ -30,7 +31,7 @@ from pathveil.study.findings import vocabulary_findings
 from pathveil.study.held import Held
 from pathveil.study.membership import Attack, Fold, Words
 from pathveil.study.recommendation import of_vocabularies, recommend
-from pathveil.study.settings import OF_BUNDLES, checked
+from pathveil.study.settings import OF_BUNDLES, checked, naming
 from pathveil.study.store import Cells
 from pathveil.study.units import Unit, finish, seconds_of
 from pathveil.training.settings import TrainingSettings
@@ -51,7 +52,7 @@ class VocabularySettings(Held):
     tasks: tuple[str, ...] | None = None
     attacked: str | None = None  # the task whose answers the paper's attack reads; None: site, or else the first
     shadows: int = Field(20, ge=2)
-    counts: tuple[int, ...] = (1, 10, 20, 40, 60, 80, 100)  # numbers of shadows to attack with, up to ``shadows``
+    counts: tuple[int, ...] = (1, 10, 20, 40, 60, 80, 100)  # numbers of shadows to attack with, as far as there are
     edges: tuple[int, ...] = (25, 100)  # training documents of a class that part the buckets
     seed: int = 1
     tolerated: float = Field(0.6, ge=0.5, le=1)  # the largest upper bound of the attacker's AUC that may be released
@@ -68,6 +69,13 @@ class VocabularySettings(Held):
                 )
         checked(TrainingSettings, training)
         return training
+
+    @model_validator(mode="after")
+    def enough_shadows(self) -> "VocabularySettings":
+        for count in self.counts if "counts" in self.model_fields_set else ():
+            if not 1 <= count <= self.shadows:
+                raise ValueError(f"'counts' asks for an attack with {count} shadows, of 'shadows' = {self.shadows}")
+        return self
 
     @property
     def of_models(self) -> TrainingSettings:
@@ -87,7 +95,7 @@ def folds_of(corpus: Encoded, settings: VocabularySettings) -> list[Fold]:
     for name in names:
         if name not in corpus.registry_names:
             raise UsageError(
-                f"there is no registry '{name}' to leave out; there are {', '.join(corpus.registry_names)}"
+                f"'folds': there is no registry '{name}' to leave out; there are {', '.join(corpus.registry_names)}"
             )
     if len(corpus.registry_names) < 3:
         raise UsageError(f"leaving one registry out needs at least three; there are {len(corpus.registry_names)}")
@@ -141,19 +149,21 @@ class Study:
         )
         if self.attacked not in self.corpus.classes:
             raise UsageError(
-                f"there is no task '{self.attacked}' to attack; there are {', '.join(self.corpus.classes)}"
+                f"'attacked': there is no task '{self.attacked}' to attack; there are {', '.join(self.corpus.classes)}"
             )
         sizes = settings.sizes or sizes_for(self.store, minimum=settings.minimum)
-        self.places = [
-            Place(fold, name, sentence, self._parts(fold, sentence), settings)
-            for fold in folds_of(self.corpus, settings)
-            for name, sentence in sentences(
-                settings.strategies,
-                registries=len(np.unique(self.corpus.registries[fold.training])),
-                minimum=settings.minimum,
-                sizes=sizes,
-            ).items()
-        ]
+        folds = folds_of(self.corpus, settings)
+        with naming("'strategies'"):
+            self.places = [
+                Place(fold, name, sentence, self._parts(fold, sentence), settings)
+                for fold in folds
+                for name, sentence in sentences(
+                    settings.strategies,
+                    registries=len(np.unique(self.corpus.registries[fold.training])),
+                    minimum=settings.minimum,
+                    sizes=sizes,
+                ).items()
+            ]
 
     def _parts(self, fold: Fold, sentence: str) -> dict[str, Any]:
         return {
@@ -271,7 +281,8 @@ class Study:
             vocabularies.append(where | about | {"shadow_epochs": epochs})
             table1 += [where | row for row in self.cells.read(place.attack)[0]["rows"]]
             registry = {"attack_registry": place.fold.name, "strategy": place.name, "size": values["words"]}
-            table2 += [registry | {"task": task} | scores for task, scores in values["scores"].items()]
+            shown = self.shown(place.fold)
+            table2 += [registry | {"task": task} | scores for task, scores in values["scores"].items() if task in shown]
         settings = self.settings.model_dump(mode="json") | {"training": self.training.model_dump(mode="json")}
         return {
             "study": "vocabulary",
@@ -285,6 +296,12 @@ class Study:
             ),
             "findings": vocabulary_findings([row for row in table1 if "accuracy" in row], table2),
         }
+
+    def shown(self, fold: Fold) -> list[str]:
+        """The tasks whose scores may be told: enough unseen cases have a label."""
+        cases = self.corpus.cases[fold.unseen]
+        labels = {task: np.asarray(self.corpus.labels[task])[fold.unseen] for task in self.corpus.tasks}
+        return [task for task, label in labels.items() if len(np.unique(cases[label >= 0])) >= SMALLEST_CELL]
 
     def seconds(self) -> list[dict[str, Any]]:
         """What each finished cell took."""
