@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pathveil.report import distribution, page
+from pathveil.report.findings import MARKS, counted, judged
 from pathveil.report.rows import mean
 from report.conftest import cells
 
@@ -13,7 +14,10 @@ WIDTHS = (390, 1280)
 
 def test_numbers_are_those_of_the_result(opened, made):
     result = json.loads((made / "result.json").read_text())
-    assert opened.locator("#answer p").all_inner_texts() == page.answer(result)
+    assert opened.locator("#answer p").all_inner_texts() == [" ".join(page.answer(result))]  # one paragraph
+    assert (
+        opened.locator("#why ~ p").first.inner_text() == result["studies"]["vocabulary"]["recommendation"]["sentence"]
+    )
     strong = result["studies"]["distribution"]["findings_of_strong"]
     assert [finding["id"] for finding in strong] == ["B2", "B3", "B4", "B5"]
     assert opened.locator(".finding").count() == len(result["findings"]) + len(strong) == 16
@@ -108,11 +112,24 @@ def test_paper_is_white_and_its_colours_dark_whatever_the_screen_was(browser, ma
 
 
 def test_provenance_names_corpus_machine_time_and_versions(opened, made):
-    shown = opened.locator("table.about").inner_text()
+    shown = opened.locator("table.about").first.inner_text()
     result = json.loads((made / "result.json").read_text())
     assert result["studies"]["vocabulary"]["provenance"]["corpus_sha256"] in shown
     for words in ("R1 60, R2 60, R3 60", "cells on", "of work", "pathveil", "torch", "seeds, distribution"):
         assert words in shown
+    opened.locator("summary", has_text="Vocabularies").click()
+    for row in result["studies"]["vocabulary"]["vocabularies"]:
+        assert row["sha256"] in opened.locator("details", has_text="Vocabularies").inner_text()
+    assert "Pathveil developers (2026)" in opened.locator("pre").last.inner_text()
+
+
+def test_provenance_tells_the_study_file_the_date_and_the_time_by_the_clock():
+    began = ("2026-11-14T23:10:00+00:00", "2026-11-15T08:00:00+00:00")
+    sessions = [{"began": one, "file": "mine.toml", "machine": "m", "seconds": 300.0, "joules": None} for one in began]
+    told = dict(page.provenance({}, {"sessions": sessions}))
+    assert (told["study file"], told["date"]) == ("mine.toml", "2026-11-14 to 2026-11-15")
+    assert told["time, by the clock"] == "10.0 min, in 2 sessions"
+    assert "date" not in dict(page.provenance({}, {}))
 
 
 def test_who_was_trained_on_stands_in_a_table_where_it_was_asked(opened, made):
@@ -166,13 +183,16 @@ def test_a_finding_that_the_study_cannot_judge_is_not_called_undecided(browser, 
     short |= {"holds": None, "evidence": {"test": "a test", "comparisons": [], "missing": "the study has no single"}}
     undecided = {"id": "B1", "holds": None, "evidence": {}}
     told = "B1 cannot be decided with this much data. B3 was not judged: the study lacks what it compares."
-    assert " ".join(page.judged("Found:", [undecided, short])) == f"Found: {told}"
+    assert " ".join(judged("Found:", [undecided, short])) == f"Found: {told}"
+    assert (
+        counted([undecided, short]) == "none holds here, 1 cannot be decided with this much data and 1 was not judged"
+    )
     (tmp_path / "page.html").write_text(page.render(result))
     tab = browser.new_page()
     tab.goto((tmp_path / "page.html").as_uri())
     shown = tab.locator('.finding[data-id="B3"]').first
     assert shown.locator("strong").inner_text() == "not judged" and "the study has no single" in shown.inner_text()
-    assert shown.locator("b").first.inner_text() == page.MARKS["unjudged"][1] != page.MARKS["open"][1]
+    assert shown.locator("b").first.inner_text() == MARKS["unjudged"][1] != MARKS["open"][1]
     tab.close()
 
 
@@ -185,13 +205,28 @@ def test_the_appetites_of_the_result_stand_in_tables(opened, made):
     assert shown == studies["vocabulary"]["recommendation"]["verdicts"]
 
 
-def test_the_answer_has_three_lines_words_training_findings(made):
+def test_what_has_too_few_cases_is_left_out_or_called_suppressed(made, shown):
+    """Rows that are missing, and rows that only say that they are suppressed."""
     result = json.loads((made / "result.json").read_text())
-    words, training, findings = page.answer(result)
-    assert words == result["studies"]["vocabulary"]["recommendation"]["sentence"]
-    assert training.endswith(result["studies"]["combined"]["recommendation"]["sentence"])
-    assert "decided with this much data" in findings
-    papers, strong = findings.split(" Of the strong adversary: ")
-    assert strong.startswith(page.judged("", result["studies"]["distribution"]["findings_of_strong"])[1])
-    alone = result | {"studies": {"vocabulary": result["studies"]["vocabulary"]}}
-    assert page.answer(alone) == [words, papers]
+    study, few = result["studies"]["distribution"], {"suppressed": "fewer than 10 cases"}
+    study["scores"] = [row for row in study["scores"] if row["registry"] != "R3"]
+    for row in study["scores"]:
+        if (row["registry"], row["mode"]) == ("R2", "strong"):
+            del row["micro"], row["macro"]
+            row |= few
+    study["classes"][0] = {k: v for k, v in study["classes"][0].items() if k not in ("f1", "support")} | few
+    study["per_class"] = []
+    study["membership"][0] = {k: study["membership"][0][k] for k in ("mode", "model", "seed", "attack")} | few
+    vocabulary = result["studies"]["vocabulary"]
+    vocabulary["table2"] = [row for row in vocabulary["table2"] if row["strategy"] != "I2"]
+    tab = shown(page.render(result))
+    tab.locator("#tab-scores-R2").click()
+    assert ["site", "strong", *["suppressed (fewer than 10 cases)"] * 2] in cells(tab, "scores-R2")
+    assert "fewer than 10 cases were tested on: R3" in tab.locator("#panel-scores .note").text_content()
+    assert tab.locator("#scores-R3").count() == 0
+    assert "suppressed (fewer than 10 cases)" in [row[2] for row in cells(tab, "membership")]
+    assert ["I2", "–"] == [cells(tab, "table2-mean")[1][place] for place in (0, 2)]
+    assert page.answer(result)
+    vocabulary["table2"], study["scores"], study["classes"] = [], [], []
+    vocabulary["recommendation"] = {"sentence": "No vocabulary can be recommended.", "steps": []}
+    assert "No vocabulary can be recommended." in page.render(result)

@@ -25,7 +25,11 @@ def table(shown, monkeypatch):
     section = Section("combined", "Title", "Text", tables=[Table("one", "A table", heads, rows, note="A note.")])
     monkeypatch.setattr("pathveil.report.combined.section", lambda study: section)
     about = {"corpus_sha256": "0" * 64, "reports": 1, "registries": {}, "text": ""}
-    study = {"settings": {"seed": 1}, "provenance": about, "recommendation": {"sentence": "Use it.", "steps": []}}
+    study = {
+        "settings": {"seed": 1, "tolerated": 0.6},
+        "provenance": about,
+        "recommendation": {"sentence": "Use it.", "steps": []},
+    }
     return shown(render({"name": "x", "studies": {"combined": study | {"points": []}}, "findings": []}))
 
 

@@ -1,8 +1,8 @@
 """The combined study on the page: every combination of words and training on the plane of privacy against F1."""
 
-from pathveil.report import figures
+from pathveil.report import epochs, figures
 from pathveil.report.figures import Series
-from pathveil.report.rows import Row, Section, Table, appetites, count, listed_numbers, newer, number, with_interval
+from pathveil.report.rows import Row, Section, Table, appetites, count, newer, number, with_interval
 
 
 def section(study: Row) -> Section:
@@ -16,7 +16,7 @@ def section(study: Row) -> Section:
             number(point["macro"]),
             with_interval(point["auc"]),
             number(point["probe"]),
-            listed_numbers(point["epoch"]),
+            epochs.shown(study, point),
             "yes" if point["front"] else "",
         ]
         for point in points
@@ -45,7 +45,7 @@ def section(study: Row) -> Section:
         "together; non-members are unseen cases of the same registries." + newer(study),
         figures=[("Privacy against F1", svg, caption)],
         tables=[
-            Table("points", "Every combination", [*heads, "on the front"], rows),
+            Table("points", "Every combination", [*heads, "on the front"], rows, note=epochs.note(study, points)),
             *appetites(study["recommendation"], "appetites"),
         ],
     )

@@ -1,16 +1,17 @@
 """The distribution study on the page: Tables II and III for every registry, Figures 3 and 4, the probe, traffic."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from pathveil.report import figures
+from pathveil.report import epochs, figures
 from pathveil.report.figures import Series
 from pathveil.report.rows import (
     Cell,
     Row,
     Section,
     Table,
+    appetites,
     count,
-    listed_numbers,
     mean,
     mean_of,
     newer,
@@ -19,9 +20,11 @@ from pathveil.report.rows import (
     with_interval,
 )
 from pathveil.study.distribution import ARMS
+from pathveil.study.recommendation import Candidate, steps
 
 SHOWN_CLASSES = 10  # most and least frequent classes in the per-class figures
 KNOWN = {"centralized": "centrally", "single": "each alone"}  # what a way of sharing is held against
+TOLERATED = 0.6  # the attacker's AUC, where the study names none
 WHOLE = ("centralized", "fedavg", "cyclic")  # modes whose whole model is given away, not its encoder alone
 COMPARED = ("single", "centralized", "adversarial", "strong")  # in them
 
@@ -41,7 +44,8 @@ def section(study: Row) -> Section:
             *class_tables(study, modes),
             *probes(study["probe"]),
             *membership(study),
-            traffic(study["traffic"]),
+            *appetite(study),
+            traffic(study),
         ],
     )
 
@@ -62,14 +66,18 @@ def scores(study: Row, modes: Sequence[str]) -> list[Table]:
         for mode in modes
     ]
     heads = ["mode", *(f"{task} {figure}" for task in tasks for figure in figures)]
-    tables = [Table("scores", title, heads, means, group="scores", tab="mean of the registries")]
-    for registry in dict.fromkeys(row["registry"] for row in rows):
+    there = dict.fromkeys(row["registry"] for row in rows)
+    wanted = study["settings"].get("groups") or study.get("provenance", {}).get("registries", {})
+    absent = [name for name in wanted if name not in there]
+    note = f"Not shown, as fewer than 10 cases were tested on: {', '.join(absent)}." if absent else ""
+    tables = [Table("scores", title, heads, means, group="scores", tab="mean of the registries", note=note)]
+    for registry in there:
         cells = []
         for task in tasks:
             for mode in modes:
                 found = own(mode, task, registry)
-                if found:
-                    cells.append([task, mode, *(with_interval(over_seeds([r[f] for r in found])) for f in figures)])
+                shown = [with_interval(over_seeds([r[f] for r in found])) if found else suppressed({}) for f in figures]
+                cells.append([task, mode, *shown])
         heads = ["task", "mode", "micro F1 (95 %)", "macro F1 (95 %)"]
         tables.append(Table(f"scores-{registry}", title, heads, cells, group="scores", tab=registry))
     return tables
@@ -103,8 +111,10 @@ def hidden(study: Row) -> list[tuple[str, str, str]]:
     """What the features are worth and what they betray: macro F1 of each mode against the probe."""
     if not study["probe"]:
         return []
-    modes, middle, low, high = told_by_mode(study)
-    worth = [mean([row["macro"]["value"] for row in study["scores"] if row["mode"] == mode]) or 0.0 for mode in modes]
+    worth_of = macros(study)
+    probed = {**study, "probe": [row for row in study["probe"] if row["mode"] in worth_of]}
+    modes, middle, low, high = told_by_mode(probed)
+    worth = [worth_of[mode] for mode in modes]
     points = Series("", middle, worth, low, high, modes)
     label = mean_of(study["probe"], "label")
     svg = figures.plane(
@@ -230,33 +240,67 @@ def membership(study: Row) -> list[Table]:
     return [Table("membership", title, heads, rows, note=note)] if rows else []
 
 
-def advice(study: Row) -> str:
-    """Which way of training to take, in a sentence, with what it is compared to."""
-    means: dict[str, float] = {}
-    for mode in dict.fromkeys(row["mode"] for row in study["scores"]):
-        means[mode] = mean([row["macro"]["value"] for row in study["scores"] if row["mode"] == mode]) or 0.0
+def macros(study: Row) -> dict[str, float]:
+    """Mean macro F1 of each mode."""
+    found: dict[str, list[float]] = {}
+    for row in study["scores"]:
+        found.setdefault(row["mode"], []).append(row["macro"]["value"])
+    return {mode: sum(values) / len(values) for mode, values in found.items()}
+
+
+def offered(study: Row) -> list[str]:
+    """The modes that share no reports and make one model; an ablation is not on offer."""
     ablations = [arm for arm, off in ARMS.items() if off]
-    apart = {mode: value for mode, value in means.items() if mode not in ("single", "centralized", *ablations)}
+    return [mode for mode in macros(study) if mode not in ("single", "centralized", *ablations)]
+
+
+def given_away(study: Row, mode: str) -> tuple[str, list[Row]]:
+    """What a mode gives away, its whole model or the encoder, and the attacks on that."""
+    trained = study.get("settings", {}).get("arms", {}).get(mode, {}).get("mode", mode)
+    thing, model = ("model", "as trained") if trained in WHOLE else ("encoder", "encoder, public head")
+    rows = [row for row in study.get("membership", ()) if row["mode"] == mode and row["model"] == model]
+    return thing, [row for row in rows if "auc" in row]
+
+
+def candidates(study: Row) -> list[Candidate]:
+    """The modes on offer that were attacked, with their F1 by task and their leak by seed."""
+    sizes = study.get("provenance", {}).get("vocabulary_sizes", {}).values()
+    words, found = round(sum(sizes) / len(sizes)) if sizes else 0, []
+    for mode in offered(study):
+        _, attacked = given_away(study, mode)
+        tasks: dict[str, dict[str, float]] = {}
+        for row in study["scores"]:
+            if row["mode"] == mode:
+                tasks.setdefault(row["task"], {})[f"{row['registry']} {row['seed']}"] = row["macro"]["value"]
+        leaks = {str(row["seed"]): (row["auc"]["value"], row["auc"]["low"], row["auc"]["high"]) for row in attacked}
+        found += [Candidate(mode, words, tasks, leaks)] if leaks else []
+    return found
+
+
+def advice(study: Row) -> str:
+    """Which way of training codes best, with what it is compared to and what its features betray."""
+    means, apart = macros(study), offered(study)
     if not apart:
         return ""
-    best = max(apart, key=apart.__getitem__)
+    best = max(apart, key=means.__getitem__)
     beside = [f"{means[mode]:.3f} {words}" for mode, words in KNOWN.items() if mode in means]
     compared = f" ({' and '.join(beside)})" if beside else ""
     told = [max(row["linear"], row["mlp"]) for row in study["probe"] if row["mode"] == best]
     chance = [max(row["chance"], row["label"] or 0.0) for row in study["probe"] if row["mode"] == best]
     probe = f"; a fresh probe names the registry of {mean(told):.0%} of reports from its features" if told else ""
     probe += f", where the label alone tells {mean(chance):.0%}" if told else ""
-    leak = leaked(study, best)
-    return f"Of the ways that share no reports, {best} codes best: macro F1 {apart[best]:.3f}{compared}{probe}{leak}."
+    thing, attacked = given_away(study, best)
+    known = mean([row["auc"]["value"] for row in attacked])
+    leak = "" if known is None else f", and an attacker who has its {thing} tells members with an AUC of {known:.3f}"
+    return f"Of the ways that share no reports, {best} codes best: macro F1 {means[best]:.3f}{compared}{probe}{leak}."
 
 
-def leaked(study: Row, mode: str) -> str:
-    """What an attacker learns from what a mode gives away: its whole model, or the encoder under a public head."""
-    trained = study.get("settings", {}).get("arms", {}).get(mode, {}).get("mode", mode)
-    thing, model = ("model", "as trained") if trained in WHOLE else ("encoder", "encoder, public head")
-    given = [row for row in study.get("membership", ()) if row["mode"] == mode and row["model"] == model]
-    known = mean_of([row["auc"] for row in given if "auc" in row], "value")
-    return "" if known is None else f", and an attacker who has its {thing} tells members with an AUC of {known:.3f}"
+def appetite(study: Row) -> list[Table]:
+    """From which tolerated leak on which way of training is the one to use."""
+    found = appetites({"steps": steps(candidates(study))}, "training-appetites")
+    note = "Ways that share no reports; attacked is what leaves a registry: the whole model of averaged and cyclic "
+    note += "training, of shared/private training the encoder under a public head."
+    return [replace(table, title="Which training under which appetite", note=note) for table in found]
 
 
 def megabytes(bytes: int) -> Cell:
@@ -267,7 +311,8 @@ def megabytes(bytes: int) -> Cell:
     return Cell(f"{bytes / 1e6:,.{1 if bytes < 1e8 else 0}f}", bytes / 1e6)
 
 
-def traffic(rows: Sequence[Row]) -> Table:
+def traffic(study: Row) -> Table:
+    rows = study["traffic"]
     heads = ["mode", "seed", "rounds", "MB to sites", "MB to the hub", "reports seen", "best epoch", "refused updates"]
     cells = [
         [
@@ -277,9 +322,11 @@ def traffic(rows: Sequence[Row]) -> Table:
             megabytes(row["bytes_to_sites"]),
             megabytes(row["bytes_to_hub"]),
             count(row["documents_seen"]),
-            listed_numbers(row["epoch"]),
+            epochs.shown(study, row),
             len(row["refused"]),
         ]
         for row in rows
     ]
-    return Table("traffic", "What crossed the wire, and when the best epoch came", heads, cells)
+    return Table(
+        "traffic", "What crossed the wire, and when the best epoch came", heads, cells, note=epochs.note(study, rows)
+    )

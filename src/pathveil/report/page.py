@@ -4,7 +4,7 @@ No script or font is fetched, nothing but aggregates is shown, and every table c
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -12,15 +12,9 @@ from typing import Any
 
 from pathveil import __version__
 from pathveil.report import combined, distribution, vocabulary
-from pathveil.report.rows import Section
-from pathveil.study.recommendation import listed
-
-MARKS = {  # a class of the style sheet: what it says, and its sign
-    "holds": ("holds", "✓"),
-    "fails": ("does not hold", "✗"),
-    "open": ("not enough evidence", "?"),
-    "unjudged": ("not judged", "○"),
-}
+from pathveil.report.answer import answer, why
+from pathveil.report.findings import marked, of_strong
+from pathveil.report.rows import Section, told
 
 
 def write(result: Mapping[str, Any], path: Path) -> None:
@@ -37,8 +31,8 @@ def render(result: Mapping[str, Any], *, times: Mapping[str, Any] | None = None)
     from markupsafe import Markup
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"signed": signed, "chance": chance}
     template = environment.from_string((files("pathveil.report") / "page.html").read_text(encoding="utf-8"))
+    result = told(result)
     studies = result["studies"]
     sections: list[Section] = []
     for name, module in (("vocabulary", vocabulary), ("distribution", distribution), ("combined", combined)):
@@ -48,71 +42,28 @@ def render(result: Mapping[str, Any], *, times: Mapping[str, Any] | None = None)
             sections.append(replace(made, figures=drawn))
     return template.render(
         name=result["name"],
-        answer=answer(result),
+        answer=" ".join(answer(result)),
+        why=why(result),
         findings=marked(result["findings"]),
         of_strong=marked(of_strong(studies)),
         sections=sections,
         settings={name: study["settings"] for name, study in studies.items()},
         provenance=provenance(studies, times or {}),
+        hashes=hashes(studies),
         version=__version__,
     )
 
 
-def answer(result: Mapping[str, Any]) -> list[str]:
-    """Up to three lines: which words to use under the tolerated leak, which training, and which findings hold here."""
-    studies, findings = result["studies"], result["findings"]
-    words = [studies["vocabulary"]["recommendation"]["sentence"]] if "vocabulary" in studies else []
-    training = [distribution.advice(studies["distribution"])] if "distribution" in studies else []
-    if "combined" in studies:
-        training.append(studies["combined"]["recommendation"]["sentence"])
-    held = judged("Of the papers' findings:", findings) + judged("Of the strong adversary:", of_strong(studies))
-    lines = (" ".join(filter(None, line)) for line in (words, training, held))
-    return [line for line in lines if line]
-
-
-def judged(of: str, findings: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Which findings hold, which do not, which cannot be told and which the study cannot judge, in sentences."""
-    verbs = {
-        "holds": ("holds here", "hold here"),
-        "fails": ("does not hold here", "do not hold here"),
-        "open": ("cannot be decided with this much data",) * 2,
-        "unjudged": (
-            "was not judged: the study lacks what it compares",
-            "were not judged: the study lacks what they compare",
-        ),
-    }
-    told = []
-    for mark, (one, several) in verbs.items():
-        ids = [finding["id"] for finding in findings if mark_of(finding) == mark]
-        if ids:
-            told.append(f"{listed(ids)} {several if len(ids) > 1 else one}.")
-    return [of, *told] if told else []
-
-
-def mark_of(finding: Mapping[str, Any]) -> str:
-    """
-    >>> [mark_of({"holds": holds, "evidence": {}}) for holds in (True, False, None)]
-    ['holds', 'fails', 'open']
-    >>> mark_of({"holds": None, "evidence": {"missing": "the study has no fedavg"}})
-    'unjudged'
-    """
-    if finding["holds"] is None:
-        return "unjudged" if finding["evidence"].get("missing") else "open"
-    return "holds" if finding["holds"] else "fails"
-
-
-def of_strong(studies: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """The papers' claims about adversarial training, judged of the strong adversary."""
-    return studies.get("distribution", {}).get("findings_of_strong", ())
-
-
-def marked(findings: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [{**finding, "kind": mark_of(finding), "mark": MARKS[mark_of(finding)]} for finding in findings]
-
-
 def provenance(studies: Mapping[str, Any], times: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Where the numbers come from: corpus, seeds, machines, time, energy, versions."""
+    """Where the numbers come from: study file, date, corpus, seeds, machines, time, energy, versions."""
+    sessions = times.get("sessions", ())
     rows: list[tuple[str, str]] = []
+    if sessions:
+        began = list(dict.fromkeys(one["began"][:10] for one in sessions))
+        rows += [
+            ("study file", ", ".join(dict.fromkeys(one["file"] for one in sessions))),
+            ("date", began[0] if len(began) == 1 else f"{began[0]} to {began[-1]}"),
+        ]
     first = next(iter(studies.values()), None)
     if first is not None:
         about = first["provenance"]
@@ -125,6 +76,9 @@ def provenance(studies: Mapping[str, Any], times: Mapping[str, Any]) -> list[tup
     for name, study in studies.items():
         seeds = study["settings"].get("seeds") or [study["settings"].get("seed")]
         rows.append((f"seeds, {name}", ", ".join(map(str, seeds))))
+    if sessions:
+        parts = f", in {len(sessions)} sessions" if len(sessions) > 1 else ""
+        rows.append(("time, by the clock", lasting(sum(one["seconds"] for one in sessions)) + parts))
     for row in times.get("work", ()):
         took = f"{row['cells']:,} cells on {row['machine']}, {lasting(row['seconds'])} of work"
         rows.append((f"time, {row['study']}", took))
@@ -135,20 +89,10 @@ def provenance(studies: Mapping[str, Any], times: Mapping[str, Any]) -> list[tup
     return rows
 
 
-def signed(value: float) -> str:
-    """
-    >>> signed(-0.0123), signed(0.5)
-    ('−0.012', '+0.500')
-    """
-    return f"{value:+.3f}".replace("-", "−")
-
-
-def chance(value: float) -> str:
-    """
-    >>> chance(0.0123), chance(0.0001)
-    ('= 0.012', '< 0.001')
-    """
-    return "< 0.001" if value < 0.001 else f"= {value:.3f}"
+def hashes(studies: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Every vocabulary whose hash the result has, by which the words that were used can be known again."""
+    rows = studies.get("vocabulary", {}).get("vocabularies", ())
+    return [(f"{row['fold']} left out, {row['strategy']}, {row['size']:,} words", row["sha256"]) for row in rows]
 
 
 def lasting(seconds: float) -> str:

@@ -127,26 +127,35 @@ def count(value: float) -> Cell:
     return Cell(f"{value:,.0f}", round(value))
 
 
-def listed_numbers(values: Sequence[int]) -> Cell:
-    """Several numbers in one place are text; one is a number.
-
-    >>> listed_numbers([8, 4]), listed_numbers([8]).values
-    ('8, 4', (8,))
-    """
-    return Cell(", ".join(map(str, values)), *(values if len(values) == 1 else ()))
-
-
 def with_interval(figure: Mapping[str, float]) -> Cell:
     ends = figure["value"], figure["low"], figure["high"]
     return Cell("{:.3f} ({:.3f}, {:.3f})".format(*ends), *ends)
 
 
+FEW = "fewer than 10 cases"  # of which nothing is told
+
+
 def suppressed(row: Row) -> Cell:
     """
-    >>> suppressed({"suppressed": "3 non-member cases"})
-    'suppressed (3 non-member cases)'
+    >>> suppressed({"suppressed": "3 non-member cases"}), suppressed({})
+    ('suppressed (3 non-member cases)', 'suppressed (fewer than 10 cases)')
     """
-    return Cell(f"suppressed ({row.get('suppressed') or 'fewer than 10 cases'})", None)
+    return Cell(f"suppressed ({row.get('suppressed') or FEW})", None)
+
+
+def told(result: Row) -> dict[str, Any]:
+    """A result without the rows of which nothing is told, because too few cases stand behind them.
+
+    >>> rows = [{"micro": {}, "macro": {}}, {"suppressed": "fewer than 10 cases"}]
+    >>> told({"studies": {"distribution": {"scores": rows}}})["studies"]
+    {'distribution': {'scores': [{'micro': {}, 'macro': {}}]}}
+    """
+    needed = {"scores": "macro", "per_class": "f1", "classes": "f1", "table2": "macro", "points": "macro"}
+    studies = {}
+    for name, study in result["studies"].items():
+        kept = {rows: [row for row in study[rows] if n in row] for rows, n in needed.items() if rows in study}
+        studies[name] = {**study, **kept}
+    return {**result, "studies": studies}
 
 
 def appetites(recommendation: Row, id: str) -> list[Table]:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 
 from pathveil.report import figures
+from pathveil.report.epochs import note as epoch_note
+from pathveil.report.epochs import shown as shown_epoch
 from pathveil.report.figures import Series
 from pathveil.report.rows import (
     Cell,
@@ -12,7 +14,6 @@ from pathveil.report.rows import (
     Table,
     appetites,
     count,
-    listed_numbers,
     mean,
     mean_of,
     newer,
@@ -31,7 +32,7 @@ def section(study: Row) -> Section:
     measured = [row for row in study["table1"] if "accuracy" in row]
     names = list(dict.fromkeys(row["strategy"] for row in study["vocabularies"]))
     size = {name: mean_of([r for r in study["vocabularies"] if r["strategy"] == name], "size") or 0 for name in names}
-    candidates = of_vocabularies(study["table1"], study["table2"])
+    candidates = scored(study)
     return Section(
         id="vocabulary",
         title="Which words a model may know",
@@ -40,7 +41,7 @@ def section(study: Row) -> Section:
         "membership with change of source, and its control, with unseen reports in the members' place, shows how much "
         "of it is the latter. In “matched” the non-members are unseen cases of the members' own registries: "
         "membership alone." + newer(study),
-        figures=[*attack_figures(measured, names), *score_figures(study, names, size), plane(study, candidates)],
+        figures=[*attack_figures(measured, names), *score_figures(study, names, size), *plane(study, candidates)],
         tables=[
             *judged(study, candidates),
             *table1(measured, names, size),
@@ -49,6 +50,12 @@ def section(study: Row) -> Section:
             epochs(study, names),
         ],
     )
+
+
+def scored(study: Row) -> list[Candidate]:
+    """The vocabularies that were attacked and have scores: with too few cases they have none."""
+    names = {row["strategy"] for row in study["table2"]}
+    return of_vocabularies([row for row in study["table1"] if row["strategy"] in names], study["table2"])
 
 
 def table1(measured: Sequence[Row], names: Sequence[str], size: Mapping[str, float]) -> list[Table]:
@@ -132,10 +139,11 @@ def epochs(study: Row, names: Sequence[str]) -> Table:
         own = [row for row in study["vocabularies"] if row["strategy"] == name]
         shadows = [epoch for row in own for epoch in row["shadow_epochs"]]
         mean_epoch = sum(shadows) / max(len(shadows), 1)
-        targets = listed_numbers([row["epoch"] for row in own])
+        targets = ", ".join(shown_epoch(study, row) for row in own)
         rows.append([name, own[0]["method"], targets, Cell(f"{mean_epoch:.1f}", mean_epoch)])
     heads = ["vocabulary", "words kept", "epoch of each fold's target", "mean epoch of the shadows"]
-    return Table("epochs", "How words were chosen, and the epochs at which training stopped", heads, rows)
+    title = "How words were chosen, and the epochs at which training stopped"
+    return Table("epochs", title, heads, rows, note=epoch_note(study, study["vocabularies"]))
 
 
 def shown(names: Sequence[str]) -> list[str]:
@@ -233,10 +241,14 @@ def score_figures(study: Row, names: Sequence[str], size: Mapping[str, float]) -
         kinds: dict[str, list[tuple[float, float, float, float]]] = {}
         for name in names:
             own = [row for row in study["table2"] if row["strategy"] == name]
+            if not own:
+                continue
             folds = dict.fromkeys(row["attack_registry"] for row in own)
             means = [mean_of([row for row in own if row["attack_registry"] == fold], figure) or 0.0 for fold in folds]
             low, high = spread(means) or (mean([row[f"{figure}_ci"][end] for row in own]) or 0.0 for end in (0, 1))
             kinds.setdefault(kind_of(name), []).append((size[name], sum(means) / len(means), low, high))
+        if not kinds:
+            continue
         series = [Series(kind, *map(list, zip(*sorted(points), strict=True))) for kind, points in kinds.items()]
         svg = figures.lines(series, x_title="words in the vocabulary", y_title=f"{figure} F1", logarithmic=True)
         caption = f"Mean over tasks; {over_folds(study['vocabularies'])}."
@@ -244,8 +256,10 @@ def score_figures(study: Row, names: Sequence[str], size: Mapping[str, float]) -
     return drawings
 
 
-def plane(study: Row, candidates: Sequence[Candidate]) -> tuple[str, str, str]:
+def plane(study: Row, candidates: Sequence[Candidate]) -> list[tuple[str, str, str]]:
     """Privacy against F1: the strongest attack a fold under the matched protocol."""
+    if not candidates:
+        return []
     kinds: dict[str, list[Candidate]] = {}
     for one in candidates:
         kinds.setdefault(kind_of(one.name), []).append(one)
@@ -267,7 +281,7 @@ def plane(study: Row, candidates: Sequence[Candidate]) -> tuple[str, str, str]:
         "The strongest attack, matched protocol: mean over folds, with lines to the lowest and highest end of any "
     )
     caption += "fold's 95 % interval." + figures.joined(best)
-    return "Privacy against F1", svg, caption
+    return [("Privacy against F1", svg, caption)]
 
 
 def judged(study: Row, candidates: Sequence[Candidate]) -> list[Table]:
