@@ -61,9 +61,9 @@ def of_training(study: Row, *, tolerated: float, first: bool) -> str:
     beside = [f"{means[mode]:.3f} {words}" for mode, words in distribution.KNOWN.items() if mode in means]
     compared = f" beside {listed(beside)}" if beside else ""
     thing, _ = distribution.given_away(study, use.name)
-    about = f"(macro F1 {use.macro:.3f}{compared}; its {thing}'s AUC {_leak(use)})"
+    about = f"(macro F1 {use.macro:.3f}{compared}; AUC of its {thing} at most {up(use.auc['high'])})"
     if not within:
-        return f"{_none('way of training that shares no reports', tolerated, first)}; {use.name} leaks least {about}."
+        return f"{_none('training without shared reports', tolerated, first)}; {use.name} leaks least {about}."
     more = [step for step in ladder if step["from"] > tolerated and step["macro"] > use.macro]
     beyond = f"; tolerating {up(more[-1]['from'])} allows {more[-1]['use']} ({more[-1]['macro']:.3f})" if more else ""
     return f"{_where(tolerated, first)}train {use.name}, if no reports may be shared {about}{beyond}."
@@ -94,15 +94,15 @@ def _chosen(study: Row, candidates: Sequence[Candidate], kind: str, *, first: bo
     >>> found = {"use": "I3", "within": True, "verdicts": {"I3": "pass", "B": "fail"}, "steps": [], "sentence": "…"}
     >>> study = {"settings": {"tolerated": 0.6}, "recommendation": found}
     >>> _chosen(study, [one], "vocabulary", first=False)
-    'Where 0.6 is tolerated, use I3 (300 words; macro F1 0.690, AUC 0.570, at most 0.590): it alone of 2 passes.'
+    'Where 0.6 is tolerated, use I3 (300 words, macro F1 0.690, AUC at most 0.590): it alone of 2 passes.'
     >>> _chosen(study | {"recommendation": found | {"within": False}}, [one], "vocabulary", first=False)
-    'No vocabulary surely keeps to 0.6; I3 leaks least (300 words; macro F1 0.690, AUC 0.570, at most 0.590).'
+    'No vocabulary surely keeps to 0.6; I3 leaks least (300 words, macro F1 0.690, AUC at most 0.590).'
     """
     found, tolerated = study["recommendation"], study["settings"]["tolerated"]
     use = next((one for one in candidates if one.name == found.get("use")), None)
     if use is None:
         return found["sentence"]
-    about = f"{use.name} {{}}({use.words:,} words; {_figures(use)})"
+    about = f"{use.name} {{}}({use.words:,} words, {_figures(use)})"
     if not found["within"]:
         return f"{_none(kind, tolerated, first)}; {about.format('leaks least ')}."
     passed, every = sum(verdict == "pass" for verdict in found["verdicts"].values()), len(found["verdicts"])
@@ -123,8 +123,4 @@ def _none(kind: str, tolerated: float, first: bool) -> str:
 
 
 def _figures(one: Candidate) -> str:
-    return f"macro F1 {one.macro:.3f}, AUC {_leak(one)}"
-
-
-def _leak(one: Candidate) -> str:
-    return f"{one.auc['value']:.3f}, at most {up(one.auc['high'])}"
+    return f"macro F1 {one.macro:.3f}, AUC at most {up(one.auc['high'])}"

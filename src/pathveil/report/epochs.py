@@ -5,7 +5,7 @@ training stops confounds privacy.
 >>> shown(study, study["points"][0])
 '8†'
 >>> warnings({"studies": {"combined": study}})
-['1 of 1 models was kept at the last epoch it was given (marked †) and might gain from more.']
+['1 of 1 models was kept at its last epoch (†) and might gain from more.']
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,6 +61,6 @@ def warnings(result: Mapping[str, Any]) -> list[str]:
         rows = study[ROWS[name]]
         every, last = every + len(rows), last + sum(at_cap(study, row) for row in rows)
     if last:
-        was = "was kept at the last epoch it was given" if last == 1 else "were kept at the last epoch they were given"
-        told.append(f"{last} of {every} models {was} (marked †) and might gain from more.")
+        was = "was kept at its last epoch" if last == 1 else "were kept at their last epoch"
+        told.append(f"{last} of {every} models {was} (†) and might gain from more.")
     return told
