@@ -70,11 +70,11 @@ def marked(findings: Sequence[Finding]) -> list[dict[str, Any]]:
     shown = []
     for finding in findings:
         kind, evidence = mark_of(finding), finding["evidence"]
-        about = [f"Test: {evidence['test']}."] if "test" in evidence else []
+        about = [f"Test: {evidence['test']}."]
         about += [f"Not judged: {evidence['missing']}."] if evidence.get("missing") else []
-        compared = [number for one in evidence.get("comparisons", ()) for number in [line(one)]]
+        compared = [line(one) for one in evidence.get("comparisons", ())]
         beside = [f"beside it, {line(one)}" for one in evidence.get("beside", ())]
-        shown.append({**finding, "kind": kind, "mark": MARKS[kind], "lines": [" ".join(about), *compared, *beside]})
+        shown.append({**finding, "kind": kind, "mark": MARKS[kind], "lines": about + compared + beside})
     return shown
 
 
@@ -83,7 +83,7 @@ def line(one: Mapping[str, Any]) -> str:
 
     >>> told = {"compared": "B − I6", "difference": 0.0123, "low": -0.001, "high": 0.02, "units": 7, "p": 0.04}
     >>> line(told | {"p_adjusted": 0.28})
-    'B − I6: +0.012 (−0.001 to +0.020), 7 pairs, p = 0.040; adjusted for all findings of the study: p = 0.280'
+    'B − I6: +0.012 (−0.001 to +0.020), 7 pairs, p = 0.040 (for all together p = 0.280)'
     >>> line(told | {"confidence": 0.995, "margin": 0.01})
     'B − I6: +0.012 (99.5 % interval −0.001 to +0.020), 7 pairs, margin ±0.01'
     """
@@ -98,7 +98,7 @@ def line(one: Mapping[str, Any]) -> str:
         return f"{told}, margin ±{one['margin']}"
     if "p_adjusted" not in one:
         return told
-    return f"{told}, p {chance(one['p'])}; adjusted for all findings of the study: p {chance(one['p_adjusted'])}"
+    return f"{told}, p {chance(one['p'])} (for all together p {chance(one['p_adjusted'])})"
 
 
 def signed(value: float) -> str:
