@@ -115,7 +115,17 @@ def test_provenance_names_corpus_machine_time_and_versions(opened, made):
     shown = opened.locator("table.about").first.inner_text()
     result = json.loads((made / "result.json").read_text())
     assert result["studies"]["vocabulary"]["provenance"]["corpus_sha256"] in shown
-    for words in ("R1 60, R2 60, R3 60", "cells on", "of work", "pathveil", "torch", "seeds, distribution"):
+    registries = result["studies"]["vocabulary"]["provenance"]["registries"]
+    assert len(registries) == 3 and ", ".join(f"{name} {count}" for name, count in registries.items()) in shown
+    for words in (
+        "study-file.toml",
+        "time, by the clock",
+        "cells on",
+        "of work",
+        "pathveil",
+        "torch",
+        "seeds, distribution",
+    ):
         assert words in shown
     opened.locator("summary", has_text="Vocabularies").click()
     for row in result["studies"]["vocabulary"]["vocabularies"]:
