@@ -37,7 +37,7 @@ from pathveil.study.statistics import CONFIDENCE, Answer, Comparison, above, ali
 
 MARGIN = {"micro": 0.01, "macro": 0.02, "accuracy": 0.01}
 PROBE_MARGIN = 0.02  # above what the label alone gives away
-LISTED = 10  # test reports from which on a class is listed with its F1 (``federation.run.SMALLEST_CELL``)
+LISTED = 10  # test cases from which on a class is listed with its F1 (``federation.run.SMALLEST_CELL``)
 
 CLAIMS = {
     "A1": "more shadow models raise attack accuracy, which levels off",
@@ -73,7 +73,7 @@ TESTS = {
     "B2": f"micro F1 (±0.01) and macro F1 (±0.02) of adversarial alike centralized, {OVER}",
     "B3": f"micro and macro F1 of adversarial above single, {OVER}",
     "B4": "F1 of adversarial above single in the rarer half of the classes, and the gain larger there than in the "
-    f"other half, {OVER}; of a registry's classes only those with at least {LISTED} test reports there are scored, so "
+    f"other half, {OVER}; of a registry's classes only those with at least {LISTED} test cases there are scored, so "
     "the rarest are in neither half",
     "B5": "the better probe's accuracy on unseen reports at most 0.02 above what the true label alone gives away, in "
     "every seed",
