@@ -18,11 +18,17 @@ def boxes(tab, selector):
 
 
 def test_names_on_the_plane_are_clear_of_the_limit_and_of_points(shown):
-    """The points of a small study: one name beside the limit, two points nearly on one another."""
+    """Points on the limit and to both sides of it, and two nearly on one another."""
     kinds = {
         "baseline": (["B"], [0.641], [0.217], [0.527], [0.741]),
         "intersection": (["I2", "I3"], [0.640, 0.628], [0.218, 0.232], [0.537, 0.518], [0.72, 0.706]),
-        "information": (["MI500", "MI100"], [0.6, 0.592], [0.407, 0.528], [0.5, 0.509], [0.696, 0.668]),
+        "information": (
+            ["MI500", "MI300", "MI100"],
+            [0.6, 0.607, 0.592],
+            [0.407, 0.47, 0.528],
+            [0.5, 0.55, 0.509],
+            [0.696, 0.66, 0.668],
+        ),
     }
     series = [Series(kind, x, y, low, high, names) for kind, (names, x, y, low, high) in kinds.items()]
     titles = {"x_title": "attacker's AUC", "y_title": "macro F1"}
@@ -30,7 +36,7 @@ def test_names_on_the_plane_are_clear_of_the_limit_and_of_points(shown):
     (_, left, top, right, bottom), *_ = boxes(tab, "#limit path")
     assert right - left < 3 < bottom - top
     names = [box for box in boxes(tab, "text") if re.match("B|I|MI", box[0])]
-    assert [name for name, *_ in names] == ["B, I2", "I3", "MI500", "MI100"]
+    assert [name for name, *_ in names] == ["B, I2", "I3", "MI500", "MI300", "MI100"]
     for _, start, _, end, _ in names:
         assert end < left or start > right
     assert "stroke-dasharray: 4.44" not in tab.content()  # a front of one point is no line
