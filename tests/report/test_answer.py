@@ -6,6 +6,7 @@ import re
 import pytest
 
 from pathveil.report import answer, distribution, epochs, page
+from report.conftest import cells
 
 
 @pytest.fixture
@@ -61,33 +62,37 @@ def test_training_is_chosen_by_appetite():
     assert [(row[0], row[1]) for row in table.rows] == [("0.580", "strong"), ("0.650", "fedavg")]
 
 
-def test_models_kept_at_their_last_epoch_are_told_and_marked(result, shown):
+@pytest.mark.parametrize("told", [False, True])
+def test_models_kept_at_their_last_epoch_are_told_and_marked(result, shown, told):
+    """Whether the rows say so themselves or the settings tell."""
     study = result["studies"]["distribution"]
     cap = study["settings"]["training"]["epochs"]
-    for row in study["traffic"]:
-        row["epoch"] = [cap] if row["mode"] == "centralized" else [1]
-    for name, rows in (("vocabulary", "vocabularies"), ("combined", "points")):
+    for name, rows in epochs.ROWS.items():
         for row in result["studies"][name][rows]:
-            row["epoch"] = 1 if name == "vocabulary" else [1]
+            last = row.get("mode") == "single" and name == "distribution"
+            row["epoch"] = [cap, 1] if last else 1 if name == "vocabulary" else [1]
+            row.pop("at_cap", None)
+            if told:
+                row["at_cap"] = [True, False] if last else False if name == "vocabulary" else [False]
+        result["studies"][name].pop("warnings", None)
+        if told:
+            result["studies"][name]["warnings"] = []
+    if told:
+        study["warnings"] = ["1 of 2 models were best at the last epoch allowed, and might have learnt more"]
     (warning,) = epochs.warnings(result)
     assert warning.startswith("1 of ") and warning in page.answer(result)[-1]
+    assert (f"Of the distribution study: {study.get('warnings', [''])[0]}." in answer.why(result)) is told
     tab = shown(page.render(result))
     head = tab.locator("#traffic th").all_inner_texts().index("best epoch")
-    marks = {
-        row.locator("td").first.inner_text(): row.locator("td").nth(head)
-        for row in tab.locator("#traffic tbody tr").all()
-    }
-    assert marks["centralized"].inner_text() == f"{cap}†" and marks["single"].inner_text() == "1"
+    found = {row[0]: row[head] for row in cells(tab, "traffic")}
+    assert found["single"] == f"{cap}†, 1" and found["centralized"] == "1"
     assert epochs.NOTE in tab.locator("#panel-traffic").inner_text()
+    assert tab.locator("#panel-points .note").count() == 0
 
 
-def test_the_results_own_warnings_and_marks_come_first(result):
-    result["studies"]["distribution"]["warnings"] = ["Mind this."]
-    result["studies"]["distribution"]["traffic"][0] |= {"at_cap": True}
-    assert "Mind this." in page.answer(result)[-1]
-    assert epochs.shown(result["studies"]["distribution"], result["studies"]["distribution"]["traffic"][0]).endswith(
-        "†"
-    )
+def test_any_other_warning_of_a_study_is_in_the_answer(result):
+    result["studies"]["combined"]["warnings"] = ["mind this"]
+    assert page.answer(result)[-1].endswith("Mind this.")
 
 
 @pytest.mark.parametrize("settings", [{"fixed_epochs": 8}, {"training": {"epochs": 8, "keep_from": 0.9}}])

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pathveil.report import distribution, vocabulary
-from pathveil.report.epochs import warnings
+from pathveil.report.epochs import in_full, warnings
 from pathveil.report.findings import counted, judged, of_strong
 from pathveil.report.rows import Row, told
 from pathveil.study import combined
@@ -42,7 +42,7 @@ def why(result: Mapping[str, Any]) -> list[str]:
         reasons.insert("vocabulary" in studies, distribution.advice(studies["distribution"]))
     reasons.append(" ".join(judged("Of the papers' findings:", result["findings"])))
     reasons.append(" ".join(judged("Of the strong adversary:", of_strong(studies))))
-    return list(filter(None, reasons))
+    return list(filter(None, [*reasons, " ".join(in_full(result))]))
 
 
 def of_words(study: Row) -> str:

@@ -15,7 +15,7 @@ from pathveil.federation.config import FederationConfig
 from pathveil.report.rows import Cell, Row
 
 ROWS = {"vocabulary": "vocabularies", "distribution": "traffic", "combined": "points"}  # where a study tells its epochs
-NOTE = "†: the last epoch that training was given, or the last one of a registry of several."
+NOTE = "†: the last epoch that training was given; more might have been better."
 
 
 def cap_of(study: Row, mode: str) -> int | None:
@@ -28,11 +28,17 @@ def cap_of(study: Row, mode: str) -> int | None:
     return training.get("epochs", FederationConfig().epochs)
 
 
-def at_cap(study: Row, row: Row) -> bool:
-    """Was a model, or one of several, kept at its last epoch? Its row says so, or the settings do."""
+def at_cap(study: Row, row: Row) -> list[bool]:
+    """Of each model in a row (a mode may have one a registry), was it kept at its last epoch? The row says so, or the
+    settings do.
+
+    >>> study = {"settings": {"training": {"epochs": 8}}}
+    >>> at_cap(study, {"mode": "single", "epoch": [8, 3]}), at_cap(study, {"epoch": 8, "at_cap": False})
+    ([True, False], [False])
+    """
     if "at_cap" in row:
-        return bool(row["at_cap"])
-    return cap_of(study, row.get("mode", "")) in epochs_of(row)
+        return [*row["at_cap"]] if isinstance(row["at_cap"], list) else [row["at_cap"]]
+    return [epoch == cap_of(study, row.get("mode", "")) for epoch in epochs_of(row)]
 
 
 def epochs_of(row: Row) -> Sequence[int]:
@@ -40,27 +46,36 @@ def epochs_of(row: Row) -> Sequence[int]:
 
 
 def shown(study: Row, row: Row) -> Cell:
-    """The epochs of a row, with a mark where one is the last."""
+    """The epochs of a row, with a mark at each that is the last."""
     epochs = epochs_of(row)
-    mark = "†" if at_cap(study, row) else ""
-    return Cell(", ".join(map(str, epochs)) + mark, *(epochs if len(epochs) == 1 else ()))
+    marked = [f"{epoch}†" if last else str(epoch) for epoch, last in zip(epochs, at_cap(study, row), strict=True)]
+    return Cell(", ".join(marked), *(epochs if len(epochs) == 1 else ()))
 
 
 def note(study: Row, rows: Sequence[Row]) -> str:
-    return NOTE if any(at_cap(study, row) for row in rows) else ""
+    return NOTE if any(any(at_cap(study, row)) for row in rows) else ""
 
 
 def warnings(result: Mapping[str, Any]) -> list[str]:
-    """What a reader must know before relying on a result: its own warnings, and models kept at their last epoch."""
-    told = list(result.get("warnings", ()))
-    last = every = 0
-    for name, study in result["studies"].items():
-        if "warnings" in study or "warnings" in result:
-            told += [warning for warning in study.get("warnings", ()) if warning not in told]
-            continue
-        rows = study[ROWS[name]]
-        every, last = every + len(rows), last + sum(at_cap(study, row) for row in rows)
+    """What a reader must know first, in sentences: how many models were kept at their last epoch, and what else a
+    study warns of. Its own words about epochs stand among the reasons (``in_full``)."""
+    caps = [c for name, study in result["studies"].items() for row in study[ROWS[name]] for c in at_cap(study, row)]
+    last, told = sum(caps), []
     if last:
         was = "was kept at its last epoch" if last == 1 else "were kept at their last epoch"
-        told.append(f"{last} of {every} models {was} (†) and might gain from more.")
-    return told
+        told.append(f"{last:,} of {len(caps):,} models {was} (†) and might gain from more.")
+    others = [warning for _, warning in _given(result) if not (last and "last epoch" in warning)]
+    return told + [f"{other[0].upper()}{other[1:].rstrip('.')}." for other in others]
+
+
+def in_full(result: Mapping[str, Any]) -> list[str]:
+    """The studies' own warnings.
+
+    >>> in_full({"studies": {"vocabulary": {"warnings": ["2 of 3 targets were best at the last epoch allowed"]}}})
+    ['Of the vocabulary study: 2 of 3 targets were best at the last epoch allowed.']
+    """
+    return [f"Of the {study} study: {told.rstrip('.')}." for study, told in _given(result)]
+
+
+def _given(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(name, told) for name, study in result["studies"].items() for told in study.get("warnings", ())]
