@@ -9,6 +9,7 @@ from pathveil.bundle import Bundle
 from pathveil.report import page
 from pathveil.study import demo
 from pathveil.study.file import read
+from study.test_file import uncommented
 
 TINY = """
 name = "tiny"
@@ -66,3 +67,4 @@ def test_the_demos_study_file_explains_every_setting():
         for name in type(getattr(with_settings, section)).model_fields:
             if name != "training":
                 assert re.search(rf"^(# )?{name} = ", part, re.M), f"{section}.{name}"
+    assert not uncommented(text)

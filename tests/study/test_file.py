@@ -1,6 +1,7 @@
 """A study file: read with its mistakes named, run as a whole, reported on one page, silent about people."""
 
 import copy
+import itertools
 import json
 import re
 import tomllib
@@ -14,7 +15,7 @@ from conftest import ROOT
 from pathveil.errors import CorpusError, PathveilError, UsageError
 from pathveil.progress import silent
 from pathveil.report import page
-from pathveil.study import distribution, result
+from pathveil.study import distribution, result, vocabulary
 from pathveil.study import file as study_file
 from pathveil.study.units import WORK, conduct
 from study.conftest import PLANTED
@@ -253,6 +254,27 @@ def test_a_study_is_held_against_the_schema(small_corpus, tmp_path, monkeypatch)
         conduct(distribution.Study(small_corpus, settings, out=tmp_path))
 
 
+def test_models_that_were_best_at_the_last_epoch_are_told(run):
+    """Two epochs are not enough for anything."""
+    studies = run[1]["studies"]
+    places = studies["vocabulary"]["vocabularies"]
+    assert [place["at_cap"] for place in places] == [place["epoch"] == 2 for place in places]
+    assert [place["shadows_at_cap"] for place in places] == [place["shadow_epochs"].count(2) for place in places]
+    capped = sum(place["at_cap"] for place in places)
+    told = "9 targets were best at the last epoch allowed, and might have learnt more: raise epochs"
+    assert capped and studies["vocabulary"]["warnings"][0] == f"{capped} of {told}"
+    for row in (*studies["distribution"]["traffic"], *studies["combined"]["points"]):
+        assert row["at_cap"] == [epoch == 2 for epoch in row["epoch"]]
+    assert all("raise epochs" in warning for warning in studies["distribution"]["warnings"])
+
+
+def test_epochs_that_were_meant_are_no_warning():
+    settings = vocabulary.VocabularySettings(fixed_epochs=3)
+    assert settings.of_models.patience is None
+    fixed = distribution.config_of("single", distribution.fixed({}, 3))
+    assert distribution.at_cap(fixed, [3]) == [False]
+
+
 def test_progress_is_one_figure_for_all_studies(run, tmp_path):
     """A finished run: every study's cells are counted from the beginning on."""
     seen = []
@@ -322,13 +344,23 @@ def test_a_corpus_can_stand_in_for_the_files(pathveil, small_corpus, tmp_path):
 @pytest.mark.parametrize("path", sorted((ROOT / "studies").glob("*.toml")), ids=lambda path: path.name)
 def test_every_study_file_reads_and_says_what_each_setting_is(path):
     study_file.read(path)
-    text = path.read_text()
-    assert text.startswith("# ")
-    for line in text.splitlines():
-        value, _, comment = line.partition("#")
-        common = r"(seed|tasks|dim|filters|epochs|batch_size|optimiser|learning_rate|registries|minimum|strategies) = "
-        if " = " in value and not re.match(common, value):
-            assert comment or value.startswith(("name", "groups", "modes", "classes", "sizes", "test_share")), line
+    assert path.read_text().startswith("# ") and not uncommented(path.read_text())
+
+
+def uncommented(text):
+    """Settings, also those that are commented out, without a word on them on their line or the one above."""
+    lines = ["", *text.splitlines()]
+    bare = []
+    for before, line in itertools.pairwise(lines):
+        setting = re.match(r"(# )?([\w-]+) = (.*)", line)
+        if setting and "# " not in setting[3] and not re.match(r"# (?![\w-]+ = )", before):
+            bare.append(line)
+    return bare
+
+
+def test_a_setting_without_a_word_on_it_is_found():
+    text = "# A file.\n\n[corpus]\nreports = 12  # so many\nseed = 1\n# path = 'x'\n# What follows\nclasses = {}\n"
+    assert uncommented(text) == ["seed = 1", "# path = 'x'"]
 
 
 def test_the_papers_settings_are_the_papers():

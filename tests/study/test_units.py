@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from conftest import ROOT
 from pathveil.errors import UsageError
 from pathveil.study import file as study_file
 from pathveil.study import vocabulary
@@ -171,6 +172,16 @@ def test_a_corpus_that_is_not_made_yet_is_planned_from_a_small_one(tmp_path, mon
     made = plan(tmp_path / "study.toml", out=tmp_path / "run")
     assert made["scaled_from_sample"] and list(tmp_path.iterdir()) == [tmp_path / "study.toml"]
     assert made["work"][0]["documents"] == pytest.approx(2 / 3 * 5000 * 0.8 * 2 * 3 * 2, rel=0.15)
+
+
+def test_the_distribution_papers_file_is_planned_with_its_test_years(tmp_path, monkeypatch):
+    monkeypatch.setattr("pathveil.study.plan.SAMPLE", 500)
+    monkeypatch.setattr("pathveil.study.plan._speed", lambda *_: Speed(0.1, 0.001))
+    file = ROOT / "studies" / "distribution-paper.toml"
+    settings = study_file.read(file).distribution
+    assert settings is not None and settings.test_from == "2016"
+    made = plan(file, out=tmp_path / "run")
+    assert made["cells"] == 3 and 0.4 < made["documents"] / (3 * 15 * 410_064) < 0.8
 
 
 def test_a_sentence_is_a_vocabulary(whole):

@@ -5,6 +5,7 @@ from pathlib import Path
 import typer
 
 from pathveil.cli.console import JSON_OPTION, bar, emit, resumable
+from pathveil.cli.study import crew_for
 
 
 def run(
@@ -17,8 +18,8 @@ def run(
     from pathveil.study.file import CELLS
     from pathveil.study.units import WORK
 
-    with resumable(), bar((CELLS, WORK)) as progress:
-        result = demo.run(out, progress=progress)
+    with resumable(), bar((CELLS, WORK)) as progress, crew_for("local", None, None, "cpu") as crew:
+        result = demo.run(out, crew=crew, progress=progress)
     report = out / "report.html"
     page.write(result["study"], report)
     emit(result, as_json=as_json, text=demo.describe(result, answer=page.answer(result["study"]), report=report))

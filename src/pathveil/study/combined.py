@@ -19,13 +19,13 @@ from pathveil.federation.config import FederationConfig
 from pathveil.federation.run import SMALLEST_CELL, Mode, check_sites, result_of, run
 from pathveil.progress import Progress, silent
 from pathveil.study.choice import choose, sentences, sizes_for
-from pathveil.study.distribution import config_of, fixed, known_modes, mode_of
+from pathveil.study.distribution import at_cap, config_of, fixed, known_modes, mode_of
 from pathveil.study.encoded import provenance, relabelled, whole
 from pathveil.study.held import Held
 from pathveil.study.recommendation import Candidate, briefly, front, recommend
 from pathveil.study.settings import checked, naming
 from pathveil.study.store import Cells
-from pathveil.study.units import Keep, Parts, Unit, finish, seconds_of
+from pathveil.study.units import Keep, Parts, Unit, finish, seconds_of, unfinished
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import lookup
@@ -146,9 +146,11 @@ class Study:
         return self.result()
 
     def result(self) -> dict[str, Any]:
-        points = [
+        points: list[dict[str, Any]] = [
             {"strategy": name, "mode": mode} | self.cells.read(self.parts(name, mode))[0] for name, mode in self.places
         ]
+        for point in points:
+            point["at_cap"] = at_cap(self.configs[point["mode"]], point["epoch"])
         return {
             "study": "combined",
             "settings": self.settings.model_dump(mode="json"),
@@ -156,6 +158,7 @@ class Study:
             "points": marked(points),
             "recommendation": recommended(points, tolerated=self.settings.tolerated),
             "findings": [],
+            "warnings": unfinished("models", [cap for point in points for cap in point["at_cap"]]),
         }
 
     def seconds(self) -> list[dict[str, Any]]:

@@ -9,24 +9,27 @@ import shutil
 from collections.abc import Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pathveil.progress import Progress, silent
 from pathveil.study.store import only_one
+
+if TYPE_CHECKING:
+    from pathveil.training.workers import Crew
 
 STUDY = files("pathveil.study") / "demo.toml"
 SEED = 1
 EPOCHS = 12
 
 
-def run(out: Path, *, progress: Progress = silent) -> dict[str, Any]:
+def run(out: Path, *, crew: "Crew | None" = None, progress: Progress = silent) -> dict[str, Any]:
     """Everything into the folder ``out``; the studies' figures also in its ``result.json``."""
     from pathveil.study import file
 
     with only_one(out), as_file(STUDY) as settings:
         corpus = file.corpus_of(file.read(settings).corpus, out, progress)
         model = train_model(corpus, out, progress)
-        study = file.go_on(settings, out=out, progress=progress)
+        study = file.go_on(settings, out=out, crew=crew, progress=progress)
     return {"out": str(out), "model": model, "study": study}
 
 

@@ -7,7 +7,7 @@ in the paper), and the mode is trained and judged on the unseen cases. Registrie
 """
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from pathveil.study.findings import distribution_findings
 from pathveil.study.held import Held
 from pathveil.study.settings import checked, naming
 from pathveil.study.store import Cells
-from pathveil.study.units import Keep, Parts, Unit, finish, seconds_of
+from pathveil.study.units import Keep, Parts, Unit, finish, seconds_of, unfinished
 from pathveil.training.metrics import evaluate
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
@@ -156,6 +156,16 @@ def config_of(arm: str, changes: Mapping[str, Any]) -> FederationConfig:
     return checked(FederationConfig, {**(STRONG if arm == "strong" else {}), **changes, **ARMS[arm]})
 
 
+def at_cap(config: FederationConfig, epochs: Sequence[int]) -> list[bool]:
+    """Of models that kept these epochs, which were best at the last one allowed. Where only the end may be kept, as
+    with fixed epochs or a learning rate that falls to 0, it was meant.
+
+    >>> at_cap(FederationConfig(epochs=4), [3, 4]), at_cap(FederationConfig.strong(epochs=4), [3, 4])
+    ([False, True], [False, False])
+    """
+    return [config.keep_from == 0 and epoch == config.epochs for epoch in epochs]
+
+
 class Study:
     """A distribution study on one corpus: its arms, what is left to do, and the result."""
 
@@ -261,6 +271,12 @@ class Study:
             sizes[str(seed)] = values["vocabulary"]
             for name, rows in collected.items():
                 rows.extend(values[name])
+        for row in collected["traffic"]:
+            row["at_cap"] = at_cap(self.configs[row["mode"]], row["epoch"])
+        caps = {
+            arm: [cap for row in collected["traffic"] if row["mode"] == arm for cap in row["at_cap"]]
+            for arm in self.configs
+        }
         adversaries = ("adversarial", *(["strong"] if "strong" in self.settings.modes else []))
         found = distribution_findings(
             collected["scores"], per_class=collected["per_class"], probes=collected["probe"], adversaries=adversaries
@@ -272,6 +288,7 @@ class Study:
             **collected,
             "findings": found["adversarial"],
             "findings_of_strong": found.get("strong", []),
+            "warnings": [line for arm, of in caps.items() for line in unfinished(f"models of {arm}", of)],
         }
 
     def seconds(self) -> list[dict[str, Any]]:

@@ -146,6 +146,16 @@ def _do(
     return name, kept
 
 
+def unfinished(kind: str, at_cap: Sequence[bool]) -> list[str]:
+    """A warning where models of a kind were best at the last epoch they were allowed.
+
+    >>> unfinished("targets", [True, False, True]), unfinished("targets", [False])
+    (['2 of 3 targets were best at the last epoch allowed, and might have learnt more: raise epochs'], [])
+    """
+    told = f"{sum(at_cap):,} of {len(at_cap):,} {kind} were best at the last epoch allowed"
+    return [f"{told}, and might have learnt more: raise epochs"] if any(at_cap) else []
+
+
 def seconds_of(cells: Cells, parts: Sequence[Parts]) -> list[dict[str, Any]]:
     """What the making of finished cells took; kept apart from results, which are the same whenever they are made."""
     return [{"cell": key_of(part), **cells.about(part)} for part in parts if cells.has(part)]

@@ -33,7 +33,7 @@ from pathveil.study.membership import Attack, Fold, Words
 from pathveil.study.recommendation import of_vocabularies, recommend
 from pathveil.study.settings import OF_BUNDLES, checked, naming
 from pathveil.study.store import Cells
-from pathveil.study.units import Unit, finish, seconds_of
+from pathveil.study.units import Unit, finish, seconds_of, unfinished
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
@@ -278,7 +278,8 @@ class Study:
             epochs = [self.cells.read(parts)[0]["epoch"] for parts in place.shadows]
             where = {"fold": place.fold.name, "strategy": place.name, "size": values["words"]}
             about = {name: values[name] for name in ("method", "sha256", "epoch", "epochs")}
-            vocabularies.append(where | about | {"shadow_epochs": epochs})
+            caps = {"at_cap": self.at_cap(values["epoch"]), "shadows_at_cap": sum(map(self.at_cap, epochs))}
+            vocabularies.append(where | about | {"shadow_epochs": epochs} | caps)
             table1 += [where | row for row in self.cells.read(place.attack)[0]["rows"]]
             registry = {"attack_registry": place.fold.name, "strategy": place.name, "size": values["words"]}
             shown = self.shown(place.fold)
@@ -295,7 +296,15 @@ class Study:
                 of_vocabularies(table1, table2), tolerated=self.settings.tolerated, kind="vocabulary"
             ),
             "findings": vocabulary_findings([row for row in table1 if "accuracy" in row], table2),
+            "warnings": [
+                *unfinished("targets", [row["at_cap"] for row in vocabularies]),
+                *unfinished("shadows", [self.at_cap(epoch) for row in vocabularies for epoch in row["shadow_epochs"]]),
+            ],
         }
+
+    def at_cap(self, epoch: int) -> bool:
+        """Whether a model that was to stop by its validation cases was best at the last epoch allowed."""
+        return self.training.patience is not None and epoch == self.training.epochs
 
     def shown(self, fold: Fold) -> list[str]:
         """The tasks whose scores may be told: enough unseen cases have a label."""
