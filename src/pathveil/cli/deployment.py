@@ -5,8 +5,10 @@ from pathlib import Path
 import typer
 
 from pathveil.cli.console import JSON_OPTION, bar, emit
-from pathveil.cli.model import values_of
+from pathveil.cli.model import chosen, values_of
 from pathveil.errors import UsageError
+
+LOCAL_STEPS = 8  # over a network, where none are given: an exchange costs about as much as several steps
 
 
 def provision(
@@ -54,9 +56,11 @@ def site(
     ),
 ) -> None:
     """Run a site until ctrl-C. It connects out to the hub; its reports and its private part stay on this machine."""
-    from pathveil.federation.flare.processes import check_kit, run_site
+    from pathveil.federation.flare.processes import check_kit, check_own, run_site
 
     check_kit(kit, "fed_client.json", kind="site")
+    device = chosen(device)
+    check_own(corpus, vocab, registries)
     typer.echo(f"The site of {kit} works until ctrl-C; its log is {kit}/log.txt", err=True)
     run_site(kit, corpus=corpus, vocabulary=vocab, registries=registries, device=device, record=record)
 
@@ -96,8 +100,11 @@ def submit(
     filters: int | None = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder."),
     dim: int | None = typer.Option(None, "--dim", min=1, help="Length of a word vector."),
     batch_size: int | None = typer.Option(None, "--batch-size", min=1, help="Reports a step, over all sites."),
-    local_steps: int = typer.Option(
-        8, "--local-steps", min=1, help="Steps of a site between exchanges: 1 equals central training, at most traffic."
+    local_steps: int | None = typer.Option(
+        None,
+        "--local-steps",
+        min=1,
+        help="Steps of a site between exchanges, 8 if not given: 1 equals central training, at most traffic.",
     ),
     changes: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Change any setting of the training."),
     name: str = typer.Option("", "--name", help="Another name makes another run of the same settings."),
@@ -159,7 +166,9 @@ def simulate(
     epochs: int | None = typer.Option(None, "--epochs", min=1, help="Passes over every site's reports."),
     filters: int | None = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder."),
     dim: int | None = typer.Option(None, "--dim", min=1, help="Length of a word vector."),
-    local_steps: int = typer.Option(8, "--local-steps", min=1, help="Steps of a site between exchanges."),
+    local_steps: int | None = typer.Option(
+        None, "--local-steps", min=1, help="Steps of a site between exchanges, 8 if not given."
+    ),
     changes: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Change any setting of the training."),
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -208,7 +217,7 @@ def planned(
     **settings: int | None,
 ):
     """The plan of a run from the command line's options; settings that were not given keep their defaults."""
-    from pathveil.federation.flare.plan import MODES, Plan
+    from pathveil.federation.flare.plan import MODES, PLAIN, Plan
     from pathveil.study.distribution import config_of
     from pathveil.vocabulary.words import Vocabulary
 
@@ -217,6 +226,10 @@ def planned(
     if len(set(sites)) < 2 or len(set(sites)) != len(sites):
         raise UsageError("--site: name at least two sites, each once")
     wanted = {option: value for option, value in settings.items() if value is not None} | values_of(changes)
+    if mode in PLAIN and "local_steps" in wanted:
+        raise UsageError(f"--local-steps: {mode} exchanges once an epoch; leave it out, or choose another --mode")
+    if mode not in PLAIN:
+        wanted = {"local_steps": LOCAL_STEPS} | wanted
     try:
         config = config_of(mode, wanted)
     except ValueError as error:
@@ -246,12 +259,20 @@ def given(plan, vocab: Path, out: Path) -> None:
 
 
 def summary(result: dict, out: Path) -> str:
-    plain = result["mode"] in ("fedavg", "cyclic")
-    rounds = max(result["rounds"], 1)
+    from pathveil.federation.flare.plan import PLAIN
+
+    plain = result["mode"] in PLAIN
+    rounds, best = max(result["rounds"], 1), result["best_epoch"]
+    privacy = (
+        f"privacy loss of a site's updates: ε = {result['epsilon'][-1]:.3g} at δ = {result['delta']:g}, "
+        f"of {result['updates']} updates\n"
+        if result["epsilon"]
+        else ""
+    )
     return (
         f"{result['mode']}: {result['rounds']} rounds with {', '.join(result['documents'])}, "
-        f"best epoch {result['best_epoch']} (validation loss {min(result['validation_loss']):.4f})\n"
+        f"best epoch {best} (validation loss {result['validation_loss'][best - 1]:.4f})\n"
         f"{result['bytes_to_hub'] / rounds / 1e6:.2f} MB a round to the hub, "
         f"{result['bytes_to_sites'] / rounds / 1e6:.2f} MB from it, all sites together\n"
-        f"Written: {out / ('parameters.safetensors' if plain else 'shared')} and {out / 'history.json'}"
+        f"{privacy}Written: {out / ('parameters.safetensors' if plain else 'shared')} and {out / 'history.json'}"
     )

@@ -72,10 +72,10 @@ def weight(manifest: Manifest) -> int:
 class Norms:
     """The norms of accepted updates of one kind, by which an update that is far off is told.
 
-    Usual is the median of what was accepted before. In the first rounds it is the median of the other sites' updates of
-    the same round; of a single other site's nobody could say which of the two is right, so then, or with no other, the
-    norm of all shared parameters, which no honest update comes near. An update more than ``factor`` times the usual
-    is refused, and one whose square is not a number, as the running means of an optimiser would take it, always.
+    Usual is the median of what was accepted before; in the first rounds that of the other sites' updates of the same
+    round. A single other site must not shut this one out by sending next to nothing, so then a thousandth of the
+    parameters' norm is usual too; and without any other, an update is far off that is twice what it moves. An update
+    more than ``factor`` times the usual is refused, and always one whose square, which optimisers keep, is no float.
 
     >>> norms = Norms(factor=10)
     >>> norms.judge({"A": 1.0, "B": 1.2, "C": 50.0}, size=30.0)
@@ -91,7 +91,8 @@ class Norms:
         """A sentence for each sender whose norm is far off; ``size`` is the norm of the shared parameters."""
         refused = {}
         for sender, value in norms.items():
-            usual = self.usual([other for name, other in norms.items() if name != sender], size)
+            others = [other for name, other in norms.items() if name != sender and math.isfinite(other)]
+            usual = self.usual(others, size)
             if not (value <= self.factor * usual and value**2 <= LARGEST):
                 refused[sender] = (
                     f"{sender}: its update has norm {value:.3g}, over {self.factor:g} times the usual {usual:.3g}; "
@@ -103,4 +104,6 @@ class Norms:
     def usual(self, others: list[float], size: float) -> float:
         if len(self.seen) >= self.least:
             return float(np.median(self.seen))
-        return float(np.median(others)) if len(others) > 1 else size
+        if len(others) > 1:
+            return float(np.median(others))
+        return max(others[0], size / 1000) if others else 2 * size / self.factor

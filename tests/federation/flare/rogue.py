@@ -11,45 +11,60 @@ from pathveil.federation.flare.launcher import SiteLauncher, main
 from pathveil.federation.flare.message import Message, read, write
 from pathveil.federation.flare.station import Station
 
-WORDS = "encoder.embedding.weight"
-# What the hub has to say to each fault, by the round in which it happens; 3 and 7 close an epoch.
+WORDS, JUDGE, SPREAD = "encoder.embedding.weight", "discriminator.1.weight", "discriminator.0.spread"
+# What the hub has to say to each fault, by the round in which it happens. Of a `strong` training with two exchanges an
+# epoch: rounds 3, 7, 12 and 16 are of the encoder, 8 and 17 close an epoch, the others are the discriminator's own.
 REFUSED = {
+    0: "times the usual",
     1: "holds values that are not finite",
-    2: "has shape (3, 2)",
-    4: "has type float64",
-    5: "is not a shared parameter",
-    6: "times the usual",
-    8: "answered round 0, but round 8 is running; refused as stale",
-    9: "claims more documents than the site has",
-    10: "shared parameters are missing",
+    2: f"'{SPREAD}' is not a shared parameter of this round",
+    3: f"'{SPREAD}' is not a shared parameter of this round",
+    4: "has shape (3, 2)",
+    5: "has type float64",
+    6: "is not a shared parameter of this round",
+    8: "its 'feature_norm' is not a number",
+    9: "answered round 0, but round 9 is running; refused as stale",
+    10: "claims more documents than the site has",
+    11: "shared parameters are missing",
+    12: "times the usual",
+    13: "over 100 times the usual",
+    14: f"'{WORDS}' is not a shared parameter of this round",
+    15: "rests on no documents",
 }
 
 
 def tampered(station: Station, message: Message) -> list[Message]:
     """What the rogue sends in place of a message."""
-    facts, arrays = dict(message.facts), dict(message.arrays)
+    facts, arrays, site = dict(message.facts), dict(message.arrays), station.work.site
     match facts.get("round"):
+        case 0 | 13:
+            arrays = {name: array * np.float32(1e25) for name, array in arrays.items()}
         case 1:
-            arrays[WORDS] = np.full_like(arrays[WORDS], np.nan)
-        case 2:
-            arrays[WORDS] = np.zeros((3, 2), np.float32)
+            arrays[JUDGE] = np.full_like(arrays[JUDGE], np.nan)
+        case 2 | 3:  # what only the hub sets
+            arrays[SPREAD] = -2 * station.work.shared.discriminator[0].spread.detach().numpy()
         case 4:
-            arrays[WORDS] = arrays[WORDS].astype(np.float64)
-        case 5:  # its own private part and the features of its reports
-            arrays |= {
-                f"private.{name}": p.detach().numpy() for name, p in station.work.site.private.named_parameters()
-            }
-            site = station.work.site
+            arrays[JUDGE] = np.zeros((3, 2), np.float32)
+        case 5:
+            arrays[JUDGE] = arrays[JUDGE].astype(np.float64)
+        case 6:  # its own private part and the features of its reports
+            arrays |= {f"private.{name}": p.detach().numpy() for name, p in site.private.named_parameters()}
             (features,) = shared_features(station.work.shared, [site.held], device=site.device)
             arrays["features"] = features.numpy()
-        case 6:
-            arrays = {name: array * np.float32(1e4) for name, array in arrays.items()}
         case 8:
-            return [Message(facts | {"round": 0}, arrays), message]
+            facts["feature_norm"] = "abc"
         case 9:
-            facts["documents"] = station.work.documents + 1
+            return [Message(facts | {"round": 0}, arrays), message]
         case 10:
-            arrays = {name: array for name, array in arrays.items() if name == WORDS}
+            facts["documents"] = station.work.documents + 1
+        case 11:
+            arrays = {JUDGE: arrays[JUDGE]}
+        case 12:
+            arrays = {name: array * np.float32(1e4) for name, array in arrays.items()}
+        case 14:
+            arrays[WORDS] = np.zeros(station.work.manifest[WORDS], np.float32)
+        case 15:
+            facts["documents"] = 0
     return [Message(facts, arrays)]
 
 

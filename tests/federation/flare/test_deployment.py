@@ -1,8 +1,9 @@
 """A federation as registries run it: a hub and two sites, separate processes, real certificates, the real wire.
 
-One deployment serves all tests here. It trains to the embedded numbers; every byte that a site hands to the network was
-recorded, is accounted for and searched; a site that tampers with what it sends is refused and named; killed processes,
-a second process of a site and foreign or expired certificates are met.
+One deployment serves all tests here. It trains to the embedded numbers, as `strong` with the usual local steps and as
+the paper's adversary with one; every byte that a site hands to the network was recorded, is accounted for and searched;
+a site that tampers with what it sends is refused and named; killed processes, a second process of a site and foreign or
+expired certificates are met.
 """
 
 import datetime
@@ -16,6 +17,7 @@ import ssl
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -34,7 +36,7 @@ from safetensors.numpy import load_file
 from federation.flare import rogue, wire_search
 from pathveil.federation import embedded
 from pathveil.federation.flare import recorder
-from pathveil.federation.flare.message import SAYS, read
+from pathveil.federation.flare.message import SAYS, Message, read
 from pathveil.federation.flare.plan import Plan, read_reports
 from pathveil.federation.flare.provision import provision
 from pathveil.federation.release import Release
@@ -45,7 +47,9 @@ from pathveil.vocabulary.words import Vocabulary
 pytestmark = pytest.mark.usefixtures("one_thread")
 SITES = {"north": "R1", "south": "R2"}
 ROGUE = "rogue"  # one more site, with south's reports: see rogue.py
-SMALL = ["--dim", 12, "--filters", 6, "--local-steps", 1]
+SMALL = ["--dim", 12, "--filters", 6]
+STRONG = ["--mode", "strong", "--batch-size", 12, "--epochs", 2]  # two exchanges an epoch of up to 8 local steps
+EXACT = ["--mode", "adversarial", "--local-steps", 1]
 
 
 class Deployment:
@@ -169,11 +173,20 @@ def deployment(tmp_path_factory, pathveil):
 
 @pytest.fixture(scope="module")
 def trained(deployment) -> Path:
-    """The result of a whole small training with one local step a round."""
+    """The result of a whole small training: the strong adversary, several local steps a round."""
     out = deployment.folder / "run"
-    deployment.submit(out, "--epochs", 2)
+    deployment.submit(out, *STRONG)
     said = deployment.ended("run")
     assert "Written:" in said and "MB a round to the hub" in said
+    return out
+
+
+@pytest.fixture(scope="module")
+def exact(deployment, trained) -> Path:
+    """The result of an epoch of the paper's adversary with one local step a round."""
+    out = deployment.folder / "exact"
+    deployment.submit(out, *EXACT, "--epochs", 1)
+    deployment.ended("exact")
     return out
 
 
@@ -291,19 +304,23 @@ def quoted(secrets: set[bytes], content: bytes, talk: bytes, usual: set[bytes]) 
 
 
 @pytest.fixture(scope="module")
-def held(deployment, trained, tmp_path_factory) -> dict[str, wire_search.Memory]:
-    """What the sites had in memory during the training."""
-    plan = plan_of(trained)
-    return wire_search.replay(plan, reports_of(deployment, plan), tmp_path_factory.mktemp("replay"))[1]
+def held(deployment, trained, exact, tmp_path_factory) -> dict[Path, dict[str, wire_search.Memory]]:
+    """What the sites had in memory during either training."""
+    plans = {out: plan_of(out) for out in (trained, exact)}
+    folder = tmp_path_factory.mktemp("replay")
+    return {
+        out: wire_search.replay(plan, reports_of(deployment, plan), folder / plan.run)[1] for out, plan in plans.items()
+    }
 
 
-def test_nothing_but_shared_parameters_and_counts_leaves_a_site(deployment, trained, held, usual):
-    plan = plan_of(trained)
-    manifest = {name: tuple(p.shape) for name, p in plan.shared().named_parameters()}
-    rounds = json.loads((trained / "history.json").read_text())["rounds"]
+def test_nothing_but_shared_parameters_and_counts_leaves_a_site(deployment, trained, exact, held, usual):
+    plans = {out: plan_of(out) for out in (trained, exact)}
+    shapes = {
+        out: {name: tuple(p.shape) for name, p in plan.shared().named_parameters()} for out, plan in plans.items()
+    }
     for site in SITES:
         sent = frames(deployment, site)
-        everything, updates, rest = b"".join(sent), [], b""
+        everything, updates, rest = b"".join(sent), {out: list[Message]() for out in plans}, b""
         for frame in sent:
             found, other = messages(frame)
             rest += other
@@ -312,23 +329,36 @@ def test_nothing_but_shared_parameters_and_counts_leaves_a_site(deployment, trai
                 message = read(data, sender=site)
                 assert set(message.facts) <= set(SAYS)
                 if message.arrays:
-                    assert {name: array.shape for name, array in message.arrays.items()} == manifest
+                    (out,) = [out for out, plan in plans.items() if plan.run == message.facts["run"]]
+                    assert all(array.shape == shapes[out][name] for name, array in message.arrays.items())
                     assert {array.dtype for array in message.arrays.values()} == {np.dtype(np.float32)}
-                    updates.append(len(data))
-        size = sum(4 * int(np.prod(shape)) for shape in manifest.values())
-        assert len(updates) == rounds  # every round is one update, and every update was seen
-        assert size <= min(updates) and max(updates) < size + 2000
+                    size = sum(array.nbytes for array in message.arrays.values())
+                    assert size <= len(data) < size + 2000
+                    updates[out].append(message)
+        for out in plans:
+            # Every round is one update, every update was seen, and in each is what moves in it.
+            told = [sorted({name.split(".")[0] for name in message.arrays}) for message in updates[out]]
+            rounds = json.loads((out / "history.json").read_text())["rounds"]
+            if out == trained:
+                assert told == 4 * [*3 * [["discriminator"]], ["encoder", "heads"]] and len(told) == rounds
+                assert not [name for message in updates[out] for name in message.arrays if ".0." in name]  # yardstick
+            else:
+                assert told == rounds * [["discriminator", "encoder"]] and rounds > 1
+            assert [message.facts["updates"] for message in updates[out]] == list(range(1, rounds + 1))
         # All the rest, FLARE's own talk included, is small; and it is searched like everything else.
         assert len(rest) < 2500 * len(sent)
         secrets = secrets_of(deployment, site)
         assert len(secrets) > 300 and not quoted(secrets, everything, rest, usual)
         recorded = wire_search.Recorded(everything)
-        # The updates made again are in the bytes, all of them: so this is what the site had in its memory, to the bit.
-        assert len(held[site][wire_search.ALLOWED]) == rounds
-        assert all(recorded.whole(update) for update in held[site][wire_search.ALLOWED])
-        assert not wire_search.leaks(recorded, held[site])
-        model = load_file(deployment.kit(site) / "runs" / plan.run / "model" / "private.safetensors")
-        assert not any(recorded.holds(array) for array in model.values())
+        for out, plan in plans.items():
+            # The updates made again are in the bytes, all of them: so this is what the site had in memory, to the bit.
+            memory = held[out][site]
+            assert len(memory[wire_search.ALLOWED]) == len(updates[out])
+            assert all(recorded.whole(update) for update in memory[wire_search.ALLOWED])
+            assert ("local optimiser" in memory) == (out == trained)
+            assert not wire_search.leaks(recorded, memory)
+            model = load_file(deployment.kit(site) / "runs" / plan.run / "model" / "private.safetensors")
+            assert not any(recorded.holds(array) for array in model.values())
         frame = pl.read_parquet(deployment.corpus(site))
         assert not [number for number, text in enumerate(frame["text"]) if recorded.quotes(text)]
         for name in SITES:  # nor does a site tell where its files are
@@ -342,7 +372,7 @@ def test_the_search_finds_what_is_planted(deployment, trained, held, usual):
     def planted(data: bytes) -> bytes:
         return sent[:20001] + data + sent[20001:]
 
-    for kind, arrays in held["south"].items():
+    for kind, arrays in held[trained]["south"].items():
         if kind == wire_search.ALLOWED:
             continue
         # A few values of the first that says something, in each format that may carry it.
@@ -353,6 +383,9 @@ def test_the_search_finds_what_is_planted(deployment, trained, held, usual):
         for form in formats:
             part = wire_search.formed(array[start : start + most], form).tobytes()
             assert wire_search.leaks(wire_search.Recorded(planted(part)), {kind: arrays}) == {kind}, (kind, form)
+        few = array[start : start + most]
+        for part in (b64encode(few.tobytes() * 2), json.dumps(few.tolist()).encode(), str(few).encode()):
+            assert wire_search.leaks(wire_search.Recorded(planted(part)), {kind: arrays}) == {kind}, (kind, part)
     frame = pl.read_parquet(deployment.corpus("south"))
     assert wire_search.Recorded(planted(frame["text"][7][100:130].lower().encode())).quotes(frame["text"][7])
     secrets = secrets_of(deployment, "south")
@@ -377,10 +410,10 @@ def test_hub_administrator_and_logs_hold_nothing_of_a_site(deployment, trained, 
 
 def test_a_site_that_tampers_is_refused_and_named_and_training_goes_on(deployment, trained, tmp_path):
     out = deployment.folder / "tampered"
-    deployment.submit(out, "--epochs", 4, sites=["north", ROGUE])
+    deployment.submit(out, *STRONG, sites=["north", ROGUE])
     said = deployment.ended("tampered")
     result, plan = json.loads((out / "history.json").read_text()), plan_of(out)
-    assert result["finished"] and result["rounds"] == 12 and result["resumed_at"] == -1
+    assert result["finished"] and result["rounds"] == 16 and result["resumed_at"] == -1
     assert len(result["refused"]) == len(rogue.REFUSED)
     for line, fault in zip(result["refused"], rogue.REFUSED.values(), strict=True):
         assert line.startswith(f"{ROGUE}: ") and fault in line
@@ -392,14 +425,14 @@ def test_a_site_that_tampers_is_refused_and_named_and_training_goes_on(deploymen
     expected = rounds.course.arrays(rounds.exchanges[-1])
     for name, array in load_file(out / "parameters.safetensors").items():
         np.testing.assert_allclose(array, expected[name], atol=1e-5, err_msg=name)
-    # In round 5 the rogue sent its private part and features of its reports: the recorder has them, the search says so.
+    # In round 6 the rogue sent its private part and features of its reports: the recorder has them, the search says so.
     found = wire_search.leaks(wire_search.Recorded(b"".join(frames(deployment, ROGUE))), held[ROGUE])
     assert found == {"private parameters", "shared features"}
 
 
 def test_a_killed_site_and_a_killed_hub_cost_nothing_but_time(deployment, trained):
     out = deployment.folder / "killed"
-    deployment.submit(out, "--epochs", 60, "--save-every", 0.05, "--patience", 12, "--attempts", 8)
+    deployment.submit(out, *EXACT, "--epochs", 60, "--save-every", 0.05, "--patience", 12, "--attempts", 8)
     deployment.until("hub", r"epoch 6 of 60")
     deployment.kill("south")
     deployment.until("killed", r"south: not heard of for 12 seconds; going on from the last saved round")

@@ -1,17 +1,26 @@
 """Kits: names are checked, a site can be added, and a site's policy lets nothing in but our own class."""
 
 import json
+import socket
 import stat
 
 import pytest
+import torch
 
 pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'pathveil[federation]'")
 
+from pathveil.cli.deployment import summary
 from pathveil.errors import UsageError
+from pathveil.federation.flare.agreed import read_classes
 from pathveil.federation.flare.provision import provision
 from pathveil.vocabulary.words import Vocabulary
 
 GIVEN = {"sites": ["north", "south"], "hub": "hub.example.org:8443", "admin": "lead@example.org"}
+
+
+@pytest.fixture(scope="module")
+def kits(tmp_path_factory):
+    return provision(**GIVEN, out=tmp_path_factory.mktemp("kits"))
 
 
 def test_kits_have_what_each_needs_and_not_more(tmp_path):
@@ -49,6 +58,22 @@ def test_a_site_is_added_and_keys_handed_over_stay(tmp_path):
     assert "west" in kits and len(roots) == 1
 
 
+def files_of(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("hub", ["other.example.org:8443", "hub.example.org:8002", "hub.example.org"])
+def test_kits_of_one_hub_are_not_mixed_with_another(tmp_path, hub):
+    provision(**GIVEN, out=tmp_path)
+    before = files_of(tmp_path)
+    with pytest.raises(UsageError, match=r"are for the hub at hub\.example\.org:8443, not "):
+        provision(**GIVEN | {"hub": hub, "sites": ["north", "south", "west"]}, out=tmp_path)
+    assert files_of(tmp_path) == before
+    (tmp_path / "project.yml").write_text("participants: 3")
+    with pytest.raises(UsageError, match="is not as 'federate provision' left it"):
+        provision(**GIVEN, out=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -68,18 +93,39 @@ def test_bad_names_are_one_sentence_and_nothing_is_written(change, sentence, tmp
     assert not (tmp_path / "kits").exists()
 
 
-def test_a_kit_of_another_kind_is_refused(pathveil, tmp_path):
-    kits = provision(**GIVEN, out=tmp_path / "kits")
+def test_a_kit_of_another_kind_is_refused(pathveil, tmp_path, kits):
     for command in (["hub", kits["north"]], ["site", kits["hub"], "--corpus", "x", "--vocab", "y"]):
         ended = pathveil("federate", *command)
         assert ended.returncode == 2 and "is not the kit of a" in ended.stderr
         assert "until ctrl-C" not in ended.stderr
     ended = pathveil("federate", "site", kits["north"], "--corpus", tmp_path / "no.parquet", "--vocab", "y")
-    assert ended.returncode == 2 and "is not there" in ended.stderr
+    assert ended.returncode == 2 and "is not there" in ended.stderr and "until ctrl-C" not in ended.stderr
 
 
-def test_what_is_wrong_is_said_before_a_training(pathveil, tmp_path):
-    kits = provision(**GIVEN, out=tmp_path / "kits")
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--registry", "R9"], "--registry: the corpus has no registry 'R9'; it has A, B"),
+        (["--device", "cuda"], "there is no CUDA device here"),
+        (["--device", "tpu"], "--device tpu is not known"),
+        (["--vocab", "classes.json"], "classes.json"),
+        (["--corpus", "words.json"], "words.json"),
+    ],
+)
+def test_a_site_says_what_is_wrong_before_it_waits_for_the_hub(pathveil, tmp_path, kits, options, sentence):
+    rows = "report_id,case_id,registry,text\n1,1,A,words\n2,2,B,words\n"
+    (tmp_path / "reports.csv").write_text(rows)
+    Vocabulary(("a", "b", "c"), "by hand").save(tmp_path / "words.json")
+    (tmp_path / "classes.json").write_text('{"site": ["C50", "C18"]}')
+    own = {"--corpus": "reports.csv", "--vocab": "words.json"} | dict([options])
+    call = ["federate", "site", kits["north"], *(part for option in own.items() for part in option)]
+    if sentence.startswith("there is no CUDA") and torch.cuda.is_available():
+        sentence, call[-2:] = "--device tpu is not known", ["--device", "tpu"]
+    ended = pathveil(*call, cwd=tmp_path)
+    assert ended.returncode == 2 and sentence in ended.stderr and "until ctrl-C" not in ended.stderr
+
+
+def test_what_is_wrong_is_said_before_a_training(pathveil, tmp_path, kits):
     (tmp_path / "file").write_text("not a folder")
     Vocabulary(("a", "b", "c"), "by hand").save(tmp_path / "words.json")
     (tmp_path / "classes.json").write_text('{"site": ["C50", "C18"]}')
@@ -89,6 +135,42 @@ def test_what_is_wrong_is_said_before_a_training(pathveil, tmp_path):
     assert ended.returncode == 2 and "file/run: cannot be written to" in ended.stderr
     ended = pathveil(*call, "--out", tmp_path / "run", "--seed", -1)
     assert ended.returncode == 2 and "--seed" in ended.stderr
+    ended = pathveil(*call, "--out", tmp_path / "run", "--mode", "fedavg", "--local-steps", 3)
+    assert ended.returncode == 2 and "--local-steps: fedavg exchanges once an epoch" in ended.stderr
+    ended = pathveil(*call, "--out", tmp_path / "run", "--classes", tmp_path / "words.json")
+    assert ended.returncode == 2 and "words.json: does not list labels by task" in ended.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_hub_that_does_not_answer_is_said_once_and_given_up(pathveil, tmp_path):
+    with socket.socket() as taken:  # bound and not listening: nobody answers there
+        taken.bind(("127.0.0.1", 0))
+        hub = f"localhost:{taken.getsockname()[1]}"
+        kit = provision(**GIVEN | {"hub": hub}, out=tmp_path / "kits")["lead@example.org"]
+        Vocabulary(("a", "b", "c"), "by hand").save(tmp_path / "words.json")
+        (tmp_path / "classes.json").write_text('{"site": ["C50", "C18"]}')
+        agreed = ["--vocab", tmp_path / "words.json", "--classes", tmp_path / "classes.json", "--wait", 7]
+        sites = ["--site", "north", "--site", "south"]
+        ended = pathveil("federate", "submit", kit, *sites, *agreed, "--out", tmp_path / "run")
+    assert ended.returncode == 2
+    waiting, gave_up = ended.stderr.splitlines()
+    assert waiting == f"waiting for the hub at {hub}"
+    assert gave_up.startswith(f"pathveil: the hub could not be reached at {hub} for 7 seconds")
+
+
+@pytest.mark.parametrize("content", ["[1]", "{}", '{"site": "C50"}', '{"site": []}', '{"site": [1]}', '{"words": {}}'])
+def test_classes_are_lists_of_labels_by_task(tmp_path, content):
+    (tmp_path / "classes.json").write_text(content)
+    with pytest.raises(UsageError, match="does not list labels by task"):
+        read_classes([tmp_path / "classes.json"])
+
+
+def test_the_summary_tells_the_loss_of_the_epoch_that_was_kept(tmp_path):
+    told = {"mode": "strong", "rounds": 8, "documents": {"north": 1, "south": 2}, "best_epoch": 3}
+    told |= {"validation_loss": [0.5, 0.25, 0.75], "bytes_to_hub": 8e6, "bytes_to_sites": 8e6}
+    assert "best epoch 3 (validation loss 0.7500)" in summary(told | {"epsilon": []}, tmp_path)
+    noisy = summary(told | {"epsilon": [9.0, 12.5], "delta": 1e-5, "updates": 11}, tmp_path)
+    assert "ε = 12.5 at δ = 1e-05, of 11 updates" in noisy
 
 
 def test_a_corpus_without_labels_has_no_classes_to_list(pathveil, tmp_path):

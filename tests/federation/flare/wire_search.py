@@ -1,19 +1,28 @@
 """Looks for what must not leave a site in the bytes that it sent.
 
 ``replay`` trains again in one process, by the classes that a deployment's hub and sites run, and keeps what each site
-held in memory: its private part after every round, the features and answers of its documents, labels, word ids. The
-training is the same to the bit, so its updates must be found in the recorded bytes, and nothing else may.
+held in memory: its private part after every step, its optimisers, the features and answers of its documents, labels,
+word ids. The training is the same to the bit, so its updates must be found in the recorded bytes, and nothing else may.
 
 ``Recorded`` searches at every byte, whatever frame, message or array it falls into. A secret counts as found where a
-few values of it stand together, as they lie in memory or across it, in any of the number formats below.
+few values of it stand together, as they lie in memory or across it, in any of the number formats below; also where
+those bytes are written in base64, and where the numbers are written out in digits, one after the other.
 
 >>> sent = Recorded(b"?" + np.array([0, 1.5, 2.5, 3.5, 4.5], np.float32).tobytes())
 >>> sent.holds(np.array([[9, 1.5, 2.5, 3.5, 4.5, 8]])), sent.holds(np.array([1.5, 2.5, 3.5, 4.6]))
 (True, False)
+>>> few = np.array([1.5, 2.5, 3.5, 4.5], np.float32)
+>>> Recorded(base64.b64encode(few.tobytes() * 2)).holds(few)
+True
+>>> Recorded(b'{"x": [1.5001, 2.5, -3.25e-2, 4.5]}').holds(np.array([7, 1.5001, 2.5, -0.0325, 4.5]))
+True
 """
 
+import base64
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +45,10 @@ FLOATS = {"<f4": 4, ">f4": 4, "<f8": 4, "<f2": 8, "bfloat16": 8}
 WORD_IDS = {"<i8": 8, "<i4": 8, "<u2": 8}
 LABEL_IDS = {"<i8": 8, "<i4": 8, "<i2": 8, "i1": 8, "<f4": 8}
 TEXT = 16  # bytes of a report
+BASE64 = re.compile(rb"[A-Za-z0-9+/]{32,}")
+NUMBER = rb"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"
+NUMBERS = re.compile(rb"(?:" + NUMBER + rb"[\s,;|\[\]]{1,12}){3,}" + NUMBER)  # at least four, with little between them
+DIGITS = 4  # that a number is known by when it is written out
 
 Memory = Mapping[str, list[Any]]  # kind: arrays that a site held; of updates, arrays by name
 Tamper = Callable[[Station, Message], list[Message]]
@@ -48,8 +61,27 @@ class Recorded:
         self.data, self.bytes = data, np.frombuffer(data, np.uint8).astype(np.uint64)
         self._hashes: dict[tuple[int, int], np.ndarray] = {}
 
+    @cached_property
+    def unpacked(self) -> "Recorded":
+        """The bytes that stand in base64, from each of the four places where it may begin."""
+        runs = [run[start:] for run in BASE64.findall(self.data) for start in range(4)]
+        return Recorded(b"\0".join(base64.b64decode(run[: len(run) // 4 * 4]) for run in runs))
+
+    @cached_property
+    def written(self) -> "Recorded":
+        """The numbers that stand in digits, as ``formed`` tells them."""
+        runs = [[float(number) for number in re.findall(NUMBER, run)] for run in NUMBERS.findall(self.data)]
+        return Recorded(b"\xff".join(formed(np.array(run), "digits").tobytes() for run in runs))
+
     def holds(self, array: np.ndarray, formats: Mapping[str, int] = FLOATS) -> bool:
-        return any(self.has(line, together) for form, together in formats.items() for line in lines(array, form))
+        places = {form: (self, self.unpacked) for form in formats} | {"digits": (self.written,)}
+        formats = {**formats, "digits": min(formats.values())}
+        return any(
+            place.has(formed(line, form), telling_in(line, form, together), together)
+            for line in lines(array)
+            for form, together in formats.items()
+            for place in places[form]
+        )
 
     def whole(self, arrays: Mapping[str, np.ndarray]) -> bool:
         """Whether all of some arrays are there, every byte."""
@@ -57,11 +89,11 @@ class Recorded:
 
     def quotes(self, text: str) -> bool:
         """Whether a part of a text is there, as written or in small letters."""
-        return any(self.has(np.frombuffer(form.encode(), np.uint8), TEXT) for form in {text, text.lower()})
+        forms = [np.frombuffer(form.encode(), np.uint8) for form in {text, text.lower()}]
+        return any(self.has(form, telling(form, TEXT), TEXT) for form in forms)
 
-    def has(self, line: np.ndarray, together: int) -> bool:
-        """Whether so many neighbours of a line of values stand in the bytes, wherever they begin."""
-        starts = telling(line, together)
+    def has(self, line: np.ndarray, starts: np.ndarray, together: int) -> bool:
+        """Whether so many neighbours of a line of values, from one of the starts on, stand anywhere in the bytes."""
         if not len(starts) or together * line.itemsize > len(self.data):
             return False
         known = self.hashes(line.itemsize, together)
@@ -88,24 +120,30 @@ def hashed(values: np.ndarray, together: int, *, step: int = 1) -> np.ndarray:
 
 
 def telling(line: np.ndarray, together: int) -> np.ndarray:
-    """Where runs begin that say something: mostly not 0, and not one value again and again.
+    """Where runs begin that say something: mostly not 0, and not one size again and again. Adam's first steps all have
+    one size, whatever they are steps of, and signs alone come up by chance.
 
-    >>> telling(np.array([0, 0, 0, 1, 2, 2, 3, 3, 3, 3]), 4)
-    array([2, 3])
+    >>> telling(np.array([0, 0, 0, 1, 2, 2, 3, 3, 3, 3]), 4), telling(np.array([0.1, -0.1, 0.1, 0.2, 0.3, 0.3]), 4)
+    (array([2, 3]), array([1, 2]))
     """
     if len(line) < together:
         return np.zeros(0, np.int64)
+    size = np.abs(line.astype(np.float64))
     filled = np.cumsum(np.concatenate([[0], line != 0]))
-    changes = np.cumsum(np.concatenate([[0], line[1:] != line[:-1]]))
+    changes = np.cumsum(np.concatenate([[0], np.abs(np.diff(size)) > 1e-3 * np.maximum(size[1:], size[:-1])]))
     enough = filled[together:] - filled[:-together] > together / 2
-    return np.flatnonzero(
-        enough & (changes[together - 1 :] - changes[: len(line) - together + 1] >= 1 + (together < 8))
-    )
+    wanted = 1 + (together < 8) if np.issubdtype(line.dtype, np.integer) else together // 2
+    return np.flatnonzero(enough & (changes[together - 1 :] - changes[: len(line) - together + 1] >= wanted))
 
 
-def lines(array: np.ndarray, form: str) -> list[np.ndarray]:
-    """An array's values in a format, row after row and column after column."""
-    values = formed(np.asarray(array), form)
+def telling_in(line: np.ndarray, form: str, together: int) -> np.ndarray:
+    """Where runs begin that say something and still do in a format, in which small numbers may have become 0."""
+    return np.intersect1d(telling(line, together), telling(formed(line, form), together))
+
+
+def lines(array: np.ndarray) -> list[np.ndarray]:
+    """An array's values, row after row and column after column."""
+    values = np.asarray(array)
     across = [np.ascontiguousarray(values.T).reshape(-1)] if values.ndim > 1 and min(values.shape) > 1 else []
     return [values.reshape(-1), *across]
 
@@ -114,6 +152,10 @@ def formed(values: np.ndarray, form: str) -> np.ndarray:
     if form == "bfloat16":
         bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
         return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+    if form == "digits":  # the first of them, the sign and the power of ten, as one whole number
+        numbers = np.ascontiguousarray(values, np.float64)
+        power = np.floor(np.log10(np.abs(numbers), out=np.zeros(numbers.shape), where=numbers != 0))
+        return (np.round(numbers / 10.0 ** (power - DIGITS + 1)) * 1000 + power).astype(np.int64)
     with np.errstate(over="ignore"):
         return np.ascontiguousarray(values.astype(form))
 
@@ -152,6 +194,7 @@ def replay(
                 said = read(pending[name], sender=name)
                 for message in tamper[name](one, said) if tamper and name in tamper else [said]:
                     reply = rounds.exchange(name, write(message), wait=0)
+                taken(now, own)  # what a tampering site worked out is its own, whoever answers next
                 question = read(reply, sender="hub")
                 if question.facts.get("end"):
                     del pending[name]
@@ -165,12 +208,19 @@ def replay(
                 own["private parameters"] += [*before.values(), *after.values()]
                 own["private changes"] += [after[key] - before[key] for key in after]
                 own["private optimiser"] += arrays_of(one.work.site.optimiser.state()).values()
-                for kind, arrays in now.items():
-                    own[kind] += arrays
-                now.clear()
+                if one.work.site.local:
+                    own["local optimiser"] += arrays_of(one.work.site.local.encoder.state()).values()
+                taken(now, own)
                 update = read(pending[name], sender=name).arrays
                 own[ALLOWED] += [update] if update else []
     return rounds, {name: {kind: once(arrays) for kind, arrays in own.items()} for name, own in held.items()}
+
+
+def taken(now: dict[str, list[Any]], own: dict[str, list[Any]]) -> None:
+    """Move what was seen to whom it belongs."""
+    for kind, arrays in now.items():
+        own[kind] += arrays
+    now.clear()
 
 
 def once(arrays: list[Any]) -> list[Any]:
@@ -199,6 +249,13 @@ def watched(patch: pytest.MonkeyPatch) -> dict[str, list[np.ndarray]]:
 
         patch.setattr(owner, name, call)
 
+    advance = of_site.Site.advance
+
+    def advanced(site: of_site.Site, turn: of_site.Turn, *, every: int) -> None:
+        advance(site, turn, every=every)
+        keep("private parameters", site.private.parameters())  # between two local steps too
+
+    patch.setattr(of_site.Site, "advance", advanced)
     watch(Shared, "features", lambda features: keep("shared features", [features]))
     watch(Private, "features", lambda features: keep("private features", [features]))
     watch(of_site, "drop", lambda features: keep("features after dropout", [features]))

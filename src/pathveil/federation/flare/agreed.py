@@ -33,11 +33,13 @@ def read_classes(files: Sequence[Path]) -> dict[str, tuple[str, ...]]:
     for file in files:
         try:
             content = json.loads(file.read_text("utf-8"))
+            if not content or not all(isinstance(labels, list) and labels for labels in content.values()):
+                raise ValueError
             if not all(isinstance(label, str) for labels in content.values() for label in labels):
                 raise ValueError
         except (OSError, ValueError, AttributeError, TypeError):
             raise UsageError(
-                f"{file}: is not a list of labels by task, as 'pathveil federate classes' writes"
+                f"{file}: does not list labels by task ({{task: [labels]}}), as 'pathveil federate classes' writes"
             ) from None
         lists.append(content)
     return joined(lists)

@@ -31,6 +31,7 @@ from pathveil.vocabulary.words import Vocabulary
 
 Mode = Literal["adversarial", "strong", "fedavg", "cyclic"]
 MODES: tuple[Mode, ...] = ("adversarial", "strong", "fedavg", "cyclic")
+PLAIN = ("fedavg", "cyclic")  # one network for everybody, instead of a shared and a private part
 
 
 class Plan(BaseModel):
@@ -53,8 +54,7 @@ class Plan(BaseModel):
 
     @property
     def plain(self) -> bool:
-        """One network for everybody, instead of a shared and a private part."""
-        return self.mode in ("fedavg", "cyclic")
+        return self.mode in PLAIN
 
     def shape(self, device: torch.device | str = "cpu") -> dict[str, Any]:
         config, sparse = self.config, torch.device(device).type == "cpu"

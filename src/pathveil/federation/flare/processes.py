@@ -45,9 +45,6 @@ def run_site(
 ) -> None:
     """Work for the hub until ended. Where the reports are is kept in the kit's ``local`` folder and goes nowhere."""
     check_kit(kit, "fed_client.json", kind="site")
-    for path in (*corpus, vocabulary):
-        if not path.exists():
-            raise UsageError(f"{path}: is not there; a site needs its corpus and the agreed vocabulary")
     kit = kit.resolve()
     settings = {
         "corpus": [str(path.resolve()) for path in corpus],
@@ -78,6 +75,22 @@ def run_site(
         log.error("the hub does not take this site: is another process with this kit at work?")
     end_children()
     os._exit(2 if failed else 0)
+
+
+def check_own(corpus: Sequence[Path], vocabulary: Path, registries: Sequence[str]) -> None:
+    """Say before a site waits for the hub what would stop its first run: files that are not there or not a corpus and a
+    vocabulary, a registry that the corpus does not have. The reports are read in full when a run begins."""
+    from pathveil.corpus.schema import scan
+    from pathveil.vocabulary.words import Vocabulary
+
+    for path in (*corpus, vocabulary):
+        if not path.exists():
+            raise UsageError(f"{path}: is not there; a site needs its corpus and the agreed vocabulary")
+    Vocabulary.load(vocabulary)
+    known = sorted(scan(list(corpus)).select("registry").unique().collect(engine="streaming")["registry"].drop_nulls())
+    for registry in registries:
+        if registry not in known:
+            raise UsageError(f"--registry: the corpus has no registry '{registry}'; it has {', '.join(known)}")
 
 
 def complain(target: str) -> None:

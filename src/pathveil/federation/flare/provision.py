@@ -43,6 +43,7 @@ def provision(*, sites: Sequence[str], hub: str, admin: str, out: Path) -> dict[
     if not MAIL.fullmatch(admin):
         raise UsageError(f"--admin: '{admin}' is not a mail address; it names who submits jobs")
     project = described(sites, host=host, port=port, admin=admin)
+    check_hub(out, host=host, port=port)
     new = build(project, out)
     kits = {}
     for name, made in new.items():
@@ -88,6 +89,25 @@ def check_names(sites: Sequence[str]) -> None:
     twice = {name for name in sites if folded.count(name.lower()) > 1}
     if twice:
         raise UsageError(f"--site: {', '.join(sorted(twice))} given twice (upper and lower case count as one)")
+
+
+def check_hub(out: Path, *, host: str, port: int) -> None:
+    """Kits that were made before lead to their hub: those added later have to lead to the same."""
+    needed()
+    import yaml
+
+    try:
+        known = yaml.safe_load((out / "project.yml").read_text("utf-8"))["participants"]
+        (old,) = [(one["name"], one["fed_learn_port"]) for one in known if one["type"] == "server"]
+    except FileNotFoundError:
+        return
+    except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError):
+        raise UsageError(f"{out / 'project.yml'}: is not as 'federate provision' left it; use a new folder") from None
+    if old != (host, port):
+        raise UsageError(
+            f"--hub: the kits in {out} are for the hub at {old[0]}:{old[1]}, not {host}:{port}; "
+            "give the same again to add sites, or another --out for new kits"
+        )
 
 
 def described(sites: Sequence[str], *, host: str, port: int, admin: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ last saved round (``rounds``).
 import contextlib
 import io
 import json
+import logging
 import os
 import shutil
 import tempfile
@@ -22,6 +23,8 @@ from pathveil.federation.flare.processes import check_kit
 from pathveil.progress import Progress, silent
 
 STARTING = 8  # half seconds before a job's processes can be expected to answer
+FIRST_TRY = 5.0  # seconds before it is said that the hub does not answer
+HUB_WAIT = 60.0  # seconds to try to reach a hub that was not heard of yet; one that was lost has as long as the sites
 
 
 def write_job(plan: Plan, folder: Path, *, pause: float = 30.0, patience: float = 60.0) -> Path:
@@ -75,14 +78,22 @@ def submit(
         raise UsageError(f"{out}: cannot be written to; choose another folder for the result")
     from nvflare.fuel.flare_api.api_spec import InternalError, NoReply, SessionClosed
 
+    # FLARE tells of every try to connect; what a person needs to know is said here, in sentences.
+    logging.getLogger("nvflare").setLevel(logging.CRITICAL)
     reason = ""
     for attempt in range(attempts):
         if attempt:
             note(f"{reason}; going on from the last saved round (attempt {attempt + 1} of {attempts})")
+        hub_wait = wait if attempt else min(wait, HUB_WAIT)
         try:
+            session = connect(kit, wait=hub_wait, note=note)
             result = one_job(
-                kit, plan, out=out, pause=pause, patience=patience, wait=wait, progress=progress, note=note
+                session, plan, out=out, pause=pause, patience=patience, wait=wait, progress=progress, note=note
             )
+        except Unreachable as error:
+            if not attempt:
+                raise
+            result = {"stopped": str(error), "again": True}
         except (ConnectionError, SessionClosed, InternalError, NoReply):
             result = {"stopped": "the hub could not be reached", "again": True}
         if not result["stopped"]:
@@ -94,7 +105,7 @@ def submit(
 
 
 def one_job(
-    kit: Path,
+    session: Any,
     plan: Plan,
     *,
     out: Path,
@@ -104,8 +115,8 @@ def one_job(
     progress: Progress,
     note: Callable[[str], None],
 ) -> dict[str, Any]:
-    """One job from submission to its end: the run's history, with what it released in ``out`` if it is finished."""
-    session = connect(kit, wait=wait)
+    """One job from submission to its end: the run's history, with what it released in ``out`` if it is finished. Closes
+    the session."""
     try:
         wait_for_sites(session, plan.sites, wait=wait, note=note)
         with tempfile.TemporaryDirectory() as folder:
@@ -128,22 +139,34 @@ def one_job(
         session.close()
 
 
-def connect(kit: Path, *, wait: float) -> Any:
+class Unreachable(FederationError):
+    """The hub does not answer."""
+
+
+def connect(kit: Path, *, wait: float, note: Callable[[str], None]) -> Any:
     """A session with the hub; tries for ``wait`` seconds."""
     from nvflare.fuel.flare_api.api_spec import AuthenticationError, NoConnection
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-    name = json.loads((kit / "startup" / "fed_admin.json").read_text("utf-8"))["admin"]["username"]
-    end = time.monotonic() + wait
+    own = json.loads((kit / "startup" / "fed_admin.json").read_text("utf-8"))["admin"]
+    name, hub = own["username"], f"{own['host']}:{own['port']}"
+    end, told = time.monotonic() + wait, False
     while True:
         try:
             with contextlib.redirect_stdout(io.StringIO()):  # FLARE prints
-                return new_secure_session(name, str(kit.resolve()), timeout=min(wait, 30.0), command_timeout=30.0)
+                timeout = min(wait, FIRST_TRY if not told else 30.0)
+                return new_secure_session(name, str(kit.resolve()), timeout=timeout, command_timeout=30.0)
         except AuthenticationError:
             raise UsageError(f"{kit}: the hub does not accept this kit; was it made for another federation?") from None
         except NoConnection:
             if time.monotonic() > end:
-                raise
+                raise Unreachable(
+                    f"the hub could not be reached at {hub} for {wait:.0f} seconds: is it running, is the port open, "
+                    "is this kit of its making?"
+                ) from None
+            if not told:
+                note(f"waiting for the hub at {hub}")
+                told = True
             time.sleep(2)
 
 
