@@ -1,9 +1,13 @@
 """The calibration behind ``study run --plan``: known costs are found again, on a slow device and on a fast one."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from pathveil.study import plan
+from pathveil.study.vocabulary import VocabularySettings
+from study.test_file import STUDY, TRAINING
 
 
 @pytest.mark.parametrize("document", [2e-3, 3e-6])
@@ -12,6 +16,7 @@ def test_known_costs_are_found_again(monkeypatch, document):
     rng = np.random.default_rng(1)
 
     def trial(epochs: int, reads: int) -> None:
+        clock[0] += 0.0 if trials else 1.5  # the first compiles
         trials.append((epochs, reads))
         starting = 0.35 + rng.normal(0, 0.01)  # seconds, which vary
         clock[0] += 16 * (starting / 16 + epochs * 400 * document + reads * document / 3)
@@ -21,5 +26,46 @@ def test_known_costs_are_found_again(monkeypatch, document):
     assert speed.document == pytest.approx(document, rel=0.1)
     assert speed.read == pytest.approx(document / 3, rel=0.1)
     assert speed.fixed == pytest.approx(0.35 / 16, rel=0.5)
+    assert speed.first == pytest.approx(1.5, abs=0.1)
     slow = document > 1e-3
     assert (len(trials) == 4) == slow  # a slow device has nothing more to do
+
+
+def test_an_attack_on_few_answers_costs_a_fit_all_the_same(monkeypatch):
+    """A fit takes 0.2 s and a microsecond an answer, a measured score 0.1 s: two numbers of shadows and six scores."""
+    clock = [0.0]
+
+    def fit(features, labels, member, **_):
+        clock[0] += 0.2 + 1e-6 * len(labels)
+
+    def measure(scores, records, **_):
+        clock[0] += 0.1
+        return []
+
+    monkeypatch.setattr(plan, "perf_counter", lambda: clock[0])
+    monkeypatch.setattr("pathveil.audit.shokri.fit", fit)
+    monkeypatch.setattr("pathveil.audit.evidence.measure", measure)
+    corpus = SimpleNamespace(
+        classes={"site": ("C1", "C2")}, documents=30, cases=np.arange(30), registries=np.zeros(30, int)
+    )
+    corpus.labels = {"site": np.zeros(30, int)}
+    settings = VocabularySettings(shadows=3, counts=(1,))
+    study = SimpleNamespace(corpus=corpus, attacked="site", settings=settings)
+    speed = plan._attack_speed(study, "cpu", scale=1.0)
+    assert speed.fixed == pytest.approx(2 * 0.2 + 6 * 0.1) and speed.document == pytest.approx(1e-6)
+
+
+def test_what_a_run_takes_however_few_its_cells_is_counted(small_corpus, tmp_path, monkeypatch):
+    (tmp_path / "study.toml").write_text(STUDY.format(corpus=small_corpus, training=TRAINING))
+    monkeypatch.setattr(plan, "_speed", lambda *_: plan.Speed(0.0, 0.0, first=2.0))
+    monkeypatch.setattr(plan, "_attack_speed", lambda *_, **__: plan.Speed(0.0, 0.0))
+    monkeypatch.setattr(plan, "starting", lambda workers: 3.0 * (1 + (workers > 1)))
+    monkeypatch.setattr(plan, "_choosing", lambda study: 5.0)
+    made = plan.plan(tmp_path / "study.toml", out=tmp_path / "run", workers=2)
+    kinds = ["targets", "shadows", "single", "centralized", "adversarial"]  # the combined study's is like one of them
+    counted = 2 * 3.0 + 3 * 5.0 + plan.REPORT + 2.0 * len(kinds)
+    rest = made["work"][-1]
+    assert rest["study"] == "the run" and rest["seconds"] > counted  # and the reading of the corpus
+    assert made["low"] < made["seconds"] < made["high"] and "between" in plan.described(made)
+    epochs = plan.ranged(10.0, more=6.0, less=3.0)
+    assert epochs["low"] == pytest.approx(7.0 / plan.VARIES) and epochs["high"] == pytest.approx(16.0 * plan.VARIES)

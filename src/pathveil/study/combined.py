@@ -121,6 +121,10 @@ class Study:
                 )
         return units
 
+    def choices(self) -> tuple[list[str], np.ndarray, int]:
+        """What choosing its words takes: the sentences, the documents that choose, and how many times."""
+        return [*self.sentences.values()], self.rows, 1
+
     def run(self, *, crew: Crew, device: str) -> dict[str, Any]:
         """Do what is left, and put everything together."""
         words: dict[str, Vocabulary] = {}

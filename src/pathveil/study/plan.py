@@ -4,7 +4,9 @@ The time comes from a short calibration: models of the study's own shape are rea
 reports, on the device it is meant for, once for one epoch and once for more. The difference is what a document costs
 in training; a third run that also reads documents gives the cost of reading one; the rest is what a model costs
 however few documents it has. Early stopping cannot be foreseen: what finished cells needed is taken for the others,
-and ``ASSUMED`` epochs where none is finished.
+and ``ASSUMED`` epochs where none is finished. Beside the cells stands what a run takes however few they are, measured
+as well: processes that start and compile, reports that are read, words that are chosen; and ``REPORT`` seconds to draw
+the report. The range allows for twice or half as many epochs where they are assumed, and for ``VARIES`` of everything.
 
 A synthetic corpus that is not made yet is not made for this: a small one stands for it, and counts are scaled.
 
@@ -12,10 +14,12 @@ A synthetic corpus that is not made yet is not made for this: a small one stands
 2.5
 """
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from subprocess import run
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
@@ -27,7 +31,9 @@ from pathveil.study.encoded import relabelled, table_of
 from pathveil.study.file import STUDIES, CorpusSettings, corpus_of, made_for, read, source_of
 from pathveil.study.units import Unit
 from pathveil.training.settings import TrainingSettings
+from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.selection import Measures, select
 from pathveil.vocabulary.words import FIRST_WORD
 
 ASSUMED = 12  # epochs of a model that stops early, where none is finished
@@ -35,9 +41,12 @@ SAMPLE = 3_000  # reports that stand for a synthetic corpus which is not made ye
 BATCHES = {"cpu": 5, "cuda": 32}  # of a model in calibration
 STACK = {"cpu": 1, "cuda": 16}  # models a shadow is calibrated in
 SHOWS, MOST_TIMES = 0.5, 64  # seconds that a calibration's work should take, and how much more of it there may be
+REPORT = 4.0  # seconds to draw the figures of a report and to load what draws them
+VARIES = 1.3  # what the same work took more or less on the same machine at another time
+FEW, MANY = 500, 20_000  # answers that the paper's attack is fitted to in calibration
 MODELS = ("targets", "shadows")
-# Ways of training that cost alike are measured once.
-LIKE = {"single": "centralized", "fedavg": "centralized", "cyclic": "centralized"}
+# Ways of training that cost alike are measured once; registries alone have no features to probe.
+LIKE = {"fedavg": "centralized", "cyclic": "centralized"}
 LIKE |= {"no-adversary": "adversarial", "no-orthogonality": "adversarial"}
 
 
@@ -48,6 +57,7 @@ class Speed:
     fixed: float  # a model
     document: float  # learnt from, an epoch
     read: float = 0.0  # document that is read
+    first: float = 0.0  # more for the first of all: it compiles and loads
 
     def seconds(self, *, models: int, documents: float, reads: float = 0.0) -> float:
         return self.fixed * models + self.document * documents + self.read * reads
@@ -69,11 +79,14 @@ def plan(
         source, scale = _source(settings.corpus, out, stack, progress)
         rows: list[dict[str, Any]] = []
         known: dict[str, Speed] = {}
+        reading = 0.0
         for name, kind_of_study in STUDIES.items():
             section = getattr(settings, name)
             if section is None:
                 continue
+            began_reading = perf_counter()
             study: Any = kind_of_study(source, section, out=out / name)
+            reading += (perf_counter() - began_reading) * scale
             units = study.units(device=device)
             kinds = dict.fromkeys(unit.kind for unit in units)
             for done, kind in enumerate(kinds):
@@ -81,7 +94,13 @@ def plan(
                 own = [unit for unit in units if unit.kind == kind]
                 rows.append(_row(study, name, kind, own, scale=scale, device=device, workers=workers, known=known))
             progress(f"calibrating the {name} study", len(kinds), len(kinds))
-    total = {key: sum(row[key] for row in rows) for key in ("cells", "finished", "left", "documents", "seconds")}
+            if any(row["left"] for row in rows if row["study"] == name):
+                reading += _choosing(study) * scale
+    if any(row["left"] for row in rows):
+        seconds = reading + starting(workers) + sum(speed.first for speed in known.values()) + REPORT
+        rows.append(_empty("the run", "start and report") | ranged(seconds))
+    names = ("cells", "finished", "left", "documents", "seconds", "low", "high")
+    total = {key: sum(row[key] for row in rows) for key in names}
     about = {"name": settings.name, "device": device, "workers": workers, "scaled_from_sample": scale != 1}
     return about | {"work": rows, **total, "calibration_seconds": perf_counter() - began}
 
@@ -111,16 +130,15 @@ def _row(
     cells = [parts for unit in units for parts in unit.cells]
     there = [study.cells.has(parts) for parts in cells]
     left = [unit for unit in units if not all(map(study.cells.has, unit.cells))]
-    row: dict[str, Any] = {"study": name, "kind": kind, "cells": len(cells), "finished": sum(there)}
-    row |= {"left": len(cells) - sum(there), "documents": 0, "epochs": None, "seconds": 0.0}
+    row = _empty(name, kind) | {"cells": len(cells), "finished": sum(there), "left": len(cells) - sum(there)}
     if not left:
         return row
     models = sum(not study.cells.has(parts) for unit in left for parts in unit.cells)
     if kind == "attacks":
         answers = sum(unit.documents for unit in left) * scale
         speed = _attack_speed(study, device, scale=scale)
-        return row | {"seconds": speed.seconds(models=models, documents=answers) / workers}
-    epochs = _epochs(study, cells, there, units[0])
+        return row | ranged(speed.seconds(models=models, documents=answers) / workers)
+    epochs, assumed = _epochs(study, cells, there, units[0])
     documents = sum(unit.documents for unit in left) * epochs * scale
     reads = sum(unit.reads for unit in left) * scale
     alike = f"{LIKE.get(kind, kind)} {_setting(study, kind)} {study.corpus.tasks}"
@@ -129,19 +147,56 @@ def _row(
     speed = known[alike]
     seconds = speed.seconds(models=models, documents=documents, reads=reads)
     rate = 1 / speed.document if speed.document else None
-    return row | {"documents": round(documents), "epochs": epochs, "seconds": seconds, "documents_a_second": rate}
+    more, less = (speed.document * documents * part if assumed else 0.0 for part in (1.0, 0.5))
+    row |= {"documents": round(documents), "epochs": epochs, "documents_a_second": rate}
+    return row | ranged(seconds, more=more, less=less)
+
+
+def _empty(study: str, kind: str) -> dict[str, Any]:
+    counts = {"cells": 0, "finished": 0, "left": 0, "documents": 0, "epochs": None}
+    return {"study": study, "kind": kind, **counts, **ranged(0.0)}
+
+
+def ranged(seconds: float, *, more: float = 0.0, less: float = 0.0) -> dict[str, float]:
+    """Seconds with what they may come to where so many more or fewer are possible.
+
+    >>> ranged(13.0, more=7.0)
+    {'seconds': 13.0, 'low': 10.0, 'high': 26.0}
+    """
+    return {"seconds": seconds, "low": (seconds - less) / VARIES, "high": (seconds + more) * VARIES}
+
+
+def starting(workers: int) -> float:
+    """Seconds until a process can begin: this command's, and then its workers', which start together."""
+    began = perf_counter()
+    run(
+        [sys.executable, "-c", "import pathveil.study.file, pathveil.training.stacked"], check=True, capture_output=True
+    )
+    return (perf_counter() - began) * (1 + (workers > 1))
+
+
+def _choosing(study: Any) -> float:
+    """Seconds to choose a study's words: those of one fold are counted and ranked, and nothing is kept."""
+    if not hasattr(study, "choices"):
+        return 0.0
+    began = perf_counter()
+    wanted, rows, times = study.choices()
+    measures = Measures(count(study.store, study.corpus.labels, study.corpus.classes, rows=rows))
+    for sentence in wanted:
+        select(measures, sentence)
+    return (perf_counter() - began) * times
 
 
 def _setting(study: Any, kind: str) -> Any:
     return study.training if kind in MODELS else study.configs[kind]
 
 
-def _epochs(study: Any, cells: Sequence[Mapping[str, Any]], there: Sequence[bool], unit: Unit) -> float:
-    """Epochs a model is expected to have."""
+def _epochs(study: Any, cells: Sequence[Mapping[str, Any]], there: Sequence[bool], unit: Unit) -> tuple[float, bool]:
+    """Epochs a model is expected to have, and whether that is only assumed."""
     if unit.kind not in MODELS or study.training.patience is None:
-        return unit.epochs
+        return unit.epochs, False
     had = [study.cells.read(parts)[0]["epochs"] for parts, done in zip(cells, there, strict=True) if done]
-    return float(np.mean(had)) if had else min(unit.epochs, ASSUMED)
+    return (float(np.mean(had)), False) if had else (min(unit.epochs, ASSUMED), unit.epochs > ASSUMED)
 
 
 def _speed(study: Any, kind: str, device: str) -> Speed:
@@ -151,16 +206,22 @@ def _speed(study: Any, kind: str, device: str) -> Speed:
     small = _few(study, batch * BATCHES[where])
     if kind in MODELS:
         return model_speed(small, study.training, models=STACK[where] if kind == "shadows" else 1, device=device)
-    from pathveil.federation.run import run
+    from pathveil.federation.run import result_of
+    from pathveil.federation.run import run as train_mode
+    from pathveil.study.distribution import by_class, membership
 
     config, mode = study.configs[kind], study.settings.mode(kind)
 
     def arm(epochs: int, reads: int) -> None:
-        run(small, mode=mode, config=config.model_copy(update={"epochs": epochs}), seed=1, device=device)
+        changed = config.model_copy(update={"epochs": epochs})
+        outcome = train_mode(small, mode=mode, config=changed, seed=1, device=device)
+        result_of(small, [outcome])
+        by_class(small, outcome)
+        membership(outcome)
 
     found = speed_of(arm, models=1, documents=small.documents, reads=0)
     # Scores and probes grow with the reports as training does.
-    return Speed(0.0, found.document + found.fixed / small.documents / config.epochs)
+    return replace(found, fixed=0.0, document=found.document + found.fixed / small.documents / config.epochs)
 
 
 def model_speed(corpus: Encoded, training: TrainingSettings, *, models: int, device: str) -> Speed:
@@ -175,7 +236,7 @@ def model_speed(corpus: Encoded, training: TrainingSettings, *, models: int, dev
 
 
 def speed_of(trial: Callable[[int, int], None], *, models: int, documents: int, reads: int) -> Speed:
-    """Time ``trial(epochs, reads)``; the first run, which compiles and loads, is not counted.
+    """Time ``trial(epochs, reads)``; the first run, which compiles and loads, is counted apart.
 
     What a fast device does in three epochs is lost in how starting varies: it gets four times as much to do until that
     shows on the clock.
@@ -193,11 +254,12 @@ def speed_of(trial: Callable[[int, int], None], *, models: int, documents: int, 
             times *= 4
         return max(more, 0.0) / (number * times)
 
-    trial(1, min(reads, 1))
+    first = timed(1, min(reads, 1))
     once = timed(1, min(reads, 1))
     document = each(lambda epochs: timed(1 + epochs, min(reads, 1)), 2) / (documents * models)
     read = each(lambda number: timed(1, number), reads) / models if reads else 0.0
-    return Speed(fixed=max(once - document * documents * models, 0.0) / models, document=document, read=read)
+    fixed = max(once - document * documents * models, 0.0) / models
+    return Speed(fixed=fixed, document=document, read=read, first=max(first - once, 0.0))
 
 
 def _few(study: Any, documents: int) -> Encoded:
@@ -232,14 +294,20 @@ def _attack_speed(study: Any, device: str, *, scale: float) -> Speed:
     """The paper's attack fitted to made-up answers, and one score measured: the work is the same whatever they say."""
     from pathveil.audit import evidence, shokri
 
-    classes, answers = len(study.corpus.classes[study.attacked]), 20_000
+    classes = len(study.corpus.classes[study.attacked])
     rng = np.random.default_rng(0)
-    features, labels = rng.random((answers, shokri.LARGEST + 1)), rng.integers(0, classes, answers)
-    member = rng.random(answers) < 0.5
+    features, labels = rng.random((MANY, shokri.LARGEST + 1)), rng.integers(0, classes, MANY)
+    member = rng.random(MANY) < 0.5
     where = device if device.startswith("cuda") else "cpu"
-    began = perf_counter()
-    shokri.fit(features, labels, member, classes=classes, device=where)
-    fitted = perf_counter() - began
+
+    def fitted(answers: int) -> float:
+        began = perf_counter()
+        shokri.fit(features[:answers], labels[:answers], member[:answers], classes=classes, device=where)
+        return perf_counter() - began
+
+    fitted(FEW)  # loads
+    few, many = fitted(FEW), fitted(MANY)
+    answer = max(many - few, 0.0) / (MANY - FEW)
     corpus = study.corpus
     records = evidence.Records(
         member=rng.random(corpus.documents) < 0.5,
@@ -252,8 +320,9 @@ def _attack_speed(study: Any, device: str, *, scale: float) -> Speed:
     began = perf_counter()
     evidence.measure([score], records, edges=study.settings.edges)
     measured = perf_counter() - began
-    scores = len(study.settings.numbers) + 4
-    return Speed(fixed=measured * scores * scale, document=fitted / answers)
+    numbers = len(study.settings.numbers)
+    fits = max(few - answer * FEW, 0.0) * numbers  # however few answers: one for each number of shadows
+    return Speed(fixed=measured * (numbers + 4) * scale + fits, document=answer)
 
 
 def described(plan: Mapping[str, Any]) -> str:
@@ -265,12 +334,12 @@ def described(plan: Mapping[str, Any]) -> str:
         before = row["study"]
         epochs = "" if row["epochs"] is None else f"{row['epochs']:.0f}"
         trained = f"{row['documents']:,}" if row["documents"] else ""
-        lines.append(
-            f"{study:14}{row['kind']:18}{row['cells']:>8,}{row['finished']:>10,}{epochs:>8}{trained:>18}"
-            f"{lasting(row['seconds']):>12}"
-        )
+        counts = f"{row['cells']:>8,}{row['finished']:>10,}" if row["cells"] else ""
+        lines.append(f"{study:14}{row['kind']:18}{counts:18}{epochs:>8}{trained:>18}{lasting(row['seconds']):>12}")
     total = f"{'together':32}{plan['cells']:>8,}{plan['finished']:>10,}{'':8}{plan['documents']:>18,}"
     lines.append(f"{total}{lasting(plan['seconds']):>12}")
+    if plan["left"]:
+        lines.append(f"{'':32}between {lasting(plan['low'])} and {lasting(plan['high'])}")
     device = "one GPU" if plan["device"].startswith("cuda") else "this machine's cores"
     note = f"Expected on {device}, from {plan['calibration_seconds']:.0f} s of calibration"
     note += f"; models that stop early are taken to need {ASSUMED} epochs until some are finished."

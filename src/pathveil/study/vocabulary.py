@@ -231,6 +231,12 @@ class Study:
             )
         return units
 
+    def choices(self) -> tuple[list[str], np.ndarray, int]:
+        """What choosing its words takes: the sentences of a fold, the documents that choose, and how many folds."""
+        fold = self.places[0].fold
+        folds = len({place.fold.name for place in self.places})
+        return [place.sentence for place in self.places if place.fold is fold], fold.training, folds
+
     def words(self) -> dict[tuple[str, str], Words]:
         """The vocabularies of the folds in which something is left to train."""
         made = {}
