@@ -71,10 +71,16 @@ def test_nothing_is_told_of_few_cases_however_many_reports_they_have():
     answers = {number: {"site": np.zeros(20, int)} for number in (0, 1)}
     nobody = Confidence(np.zeros(0), np.zeros(0, bool), np.zeros(0, int))
     unseen = {0: np.arange(20), 1: np.arange(20, 40)}
-    outcome = Outcome("single", 1, unseen, answers, nobody, [], 0.0, documents=0)
+    outcome = Outcome("fedavg", 1, unseen, answers, nobody, [], 0.0, documents=0)
+    reports.labels["laterality"] = np.where(cases < 3, 0, -1).astype(np.int32)
+    reports.classes["laterality"] = ("left",)
+    figures = np.random.default_rng(0).normal(size=(40, 3))
+    outcome.probe = probe(figures, reports.registries, cases=cases, labels=reports.labels["site"])
+    outcome.head = {task: {"micro": 1.0, "macro": 1.0} for task in ("site", "laterality")}
     found = result_of(reports, [outcome], resamples=5)
     assert [(row["registry"], row["documents"], row["cases"]) for row in found["scores"]] == [("R1", 20, 13)]
     assert [(row["label"], row["support"], row["cases"]) for row in found["per_class"]] == [("C2", 10, 10)]
+    assert [*found["probe"][0]["head"]] == ["site"]  # three cases have a laterality
 
 
 def test_test_cases_are_the_same_in_every_mode_and_unseen():

@@ -394,7 +394,10 @@ def result_of(corpus: Encoded, outcomes: Sequence[Outcome], *, resamples: int = 
                         per_class.append(place | about | {"f1": one.f1.as_dict()})
         place = {"mode": outcome.mode, "seed": outcome.seed}
         if outcome.probe is not None:
-            probes.append(place | asdict(outcome.probe) | {"head": outcome.head})
+            tests = corpus.take(np.concatenate(list(outcome.unseen.values())))
+            told = [t for t, of in tests.labels.items() if len(np.unique(tests.cases[of >= 0])) >= SMALLEST_CELL]
+            head = {task: scores for task, scores in outcome.head.items() if task in told}
+            probes.append(place | asdict(outcome.probe) | {"head": head})
         sent = sum(history.sent for history in outcome.histories)
         received = sum(history.received for history in outcome.histories)
         rounds = sum(history.rounds for history in outcome.histories)
