@@ -432,13 +432,13 @@ def test_a_site_that_tampers_is_refused_and_named_and_training_goes_on(deploymen
 
 def test_a_killed_site_and_a_killed_hub_cost_nothing_but_time(deployment, trained):
     out = deployment.folder / "killed"
-    deployment.submit(out, *EXACT, "--epochs", 60, "--save-every", 0.05, "--patience", 12, "--attempts", 8)
-    deployment.until("hub", r"epoch 6 of 60")
+    deployment.submit(out, *EXACT, "--epochs", 40, "--save-every", 0.05, "--patience", 12, "--attempts", 8)
+    deployment.until("hub", r"epoch 4 of 40")
     deployment.kill("south")
     deployment.until("killed", r"south: not heard of for 12 seconds; going on from the last saved round")
     deployment.site("south")
     deployment.until("hub", r"going on from round [1-9]\d*")
-    deployment.until("hub", r"epoch 25 of 60")
+    deployment.until("hub", r"epoch 14 of 40")
     deployment.kill("hub")
     deployment.hub()
     said = deployment.ended("killed")
