@@ -2,6 +2,7 @@
 
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -235,6 +236,32 @@ def test_in_local_steps_the_discriminator_stands_still_and_moves_in_rounds_on_th
     for name, gradient in sites[0].update(shared, first).items():
         mean = sum(size * part[name] for size, part in zip(sizes, parts, strict=True)) / sum(sizes)
         np.testing.assert_allclose(gradient, mean, atol=1e-6)
+
+
+def test_features_are_made_once_while_the_encoder_stands_still(monkeypatch):
+    """The discriminator's rounds read the same features: made once, to the same numbers as made in every round."""
+    config = FederationConfig.strong(**SMALL, local_steps=2, discriminator_steps=4, hidden=5)
+    passes, losses, arrays = [], [], []
+    for forget in (False, True):
+        if forget:
+            rounds = list(schedule(config, steps_of([site.documents for site in together(config)[0]], 12)))
+            anew = [[replace(turn, again=False) for turn in turns] for turns in rounds]
+            monkeypatch.setattr(embedded, "schedule", lambda *_, anew=anew: anew)
+        sites, shared = together(config)
+        count, features = [0], Shared.features
+
+        def counted(self, batch, count=count, features=features):
+            count[0] += 1
+            return features(self, batch)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Shared, "features", counted)
+            hub, history = embedded.train(sites, shared, config=config, joint=False)
+        passes.append(count[0])
+        losses.append(history.validation_loss)
+        arrays.append(hub.arrays())
+    assert passes[0] < passes[1] and losses[0] == losses[1]
+    assert all((arrays[0][name] == arrays[1][name]).all() for name in arrays[0])
 
 
 @pytest.mark.parametrize("joint", [True, False])

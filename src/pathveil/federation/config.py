@@ -4,6 +4,7 @@
 (0.05, 0.3)
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -69,7 +70,7 @@ class FederationConfig(BaseModel):
     @classmethod
     def strong(cls, **changes: Any) -> "FederationConfig":
         """An adversary that hides the registry, with changes."""
-        return cls(**(STRONG | changes))
+        return cls(**strong_with(changes))
 
 
 # An adversary that hides the registry: λ rises and the learning rate falls; the discriminator has a hidden layer, is
@@ -87,3 +88,17 @@ STRONG: dict[str, Any] = {
     "added_heads": True,
     "optimiser": "adam",
 }
+
+# Between two exchanges the encoders take several steps and the discriminator none: before the next ones it has to catch
+# up. Its rounds are small, for the encoder is not sent again.
+CATCHING_UP = {"discriminator_steps": 12}
+
+
+def strong_with(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The strong adversary's settings with changes, as they may stand on a command line.
+
+    >>> strong_with({"local_steps": 8})["discriminator_steps"], strong_with({"dim": 9})["discriminator_steps"]
+    (12, 3)
+    """
+    several = str(changes.get("local_steps", 1)) != "1"
+    return {**STRONG, **(CATCHING_UP if several else {}), **changes}

@@ -104,6 +104,8 @@ class Site:
         lazy = (EMBEDDING,) if private.encoder.sparse else ()
         self.optimiser = optimiser_for(private.named_parameters(), config, lazy=lazy)
         self.local: SharedOptimiser | None = None
+        # Features of the documents that the discriminator's rounds read, for as long as the encoder stands still.
+        self.known: Tensor | None = None
         self.best = snapshot(private)
         self.entropy = entropy or np.random.default_rng()
         self._targets = targets_of(reports, self.device)
@@ -198,10 +200,11 @@ class Site:
         shared.zero_grad(set_to_none=True)
         turn = turns[0]
         if turn.discriminator_only:
-            documents = self.read(np.concatenate([self.rows(each) for each in turns]), turn)
-            with torch.no_grad():
-                features = shared.features(documents.batch)
-            self.discrimination(shared, features).backward()
+            if self.known is None or not turn.again:
+                documents = self.read(np.concatenate([self.rows(each) for each in turns]), turn)
+                with torch.no_grad():
+                    self.known = shared.features(documents.batch)
+            self.discrimination(shared, self.known).backward()
         else:
             documents = self.read(self.rows(turn), turn)
             self.touch(documents.batch)

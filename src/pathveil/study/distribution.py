@@ -17,7 +17,7 @@ from pydantic import Field, field_validator, model_validator
 
 from pathveil.audit import evidence, metrics
 from pathveil.errors import UsageError, VocabularyError, meant
-from pathveil.federation.config import STRONG, FederationConfig
+from pathveil.federation.config import FederationConfig, strong_with
 from pathveil.federation.release import Release
 from pathveil.federation.run import (
     MODES,
@@ -153,7 +153,7 @@ def fixed(training: Mapping[str, Any], epochs: int | None) -> dict[str, Any]:
 
 def config_of(arm: str, changes: Mapping[str, Any]) -> FederationConfig:
     """The settings of an arm: its preset, then the study's changes, then what the arm itself switches off."""
-    return checked(FederationConfig, {**(STRONG if arm == "strong" else {}), **changes, **ARMS[arm]})
+    return checked(FederationConfig, {**(strong_with(changes) if arm == "strong" else changes), **ARMS[arm]})
 
 
 def at_cap(config: FederationConfig, epochs: Sequence[int]) -> list[bool]:

@@ -176,6 +176,8 @@ class SharedWork:
         again = bool(turns) and turns[0].again and EMBEDDING not in arrays  # the encoder is here already
         wire.check(arrays, wire.of_discriminator(self.manifest) if again else self.manifest, sender="the hub")
         load(self.shared, arrays)
+        if not again:
+            site.known = None  # was of another encoder
         if facts["do"] == "round":
             update = site.update(self.shared, turns)
             return {"documents": sum(len(site.rows(turn)) for turn in turns)}, update
