@@ -33,7 +33,7 @@ class FederationConfig(BaseModel):
     adversary: float = Field(0.05, ge=0)  # λ, the weight of the registry discriminator
     rising: bool = False  # λ rises from 0 over training
     hidden: int = Field(0, ge=0)  # units of the discriminator's hidden layer; 0 is a plain softmax
-    discriminator_steps: int = Field(1, ge=1)  # of the discriminator for each step of the encoders
+    discriminator_steps: int = Field(1, ge=1)  # of the discriminator for each exchange of the encoders
     flatness: float = Field(0.0, ge=0)  # weight of the discriminator's squared slope, which keeps the game at rest
     alternating: bool = False  # the discriminator steps first and the encoders answer it, instead of one reversed pass
     orthogonality: float = Field(0.01, ge=0)  # γ, the weight of ‖SᵀH‖²

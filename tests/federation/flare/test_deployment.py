@@ -48,7 +48,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 SITES = {"north": "R1", "south": "R2"}
 ROGUE = "rogue"  # one more site, with south's reports: see rogue.py
 SMALL = ["--dim", 12, "--filters", 6]
-STRONG = ["--mode", "strong", "--batch-size", 12, "--epochs", 2]  # two exchanges an epoch of up to 8 local steps
+STRONG = ["--mode", "strong", "--batch-size", 12, "--epochs", 2]  # two exchanges an epoch of up to 8 local steps,
+STRONG += ["--set", "discriminator_steps=3"]  # before each of which the discriminator catches up, here in few rounds
 EXACT = ["--mode", "adversarial", "--local-steps", 1]
 
 
