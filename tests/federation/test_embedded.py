@@ -10,11 +10,11 @@ import torch
 
 from pathveil.federation import embedded
 from pathveil.federation.config import FederationConfig
+from pathveil.federation.heads import features_of
 from pathveil.federation.hub import Hub, load, schedule, steps_of
 from pathveil.federation.losses import orthogonality, ramp
 from pathveil.federation.plain import PlainSite
 from pathveil.federation.plain import train as train_plain
-from pathveil.federation.run import features_of
 from pathveil.federation.site import Site, Turn
 from pathveil.model import TokenBatch
 from pathveil.model.mtcnn import drop

@@ -7,8 +7,9 @@ import pytest
 
 from pathveil.errors import UsageError
 from pathveil.federation.config import FederationConfig
+from pathveil.federation.heads import Confidence
 from pathveil.federation.probe import probe
-from pathveil.federation.run import MODES, Confidence, Outcome, public_confidence, result_of, run, unseen_rows
+from pathveil.federation.run import MODES, Outcome, result_of, run, unseen_rows
 from pathveil.vocabulary.encoded import Encoded
 
 
@@ -114,21 +115,6 @@ def test_a_probe_knows_what_the_label_gives_away():
     registry = np.where(rng.random(600) < 0.8, label, 1 - label)
     found = probe(np.eye(2)[label] + rng.normal(0, 0.01, (600, 2)), registry, cases=np.arange(600), labels=label)
     assert abs(found.linear - 0.8) < 0.05 and abs(found.label - 0.8) < 0.05 and abs(found.chance - 0.5) < 0.06
-
-
-def test_an_encoder_that_knows_its_members_gives_them_away_under_any_head():
-    """Members' features say their labels louder than others' do: a public head cannot but show it; equally loud, there
-    is nothing to show."""
-    rng = np.random.default_rng(0)
-    reports, others = corpus(documents=300, registries=2), corpus(documents=300, registries=2)
-    signal = np.eye(4)[reports.labels["site"]]
-    seen = signal + rng.normal(0, 0.1, signal.shape)
-    for loud, low, high in ((0.5, 0.9, 1.0), (1.0, 0.4, 0.6)):
-        unseen = loud * signal + rng.normal(0, 0.1, signal.shape)
-        found = public_confidence(seen, reports, unseen, others, seed=1)
-        assert len(found.values) == 600 and found.member.sum() == 300
-        positive, negative = found.values[found.member], found.values[~found.member]
-        assert low <= (positive[:, None] > negative).mean() <= high
 
 
 def test_a_probe_that_also_reads_training_cases_finds_what_few_cases_cannot_show():

@@ -12,9 +12,9 @@ from pathveil.audit.verdict import read_appetite
 from pathveil.cli import app
 from pathveil.errors import UsageError
 from pathveil.federation.config import FederationConfig
+from pathveil.federation.heads import features_of
 from pathveil.federation.plain import PlainSite
 from pathveil.federation.release import Release
-from pathveil.federation.run import features_of
 from pathveil.study import encoder_audit
 from pathveil.study.distribution import DistributionSettings, Study
 from pathveil.study.encoder_audit import arm_of, audit_encoder, inside, shadow_encoder, sites_of

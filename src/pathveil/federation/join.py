@@ -23,9 +23,10 @@ from pathveil.bundle.release import make_bundle
 from pathveil.errors import UsageError
 from pathveil.federation import plain
 from pathveil.federation.config import FederationConfig
+from pathveil.federation.heads import features_of
 from pathveil.federation.hub import steps_of
 from pathveil.federation.release import Release
-from pathveil.federation.run import FEWEST_CASES, features_of, unseen_rows
+from pathveil.federation.run import FEWEST_CASES, unseen_rows
 from pathveil.federation.site import Site, Turn
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Private, Shared, merged

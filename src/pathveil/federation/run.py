@@ -18,15 +18,15 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch.nn import functional
 
 from pathveil.errors import UsageError
 from pathveil.federation import embedded, plain
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.embedded import History
+from pathveil.federation.heads import Confidence, confidence_of, features_of, fresh_head, public_confidence
 from pathveil.federation.probe import Probe, probe
 from pathveil.federation.release import arrays_of
-from pathveil.federation.site import Site, batches_of
+from pathveil.federation.site import Site
 from pathveil.model.mtcnn import Encoder
 from pathveil.model.shared_private import Private, Shared
 from pathveil.progress import Progress, silent
@@ -39,7 +39,6 @@ MODES: tuple[Mode, ...] = ("single", "centralized", "adversarial", "strong", "fe
 TEST_SHARE = 0.2  # of every registry's cases, where no others are given
 FEWEST_CASES = 5  # of a registry, to train on
 SMALLEST_CELL = 10  # of fewer test cases nothing is told
-HEAD_BATCH, HEAD_STEPS = 128, 1000  # of a new head; steps enough for one on few documents
 
 
 Answer = Callable[[int, Encoded], dict[str, np.ndarray]]  # a registry and its reports to each task's logits
@@ -53,23 +52,14 @@ class Outcome:
     seed: int
     unseen: Mapping[int, np.ndarray]  # registry: its test documents
     predictions: dict[int, dict[str, np.ndarray]]  # registry: task: predicted class of its test documents
-    confidence: "Confidence"
+    confidence: Confidence
     histories: list[History]
     seconds: float
     documents: int  # seen in training, all epochs
     probe: Probe | None = None
     head: dict[str, dict[str, float]] = field(default_factory=dict)  # task: F1 of a fresh head on the features alone
-    public: "Confidence | None" = None  # of the encoder with a head that others trained on reports of their own
+    public: Confidence | None = None  # of the encoder with a head that others trained on reports of their own
     shared: dict[str, np.ndarray] = field(default_factory=dict)  # what may be given away of the shared part, if any
-
-
-@dataclass(frozen=True)
-class Confidence:
-    """What an attacker reads: the log-probability of all a document's labels together, members and unseen cases."""
-
-    values: np.ndarray  # (documents,)
-    member: np.ndarray  # (documents,) bool
-    cases: np.ndarray  # (documents,)
 
 
 def run(
@@ -97,7 +87,7 @@ def run(
         tests, own = corpus.take(rows), training.take(followed[training.registries[followed] == number])
         scores = answer(number, tests)
         predictions[number] = {task: logits.argmax(1) for task, logits in scores.items()}
-        values += [_confidence(answer(number, own), own), _confidence(scores, tests)]
+        values += [confidence_of(answer(number, own), own), confidence_of(scores, tests)]
         member += [np.ones(own.documents, bool), np.zeros(tests.documents, bool)]
         cases += [own.cases, tests.cases]
     confidence = Confidence(*(np.concatenate(parts) for parts in (values, member, cases)))
@@ -169,16 +159,6 @@ def learnt(training: Encoded, *, config: FederationConfig, seed: int) -> np.ndar
 def encoder_of(network: Shared | Encoder | None) -> Encoder | None:
     """The encoder of the part that travels."""
     return network.encoder if isinstance(network, Shared) else network
-
-
-def _confidence(logits: Mapping[str, np.ndarray], reports: Encoded) -> np.ndarray:
-    """The log-probability of each document's labels, added over the tasks that have one."""
-    total = np.zeros(reports.documents)
-    for task, scores in logits.items():
-        labels = np.asarray(reports.labels[task])
-        log_probabilities = torch.log_softmax(torch.from_numpy(scores).double(), dim=1).numpy()
-        total += np.where(labels >= 0, log_probabilities[np.arange(len(labels)), np.maximum(labels, 0)], 0.0)
-    return total
 
 
 def unseen_rows(corpus: Encoded, *, share: float, seed: int) -> dict[int, np.ndarray]:
@@ -259,106 +239,6 @@ def train_plain(
     together = list(sites.values())
     history = plain.train(together, cyclic=mode == "cyclic", progress=progress, stage=f"training ({mode})")
     return lambda _, reports: together[0].logits(reports), [history], together[0].model
-
-
-@torch.no_grad()
-def features_of(encoder: Encoder, reports: Encoded) -> np.ndarray:
-    """Pooled features (documents, K·F), frozen."""
-    device = encoder.embedding.weight.device
-    return np.concatenate([encoder.features(batch).cpu().numpy() for batch in batches_of(reports, device=device)])
-
-
-def fresh_head(
-    known: np.ndarray,
-    training: Encoded,
-    unseen: np.ndarray,
-    tests: Encoded,
-    *,
-    seed: int,
-    epochs: int = 20,
-    device: torch.device | str = "cpu",
-) -> dict[str, dict[str, float]]:
-    """How useful features are by themselves: a new softmax head on them, a task at a time; micro and macro F1."""
-    (answers,) = new_heads(known, training, [unseen], seed=seed, epochs=epochs, device=device)
-    scores = {}
-    for task, logits in answers.items():
-        result = evaluate(np.asarray(tests.labels[task]), logits.argmax(1), cases=tests.cases, resamples=1)
-        scores[task] = {"micro": result.micro.value, "macro": result.macro.value}
-    return scores
-
-
-def public_confidence(
-    known: np.ndarray,
-    members: Encoded,
-    unseen: np.ndarray,
-    others: Encoded,
-    *,
-    seed: int,
-    device: torch.device | str = "cpu",
-) -> Confidence:
-    """What an attacker reads off a given-away encoder under a head of his own, trained on reports nobody trained on.
-
-    One half of the unseen cases trains the head, which then reads half of the members and the other half of the unseen
-    cases; the halves change places. So each document is read once, by a head that never saw it.
-    """
-    values, member, cases = [], [], []
-    halves = hold_out_cases(others.cases, share=0.5, seed=[seed, 4])
-    own_halves = hold_out_cases(members.cases, share=0.5, seed=[seed, 5])
-    for half, mine in enumerate(own_halves):
-        public, rest = halves[half], halves[1 - half]
-        parts = [known[mine], unseen[rest]]
-        answers = public_heads(unseen[public], others.take(public), parts, seed=seed, device=device)
-        for logits, reports, is_member in zip(
-            answers, (members.take(mine), others.take(rest)), (True, False), strict=True
-        ):
-            values.append(_confidence(logits, reports))
-            member.append(np.full(reports.documents, is_member))
-            cases.append(reports.cases)
-    return Confidence(*(np.concatenate(parts) for parts in (values, member, cases)))
-
-
-def public_heads(
-    known: np.ndarray,
-    public: Encoded,
-    asked: Sequence[np.ndarray],
-    *,
-    seed: int,
-    device: torch.device | str = "cpu",
-) -> list[dict[str, np.ndarray]]:
-    """Heads that an outsider trains on his own reports' features: their logits of the features asked about."""
-    epochs = -(-HEAD_STEPS // -(-public.documents // HEAD_BATCH))  # so many steps, however few documents
-    return new_heads(known, public, asked, seed=seed, epochs=epochs, device=device)
-
-
-def new_heads(
-    known: np.ndarray,
-    training: Encoded,
-    asked: Sequence[np.ndarray],
-    *,
-    seed: int,
-    epochs: int,
-    device: torch.device | str,
-) -> list[dict[str, np.ndarray]]:
-    """A new softmax head a task on features (documents, width): its logits of each of the features asked about."""
-    spread = known.std(0) + 1e-6
-    inputs, *others = (torch.from_numpy((part / spread).astype(np.float32)).to(device) for part in (known, *asked))
-    answers: list[dict[str, np.ndarray]] = [{} for _ in asked]
-    for task, names in training.classes.items():
-        labels = torch.from_numpy(training.labels[task].astype(np.int64)).to(device)
-        rows = torch.nonzero(labels >= 0)[:, 0]
-        generator = torch.Generator().manual_seed(seed)
-        weight = torch.zeros(len(names), inputs.shape[1], device=device, requires_grad=True)
-        bias = torch.zeros(len(names), device=device, requires_grad=True)
-        optimiser = torch.optim.AdamW([weight, bias], lr=2e-3, weight_decay=1e-2)
-        for _ in range(epochs):
-            for part in rows[torch.randperm(len(rows), generator=generator).to(device)].split(HEAD_BATCH):
-                optimiser.zero_grad()
-                functional.cross_entropy(functional.linear(inputs[part], weight, bias), labels[part]).backward()
-                optimiser.step()
-        with torch.no_grad():
-            for answer, other in zip(answers, others, strict=True):
-                answer[task] = functional.linear(other, weight, bias).cpu().numpy()
-    return answers
 
 
 def cases_of(labels: np.ndarray, cases: np.ndarray, *, classes: int) -> tuple[int, np.ndarray]:

@@ -25,8 +25,9 @@ from pathveil.audit.subject import Subject, Workshop, examine
 from pathveil.audit.verdict import Appetite
 from pathveil.errors import UsageError, meant
 from pathveil.federation.config import FederationConfig
+from pathveil.federation.heads import features_of, public_heads
 from pathveil.federation.release import Release
-from pathveil.federation.run import Mode, encoder_of, features_of, learnt, public_heads, train
+from pathveil.federation.run import Mode, encoder_of, learnt, train
 from pathveil.model.mtcnn import Encoder
 from pathveil.progress import Progress, silent
 from pathveil.study.distribution import DistributionSettings, Study, in_words
