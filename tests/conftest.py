@@ -54,7 +54,7 @@ def pathveil():
     return call
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open its event loop runs, in which no other can be started
 def browser():
     """A headless Chromium, where there is one."""
     import shutil

@@ -248,7 +248,9 @@ def test_a_result_that_breaks_the_schema_is_not_written(tmp_path, monkeypatch):
 
 
 def test_a_study_is_held_against_the_schema(small_corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr("pathveil.study.distribution.distribution_findings", lambda *_, **__: [{"id": "B1"}])
+    monkeypatch.setattr(
+        "pathveil.study.distribution.distribution_findings", lambda *_, **__: {"adversarial": [{"id": "B1"}]}
+    )
     settings = distribution.DistributionSettings(modes=("single",), training={"dim": 4, "filters": 2, "epochs": 1})
     with pytest.raises(RuntimeError, match=r"'findings.0.claim' is missing"):
         conduct(distribution.Study(small_corpus, settings, out=tmp_path))
