@@ -1,6 +1,7 @@
 """What every room's tests share."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +13,10 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("PATHVEIL_SHARED", ROOT.parent / "shared"))
 
+
+# What a shell starts in the background ignores ctrl-C, and so does whatever is started from there; tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Tests assert correctness, never seconds: a busy machine is no failure. CI repeats the same examples.
 settings.register_profile("pathveil", deadline=None, derandomize=bool(os.environ.get("CI")))
