@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pathveil.audit import controls, document, evidence, metrics, predictions, rarity, shokri
+from pathveil.audit import controls, document, evidence, predictions, rarity, shokri
 from pathveil.audit.intake import read_subject
 from pathveil.audit.shadows import Sampling, Trainer
 from pathveil.audit.subject import Subject, Workshop, examine
@@ -42,7 +42,7 @@ def from_predictions(
     found = predictions.read(path)
     records = found.records
     scores = predictions.score(records, found.probabilities, seed=seed)
-    fprs = tuple(sorted({*metrics.FPRS, *appetite.fprs}, reverse=True))
+    fprs = appetite.measured_fprs
     unlabelled = {task: int((label < 0).sum()) for task, label in records.labels.items()}
     left_out = "; ".join(f"{count} records of {task}" for task, count in unlabelled.items() if count)
     audit = document.assemble(
@@ -99,7 +99,7 @@ def from_bundle(
         device=device,
         progress=progress,
     )
-    fprs = tuple(sorted({*metrics.FPRS, *appetite.fprs}, reverse=True))
+    fprs = appetite.measured_fprs
     found = examine(
         subject,
         Workshop(trainer, store, device=device, networks=networks, progress=progress),

@@ -24,6 +24,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pathveil.audit import metrics
 from pathveil.audit.evidence import ALL, CONTROL, CROSS, TOGETHER
 from pathveil.errors import UsageError, explained
 
@@ -54,6 +55,11 @@ class Appetite(BaseModel):
     @property
     def fprs(self) -> tuple[float, ...]:
         return tuple(limit.fpr for limit in self.limits)
+
+    @property
+    def measured_fprs(self) -> tuple[float, ...]:
+        """Every false-positive rate an audit measures at: its own and the usual ones, largest first."""
+        return tuple(sorted({*metrics.FPRS, *self.fprs}, reverse=True))
 
 
 def default_appetite_text() -> str:

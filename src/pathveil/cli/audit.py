@@ -8,6 +8,16 @@ import typer
 from pathveil.cli.console import JSON_OPTION, bar, emit, resumable
 from pathveil.errors import UsageError
 
+APPETITE_OPTION = typer.Option(
+    None, "--appetite", help="The risk appetite (TOML) the verdict is held against; a documented default otherwise."
+)
+STORE_OPTION = typer.Option(
+    None,
+    "--store",
+    help="Folder that keeps shadows' answers, so that nothing is trained twice; else OUT.shadows. It holds numbers "
+    "for single records: do not publish it.",
+)
+
 
 def show_appetite(wanted: bool) -> None:
     if wanted:
@@ -54,9 +64,7 @@ def run(
         "registry where known).",
     ),
     out: Path = typer.Option(..., "--out", help="Folder for audit.json and audit.html."),
-    appetite: Path | None = typer.Option(
-        None, "--appetite", help="The risk appetite (TOML) the verdict is held against; a documented default otherwise."
-    ),
+    appetite: Path | None = APPETITE_OPTION,
     models: int = typer.Option(20, "--models", min=2, help="Shadow models in each family, the attacker's and ours."),
     networks: int = typer.Option(
         1,
@@ -80,12 +88,7 @@ def run(
     engine: Literal["local", "dask"] = typer.Option("local", "--engine", help="Where shadows are trained."),
     scheduler: str | None = typer.Option(None, "--scheduler", help="With --engine dask: its scheduler's address."),
     processes: int = typer.Option(1, "--processes", min=1, help="With --engine local on a CPU: processes to share it."),
-    store: Path | None = typer.Option(
-        None,
-        "--store",
-        help="Folder that keeps shadows' answers, so that nothing is trained twice; else OUT.shadows. It holds numbers "
-        "for single records: do not publish it.",
-    ),
+    store: Path | None = STORE_OPTION,
     device: str = typer.Option("auto", "--device", help="auto, cpu or cuda; auto takes a GPU where there is one."),
     records: Path | None = typer.Option(
         None, "--records", help="Also write each record's scores to this CSV. It tells members apart: never publish it."

@@ -10,6 +10,7 @@ from pathlib import Path
 import typer
 
 from pathveil.cli import deployment
+from pathveil.cli.audit import APPETITE_OPTION, STORE_OPTION
 from pathveil.cli.console import JSON_OPTION, bar, emit, resumable
 from pathveil.cli.model import values_of
 from pathveil.cli.study import check_device, check_run, crew_for
@@ -194,17 +195,10 @@ def audit(
     out: Path = typer.Option(..., "--out", help="Folder for audit.json and audit.html."),
     mode: str | None = typer.Option(None, "--mode", help="Whose encoder, where the run has several modes."),
     seed: int | None = typer.Option(None, "--seed", help="Of which seed, where the run has several."),
-    appetite: Path | None = typer.Option(
-        None, "--appetite", help="The risk appetite (TOML) the verdict is held against; a documented default otherwise."
-    ),
+    appetite: Path | None = APPETITE_OPTION,
     models: int = typer.Option(20, "--models", min=4, help="Shadow federations, each a whole training."),
     workers: int = typer.Option(1, "--workers", min=1, help="Processes that share the shadows."),
-    store: Path | None = typer.Option(
-        None,
-        "--store",
-        help="Folder that keeps shadows' answers, so that nothing is trained twice; else OUT.shadows. It holds numbers "
-        "for single records: do not publish it.",
-    ),
+    store: Path | None = STORE_OPTION,
     device: str = typer.Option("cpu", "--device", help="Where models are trained: cpu or cuda."),
     as_json: bool = JSON_OPTION,
 ) -> None:

@@ -41,17 +41,9 @@ from pathveil.vocabulary.words import Vocabulary
 
 # What can be set: the rest of the settings is for registries that train together.
 SETTINGS = (
-    "dim",
-    "filters",
-    "dropout",
-    "epochs",
-    "keep_from",
-    "batch_size",
-    "validation",
-    "optimiser",
-    "learning_rate",
+    *("dim", "filters", "dropout", "epochs", "keep_from", "batch_size", "validation"),
+    *("optimiser", "learning_rate", "falling", "orthogonality", "scale", "positions"),
 )
-SETTINGS += ("falling", "orthogonality", "scale", "positions")
 
 
 @dataclass

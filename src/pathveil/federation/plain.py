@@ -18,7 +18,7 @@ from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.embedded import History
 from pathveil.federation.hub import average, steps_of
-from pathveil.federation.noise import epsilon, noised
+from pathveil.federation.noise import noised
 from pathveil.federation.site import Turn, batches_of, optimiser_for, rate_at, snapshot, targets_of
 from pathveil.model import MTCNN, TokenBatch
 from pathveil.progress import Progress, silent
@@ -140,9 +140,7 @@ def train(sites: Sequence[PlainSite], *, cyclic: bool = False, progress: Progres
             history.rounds += len(sites) if cyclic else 1
             history.sent += wire.size(current) * len(sites)
             history.received += wire.size(current) * len(sites)
-            if config.noise:  # a site sends once an epoch
-                told = {"multiplier": config.noise, "updates": epoch + 1, "delta": config.delta}
-                history.epsilon.append(epsilon(**told))
+            history.account(config, updates=epoch + 1)  # a site sends once an epoch
         weights = [len(site.train) for site in sites]
         loss = float(np.average([site.validation_loss() for site in sites], weights=weights))
         history.validation_loss.append(loss)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from pathveil.audit import document, metrics, rarity
+from pathveil.audit import document, rarity
 from pathveil.audit.answers import Logits
 from pathveil.audit.shadows import Job
 from pathveil.audit.subject import Subject, Workshop, examine
@@ -89,7 +89,7 @@ def audit_encoder(
         logits=logits,
         settings=found.config,
     )
-    fprs = tuple(sorted({*metrics.FPRS, *appetite.fprs}, reverse=True))
+    fprs = appetite.measured_fprs
     work = Workshop(
         partial(shadow_encoders, crew=crew, mode=found.mode, public=found.public, device=device),
         store,
