@@ -18,6 +18,7 @@ from pathveil.study.plan import Speed, described, plan
 from pathveil.study.units import conduct
 from pathveil.study.vocabulary import VocabularySettings
 from pathveil.training.workers import crew
+from study import jobs
 from study.test_file import STUDY, TRAINING, contents
 
 SMALL = (
@@ -91,12 +92,23 @@ def test_control_c_leaves_a_run_to_go_on_with(whole, tmp_path):
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers as well
     said = process.communicate(timeout=60)
     assert process.returncode == 130, said
-    assert said[1].strip() == "Stopped; what is finished is kept: the same command goes on from there."
+    *before, last = said[1].splitlines()
+    assert last == "Stopped; what is finished is kept: the same command goes on from there."
+    assert all("cells" in line for line in before), said[1]  # at most progress
     with pytest.raises(ProcessLookupError):
         deadline = time.monotonic() + 30
         while time.monotonic() < deadline:  # the workers have gone with it
             os.killpg(process.pid, 0)
             time.sleep(0.1)
+
+
+def test_control_c_does_not_reach_a_worker_that_is_only_starting():
+    with crew(workers=2) as several:
+        shared = several.share(jobs.one_report())
+        for _ in range(4):
+            several.submit(jobs.hears_control_c, shared)
+        assert list(several.results()) == [False] * 4
+    assert jobs.hears_control_c()  # this process hears it again
 
 
 OTHER = """
@@ -204,28 +216,5 @@ def test_times_are_beside_the_result(whole):
 
 def test_a_dead_worker_is_one_sentence():
     with pytest.raises(UsageError, match="a worker process died"), crew(workers=2) as several:
-        several.submit(die, several.share(made()))
+        several.submit(jobs.die, several.share(jobs.one_report()))
         list(several.results())
-
-
-def die(corpus):
-    import os
-
-    os._exit(9)
-
-
-def made():
-    import numpy as np
-
-    from pathveil.vocabulary.encoded import Encoded
-
-    return Encoded(
-        ids=np.array([2], np.int32),
-        offsets=np.array([0, 1]),
-        cases=np.array([0]),
-        registries=np.array([0]),
-        registry_names=("R1",),
-        labels={},
-        classes={},
-        vocabulary_size=3,
-    )

@@ -34,7 +34,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, resource_tracker
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol
@@ -159,7 +159,8 @@ class Processes:
         while self.waiting or self.running:
             # The pool is first in, first out: it is given no more than keeps it busy, so that the order stays ours.
             while self.waiting and len(self.running) <= self.workers:
-                self.running.add(self.pool.submit(_work, *self.waiting.popleft()))
+                with _control_c_waits():  # a job may start a process
+                    self.running.add(self.pool.submit(_work, *self.waiting.popleft()))
             done, _ = wait(self.running, return_when=FIRST_COMPLETED)
             for future in done:
                 self.running.discard(future)
@@ -173,10 +174,22 @@ class Processes:
                 yield result
 
 
+@contextmanager
+def _control_c_waits() -> Generator[None]:
+    """A terminal's ctrl-C reaches the whole group, but the parent decides: a process started in this block does not
+    hear it from its first instruction on; this one hears it when the block ends."""
+    resource_tracker.ensure_running()  # multiprocessing starts it with the first process, and then hears again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin(threads: int, parent: int) -> None:
     """A worker's first act: its share of the cores, and an end when its parent has gone."""
     os.environ["NUMBA_NUM_THREADS"] = str(threads)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # ctrl-C reaches the whole group; the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     import torch
 
     torch.set_num_threads(threads)
