@@ -131,6 +131,18 @@ def test_the_report_is_one_file_that_answers_first(run):
         assert f'data-id="{finding["id"]}"' in text
 
 
+def test_the_report_is_written_again_without_the_cells(run, pathveil, tmp_path):
+    out, result = run
+    for name in ("result.json", "times.json"):
+        (tmp_path / name).write_bytes((out / name).read_bytes())
+    done = pathveil("study", "report", tmp_path, "--json")
+    assert done.returncode == 0 and json.loads(done.stdout) == result
+    assert (tmp_path / "report.html").read_bytes() == (out / "report.html").read_bytes()
+    done = pathveil("study", "report", tmp_path)
+    assert done.stdout.splitlines()[:3] == page.answer(result)[:3]
+    assert f"Report: {tmp_path / 'report.html'}" in done.stdout
+
+
 def test_no_artefact_names_a_person(run):
     for path in run[0].rglob("*"):
         if path.is_file():

@@ -1,6 +1,7 @@
 """``pathveil study``: the papers' whole evidence on any corpus, from one file."""
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -56,6 +57,13 @@ def run(
         with crew_for(engine, workers, scheduler, device) as crew:
             result = study.go_on(file, out=out, corpus=corpus, device=device, crew=crew, progress=progress)
         page.write(result, out / "report.html")
+    tell(result, out, as_json=as_json)
+
+
+def tell(result: dict[str, Any], out: Path, *, as_json: bool) -> None:
+    """The answer, and where the rest is."""
+    from pathveil.report import page
+
     text = "\n".join([*page.answer(result), "", f"Report: {out / 'report.html'}", f"Numbers: {out / 'result.json'}"])
     emit(result, as_json=as_json, text=text)
 
@@ -113,10 +121,14 @@ def encode(
 
 
 @app.command("report")
-def report(run: Path = typer.Argument(..., help="A run's folder.")) -> None:
-    """Write a run's report again."""
+def report(
+    run: Path = typer.Argument(..., metavar="RUN", help="A run's folder, or any folder with a run's result.json."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Write a run's report again, from its result.json, and from times.json where it is there."""
     from pathveil.report import page
     from pathveil.study.result import read
 
-    page.write(read(run / "result.json"), run / "report.html")
-    typer.echo(f"Report: {run / 'report.html'}")
+    result = read(run / "result.json")
+    page.write(result, run / "report.html")
+    tell(result, run, as_json=as_json)
