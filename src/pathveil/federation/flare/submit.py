@@ -159,14 +159,14 @@ def connect(kit: Path, *, wait: float, note: Callable[[str], None]) -> Any:
         except AuthenticationError:
             raise UsageError(f"{kit}: the hub does not accept this kit; was it made for another federation?") from None
         except NoConnection:
+            if not told:
+                note(f"waiting for the hub at {hub}")
+                told = True
             if time.monotonic() > end:
                 raise Unreachable(
                     f"the hub could not be reached at {hub} for {wait:.0f} seconds: is it running, is the port open, "
                     "is this kit of its making?"
                 ) from None
-            if not told:
-                note(f"waiting for the hub at {hub}")
-                told = True
             time.sleep(2)
 
 
