@@ -1,14 +1,17 @@
 """What every room's tests share."""
 
+import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = Path(os.environ.get("PATHVEIL_SHARED", ROOT.parent / "shared"))
@@ -18,8 +21,17 @@ SHARED = Path(os.environ.get("PATHVEIL_SHARED", ROOT.parent / "shared"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# What a terminal or a CI service says about colours and widths is not what tests compare.
+for name in ("FORCE_COLOR", "NO_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+
 # Tests assert correctness, never seconds: a busy machine is no failure. CI repeats the same examples.
-settings.register_profile("pathveil", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.register_profile(
+    "pathveil",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("pathveil")
 
 
@@ -54,9 +66,27 @@ def pathveil():
 
     def call(*arguments: object, **options) -> subprocess.CompletedProcess:
         command = [sys.executable, "-m", "pathveil", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, timeout=600, **options)
+        return subprocess.run(command, capture_output=True, text=True, timeout=1800, **options)
 
     return call
+
+
+def free_port() -> int:
+    """A port for a server that is started later, and again after a kill. Not one of those that the system gives to
+    outgoing connections: one of them may have it by then."""
+    try:
+        first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    except OSError:
+        first, last = 32768, 65535
+    ports = [port for port in range(10_000, 65_536) if not first <= port <= last] or range(10_000, 65_536)
+    while True:
+        port = random.SystemRandom().choice(ports)  # another process of the suite is not to try the same ones
+        with socket.socket() as found:
+            try:
+                found.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
 
 
 @pytest.fixture(scope="module")  # while it is open its event loop runs, in which no other can be started
@@ -68,15 +98,30 @@ def browser():
 
     path = shutil.which("chromium") or shutil.which("google-chrome")
     quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+    quiet += ["--disable-dev-shm-usage"]  # a container's shared memory may be too small for a page
     with sync_playwright() as driver:
         try:
             found = driver.chromium.launch(
-                executable_path=path, args=["--no-sandbox", "--headless=new", "--disable-gpu", *quiet]
+                executable_path=path,
+                args=["--no-sandbox", "--headless=new", "--disable-gpu", *quiet],
+                timeout=300_000,
             )
         except Error:
             pytest.skip("needs a browser: install Debian's chromium, or run 'playwright install chromium'")
-        yield found
+        yield Browser(found)
         found.close()
+
+
+class Browser:
+    """A browser whose pages wait as long as a busy machine may need."""
+
+    def __init__(self, found):
+        self.found = found
+
+    def new_page(self, **options):
+        page = self.found.new_page(**options)
+        page.set_default_timeout(300_000)
+        return page
 
 
 @pytest.fixture(scope="module")
@@ -109,19 +154,29 @@ def cluster(tmp_path):
     }
     note = tmp_path / "scheduler.json"
     start = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
-    processes = [subprocess.Popen([*start, "--no-dashboard", "--scheduler-file", note], **quiet)]
-    while not note.exists():
-        assert processes[0].poll() is None, "the scheduler did not start"
-        time.sleep(0.1)
     work = [sys.executable, "-m", "distributed.cli.dask_worker", "--scheduler-file", note, "--nthreads", "1"]
-    options = ["--no-nanny", "--no-dashboard", "--local-directory", tmp_path]
-    workers = [subprocess.Popen([*work, *options, "--name", str(number)], **quiet) for number in range(2)]
-    processes += workers
-    with distributed.Client(scheduler_file=str(note)) as client:
-        client.wait_for_workers(2, timeout=60)
-        address = client.scheduler.address
-    yield address, workers
-    for process in processes:
-        if process.poll() is None:
-            process.terminate()
-            process.wait(30)
+    # By itself a worker takes a share of the memory that may be less than torch needs, and stops for good at that.
+    options = ["--no-nanny", "--no-dashboard", "--memory-limit", "0", "--local-directory", tmp_path]
+    processes = [subprocess.Popen([*start, "--no-dashboard", "--scheduler-file", note], **quiet)]
+    try:
+        while not written(note):
+            assert processes[0].poll() is None, "the scheduler did not start"
+            time.sleep(0.1)
+        workers = [subprocess.Popen([*work, *options, "--name", str(number)], **quiet) for number in range(2)]
+        processes += workers
+        with distributed.Client(scheduler_file=str(note), timeout=300) as client:
+            client.wait_for_workers(2, timeout=600)
+            address = client.scheduler.address
+        yield address, workers
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def written(path: Path) -> bool:
+    """Whether a JSON file is there, to its end."""
+    try:
+        return bool(json.loads(path.read_text()))
+    except (OSError, ValueError):
+        return False

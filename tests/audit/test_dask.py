@@ -29,7 +29,7 @@ def test_a_killed_worker_costs_nothing_that_was_finished(cluster, tmp_path):
             yield number, logits
 
     train(corpus, jobs, slow, store=store, trainer=killing)
-    assert workers[0].wait(30) == -signal.SIGKILL
+    assert workers[0].wait(300) == -signal.SIGKILL
     assert sorted(seen) == list(range(12))  # each came back exactly once
     for number, logits in engines.train_here(corpus, jobs[:3], slow, silent, ""):
         kept, _ = store.read(jobs[number], 60)

@@ -138,7 +138,9 @@ from pathveil.audit.shadows import Store, jobs_of, train
 from pathlib import Path
 
 def noting(corpus, jobs, settings, progress, stage):
-    for number, logits in engines.train_here(corpus, jobs, settings, progress, stage):
+    for place, (number, logits) in enumerate(engines.train_here(corpus, jobs, settings, progress, stage)):
+        if place == int(sys.argv[2]):
+            sys.stdin.read()  # until the test kills this process
         print(number, flush=True)
         yield number, logits
 
@@ -150,10 +152,11 @@ print("finished", flush=True)
 
 
 def kill_after(lines: int, folder: Path) -> list[str]:
-    """Start training in a process of its own, kill -9 once it has said so many lines."""
+    """Start training in a process of its own, kill -9 once it has said so many lines, a few models later at most."""
     path = os.pathsep.join([str(Path(__file__).parent.parent), *sys.path])
     worker = subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(folder)],
+        [sys.executable, "-c", KILLED, str(folder), str(lines + 3)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},

@@ -68,7 +68,7 @@ def test_every_study_runs_without_polars(folder, tmp_path, one_thread):
     text = STUDY.format(corpus=folder, training=TRAINING).replace("path =", "encoded =")
     (tmp_path / "study.toml").write_text(text.replace('["B", "I2", "MI5"]', '["B", "MI5"]\nfolds = ["R1"]'))
     command = [sys.executable, "-c", BLOCKED, "study", "run", tmp_path / "study.toml", "--out", tmp_path / "run"]
-    done = subprocess.run([*map(str, command), "--workers", "1"], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([*map(str, command), "--workers", "1"], capture_output=True, text=True, timeout=1800)
     assert done.returncode == 0, done.stderr
     assert set(json.loads((tmp_path / "run" / "result.json").read_text())["studies"]) == {
         "vocabulary",

@@ -1,13 +1,17 @@
 """The same study by one process or several, killed or not: the same result."""
 
+import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
+import psutil
 import pytest
 
 from conftest import ROOT
@@ -17,7 +21,7 @@ from pathveil.study import vocabulary
 from pathveil.study.plan import Speed, described, plan
 from pathveil.study.units import conduct
 from pathveil.study.vocabulary import VocabularySettings
-from pathveil.training.workers import crew
+from pathveil.training.workers import _control_c_waits, crew
 from study import jobs
 from study.test_file import STUDY, TRAINING, contents
 
@@ -54,7 +58,7 @@ def test_a_cluster_gives_the_same_result_though_it_loses_a_worker(whole, cluster
 
     with crew(engine="dask", scheduler=address) as several:
         study_file.run(whole[0], out=tmp_path / "run", crew=several, progress=watch)
-    assert workers[0].wait(30) == -signal.SIGKILL
+    assert workers[0].wait(300) == -signal.SIGKILL
     assert (tmp_path / "run" / "result.json").read_text() == whole[1]
 
 
@@ -64,42 +68,54 @@ def start(whole, out, workers):
     return subprocess.Popen([*map(str, command)], **options)
 
 
-def wait_for(out, cells, process):
-    """Until so many cells are finished."""
-    while len(list(out.glob("*/cells/[!.]*"))) < cells:
-        assert process.poll() is None, process.stderr.read()
-        time.sleep(0.01)
+def stopped(whole, out, workers, *, cells, pause=0.0, group=None):
+    """What a run said that was killed, or whose group was sent a signal, with so many cells finished or a little later;
+    and the run. One that is over before a busy machine comes to do so is begun anew."""
+    while True:
+        process = start(whole, out, workers)
+        while process.poll() is None and len(list(out.glob("*/cells/[!.]*"))) < cells:
+            time.sleep(0.01)
+        time.sleep(pause)
+        if process.poll() is None:
+            process.kill() if group is None else os.killpg(process.pid, group)
+        said = process.communicate(timeout=900)
+        if process.returncode != 0:
+            return said, process
+        shutil.rmtree(out)
 
 
 def test_killed_at_random_moments_it_ends_with_the_same_result(whole, tmp_path):
     out, moments = tmp_path / "run", random.Random()
     for cells, workers in ((1, 1), (14, 2)):
-        process = start(whole, out, workers)
-        wait_for(out, cells, process)
-        time.sleep(moments.uniform(0, 0.5))
-        process.kill()
-        process.communicate()
-        assert not (out / "result.json").exists()
+        said, process = stopped(whole, out, workers, cells=cells, pause=moments.uniform(0, 0.5))
+        assert process.returncode == -signal.SIGKILL, said
     process = start(whole, out, 1)
-    said = process.communicate(timeout=900)
+    said = process.communicate(timeout=1800)
     assert process.returncode == 0, said[1]
     assert (out / "result.json").read_text() == whole[1]
 
 
 def test_control_c_leaves_a_run_to_go_on_with(whole, tmp_path):
-    process = start(whole, tmp_path / "run", 2)
-    wait_for(tmp_path / "run", 3, process)
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the workers as well
-    said = process.communicate(timeout=60)
+    # As a terminal does: to the workers as well.
+    said, process = stopped(whole, tmp_path / "run", 2, cells=3, group=signal.SIGINT)
     assert process.returncode == 130, said
     *before, last = said[1].splitlines()
     assert last == "Stopped; what is finished is kept: the same command goes on from there."
     assert all("cells" in line for line in before), said[1]  # at most progress
-    with pytest.raises(ProcessLookupError):
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:  # the workers have gone with it
-            os.killpg(process.pid, 0)
-            time.sleep(0.1)
+    end = time.monotonic() + 300
+    while left := members(process.pid):  # the workers have gone with it
+        assert time.monotonic() < end, left
+        time.sleep(0.1)
+
+
+def members(group):
+    """The processes of a group, without those that only nobody has asked after."""
+    found = []
+    for process in psutil.process_iter(["pid", "status", "cmdline"]):
+        with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
+            if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process.info)
+    return found
 
 
 def test_control_c_does_not_reach_a_worker_that_is_only_starting():
@@ -109,6 +125,22 @@ def test_control_c_does_not_reach_a_worker_that_is_only_starting():
             several.submit(jobs.hears_control_c, shared)
         assert list(several.results()) == [False] * 4
     assert jobs.hears_control_c()  # this process hears it again
+
+
+def test_control_c_waits_until_a_worker_is_started_whichever_thread_takes_it():
+    over, reached = threading.Event(), []
+    other = threading.Thread(target=over.wait)
+    other.start()
+    try:
+        with pytest.raises(KeyboardInterrupt), _control_c_waits():
+            signal.pthread_kill(other.ident, signal.SIGINT)
+            for _ in range(20):  # in which Python would have come to it
+                time.sleep(0.01)
+            reached.append(True)
+    finally:
+        over.set()
+        other.join()
+    assert reached and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 OTHER = """
@@ -217,4 +249,12 @@ def test_times_are_beside_the_result(whole):
 def test_a_dead_worker_is_one_sentence():
     with pytest.raises(UsageError, match="a worker process died"), crew(workers=2) as several:
         several.submit(jobs.die, several.share(jobs.one_report()))
+        list(several.results())
+
+
+def test_a_job_for_a_pool_that_died_is_one_sentence():
+    with pytest.raises(UsageError, match="a worker process died"), crew(workers=2) as several:
+        shared = several.share(jobs.one_report())
+        assert several.pool.submit(os._exit, 9).exception() is not None
+        several.submit(jobs.hears_control_c, shared)
         list(several.results())

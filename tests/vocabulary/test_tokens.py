@@ -143,7 +143,7 @@ def test_two_processes_at_once(tmp_path):
         subprocess.Popen([sys.executable, "-c", code, str(corpus)], stdout=subprocess.PIPE, text=True, env=environment)
         for _ in range(2)
     ]
-    assert [process.communicate(timeout=120)[0].strip() for process in running] == ["18000", "18000"]
+    assert [process.communicate(timeout=900)[0].strip() for process in running] == ["18000", "18000"]
     left = [path.name for path in corpus.with_name("reports.parquet.pathveil").iterdir()]
     assert len(left) == 1 and left[0].startswith("tokens-")
 

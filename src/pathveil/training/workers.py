@@ -159,19 +159,25 @@ class Processes:
         while self.waiting or self.running:
             # The pool is first in, first out: it is given no more than keeps it busy, so that the order stays ours.
             while self.waiting and len(self.running) <= self.workers:
-                with _control_c_waits():  # a job may start a process
+                with _one_sentence(), _control_c_waits():  # a job may start a process
                     self.running.add(self.pool.submit(_work, *self.waiting.popleft()))
             done, _ = wait(self.running, return_when=FIRST_COMPLETED)
             for future in done:
                 self.running.discard(future)
-                try:
+                with _one_sentence():
                     result = future.result()
-                except BrokenProcessPool:
-                    raise UsageError(
-                        "a worker process died (out of memory?); what is finished is kept: start again, with fewer "
-                        "workers"
-                    ) from None
                 yield result
+
+
+@contextmanager
+def _one_sentence() -> Generator[None]:
+    """A pool whose worker died says so to whoever waits for a result, and to whoever brings the next job."""
+    try:
+        yield
+    except BrokenProcessPool:
+        raise UsageError(
+            "a worker process died (out of memory?); what is finished is kept: start again, with fewer workers"
+        ) from None
 
 
 @contextmanager
@@ -179,11 +185,20 @@ def _control_c_waits() -> Generator[None]:
     """A terminal's ctrl-C reaches the whole group, but the parent decides: a process started in this block does not
     hear it from its first instruction on; this one hears it when the block ends."""
     resource_tracker.ensure_running()  # multiprocessing starts it with the first process, and then hears again
+    heard: list[int] = []
+    # Another thread, of a library's own, may take the signal, and Python would then interrupt the main thread at once.
+    handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if handler is not None:
+        signal.signal(signal.SIGINT, lambda number, frame: heard.append(number))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        if handler is not None:
+            signal.signal(signal.SIGINT, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number in heard[:1]:
+            signal.raise_signal(number)
 
 
 def _begin(threads: int, parent: int) -> None:

@@ -33,6 +33,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from safetensors.numpy import load_file
 
+from conftest import free_port
 from federation.flare import rogue, wire_search
 from pathveil.federation import embedded
 from pathveil.federation.flare import recorder
@@ -58,9 +59,7 @@ class Deployment:
 
     def __init__(self, folder: Path):
         self.folder, self.started = folder, dict[str, subprocess.Popen]()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.admin = folder / "kits" / "lead@example.org"
         self.words, self.classes = folder / "words.json", folder / "classes.json"
 
@@ -90,7 +89,16 @@ class Deployment:
         return self.folder / f"{name}.out"
 
     def hub(self) -> None:
-        self.start("hub", "federate", "hub", self.kit("hub"))
+        """The hub, when it can be reached: who submits gives up after a minute, in which a slow machine that starts all
+        of these processes at once may not have started it."""
+        process = self.start("hub", "federate", "hub", self.kit("hub"))
+        while True:
+            assert process.poll() is None, self.log("hub").read_text(errors="replace")[-3000:]
+            try:
+                socket.create_connection(("127.0.0.1", self.port)).close()
+                return
+            except OSError:
+                time.sleep(0.1)
 
     def site(self, name: str, **environment: str) -> None:
         own = ["--corpus", self.corpus(name), "--vocab", self.words, "--record", self.folder / f"record-{name}"]
@@ -103,11 +111,11 @@ class Deployment:
         self.site(ROGUE, PYTHONPATH=os.pathsep.join([str(Path(rogue.__file__).parent), *sys.path]))
 
     def submit(self, out: Path, *options: object, sites: Iterable[str] = SITES) -> subprocess.Popen:
-        agreed = ["--vocab", self.words, "--classes", self.classes, "--wait", 300]
+        agreed = ["--vocab", self.words, "--classes", self.classes, "--wait", 1200]
         agreed += [part for site in sites for part in ("--site", site)]
         return self.start(out.name, "federate", "submit", self.admin, *agreed, *SMALL, *options, "--out", out)
 
-    def until(self, name: str, pattern: str, *, seconds: float = 300) -> str:
+    def until(self, name: str, pattern: str, *, seconds: float = 1200) -> str:
         """Wait for a line in a log."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -117,7 +125,7 @@ class Deployment:
             time.sleep(0.1)
         raise AssertionError(f"no '{pattern}' in {name}:\n{self.log(name).read_text(errors='replace')[-3000:]}")
 
-    def ended(self, name: str, *, seconds: float = 400) -> str:
+    def ended(self, name: str, *, seconds: float = 1800) -> str:
         """Wait for a command to end well; what it said."""
         code = self.started[name].wait(seconds)
         said = self.log(name).read_text(errors="replace")
@@ -130,13 +138,13 @@ class Deployment:
         tree += tree[0].children(recursive=True)
         for process in tree:
             with_process(process, signal.SIGKILL)
-        psutil.wait_procs(tree, timeout=10)
+        psutil.wait_procs(tree, timeout=120)
 
     def close(self) -> None:
         for name, process in self.started.items():
             if process.poll() is None:
                 self.kill(name)
-            process.wait(10)
+            process.wait(120)
 
 
 def with_process(process: psutil.Process, number: int) -> None:
@@ -283,7 +291,8 @@ def secrets_of(deployment: Deployment, site: str) -> set[bytes]:
     planted = {texts[row["report_id"]][row["start"] : row["end"]] for row in truth.iter_rows(named=True)}
     # Shorter ones are parts of other words; a part of an agreed word is known.
     candidates = {*words, *planted, *frame["report_id"], *frame["case_id"]}
-    return {text.encode() for text in candidates if len(text) >= 5 and text.lower() not in agreed}
+    known = {str(deployment.port)}  # a number that a report may hold too
+    return {text.encode() for text in candidates - known if len(text) >= 5 and text.lower() not in agreed}
 
 
 @pytest.fixture(scope="module")
@@ -404,7 +413,8 @@ def test_hub_administrator_and_logs_hold_nothing_of_a_site(deployment, trained, 
     files = [path for place in places for path in ([place] if place.is_file() else place.rglob("*")) if path.is_file()]
     assert len(files) > 20
     for path in files:
-        content = path.read_bytes()
+        # gRPC's own lines begin with the number of a thread, which may be that of a street.
+        content = re.sub(rb"(?m)^[EIW]\d{4} [\d:.]+ +\d+ ", b"", path.read_bytes())
         assert not quoted(secrets, content, content if content.isascii() else b"", usual), path
     assert not list(deployment.kit("hub").rglob("private.safetensors"))
 
@@ -433,13 +443,14 @@ def test_a_site_that_tampers_is_refused_and_named_and_training_goes_on(deploymen
 
 def test_a_killed_site_and_a_killed_hub_cost_nothing_but_time(deployment, trained):
     out = deployment.folder / "killed"
-    deployment.submit(out, *EXACT, "--epochs", 40, "--save-every", 0.05, "--patience", 12, "--attempts", 8)
-    deployment.until("hub", r"epoch 4 of 40")
+    # An epoch takes a tenth of a second: there are many, so that it is not over before it comes to be killed.
+    deployment.submit(out, *EXACT, "--epochs", 80, "--save-every", 0.05, "--patience", 12, "--attempts", 8)
+    deployment.until("hub", r"epoch 4 of 80")
     deployment.kill("south")
     deployment.until("killed", r"south: not heard of for 12 seconds; going on from the last saved round")
     deployment.site("south")
     deployment.until("hub", r"going on from round [1-9]\d*")
-    deployment.until("hub", r"epoch 14 of 40")
+    deployment.until("hub", r"epoch 14 of 80")
     deployment.kill("hub")
     deployment.hub()
     said = deployment.ended("killed")
@@ -455,7 +466,7 @@ def test_a_second_process_of_a_site_is_refused(deployment, trained):
     own = ["--corpus", deployment.corpus("north"), "--vocab", deployment.words]
     second = deployment.start("copy", "federate", "site", copy, *own, PATHVEIL_TRIES="99")
     deployment.until("hub", r"refused: a second process asks to be north")
-    assert second.wait(300) == 2
+    assert second.wait(1200) == 2
     assert "is another process with this kit at work?" in deployment.log("copy").read_text()
     assert deployment.started["north"].poll() is None
 
@@ -469,7 +480,7 @@ def greeted(port: int, root: Path, certificate: Path | None, key: Path | None) -
         context.load_cert_chain(certificate, key)
     try:
         with (
-            socket.create_connection(("localhost", port), timeout=10) as plain,
+            socket.create_connection(("localhost", port), timeout=300) as plain,
             context.wrap_socket(plain, server_hostname="localhost") as secure,
         ):
             secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))

@@ -18,6 +18,7 @@ import time
 import polars as pl
 import pytest
 
+from conftest import free_port
 from pathveil.vocabulary import Vocabulary
 from pathveil.vocabulary.agree.certificates import make_certificate
 from vocabulary.agree.traces import traces
@@ -74,7 +75,7 @@ class Recorder:
                     if not data:
                         return
                     self.seen.append(data)
-                    other[source].settimeout(30)
+                    other[source].settimeout(300)
                     other[source].sendall(data)
                     other[source].setblocking(False)
         except OSError:
@@ -104,17 +105,27 @@ class Processes:
         return "".join(log.read_text() for log in self.logs if log.name.startswith(f"{name}-"))
 
     def until(self, name: str, sentence: str) -> None:
-        end = time.monotonic() + 90
+        end = time.monotonic() + 600
         while sentence not in self.text(name):
             assert self.running[name].poll() is None and time.monotonic() < end, self.text(name)
             time.sleep(0.05)
+
+    def until_served(self, name: str, port: int) -> None:
+        """Until someone answers at the port: a site gives up on a server that is not there for a quarter minute."""
+        while True:
+            assert self.running[name].poll() is None, self.text(name)
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                return
+            except OSError:
+                time.sleep(0.05)
 
     def kill(self, name: str) -> None:
         self.running[name].send_signal(signal.SIGKILL)
         self.running[name].wait()
 
     def finish(self, name: str) -> str:
-        code = self.running[name].wait(timeout=120)
+        code = self.running[name].wait(timeout=900)
         assert code == 0, self.text(name)
         return self.text(name)
 
@@ -127,14 +138,6 @@ def processes(tmp_path):
         if process.poll() is None:
             process.kill()
             process.wait()
-
-
-def free_ports(number: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(number)]
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
 
 
 def write_corpus(path, number: int) -> None:
@@ -152,7 +155,9 @@ def write_corpus(path, number: int) -> None:
 
 
 def test_a_deployment_of_separate_processes(tmp_path, processes, pathveil):
-    upstream = dict(zip(SERVERS, free_ports(3), strict=True))
+    upstream: dict[str, int] = {}
+    while len(set(upstream.values())) < 3:
+        upstream = {name: free_port() for name in SERVERS}
     for name in SERVERS:
         done = pathveil("vocab", "agree", "certificates", "--name", name, "--host", "localhost", "--out", tmp_path)
         assert done.returncode == 0, done.stderr
@@ -177,6 +182,12 @@ def test_a_deployment_of_separate_processes(tmp_path, processes, pathveil):
         command += ["--certificate", tmp_path / f"{name}.pem", "--key", tmp_path / f"{name}.key"]
         processes.start(name, *command, "--listen", "127.0.0.1", "--port", upstream[name], "--json")
 
+    def serve_all(*names):
+        for name in names:
+            serve(name)
+        for name in names:
+            processes.until_served(name, upstream[name])
+
     def take_part(site):
         command = ["site", agreement, "--name", site, "--corpus", tmp_path / f"{site}.parquet"]
         command += ["--tokens", tmp_path / f"{site}-tokens", "--state", tmp_path / f"{site}-state"]
@@ -185,13 +196,12 @@ def test_a_deployment_of_separate_processes(tmp_path, processes, pathveil):
 
     for number, site in enumerate(SITES):
         write_corpus(tmp_path / f"{site}.parquet", number)
-    for name in SERVERS:
-        serve(name)
+    serve_all(*SERVERS)
     take_part("R1")
     processes.until("hub", "site R1: batch 0 of tags is here")
     processes.kill("hub")
     processes.kill("R1")
-    serve("hub")
+    serve_all("hub")
     take_part("R1")
     take_part("R2")
     take_part("R3")

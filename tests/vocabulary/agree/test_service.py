@@ -218,7 +218,7 @@ def test_oversized_bodies_are_not_taken_in(deployment):
             yield bytes(1_000)
 
     for body, chunked in ((bytes(10_000_000), False), (chunks(), True)):
-        connection = http.client.HTTPSConnection("localhost", port, context=parts.trust, timeout=20)
+        connection = http.client.HTTPSConnection("localhost", port, context=parts.trust, timeout=300)
         try:
             connection.request("POST", path, body=body, headers=head, encode_chunked=chunked)
         except OSError:

@@ -30,7 +30,7 @@ def simulate(plan: Plan, sites: Mapping[str, Mapping[str, Any]], *, folder: Path
     settings = folder / "sites"
     settings.mkdir(parents=True)
     policy.write(settings, {f"{name}.json": dict(content) for name, content in sites.items()})
-    job = write_job(plan, folder / "job")
+    job = write_job(plan, folder / "job", patience=600.0)  # nobody is lost on one machine, however busy it is
     # The simulator's own list of classes is fixed; a job that carries code, here none, is exempt from it.
     (job / "app" / "custom").mkdir()
     (folder / "log_config.json").write_text(json.dumps(policy.logs()), encoding="utf-8")
