@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from conftest import ROOT
+from pathveil.cli.study import check_run
 from pathveil.errors import UsageError
 from pathveil.study import file as study_file
 from pathveil.study import vocabulary
@@ -175,6 +176,29 @@ def test_a_second_process_with_another_file_is_refused_and_changes_nothing(tmp_p
         study_file.run(tmp_path / "study.toml", out=tmp_path / "run", progress=watch)
     assert tried[0].returncode == 2, tried[0].stderr
     assert "another process is working on this run" in tried[0].stderr
+
+
+def test_stopped_while_its_corpus_comes_in_a_run_is_a_run_to_go_on_with(tmp_path, one_thread, monkeypatch):
+    text = OTHER.replace("reports = 90", "reports = 400") + "[combined.training]\n" + TRAINING + 'optimiser = "adam"\n'
+    (tmp_path / "study.toml").write_text(text)
+    replace = os.replace
+    for last in (2, 4):
+        moved = []
+
+        def stop(source, target, moved=moved, last=last):
+            if target.parent == tmp_path / "run":
+                moved.append(target)
+                if len(moved) == last:
+                    raise KeyboardInterrupt
+            replace(source, target)
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(os, "replace", stop)
+            study_file.run(tmp_path / "study.toml", out=tmp_path / "run")
+        assert len(moved) == last
+        check_run(tmp_path / "run", mark=study_file.COPY)
+    study_file.run(tmp_path / "study.toml", out=tmp_path / "run")
+    assert (tmp_path / "run" / "result.json").exists()
 
 
 def test_a_plan_of_a_changed_corpus_counts_anew(tmp_path, one_thread, monkeypatch):

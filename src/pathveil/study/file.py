@@ -142,8 +142,9 @@ def go_on(
         studies = studies_of(settings, source, out=out, watch=watch, file=path)
         for name, study in studies.items():
             watch.expect(name, study.units(device=device), study.cells)
-    if not (out / COPY).exists() or (out / COPY).read_bytes() != path.read_bytes():
-        shutil.copyfile(path, out / COPY)
+        # The first thing kept: by it a folder that was left at any later moment is known as a run.
+        if not (out / COPY).exists() or (out / COPY).read_bytes() != path.read_bytes():
+            shutil.copyfile(path, out / COPY)
     parts = {name: conduct(study, crew=crew, device=device) for name, study in studies.items()}
     session.note(work=work_of(studies))
     result = {"name": settings.name, "studies": parts, "findings": [f for p in parts.values() for f in p["findings"]]}
