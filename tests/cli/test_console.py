@@ -1,13 +1,17 @@
 """Progress in a log and on a terminal: a line a minute, one figure for a whole run, and never on stdout."""
 
+import ctypes
 import io
 import os
+import signal
 import subprocess
 import sys
+import threading
 
 import pytest
+import typer
 
-from pathveil.cli.console import Lines, Pace, bar, drawn
+from pathveil.cli.console import Lines, Pace, bar, drawn, resumable
 
 WHOLE = ("cells", "reports to train")
 
@@ -112,3 +116,16 @@ def test_a_long_run_has_one_bar_and_the_unit_in_hand():
 def test_otherwise_each_stage_has_a_bar():
     last = screen_of("").rsplit("a study", 1)[1]
     assert all(f"unit {number}" in last for number in range(3))
+
+
+def test_ctrl_c_where_python_cannot_raise_it_is_not_lost(capsys):
+    """As in the compiler's callbacks: what is raised in a function that C calls is told and forgotten."""
+    callback = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
+    went_on, before = [], sys.unraisablehook
+    with pytest.raises(typer.Exit) as end, resumable():
+        callback()
+        went_on.append(True)
+        threading.Event().wait(300)
+    assert went_on and end.value.exit_code == 130
+    assert capsys.readouterr().err == "Stopped; what is finished is kept: the same command goes on from there.\n"
+    assert sys.unraisablehook is before

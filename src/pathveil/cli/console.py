@@ -1,10 +1,12 @@
 """What every command shares: progress on stderr and results on stdout."""
 
 import json
+import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from threading import Timer, main_thread
 from time import monotonic
 from typing import Any
 
@@ -157,12 +159,30 @@ def lasting(seconds: float) -> str:
 
 @contextmanager
 def resumable() -> Generator[None]:
-    """Around work that the same command goes on with: ctrl-C says so, with exit code 130."""
+    """Around work that the same command goes on with: ctrl-C says so, with exit code 130.
+
+    Where Python cannot raise it, in a callback of the compiler or while an object is cleared away, it would be told on
+    stderr and forgotten: then it is given again a moment later.
+    """
+    before, given = sys.unraisablehook, list[Timer]()
+
+    def forgotten(told: Any) -> None:
+        if issubclass(told.exc_type, KeyboardInterrupt):
+            given.append(Timer(0.05, signal.pthread_kill, (main_thread().ident, signal.SIGINT)))  # wakes it if it waits
+            given[-1].start()
+        else:
+            before(told)
+
+    sys.unraisablehook = forgotten
     try:
         yield
     except KeyboardInterrupt:
         typer.echo("Stopped; what is finished is kept: the same command goes on from there.", err=True)
         raise typer.Exit(130) from None
+    finally:
+        sys.unraisablehook = before
+        for timer in given:
+            timer.cancel()
 
 
 def emit(result: dict[str, Any], *, as_json: bool, text: str) -> None:

@@ -120,7 +120,7 @@ def encode(
     emit(made, as_json=as_json, text=text)
 
 
-@app.command("report")
+@app.command("report", short_help="Write a run's report again.")
 def report(
     run: Path = typer.Argument(..., metavar="RUN", help="A run's folder, or any folder with a run's result.json."),
     as_json: bool = JSON_OPTION,
