@@ -64,14 +64,18 @@ def explained(error: Any, model: Any) -> str:
     """What pydantic found wrong with a model's values, in one sentence: the first mistake, where it is and, for a
     misspelt name, the nearest one; never the value itself."""
     found = error.errors(include_input=False, include_url=False)
-    place, problem = found[0]["loc"], found[0]["msg"].removeprefix("Value error, ")
-    if found[0]["type"] == "extra_forbidden":
+    # A misspelt name is also one that is missing: the former says more.
+    first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
+    place, problem = first["loc"], first["msg"].removeprefix("Value error, ")
+    if first["type"] == "extra_forbidden":
         for part in place[:-1]:
             if isinstance(part, str):
                 kind = model.model_fields[part].annotation
                 model = next((one for one in getattr(kind, "__args__", ()) if hasattr(one, "model_fields")), kind)
         problem = f"there is no such setting{meant(str(place[-1]), model.model_fields)}"
-    if found[0]["type"] == "missing":
+    if first["type"] in ("model_type", "dict_type"):
+        problem = "expected a table of settings"
+    if first["type"] == "missing":
         problem = "is missing"
     where = f"'{'.'.join(map(str, place))}': " if place else ""
     return where + problem + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")

@@ -50,13 +50,13 @@ def test_training_is_chosen_by_appetite():
     study = study_of(
         single=(0.3, 0.5, 0.5), centralized=(0.7, 0.6, 0.6), strong=(0.5, 0.55, 0.58), fedavg=(0.6, 0.62, 0.65)
     )
-    told = answer.of_training(study, tolerated=0.6, first=True)
+    told = answer.of_training(study, first=True)  # 0.6 where a result names nothing else
     assert told.startswith("Where an attacker's AUC up to 0.6 is tolerated (0.5 is guessing), train strong")
     assert "(macro F1 0.500 beside 0.700 centrally and 0.300 each alone; AUC of its encoder at most 0.580)" in told
     assert told.endswith("; tolerating 0.650 allows fedavg (0.600).")
-    wide = answer.of_training(study, tolerated=0.7, first=False)
+    wide = answer.of_training(study | {"settings": {"tolerated": 0.7}}, first=False)
     assert wide.startswith("Where 0.7 is tolerated, train fedavg") and "AUC of its model at most 0.650" in wide
-    none = answer.of_training(study, tolerated=0.51, first=False)
+    none = answer.of_training(study | {"settings": {"tolerated": 0.51}}, first=False)
     assert none.startswith("No training without shared reports surely keeps to 0.51; strong leaks least (")
     (table,) = distribution.appetite(study)
     assert [(row[0], row[1]) for row in table.rows] == [("0.580", "strong"), ("0.650", "fedavg")]

@@ -179,7 +179,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(corpus, tmp_path):
         (corpus, ["--group", "A=R1"], "needs at least 2 registries; this corpus has 1"),
         (corpus, ["--test-from", "2099"], "test_from needs a column 'date' or 'year'"),
         (corpus, ["--set", "windows=0"], "windows must be lengths of at least one word"),
-        (few, [], "registry R3 has 1 cases with labels to train on and 1 to test on"),
+        (few, [], "registry R3 has 1 case with labels to train on and 1 to test on"),
         (empty, [], "has no task column with labels"),
         (empty, ["--tasks", "site"], "no report has a label of task 'site'"),
     ):

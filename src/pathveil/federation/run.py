@@ -124,8 +124,8 @@ def check_sites(corpus: Encoded, unseen: Mapping[int, np.ndarray]) -> None:
         known, tested = (len(np.unique(corpus.cases[own & part])) for part in (~held, held))
         if known < FEWEST_CASES or not tested:
             raise UsageError(
-                f"registry {corpus.registry_names[number]} has {known} cases with labels to train on and {tested} to "
-                f"test on; expected at least {FEWEST_CASES} and 1"
+                f"registry {corpus.registry_names[number]} has {known} case{'s' * (known != 1)} with labels to train "
+                f"on and {tested} to test on; expected at least {FEWEST_CASES} and 1: leave its reports out, or pool it"
             )
 
 

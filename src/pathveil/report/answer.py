@@ -23,10 +23,7 @@ def answer(result: Mapping[str, Any]) -> list[str]:
     if "vocabulary" in studies:
         words.append(of_words(studies["vocabulary"]))
     if "distribution" in studies:
-        named = [s["settings"]["tolerated"] for s in studies.values() if "tolerated" in s["settings"]]
-        training.append(
-            of_training(studies["distribution"], tolerated=(named or [distribution.TOLERATED])[0], first=not words)
-        )
+        training.append(of_training(studies["distribution"], first=not words))
     if "combined" in studies:
         training.append(of_both(studies["combined"], first=not words and not training))
     held = [f"Of the papers' {len(findings)} findings {counted(findings)}."] if findings else []
@@ -50,9 +47,10 @@ def of_words(study: Row) -> str:
     return _chosen(study, vocabulary.scored(study), "vocabulary", first=True)
 
 
-def of_training(study: Row, *, tolerated: float, first: bool) -> str:
+def of_training(study: Row, *, first: bool) -> str:
     """Which way of training that shares no reports, in a sentence."""
     able, means = distribution.candidates(study), distribution.macros(study)
+    tolerated = study["settings"].get("tolerated", distribution.TOLERATED)
     if not able:
         return distribution.advice(study)
     ladder = steps(able)

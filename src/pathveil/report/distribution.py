@@ -24,7 +24,7 @@ from pathveil.study.recommendation import Candidate, steps
 
 SHOWN_CLASSES = 10  # most and least frequent classes in the per-class figures
 KNOWN = {"centralized": "centrally", "single": "each alone"}  # what a way of sharing is held against
-TOLERATED = 0.6  # the attacker's AUC, where the study names none
+TOLERATED = 0.6  # the attacker's AUC, where a result of an earlier version names none
 WHOLE = ("centralized", "fedavg", "cyclic")  # modes whose whole model is given away, not its encoder alone
 COMPARED = ("single", "centralized", "adversarial", "strong")  # in them
 

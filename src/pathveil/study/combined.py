@@ -23,7 +23,7 @@ from pathveil.study.distribution import at_cap, config_of, fixed, known_modes, m
 from pathveil.study.encoded import provenance, relabelled, whole
 from pathveil.study.held import Held
 from pathveil.study.recommendation import Candidate, briefly, front, recommend
-from pathveil.study.settings import checked, naming
+from pathveil.study.settings import Names, Sizes, checked, naming, some
 from pathveil.study.store import Cells
 from pathveil.study.units import Keep, Parts, Unit, finish, seconds_of, unfinished
 from pathveil.training.workers import Crew
@@ -36,11 +36,11 @@ class CombinedSettings(Held):
     """What the plane holds."""
 
     modes: tuple[str, ...] = ("centralized", "adversarial", "strong")
-    strategies: tuple[str, ...] | None = None  # names as in the vocabulary study; None for all
-    sizes: tuple[int, ...] | None = None
+    strategies: Names | None = None  # names as in the vocabulary study; None for all
+    sizes: Sizes | None = None
     minimum: int = Field(5, ge=1)
-    tasks: tuple[str, ...] | None = None
-    seed: int = 1
+    tasks: Names | None = None
+    seed: int = Field(1, ge=0)
     tolerated: float = Field(0.6, ge=0.5, le=1)  # the largest upper bound of the attacker's AUC that may be released
     fixed_epochs: int | None = Field(None, ge=1)  # so many for every combination: the stopping epoch confounds privacy
     training: Mapping[str, Any] = Field(default_factory=dict)
@@ -52,7 +52,7 @@ class CombinedSettings(Held):
     @field_validator("modes")
     @classmethod
     def known_modes(cls, modes: tuple[str, ...]) -> tuple[str, ...]:
-        return known_modes(modes)
+        return known_modes(some(modes))
 
     @field_validator("training")
     @classmethod

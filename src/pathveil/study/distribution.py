@@ -34,7 +34,7 @@ from pathveil.progress import Progress, silent
 from pathveil.study.encoded import provenance, relabelled, table_of, whole
 from pathveil.study.findings import distribution_findings
 from pathveil.study.held import Held
-from pathveil.study.settings import checked, naming
+from pathveil.study.settings import Names, Numbers, checked, each_once, naming, some
 from pathveil.study.store import Cells
 from pathveil.study.units import Keep, Parts, Unit, finish, seconds_of, unfinished
 from pathveil.training.metrics import evaluate
@@ -52,8 +52,8 @@ class DistributionSettings(Held):
         default_factory=dict
     )  # more of them: a name, and the 'mode' it changes with what it changes
     rehearsal: bool = False  # test cases are left out altogether and a share of the others takes their place
-    seeds: tuple[int, ...] = (1,)
-    tasks: tuple[str, ...] | None = None  # None: the usual ones that the corpus has
+    seeds: Numbers = (1,)
+    tasks: Names | None = None  # None: the usual ones that the corpus has
     groups: Mapping[str, tuple[str, ...]] = Field(
         default_factory=dict
     )  # pooled site: its registries; empty: each alone
@@ -61,6 +61,7 @@ class DistributionSettings(Held):
     vocabulary: str | None = None  # a vocabulary file agreed on beforehand, instead of that rule
     release: bool = False  # keep each arm's shared encoder, for registries that join later
     class_samples: int = Field(100, ge=10)  # reports of a class that let it be among the ten most or least frequent
+    tolerated: float = Field(0.6, ge=0.5, le=1)  # the largest upper bound of the attacker's AUC that may be released
     fixed_epochs: int | None = Field(None, ge=1)  # so many for every arm, whatever its validation cases say
     training: Mapping[str, Any] = Field(default_factory=dict)  # changes to the federation's settings
 
@@ -71,17 +72,18 @@ class DistributionSettings(Held):
 
     @field_validator("seeds")
     @classmethod
-    def different_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        for seed in seeds:
-            if seed < 0 or seeds.count(seed) > 1:
-                raise ValueError(
-                    f"{seed} is {'negative' if seed < 0 else 'there twice'}; seeds are different from 0 up"
-                )
+    def from_nought(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        for seed in some(seeds):
+            if seed < 0:
+                raise ValueError(f"{seed} is negative; seeds are different from 0 up")
         return seeds
 
     @field_validator("groups")
     @classmethod
     def each_once(cls, groups: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+        for group, members in groups.items():
+            if not members:
+                raise ValueError(f"'{group}' is empty; name at least one registry")
         pooled = [member for members in groups.values() for member in members]
         for member in pooled:
             if pooled.count(member) > 1:
@@ -96,12 +98,20 @@ class DistributionSettings(Held):
 
     @model_validator(mode="after")
     def known_arms(self) -> "DistributionSettings":
+        if not self.modes and not self.arms:
+            raise ValueError("'modes' is empty and there are no 'arms'; name at least one")
         for arm, changes in self.arms.items():
             if arm in ARMS:
                 raise ValueError(f"arm '{arm}' has the name of a mode; give it another")
-            if changes.get("mode") not in MODES:
-                raise ValueError(f"arm '{arm}' needs the 'mode' it changes, one of {', '.join(MODES)}")
-            self.config(arm)  # says what is wrong with a setting
+            mode = changes.get("mode")
+            if mode not in MODES:
+                raise ValueError(
+                    f"arm '{arm}' needs the 'mode' it changes, one of {', '.join(MODES)}{meant(str(mode), MODES)}"
+                )
+            try:
+                self.config(arm)
+            except ValueError as error:
+                raise ValueError(f"arm '{arm}': {error}") from None
         return self
 
     def mode(self, arm: str) -> Mode:
@@ -136,9 +146,7 @@ def known_modes(modes: tuple[str, ...]) -> tuple[str, ...]:
     for mode in modes:
         if mode not in ARMS:
             raise ValueError(f"'{mode}' is not a mode; expected one of {', '.join(ARMS)}{meant(mode, ARMS)}")
-        if modes.count(mode) > 1:
-            raise ValueError(f"'{mode}' is there twice")
-    return modes
+    return each_once(modes)
 
 
 def fixed(training: Mapping[str, Any], epochs: int | None) -> dict[str, Any]:

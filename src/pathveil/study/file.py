@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
 
 from pathveil import __version__
 from pathveil.errors import UsageError, explained, meant
@@ -52,8 +52,8 @@ class CorpusSettings(BaseModel):
     encoded: str | None = None  # a folder made by 'pathveil study encode'
     reports: int | None = Field(None, ge=10)
     registries: int = Field(7, ge=2)
-    seed: int = 1
-    classes: Mapping[str, int] = Field(default_factory=dict)  # at most so many sites, subsites, histologies
+    seed: int = Field(1, ge=0)
+    classes: Mapping[str, PositiveInt] = Field(default_factory=dict)  # at most so many sites, subsites, histologies
 
     @model_validator(mode="after")
     def one_source(self) -> "CorpusSettings":
@@ -95,7 +95,8 @@ def read(path: Path) -> StudySettings:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: is not TOML: {error}") from None
     try:
-        return StudySettings(**content)
+        # By way of JSON, in which a list may stand for a tuple while a "3" may not for a 3; TOML has dates besides.
+        return StudySettings.model_validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
         raise UsageError(f"{path}: {explained(error, StudySettings)}") from None
 

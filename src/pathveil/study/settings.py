@@ -1,4 +1,9 @@
-"""Changes to a model's settings in a study file, judged when the file is read.
+"""What a study file's settings share: lists in which each thing stands once, and changes to a model's settings, which
+are judged when the file is read.
+
+>>> each_once(("B", "I2", "B"))
+Traceback (most recent call last):
+ValueError: 'B' is there twice
 
 >>> from pathveil.training.settings import TrainingSettings
 >>> checked(TrainingSettings, {"epochs": 3}).epochs
@@ -10,13 +15,34 @@ ValueError: 'epoch': there is no such setting; did you mean 'epochs'?
 
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, PositiveInt, ValidationError
 
 from pathveil.errors import CorpusError, UsageError, VocabularyError, explained
 
 Model = TypeVar("Model", bound=BaseModel)
+Values = TypeVar("Values", bound=tuple)
+
+
+def each_once(values: Values) -> Values:
+    """The values, none of them twice."""
+    for value in values:
+        if values.count(value) > 1:
+            raise ValueError(f"{value!r} is there twice")
+    return values
+
+
+def some(values: Values) -> Values:
+    """The values, of which there must be one."""
+    if not values:
+        raise ValueError("is empty; name at least one")
+    return values
+
+
+Numbers = Annotated[tuple[int, ...], AfterValidator(each_once)]
+Names = Annotated[tuple[str, ...], AfterValidator(some), AfterValidator(each_once)]
+Sizes = Annotated[tuple[PositiveInt, ...], AfterValidator(some), AfterValidator(each_once)]
 
 # What `pathveil train` adds around the papers' network; a study trains that network itself.
 OF_BUNDLES = ("members", "linear", "vectors")

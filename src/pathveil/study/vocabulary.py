@@ -31,7 +31,7 @@ from pathveil.study.findings import vocabulary_findings
 from pathveil.study.held import Held
 from pathveil.study.membership import Attack, Fold, Words
 from pathveil.study.recommendation import of_vocabularies, recommend
-from pathveil.study.settings import OF_BUNDLES, checked, naming
+from pathveil.study.settings import OF_BUNDLES, Names, Numbers, Sizes, checked, naming
 from pathveil.study.store import Cells
 from pathveil.study.units import Unit, finish, seconds_of, unfinished
 from pathveil.training.settings import TrainingSettings
@@ -45,16 +45,16 @@ TOGETHER = {"cpu": 1, "cuda": 50}  # shadows a unit: a GPU trains many at once
 class VocabularySettings(Held):
     """What a vocabulary study compares."""
 
-    strategies: tuple[str, ...] | None = None  # names (B, I2, MI500) or sentences; None: all of the paper's
-    sizes: tuple[int, ...] | None = None  # of mutual-information vocabularies; None scales the paper's to the corpus
+    strategies: Names | None = None  # names (B, I2, MI500) or sentences; None: all of the paper's
+    sizes: Sizes | None = None  # of mutual-information vocabularies; None scales the paper's to the corpus
     minimum: int = Field(5, ge=1)  # occurrences of a baseline word
-    folds: tuple[str, ...] | None = None  # registries to leave out in turn; None for all
-    tasks: tuple[str, ...] | None = None
+    folds: Names | None = None  # registries to leave out in turn; None for all
+    tasks: Names | None = None
     attacked: str | None = None  # the task whose answers the paper's attack reads; None: site, or else the first
     shadows: int = Field(20, ge=2)
-    counts: tuple[int, ...] = (1, 10, 20, 40, 60, 80, 100)  # numbers of shadows to attack with, as far as there are
-    edges: tuple[int, ...] = (25, 100)  # training documents of a class that part the buckets
-    seed: int = 1
+    counts: Numbers = (1, 10, 20, 40, 60, 80, 100)  # numbers of shadows to attack with, as far as there are
+    edges: Sizes = (25, 100)  # training documents of a class that part the buckets
+    seed: int = Field(1, ge=0)
     tolerated: float = Field(0.6, ge=0.5, le=1)  # the largest upper bound of the attacker's AUC that may be released
     fixed_epochs: int | None = Field(None, ge=1)  # so many for every model, whatever its validation cases say
     training: Mapping[str, Any] = Field(default_factory=dict)  # changes to the training settings
@@ -69,6 +69,13 @@ class VocabularySettings(Held):
                 )
         checked(TrainingSettings, training)
         return training
+
+    @field_validator("edges")
+    @classmethod
+    def rising(cls, edges: tuple[int, ...]) -> tuple[int, ...]:
+        if sorted(edges) != [*edges]:
+            raise ValueError("each must be larger than the one before it")
+        return edges
 
     @model_validator(mode="after")
     def enough_shadows(self) -> "VocabularySettings":
@@ -98,7 +105,10 @@ def folds_of(corpus: Encoded, settings: VocabularySettings) -> list[Fold]:
                 f"'folds': there is no registry '{name}' to leave out; there are {', '.join(corpus.registry_names)}"
             )
     if len(corpus.registry_names) < 3:
-        raise UsageError(f"leaving one registry out needs at least three; there are {len(corpus.registry_names)}")
+        raise UsageError(
+            f"leaving one registry out needs at least three; there are {len(corpus.registry_names)} (leave the section "
+            "out, and the other studies can be run)"
+        )
     held = settings.unseen(corpus, seed=settings.seed)
     folds = []
     for name in names:
