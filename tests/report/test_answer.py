@@ -30,6 +30,8 @@ def test_it_is_one_short_paragraph_of_three_lines(result, browser, made):
     for name in ("vocabulary", "combined"):
         assert result["studies"][name]["recommendation"]["sentence"] in reasons
     assert "Of the strong adversary: " in reasons
+    words_of = r"\((the [\d,]+ words that tell most|[\d,]+ words (of \d registries|used \d+ times) or more), macro F1"
+    assert re.search(words_of, words)
     alone = result | {"studies": {"vocabulary": result["studies"]["vocabulary"]}, "findings": []}
     assert page.answer(alone)[0] == words
 

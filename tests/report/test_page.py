@@ -7,6 +7,7 @@ import pytest
 from pathveil.report import distribution, page
 from pathveil.report.findings import MARKS, counted, judged
 from pathveil.report.rows import mean
+from pathveil.report.terms import terms
 from report.conftest import cells
 
 WIDTHS = (390, 1280)
@@ -206,11 +207,30 @@ def test_a_finding_that_the_study_cannot_judge_is_not_called_undecided(browser, 
     tab.close()
 
 
+def test_every_name_on_the_page_is_explained(opened, made):
+    studies = json.loads((made / "result.json").read_text())["studies"]
+    told = dict(zip(opened.locator("dl dt").all_inner_texts(), opened.locator("dl dd").all_inner_texts(), strict=True))
+    modes = {row["mode"] for row in studies["distribution"]["scores"]}
+    assert modes <= set(told) and "fedavg" not in told  # what is not on the page is not explained
+    assert {"B", "I2, I3 …", "MI and a number", "Attacker's AUC", "Macro F1", "RMIA", "Probe"} <= set(told)
+    assert told["B"].endswith("at least 5 times.") and all(told.values())
+    (alone,) = [study for name, study in studies.items() if name == "combined"]
+    assert "Fold" not in dict(terms({"combined": alone})) and "centralized" in dict(terms({"combined": alone}))
+
+
+def test_the_strong_adversarys_tests_speak_of_it(opened):
+    told = opened.locator("h3:has-text('claims of the strong adversary') ~ .finding")
+    lines = [one.inner_text() for one in told.all()]
+    assert len(lines) == 4 and not any("of adversarial" in line for line in lines)
+    assert "of strong alike centralized" in lines[0] and "of strong above single" in lines[1]
+
+
 def test_the_appetites_of_the_result_stand_in_tables(opened, made):
     studies = json.loads((made / "result.json").read_text())["studies"]
     for name, table in (("vocabulary", "words-appetites"), ("combined", "appetites")):
         steps = studies[name]["recommendation"]["steps"]
         assert [row[1] for row in cells(opened, table)] == [step["use"] for step in steps] != []
+        assert "the fewest words" in opened.locator(f"#panel-{table} .note").inner_text()
     shown = {row[0]: row[4] for row in cells(opened, "verdicts")}
     assert shown == studies["vocabulary"]["recommendation"]["verdicts"]
 

@@ -96,6 +96,18 @@ def test_a_csv_file_holds_plain_numbers(table):
     assert table.locator("#panel-one .note").inner_text() == "A note."
 
 
+def test_a_table_is_copied_as_spreadsheets_take_it(table):
+    table.locator('button[data-copy="one"]').click()
+    assert table.locator('button[data-copy="one"]').inner_text() == "Copied"
+    table.evaluate("document.body.append(Object.assign(document.createElement('textarea'), { id: 'sheet' }))")
+    table.locator("#sheet").focus()
+    table.keyboard.press("Control+V")
+    head, first, second, *_ = table.locator("#sheet").input_value().split("\n")
+    assert head.split("\t")[:3] == ["bucket", "words", "AUC (95 %)"]
+    assert first.split("\t") == ["all", "2503", "0.5", "0.4", "0.6", "0.25", "I10"]
+    assert second.split("\t") == ["≥ 100", "900", "", "", "", "", "B"]
+
+
 def test_the_results_own_numbers_are_in_the_files(opened, made):
     studies = json.loads((made / "result.json").read_text())["studies"]
     head, *rows = downloaded(opened, "points")

@@ -11,6 +11,7 @@ from pathveil.report import distribution, vocabulary
 from pathveil.report.epochs import in_full, warnings
 from pathveil.report.findings import counted, judged, of_strong
 from pathveil.report.rows import Row, told
+from pathveil.report.terms import kept
 from pathveil.study import combined
 from pathveil.study.recommendation import PLURAL, Candidate, listed, steps, up
 
@@ -88,19 +89,21 @@ def of_both(study: Row, *, first: bool) -> str:
 def _chosen(study: Row, candidates: Sequence[Candidate], kind: str, *, first: bool) -> str:
     """What the recommendation says, in a sentence.
 
-    >>> one = Candidate("I3", 300, {"site": {"R1": 0.69}}, {"R1": (0.57, 0.55, 0.59)})
-    >>> found = {"use": "I3", "within": True, "verdicts": {"I3": "pass", "B": "fail"}, "steps": [], "sentence": "…"}
+    >>> one = Candidate("cases >= 9", 300, {"site": {"R1": 0.69}}, {"R1": (0.57, 0.55, 0.59)})
+    >>> found = {"use": "cases >= 9", "within": True, "verdicts": {"cases >= 9": "pass"}, "steps": [], "sentence": "…"}
     >>> study = {"settings": {"tolerated": 0.6}, "recommendation": found}
     >>> _chosen(study, [one], "vocabulary", first=False)
-    'Where 0.6 is tolerated, use I3 (300 words, macro F1 0.690, AUC at most 0.590): it alone of 2 passes.'
+    'Where 0.6 is tolerated, use cases >= 9 (300 words, macro F1 0.690, AUC at most 0.590): it alone of 1 passes.'
     >>> _chosen(study | {"recommendation": found | {"within": False}}, [one], "vocabulary", first=False)
-    'No vocabulary surely keeps to 0.6; I3 leaks least (300 words, macro F1 0.690, AUC at most 0.590).'
+    'No vocabulary surely keeps to 0.6; cases >= 9 leaks least (300 words, macro F1 0.690, AUC at most 0.590).'
     """
     found, tolerated = study["recommendation"], study["settings"]["tolerated"]
     use = next((one for one in candidates if one.name == found.get("use")), None)
     if use is None:
         return found["sentence"]
-    about = f"{use.name} {{}}({use.words:,} words, {_figures(use)})"
+    minimum = study["settings"].get("minimum", 5)
+    words = kept(use.name, use.words, minimum) if kind == "vocabulary" else f"{use.words:,} words"
+    about = f"{use.name} {{}}({words}, {_figures(use)})"
     if not found["within"]:
         return f"{_none(kind, tolerated, first)}; {about.format('leaks least ')}."
     passed, every = sum(verdict == "pass" for verdict in found["verdicts"].values()), len(found["verdicts"])

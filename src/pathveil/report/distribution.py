@@ -299,8 +299,8 @@ def appetite(study: Row) -> list[Table]:
     """From which tolerated leak on which way of training is the one to use."""
     found = appetites({"steps": steps(candidates(study))}, "training-appetites")
     note = "Ways that share no reports; attacked is what leaves a registry: the whole model of averaged and cyclic "
-    note += "training, of shared/private training the encoder under a public head."
-    return [replace(table, title="Which training under which appetite", note=note) for table in found]
+    note += "training, of shared/private training the encoder under a public head. "
+    return [replace(table, title="Which training under which appetite", note=note + table.note) for table in found]
 
 
 def megabytes(bytes: int) -> Cell:

@@ -15,6 +15,7 @@ from pathveil.report import combined, distribution, vocabulary
 from pathveil.report.answer import answer, why
 from pathveil.report.findings import marked, of_strong
 from pathveil.report.rows import Section, told
+from pathveil.report.terms import terms
 
 
 def write(result: Mapping[str, Any], path: Path) -> None:
@@ -44,6 +45,7 @@ def render(result: Mapping[str, Any], *, times: Mapping[str, Any] | None = None)
         name=result["name"],
         answer=" ".join(answer(result)),
         why=why(result),
+        terms=terms(studies),
         findings=marked(result["findings"]),
         of_strong=marked(of_strong(studies)),
         sections=sections,

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from pathveil.audit.evidence import CONTROL, CROSS, MATCHED
 from pathveil.report import figures
 from pathveil.report.epochs import note as epoch_note
 from pathveil.report.epochs import shown as shown_epoch
@@ -24,7 +25,6 @@ from pathveil.report.rows import (
 from pathveil.study.recommendation import Candidate, front, of_vocabularies
 
 PER_CLASS = "per-class"  # the paper's attack
-CROSS, MATCHED, CONTROL = "cross-registry", "matched", "cross-registry control"
 FEW = 4  # vocabularies in a figure of curves, as in the paper's
 
 

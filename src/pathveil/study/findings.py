@@ -244,6 +244,8 @@ def distribution_findings(
             (adversary, _rare_gain(per_class, adversary)),
             (adversary, _probing(probes, adversary)),
         ]
+    for adversary, judgement in asked:
+        judgement.test = TESTS[judgement.id].replace("of adversarial", f"of {adversary}")
     found: dict[str, list[dict[str, Any]]] = {adversary: [] for adversary in adversaries}
     for (adversary, _), finding in zip(asked, verdicts([judgement for _, judgement in asked]), strict=True):
         found[adversary].append(finding)
