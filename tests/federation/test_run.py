@@ -82,6 +82,9 @@ def test_nothing_is_told_of_few_cases_however_many_reports_they_have():
     assert [(row["registry"], row["documents"], row["cases"]) for row in found["scores"]] == [("R1", 20, 13)]
     assert [(row["label"], row["support"], row["cases"]) for row in found["per_class"]] == [("C2", 10, 10)]
     assert [*found["probe"][0]["head"]] == ["site"]  # three cases have a laterality
+    outcome.unseen = {1: np.arange(20, 40)}  # nine cases in all
+    outcome.predictions.pop(0)
+    assert result_of(reports, [outcome], resamples=5)["probe"] == []
 
 
 def test_test_cases_are_the_same_in_every_mode_and_unseen():

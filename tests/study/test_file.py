@@ -246,6 +246,10 @@ def test_a_file_without_a_study_is_refused(pathveil, tmp_path):
         (("[vocabulary]", '[vocabulary]\nfolds = ["R7"]'), "[vocabulary]: 'folds': there is no registry 'R7'"),
         (("[distribution]", '[distribution]\ngroups = { A = ["R8"] }'), "[distribution]: 'groups': 'A' names registry"),
         (("[distribution]", '[distribution]\nvocabulary = "no.json"'), "[distribution]: 'vocabulary': no.json"),
+        (
+            ("[combined]", "[combined]\ntest_share = 0.05"),
+            "[combined]: it needs a registry with at least 10 labelled cases to test on, and none has more than",
+        ),
     ],
 )
 def test_what_the_corpus_does_not_allow_leaves_nothing_behind(tmp_path, change, message):

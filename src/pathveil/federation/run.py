@@ -273,8 +273,8 @@ def result_of(corpus: Encoded, outcomes: Sequence[Outcome], *, resamples: int = 
                         about = {"task": task, "label": corpus.classes[task][one.label], **counts}
                         per_class.append(place | about | {"f1": one.f1.as_dict()})
         place = {"mode": outcome.mode, "seed": outcome.seed}
-        if outcome.probe is not None:
-            tests = corpus.take(np.concatenate(list(outcome.unseen.values())))
+        tests = corpus.take(np.concatenate(list(outcome.unseen.values())))
+        if outcome.probe is not None and len(np.unique(tests.cases)) >= SMALLEST_CELL:
             told = [t for t, of in tests.labels.items() if len(np.unique(tests.cases[of >= 0])) >= SMALLEST_CELL]
             head = {task: scores for task, scores in outcome.head.items() if task in told}
             probes.append(place | asdict(outcome.probe) | {"head": head})

@@ -202,9 +202,13 @@ def over_folds(rows: Sequence[Row]) -> str:
 
 
 def _reach(series: Sequence[Series]) -> tuple[float, float]:
-    """A scale that holds these curves, their intervals and guessing, with some air."""
+    """A scale that holds these curves, their intervals and guessing, with some air.
+
+    >>> _reach([Series("B", [1], [0.5], [0.5], [0.5])])  # an attack that can only guess
+    (0.45, 0.55)
+    """
     ends = [0.5, *(end for one in series for end in (*one.low, *one.high))]
-    air = 0.04 * (max(ends) - min(ends))
+    air = 0.04 * (max(ends) - min(ends)) or 0.05
     return min(ends) - air, max(ends) + air
 
 

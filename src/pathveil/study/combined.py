@@ -61,6 +61,19 @@ class CombinedSettings(Held):
         return training
 
 
+def check_cells(corpus: Encoded, held: Mapping[int, np.ndarray]) -> None:
+    """Some registry must have as many unseen cases of a task as scores may be told of, or no combination has any."""
+    most = 0
+    for rows in held.values():
+        labelled = [corpus.cases[rows][np.asarray(labels)[rows] >= 0] for labels in corpus.labels.values()]
+        most = max(most, *(len(np.unique(cases)) for cases in labelled))
+    if most < SMALLEST_CELL:
+        raise UsageError(
+            f"it needs a registry with at least {SMALLEST_CELL} labelled cases to test on, and none has more than "
+            f"{most}; raise 'test_share', add reports, or leave the section out"
+        )
+
+
 class Study:
     """A combined study on one corpus: its combinations, what is left to do, and the result."""
 
@@ -81,6 +94,7 @@ class Study:
         training = fixed(settings.training, settings.fixed_epochs)
         self.configs = {mode: config_of(mode, training) for mode in settings.modes}
         self.places = [(name, mode) for name in self.sentences for mode in settings.modes]
+        check_cells(self.corpus, held)
 
     def parts(self, name: str, mode: str) -> dict[str, Any]:
         return self._common() | {
@@ -198,8 +212,6 @@ def point_of(rows: Mapping[str, Any], confidence: Any, *, seed: int) -> dict[str
     found = evidence.figures(confidence.values, confidence.member, confidence.cases, weights, seed=seed)
     if "suppressed" in found:
         raise UsageError(f"the combined study cannot attack a model with {found['suppressed']}; add reports")
-    if not rows["scores"]:
-        raise UsageError(f"the combined study needs a registry with at least {SMALLEST_CELL} unseen cases; add reports")
     micro, macro = (float(np.mean([row[name]["value"] for row in rows["scores"]])) for name in ("micro", "macro"))
     probe = rows["probe"][0] if rows["probe"] else None
     told = None if probe is None else max(probe["linear"], probe["mlp"])
