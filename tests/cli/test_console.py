@@ -11,7 +11,8 @@ import threading
 import pytest
 import typer
 
-from pathveil.cli.console import Lines, Pace, bar, drawn, resumable
+from pathveil.cli.console import Lines, Pace, bar, chosen, drawn, resumable
+from pathveil.errors import UsageError
 
 WHOLE = ("cells", "reports to train")
 
@@ -129,3 +130,23 @@ def test_ctrl_c_where_python_cannot_raise_it_is_not_lost(capsys):
     assert went_on and end.value.exit_code == 130
     assert capsys.readouterr().err == "Stopped; what is finished is kept: the same command goes on from there.\n"
     assert sys.unraisablehook is before
+
+
+def test_one_judge_of_devices(monkeypatch):
+    import torch
+
+    def refused(device: str, **options) -> str:
+        with pytest.raises(UsageError) as error:
+            chosen(device, **options)
+        return str(error.value)
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert chosen("auto") == chosen("cpu") == "cpu"
+    assert "no GPU that PyTorch can use" in refused("cuda:1")
+    for odd in ("tpu", "cpu:9", "cuda:", "cuda:x", ""):
+        assert f"'{odd}' is not one of auto, cpu, cuda" in refused(odd)
+    assert chosen("cuda", here=False) == "cuda" and "say cpu or cuda" in refused("auto", here=False)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert chosen("auto") == "cuda" and chosen("cuda:1") == "cuda:1"
+    assert "has 2 GPUs, from cuda:0 on" in refused("cuda:2")

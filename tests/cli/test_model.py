@@ -133,7 +133,7 @@ def test_a_killed_training_continues_to_the_same_bytes(files, pathveil, tmp_path
         (("--set", "members"), "--set takes NAME=VALUE"),
         (("--set", "member=3"), "did you mean 'members'"),
         (("--set", "dropout=2"), "'dropout'"),
-        (("--device", "abacus"), "--device abacus"),
+        (("--device", "abacus"), "--device: 'abacus' is not one of auto, cpu, cuda"),
         (("--vocab", "nowhere.json"), "nowhere.json"),
     ],
 )

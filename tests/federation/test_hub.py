@@ -140,6 +140,17 @@ def test_noise_that_was_asked_for_is_not_taken_for_poison():
     assert not history.refused
 
 
+def test_an_epoch_whose_loss_is_no_number_does_not_take_the_place_of_a_good_one():
+    _, shared = together(FederationConfig(**SMALL))
+    hub = Hub(shared, config=FederationConfig(**SMALL))
+    assert [hub.judge([(3, loss)], epoch=epoch) for epoch, loss in enumerate((0.5, float("nan"), 0.7))] == [
+        True,
+        False,
+        False,
+    ]
+    assert hub.best_epoch == 0 and hub.best_loss == 0.5
+
+
 def test_a_round_without_a_usable_update_is_an_error():
     config = FederationConfig(**SMALL)
     sites, shared = together(config)

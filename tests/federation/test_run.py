@@ -56,6 +56,13 @@ def test_every_mode_learns_and_reports_aggregates(mode):
     assert (result["traffic"][0]["bytes_to_hub"] > 0) == (mode not in ("single", "centralized"))
 
 
+@pytest.mark.parametrize("mode", ["adversarial", "centralized"])
+def test_training_that_diverges_is_a_sentence(mode):
+    config = FederationConfig(**QUICK | {"epochs": 2, "learning_rate": 1e30})
+    with pytest.raises(UsageError, match=r"training diverged: .* lower learning_rate"):
+        run(corpus(), mode=mode, config=config, seed=1)
+
+
 def test_nothing_is_told_of_few_cases_however_many_reports_they_have():
     """A registry's 20 test reports: 10 of class 0 are 3 cases' and 10 of class 1 are 10 cases'; another has 9 cases."""
     cases = np.concatenate([np.arange(10) % 3, np.arange(10, 20), 100 + np.arange(20) % 9])

@@ -172,6 +172,8 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(corpus, tmp_path):
     for given, options, sentence in (
         (corpus, ["--seeds", "1,1"], "'seeds': 1 is there twice"),
         (corpus, ["--seeds", "-1"], "'seeds': -1 is negative"),
+        (corpus, ["--seeds", "4294967296"], "'seeds': 4294967296 is too large"),
+        (corpus, ["--set", "adversary=inf"], "'adversary': Input should be a finite number"),
         (corpus, ["--mode", "single,single"], "'single' is there twice"),
         (corpus, ["--mode", "fedavg", "--local-steps", "3"], "--local-steps goes with shared/private modes"),
         (corpus, ["--group", "A=R1", "--group", "A=R2", "--group", "B=R3"], "--group: 'A' is there twice"),
@@ -200,7 +202,7 @@ def test_joining_says_at_once_what_it_cannot_do(corpus, tmp_path):
     for run, options, sentence in (
         ("run", ["--set", "noise=1"], "'noise' says nothing to a registry that joins; these do: dim, filters"),
         ("run", ["--set", "epoch=1"], "there is no such setting; did you mean 'epochs'?"),
-        ("run", ["--device", "cude"], "--device: 'cude' is not one of cpu, cuda"),
+        ("run", ["--device", "cude"], "--device: 'cude' is not one of auto, cpu, cuda"),
         ("run", ["--out", "/proc/nowhere/joined"], "cannot be written"),
         ("alone", [], "has no shared encoder; adversarial and strong training leave one"),
     ):

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import typer
 
-from pathveil.cli.console import JSON_OPTION, bar, emit, resumable
+from pathveil.cli.console import DEVICE, JSON_OPTION, bar, chosen, emit, resumable
 from pathveil.errors import UsageError
 
 APPETITE_OPTION = typer.Option(
@@ -89,7 +89,7 @@ def run(
     scheduler: str | None = typer.Option(None, "--scheduler", help="With --engine dask: its scheduler's address."),
     processes: int = typer.Option(1, "--processes", min=1, help="With --engine local on a CPU: processes to share it."),
     store: Path | None = STORE_OPTION,
-    device: str = typer.Option("auto", "--device", help="auto, cpu or cuda; auto takes a GPU where there is one."),
+    device: str = DEVICE,
     records: Path | None = typer.Option(
         None, "--records", help="Also write each record's scores to this CSV. It tells members apart: never publish it."
     ),
@@ -126,7 +126,6 @@ def run(
             audit = audits.from_predictions(predictions, progress=progress, **shared)
         else:
             from pathveil.audit.engines import trainer
-            from pathveil.cli.model import chosen
 
             if bundle is None or members is None or non_members is None:
                 raise UsageError("an audit of a bundle needs --members and --non-members")

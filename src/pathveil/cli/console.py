@@ -12,10 +12,12 @@ from typing import Any
 
 import typer
 
+from pathveil.errors import UsageError
 from pathveil.progress import Progress
 
 RECENT = 600  # seconds whose pace tells the time left
 EVERY = 60  # seconds between two lines in a log
+DEVICE = typer.Option("auto", "--device", help="auto, cpu or cuda; auto takes a GPU where there is one.")
 JSON_OPTION = typer.Option(False, "--json", help="Print the result as JSON on stdout.")
 
 
@@ -192,3 +194,27 @@ def emit(result: dict[str, Any], *, as_json: bool, text: str) -> None:
         sys.stdout.write("\n")
     else:
         typer.echo(text)
+
+
+def chosen(device: str, *, here: bool = True) -> str:
+    """The device that ``--device`` asks for: auto, cpu, cuda or one card, as cuda:1. On machines elsewhere (not
+    ``here``) it is for them to have it, and nothing can be found out for auto."""
+    kind, _, card = device.partition(":")
+    if device not in ("auto", "cpu", "cuda") and not (kind == "cuda" and card.isdecimal()):
+        raise UsageError(f"--device: '{device}' is not one of auto, cpu, cuda (or one card, as cuda:1)")
+    if device == "cpu":
+        return device
+    if not here:
+        if device == "auto":
+            raise UsageError("--device auto: the workers are other machines; say cpu or cuda")
+        return device
+    import torch
+
+    cards = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device == "auto":
+        return "cuda" if cards else "cpu"
+    if not cards:
+        raise UsageError(f"--device {device}: this machine has no GPU that PyTorch can use")
+    if card and int(card) >= cards:
+        raise UsageError(f"--device {device}: this machine has {cards} GPU{'s' if cards > 1 else ''}, from cuda:0 on")
+    return device

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import typer
 
-from pathveil.cli.console import JSON_OPTION, bar, emit
-from pathveil.cli.model import chosen, values_of
-from pathveil.errors import UsageError
+from pathveil.cli.console import JSON_OPTION, bar, chosen, emit
+from pathveil.cli.model import names_of, values_of
+from pathveil.errors import UsageError, meant
 
 LOCAL_STEPS = 8  # over a network, where none are given: an exchange costs about as much as several steps
 
@@ -31,9 +31,10 @@ def provision(
 
 def hub(kit: Path = typer.Argument(..., help="The hub's kit.")) -> None:
     """Run the hub until ctrl-C. Sites and the administrator connect to it; it connects to nobody."""
-    from pathveil.federation.flare.processes import check_kit, run_hub
+    from pathveil.federation.flare.processes import check_kit, check_port, run_hub
 
     check_kit(kit, "fed_server.json", kind="hub")
+    check_port(kit)
     typer.echo(f"The hub of {kit} serves until ctrl-C; its log is {kit}/log.txt", err=True)
     run_hub(kit)
 
@@ -50,7 +51,7 @@ def site(
         metavar="NAME",
         help="Use only reports of this registry, where the corpus holds several; may be repeated.",
     ),
-    device: str = typer.Option("cpu", "--device", help="Where this site trains: cpu or cuda."),
+    device: str = typer.Option("cpu", "--device", help="Where this site trains: auto, cpu or cuda."),
     record: Path | None = typer.Option(
         None, "--record", help="Keep a copy of every byte that this site hands to the network in this folder."
     ),
@@ -76,7 +77,7 @@ def classes(
 
     from pathveil.federation.flare.agreed import write_classes
 
-    found = write_classes(corpora, tasks=tuple(tasks.split(",")) if tasks else None, out=out)
+    found = write_classes(corpora, tasks=names_of(tasks or None), out=out)
     lines = [f"{task}: {len(names)} classes" for task, names in found.items()]
     emit(json.loads(json.dumps(found)), as_json=as_json, text="\n".join([*lines, f"Written: {out}"]))
 
@@ -95,7 +96,7 @@ def submit(
     sites: list[str] = typer.Option(..., "--site", metavar="NAME", help="A site that takes part; once for each."),
     out: Path = typer.Option(..., "--out", help="Folder for the released shared part and the run's history."),
     mode: str = typer.Option("adversarial", "--mode", help="adversarial (the paper), strong, fedavg or cyclic."),
-    seed: int = typer.Option(1, "--seed", min=0, help="Of the split, the start and the batches."),
+    seed: int = typer.Option(1, "--seed", min=0, max=2**32 - 1, help="Of the split, the start and the batches."),
     epochs: int | None = typer.Option(None, "--epochs", min=1, help="Passes over every site's reports."),
     filters: int | None = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder."),
     dim: int | None = typer.Option(None, "--dim", min=1, help="Length of a word vector."),
@@ -162,7 +163,7 @@ def simulate(
     out: Path = typer.Option(..., "--out", help="A new folder for the simulated sites and the result."),
     tasks: str = typer.Option("", "--tasks", help="Tasks, with commas; all that the corpus has by default."),
     mode: str = typer.Option("adversarial", "--mode", help="adversarial (the paper), strong, fedavg or cyclic."),
-    seed: int = typer.Option(1, "--seed", min=0, help="Of the split, the start and the batches."),
+    seed: int = typer.Option(1, "--seed", min=0, max=2**32 - 1, help="Of the split, the start and the batches."),
     epochs: int | None = typer.Option(None, "--epochs", min=1, help="Passes over every site's reports."),
     filters: int | None = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder."),
     dim: int | None = typer.Option(None, "--dim", min=1, help="Length of a word vector."),
@@ -186,7 +187,7 @@ def simulate(
             f"{corpus}: each registry becomes a site, and there is only one ({sites[0]}); expected two or more"
         )
     check_names(sites)
-    _, classes = read_labels(corpus, tasks=tuple(tasks.split(",")) if tasks else None)
+    _, classes = read_labels(corpus, tasks=names_of(tasks or None))
     plan = planned(
         mode,
         sites=list(sites),
@@ -222,7 +223,7 @@ def planned(
     from pathveil.vocabulary.words import Vocabulary
 
     if mode not in MODES:
-        raise UsageError(f"--mode: '{mode}' is not one of {', '.join(MODES)}")
+        raise UsageError(f"--mode: '{mode}' is not one of {', '.join(MODES)}{meant(mode, MODES)}")
     if len(set(sites)) < 2 or len(set(sites)) != len(sites):
         raise UsageError("--site: name at least two sites, each once")
     wanted = {option: value for option, value in settings.items() if value is not None} | values_of(changes)

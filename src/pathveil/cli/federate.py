@@ -11,9 +11,9 @@ import typer
 
 from pathveil.cli import deployment
 from pathveil.cli.audit import APPETITE_OPTION, STORE_OPTION
-from pathveil.cli.console import JSON_OPTION, bar, emit, resumable
-from pathveil.cli.model import values_of
-from pathveil.cli.study import check_device, check_run, crew_for
+from pathveil.cli.console import JSON_OPTION, bar, chosen, emit, resumable
+from pathveil.cli.model import names_of, values_of
+from pathveil.cli.study import check_run, crew_for
 from pathveil.errors import UsageError, meant
 
 app = typer.Typer(
@@ -69,7 +69,7 @@ def run(
         "--rehearse",
         help="Leave the test cases out altogether and score on a share of the others: for choosing settings.",
     ),
-    device: str = typer.Option("cpu", "--device", help="Where models are trained: cpu or cuda."),
+    device: str = typer.Option("cpu", "--device", help="Where models are trained: auto, cpu or cuda."),
     workers: int = typer.Option(1, "--workers", min=1, help="Processes that share modes and seeds."),
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -91,21 +91,22 @@ def run(
         raise UsageError("--local-steps goes with shared/private modes; fedavg and cyclic exchange after each epoch")
     if test_from is not None:
         first_day(test_from)  # says what is wrong with it
-    chosen = {
+    asked = {
         "modes": modes,
         "test_from": test_from,
         "rehearsal": rehearse,
         "release": not rehearse,
         "seeds": tuple(number(part, option="--seeds") for part in seeds.split(",")),
-        "tasks": tuple(tasks.split(",")) if tasks else None,
+        "tasks": names_of(tasks or None),
         "groups": pooled(groups),
         "vocabulary": str(vocab) if vocab else None,
         "training": training,
     }
     try:
-        settings = checked(distribution.DistributionSettings, chosen)
+        settings = checked(distribution.DistributionSettings, asked)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    device = chosen(device)
     check_run(out, mark="cells")
     with resumable(), crew_for("local", workers, None, device) as crew, bar() as progress:
         study = distribution.Study(corpus, settings, out=out, progress=progress)
@@ -125,7 +126,7 @@ def join(
         None, "--vocab", help="The registry's own list of the agreed words, where they were agreed on privately."
     ),
     tasks: str = typer.Option("", "--tasks", help="Tasks to train, with commas; all that the corpus has by default."),
-    seed: int = typer.Option(0, "--seed", min=0, help="Of the split, the start and the batches."),
+    seed: int = typer.Option(0, "--seed", min=0, max=2**32 - 1, help="Of the split, the start and the batches."),
     epochs: int | None = typer.Option(None, "--epochs", min=1, help="Passes over the registry's reports."),
     changes: list[str] = typer.Option(
         [],
@@ -133,7 +134,7 @@ def join(
         metavar="NAME=VALUE",
         help="Change a setting of the private part's training, for example optimiser=adam or orthogonality=0.1.",
     ),
-    device: str = typer.Option("cpu", "--device", help="Where the model is trained: cpu or cuda."),
+    device: str = typer.Option("cpu", "--device", help="Where the model is trained: auto, cpu or cuda."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Join later: train a private part beside the released shared encoder, and compare with training alone.
@@ -151,7 +152,7 @@ def join(
 
     if out.exists():
         raise UsageError(f"{out}: is there already; choose another name, or remove it first")
-    check_device(device)
+    device = chosen(device)
     released = Release.load(one_release(release))
     words = Vocabulary.load(vocab) if vocab else released.vocabulary
     if words is None:
@@ -169,7 +170,7 @@ def join(
         raise UsageError(f"--set: {error}") from None
     with part_of(out) as part:
         with bar() as progress:
-            wanted = tuple(tasks.split(",")) if tasks else None
+            wanted = names_of(tasks or None)
             reports = encode(corpus, words, tasks=wanted, classes=released.classes, progress=progress)
             if registry is not None:
                 reports = joining.only(reports, registry)
@@ -199,7 +200,7 @@ def audit(
     models: int = typer.Option(20, "--models", min=4, help="Shadow federations, each a whole training."),
     workers: int = typer.Option(1, "--workers", min=1, help="Processes that share the shadows."),
     store: Path | None = STORE_OPTION,
-    device: str = typer.Option("cpu", "--device", help="Where models are trained: cpu or cuda."),
+    device: str = typer.Option("cpu", "--device", help="Where models are trained: auto, cpu or cuda."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Attack the encoder that a federation gives away, as 'pathveil audit' attacks a model.
@@ -213,6 +214,7 @@ def audit(
     from pathveil.study.encoder_audit import audit_encoder
 
     held_against = read_appetite(appetite)
+    device = chosen(device)
     with resumable(), crew_for("local", workers, None, device) as crew, bar() as progress:
         found = audit_encoder(
             run,

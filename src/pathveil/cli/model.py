@@ -5,10 +5,8 @@ from pathlib import Path
 
 import typer
 
-from pathveil.cli.console import JSON_OPTION, bar, emit, resumable
+from pathveil.cli.console import DEVICE, JSON_OPTION, bar, chosen, emit, resumable
 from pathveil.errors import UsageError
-
-DEVICE = typer.Option("auto", "--device", help="auto, cpu or cuda; auto takes a GPU where there is one.")
 
 
 def train(
@@ -209,14 +207,3 @@ def names_of(tasks: str | None) -> list[str] | None:
     if not names:
         raise UsageError("--tasks names no task; expected for example site,histology")
     return names
-
-
-def chosen(device: str) -> str:
-    """The device to use."""
-    import torch
-
-    if device not in ("auto", "cpu", "cuda"):
-        raise UsageError(f"--device {device} is not known; expected auto, cpu or cuda")
-    if device == "cuda" and not torch.cuda.is_available():
-        raise UsageError("--device cuda: there is no CUDA device here, or this build of torch has none")
-    return device if device != "auto" else "cuda" if torch.cuda.is_available() else "cpu"

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from pathveil.cli.console import JSON_OPTION, bar, emit, resumable
+from pathveil.cli.console import JSON_OPTION, bar, chosen, emit, resumable
 from pathveil.errors import UsageError
 
 app = typer.Typer(help="The papers' experiments on your corpus, from one file.", no_args_is_help=True)
@@ -20,7 +20,7 @@ def run(
     corpus: Path | None = typer.Option(
         None, "--corpus", help="A corpus (or a folder made by 'study encode') instead of the one the file names."
     ),
-    device: str = typer.Option("cpu", "--device", help="Where models are trained: cpu or cuda."),
+    device: str = typer.Option("cpu", "--device", help="Where models are trained: auto, cpu or cuda."),
     workers: int | None = typer.Option(
         None,
         "--workers",
@@ -41,11 +41,11 @@ def run(
     from pathveil.study.store import only_one
     from pathveil.study.units import WORK
 
+    device = chosen(device, here=plan_only or engine != "dask")
     if plan_only:
         from pathveil.study.plan import described, plan
         from pathveil.training.workers import sensible
 
-        check_device(device)
         with bar() as progress:
             made = plan(
                 file, out=out, corpus=corpus, device=device, workers=workers or sensible(device), progress=progress
@@ -74,19 +74,7 @@ def crew_for(engine: str, workers: int | None, scheduler: str | None, device: st
 
     if engine not in ("local", "dask"):
         raise UsageError(f"--engine: '{engine}' is not one of local, dask")
-    if engine == "local":
-        check_device(device)
     return crew(engine=engine, workers=workers or sensible(device), scheduler=scheduler)
-
-
-def check_device(device: str) -> None:
-    if device.split(":")[0] not in ("cpu", "cuda"):
-        raise UsageError(f"--device: '{device}' is not one of cpu, cuda")
-    if device != "cpu":
-        import torch
-
-        if not torch.cuda.is_available():
-            raise UsageError(f"--device {device}: this machine has no GPU that PyTorch can use")
 
 
 def check_run(out: Path, *, mark: str) -> None:

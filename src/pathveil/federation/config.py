@@ -16,7 +16,7 @@ from pathveil.training.settings import Windows
 class FederationConfig(BaseModel):
     """How sites train together; the defaults are the paper's setting with the small network."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     dim: int = Field(300, ge=1)  # of a word vector
     windows: Windows = (3, 4, 5)

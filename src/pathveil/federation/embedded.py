@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
-from pathveil.federation.hub import Hub, load, schedule, steps_of
+from pathveil.federation.hub import Hub, kept_epoch, load, schedule, steps_of
 from pathveil.federation.losses import orthogonality_by_site, reverse, scaled, tasks_by_site
 from pathveil.federation.noise import epsilon
 from pathveil.federation.site import (
@@ -84,7 +84,7 @@ def train(
             close_epoch(hub, sites, history, epoch=epoch)
             history.account(config, updates=history.rounds)
             progress("training sites together", epoch + 1, config.epochs)
-    history.kept = hub.best_epoch + 1
+    history.kept = kept_epoch(hub.best_epoch + 1)
     hub.restore()
     for site in sites:
         site.restore()

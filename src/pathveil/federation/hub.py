@@ -16,7 +16,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from pathveil.errors import FederationError
+from pathveil.errors import FederationError, UsageError
 from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.noise import epsilon
@@ -86,13 +86,27 @@ class Hub:
     def judge(self, losses: Sequence[tuple[int, float]], *, epoch: int) -> bool:
         """Whether this epoch is the best so far by the sites' (documents, validation loss); if so it is kept."""
         loss = float(np.average([loss for _, loss in losses], weights=[documents for documents, _ in losses]))
-        if loss >= self.best_loss or not self.config.counts(epoch):
+        if not loss < self.best_loss or not self.config.counts(epoch):  # nor is one that is not a number
             return False
         self.best, self.best_loss, self.best_epoch = self.arrays(), loss, epoch
         return True
 
     def restore(self) -> None:
         load(self.shared, self.best)
+
+
+def kept_epoch(number: int) -> int:
+    """The epoch that was kept, from 1. Where there is none, nothing that was trained can be used.
+
+    >>> kept_epoch(3)
+    3
+    """
+    if not number:
+        raise UsageError(
+            "training diverged: after no epoch that may be kept was the validation loss a finite number; lower "
+            "learning_rate, or the weights adversary and orthogonality"
+        )
+    return number
 
 
 def accepted(

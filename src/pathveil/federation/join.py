@@ -24,7 +24,7 @@ from pathveil.errors import UsageError
 from pathveil.federation import plain
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.heads import features_of
-from pathveil.federation.hub import steps_of
+from pathveil.federation.hub import kept_epoch, steps_of
 from pathveil.federation.release import Release
 from pathveil.federation.run import FEWEST_CASES, unseen_rows
 from pathveil.federation.site import Site, Turn
@@ -149,6 +149,7 @@ def learn(joined: Joined, *, progress: Progress) -> None:
             least, joined.kept = entry["validation_loss"], epoch + 1
             site.keep()
         progress(f"training {site.name} beside the shared encoder", epoch + 1, config.epochs)
+    kept_epoch(joined.kept)
     site.restore()
 
 

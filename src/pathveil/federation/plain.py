@@ -17,7 +17,7 @@ import torch
 from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.embedded import History
-from pathveil.federation.hub import average, steps_of
+from pathveil.federation.hub import average, kept_epoch, steps_of
 from pathveil.federation.noise import noised
 from pathveil.federation.site import Turn, batches_of, optimiser_for, rate_at, snapshot, targets_of
 from pathveil.model import MTCNN, TokenBatch
@@ -147,6 +147,7 @@ def train(sites: Sequence[PlainSite], *, cyclic: bool = False, progress: Progres
         if loss < least and config.counts(epoch):
             best, least, history.kept = snapshot(sites[0].model), loss, epoch + 1
         progress(stage, epoch + 1, config.epochs)
+    kept_epoch(history.kept)
     for site in sites:
         site.model.load_state_dict(best)
     return history

@@ -38,6 +38,7 @@ Mode = Literal["single", "centralized", "adversarial", "strong", "fedavg", "cycl
 MODES: tuple[Mode, ...] = ("single", "centralized", "adversarial", "strong", "fedavg", "cyclic")
 TEST_SHARE = 0.2  # of every registry's cases, where no others are given
 FEWEST_CASES = 5  # of a registry, to train on
+LARGEST_SEED = 2**32 - 1  # torch and NumPy derive others from it
 SMALLEST_CELL = 10  # of fewer test cases nothing is told
 
 

@@ -20,6 +20,7 @@ from pathveil.errors import UsageError, VocabularyError, meant
 from pathveil.federation.config import FederationConfig, strong_with
 from pathveil.federation.release import Release
 from pathveil.federation.run import (
+    LARGEST_SEED,
     MODES,
     SMALLEST_CELL,
     Mode,
@@ -74,8 +75,9 @@ class DistributionSettings(Held):
     @classmethod
     def from_nought(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
         for seed in some(seeds):
-            if seed < 0:
-                raise ValueError(f"{seed} is negative; seeds are different from 0 up")
+            if not 0 <= seed <= LARGEST_SEED:
+                problem = "negative" if seed < 0 else "too large"
+                raise ValueError(f"{seed} is {problem}; seeds are different, from 0 to {LARGEST_SEED}")
         return seeds
 
     @field_validator("groups")

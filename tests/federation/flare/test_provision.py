@@ -106,8 +106,8 @@ def test_a_kit_of_another_kind_is_refused(pathveil, tmp_path, kits):
     ("options", "sentence"),
     [
         (["--registry", "R9"], "--registry: the corpus has no registry 'R9'; it has A, B"),
-        (["--device", "cuda"], "there is no CUDA device here"),
-        (["--device", "tpu"], "--device tpu is not known"),
+        (["--device", "cuda"], "this machine has no GPU"),
+        (["--device", "tpu"], "--device: 'tpu' is not one of auto, cpu, cuda"),
         (["--vocab", "classes.json"], "classes.json"),
         (["--corpus", "words.json"], "words.json"),
     ],
@@ -119,8 +119,8 @@ def test_a_site_says_what_is_wrong_before_it_waits_for_the_hub(pathveil, tmp_pat
     (tmp_path / "classes.json").write_text('{"site": ["C50", "C18"]}')
     own = {"--corpus": "reports.csv", "--vocab": "words.json"} | dict([options])
     call = ["federate", "site", kits["north"], *(part for option in own.items() for part in option)]
-    if sentence.startswith("there is no CUDA") and torch.cuda.is_available():
-        sentence, call[-2:] = "--device tpu is not known", ["--device", "tpu"]
+    if sentence.startswith("this machine has no GPU") and torch.cuda.is_available():
+        sentence, call[-2:] = "--device: 'tpu' is not one of auto, cpu, cuda", ["--device", "tpu"]
     ended = pathveil(*call, cwd=tmp_path)
     assert ended.returncode == 2 and sentence in ended.stderr and "until ctrl-C" not in ended.stderr
 
@@ -133,6 +133,8 @@ def test_what_is_wrong_is_said_before_a_training(pathveil, tmp_path, kits):
     call = ["federate", "submit", kits["lead@example.org"], "--site", "north", "--site", "south", *agreed]
     ended = pathveil(*call, "--out", tmp_path / "file" / "run")
     assert ended.returncode == 2 and "file/run: cannot be written to" in ended.stderr
+    ended = pathveil(*call, "--out", tmp_path / "run", "--mode", "strng")
+    assert ended.returncode == 2 and "did you mean 'strong'?" in ended.stderr
     ended = pathveil(*call, "--out", tmp_path / "run", "--seed", -1)
     assert ended.returncode == 2 and "--seed" in ended.stderr
     ended = pathveil(*call, "--out", tmp_path / "run", "--mode", "fedavg", "--local-steps", 3)
@@ -158,11 +160,26 @@ def test_a_hub_that_does_not_answer_is_said_once_and_given_up(pathveil, tmp_path
     assert gave_up.startswith(f"pathveil: the hub could not be reached at {hub} for 7 seconds")
 
 
+def test_a_hub_whose_port_is_taken_says_so_and_ends(pathveil, tmp_path):
+    """Its server would share the port with whoever listens there, and each would get some of the connections."""
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # as FLARE's does
+        taken.bind(("", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        kit = provision(**GIVEN | {"hub": f"localhost:{port}"}, out=tmp_path / "kits")["hub"]
+        ended = pathveil("federate", "hub", kit)
+    assert ended.returncode == 2 and f"port {port} is taken; is this hub running already" in ended.stderr
+    assert "until ctrl-C" not in ended.stderr
+
+
 @pytest.mark.parametrize("content", ["[1]", "{}", '{"site": "C50"}', '{"site": []}', '{"site": [1]}', '{"words": {}}'])
 def test_classes_are_lists_of_labels_by_task(tmp_path, content):
     (tmp_path / "classes.json").write_text(content)
     with pytest.raises(UsageError, match="does not list labels by task"):
         read_classes([tmp_path / "classes.json"])
+    with pytest.raises(UsageError, match=r"other\.json: cannot be read \(No such file or directory\)"):
+        read_classes([tmp_path / "other.json"])
 
 
 def test_the_summary_tells_the_loss_of_the_epoch_that_was_kept(tmp_path):

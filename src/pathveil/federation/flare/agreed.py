@@ -37,7 +37,11 @@ def read_classes(files: Sequence[Path]) -> dict[str, tuple[str, ...]]:
                 raise ValueError
             if not all(isinstance(label, str) for labels in content.values() for label in labels):
                 raise ValueError
-        except (OSError, ValueError, AttributeError, TypeError):
+        except OSError as error:
+            raise UsageError(
+                f"{file}: cannot be read ({error.strerror}); 'pathveil federate classes' writes such a file"
+            ) from None
+        except (ValueError, AttributeError, TypeError):
             raise UsageError(
                 f"{file}: does not list labels by task ({{task: [labels]}}), as 'pathveil federate classes' writes"
             ) from None

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -17,6 +18,7 @@ from pathveil.federation.flare.provision import needed
 
 log = logging.getLogger(__name__)
 HEARTBEAT = 3.0  # seconds between two signs of life of a site: see door
+LETTING_GO = 5.0  # seconds in which a hub that was killed gives up its port
 TRIES, AGAIN = 6, 5.0  # a site that was killed is let in again when its old process is forgotten
 
 
@@ -111,6 +113,28 @@ def check_kit(kit: Path, file: str, *, kind: str) -> None:
     needed()
     if not (kit / "startup" / file).is_file():
         raise UsageError(f"{kit}: is not the kit of a {kind}; 'pathveil federate provision' makes one")
+
+
+def check_port(kit: Path) -> None:
+    """Refuse to start a hub whose port is taken. FLARE's server would share it with the one that is there, and each
+    would get some of the connections. A hub that was just killed may hold it for a moment."""
+    own = json.loads((kit / "startup" / "fed_server.json").read_text("utf-8"))
+    port = int(own["servers"][0]["service"]["target"].rpartition(":")[2])
+    end = time.monotonic() + LETTING_GO
+    while True:
+        with socket.socket() as door:
+            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that are ending do not count
+            try:
+                door.bind(("", port))
+                return
+            except PermissionError:
+                raise UsageError(f"{kit}: this account may not open port {port}; ports below 1024 are root's") from None
+            except OSError:
+                if time.monotonic() > end:
+                    raise UsageError(
+                        f"{kit}: port {port} is taken; is this hub running already, or does another program use it?"
+                    ) from None
+        time.sleep(0.5)
 
 
 def serve(program: Any, arguments: list[str]) -> bool:

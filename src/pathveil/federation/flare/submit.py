@@ -181,7 +181,8 @@ def wait_for_sites(session: Any, sites: tuple[str, ...], *, wait: float, note: C
         if time.monotonic() > end:
             raise FederationError(f"{', '.join(missing)}: not connected; start it with 'pathveil federate site'")
         if not told:
-            note(f"waiting for {', '.join(missing)} to connect")
+            there = f" (connected: {', '.join(sorted(here))})" if here else " (none is connected yet)"
+            note(f"waiting for {', '.join(missing)} to connect{there}")
             told = True
         time.sleep(1)
 
