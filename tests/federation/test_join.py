@@ -95,6 +95,21 @@ def test_reports_that_do_not_fit_are_refused(released):
         join(released, type(other)(**{**other.__dict__, "vocabulary_size": 41}), config=FederationConfig(**QUICK))
 
 
+def test_cases_given_as_unseen_are_tested_on_and_nothing_is_learnt_from_them(released):
+    reports, config = later(), FederationConfig(**QUICK | {"epochs": 1})
+    unseen = np.arange(reports.documents - 30, reports.documents)
+    joined = join(released, reports, config=config, seed=3, unseen=unseen)
+    assert set(joined.training.cases) == set(reports.cases[: reports.documents - 30])
+    assert {(row["mode"], row["documents"], row["cases"]) for row in joined.scores} == {
+        ("joined", 30, 30),
+        ("single", 30, 30),
+    }
+    few = join(released, reports, config=config, seed=3, unseen=unseen[:9])
+    assert few.scores == [] and few.kept == 1  # nothing is told of fewer than ten cases
+    with pytest.raises(UsageError, match="registry R3 has 4 cases with labels to train on and 76 to test on"):
+        join(released, reports, config=config, seed=3, unseen=np.arange(4, reports.documents))
+
+
 @pytest.mark.parametrize("added", [False, True])
 def test_two_encoders_are_one_network_of_twice_the_width(added):
     shape = {"vocabulary_size": 30, "classes": {"site": 4, "side": 2}, "windows": (1, 3)}

@@ -17,6 +17,7 @@ from pathveil.study.distribution import ARMS, DistributionSettings, Study, confi
 from pathveil.study.encoded import whole
 from pathveil.study.units import conduct
 from pathveil.study.vocabulary import VocabularySettings
+from pathveil.vocabulary.words import Vocabulary
 from study.conftest import PLANTED
 
 QUICK = {"dim": 8, "filters": 6, "epochs": 3, "batch_size": 32, "optimiser": "adam", "learning_rate": 0.02}
@@ -152,7 +153,37 @@ def test_membership_and_privacy_loss_are_told(pathveil, corpus, tmp_path):
         assert row["auc"]["low"] <= row["auc"]["value"] <= row["auc"]["high"] and row["n_non_members"] > 10
     (loss,) = result["traffic"][0]["epsilon"]
     assert loss == epsilon(multiplier=8.0, updates=4, delta=1e-5)  # an epoch's exchange and the discriminator's
-    assert f"updates is {loss:.3g}" in done.stdout and "tells members from unseen cases" in done.stdout
+    assert f"updates is {loss:.3g}" in done.stdout
+
+
+def test_the_summary_shows_a_probe_beside_what_the_features_are_good_for(pathveil, corpus, tmp_path):
+    """A collapsed encoder is no privacy: norm and F1 of the features stand in the probe's line, with what was sent."""
+    quick = ["--epochs", "2", "--set", "dim=8", "--filters", "4", "--mode", "single,adversarial", "--seeds", "1,2"]
+    done = pathveil("federate", "run", corpus, "--out", tmp_path / "run", *quick)
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    rows = [row.split() for row in done.stdout.splitlines() if row.startswith(("mode ", "adversarial "))]
+    heads, line = rows[-2:]
+    assert heads[1:4] == ["probe", "largest", "label"] and line[0] == "adversarial"
+    rows = result["probe"]
+    wanted = [np.mean([max(row["linear"], row["mlp"]) for row in rows]), np.mean([row["chance"] for row in rows])]
+    wanted += [np.mean([row["head"]["site"][figure] for row in rows]) for figure in ("micro", "macro")]
+    assert [float(line[place].strip(",")) for place in (1, 2, 4, 5)] == pytest.approx(wanted, abs=6e-4)
+    assert float(line[6]) == pytest.approx(np.mean([row["norm"] for row in rows]), rel=0.06)
+    sent = [row["bytes_to_hub"] / 1e6 for row in result["traffic"] if row["mode"] == "adversarial"]
+    assert float(line[9]) == pytest.approx(np.mean(sent), abs=0.06)
+    assert all(f"Note: {line}." in done.stdout for line in result["warnings"]) and result["warnings"]
+
+
+def test_a_released_encoder_whose_words_nobody_agreed_on_is_told_of(corpus, tmp_path):
+    def told(name: str, **settings) -> bool:
+        chosen = DistributionSettings(training=QUICK, **settings)
+        return any("agree on words" in line for line in study(corpus, chosen, out=tmp_path / name)["warnings"])
+
+    Vocabulary(("carcinoma", "breast", "left"), "by hand").save(tmp_path / "words.json")
+    assert told("own", modes=("adversarial",), release=True)
+    assert not told("agreed", modes=("adversarial",), release=True, vocabulary=str(tmp_path / "words.json"))
+    assert not told("kept", modes=("adversarial",)) and not told("alone", modes=("single",), release=True)
 
 
 def test_epochs_can_be_fixed(corpus, tmp_path):

@@ -1,6 +1,7 @@
 """Test cases by share or by date: the newest of every registry, no case on both sides, or a sentence why not."""
 
 import datetime
+import json
 
 import numpy as np
 import polars as pl
@@ -123,6 +124,24 @@ def test_the_command_takes_a_day(pathveil, by_day, small_corpus, tmp_path):
     ):
         done = pathveil("federate", "run", corpus, "--out", tmp_path / day, *options, "--test-from", day)
         assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_registry_that_joins_can_be_tested_on_its_newest_cases(pathveil, by_day, tmp_path):
+    quick = ["--epochs", "1", "--set", "dim=8"]
+    pooled = ["--group", "A=R1", "--group", "B=R2", "--filters", "4"]
+    done = pathveil("federate", "run", by_day, "--out", tmp_path / "run", *pooled, *quick)
+    assert done.returncode == 0, done.stderr
+    joining = ["federate", "join", tmp_path / "run", by_day, "--registry", "R3", *quick]
+    for day, said in (("soon", "--test-from soon is no date"), ("2030", "no case has a report on or after 2030")):
+        done = pathveil(*joining, "--test-from", day, "--out", tmp_path / "joined")
+        assert done.returncode == 2 and said in done.stderr and not (tmp_path / "joined").exists()
+    done = pathveil(*joining, "--test-from", "2015", "--out", tmp_path / "joined", "--json")
+    assert done.returncode == 0, done.stderr
+    _, corpus = whole(by_day)
+    held = Held(test_from="2015").unseen(corpus, seed=1)[corpus.registry_names.index("R3")]
+    wanted = len(np.unique(corpus.cases[held[np.asarray(corpus.labels["site"])[held] >= 0]]))
+    assert {row["cases"] for row in json.loads(done.stdout)["scores"] if row["task"] == "site"} == {wanted}
+    assert wanted != len(np.unique(corpus.cases[corpus.registries == 2])) // 5
 
 
 def test_what_cannot_be_is_one_sentence(small_corpus, by_day, tmp_path):

@@ -26,7 +26,7 @@ from pathveil.federation.config import FederationConfig
 from pathveil.federation.heads import features_of
 from pathveil.federation.hub import kept_epoch, steps_of
 from pathveil.federation.release import Release
-from pathveil.federation.run import FEWEST_CASES, unseen_rows
+from pathveil.federation.run import FEWEST_CASES, SMALLEST_CELL, TEST_SHARE, cases_of, unseen_rows
 from pathveil.federation.site import Site, Turn
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Private, Shared, merged
@@ -64,11 +64,12 @@ def join(
     *,
     config: FederationConfig,
     seed: int = 0,
-    test: float = 0.2,
+    unseen: np.ndarray | None = None,
     device: torch.device | str = "cpu",
     progress: Progress = silent,
 ) -> Joined:
-    """Train a registry's private part beside a released encoder, and a network alone on the same reports."""
+    """Train a registry's private part beside a released encoder, and a network alone on the same reports. Both are
+    scored on the documents ``unseen``, of whole cases, or on those of a share of the cases."""
     numbers = np.unique(reports.registries)
     if len(numbers) != 1:
         names = ", ".join(reports.registry_names[number] for number in numbers)
@@ -81,10 +82,15 @@ def join(
     name, device = reports.registry_names[int(numbers[0])], torch.device(device)
     # Here it is the only registry, whatever its number in a larger corpus.
     reports = replace(reports, registries=np.zeros(reports.documents, np.int32), registry_names=(name,))
-    cases = len(np.unique(reports.cases[np.any([np.asarray(own) >= 0 for own in reports.labels.values()], axis=0)]))
-    if cases <= FEWEST_CASES:
-        raise UsageError(f"registry {name} has {cases} cases with labels; to join takes more than {FEWEST_CASES}")
-    unseen = unseen_rows(reports, share=test, seed=seed)[0]
+    unseen = unseen_rows(reports, share=TEST_SHARE, seed=seed)[0] if unseen is None else unseen
+    labelled = np.any([np.asarray(own) >= 0 for own in reports.labels.values()], axis=0)
+    held = np.isin(np.arange(reports.documents), unseen)
+    known, tested = (len(np.unique(reports.cases[labelled & part])) for part in (~held, held))
+    if known < FEWEST_CASES or not tested:
+        raise UsageError(
+            f"registry {name} has {known} cases with labels to train on and {tested} to test on; to join takes at "
+            f"least {FEWEST_CASES} and 1"
+        )
     training = reports.take(np.setdiff1d(np.arange(reports.documents), unseen))
     # A registry alone has nothing to hide from itself, and common heads do not learn from it.
     config = config.model_copy(update={"adversary": 0.0, "common_heads": False, "added_heads": release.heads})
@@ -109,9 +115,11 @@ def join(
     for mode, answers in (("joined", site.logits(shared, tests)), ("single", alone.logits(tests))):
         for task, logits in answers.items():
             labels = np.asarray(tests.labels[task])
-            if (labels >= 0).any():
+            cases = cases_of(labels, tests.cases, classes=logits.shape[1])[0]
+            if cases >= SMALLEST_CELL:
                 found = evaluate(labels, logits.argmax(1), cases=tests.cases, seed=seed)
-                row = {"registry": name, "mode": mode, "seed": seed, "task": task, "documents": found.documents}
+                row = {"registry": name, "mode": mode, "seed": seed, "task": task}
+                row |= {"documents": found.documents, "cases": cases}
                 joined.scores.append(row | {"micro": found.micro.as_dict(), "macro": found.macro.as_dict()})
     return joined
 

@@ -298,8 +298,20 @@ class Study:
             **collected,
             "findings": found["adversarial"],
             "findings_of_strong": found.get("strong", []),
-            "warnings": [line for arm, of in caps.items() for line in unfinished(f"models of {arm}", of)],
+            "warnings": [line for arm, of in caps.items() for line in unfinished(f"models of {arm}", of)]
+            + self.not_agreed(),
         }
+
+    def not_agreed(self) -> list[str]:
+        """A sentence where a shared encoder is left to give away, with words that nobody has agreed on."""
+        given = {"adversarial", "strong"} & {self.settings.mode(arm) for arm in self.configs}
+        if not self.settings.release or self.agreed or not given:
+            return []
+        return [
+            f"the words in shared/ are those that at least {self.settings.minimum_documents} training reports hold, "
+            "people's names perhaps among them: agree on words and give them with --vocab before a shared encoder is "
+            "given away"
+        ]
 
     def seconds(self) -> list[dict[str, Any]]:
         """What each finished cell took."""
