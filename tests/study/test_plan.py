@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from conftest import ROOT
 from pathveil.study import plan
 from pathveil.study.vocabulary import VocabularySettings
 from study.test_file import STUDY, TRAINING
@@ -60,7 +61,7 @@ def test_what_a_run_takes_however_few_its_cells_is_counted(small_corpus, tmp_pat
     monkeypatch.setattr(plan, "_speed", lambda *_: plan.Speed(0.0, 0.0, first=2.0))
     monkeypatch.setattr(plan, "_attack_speed", lambda *_, **__: plan.Speed(0.0, 0.0))
     monkeypatch.setattr(plan, "starting", lambda workers: 3.0 * (1 + (workers > 1)))
-    monkeypatch.setattr(plan, "_choosing", lambda study: 5.0)
+    monkeypatch.setattr(plan, "_choosing", lambda study, **_: 5.0)
     made = plan.plan(tmp_path / "study.toml", out=tmp_path / "run", workers=2)
     kinds = ["targets", "shadows", "single", "centralized", "adversarial"]  # the combined study's is like one of them
     counted = 2 * 3.0 + 3 * 5.0 + plan.REPORT + 2.0 * len(kinds)
@@ -69,3 +70,16 @@ def test_what_a_run_takes_however_few_its_cells_is_counted(small_corpus, tmp_pat
     assert made["low"] < made["seconds"] < made["high"] and "between" in plan.described(made)
     epochs = plan.ranged(10.0, more=6.0, less=3.0)
     assert epochs["low"] == pytest.approx(7.0 / plan.VARIES) and epochs["high"] == pytest.approx(16.0 * plan.VARIES)
+
+
+@pytest.mark.parametrize("name", ["vocabulary-paper", "distribution-paper"])
+def test_the_papers_files_can_be_planned_before_their_corpus_is_made(name, tmp_path, monkeypatch):
+    """A sample of the synthetic corpus has not the 20,000 words that the vocabulary paper ranks."""
+    monkeypatch.setattr(plan, "SAMPLE", 400)
+    monkeypatch.setattr(plan, "_speed", lambda *_: plan.Speed(0.0, 0.001))
+    monkeypatch.setattr(plan, "_attack_speed", lambda *_, **__: plan.Speed(0.1, 0.0))
+    monkeypatch.setattr(plan, "starting", lambda workers: 1.0)
+    made = plan.plan(ROOT / "studies" / f"{name}.toml", out=tmp_path / "run")
+    cells = 7 * 10 * (1 + 100 + 1) if name == "vocabulary-paper" else 3
+    assert made["scaled_from_sample"] and made["left"] == made["cells"] == cells and made["seconds"] > 1e3
+    assert not (tmp_path / "run").exists()

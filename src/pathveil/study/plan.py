@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from pathveil.errors import VocabularyError
 from pathveil.progress import Progress, silent
 from pathveil.study.encoded import relabelled, table_of
 from pathveil.study.file import STUDIES, CorpusSettings, corpus_of, made_for, read, source_of
@@ -95,7 +96,7 @@ def plan(
                 rows.append(_row(study, name, kind, own, scale=scale, device=device, workers=workers, known=known))
             progress(f"calibrating the {name} study", len(kinds), len(kinds))
             if any(row["left"] for row in rows if row["study"] == name):
-                reading += _choosing(study) * scale
+                reading += _choosing(study, sampled=scale != 1) * scale
     if any(row["left"] for row in rows):
         seconds = reading + starting(workers) + sum(speed.first for speed in known.values()) + REPORT
         rows.append(_empty("the run", "start and report") | ranged(seconds))
@@ -175,15 +176,20 @@ def starting(workers: int) -> float:
     return (perf_counter() - began) * (1 + (workers > 1))
 
 
-def _choosing(study: Any) -> float:
-    """Seconds to choose a study's words: those of one fold are counted and ranked, and nothing is kept."""
+def _choosing(study: Any, *, sampled: bool) -> float:
+    """Seconds to choose a study's words: those of one fold are counted and ranked, and nothing is kept. A sample may
+    have fewer words than are asked of the corpus that it stands for."""
     if not hasattr(study, "choices"):
         return 0.0
     began = perf_counter()
     wanted, rows, times = study.choices()
     measures = Measures(count(study.store, study.corpus.labels, study.corpus.classes, rows=rows))
     for sentence in wanted:
-        select(measures, sentence)
+        try:
+            select(measures, sentence)
+        except VocabularyError:
+            if not sampled:
+                raise
     return (perf_counter() - began) * times
 
 
