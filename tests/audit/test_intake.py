@@ -126,6 +126,7 @@ def test_the_whole_command(made, tmp_path, pathveil):
         (("--predictions", "x.csv", "--members", "y.csv"), "go with a BUNDLE"),
         (("nowhere", "--members", "a", "--non-members", "b"), "nowhere: there is no such folder"),
         (("bundle", "--members", "a", "--non-members", "b", "--engine", "dask"), "--scheduler ADDRESS"),
+        (("nowhere", "--members", "a", "--non-members", "b", "--out", __file__), "is a file; --out expects a folder"),
     ],
 )
 def test_mistakes_are_one_sentence(tmp_path, arguments, said):
@@ -134,6 +135,6 @@ def test_mistakes_are_one_sentence(tmp_path, arguments, said):
     from pathveil.cli import app
     from pathveil.errors import PathveilError
 
-    result = CliRunner().invoke(app, ["audit", *arguments, "--out", str(tmp_path / "out"), "--device", "cpu"])
+    result = CliRunner().invoke(app, ["audit", "--out", str(tmp_path / "out"), "--device", "cpu", *arguments])
     assert isinstance(result.exception, PathveilError) and said in str(result.exception)
     assert not (tmp_path / "out").exists()

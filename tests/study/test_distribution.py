@@ -173,6 +173,17 @@ def test_the_summary_shows_a_probe_beside_what_the_features_are_good_for(pathvei
     sent = [row["bytes_to_hub"] / 1e6 for row in result["traffic"] if row["mode"] == "adversarial"]
     assert float(line[9]) == pytest.approx(np.mean(sent), abs=0.06)
     assert all(f"Note: {line}." in done.stdout for line in result["warnings"]) and result["warnings"]
+    assert f"'pathveil study report {tmp_path / 'run'}' makes a page of it" in done.stdout
+    done = pathveil("study", "report", tmp_path / "run", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {
+        "name": "run",
+        "studies": {"distribution": result},
+        "findings": result["findings"],
+    }
+    assert f"{result['scores'][0]['micro']['value']:.3f}".lstrip("0") in (tmp_path / "run" / "report.html").read_text()
+    (tmp_path / "run" / "result.json").write_text('{"study": "other"}')
+    assert "is not a result of this version" in pathveil("study", "report", tmp_path / "run").stderr
 
 
 def test_a_released_encoder_whose_words_nobody_agreed_on_is_told_of(corpus, tmp_path):

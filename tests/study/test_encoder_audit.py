@@ -177,3 +177,7 @@ def test_from_the_command_line(finished, reports, tmp_path):
     assert isinstance((missing := call(tmp_path, tmp_path / "other")).exception, UsageError)
     assert "there is no finished result; run 'pathveil federate run' first" in str(missing.exception)
     assert not (tmp_path / "other").exists()
+    (tmp_path / "file").write_text("mine")
+    for out, sentence in ((tmp_path / "file", "is a file"), (tmp_path / "file" / "audit", "cannot be written to")):
+        assert sentence in str(call(finished, out).exception)  # and not when all shadows are trained
+    assert {path.name for path in tmp_path.iterdir()} == {"audit", "audit.shadows", "file"}

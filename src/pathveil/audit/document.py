@@ -81,6 +81,15 @@ def describe(records: Records) -> dict[str, Any]:
     }
 
 
+def check_out(out: Path) -> None:
+    """Refuse a folder that cannot be written: said before shadows are trained, which may take a night."""
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out}: is a file; --out expects a folder")
+    place = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK):
+        raise UsageError(f"{out}: cannot be written to; give --out another folder")
+
+
 def write(audit: dict[str, Any], out: Path) -> None:
     """Both files into the folder ``out``, each whole or not at all."""
     from pathveil.audit.page import render
@@ -89,8 +98,7 @@ def write(audit: dict[str, Any], out: Path) -> None:
         "audit.json": json.dumps(audit, indent=1, ensure_ascii=False, allow_nan=False) + "\n",
         "audit.html": render(audit),
     }
-    if out.exists() and not out.is_dir():
-        raise UsageError(f"{out}: is a file; --out expects a folder")
+    check_out(out)
     out.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=".audit-", dir=out))
     try:

@@ -89,6 +89,7 @@ def from_bundle(
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Audit a bundle: shadow models, all attacks, both protocols, controls with models trained for them."""
+    document.check_out(out)
     bundle = Bundle.load(path)
     subject, ids, hashes, notes = read_subject(
         bundle,

@@ -346,4 +346,6 @@ def summary(result: dict, out: Path) -> str:
         for loss in row["epsilon"]:
             lines.append(f"{row['mode']}, seed {row['seed']}: the privacy loss ε of a site's updates is {loss:.3g}")
     notes = [f"Note: {line}." for line in result["warnings"]]
-    return "\n".join([*lines, "", *notes, f"Written: {out / 'result.json'}"])
+    return "\n".join(
+        [*lines, "", *notes, f"Written: {out / 'result.json'}; 'pathveil study report {out}' makes a page of it"]
+    )

@@ -110,7 +110,9 @@ def encode(
 
 @app.command("report", short_help="Write a run's report again.")
 def report(
-    run: Path = typer.Argument(..., metavar="RUN", help="A run's folder, or any folder with a run's result.json."),
+    run: Path = typer.Argument(
+        ..., metavar="RUN", help="The folder of a 'study run' or a 'federate run', or any with the result.json of one."
+    ),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Write a run's report again, from its result.json, and from times.json where it is there."""

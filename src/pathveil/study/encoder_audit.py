@@ -78,6 +78,7 @@ def audit_encoder(
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Audit the encoder of one arm of a run of ``federate run``; writes audit.json and audit.html."""
+    document.check_out(out)
     found, training = arm_of(run, corpus, arm=arm, seed=seed, progress=progress)
     encoder = found.encoder(training, device=device, progress=progress)
     logits = under_public_head(encoder, found.corpus, found.public, seed=found.seed, device=device)

@@ -23,11 +23,15 @@ TYPES |= {"number": (int, float), "null": type(None)}
 
 def read(path: Path, *, part: str | None = None, made_by: str = "pathveil study run") -> dict[str, Any]:
     """The result in a file, or that of a ``part``, one study by itself; one that is not whole, or of another version,
-    is refused in a sentence."""
+    is refused in a sentence. Where a whole run is asked for, one study by itself (as 'federate run' leaves it) is a run
+    of that study, named by its folder."""
     try:
         result = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise UsageError(f"{path}: there is no finished result; run '{made_by}' first") from None
+    if part is None and isinstance(result, dict) and isinstance(alone := result.get("study"), str):
+        named = {"name": path.absolute().parent.name, "findings": result.get("findings")}
+        result = named | {"studies": {alone: result}}
     if fault := fault_of(result, part=part):
         raise UsageError(
             f"{path}: is not a result of this version: {fault}; '{made_by}' as before makes it anew from what is "

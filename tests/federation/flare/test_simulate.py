@@ -20,7 +20,8 @@ def test_the_simulator_gives_the_embedded_numbers(pathveil, tmp_path):
     pathveil("corpus", "synth", "--reports", 120, "--registries", 2, "--seed", 3, "--out", corpus)
     pathveil("vocab", "select", corpus, "--method", "baseline", "--min-count", 4, "--out", words)
     small = ["--epochs", 2, "--dim", 12, "--filters", 6, "--local-steps", 2, "--tasks", "site,behavior"]
-    ended = pathveil("federate", "simulate", corpus, "--vocab", words, *small, "--out", out, "--json")
+    given = ["federate", "simulate", corpus.name, "--vocab", words.name, *small, "--out", out.name, "--json"]
+    ended = pathveil(*given, cwd=tmp_path)  # as names from where one stands, which is not where a site works
     assert ended.returncode == 0, ended.stderr
     result = json.loads(ended.stdout)
     plan = Plan.model_validate_json((out / "plan.json").read_text())

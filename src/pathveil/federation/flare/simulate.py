@@ -27,6 +27,7 @@ def simulate(plan: Plan, sites: Mapping[str, Mapping[str, Any]], *, folder: Path
     needed()
     from nvflare.private.fed.app.simulator.simulator_runner import SimulatorRunner
 
+    asked, folder = folder, folder.absolute()  # a simulated site works in a folder of its own
     settings = folder / "sites"
     settings.mkdir(parents=True)
     policy.write(settings, {f"{name}.json": dict(content) for name, content in sites.items()})
@@ -49,7 +50,7 @@ def simulate(plan: Plan, sites: Mapping[str, Mapping[str, Any]], *, folder: Path
         del os.environ[policy.SITES]
     found = sorted((folder / "work").rglob("simulate_job/result/history.json"))
     if code or not found:
-        raise FederationError(f"{folder}: the simulated run ended without a result; its log says why")
+        raise FederationError(f"{asked}: the simulated run ended without a result; {asked / 'work'} has its logs")
     for path in found[0].parent.iterdir():
         shutil.copyfile(path, folder / path.name)
     return json.loads((folder / "history.json").read_text("utf-8"))
