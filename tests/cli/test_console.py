@@ -150,3 +150,22 @@ def test_one_judge_of_devices(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert chosen("auto") == "cuda" and chosen("cuda:1") == "cuda:1"
     assert "has 2 GPUs, from cuda:0 on" in refused("cuda:2")
+
+
+INSIDE = """
+import signal, typer
+from pathveil.cli.console import resumable
+app = typer.Typer()
+@app.command()
+def run():
+    with resumable():
+        exec("signal.raise_signal(signal.SIGINT)")
+app()
+"""
+
+
+def test_ctrl_c_in_code_made_from_text_has_its_exit_code(tmp_path):
+    (tmp_path / "inside.py").write_text(INSIDE)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
+    done = subprocess.run([sys.executable, "-m", "inside"], capture_output=True, text=True, env=environment)
+    assert done.returncode == 130 and done.stderr.startswith("Stopped; "), done

@@ -180,6 +180,9 @@ def resumable() -> Generator[None]:
         yield
     except KeyboardInterrupt:
         typer.echo("Stopped; what is finished is kept: the same command goes on from there.", err=True)
+        # Where it passed through code made from text, as libraries make some, Python takes it for unhandled for good,
+        # and ends by the signal whatever the exit code, unless other such code runs after it.
+        exec("")
         raise typer.Exit(130) from None
     finally:
         sys.unraisablehook = before
