@@ -17,6 +17,14 @@ def test_every_setting_is_in_the_docs_and_none_that_is_not_there():
     assert named == set(FederationConfig.model_fields)
 
 
+def test_the_defaults_that_the_help_tells_are_the_settings():
+    from pathveil.cli import deployment
+
+    told = {"epochs": deployment.EPOCHS, "filters": deployment.FILTERS, "dim": deployment.DIM}
+    for name, option in told.items():
+        assert option.help.endswith(f"; {getattr(FederationConfig(), name)} if not given.")
+
+
 def test_windows_can_be_written_on_a_command_line():
     assert FederationConfig.model_validate({"windows": "2, 3"}).windows == (2, 3)
     for wrong in ("0,3", "", "a", ()):

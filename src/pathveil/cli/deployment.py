@@ -8,6 +8,14 @@ from pathveil.cli.console import JSON_OPTION, bar, chosen, emit
 from pathveil.cli.model import names_of, values_of
 from pathveil.errors import UsageError, meant
 
+MODE = typer.Option(
+    "adversarial",
+    "--mode",
+    help="adversarial (the paper), strong (hides the registry), fedavg (averaged) or cyclic (from site to site).",
+)
+EPOCHS = typer.Option(None, "--epochs", min=1, help="Passes over every site's reports; 15 if not given.")
+FILTERS = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder; 100 if not given.")
+DIM = typer.Option(None, "--dim", min=1, help="Length of a word vector; 300 if not given.")
 LOCAL_STEPS = 8  # over a network, where none are given: an exchange costs about as much as several steps
 
 
@@ -29,7 +37,7 @@ def provision(
     emit({"kits": {name: str(kit) for name, kit in kits.items()}}, as_json=as_json, text=text)
 
 
-def hub(kit: Path = typer.Argument(..., help="The hub's kit.")) -> None:
+def hub(kit: Path = typer.Argument(..., metavar="KIT", help="The hub's kit.")) -> None:
     """Run the hub until ctrl-C. Sites and the administrator connect to it; it connects to nobody."""
     from pathveil.federation.flare.processes import check_kit, check_port, run_hub
 
@@ -95,17 +103,19 @@ def submit(
     ),
     sites: list[str] = typer.Option(..., "--site", metavar="NAME", help="A site that takes part; once for each."),
     out: Path = typer.Option(..., "--out", help="Folder for the released shared part and the run's history."),
-    mode: str = typer.Option("adversarial", "--mode", help="adversarial (the paper), strong, fedavg or cyclic."),
+    mode: str = MODE,
     seed: int = typer.Option(1, "--seed", min=0, max=2**32 - 1, help="Of the split, the start and the batches."),
-    epochs: int | None = typer.Option(None, "--epochs", min=1, help="Passes over every site's reports."),
-    filters: int | None = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder."),
-    dim: int | None = typer.Option(None, "--dim", min=1, help="Length of a word vector."),
-    batch_size: int | None = typer.Option(None, "--batch-size", min=1, help="Reports a step, over all sites."),
+    epochs: int | None = EPOCHS,
+    filters: int | None = FILTERS,
+    dim: int | None = DIM,
+    batch_size: int | None = typer.Option(
+        None, "--batch-size", min=1, help="Reports a step, over all sites; 64 if not given."
+    ),
     local_steps: int | None = typer.Option(
         None,
         "--local-steps",
         min=1,
-        help="Steps of a site between exchanges, 8 if not given: 1 equals central training, at most traffic.",
+        help="Steps of a site between exchanges, 8 if not given; 1 equals central training and sends the most.",
     ),
     changes: list[str] = typer.Option([], "--set", metavar="NAME=VALUE", help="Change any setting of the training."),
     name: str = typer.Option("", "--name", help="Another name makes another run of the same settings."),
@@ -162,11 +172,11 @@ def simulate(
     vocab: Path = typer.Option(..., "--vocab", help="The vocabulary of all sites."),
     out: Path = typer.Option(..., "--out", help="A new folder for the simulated sites and the result."),
     tasks: str = typer.Option("", "--tasks", help="Tasks, with commas; all that the corpus has by default."),
-    mode: str = typer.Option("adversarial", "--mode", help="adversarial (the paper), strong, fedavg or cyclic."),
+    mode: str = MODE,
     seed: int = typer.Option(1, "--seed", min=0, max=2**32 - 1, help="Of the split, the start and the batches."),
-    epochs: int | None = typer.Option(None, "--epochs", min=1, help="Passes over every site's reports."),
-    filters: int | None = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder."),
-    dim: int | None = typer.Option(None, "--dim", min=1, help="Length of a word vector."),
+    epochs: int | None = EPOCHS,
+    filters: int | None = FILTERS,
+    dim: int | None = DIM,
     local_steps: int | None = typer.Option(
         None, "--local-steps", min=1, help="Steps of a site between exchanges, 8 if not given."
     ),

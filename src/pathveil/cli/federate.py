@@ -41,8 +41,9 @@ def run(
     mode: str = typer.Option(
         "adversarial",
         "--mode",
-        help="single, centralized, adversarial (the paper), strong, fedavg, cyclic, no-adversary or no-orthogonality; "
-        "several with commas, or 'all'.",
+        help="single (each registry alone), centralized (all reports in one place), adversarial (the paper), strong "
+        "(hides the registry), fedavg (averaged), cyclic (from site to site), no-adversary or no-orthogonality "
+        "(adversarial without that part); several with commas, or 'all'.",
     ),
     out: Path = typer.Option(..., "--out", help="The run's folder; a run that was stopped goes on where it was."),
     vocab: Path | None = typer.Option(
@@ -54,8 +55,8 @@ def run(
     ),
     seeds: str = typer.Option("1", "--seeds", help="Seeds, with commas: each has its own split, start and batches."),
     test_from: str | None = TEST_FROM,
-    epochs: int | None = typer.Option(None, "--epochs", min=1, help="Passes over every site's reports."),
-    filters: int | None = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder."),
+    epochs: int | None = deployment.EPOCHS,
+    filters: int | None = deployment.FILTERS,
     local_steps: int = typer.Option(
         1, "--local-steps", min=1, help="Steps of a site between exchanges: 1 is exact, more is an approximation."
     ),
@@ -130,7 +131,9 @@ def join(
     tasks: str = typer.Option("", "--tasks", help="Tasks to train, with commas; all that the corpus has by default."),
     seed: int = typer.Option(0, "--seed", min=0, max=2**32 - 1, help="Of the split, the start and the batches."),
     test_from: str | None = TEST_FROM,
-    epochs: int | None = typer.Option(None, "--epochs", min=1, help="Passes over the registry's reports."),
+    epochs: int | None = typer.Option(
+        None, "--epochs", min=1, help="Passes over the registry's reports; 15 if not given."
+    ),
     changes: list[str] = typer.Option(
         [],
         "--set",

@@ -3,6 +3,7 @@
 import json
 import socket
 import stat
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,9 +11,10 @@ import torch
 pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'pathveil[federation]'")
 
 from pathveil.cli.deployment import summary
-from pathveil.errors import UsageError
+from pathveil.errors import FederationError, UsageError
 from pathveil.federation.flare.agreed import read_classes
 from pathveil.federation.flare.provision import provision
+from pathveil.federation.flare.submit import wait_for_sites
 from pathveil.vocabulary.words import Vocabulary
 
 GIVEN = {"sites": ["north", "south"], "hub": "hub.example.org:8443", "admin": "lead@example.org"}
@@ -171,6 +173,17 @@ def test_a_hub_whose_port_is_taken_says_so_and_ends(pathveil, tmp_path):
         ended = pathveil("federate", "hub", kit)
     assert ended.returncode == 2 and f"port {port} is taken; is this hub running already" in ended.stderr
     assert "until ctrl-C" not in ended.stderr
+
+
+def test_who_is_connected_is_told_where_a_site_is_waited_for():
+    class Session:
+        def get_system_info(self):
+            return SimpleNamespace(client_info=[SimpleNamespace(name="south"), SimpleNamespace(name="north")])
+
+    said: list[str] = []
+    with pytest.raises(FederationError, match="sooth: not connected"):
+        wait_for_sites(Session(), ("north", "sooth"), wait=0.01, note=said.append)
+    assert said == ["waiting for sooth to connect (connected: north, south)"]
 
 
 @pytest.mark.parametrize("content", ["[1]", "{}", '{"site": "C50"}', '{"site": []}', '{"site": [1]}', '{"words": {}}'])
