@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 
 from pathveil.errors import CorpusError, UsageError
@@ -83,3 +84,15 @@ def test_encode_says_what_it_made(pathveil, small_corpus, tmp_path):
     assert json.loads(done.stdout)["reports"] == 360 and json.loads(done.stdout)["classes"] == {"site": 3}
     done = pathveil("study", "encode", tmp_path / "none.parquet", "--out", tmp_path / "f")
     assert done.returncode == 2 and not (tmp_path / "f").exists()
+
+
+def test_a_task_of_one_class_is_not_learnt(small_corpus, tmp_path):
+    """It would always be right, and raise every mean."""
+    frame = pl.read_parquet(small_corpus)
+    frame.with_columns(behavior=pl.lit("3")).write_parquet(tmp_path / "two.parquet")
+    assert [*whole(tmp_path / "two.parquet")[1].classes] == ["site"]
+    with pytest.raises(CorpusError, match="all labels of task 'behavior' are the same; there is nothing to learn"):
+        whole(tmp_path / "two.parquet", tasks=["site", "behavior"])
+    frame.with_columns(site=pl.lit("C50")).write_parquet(tmp_path / "one.parquet")
+    with pytest.raises(CorpusError, match="no task has two different labels"):
+        whole(tmp_path / "one.parquet")

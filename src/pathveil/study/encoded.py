@@ -34,12 +34,17 @@ def whole(corpus: Path, *, tasks: Iterable[str] | None = None, progress: Progres
     wanted = None if tasks is None else tuple(tasks)
     with naming("'tasks'"):
         labels, classes = read_labels(corpus, tasks=wanted)
-        classes = {task: names for task, names in classes.items() if names}
         for task in wanted or ():
-            if task not in classes:
+            if not classes[task]:
                 raise CorpusError(f"{corpus}: no report has a label of task '{task}'; a study learns from labels")
-    if not classes:
+            if len(classes[task]) == 1:
+                raise CorpusError(f"{corpus}: all labels of task '{task}' are the same; there is nothing to learn")
+    if not any(classes.values()):
         raise CorpusError(f"{corpus}: has no task column with labels; a study learns from at least one, such as 'site'")
+    # A task of one class is always right, and would only raise the means.
+    classes = {task: names for task, names in classes.items() if len(names) > 1}
+    if not classes:
+        raise CorpusError(f"{corpus}: no task has two different labels; there is nothing to learn")
     labels = {task: labels[task] for task in classes}
     encoded = Encoded(
         ids=store.ids,
