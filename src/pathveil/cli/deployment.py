@@ -6,6 +6,7 @@ import typer
 
 from pathveil.cli.console import JSON_OPTION, bar, chosen, emit
 from pathveil.cli.model import names_of, values_of
+from pathveil.cli.study import check_run
 from pathveil.errors import UsageError, meant
 
 MODE = typer.Option(
@@ -145,6 +146,7 @@ def submit(
         local_steps=local_steps,
         changes=changes,
     )
+    check_run(out, mark="history.json")
     try:
         with bar() as progress:
             result = train(

@@ -195,7 +195,7 @@ def values_of(changes: list[str] | None) -> dict[str, str]:
     """Settings from NAME=VALUE; what they may be is for the settings to say."""
     pairs = dict(change.partition("=")[::2] for change in changes or [])
     if not all(pairs) or not all(pairs.values()):
-        raise UsageError("--set takes NAME=VALUE, for example members=3")
+        raise UsageError("--set takes NAME=VALUE, for example dropout=0.3")
     return pairs
 
 

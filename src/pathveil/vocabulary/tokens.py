@@ -26,6 +26,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -123,6 +124,9 @@ class _new_folder:
                 if not self.name.is_dir():
                     raise
         shutil.rmtree(self.part, ignore_errors=True)
+        if kind is not None:
+            with suppress(OSError):  # it holds other stores
+                self.root.rmdir()
 
 
 def _load(folder: Path, provenance: Mapping[str, str]) -> Tokens | None:
