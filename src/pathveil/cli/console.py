@@ -18,6 +18,7 @@ from pathveil.progress import Progress
 RECENT = 600  # seconds whose pace tells the time left
 EVERY = 60  # seconds between two lines in a log
 DEVICE = typer.Option("auto", "--device", help="auto, cpu or cuda; auto takes a GPU where there is one.")
+CPU_UNLESS_ASKED = typer.Option("cpu", "--device", help="Where models are trained: auto, cpu or cuda.")
 JSON_OPTION = typer.Option(False, "--json", help="Print the result as JSON on stdout.")
 
 

@@ -14,6 +14,7 @@ MODE = typer.Option(
     "--mode",
     help="adversarial (the paper), strong (hides the registry), fedavg (averaged) or cyclic (from site to site).",
 )
+SEED = typer.Option(1, "--seed", min=0, max=2**32 - 1, help="Of the split, the start and the batches.")
 EPOCHS = typer.Option(None, "--epochs", min=1, help="Passes over every site's reports; 15 if not given.")
 FILTERS = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder; 100 if not given.")
 DIM = typer.Option(None, "--dim", min=1, help="Length of a word vector; 300 if not given.")
@@ -105,7 +106,7 @@ def submit(
     sites: list[str] = typer.Option(..., "--site", metavar="NAME", help="A site that takes part; once for each."),
     out: Path = typer.Option(..., "--out", help="Folder for the released shared part and the run's history."),
     mode: str = MODE,
-    seed: int = typer.Option(1, "--seed", min=0, max=2**32 - 1, help="Of the split, the start and the batches."),
+    seed: int = SEED,
     epochs: int | None = EPOCHS,
     filters: int | None = FILTERS,
     dim: int | None = DIM,
@@ -175,7 +176,7 @@ def simulate(
     out: Path = typer.Option(..., "--out", help="A new folder for the simulated sites and the result."),
     tasks: str = typer.Option("", "--tasks", help="Tasks, with commas; all that the corpus has by default."),
     mode: str = MODE,
-    seed: int = typer.Option(1, "--seed", min=0, max=2**32 - 1, help="Of the split, the start and the batches."),
+    seed: int = SEED,
     epochs: int | None = EPOCHS,
     filters: int | None = FILTERS,
     dim: int | None = DIM,

@@ -12,7 +12,7 @@ import typer
 
 from pathveil.cli import deployment
 from pathveil.cli.audit import APPETITE_OPTION, STORE_OPTION
-from pathveil.cli.console import JSON_OPTION, bar, chosen, emit, resumable
+from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, chosen, emit, resumable
 from pathveil.cli.model import names_of, values_of
 from pathveil.cli.study import check_run, crew_for
 from pathveil.errors import UsageError, meant
@@ -72,7 +72,7 @@ def run(
         "--rehearse",
         help="Leave the test cases out altogether and score on a share of the others: for choosing settings.",
     ),
-    device: str = typer.Option("cpu", "--device", help="Where models are trained: auto, cpu or cuda."),
+    device: str = CPU_UNLESS_ASKED,
     workers: int = typer.Option(1, "--workers", min=1, help="Processes that share modes and seeds."),
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -219,7 +219,7 @@ def audit(
     models: int = typer.Option(20, "--models", min=4, help="Shadow federations, each a whole training."),
     workers: int = typer.Option(1, "--workers", min=1, help="Processes that share the shadows."),
     store: Path | None = STORE_OPTION,
-    device: str = typer.Option("cpu", "--device", help="Where models are trained: auto, cpu or cuda."),
+    device: str = CPU_UNLESS_ASKED,
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Attack the encoder that a federation gives away, as 'pathveil audit' attacks a model.

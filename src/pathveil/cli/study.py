@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from pathveil.cli.console import JSON_OPTION, bar, chosen, emit, resumable
+from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, chosen, emit, resumable
 from pathveil.errors import UsageError
 
 app = typer.Typer(help="The papers' experiments on your corpus, from one file.", no_args_is_help=True)
@@ -20,7 +20,7 @@ def run(
     corpus: Path | None = typer.Option(
         None, "--corpus", help="A corpus (or a folder made by 'study encode') instead of the one the file names."
     ),
-    device: str = typer.Option("cpu", "--device", help="Where models are trained: auto, cpu or cuda."),
+    device: str = CPU_UNLESS_ASKED,
     workers: int | None = typer.Option(
         None,
         "--workers",

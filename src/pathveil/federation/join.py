@@ -26,7 +26,7 @@ from pathveil.federation.config import FederationConfig
 from pathveil.federation.heads import features_of
 from pathveil.federation.hub import kept_epoch, steps_of
 from pathveil.federation.release import Release
-from pathveil.federation.run import FEWEST_CASES, SMALLEST_CELL, TEST_SHARE, cases_of, unseen_rows
+from pathveil.federation.run import FEWEST_CASES, SMALLEST_CELL, TEST_SHARE, cases_of, labelled_cases, unseen_rows
 from pathveil.federation.site import Site, Turn
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Private, Shared, merged
@@ -83,9 +83,7 @@ def join(
     # Here it is the only registry, whatever its number in a larger corpus.
     reports = replace(reports, registries=np.zeros(reports.documents, np.int32), registry_names=(name,))
     unseen = unseen_rows(reports, share=TEST_SHARE, seed=seed)[0] if unseen is None else unseen
-    labelled = np.any([np.asarray(own) >= 0 for own in reports.labels.values()], axis=0)
-    held = np.isin(np.arange(reports.documents), unseen)
-    known, tested = (len(np.unique(reports.cases[labelled & part])) for part in (~held, held))
+    known, tested = labelled_cases(reports, unseen)[0]
     if known < FEWEST_CASES or not tested:
         raise UsageError(
             f"registry {name} has {known} cases with labels to train on and {tested} to test on; to join takes at "

@@ -117,17 +117,24 @@ def check_sites(corpus: Encoded, unseen: Mapping[int, np.ndarray]) -> None:
     registries = np.unique(corpus.registries)
     if len(registries) < 2:
         raise UsageError(f"the distribution study needs at least 2 registries; this corpus has {len(registries)}")
-    labelled = np.any([np.asarray(label) >= 0 for label in corpus.labels.values()], axis=0)
-    held = np.zeros(corpus.documents, bool)
-    held[np.concatenate(list(unseen.values()))] = True
-    for number in registries:
-        own = labelled & (corpus.registries == number)
-        known, tested = (len(np.unique(corpus.cases[own & part])) for part in (~held, held))
+    for number, (known, tested) in labelled_cases(corpus, np.concatenate(list(unseen.values()))).items():
         if known < FEWEST_CASES or not tested:
             raise UsageError(
                 f"registry {corpus.registry_names[number]} has {known} case{'s' * (known != 1)} with labels to train "
                 f"on and {tested} to test on; expected at least {FEWEST_CASES} and 1: leave its reports out, or pool it"
             )
+
+
+def labelled_cases(corpus: Encoded, unseen: np.ndarray) -> dict[int, tuple[int, int]]:
+    """Of every registry, how many cases with labels there are to train on, and how many among documents ``unseen``."""
+    labelled = np.any([np.asarray(label) >= 0 for label in corpus.labels.values()], axis=0)
+    held = np.isin(np.arange(corpus.documents), unseen)
+    found = {}
+    for number in np.unique(corpus.registries):
+        own = labelled & (corpus.registries == number)
+        known, tested = (len(np.unique(corpus.cases[own & part])) for part in (~held, held))
+        found[int(number)] = known, tested
+    return found
 
 
 def train(

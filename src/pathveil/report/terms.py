@@ -6,9 +6,10 @@
 '800 words'
 """
 
-import re
 from collections.abc import Mapping
 from typing import Any
+
+from pathveil.report.vocabulary import kind_of
 
 GENERAL = (
     ("Micro F1", "The share of unseen reports that are coded rightly."),
@@ -20,11 +21,11 @@ GENERAL = (
         "“At most” is the upper end of its 95 % interval.",
     ),
 )
-KINDS = (  # of vocabularies: the names, and what they keep
-    ("B", "B", "Baseline: every word that the training reports use at least {minimum} times."),
-    (r"I\d+", "I2, I3 …", "Intersection: the words of at least two, three … of the registries that train."),
+KINDS = (  # of vocabularies: as they are named, and what they keep
+    ("baseline", "B", "Baseline: every word that the training reports use at least {minimum} times."),
+    ("intersection", "I2, I3 …", "Intersection: the words of at least two, three … of the registries that train."),
     (
-        r"MI\d+",
+        "mutual information",
         "MI and a number",
         "As many words as it says: those that tell most about the codes (mutual information).",
     ),
@@ -62,8 +63,9 @@ def terms(studies: Mapping[str, Any]) -> list[tuple[str, str]]:
     names = [row["strategy"] for row in studies.get("vocabulary", {}).get("vocabularies", ())]
     names += [point["strategy"] for point in studies.get("combined", {}).get("points", ())]
     minimum = next((study["settings"]["minimum"] for study in studies.values() if "minimum" in study["settings"]), 5)
-    for pattern, shown, meaning in KINDS:
-        if any(re.fullmatch(pattern, name) for name in names):
+    there = {kind_of(name) for name in names}
+    for kind, shown, meaning in KINDS:
+        if kind in there:
             found.append((shown, meaning.format(minimum=minimum)))
     found += ATTACKS if "vocabulary" in studies else ()
     modes = {row["mode"] for row in studies.get("distribution", {}).get("scores", ())}
@@ -75,8 +77,11 @@ def terms(studies: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def kept(name: str, words: int, minimum: int) -> str:
     """What a vocabulary of this name holds, in a few words."""
-    if re.fullmatch(r"MI\d+", name):
-        return f"the {words:,} words that tell most"
-    if re.fullmatch(r"I\d+", name):
-        return f"{words:,} words of {name[1:]} registries or more"
-    return f"{words:,} words" + (f" used {minimum} times or more" if name == "B" else "")
+    match kind_of(name):
+        case "mutual information":
+            return f"the {words:,} words that tell most"
+        case "intersection":
+            return f"{words:,} words of {name[1:]} registries or more"
+        case "baseline":
+            return f"{words:,} words used {minimum} times or more"
+    return f"{words:,} words"

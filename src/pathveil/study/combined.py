@@ -16,7 +16,7 @@ from pydantic import Field, field_validator
 from pathveil.audit import evidence, metrics
 from pathveil.errors import UsageError
 from pathveil.federation.config import FederationConfig
-from pathveil.federation.run import SMALLEST_CELL, Mode, check_sites, result_of, run
+from pathveil.federation.run import SMALLEST_CELL, Mode, cases_of, check_sites, result_of, run
 from pathveil.progress import Progress, silent
 from pathveil.study.choice import choose, sentences, sizes_for
 from pathveil.study.distribution import at_cap, config_of, fixed, known_modes, mode_of
@@ -63,10 +63,11 @@ class CombinedSettings(Held):
 
 def check_cells(corpus: Encoded, held: Mapping[int, np.ndarray]) -> None:
     """Some registry must have as many unseen cases of a task as scores may be told of, or no combination has any."""
-    most = 0
-    for rows in held.values():
-        labelled = [corpus.cases[rows][np.asarray(labels)[rows] >= 0] for labels in corpus.labels.values()]
-        most = max(most, *(len(np.unique(cases)) for cases in labelled))
+    most = max(
+        cases_of(np.asarray(corpus.labels[task])[rows], corpus.cases[rows], classes=len(names))[0]
+        for rows in held.values()
+        for task, names in corpus.classes.items()
+    )
     if most < SMALLEST_CELL:
         raise UsageError(
             f"it needs a registry with at least {SMALLEST_CELL} labelled cases to test on, and none has more than "

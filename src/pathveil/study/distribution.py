@@ -82,7 +82,7 @@ class DistributionSettings(Held):
 
     @field_validator("groups")
     @classmethod
-    def each_once(cls, groups: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+    def one_site_each(cls, groups: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
         for group, members in groups.items():
             if not members:
                 raise ValueError(f"'{group}' is empty; name at least one registry")
