@@ -1,0 +1,192 @@
+"""Files and folders written whole or not at all, JSON, hashes, and a folder that one process works in at a time.
+
+A file or folder is written under a temporary name beside its place, flushed to disk and renamed. So a reader, or the
+next run after a kill, finds the old content or the new one, never a part.
+
+>>> import tempfile
+>>> folder = Path(tempfile.mkdtemp())
+>>> write_json(folder / "a.json", {"words": 2})
+>>> read_json(folder / "a.json"), sorted(path.name for path in folder.iterdir())
+({'words': 2}, ['a.json'])
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from pathveil.errors import PathveilError, UsageError
+
+
+@contextmanager
+def new_file(
+    path: Path, *, private: bool = False, shared: bool = False, error: type[PathveilError] = UsageError
+) -> Generator[Path]:
+    """A temporary path to write to; it takes the place of ``path`` when the block ends well and vanishes otherwise.
+
+    ``private``: only the owner may read it, from its first byte on. ``shared``: several processes may write this file
+    at once, so each has a temporary name of its own.
+    """
+    part = path.with_name(f"{path.name}.{os.getpid()}.part" if shared else f"{path.name}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.unlink(missing_ok=True)
+        if private:
+            part.touch(mode=0o600)
+        yield part
+        _flush(part)
+        os.replace(part, path)
+    except OSError as fault:
+        raise _unwritable(path, fault, error) from None
+    finally:
+        with suppress(OSError):
+            part.unlink(missing_ok=True)
+
+
+@contextmanager
+def new_folder(path: Path, *, private: bool = False, error: type[PathveilError] = UsageError) -> Generator[Path]:
+    """A temporary folder to fill; it takes the place of ``path`` when the block ends well and vanishes otherwise.
+
+    A folder that holds something already is refused. ``private``: only the owner may open it.
+    """
+    check_new(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    except OSError as fault:
+        raise _unwritable(path, fault, error) from None
+    try:
+        if not private:
+            part.chmod(0o777 & ~_umask())
+        yield part
+        if path.exists():
+            path.rmdir()
+        os.replace(part, path)
+    except OSError as fault:
+        raise _unwritable(path, fault, error) from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def check_new(path: Path) -> None:
+    """Refuse a name that is taken; an empty folder is not."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(f"{path}: is there already; choose another name, or remove it first")
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that cannot be written, before hours of work whose result would go there."""
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder}: is a file; expected a folder")
+    nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        raise UsageError(f"{folder}: cannot be written to; choose another folder")
+
+
+def write_text(path: Path, text: str, *, private: bool = False) -> None:
+    with new_file(path, private=private) as part:
+        part.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, content: Any, *, private: bool = False) -> None:
+    """``content`` as indented JSON; a number that JSON does not know, such as NaN, is a defect of the caller."""
+    write_text(path, json_text(content), private=private)
+
+
+def json_text(content: Any) -> str:
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False, default=_plain) + "\n"
+
+
+def read_json(path: Path, *, error: type[PathveilError] = UsageError) -> dict[str, Any]:
+    """The object in a JSON file; anything else is refused in one sentence."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as fault:
+        raise error(f"{path}: cannot be read ({fault.strerror or type(fault).__name__})") from None
+    except (ValueError, RecursionError):
+        raise error(f"{path}: cannot be read as JSON") from None
+    if not isinstance(content, dict):
+        raise error(f"{path}: expected a JSON object")
+    return content
+
+
+def sha256_of_file(path: Path) -> str:
+    """What ``sha256sum`` prints."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_of_json(content: Any) -> str:
+    """A hash of what determines something; the order of names does not count.
+
+    >>> sha256_of_json({"a": 1, "b": 2}) == sha256_of_json({"b": 2, "a": 1})
+    True
+    """
+    text = json.dumps(content, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextmanager
+def only_process(folder: Path) -> Generator[None]:
+    """Hold a folder, made where it is missing, so that no second process works in it.
+
+    The hold ends with the process, however it ends. A folder in which nothing came to be is removed again.
+    """
+    new = [place for place in (folder, *folder.parents) if not place.exists()]
+    path = folder / "lock"
+    with ExitStack() as stack:
+        while True:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(open(path, "a"))
+            try:
+                _lock(lock)
+            except OSError:
+                raise UsageError(f"{folder}: another process is working on this run; wait for it, or stop it") from None
+            if path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat()):
+                break  # else a process that left an empty folder has removed it
+        try:
+            yield
+        finally:
+            if [*folder.iterdir()] == [path]:
+                path.unlink()
+                for place in new:
+                    place.rmdir()
+
+
+def _lock(file: IO[str]) -> None:
+    """Lock a file for this process, or fail at once; the system lets go of it when the process ends."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # ty: ignore[missing-attribute]
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _flush(path: Path) -> None:
+    """Have the content on the disk before it gets its name: after a power cut the name must not stand for less."""
+    with path.open("rb+") as file:
+        os.fsync(file.fileno())
+
+
+def _unwritable(path: Path, fault: OSError, error: type[PathveilError]) -> PathveilError:
+    return error(f"{path}: cannot be written ({fault.strerror or type(fault).__name__})")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -1,0 +1,72 @@
+"""What all results have in common: each is typed, prints as a table, and becomes a frame or JSON.
+
+A result that a user gets from ``import pathveil`` or from a command is a ``Result``. Its fields are what its JSON
+holds; ``rows`` are the lines of its main table and ``summary`` is what a person reads first.
+
+>>> class Score(Result):
+...     task: str
+...     micro: float
+...     def rows(self):
+...         return [{"task": self.task, "micro": self.micro}]
+...     def summary(self):
+...         return f"{self.task}: micro F1 {self.micro:.3f}"
+>>> Score(task="site", micro=0.9)
+site: micro F1 0.900
+>>> Score(task="site", micro=0.9).to_json()
+'{"task": "site", "micro": 0.9}'
+"""
+
+import html
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Part(BaseModel):
+    """A typed part of a result, such as one row of its table."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON has it: lists, dictionaries, strings and numbers."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+class Result(Part):
+    """Something that was measured or made, for a program and for a person."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The lines of the result's main table."""
+        raise NotImplementedError(type(self).__name__)
+
+    def summary(self) -> str:
+        """The result as a person reads it in a terminal."""
+        raise NotImplementedError(type(self).__name__)
+
+    def to_frame(self) -> "pl.DataFrame":
+        """The main table as a polars frame (``.to_pandas()`` on it gives pandas')."""
+        import polars as pl
+
+        return pl.DataFrame(self.rows(), infer_schema_length=None)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """The whole result as JSON; also written to ``path`` where one is given."""
+        from pathveil.files import write_json
+
+        if path is not None:
+            write_json(Path(path), self.to_dict())
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False)
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return f"<pre>{html.escape(self.summary())}</pre>"

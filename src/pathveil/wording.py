@@ -1,0 +1,44 @@
+"""Numbers and lists in sentences, the same way everywhere.
+
+>>> counted(1, "report"), counted(1200, "case"), counted(2, "registry", "registries")
+('1 report', '1,200 cases', '2 registries')
+>>> listed(["site", "subsite", "histology"]), listed(["site"])
+('site, subsite and histology', 'site')
+"""
+
+from collections.abc import Iterable
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """How many there are of something."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names as a phrase; none gives an empty one."""
+    *most, last = list(names) or [""]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def duration(seconds: float) -> str:
+    """How long something takes, as precisely as a person wants to know.
+
+    >>> duration(0), duration(42), duration(400), duration(9_000), duration(900_000)
+    ('–', '42 s', '6.7 min', '2.5 h', '250 h')
+    """
+    if seconds <= 0:
+        return "–"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.1f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 36_000 else f"{seconds / 3600:,.0f} h"
+
+
+def percent(share: float) -> str:
+    """A share of a whole; one decimal where it is small.
+
+    >>> percent(0.042), percent(0.42)
+    ('4.2 %', '42 %')
+    """
+    return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
