@@ -136,10 +136,7 @@ class _Run:
         self.model = MTCNN(
             vocabulary_size=corpus.vocabulary_size,
             classes=self.classes,
-            dim=settings.dim,
-            windows=settings.windows,
-            filters=settings.filters,
-            dropout=settings.dropout,
+            **settings.shape(),
             seed=seed,
             sparse=self.lazy,
         )

@@ -11,38 +11,45 @@ pathveil.errors.UsageError: training settings: 'epoch': there is no such setting
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from pathveil.errors import UsageError, explained
+from pathveil.settings import Settings
 
 
-def lengths(value: Any) -> Any:
+def split_windows(value: Any) -> Any:
     """Lengths of windows as they are written on a command line.
 
-    >>> lengths("3, 4,5"), lengths((2, 3))
+    >>> split_windows("3, 4,5"), split_windows((2, 3))
     (['3', '4', '5'], (2, 3))
     """
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
-def of_words(windows: tuple[int, ...]) -> tuple[int, ...]:
+def check_windows(windows: tuple[int, ...]) -> tuple[int, ...]:
     if not windows or min(windows) < 1:
         raise ValueError("windows must be lengths of at least one word, such as 3,4,5")
     return windows
 
 
-Windows = Annotated[tuple[int, ...], BeforeValidator(lengths), AfterValidator(of_words)]
+Windows = Annotated[tuple[int, ...], BeforeValidator(split_windows), AfterValidator(check_windows)]
 
 
-class TrainingSettings(BaseModel):
-    """One model's shape and how it is trained; the defaults are the papers' network at a CPU's size."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
+class NetworkSettings(Settings):
+    """A network's shape; the defaults are the papers' network at a CPU's size."""
 
     dim: int = Field(300, ge=1, description="numbers a word's vector has")
     windows: Windows = Field((3, 4, 5), description="words a convolution sees at a time")
     filters: int = Field(100, ge=1, description="filters for each window")
     dropout: float = Field(0.5, ge=0, lt=1, description="share of pooled features dropped in training")
+
+    def shape(self) -> dict[str, Any]:
+        """What ``MTCNN`` takes beside the words and the classes."""
+        return {name: getattr(self, name) for name in NetworkSettings.model_fields}
+
+
+class TrainingSettings(NetworkSettings):
+    """One model's shape and how it is trained."""
+
     batch_size: int = Field(64, ge=1, description="documents a step learns from")
     order: Literal["random", "length"] = Field("random", description="how documents are gathered into batches")
     optimiser: Literal["adam", "adadelta"] = Field("adam", description="adam or adadelta")
@@ -71,13 +78,6 @@ class TrainingSettings(BaseModel):
         if self.members * self.validation_share > 1:
             raise ValueError("members times validation_share must be at most 1: each network holds out its own cases")
         return self
-
-    def changed(self, **changes: Any) -> "TrainingSettings":
-        """These settings with some of them changed; a mistake is one sentence."""
-        try:
-            return TrainingSettings(**(self.model_dump() | changes))
-        except ValidationError as error:
-            raise UsageError(f"training settings: {explained(error, TrainingSettings)}") from None
 
 
 PRESETS = {

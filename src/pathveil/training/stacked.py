@@ -331,10 +331,7 @@ def shape_of(corpus: Encoded, settings: TrainingSettings) -> dict[str, Any]:
     return {
         "vocabulary_size": corpus.vocabulary_size,
         "classes": {task: len(names) for task, names in corpus.classes.items()},
-        "dim": settings.dim,
-        "windows": settings.windows,
-        "filters": settings.filters,
-        "dropout": settings.dropout,
+        **settings.shape(),
     }
 
 
