@@ -11,7 +11,7 @@ import torch
 from pathveil.federation import embedded
 from pathveil.federation.config import FederationConfig
 from pathveil.federation.heads import features_of
-from pathveil.federation.hub import Hub, load, schedule, steps_of
+from pathveil.federation.hub import History, Hub, load, schedule, steps_of
 from pathveil.federation.losses import orthogonality, ramp
 from pathveil.federation.plain import PlainSite
 from pathveil.federation.plain import train as train_plain
@@ -98,7 +98,7 @@ def test_messages_equal_central_adversarial_training_step_by_step():
     for module in modules:
         module.encoder.sparse = False
     optimiser = torch.optim.Adadelta([p for m in modules for p in m.parameters()], lr=1.0, rho=0.9, eps=1e-6)
-    step = embedded.by_messages(hub, sites, embedded.History())
+    step = embedded.by_messages(hub, sites, History())
     steps = steps_of([site.documents for site in sites], config.batch_size)
     for turns in schedule(config, steps):
         step(turns)

@@ -85,7 +85,7 @@ def classes(
     """List the labels that a corpus has, task by task: what sites show each other to agree on classes."""
     import json
 
-    from pathveil.federation.flare.agreed import write_classes
+    from pathveil.federation.protocol.classes import write_classes
 
     found = write_classes(corpora, tasks=names_of(tasks or None), out=out)
     lines = [f"{task}: {len(names)} classes" for task, names in found.items()]
@@ -130,8 +130,8 @@ def submit(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Train over the network: submit, watch, fetch. Submitting the same again goes on where a run stopped."""
-    from pathveil.federation.flare.agreed import read_classes
     from pathveil.federation.flare.submit import submit as train
+    from pathveil.federation.protocol.classes import read_classes
 
     plan = planned(
         mode,
@@ -231,7 +231,7 @@ def planned(
     **settings: int | None,
 ):
     """The plan of a run from the command line's options; settings that were not given keep their defaults."""
-    from pathveil.federation.flare.plan import MODES, PLAIN, Plan
+    from pathveil.federation.protocol.plan import MODES, PLAIN, Plan
     from pathveil.study.distribution import config_of
     from pathveil.vocabulary.words import Vocabulary
 
@@ -265,7 +265,7 @@ def given(plan, vocab: Path, out: Path) -> None:
     """Leave the shared encoder as a folder that 'federate join' takes; a plain network has none."""
     from safetensors.numpy import load_file
 
-    from pathveil.federation.flare.plan import give
+    from pathveil.federation.protocol.plan import give
     from pathveil.vocabulary.words import Vocabulary
 
     if not plan.plain:
@@ -273,7 +273,7 @@ def given(plan, vocab: Path, out: Path) -> None:
 
 
 def summary(result: dict, out: Path) -> str:
-    from pathveil.federation.flare.plan import PLAIN
+    from pathveil.federation.protocol.plan import PLAIN
 
     plain = result["mode"] in PLAIN
     rounds, best = max(result["rounds"], 1), result["best_epoch"]

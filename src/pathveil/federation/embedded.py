@@ -8,7 +8,6 @@ sites' gradients up.
 
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
 from typing import cast
 
 import numpy as np
@@ -18,50 +17,25 @@ from torch.nn import functional
 
 from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
-from pathveil.federation.hub import Hub, kept_epoch, load, schedule, steps_of
+from pathveil.federation.hub import History, Hub, kept_epoch, load, schedule, steps_of
 from pathveil.federation.losses import orthogonality_by_site, reverse, scaled, tasks_by_site
-from pathveil.federation.noise import epsilon
 from pathveil.federation.site import (
     Documents,
     SharedOptimiser,
     Site,
     Turn,
     added,
-    batches_between,
     discriminator_turns,
     frozen,
     gathering,
     moved,
+    shared_features,
     strength_at,
 )
 from pathveil.model import TokenBatch
 from pathveil.model.mtcnn import drop
 from pathveil.model.shared_private import Linear, Shared
 from pathveil.progress import Progress, silent
-from pathveil.vocabulary.encoded import Encoded
-
-
-@dataclass
-class History:
-    """What happened, epoch by epoch."""
-
-    validation_loss: list[float] = field(default_factory=list)
-    feature_norm: list[float] = field(
-        default_factory=list
-    )  # mean norm of a document's shared features: near 0, collapsed
-    refused: list[str] = field(default_factory=list)
-    epsilon: list[float] = field(default_factory=list)  # privacy loss of a site's updates so far, where they have noise
-    kept: int = 0  # the epoch whose parameters were kept, from 1
-    rounds: int = 0
-    updates: int = 0  # that have left a site, the most of any, as the sites count: more than rounds after a restart
-    sent: int = 0  # bytes from the hub to sites
-    received: int = 0
-
-    def account(self, config: FederationConfig, *, updates: int) -> None:
-        """At the end of an epoch: the privacy loss of so many updates a site, or as many as a site has counted."""
-        if config.noise:
-            updates = max(updates, self.updates)
-            self.epsilon.append(epsilon(multiplier=config.noise, updates=updates, delta=config.delta))
 
 
 def train(
@@ -104,18 +78,8 @@ def close_epoch(hub: Hub, sites: Sequence[Site], history: History, *, epoch: int
             site.keep()
 
 
-@torch.no_grad()
-def shared_features(shared: Shared, reports: Sequence[Encoded], *, device: torch.device) -> list[Tensor]:
-    """The shared features of several sites' documents, each (documents, K·F), all through the encoder together."""
-    starts = np.concatenate([[0], np.cumsum([len(own.ids) for own in reports])])
-    ends = [own.offsets[1:] + start for own, start in zip(reports, starts, strict=False)]
-    ids, offsets = np.concatenate([own.ids for own in reports]), np.concatenate([[0], *ends])
-    features = torch.cat([shared.features(batch) for batch in batches_between(ids, offsets, device=device)])
-    return list(features.split([own.documents for own in reports]))
-
-
 def by_messages(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list[Turn]], None]:
-    """Rounds as a deployment runs them: arrays out, arrays in."""
+    """HubRun as a deployment runs them: arrays out, arrays in."""
     copies = [deepcopy(hub.shared) for _ in sites]
 
     def step(turns: list[Turn]) -> None:

@@ -11,7 +11,7 @@ weighted mean of the changes is added (federated averaging of the shared part).
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -25,6 +25,29 @@ from pathveil.model.shared_private import Shared
 
 Update = tuple[str, int, wire.Arrays]  # a site's name, the documents its arrays rest on, the arrays
 DISCRIMINATOR_FACTOR = 100.0  # more than others': where it knows a registry, that has all but no gradient for it
+
+
+@dataclass
+class History:
+    """What happened, epoch by epoch."""
+
+    validation_loss: list[float] = field(default_factory=list)
+    feature_norm: list[float] = field(
+        default_factory=list
+    )  # mean norm of a document's shared features: near 0, collapsed
+    refused: list[str] = field(default_factory=list)
+    epsilon: list[float] = field(default_factory=list)  # privacy loss of a site's updates so far, where they have noise
+    kept: int = 0  # the epoch whose parameters were kept, from 1
+    rounds: int = 0
+    updates: int = 0  # that have left a site, the most of any, as the sites count: more than rounds after a restart
+    sent: int = 0  # bytes from the hub to sites
+    received: int = 0
+
+    def account(self, config: FederationConfig, *, updates: int) -> None:
+        """At the end of an epoch: the privacy loss of so many updates a site, or as many as a site has counted."""
+        if config.noise:
+            updates = max(updates, self.updates)
+            self.epsilon.append(epsilon(multiplier=config.noise, updates=updates, delta=config.delta))
 
 
 class Hub:

@@ -16,8 +16,7 @@ import torch
 
 from pathveil.federation import wire
 from pathveil.federation.config import FederationConfig
-from pathveil.federation.embedded import History
-from pathveil.federation.hub import average, kept_epoch, steps_of
+from pathveil.federation.hub import History, average, kept_epoch, steps_of
 from pathveil.federation.noise import noised
 from pathveil.federation.site import Turn, batches_of, optimiser_for, rate_at, snapshot, targets_of
 from pathveil.model import MTCNN, TokenBatch

@@ -22,8 +22,8 @@ import torch
 from pathveil.errors import UsageError
 from pathveil.federation import embedded, plain
 from pathveil.federation.config import FederationConfig
-from pathveil.federation.embedded import History
 from pathveil.federation.heads import Confidence, confidence_of, features_of, fresh_head, public_confidence
+from pathveil.federation.hub import History
 from pathveil.federation.probe import Probe, probe
 from pathveil.federation.release import arrays_of
 from pathveil.federation.site import Site

@@ -377,6 +377,16 @@ def batches_between(ids: np.ndarray, offsets: np.ndarray, *, device: torch.devic
         yield TokenBatch(ids=part, offsets=offsets[start : stop + 1] - offsets[start]).to(device)
 
 
+@torch.no_grad()
+def shared_features(shared: Shared, reports: Sequence[Encoded], *, device: torch.device) -> list[Tensor]:
+    """The shared features of several sites' documents, each (documents, K·F), all through the encoder together."""
+    starts = np.concatenate([[0], np.cumsum([len(own.ids) for own in reports])])
+    ends = [own.offsets[1:] + start for own, start in zip(reports, starts, strict=False)]
+    ids, offsets = np.concatenate([own.ids for own in reports]), np.concatenate([[0], *ends])
+    features = torch.cat([shared.features(batch) for batch in batches_between(ids, offsets, device=device)])
+    return list(features.split([own.documents for own in reports]))
+
+
 def targets_of(reports: Encoded, device: torch.device) -> dict[str, Tensor]:
     """Each task's labels (documents,) where they are used."""
     return {

@@ -6,10 +6,10 @@ changed on its way to the transport, once a round. The site's own ``local/resour
 
 import numpy as np
 
-from pathveil.federation.embedded import shared_features
 from pathveil.federation.flare.launcher import SiteLauncher, main
-from pathveil.federation.flare.message import Message, read, write
-from pathveil.federation.flare.station import Station
+from pathveil.federation.protocol.message import Message, read, write
+from pathveil.federation.protocol.site_run import SiteRun
+from pathveil.federation.site import shared_features
 
 WORDS, JUDGE, SPREAD = "encoder.embedding.weight", "discriminator.1.weight", "discriminator.0.spread"
 # What the hub has to say to each fault, by the round in which it happens. Of a `strong` training with two exchanges an
@@ -33,7 +33,7 @@ REFUSED = {
 }
 
 
-def tampered(station: Station, message: Message) -> list[Message]:
+def tampered(station: SiteRun, message: Message) -> list[Message]:
     """What the rogue sends in place of a message."""
     facts, arrays, site = dict(message.facts), dict(message.arrays), station.work.site
     match facts.get("round"):
@@ -81,7 +81,7 @@ def turn() -> None:
 
     honest = executor.work
 
-    def work(station: Station, hub: executor.Hub) -> None:
+    def work(station: SiteRun, hub: executor.HubConnection) -> None:
         ask = hub.ask
 
         def dishonest(data: bytes) -> Message:

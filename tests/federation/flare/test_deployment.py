@@ -37,9 +37,9 @@ from conftest import free_port
 from federation.flare import rogue, wire_search
 from pathveil.federation import embedded
 from pathveil.federation.flare import recorder
-from pathveil.federation.flare.message import SAYS, Message, read
-from pathveil.federation.flare.plan import Plan, read_reports
 from pathveil.federation.flare.provision import provision
+from pathveil.federation.protocol.message import SAYS, Message, read
+from pathveil.federation.protocol.plan import Plan, read_reports
 from pathveil.federation.release import Release
 from pathveil.text import tokenize
 from pathveil.vocabulary.encoded import Encoded

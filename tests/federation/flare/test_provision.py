@@ -12,9 +12,9 @@ pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'pathveil
 
 from pathveil.cli.deployment import summary
 from pathveil.errors import FederationError, UsageError
-from pathveil.federation.flare.agreed import read_classes
 from pathveil.federation.flare.provision import provision
 from pathveil.federation.flare.submit import wait_for_sites
+from pathveil.federation.protocol.classes import read_classes
 from pathveil.vocabulary.words import Vocabulary
 
 GIVEN = {"sites": ["north", "south"], "hub": "hub.example.org:8443", "admin": "lead@example.org"}

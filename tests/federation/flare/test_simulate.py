@@ -10,7 +10,7 @@ pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'pathveil
 from safetensors.numpy import load_file
 
 from pathveil.federation import embedded
-from pathveil.federation.flare.plan import Plan, read_reports
+from pathveil.federation.protocol.plan import Plan, read_reports
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -31,10 +31,10 @@ import pytest
 from torch import Tensor
 
 from pathveil.federation import site as of_site
-from pathveil.federation.flare.message import Message, read, write
-from pathveil.federation.flare.plan import Plan
-from pathveil.federation.flare.rounds import Rounds
-from pathveil.federation.flare.station import Station
+from pathveil.federation.protocol.hub_run import HubRun
+from pathveil.federation.protocol.message import Message, read, write
+from pathveil.federation.protocol.plan import Plan
+from pathveil.federation.protocol.site_run import SiteRun
 from pathveil.model.shared_private import Private, Shared
 from pathveil.vocabulary.encoded import Encoded
 
@@ -51,7 +51,7 @@ NUMBERS = re.compile(rb"(?:" + NUMBER + rb"[\s,;|\[\]]{1,12}){3,}" + NUMBER)  # 
 DIGITS = 4  # that a number is known by when it is written out
 
 Memory = Mapping[str, list[Any]]  # kind: arrays that a site held; of updates, arrays by name
-Tamper = Callable[[Station, Message], list[Message]]
+Tamper = Callable[[SiteRun, Message], list[Message]]
 
 
 class Recorded:
@@ -175,7 +175,7 @@ def formats_of(kind: str) -> Mapping[str, int]:
 
 def replay(
     plan: Plan, reports: Mapping[str, Encoded], folder: Path, *, tamper: Mapping[str, Tamper] | None = None
-) -> tuple[Rounds, dict[str, Memory]]:
+) -> tuple[HubRun, dict[str, Memory]]:
     """Train as the plan says, all in this process: the hub, and what each site held.
 
     ``tamper`` stands between a site's gate and the hub: it may change a message, or send others before it.
@@ -183,9 +183,9 @@ def replay(
     held: dict[str, dict[str, list[Any]]] = {name: defaultdict(list) for name in plan.sites}
     with pytest.MonkeyPatch.context() as patch:
         now = watched(patch)
-        rounds = Rounds(plan, folder=folder / "hub", pause=1e9)
+        rounds = HubRun(plan, folder=folder / "hub", pause=1e9)
         stations = {
-            name: Station(plan, reports[name], name=name, session="ab", folder=folder / name) for name in plan.sites
+            name: SiteRun(plan, reports[name], name=name, session="ab", folder=folder / name) for name in plan.sites
         }
         pending = {name: one.hello() for name, one in stations.items()}
         while pending:

@@ -18,9 +18,9 @@ from nvflare.fuel.f3.message import Message as Parcel
 from nvflare.private.defs import CellMessageHeaderKeys
 
 from pathveil.federation.flare.executor import ALIVE, CHANNEL, TASK, TOPIC
-from pathveil.federation.flare.message import Message, write
-from pathveil.federation.flare.plan import Plan
-from pathveil.federation.flare.rounds import Rounds, leave
+from pathveil.federation.protocol.hub_run import HubRun, leave
+from pathveil.federation.protocol.message import Message, write
+from pathveil.federation.protocol.plan import Plan
 
 log = logging.getLogger(__name__)
 STATUS = "pathveil-status"
@@ -32,61 +32,61 @@ class HubController(Controller):
     def __init__(self, pause: float = 30.0, patience: float = 60.0):
         super().__init__()
         self.pause, self.patience = pause, patience
-        self.rounds: Rounds | None = None
+        self.hub_run: HubRun | None = None
 
     def start_controller(self, fl_ctx: FLContext) -> None:
         engine, job = fl_ctx.get_engine(), fl_ctx.get_job_id()
         workspace = engine.get_workspace()
         plan = Plan.model_validate_json((Path(workspace.get_app_config_dir(job)) / "plan.json").read_text("utf-8"))
         self.run_dir = Path(workspace.get_run_dir(job))
-        self.rounds = Rounds(plan, folder=Path(workspace.get_root_dir()) / "runs", pause=self.pause)
+        self.hub_run = HubRun(plan, folder=Path(workspace.get_root_dir()) / "runs", pause=self.pause)
         engine.get_cell().register_request_cb(channel=CHANNEL, topic=TOPIC, cb=self.reply)
         engine.get_cell().register_request_cb(channel=CHANNEL, topic=ALIVE, cb=self.alive)
         engine.register_app_command(STATUS, self.status)
 
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
-        rounds = self.rounds
-        assert rounds is not None
-        log.info("run %s (%s) for %s", rounds.plan.run, rounds.plan.mode, ", ".join(rounds.plan.sites))
+        run = self.hub_run
+        assert run is not None
+        log.info("run %s (%s) for %s", run.plan.run, run.plan.mode, ", ".join(run.plan.sites))
         task = Shareable({"hub": fl_ctx.get_engine().get_cell().get_fqcn()})  # where sites are to send
-        self.broadcast(Task(name=TASK, data=task), fl_ctx, targets=list(rounds.plan.sites), min_responses=0)
-        while not (rounds.finished or rounds.stopped or abort_signal.triggered):
+        self.broadcast(Task(name=TASK, data=task), fl_ctx, targets=list(run.plan.sites), min_responses=0)
+        while not (run.finished or run.stopped or abort_signal.triggered):
             time.sleep(0.2)
-            lost = rounds.silent(self.patience)
+            lost = run.silent(self.patience)
             if lost:
-                rounds.stop(f"{', '.join(lost)}: not heard of for {self.patience:.0f} seconds", again=True)
+                run.stop(f"{', '.join(lost)}: not heard of for {self.patience:.0f} seconds", again=True)
         if abort_signal.triggered:
-            rounds.stop("the job was stopped", again=True)
+            run.stop("the job was stopped", again=True)
         time.sleep(1)  # sites that wait for an answer get to hear that the run is over
-        if rounds.finished:
-            shutil.copytree(rounds.folder / "result", self.run_dir / "result", dirs_exist_ok=True)
-            log.info("run %s is finished", rounds.plan.run)
+        if run.finished:
+            shutil.copytree(run.folder / "result", self.run_dir / "result", dirs_exist_ok=True)
+            log.info("run %s is finished", run.plan.run)
         else:
-            leave(self.run_dir / "result", rounds.plan, rounds.result())
-            self.system_panic(rounds.stopped, fl_ctx)
+            leave(self.run_dir / "result", run.plan, run.result())
+            self.system_panic(run.stopped, fl_ctx)
 
     def reply(self, request: Parcel) -> Parcel:
         """A site's message: the sender is the one whose certificate FLARE checked, not one it says it is."""
         site, data = sender(request), request.payload
-        if self.rounds is None or not site or not isinstance(data, bytes | bytearray | memoryview):
+        if self.hub_run is None or not site or not isinstance(data, bytes | bytearray | memoryview):
             answer = write(Message({"refused": "not a message of a site of this run"}))
         else:
-            answer = self.rounds.exchange(site, bytes(data))
+            answer = self.hub_run.exchange(site, bytes(data))
         reply = make_reply(ReturnCode.OK)
         reply.payload = answer
         return reply
 
     def alive(self, request: Parcel) -> Parcel:
-        if self.rounds is not None:
-            self.rounds.alive(sender(request))
+        if self.hub_run is not None:
+            self.hub_run.alive(sender(request))
         return make_reply(ReturnCode.OK)
 
     def status(self, topic: str, data: Any, fl_ctx: FLContext, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        return self.rounds.status() if self.rounds else {}
+        return self.hub_run.status() if self.hub_run else {}
 
     def stop_controller(self, fl_ctx: FLContext) -> None:
-        if self.rounds and not self.rounds.finished:
-            self.rounds.stop("the job was stopped")
+        if self.hub_run and not self.hub_run.finished:
+            self.hub_run.stop("the job was stopped")
 
     def process_result_of_unknown_task(self, *args: Any, **kwargs: Any) -> None:
         """A site that answers after the run ended; there is nothing to take."""

@@ -21,9 +21,9 @@ from nvflare.fuel.f3.message import Message as Parcel
 
 from pathveil.errors import CorpusError, FederationError, PathveilError, VocabularyError
 from pathveil.federation.flare import policy
-from pathveil.federation.flare.message import Message, outgoing, place, read
-from pathveil.federation.flare.plan import Plan, read_reports
-from pathveil.federation.flare.station import Station
+from pathveil.federation.protocol.message import Message, outgoing, place, read
+from pathveil.federation.protocol.plan import Plan, read_reports
+from pathveil.federation.protocol.site_run import SiteRun
 from pathveil.vocabulary.words import Vocabulary
 
 log = logging.getLogger(__name__)
@@ -40,12 +40,12 @@ class SiteExecutor(Executor):
         if task_name != TASK:
             return make_reply(ReturnCode.TASK_UNKNOWN)
         workspace, job = fl_ctx.get_engine().get_workspace(), fl_ctx.get_job_id()
-        hub = Hub(fl_ctx, shareable["hub"], abort_signal)
+        hub = HubConnection(fl_ctx, shareable["hub"], abort_signal)
         plan = Plan.model_validate_json((Path(workspace.get_app_config_dir(job)) / "plan.json").read_text("utf-8"))
         name, session = fl_ctx.get_identity_name(), secrets.token_hex(8)
         hub.live()
         try:
-            work(open_station(plan, name, session=session, root=Path(workspace.get_root_dir())), hub)
+            work(open_run(plan, name, session=session, root=Path(workspace.get_root_dir())), hub)
         except Exception as error:
             # The sentence stays in the site's log; of a foreign exception, whose message may quote data, only its kind.
             known = isinstance(error, PathveilError)
@@ -58,7 +58,7 @@ class SiteExecutor(Executor):
         return make_reply(ReturnCode.OK)
 
 
-class Hub:
+class HubConnection:
     """The hub as a site sees it: bytes out, bytes back."""
 
     def __init__(self, fl_ctx: FLContext, address: str, abort_signal: Signal):
@@ -88,7 +88,7 @@ class Hub:
         raise FederationError(f"the hub did not answer for {GIVE_UP:.0f} seconds")
 
 
-def open_station(plan: Plan, name: str, *, session: str, root: Path) -> Station:
+def open_run(plan: Plan, name: str, *, session: str, root: Path) -> SiteRun:
     """The site's own reports in the plan's terms; where they are is a file of the site's."""
     together = os.environ.get(policy.SITES)
     try:
@@ -106,7 +106,7 @@ def open_station(plan: Plan, name: str, *, session: str, root: Path) -> Station:
     log.info("%s: run %s, %d reports", name, plan.run, reports.documents)
     if dropped:
         log.warning("%s: %d labels are not among the agreed classes and count as missing", name, dropped)
-    return Station(
+    return SiteRun(
         plan,
         reports,
         name=name,
@@ -117,18 +117,18 @@ def open_station(plan: Plan, name: str, *, session: str, root: Path) -> Station:
     )
 
 
-def work(station: Station, hub: Hub) -> None:
+def work(site_run: SiteRun, hub: HubConnection) -> None:
     """Ask and answer until the run ends."""
-    data = station.hello()
+    data = site_run.hello()
     while True:
         question = hub.ask(data)
         facts = question.facts
         if facts.get("end"):
-            log.info("%s: the run ended%s", station.name, f": {facts['reason']}" if facts.get("reason") else "")
+            log.info("%s: the run ended%s", site_run.name, f": {facts['reason']}" if facts.get("reason") else "")
             return
         if "refused" in facts:
             raise FederationError(f"the hub refused: {facts['refused']}")
-        data = station.say({"waiting": True}) if facts.get("wait") else station.answer(question)
+        data = site_run.say({"waiting": True}) if facts.get("wait") else site_run.answer(question)
 
 
 def fault_of(error: PathveilError) -> str:

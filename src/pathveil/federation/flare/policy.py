@@ -39,7 +39,7 @@ def hub(kit: Path) -> Files:
             job_store_id="job_store",
         ),
         component("job_store", storage),
-        component("doorkeeper", "pathveil.federation.flare.door.Doorkeeper"),
+        component("duplicate_guard", "pathveil.federation.flare.duplicate_guard.DuplicateGuard"),
         component(
             "process_launcher", "nvflare.app_common.job_launcher.server_process_launcher.ServerProcessJobLauncher"
         ),

@@ -17,7 +17,7 @@ from pathveil.federation.flare import policy, recorder
 from pathveil.federation.flare.provision import needed
 
 log = logging.getLogger(__name__)
-HEARTBEAT = 3.0  # seconds between two signs of life of a site: see door
+HEARTBEAT = 3.0  # seconds between two signs of life of a site: see duplicate_guard
 LETTING_GO = 5.0  # seconds in which a hub that was killed gives up its port
 TRIES, AGAIN = 6, 5.0  # a site that was killed is let in again when its old process is forgotten
 
@@ -122,10 +122,10 @@ def check_port(kit: Path) -> None:
     port = int(own["servers"][0]["service"]["target"].rpartition(":")[2])
     end = time.monotonic() + LETTING_GO
     while True:
-        with socket.socket() as door:
-            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that are ending do not count
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that are ending do not count
             try:
-                door.bind(("", port))
+                probe.bind(("", port))
                 return
             except PermissionError:
                 raise UsageError(f"{kit}: this account may not open port {port}; ports below 1024 are root's") from None

@@ -14,9 +14,9 @@ from typing import Any
 
 from pathveil.errors import FederationError
 from pathveil.federation.flare import policy
-from pathveil.federation.flare.plan import Plan
 from pathveil.federation.flare.provision import needed
 from pathveil.federation.flare.submit import write_job
+from pathveil.federation.protocol.plan import Plan
 
 
 def simulate(plan: Plan, sites: Mapping[str, Mapping[str, Any]], *, folder: Path) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The administrator's side: hand a plan to the hub as a job, watch it, fetch what it leaves.
 
 A job that ended because a site or the hub was lost is submitted again when all sites are back; the run goes on from its
-last saved round (``rounds``).
+last saved round (``protocol.hub_run``).
 """
 
 import contextlib
@@ -18,8 +18,8 @@ from typing import Any
 
 from pathveil.errors import FederationError, UsageError
 from pathveil.federation.flare import policy
-from pathveil.federation.flare.plan import Plan
 from pathveil.federation.flare.processes import check_kit
+from pathveil.federation.protocol.plan import Plan
 from pathveil.progress import Progress, silent
 
 STARTING = 8  # half seconds before a job's processes can be expected to answer

@@ -1,4 +1,4 @@
-"""The hub's doorkeeper: one process a site. A second one with the same kit is refused while the first is alive.
+"""One process a site: a second one with the same kit is refused while the first is alive.
 
 FLARE by itself lets the newer process take over, and the two then get each other's messages. A site that was killed is
 let in again as soon as the process before it has missed its signs of life.
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 ALIVE = 10.0  # seconds after a sign of life, given every 3, in which a site counts as there
 
 
-class Doorkeeper(FLComponent):
+class DuplicateGuard(FLComponent):
     """Runs in the hub's own process."""
 
     def handle_event(self, event_type: str, fl_ctx: FLContext) -> None:

@@ -10,11 +10,11 @@ import pytest
 from pathveil.errors import FederationError
 from pathveil.federation import embedded, plain, wire
 from pathveil.federation.config import FederationConfig
-from pathveil.federation.flare.message import KINDS, Message, outgoing, read, write
-from pathveil.federation.flare.plan import Plan, fitted
-from pathveil.federation.flare.rounds import Rounds
-from pathveil.federation.flare.station import Station
 from pathveil.federation.noise import epsilon
+from pathveil.federation.protocol.hub_run import HubRun
+from pathveil.federation.protocol.message import KINDS, Message, outgoing, read, write
+from pathveil.federation.protocol.plan import Plan, fitted
+from pathveil.federation.protocol.site_run import SiteRun
 from pathveil.vocabulary.encoded import Encoded
 
 SMALL = {"dim": 6, "filters": 4, "epochs": 2, "batch_size": 12}
@@ -61,8 +61,8 @@ def reports(plan: Plan, name: str) -> Encoded:
     return taken
 
 
-def station(plan: Plan, name: str, folder: Path) -> Station:
-    return Station(plan, reports(plan, name), name=name, session="ab12", folder=folder / name)
+def site_run(plan: Plan, name: str, folder: Path) -> SiteRun:
+    return SiteRun(plan, reports(plan, name), name=name, session="ab12", folder=folder / name)
 
 
 class Cut(Exception):
@@ -71,38 +71,38 @@ class Cut(Exception):
 
 def drive(
     plan: Plan, folder: Path, *, pause: float = 0.0, cut: int | None = None, asked: list[Message] | None = None
-) -> Rounds:
+) -> HubRun:
     """All sites in turn, one message each; killed after ``cut`` messages. The hub's questions are left in ``asked``."""
-    rounds = Rounds(plan, folder=folder / "hub", pause=pause)
-    stations = {name: station(plan, name, folder) for name in plan.sites}
-    pending = {name: one.hello() for name, one in stations.items()}
+    hub_run = HubRun(plan, folder=folder / "hub", pause=pause)
+    site_runs = {name: site_run(plan, name, folder) for name in plan.sites}
+    pending = {name: one.hello() for name, one in site_runs.items()}
     sent = 0
     while pending:
         for name in list(pending):
             if sent == cut:
                 raise Cut
             sent += 1
-            question = read(rounds.exchange(name, pending[name], wait=0), sender="hub")
+            question = read(hub_run.exchange(name, pending[name], wait=0), sender="hub")
             if question.facts.get("end"):
                 del pending[name]
             elif question.facts.get("wait"):
-                pending[name] = stations[name].say({"waiting": True})
+                pending[name] = site_runs[name].say({"waiting": True})
             else:
                 assert "refused" not in question.facts
                 if asked is not None:
                     asked.append(question)
-                pending[name] = stations[name].answer(question)
-    return rounds
+                pending[name] = site_runs[name].answer(question)
+    return hub_run
 
 
-def best(rounds: Rounds) -> dict[str, np.ndarray]:
-    return dict(rounds.course.arrays(rounds.exchanges[-1]))
+def best(hub_run: HubRun) -> dict[str, np.ndarray]:
+    return dict(hub_run.course.arrays(hub_run.exchanges[-1]))
 
 
 @pytest.mark.parametrize("mode", CONFIGS)
 def test_messages_give_the_embedded_numbers(mode, tmp_path):
     plan, asked = plan_of(mode), list[Message]()
-    rounds = drive(plan, tmp_path, asked=asked)
+    hub_run = drive(plan, tmp_path, asked=asked)
     data = [reports(plan, name) for name in plan.sites]
     if plan.plain:
         sites = [plan.plain_site(own, name) for own, name in zip(data, plan.sites, strict=True)]
@@ -113,8 +113,8 @@ def test_messages_give_the_embedded_numbers(mode, tmp_path):
         hub, history = embedded.train(sites, plan.shared(), config=plan.config, joint=False)
         expected = hub.best
     for name, array in expected.items():
-        np.testing.assert_allclose(best(rounds)[name], array, atol=1e-6, err_msg=name)
-    told = rounds.course.history
+        np.testing.assert_allclose(best(hub_run)[name], array, atol=1e-6, err_msg=name)
+    told = hub_run.course.history
     np.testing.assert_allclose(told.validation_loss, history.validation_loss, rtol=1e-6)
     assert (told.rounds, told.sent, told.received) == (history.rounds, history.sent, history.received)
     if not plan.plain:  # a site that has the encoder is not sent it again
@@ -122,7 +122,7 @@ def test_messages_give_the_embedded_numbers(mode, tmp_path):
         again = [one for one in asked if one.facts["do"] == "round" and one.facts["turns"][0]["again"]]
         assert bool(again) == (mode == "strong")
         assert all(name.startswith("discriminator.") for one in again for name in one.arrays)
-    assert rounds.finished and not told.refused
+    assert hub_run.finished and not told.refused
     left = json.loads((tmp_path / "hub" / plan.run / "result" / "history.json").read_text())
     assert left["validation_loss"] == told.validation_loss
     for name in plan.sites:
@@ -134,11 +134,11 @@ def test_messages_give_the_embedded_numbers(mode, tmp_path):
 
 def test_several_local_steps_equal_the_embedded_ones(tmp_path):
     plan = plan_of("adversarial", local_steps=3)
-    rounds = drive(plan, tmp_path)
+    hub_run = drive(plan, tmp_path)
     sites = [plan.site(reports(plan, name), name) for name in plan.sites]
     hub, _ = embedded.train(sites, plan.shared(), config=plan.config, joint=False)
     for name, array in hub.best.items():
-        np.testing.assert_allclose(best(rounds)[name], array, atol=1e-6, err_msg=name)
+        np.testing.assert_allclose(best(hub_run)[name], array, atol=1e-6, err_msg=name)
 
 
 @pytest.mark.parametrize(("mode", "local"), [*((mode, 1) for mode in CONFIGS), ("strong", 3)])
@@ -151,11 +151,11 @@ def test_a_kill_at_any_moment_changes_nothing(mode, local, tmp_path):
         for cut in cuts:
             with pytest.raises(Cut):
                 drive(plan, folder, cut=cut)
-        rounds = drive(plan, folder)
-        assert rounds.resumed >= 0 or max(cuts) < 21
+        hub_run = drive(plan, folder)
+        assert hub_run.resumed >= 0 or max(cuts) < 21
         for name, array in best(whole).items():
-            np.testing.assert_array_equal(best(rounds)[name], array, err_msg=f"{cuts} {name}")
-        assert rounds.course.history.validation_loss == whole.course.history.validation_loss
+            np.testing.assert_array_equal(best(hub_run)[name], array, err_msg=f"{cuts} {name}")
+        assert hub_run.course.history.validation_loss == whole.course.history.validation_loss
     for name in plan.sites:
         assert len(list((tmp_path / "0" / name / plan.run).glob("state-*"))) <= 2
 
@@ -163,21 +163,23 @@ def test_a_kill_at_any_moment_changes_nothing(mode, local, tmp_path):
 def test_rounds_that_a_restart_repeats_count_for_the_privacy_loss(tmp_path, monkeypatch):
     """What left each site is counted at its gate here; the account has to be of that, and not of the rounds."""
     plan = plan_of("adversarial", sites=2, clip=1.0, noise=1.0, epochs=3)
-    left, answer = dict.fromkeys(plan.sites, 0), Station.answer
+    left, answer = dict.fromkeys(plan.sites, 0), SiteRun.answer
 
     def counted(self, question):
         data = answer(self, question)
         left[self.name] += bool(read(data, sender=self.name).arrays)
         return data
 
-    monkeypatch.setattr(Station, "answer", counted)
+    monkeypatch.setattr(SiteRun, "answer", counted)
     with pytest.raises(Cut):
         drive(plan, tmp_path, pause=1000, cut=15)
     before = dict(left)
-    rounds = drive(plan, tmp_path, pause=1000)
-    history = rounds.course.history
-    assert min(before.values()) > 2 and rounds.resumed == -1  # nothing was saved: all of it was repeated
-    assert max(left.values()) == history.updates == history.rounds + max(before.values()) == rounds.result()["updates"]
+    hub_run = drive(plan, tmp_path, pause=1000)
+    history = hub_run.course.history
+    assert min(before.values()) > 2 and hub_run.resumed == -1  # nothing was saved: all of it was repeated
+    assert (
+        max(left.values()) == history.updates == history.rounds + max(before.values()) == hub_run.result()["updates"]
+    )
     assert history.epsilon[-1] == epsilon(multiplier=1.0, updates=max(left.values()), delta=1e-5)
     assert history.epsilon[-1] > epsilon(multiplier=1.0, updates=history.rounds, delta=1e-5)
 
@@ -192,11 +194,11 @@ def test_a_plain_network_is_accounted_for_once_an_epoch(mode, tmp_path):
 
 def test_an_update_is_counted_on_disk_before_it_leaves(tmp_path, monkeypatch):
     plan = plan_of("adversarial", sites=2)
-    one = station(plan, "A", tmp_path)
+    one = site_run(plan, "A", tmp_path)
     path = tmp_path / "A" / plan.run / "updates.json"
     on_disk = []
     monkeypatch.setattr(one, "say", lambda *a, **o: on_disk.append(json.loads(path.read_text())["updates"]))
-    course = Rounds(plan, folder=tmp_path / "hub").course
+    course = HubRun(plan, folder=tmp_path / "hub").course
     first = next(exchange for exchange in course.exchanges([18, 24]) if exchange.kind == "round")
     for _ in range(2):
         one.answer(Message({"round": 0} | first.facts(), course.arrays(first)))
@@ -220,8 +222,8 @@ def test_a_site_without_its_part_stops_the_run(tmp_path):
         drive(plan, tmp_path, cut=14)
     for path in (tmp_path / "B" / plan.run).glob("state-*"):
         path.unlink()
-    rounds = drive(plan, tmp_path)
-    assert rounds.stopped.startswith("B: does not have its part of round")
+    hub_run = drive(plan, tmp_path)
+    assert hub_run.stopped.startswith("B: does not have its part of round")
 
 
 # What a hub does with a site that is not as it should be. The site's gate is gone round: messages are made by hand.
@@ -231,15 +233,15 @@ def test_a_site_without_its_part_stops_the_run(tmp_path):
 def begun(tmp_path):
     """A run of three sites at its first round, and each site's right answer to it."""
     plan = plan_of("adversarial")
-    rounds = Rounds(plan, folder=tmp_path / "hub", pause=1000)
-    stations = {name: station(plan, name, tmp_path) for name in plan.sites}
-    for name, one in stations.items():
-        rounds.exchange(name, one.hello(), wait=0)
+    hub_run = HubRun(plan, folder=tmp_path / "hub", pause=1000)
+    site_runs = {name: site_run(plan, name, tmp_path) for name in plan.sites}
+    for name, one in site_runs.items():
+        hub_run.exchange(name, one.hello(), wait=0)
     answers = {}
-    for name, one in stations.items():
-        question = read(rounds.exchange(name, one.say({"waiting": True}), wait=0), sender="hub")
+    for name, one in site_runs.items():
+        question = read(hub_run.exchange(name, one.say({"waiting": True}), wait=0), sender="hub")
         answers[name] = read(one.answer(question), sender=name)
-    return rounds, stations, answers
+    return hub_run, site_runs, answers
 
 
 def changed(message: Message, *, arrays=None, **facts) -> bytes:
@@ -257,30 +259,30 @@ BAD_UPDATES = {
 
 @pytest.mark.parametrize("fault", BAD_UPDATES)
 def test_a_bad_update_is_left_out_and_named(begun, fault):
-    rounds, _, answers = begun
+    hub_run, _, answers = begun
     bad = BAD_UPDATES[fault](dict(answers["B"].arrays))
     for name in "AC":
-        rounds.exchange(name, changed(answers[name]), wait=0)
-    reply = read(rounds.exchange("B", changed(answers["B"], arrays=bad), wait=0), sender="hub")
+        hub_run.exchange(name, changed(answers[name]), wait=0)
+    reply = read(hub_run.exchange("B", changed(answers["B"], arrays=bad), wait=0), sender="hub")
     assert reply.facts["round"] == 1  # training goes on
-    (line,) = rounds.course.history.refused
+    (line,) = hub_run.course.history.refused
     assert line.startswith("B: ") and fault in line
 
 
 def test_a_poisoned_update_is_left_out_and_named(begun):
-    rounds, stations, answers = begun
+    hub_run, site_runs, answers = begun
     pending = dict(answers)
     for number in range(3):
         for name, message in list(pending.items()):
             if number == 2 and name == "C":
                 message = Message(message.facts, {key: array * 1e4 for key, array in message.arrays.items()})
-            rounds.exchange(name, write(message), wait=0)
+            hub_run.exchange(name, write(message), wait=0)
         if number < 2:
-            for name, one in stations.items():
-                question = read(rounds.exchange(name, one.say({"waiting": True}), wait=0), sender="hub")
+            for name, one in site_runs.items():
+                question = read(hub_run.exchange(name, one.say({"waiting": True}), wait=0), sender="hub")
                 pending[name] = read(one.answer(question), sender=name)
-    assert rounds.round == 3
-    (line,) = rounds.course.history.refused
+    assert hub_run.round == 3
+    (line,) = hub_run.course.history.refused
     assert line.startswith("C: its update has norm") and "times the usual" in line
 
 
@@ -295,52 +297,52 @@ WRONG = {
 
 @pytest.mark.parametrize("fault", WRONG)
 def test_a_message_that_does_not_belong_is_refused_and_named(begun, fault):
-    rounds, _, answers = begun
-    rounds.exchange("A", changed(answers["A"]), wait=0)
+    hub_run, _, answers = begun
+    hub_run.exchange("A", changed(answers["A"]), wait=0)
     message = answers["B"]
     facts = WRONG[fault]
     if facts.get("round") == -1:  # of a round that is over
         for name in "BC":
-            rounds.exchange(name, changed(answers[name]), wait=0)
-        rounds.exchange("B", write(Message({"run": rounds.plan.run, "session": "ab12", "waiting": True})), wait=0)
+            hub_run.exchange(name, changed(answers[name]), wait=0)
+        hub_run.exchange("B", write(Message({"run": hub_run.plan.run, "session": "ab12", "waiting": True})), wait=0)
         message, facts = answers["B"], {"round": -5}
-    reply = read(rounds.exchange("B", changed(message, **facts), wait=0), sender="hub")
+    reply = read(hub_run.exchange("B", changed(message, **facts), wait=0), sender="hub")
     assert fault in reply.facts["refused"] and reply.facts["refused"].startswith("B: ")
-    assert rounds.course.history.refused == [reply.facts["refused"]] and not rounds.stopped
+    assert hub_run.course.history.refused == [reply.facts["refused"]] and not hub_run.stopped
 
 
 def test_strangers_and_noise_are_refused(begun):
-    rounds, _, answers = begun
+    hub_run, _, answers = begun
     for site, data in (("Z", changed(answers["A"])), ("A", b"\x00" * 50), ("A", b"")):
-        assert "refused" in read(rounds.exchange(site, data, wait=0), sender="hub").facts
-    assert rounds.round == 0 and not rounds.answers
+        assert "refused" in read(hub_run.exchange(site, data, wait=0), sender="hub").facts
+    assert hub_run.round == 0 and not hub_run.answers
 
 
 def test_a_message_sent_twice_counts_once(begun):
-    rounds, _, answers = begun
+    hub_run, _, answers = begun
     for name in "AAB":
-        assert read(rounds.exchange(name, changed(answers[name]), wait=0), sender="hub").facts == {"wait": True}
-    reply = read(rounds.exchange("C", changed(answers["C"]), wait=0), sender="hub")
-    again = read(rounds.exchange("C", changed(answers["C"]), wait=0), sender="hub")
+        assert read(hub_run.exchange(name, changed(answers[name]), wait=0), sender="hub").facts == {"wait": True}
+    reply = read(hub_run.exchange("C", changed(answers["C"]), wait=0), sender="hub")
+    again = read(hub_run.exchange("C", changed(answers["C"]), wait=0), sender="hub")
     assert reply.facts == again.facts and reply.facts["round"] == 1
-    assert rounds.course.history.rounds == 1
+    assert hub_run.course.history.rounds == 1
 
 
 @pytest.mark.parametrize("documents", [10**9, -1, float("nan"), "many", None])
 def test_a_site_cannot_claim_any_number_of_documents(begun, documents):
-    rounds, _, answers = begun
+    hub_run, _, answers = begun
     for name in "AC":
-        rounds.exchange(name, changed(answers[name]), wait=0)
-    rounds.exchange("B", changed(answers["B"], documents=documents), wait=0)
-    assert rounds.round == 1 and rounds.course.history.refused[0].startswith("B: its ")
+        hub_run.exchange(name, changed(answers[name]), wait=0)
+    hub_run.exchange("B", changed(answers["B"], documents=documents), wait=0)
+    assert hub_run.round == 1 and hub_run.course.history.refused[0].startswith("B: its ")
 
 
-def say_all(rounds: Rounds, stations: dict[str, Station], change, *, until: str) -> dict[str, Message]:
+def say_all(hub_run: HubRun, site_runs: dict[str, SiteRun], change, *, until: str) -> dict[str, Message]:
     """All sites in turn until a kind of question was answered; ``change`` has B's answers to it. The last replies."""
-    pending, replies = {name: one.say({"waiting": True}) for name, one in stations.items()}, {}
+    pending, replies = {name: one.say({"waiting": True}) for name, one in site_runs.items()}, {}
     for _ in range(200):
-        for name, one in stations.items():
-            question = read(rounds.exchange(name, pending[name], wait=0), sender="hub")
+        for name, one in site_runs.items():
+            question = read(hub_run.exchange(name, pending[name], wait=0), sender="hub")
             replies[name] = question
             if question.facts.get("end") or question.facts.get("wait") or "refused" in question.facts:
                 pending[name] = one.say({"waiting": True})
@@ -348,9 +350,9 @@ def say_all(rounds: Rounds, stations: dict[str, Station], change, *, until: str)
             pending[name] = one.answer(question)
             if name == "B" and question.facts["do"] == until:
                 pending[name] = write(change(read(pending[name], sender="B")))
-        if rounds.stopped or len(rounds.course.history.validation_loss) > 1 or rounds.course.history.refused:
+        if hub_run.stopped or len(hub_run.course.history.validation_loss) > 1 or hub_run.course.history.refused:
             return replies
-    raise AssertionError(f"everyone waits in round {rounds.round}")
+    raise AssertionError(f"everyone waits in round {hub_run.round}")
 
 
 ODD = {"text": "abc", "list": [1], "nothing": None, "not a number": float("nan"), "below": -1.0, "endless": 10**400}
@@ -369,17 +371,17 @@ ODD = {"text": "abc", "list": [1], "nothing": None, "not a number": float("nan")
 )
 def test_an_odd_fact_is_refused_and_named_and_the_run_goes_on(kind, fact, odd, tmp_path):
     plan = plan_of("adversarial", sites=2, epochs=1)
-    rounds = Rounds(plan, folder=tmp_path / "hub", pause=1000)
-    stations = {name: station(plan, name, tmp_path) for name in plan.sites}
-    for name, one in stations.items():
-        rounds.exchange(name, one.hello(), wait=0)
+    hub_run = HubRun(plan, folder=tmp_path / "hub", pause=1000)
+    site_runs = {name: site_run(plan, name, tmp_path) for name in plan.sites}
+    for name, one in site_runs.items():
+        hub_run.exchange(name, one.hello(), wait=0)
 
     def change(message: Message) -> Message:
         return Message(dict(message.facts) | {fact: ODD[odd]}, message.arrays)
 
-    say_all(rounds, stations, change, until=kind)
-    (line,) = rounds.course.history.refused
-    assert line.startswith(f"B: its '{fact}' is not a ") and not rounds.stopped
+    say_all(hub_run, site_runs, change, until=kind)
+    (line,) = hub_run.course.history.refused
+    assert line.startswith(f"B: its '{fact}' is not a ") and not hub_run.stopped
 
 
 def test_the_facts_of_all_answers_were_made_odd_above():
@@ -397,21 +399,21 @@ def test_the_facts_of_all_answers_were_made_odd_above():
     ],
 )
 def test_an_answer_says_what_its_kind_says_and_nothing_else(begun, change, sentence):
-    rounds, stations, answers = begun
+    hub_run, site_runs, answers = begun
     for name, message in answers.items():
-        rounds.exchange(name, write(message), wait=0)
-    say_all(rounds, stations, change, until="close")
-    (line,) = rounds.course.history.refused
+        hub_run.exchange(name, write(message), wait=0)
+    say_all(hub_run, site_runs, change, until="close")
+    (line,) = hub_run.course.history.refused
     assert line.startswith("B: ") and sentence in line and "smith" not in line
 
 
 def test_the_only_usable_update_may_not_rest_on_nothing(begun):
-    rounds, _, answers = begun
+    hub_run, _, answers = begun
     for name in "AC":
-        rounds.exchange(name, changed(answers[name], arrays={}), wait=0)
-    reply = read(rounds.exchange("B", changed(answers["B"], documents=0), wait=0), sender="hub")
+        hub_run.exchange(name, changed(answers[name], arrays={}), wait=0)
+    reply = read(hub_run.exchange("B", changed(answers["B"], documents=0), wait=0), sender="hub")
     assert reply.facts["end"] and "no site sent a usable update" in reply.facts["reason"]
-    assert rounds.course.history.refused[0] == "B: its update rests on no documents; refused"
+    assert hub_run.course.history.refused[0] == "B: its update rests on no documents; refused"
 
 
 @pytest.mark.parametrize("saved", ["3", [1, "x"], None, {"0": 1}])
@@ -419,63 +421,63 @@ def test_a_site_that_greets_in_an_odd_way_stops_the_run_with_its_name(saved, tmp
     plan = plan_of("adversarial", sites=2)
     with pytest.raises(Cut):
         drive(plan, tmp_path, cut=14)  # there is something to go on from
-    rounds = Rounds(plan, folder=tmp_path / "hub")
-    hello = read(station(plan, "B", tmp_path).hello(), sender="B")
-    reply = read(rounds.exchange("B", changed(hello, saved=saved), wait=0), sender="hub")
+    hub_run = HubRun(plan, folder=tmp_path / "hub")
+    hello = read(site_run(plan, "B", tmp_path).hello(), sender="B")
+    reply = read(hub_run.exchange("B", changed(hello, saved=saved), wait=0), sender="hub")
     assert reply.facts["end"] and reply.facts["reason"] == "B: its 'saved' is not a list of rounds; refused"
 
 
 def test_a_site_cannot_greet_again_with_other_numbers(begun):
-    rounds, stations, _ = begun
-    hello = read(stations["B"].hello(), sender="B")
-    assert "refused" not in read(rounds.exchange("B", write(hello), wait=0), sender="hub").facts
-    reply = read(rounds.exchange("B", changed(hello, documents=10**6), wait=0), sender="hub")
+    hub_run, site_runs, _ = begun
+    hello = read(site_runs["B"].hello(), sender="B")
+    assert "refused" not in read(hub_run.exchange("B", write(hello), wait=0), sender="hub").facts
+    reply = read(hub_run.exchange("B", changed(hello, documents=10**6), wait=0), sender="hub")
     assert reply.facts["refused"].startswith("B: greeted again with other numbers")
 
 
 @pytest.mark.parametrize("where", ["take", "arrays", "state"])
 def test_a_defect_of_the_hub_ends_the_run_for_everybody(begun, monkeypatch, where, caplog):
-    rounds, stations, answers = begun
-    rounds.saving = True
+    hub_run, site_runs, answers = begun
+    hub_run.saving = True
 
     def broken(*arguments, **options):
         raise ValueError("smith")
 
-    monkeypatch.setattr(rounds.course, where, broken)
-    replies = [read(rounds.exchange(name, write(message), wait=0), sender="hub") for name, message in answers.items()]
+    monkeypatch.setattr(hub_run.course, where, broken)
+    replies = [read(hub_run.exchange(name, write(message), wait=0), sender="hub") for name, message in answers.items()]
     assert replies[-1].facts["end"]
-    for name, one in stations.items():
-        told = read(rounds.exchange(name, one.say({"waiting": True}), wait=0), sender="hub").facts
+    for name, one in site_runs.items():
+        told = read(hub_run.exchange(name, one.say({"waiting": True}), wait=0), sender="hub").facts
         assert told["end"] and "the hub's program failed in round" in told["reason"] and "ValueError" in told["reason"]
-    assert rounds.status()["stopped"] == rounds.result()["stopped"] == told["reason"] and not rounds.finished
-    assert "test_rounds.py:" in caplog.text and "smith" not in caplog.text + told["reason"]
+    assert hub_run.status()["stopped"] == hub_run.result()["stopped"] == told["reason"] and not hub_run.finished
+    assert "test_hub_run.py:" in caplog.text and "smith" not in caplog.text + told["reason"]
 
 
 def test_a_fault_of_a_site_stops_the_run_with_its_name(begun):
-    rounds, stations, _ = begun
-    reply = read(rounds.exchange("B", stations["B"].say({"fault": "words"}), wait=0), sender="hub")
+    hub_run, site_runs, _ = begun
+    reply = read(hub_run.exchange("B", site_runs["B"].say({"fault": "words"}), wait=0), sender="hub")
     assert reply.facts["end"] and "B: its vocabulary is not the one" in reply.facts["reason"]
 
 
 def test_a_silent_site_is_named(begun, monkeypatch):
-    rounds, _, _ = begun
-    assert not rounds.silent(5)
+    hub_run, _, _ = begun
+    assert not hub_run.silent(5)
     now = time.monotonic()
-    monkeypatch.setattr("pathveil.federation.flare.rounds.time.monotonic", lambda: now + 6)
-    rounds.alive("B")
-    assert rounds.silent(5) == ["A", "C"]
-    late = Rounds(rounds.plan, folder=rounds.folder)  # no site has come yet
-    monkeypatch.setattr("pathveil.federation.flare.rounds.time.monotonic", lambda: now + 60)
+    monkeypatch.setattr("pathveil.federation.protocol.hub_run.time.monotonic", lambda: now + 6)
+    hub_run.alive("B")
+    assert hub_run.silent(5) == ["A", "C"]
+    late = HubRun(hub_run.plan, folder=hub_run.folder)  # no site has come yet
+    monkeypatch.setattr("pathveil.federation.protocol.hub_run.time.monotonic", lambda: now + 60)
     assert not late.silent(5)
-    monkeypatch.setattr("pathveil.federation.flare.rounds.time.monotonic", lambda: now + 80)
+    monkeypatch.setattr("pathveil.federation.protocol.hub_run.time.monotonic", lambda: now + 80)
     assert late.silent(5) == ["A", "B", "C"]
 
 
 def test_without_any_usable_update_the_run_stops(begun):
-    rounds, _, answers = begun
+    hub_run, _, answers = begun
     for name, message in answers.items():
-        rounds.exchange(name, changed(message, arrays={}), wait=0)
-    assert "no site sent a usable update" in rounds.stopped
+        hub_run.exchange(name, changed(message, arrays={}), wait=0)
+    assert "no site sent a usable update" in hub_run.stopped
 
 
 # The site's gate.
@@ -502,7 +504,7 @@ def test_the_gate_lets_only_listed_facts_out(facts):
 
 def test_the_gate_lets_no_private_parameter_feature_or_label_out(tmp_path):
     plan = plan_of("adversarial")
-    one = station(plan, "A", tmp_path)
+    one = site_run(plan, "A", tmp_path)
     site = one.work.site
     manifest = one.work.manifest
     shared = {name: np.zeros(shape, np.float32) for name, shape in manifest.items()}

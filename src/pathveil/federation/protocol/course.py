@@ -14,11 +14,10 @@ import torch
 from torch import Tensor
 
 from pathveil.federation import wire
-from pathveil.federation.embedded import History
-from pathveil.federation.flare.message import Message
-from pathveil.federation.flare.plan import Plan
-from pathveil.federation.hub import Hub, accepted, average, load, schedule, steps_of, with_noise
+from pathveil.federation.hub import History, Hub, accepted, average, load, schedule, steps_of, with_noise
 from pathveil.federation.noise import epsilon
+from pathveil.federation.protocol.message import Message
+from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.site import Turn, gathering
 
 Answers = Sequence[tuple[str, Message]]  # in the plan's order of sites

@@ -22,16 +22,16 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from pathveil.errors import FederationError
-from pathveil.federation.flare.course import Exchange, course_of
-from pathveil.federation.flare.message import FAULTS, UPDATES, Message, heard, place, read, write
-from pathveil.federation.flare.plan import Plan
+from pathveil.federation.protocol.course import Exchange, course_of
+from pathveil.federation.protocol.message import FAULTS, UPDATES, Message, heard, place, read, write
+from pathveil.federation.protocol.plan import Plan
 from pathveil.training import checkpoint
 
 log = logging.getLogger(__name__)
 STARTING = 60.0  # seconds that a site's process may take until it is first heard of
 
 
-class Rounds:
+class HubRun:
     """One run at the hub."""
 
     def __init__(self, plan: Plan, *, folder: Path, pause: float = 30.0):

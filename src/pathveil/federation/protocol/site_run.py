@@ -22,13 +22,12 @@ from torch import Tensor
 
 from pathveil.errors import FederationError
 from pathveil.federation import wire
-from pathveil.federation.embedded import shared_features
-from pathveil.federation.flare.course import under
-from pathveil.federation.flare.message import UPDATES, Message, outgoing
-from pathveil.federation.flare.plan import Plan
 from pathveil.federation.hub import load, steps_of
 from pathveil.federation.join import bundled
-from pathveil.federation.site import EMBEDDING, Turn, moved
+from pathveil.federation.protocol.course import under
+from pathveil.federation.protocol.message import UPDATES, Message, outgoing
+from pathveil.federation.protocol.plan import Plan
+from pathveil.federation.site import EMBEDDING, Turn, moved, shared_features
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import merged
 from pathveil.training import checkpoint
@@ -41,7 +40,7 @@ KEPT = 2  # states on disk: the hub may be one behind
 NOTHING: wire.Manifest = {}
 
 
-class Station:
+class SiteRun:
     """One site's state in one run."""
 
     def __init__(
@@ -160,7 +159,7 @@ class Station:
 
 
 class SharedWork:
-    """Rounds of the distribution paper's training, by ``Site``."""
+    """HubRun of the distribution paper's training, by ``Site``."""
 
     def __init__(self, plan: Plan, reports: Encoded, name: str, device: str):
         self.site, self.shared = plan.site(reports, name, device), plan.shared(device)
