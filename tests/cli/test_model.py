@@ -129,7 +129,7 @@ def test_a_killed_training_continues_to_the_same_bytes(files, pathveil, tmp_path
         (("--preset", "huge"), "--preset huge is not known"),
         (("--epochs", 3, "--fixed-epochs", 3), "not both"),
         (("--tasks", "sight"), "sight"),
-        (("--tasks", ","), "names no task"),
+        (("--tasks", ","), "names nothing"),
         (("--set", "members"), "--set takes NAME=VALUE"),
         (("--set", "member=3"), "did you mean 'members'"),
         (("--set", "dropout=2"), "'dropout'"),

@@ -200,6 +200,20 @@ def emit(result: dict[str, Any], *, as_json: bool, text: str) -> None:
         typer.echo(text)
 
 
+def names_from(given: str | None, *, option: str = "--tasks") -> list[str] | None:
+    """The names in a list with commas, such as ``site, histology``; none where the option was not given.
+
+    >>> names_from("site, histology"), names_from(None)
+    (['site', 'histology'], None)
+    """
+    if given is None:
+        return None
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if not names:
+        raise UsageError(f"{option} names nothing; expected names with commas between them, as in site,histology")
+    return names
+
+
 def chosen(device: str, *, here: bool = True) -> str:
     """The device that ``--device`` asks for: auto, cpu, cuda or one card, as cuda:1. On machines elsewhere (not
     ``here``) it is for them to have it, and nothing can be found out for auto."""

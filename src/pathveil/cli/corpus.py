@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.cli.console import JSON_OPTION, bar, emit, names_from
 from pathveil.errors import UsageError
 
 app = typer.Typer(help="Make, read, judge and divide corpora of reports.", no_args_is_help=True, rich_markup_mode=None)
@@ -127,7 +127,7 @@ def check_corpus(
     from pathveil.corpus.check import check
     from pathveil.corpus.page import page
 
-    chosen = split_names(tasks)
+    chosen = names_from(tasks)
     with bar() as progress:
         result = check(scan(sources, tasks=chosen), tasks=chosen, progress=progress)
     if as_json:
@@ -175,12 +175,7 @@ def split(
             test_from=test_from,
             relevant_to=relevant_to or (),
             days=days,
-            tasks=split_names(tasks),
+            tasks=names_from(tasks),
             progress=progress,
         )
     emit(result, as_json=as_json, text=describe(result))
-
-
-def split_names(given: str | None) -> list[str] | None:
-    """``--tasks a,b`` as a list; None where it was not given."""
-    return None if given is None else [name.strip() for name in given.split(",") if name.strip()]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import typer
 
-from pathveil.cli.console import JSON_OPTION, bar, chosen, emit
-from pathveil.cli.model import names_of, values_of
+from pathveil.cli.console import JSON_OPTION, bar, chosen, emit, names_from
+from pathveil.cli.model import values_of
 from pathveil.cli.study import check_run
 from pathveil.errors import UsageError, meant
 
@@ -78,7 +78,7 @@ def site(
 
 def classes(
     corpora: list[Path] = typer.Argument(..., metavar="CORPUS", help="Corpora whose labels to list."),
-    tasks: str = typer.Option("", "--tasks", help="Tasks, with commas; all that the corpus has by default."),
+    tasks: str | None = typer.Option(None, "--tasks", help="Tasks, with commas; all that the corpus has by default."),
     out: Path = typer.Option(..., "--out", help="The file to write: {task: [labels]}."),
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -87,7 +87,7 @@ def classes(
 
     from pathveil.federation.protocol.classes import write_classes
 
-    found = write_classes(corpora, tasks=names_of(tasks or None), out=out)
+    found = write_classes(corpora, tasks=names_from(tasks), out=out)
     lines = [f"{task}: {len(names)} classes" for task, names in found.items()]
     emit(json.loads(json.dumps(found)), as_json=as_json, text="\n".join([*lines, f"Written: {out}"]))
 
@@ -174,7 +174,7 @@ def simulate(
     ),
     vocab: Path = typer.Option(..., "--vocab", help="The vocabulary of all sites."),
     out: Path = typer.Option(..., "--out", help="A new folder for the simulated sites and the result."),
-    tasks: str = typer.Option("", "--tasks", help="Tasks, with commas; all that the corpus has by default."),
+    tasks: str | None = typer.Option(None, "--tasks", help="Tasks, with commas; all that the corpus has by default."),
     mode: str = MODE,
     seed: int = SEED,
     epochs: int | None = EPOCHS,
@@ -200,7 +200,7 @@ def simulate(
             f"{corpus}: each registry becomes a site, and there is only one ({sites[0]}); expected two or more"
         )
     check_names(sites)
-    _, classes = read_labels(corpus, tasks=names_of(tasks or None))
+    _, classes = read_labels(corpus, tasks=names_from(tasks))
     plan = planned(
         mode,
         sites=list(sites),

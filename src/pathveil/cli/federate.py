@@ -12,8 +12,8 @@ import typer
 
 from pathveil.cli import deployment
 from pathveil.cli.audit import APPETITE_OPTION, STORE_OPTION
-from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, chosen, emit, resumable
-from pathveil.cli.model import names_of, values_of
+from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, chosen, emit, names_from, resumable
+from pathveil.cli.model import values_of
 from pathveil.cli.study import check_run, crew_for
 from pathveil.errors import UsageError, meant
 
@@ -49,7 +49,9 @@ def run(
     vocab: Path | None = typer.Option(
         None, "--vocab", help="Words agreed on beforehand; else those that at least 5 training reports hold."
     ),
-    tasks: str = typer.Option("", "--tasks", help="Tasks to train, with commas; all that the corpus has by default."),
+    tasks: str | None = typer.Option(
+        None, "--tasks", help="Tasks to train, with commas; all that the corpus has by default."
+    ),
     groups: list[str] = typer.Option(
         [], "--group", metavar="NAME=REGISTRIES", help="Pool registries into one site, as A=R1,R2; may be repeated."
     ),
@@ -100,7 +102,7 @@ def run(
         "rehearsal": rehearse,
         "release": not rehearse,
         "seeds": tuple(number(part, option="--seeds") for part in seeds.split(",")),
-        "tasks": names_of(tasks or None),
+        "tasks": names_from(tasks),
         "groups": pooled(groups),
         "vocabulary": str(vocab) if vocab else None,
         "training": training,
@@ -128,7 +130,9 @@ def join(
     vocab: Path | None = typer.Option(
         None, "--vocab", help="The registry's own list of the agreed words, where they were agreed on privately."
     ),
-    tasks: str = typer.Option("", "--tasks", help="Tasks to train, with commas; all that the corpus has by default."),
+    tasks: str | None = typer.Option(
+        None, "--tasks", help="Tasks to train, with commas; all that the corpus has by default."
+    ),
     seed: int = typer.Option(0, "--seed", min=0, max=2**32 - 1, help="Of the split, the start and the batches."),
     test_from: str | None = TEST_FROM,
     epochs: int | None = typer.Option(
@@ -183,7 +187,7 @@ def join(
         raise UsageError(f"--set: {error}") from None
     with part_of(out) as part:
         with bar() as progress:
-            wanted = names_of(tasks or None)
+            wanted = names_from(tasks)
             reports = encode(corpus, words, tasks=wanted, classes=released.classes, progress=progress)
             if test_from is not None:
                 reports = replace(reports, days=read_days(corpus))

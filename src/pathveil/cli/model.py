@@ -5,7 +5,7 @@ from pathlib import Path
 
 import typer
 
-from pathveil.cli.console import DEVICE, JSON_OPTION, bar, chosen, emit, resumable
+from pathveil.cli.console import DEVICE, JSON_OPTION, bar, chosen, emit, names_from, resumable
 from pathveil.errors import UsageError
 
 
@@ -75,7 +75,7 @@ def train(
             settings,
             preset=preset,
             vocabulary=Vocabulary.load(vocab) if vocab else None,
-            tasks=names_of(tasks),
+            tasks=names_from(tasks),
             accuracy=accuracy,
             seed=seed,
             device=chosen(device),
@@ -127,7 +127,7 @@ def evaluate(
         result = evaluate_bundle(
             loaded,
             corpus,
-            tasks=names_of(tasks),
+            tasks=names_from(tasks),
             resamples=resamples,
             seed=seed,
             device=chosen(device),
@@ -197,13 +197,3 @@ def values_of(changes: list[str] | None) -> dict[str, str]:
     if not all(pairs) or not all(pairs.values()):
         raise UsageError("--set takes NAME=VALUE, for example dropout=0.3")
     return pairs
-
-
-def names_of(tasks: str | None) -> list[str] | None:
-    """Task names from a list with commas."""
-    if tasks is None:
-        return None
-    names = [name.strip() for name in tasks.split(",") if name.strip()]
-    if not names:
-        raise UsageError("--tasks names no task; expected for example site,histology")
-    return names

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, chosen, emit, resumable
+from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, chosen, emit, names_from, resumable
 from pathveil.errors import UsageError
 
 app = typer.Typer(help="The papers' experiments on your corpus, from one file.", no_args_is_help=True)
@@ -91,14 +91,16 @@ def check_run(out: Path, *, mark: str) -> None:
 def encode(
     corpus: Path = typer.Argument(..., metavar="CORPUS", help="A corpus: Parquet, CSV or JSONL, or a folder of them."),
     out: Path = typer.Option(..., "--out", help="The folder to write; 'encoded' in a study file's [corpus] names it."),
-    tasks: str = typer.Option("", "--tasks", help="Tasks to keep, with commas; the usual ones there are by default."),
+    tasks: str | None = typer.Option(
+        None, "--tasks", help="Tasks to keep, with commas; the usual ones there are by default."
+    ),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Put a corpus into a folder from which a machine without the reports can run studies (it holds their words)."""
     from pathveil.study import encoded
 
     with bar() as progress:
-        made = encoded.save(corpus, out, tasks=tasks.split(",") if tasks else None, progress=progress)
+        made = encoded.save(corpus, out, tasks=names_from(tasks), progress=progress)
     classes = ", ".join(f"{task} {count}" for task, count in made["classes"].items())
     text = (
         f"Encoded {made['reports']:,} reports of {len(made['registries'])} registries: {made['running_words']:,} "

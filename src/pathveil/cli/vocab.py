@@ -6,7 +6,7 @@ from pathlib import Path
 import typer
 
 from pathveil.cli import agree
-from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.cli.console import JSON_OPTION, bar, emit, names_from
 from pathveil.errors import UsageError
 
 app = typer.Typer(help="Choose the words a model may know.", no_args_is_help=True, rich_markup_mode=None)
@@ -29,7 +29,7 @@ class Unit(enum.StrEnum):
 SOURCES = typer.Argument(
     ..., metavar="CORPUS", help="Reports (Parquet, CSV, JSONL), or count files (.npz) of several registries."
 )
-TASKS = typer.Option("", "--tasks", help="Tasks whose labels count, separated by commas; else all the corpus has.")
+TASKS = typer.Option(None, "--tasks", help="Tasks whose labels count, separated by commas; else all the corpus has.")
 LEAVE_OUT = typer.Option(
     [], "--leave-out", metavar="REGISTRY", help="A registry that is not looked at; may be given again."
 )
@@ -38,15 +38,11 @@ WITHOUT = typer.Option(
 )
 
 
-def listed(names: str) -> list[str] | None:
-    return [name.strip() for name in names.split(",") if name.strip()] or None
-
-
 @app.command("count", short_help="Count words at a registry, for others to choose from.")
 def count(
     corpus: list[Path] = typer.Argument(..., metavar="CORPUS", help="One registry's reports, or several'."),
     out: Path = typer.Option(..., "--out", help="The count file to write (.npz)."),
-    tasks: str = TASKS,
+    tasks: str | None = TASKS,
     without: Path = WITHOUT,
     min_cases: int = typer.Option(
         1, "--min-cases", min=1, help="Leave out words that fewer cases of a registry hold: they are shown to no one."
@@ -64,7 +60,7 @@ def count(
     if out.suffix != ".npz":
         raise UsageError(f"{out}: a count file's name ends in .npz, so that 'vocab select' knows it for one")
     with bar() as progress:
-        counts = count_corpus(corpus, tasks=listed(tasks), without=without, progress=progress)
+        counts = count_corpus(corpus, tasks=names_from(tasks), without=without, progress=progress)
     offered = len(counts.words)
     if min_cases > 1:
         counts = without_rare(counts, min_cases)
@@ -106,7 +102,7 @@ def select(
     lexicon: Path = typer.Option(
         None, "--lexicon", help="lexicon: a list of terms, one a line, or UMLS's MRCONSO.RRF (may be gzipped)."
     ),
-    tasks: str = TASKS,
+    tasks: str | None = TASKS,
     leave_out: list[str] = LEAVE_OUT,
     without: Path = WITHOUT,
     as_json: bool = JSON_OPTION,
@@ -129,8 +125,8 @@ def select(
 
         terms, parameters = read_lexicon(lexicon), {"lexicon_sha256": sha256(lexicon)}
     with bar() as progress:
-        counts = gather(sources, tasks=listed(tasks), leave_out=leave_out, without=without, progress=progress)
-        measures = Measures(counts, tasks=listed(tasks), lexicon=terms)
+        counts = gather(sources, tasks=names_from(tasks), leave_out=leave_out, without=without, progress=progress)
+        measures = Measures(counts, tasks=names_from(tasks), lexicon=terms)
         vocabulary = choose_words(measures, sentence, parameters=parameters)
     vocabulary.save(out)
     source = vocabulary.source
@@ -192,12 +188,12 @@ def folds(
     sources: list[Path] = SOURCES,
     out: Path = typer.Option(..., "--out", help="A folder; one folder a left-out registry is made in it."),
     min_count: int = typer.Option(5, "--min-count", min=1, help="Occurrences a word of the baseline needs."),
-    sizes: str = typer.Option(
-        "",
+    sizes: str | None = typer.Option(
+        None,
         "--sizes",
         help="Sizes for mutual information, separated by commas; else the paper's, scaled to the baseline.",
     ),
-    tasks: str = TASKS,
+    tasks: str | None = TASKS,
     without: Path = WITHOUT,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -209,14 +205,15 @@ def folds(
     from pathveil.vocabulary.selection import folds as make_folds
     from pathveil.vocabulary.selection import gather
 
-    numbers = [int(size) for size in listed(sizes) or [] if size.isdecimal() and int(size)]
-    if len(numbers) != len(listed(sizes) or []):
+    wanted = names_from(sizes, option="--sizes") or []
+    numbers = [int(size) for size in wanted if size.isdecimal() and int(size)]
+    if len(numbers) != len(wanted):
         raise UsageError(f"--sizes '{sizes}': expected whole numbers separated by commas, such as 5000,2000")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UsageError(f"{out}: is there already; folds of two corpora must not mix, so give a new folder")
     with bar() as progress:
-        counts = gather(sources, tasks=listed(tasks), without=without, progress=progress)
-        made = make_folds(counts, minimum=min_count, sizes=numbers or None, tasks=listed(tasks), progress=progress)
+        counts = gather(sources, tasks=names_from(tasks), without=without, progress=progress)
+        made = make_folds(counts, minimum=min_count, sizes=numbers or None, tasks=names_from(tasks), progress=progress)
     names: dict[str, None] = {}
     for registry, vocabularies in made.items():
         (out / registry).mkdir(parents=True, exist_ok=True)

@@ -79,7 +79,7 @@ def import_corpus(
     frames = []
     for path, kind in paths.items():
         if kind != "hl7":
-            frames.append(prepared(open_table(path, form=kind), path=path, registry=registry, columns=columns or {}))
+            frames.append(prepared(open_table(path, form=kind), source=path, registry=registry, columns=columns or {}))
     if messages := [path for path, kind in paths.items() if kind == "hl7"]:
         frames.append(scan_hl7(messages, registry=registry, key=secret, strict=strict, tally=tally, progress=progress))
     staged = out.with_name(f"{out.name}.staged")
@@ -146,22 +146,24 @@ def detect(path: Path) -> str:
     raise CorpusError(f"{path}: is neither a table nor HL7 by its name and beginning; say which with --format")
 
 
-def prepared(frame: "pl.LazyFrame", *, path: Path, registry: str | None, columns: Mapping[str, str]) -> "pl.LazyFrame":
+def prepared(
+    frame: "pl.LazyFrame", *, source: Path | str, registry: str | None, columns: Mapping[str, str]
+) -> "pl.LazyFrame":
     """A table with its columns renamed, its registry filled in and its types checked."""
     import polars as pl
 
     names = frame.collect_schema().names()
     for ours, theirs in columns.items():
         if theirs not in names:
-            raise UsageError(f"{path}: has no column '{theirs}' to take {ours} from")
+            raise UsageError(f"{source}: has no column '{theirs}' to take {ours} from")
         if ours in names and ours != theirs:
-            raise UsageError(f"{path}: has a column '{ours}' already, so '{theirs}' cannot take its place")
+            raise UsageError(f"{source}: has a column '{ours}' already, so '{theirs}' cannot take its place")
     frame = frame.rename({theirs: ours for ours, theirs in columns.items()})
     if registry is not None and "registry" in frame.collect_schema():
-        raise UsageError(f"{path}: has a column 'registry' already; leave out --registry")
+        raise UsageError(f"{source}: has a column 'registry' already; leave out --registry")
     if registry is not None:
         frame = frame.with_columns(pl.lit(registry).alias("registry"))
-    return typed(frame, path=path)
+    return typed(frame, source=source)
 
 
 def scan_hl7(

@@ -44,13 +44,13 @@ def scan(paths: Paths, *, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
     """
     import polars as pl
 
-    frames = [typed(open_table(path), path=path, tasks=tasks) for path in files(paths)]
+    frames = [typed(open_table(path), source=path, tasks=tasks) for path in files(paths)]
     if len(frames) == 1:
         return frames[0]
     return pl.concat(frames, how="diagonal_relaxed")
 
 
-def typed(frame: "pl.LazyFrame", *, path: Path, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
+def typed(frame: "pl.LazyFrame", *, source: Path | str, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
     """The frame with the columns a corpus needs, in the types it needs."""
     import polars as pl
 
@@ -58,7 +58,7 @@ def typed(frame: "pl.LazyFrame", *, path: Path, tasks: Iterable[str] | None = No
     for column in REQUIRED:
         if column not in schema:
             raise CorpusError(
-                f"{path}: column '{column}' is missing{nearest(column, schema.names())}; "
+                f"{source}: column '{column}' is missing{nearest(column, schema.names())}; "
                 f"a corpus needs {', '.join(REQUIRED)}"
             )
     labels = dict.fromkeys((*TASKS, *(tasks or ())))
@@ -69,7 +69,7 @@ def typed(frame: "pl.LazyFrame", *, path: Path, tasks: Iterable[str] | None = No
         dtype, value = schema[column], pl.col(column)
         if dtype.is_float() or dtype.is_nested() or dtype.is_temporal():
             raise CorpusError(
-                f"{path}: column '{column}' holds {dtype}, expected text; write codes as strings (8500, not 8500.0)"
+                f"{source}: column '{column}' holds {dtype}, expected text; write codes as strings (8500, not 8500.0)"
             )
         if dtype != pl.String:
             value = value.cast(pl.String)
@@ -78,9 +78,9 @@ def typed(frame: "pl.LazyFrame", *, path: Path, tasks: Iterable[str] | None = No
             value = pl.when(value != "").then(value).alias(column)
         changes.append(value)
     if "date" in schema and schema["date"].base_type() not in (pl.Date, pl.Datetime, pl.String, pl.Null):
-        raise CorpusError(f"{path}: column 'date' holds {schema['date']}, expected dates or text such as 2016-05-02")
+        raise CorpusError(f"{source}: column 'date' holds {schema['date']}, expected dates or text such as 2016-05-02")
     if "year" in schema and not (schema["year"].is_numeric() or schema["year"] in (pl.String, pl.Null)):
-        raise CorpusError(f"{path}: column 'year' holds {schema['year']}, expected whole numbers such as 2016")
+        raise CorpusError(f"{source}: column 'year' holds {schema['year']}, expected whole numbers such as 2016")
     if "date" in schema and schema["date"].base_type() in (pl.Datetime, pl.Null):
         changes.append(pl.col("date").cast(pl.Date))
     return frame.with_columns(changes)

@@ -1,0 +1,245 @@
+"""A corpus in Python: read from files or from a frame, checked once, and handed to whatever works on reports.
+
+Files that hold a corpus already are used where they lie, so what was derived from them (tokens) is found again. What
+must be made into one first, a frame or HL7 messages, is written to a private temporary folder that is removed with the
+``Corpus`` object.
+
+>>> import polars as pl
+>>> reports = pl.DataFrame({"report_id": ["a", "b"], "case_id": ["1", "2"], "text": ["left breast", "colon"],
+...                         "site": ["C50", "C18"]})
+>>> corpus = read(reports, registry="R1")
+>>> corpus
+2 reports of 2 cases in R1; tasks: site
+>>> len(corpus), corpus.registries, read(corpus) is corpus
+(2, {'R1': 2}, True)
+"""
+
+import html
+import os
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pathveil.corpus.check import check
+from pathveil.corpus.intake import detect, expand, import_corpus, prepared
+from pathveil.corpus.relevance import DAYS
+from pathveil.corpus.schema import dated, scan, tasks_of, validate
+from pathveil.corpus.split import VALIDATION, split_corpus
+from pathveil.corpus.tables import Paths, form_of, write
+from pathveil.errors import CorpusError, UsageError
+from pathveil.progress import Progress, silent
+from pathveil.wording import counted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class Corpus:
+    """Reports that keep the rules of ``pathveil.corpus.schema``; made by ``read``.
+
+    ``paths`` is what every function takes that works on a corpus. Files that the object made are gone with it.
+    """
+
+    def __init__(self, paths: Paths, *, tasks: Iterable[str] | None = None, folder: "PrivateFolder | None" = None):
+        wanted = None if tasks is None else tuple(tasks)
+        frame = validate(scan(paths, tasks=wanted))
+        self.paths: Path | list[Path] = _as_paths(paths)
+        self.tasks = tasks_of(frame, wanted)
+        self._folder = folder  # lives as long as this object
+
+    def lazy(self) -> "pl.LazyFrame":
+        """The reports, not yet read into memory."""
+        return dated(scan(self.paths, tasks=self.tasks))
+
+    def to_frame(self) -> "pl.DataFrame":
+        """The reports as a polars frame."""
+        return self.lazy().collect(engine="streaming")
+
+    @cached_property
+    def _counts(self) -> list[tuple[str, int, int]]:
+        """Registry, reports and cases, by registry."""
+        import polars as pl
+
+        groups = self.lazy().group_by("registry").agg(pl.len(), pl.col("case_id").n_unique())
+        return groups.collect(engine="streaming").sort("registry").rows()
+
+    @property
+    def registries(self) -> dict[str, int]:
+        """How many reports each registry has."""
+        return {registry: reports for registry, reports, _ in self._counts}
+
+    @cached_property
+    def cases(self) -> int:
+        """How many cases there are."""
+        import polars as pl
+
+        return self.lazy().select(pl.col("case_id").n_unique()).collect(engine="streaming").item()
+
+    def __len__(self) -> int:
+        return sum(self.registries.values())
+
+    def check(self, *, progress: Progress = silent) -> dict[str, Any]:
+        """Judge the corpus: what is in it, and what to mend first."""
+        return check(scan(self.paths, tasks=self.tasks), tasks=self.tasks, progress=progress)
+
+    def split(
+        self,
+        out: str | Path | None = None,
+        *,
+        seed: int = 0,
+        test: float | None = None,
+        validation: float = VALIDATION,
+        test_from: str | None = None,
+        relevant_to: Sequence[str] = (),
+        days: int = DAYS,
+        progress: Progress = silent,
+    ) -> "Parts":
+        """Divide the cases into train, validation and test, written to the folder ``out`` or to a private one."""
+        folder = PrivateFolder() if out is None else None
+        place = folder.path if folder else Path(out or "")
+        made = split_corpus(
+            self.paths,
+            out=place,
+            seed=seed,
+            test=test,
+            validation=validation,
+            test_from=test_from,
+            relevant_to=relevant_to,
+            days=days,
+            tasks=self.tasks,
+            progress=progress,
+        )
+        parts = {
+            part: Corpus(place / f"{part}.parquet", tasks=self.tasks, folder=folder)
+            for part in ("train", "validation", "test")
+            if part in made["parts"]
+        }
+        return Parts(parts["train"], parts.get("validation"), parts.get("test"))
+
+    def __repr__(self) -> str:
+        names = list(self.registries)
+        where = ", ".join(names) if len(names) <= 10 else counted(len(names), "registry", "registries")
+        tasks = f"tasks: {', '.join(self.tasks)}" if self.tasks else "no labels"
+        return f"{counted(len(self), 'report')} of {counted(self.cases, 'case')} in {where}; {tasks}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        rows = "".join(
+            f"<tr><td>{html.escape(registry)}</td><td>{reports:,}</td><td>{cases:,}</td></tr>"
+            for registry, reports, cases in self._counts
+        )
+        head = "<tr><th>registry</th><th>reports</th><th>cases</th></tr>"
+        return f"<p>{html.escape(repr(self))}</p><table>{head}{rows}</table>"
+
+
+class Parts(NamedTuple):
+    """The parts of a corpus, none of whose cases is in two of them; one that was not asked for is missing."""
+
+    train: Corpus
+    validation: Corpus | None
+    test: Corpus | None
+
+
+def read(
+    source: "Paths | pl.DataFrame | pl.LazyFrame | Corpus | Any",
+    *,
+    registry: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    tasks: Iterable[str] | None = None,
+    key: bytes | None = None,
+    progress: Progress = silent,
+) -> Corpus:
+    """Read and check reports: a file or folder (Parquet, CSV, JSONL, HL7), several, or a polars or pandas frame.
+
+    ``registry`` names the registry where the source does not. ``columns`` gives the names that columns have in the
+    source (``{"case_id": "TUMOR_ID"}``). ``tasks`` names the label columns, else they are those of the usual five that
+    are there. ``key`` makes the case ids of HL7 messages; without one they match no other reading.
+    """
+    if isinstance(source, Corpus):
+        if registry or columns or tasks:
+            raise UsageError("a Corpus was read already; give registry, columns and tasks when reading its source")
+        return source
+    if (frame := _as_polars(source)) is not None:
+        folder = PrivateFolder()
+        path = folder.path / "reports.parquet"
+        write(prepared(frame, source="the frame", registry=registry, columns=columns or {}), path)
+        return Corpus(path, tasks=tasks, folder=folder)
+    paths = _as_paths(source)
+    messages = _message_files(paths)
+    if registry is None and not columns and not messages:
+        return Corpus(paths, tasks=tasks)
+    tables = [path for path in expand(paths) if form_of(path)]
+    folder = PrivateFolder()
+    path = folder.path / "reports.parquet"
+    import_corpus([*tables, *messages], out=path, registry=registry, key=key, columns=columns, progress=progress)
+    return Corpus(path, tasks=tasks, folder=folder)
+
+
+class PrivateFolder:
+    """A temporary folder for its owner's eyes only, removed once nothing refers to this object."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="pathveil-"))
+        weakref.finalize(self, _remove, self.path, os.getpid())
+
+
+def _remove(path: Path, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child must not take it from its parent
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _as_paths(source: Any) -> Path | list[Path]:
+    if isinstance(source, str | Path):
+        return Path(source)
+    if isinstance(source, Sequence) and all(isinstance(path, str | Path) for path in source):
+        return [Path(path) for path in source]
+    raise UsageError(f"reports are read from a path, paths, or a polars or pandas frame; got {type(source).__name__}")
+
+
+def _message_files(paths: Path | list[Path]) -> list[Path]:
+    """The files of HL7 messages among those meant; of a folder with tables, only files that do begin as messages."""
+    found = expand(paths)
+    others = [path for path in found if not form_of(path)]
+    if isinstance(paths, Path) and len(others) < len(found):
+        return [path for path in others if _is_hl7(path)]
+    return [path for path in others if detect(path) == "hl7"]
+
+
+def _is_hl7(path: Path) -> bool:
+    try:
+        return detect(path) == "hl7"
+    except CorpusError:
+        return False
+
+
+def _as_polars(source: Any) -> "pl.LazyFrame | None":
+    """A polars or pandas frame as a lazy one; none where the source is no frame."""
+    library = type(source).__module__.partition(".")[0]
+    if library == "polars" and hasattr(source, "lazy"):
+        return source.lazy()
+    if hasattr(source, "columns") and hasattr(source, "to_dict"):
+        return _from_pandas(source).lazy()
+    return None
+
+
+def _from_pandas(frame: Any) -> "pl.DataFrame":
+    """A pandas frame column by column, since polars' own conversion needs pyarrow; its index is left out."""
+    import polars as pl
+
+    names = [str(name) for name in frame.columns]
+    if len(set(names)) < len(names):
+        again = next(name for name in names if names.count(name) > 1)
+        raise CorpusError(f"the frame: column '{again[:40]}' is there twice")
+    series = []
+    for name, column in zip(names, frame.columns, strict=True):
+        missing, values = frame[column].isna(), frame[column].tolist()
+        cells = [None if empty else value for empty, value in zip(missing.tolist(), values, strict=True)]
+        try:
+            series.append(pl.Series(name, cells))
+        except (TypeError, pl.exceptions.PolarsError):  # a column of several types
+            series.append(pl.Series(name, [None if cell is None else str(cell) for cell in cells], pl.String))
+    return pl.DataFrame(series)
