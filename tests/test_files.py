@@ -1,0 +1,159 @@
+"""Files and folders: whole or not at all, one process at a time."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from pathveil.errors import CorpusError, UsageError
+from pathveil.files import (
+    check_new,
+    check_writable,
+    new_file,
+    new_folder,
+    only_process,
+    read_json,
+    sha256_of_file,
+    write_json,
+    write_text,
+)
+
+
+def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+    with pytest.raises(ZeroDivisionError), new_file(path) as part:
+        part.write_text("half")
+        raise ZeroDivisionError
+    assert path.read_text() == "old" and [one.name for one in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_killed_writer_leaves_the_old_file_and_the_next_one_tidies_up(tmp_path):
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+    code = (
+        "import sys, time; from pathlib import Path; from pathveil.files import new_file\n"
+        "with new_file(Path(sys.argv[1])) as part: part.write_text('half'); print('now', flush=True); time.sleep(600)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, path], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "now\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert path.read_text() == "old"
+    write_text(path, "new")
+    assert path.read_text() == "new" and [one.name for one in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_private_file_is_its_owners_alone_from_the_first_byte(tmp_path):
+    with new_file(tmp_path / "key", private=True) as part:
+        assert stat.S_IMODE(part.stat().st_mode) == 0o600
+        part.write_text("secret")
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(CorpusError, match=r"a\.txt: cannot be written"),
+        new_file(tmp_path / "file" / "a.txt", error=CorpusError),
+    ):
+        pass
+    with pytest.raises(UsageError, match="cannot be written"), new_folder(tmp_path / "file" / "folder"):
+        pass
+    with pytest.raises(UsageError, match="is a file; expected a folder"):
+        check_writable(tmp_path / "file")
+    check_writable(tmp_path / "new" / "deeper")
+
+
+def test_a_folder_comes_whole_and_takes_the_place_of_an_empty_one_only(tmp_path):
+    (tmp_path / "out").mkdir()
+    with new_folder(tmp_path / "out") as part:
+        (part / "a").write_text("1")
+    mode = stat.S_IMODE((tmp_path / "out").stat().st_mode)
+    (tmp_path / "plain").mkdir()
+    assert mode == stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+    with pytest.raises(UsageError, match="is there already"), new_folder(tmp_path / "out"):
+        pass
+    with pytest.raises(UsageError, match="is there already"):
+        check_new(tmp_path / "out" / "a")
+    with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "other") as part:
+        (part / "a").write_text("1")
+        raise ZeroDivisionError
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["out", "plain"]
+    with new_folder(tmp_path / "private", private=True):
+        pass
+    assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700
+
+
+def test_json_comes_back_and_what_is_no_object_is_refused(tmp_path):
+    write_json(tmp_path / "a.json", {"ä": [1, None, True]})
+    assert read_json(tmp_path / "a.json") == {"ä": [1, None, True]}
+    with pytest.raises(ValueError):
+        write_json(tmp_path / "a.json", {"x": float("nan")})
+    assert read_json(tmp_path / "a.json") == {"ä": [1, None, True]}
+    for content in ("[1]", "{", "[" * 100_000):
+        (tmp_path / "b.json").write_text(content)
+        with pytest.raises(CorpusError, match=r"b\.json: (cannot be read as JSON|expected a JSON object)"):
+            read_json(tmp_path / "b.json", error=CorpusError)
+    with pytest.raises(UsageError, match="No such file"):
+        read_json(tmp_path / "none.json")
+
+
+def test_the_hash_is_that_of_sha256sum(tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")  # the first example of FIPS 180-2
+    expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert sha256_of_file(tmp_path / "a") == expected
+
+
+def test_one_process_works_in_a_folder_until_it_ends_however_it_ends(tmp_path):
+    code = (
+        "import sys, time; from pathlib import Path; from pathveil.files import only_process\n"
+        "with only_process(Path(sys.argv[1])): print('mine', flush=True); time.sleep(600)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, tmp_path / "run"], stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "mine\n"
+    with pytest.raises(UsageError, match="another process is working"), only_process(tmp_path / "run"):
+        pass
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    with only_process(tmp_path / "run"):
+        (tmp_path / "run" / "a").write_text("")
+    assert (tmp_path / "run").exists()
+
+
+def test_a_folder_in_which_nothing_came_to_be_is_removed(tmp_path):
+    with only_process(tmp_path / "a" / "run"):
+        pass
+    assert not (tmp_path / "a").exists()
+
+
+def test_the_lock_is_windows_own_where_there_is_no_fcntl(tmp_path, monkeypatch):
+    """Windows has no fcntl; its locking call is what is asked for there (Windows itself is not run here)."""
+    asked = []
+    windows = SimpleNamespace(LK_NBLCK=2, locking=lambda file, kind, size: asked.append((kind, size)))
+    monkeypatch.setitem(sys.modules, "fcntl", None)  # importing it then fails, as it does there
+    monkeypatch.setitem(sys.modules, "msvcrt", windows)
+    with only_process(tmp_path / "run"):
+        pass
+    assert asked == [(2, 1)]
+
+
+def test_processes_that_write_one_shared_file_at_once_leave_a_whole_one(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from pathveil.files import new_file\n"
+        "for n in range(40):\n"
+        "    with new_file(Path(sys.argv[1]), shared=True) as part: part.write_text(sys.argv[2] * 10_000)"
+    )
+    path = tmp_path / "a"
+    processes = [subprocess.Popen([sys.executable, "-c", code, path, letter]) for letter in "abc"]
+    while any(process.poll() is None for process in processes):
+        if path.exists():
+            assert len(path.read_text()) == 10_000
+        time.sleep(0.01)
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert os.listdir(tmp_path) == ["a"] and len(set(path.read_text())) == 1
