@@ -1,6 +1,8 @@
 """Audits of any system's predictions: reading, refusing, judging, and giving nothing away."""
 
+import gzip
 import json
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -65,11 +67,25 @@ def test_nothing_of_a_record_is_in_the_artefacts_unless_asked_for(forests, tmp_p
     )
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
+def write_semicolons(table: pl.DataFrame, path: Path) -> None:
+    """As spreadsheets do where the comma stands in numbers."""
+    commas = table.with_columns(pl.col(r"^p:.*$").cast(pl.String).str.replace(".", ",", literal=True))
+    commas.write_csv(path, separator=";")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "semicolons.csv", "tsv", "jsonl"])
 def test_all_formats_read_alike(forests, tmp_path, kind):
     table = forests["blind"]
     path = tmp_path / f"answers.{kind}"
-    {"parquet": table.write_parquet, "csv": table.write_csv, "jsonl": table.write_ndjson}[kind](path)
+    writers = {
+        "parquet": table.write_parquet,
+        "csv": table.write_csv,
+        "csv.gz": lambda path: path.write_bytes(gzip.compress(table.write_csv().encode())),
+        "semicolons.csv": lambda path: write_semicolons(table, path),
+        "tsv": lambda path: table.write_csv(path, separator="\t"),
+        "jsonl": table.write_ndjson,
+    }
+    writers[kind](path)
     found = predictions.read(path)
     assert found.records.member.sum() == 599
     np.testing.assert_allclose(found.probabilities["the label"], table.select(r"^p:.*$").to_numpy())
@@ -132,10 +148,20 @@ def test_unreadable_files_are_named(tmp_path):
     with pytest.raises(CorpusError, match="cannot be read"):
         predictions.read(tmp_path / "none.parquet")
     (tmp_path / "noise.parquet").write_bytes(b"noise")
-    with pytest.raises(CorpusError, match="cannot be read as a table"):
+    with pytest.raises(CorpusError, match="is not a Parquet file, or is cut short"):
         predictions.read(tmp_path / "noise.parquet")
-    with pytest.raises(CorpusError, match="expected a name ending"):
+    (tmp_path / "answers.xlsx").write_bytes(b"noise")
+    with pytest.raises(CorpusError, match="its name ends in none of"):
         predictions.read(tmp_path / "answers.xlsx")
+    two_tasks(60).with_columns(pl.lit("much").alias("p:site:b")).write_csv(tmp_path / "words.csv")
+    with pytest.raises(CorpusError, match="must be numbers"):
+        predictions.read(tmp_path / "words.csv")
+
+
+def test_a_table_with_semicolons_is_audited(forests, tmp_path, pathveil):
+    write_semicolons(forests["overfit"], tmp_path / "answers.csv")
+    done = pathveil("audit", "--predictions", tmp_path / "answers.csv", "--out", tmp_path / "out")
+    assert done.returncode == 3, done.stderr
 
 
 def test_edges_and_options_are_checked(pathveil, tmp_path):

@@ -20,6 +20,7 @@ import numpy as np
 from pathveil.audit import attacks
 from pathveil.audit.evidence import TOGETHER, Records, Score
 from pathveil.audit.metrics import halves
+from pathveil.corpus.tables import read_table
 from pathveil.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def layout(columns: Sequence[str]) -> dict[str, tuple[str, list[str]]]:
 
 def read(path: Path) -> Predictions:
     """Read and check a Parquet, CSV or JSONL file of predictions."""
-    table = _open(path)
+    table = read_table(path, numbers=lambda name: name.startswith("p:"))
     columns = table.columns
     missing = [name for name in ("record_id", "case_id", "member") if name not in columns]
     tasks = layout(columns)
@@ -86,26 +87,6 @@ def read(path: Path) -> Predictions:
         registries = np.unique(np.array(_no_nulls(table, "registry", path)), return_inverse=True)[1]
     records = Records(member=member, cases=cases, labels=labels, classes=classes, registries=registries)
     return Predictions(records, probabilities, ids)
-
-
-def _open(path: Path) -> "pl.DataFrame":
-    import polars as pl
-
-    name = path.name.removesuffix(".gz")
-    try:
-        if name.endswith(".parquet"):
-            return pl.read_parquet(path)
-        if name.endswith(".csv"):
-            return pl.read_csv(
-                path, schema_overrides={"record_id": pl.String, "case_id": pl.String}, infer_schema_length=None
-            )
-        if name.endswith((".jsonl", ".ndjson")):
-            return pl.read_ndjson(path, infer_schema_length=None)
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be read ({error.strerror or 'no such file'})") from None
-    except pl.exceptions.PolarsError as error:
-        raise CorpusError(f"{path}: cannot be read as a table ({type(error).__name__})") from None
-    raise CorpusError(f"{path}: expected a name ending in .parquet, .csv or .jsonl")
 
 
 def _no_nulls(table: "pl.DataFrame", column: str, path: Path) -> list[str]:

@@ -18,7 +18,7 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -79,6 +79,25 @@ def open_table(path: Path, *, form: str | None = None) -> "pl.LazyFrame":
         return readers[form](path)
     except UNREADABLE as error:
         raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or locked?") from None
+
+
+def read_table(path: Path, *, numbers: Callable[[str], bool] = lambda _: False) -> "pl.DataFrame":
+    """One table in memory. ``numbers`` says by its name whether a CSV column holds numbers; 0,5 is read as 0.5.
+
+    A column of numbers in which a cell is none stays text, for the caller to refuse.
+    """
+    import polars as pl
+
+    if not path.is_file():
+        raise CorpusError(f"{path}: cannot be read (there is no such file)")
+    try:
+        table = open_table(path).collect()
+    except polars_faults():
+        raise CorpusError(f"{path}: cannot be read to its end; is it cut short or damaged?") from None
+    texts = [name for name, dtype in table.schema.items() if dtype == pl.String and numbers(name)]
+    values = table.select(pl.col(texts).str.replace(",", ".", literal=True).cast(pl.Float64, strict=False))
+    whole = [name for name in texts if values[name].null_count() == table[name].null_count()]
+    return table.with_columns(values.select(whole))
 
 
 def polars_faults() -> tuple[type[BaseException], ...]:
