@@ -231,6 +231,51 @@ def backward(
     return d_words, d_weight if needs[1] else None, d_bias if needs[2] else None
 
 
+def shared_squares(
+    gradient: Tensor,
+    chosen: Tensor,
+    kept: tuple[Tensor, ...],
+    models: Tensor | None,
+    weight: Tensor,
+    windows: tuple[int, ...],
+    pairs: Tensor,
+    *,
+    words: bool,
+) -> Tensor:
+    """What the encoder's gradients of two documents have in common, for each of ``pairs`` (P, 2): the inner product
+    (P,), which for a document and itself is its squared norm (``kernels.norms``)."""
+    tokens, _, _, rows, _ = kept
+    documents, count, filters = chosen.shape
+    stacks, slots, _, dim = weight.shape
+    gradient, device = gradient.contiguous(), gradient.device
+    if not len(pairs):
+        return gradient.new_zeros(0)
+    if models is None:
+        models = torch.zeros(documents, dtype=torch.int64, device=device)
+    _, slots_of = layout(windows, device)
+    won = torch.empty(documents, slots, filters, dtype=torch.int32, device=device)
+    programs.name_winners[documents, slots, triton.cdiv(filters, 128)](
+        chosen, tokens, slots_of, won, filters, count, slots, BF=128
+    )
+    pairs, blocks = pairs.contiguous(), triton.cdiv(filters, 32)
+    common = gradient.new_empty(len(pairs), slots * blocks)
+    programs.share_filters[len(pairs), slots, blocks](
+        pairs, won, gradient, models, slots_of, rows, common, rows.shape[1], filters, count, slots, dim,
+        DP=rows.shape[2], BF=32, BD=32,
+    )  # fmt: skip
+    shared = common.sum(1)
+    if words:
+        flat = weight.detach().reshape(stacks, slots * filters, dim)
+        gram = torch.bmm(flat, flat.transpose(1, 2))  # (M, S·F, S·F)
+        blocks = triton.cdiv(slots * filters, 32)
+        common = gradient.new_empty(len(pairs), blocks)
+        programs.share_words[len(pairs), blocks](
+            pairs, won, gradient, models, slots_of, gram, common, filters, count, slots, BA=32, BB=64
+        )
+        shared = shared + common.sum(1)
+    return shared
+
+
 def touched_rows(words: Tensor, counts: Tensor, values: Tensor, vocabulary: int) -> tuple[Tensor, Tensor]:
     """The listed words as rows numbered model · V + word, and their gradients. Waits for the device."""
     stacks, capacity = words.shape

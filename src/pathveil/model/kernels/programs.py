@@ -267,3 +267,63 @@ def filter_gradients(
     tl.store(out, total, mask=inside[:, None] & (d < D)[None, :])
     if (j == 0) & (tl.program_id(0) == 0):
         tl.store(bias + (model * windows + window) * filters + f, reached, mask=inside)
+
+
+@triton.jit
+def share_filters(
+    pairs, won, gradient, models, slots_of, rows, shares, capacity, filters, windows, slots, D,
+    DP: tl.constexpr, BF: tl.constexpr, BD: tl.constexpr,
+):  # fmt: skip
+    """``shares`` (P, S, F / BF): what the filters' gradients of two documents have in common, summed over a block of
+    filters; the biases' at each window's first slot."""
+    pair = tl.program_id(0).to(tl.int64)
+    slot = tl.program_id(1)
+    f = tl.program_id(2) * BF + tl.arange(0, BF)
+    inside = f < filters
+    left, right = tl.load(pairs + 2 * pair), tl.load(pairs + 2 * pair + 1)
+    model = tl.load(models + left).to(tl.int64)
+    window, j = tl.load(slots_of + slot), tl.load(slots_of + slots + slot)
+    mine = tl.load(won + (left * slots + slot) * filters + f, mask=inside, other=-1)
+    theirs = tl.load(won + (right * slots + slot) * filters + f, mask=inside, other=-1)
+    both = (mine >= 0) & (theirs >= 0)
+    alike = tl.where(j == 0, 1.0, 0.0) + tl.zeros((BF,), tl.float32)
+    for start in range(0, D, BD):
+        d = start + tl.arange(0, BD)
+        live = both[:, None] & (d < D)[None, :]
+        one = tl.load(rows + (model * capacity + mine)[:, None] * DP + d[None, :], mask=live, other=0.0)
+        other = tl.load(rows + (model * capacity + theirs)[:, None] * DP + d[None, :], mask=live, other=0.0)
+        alike += tl.sum(one.to(tl.float32) * other.to(tl.float32), 1)
+    slope = tl.load(gradient + (left * windows + window) * filters + f, mask=both, other=0.0)
+    slope *= tl.load(gradient + (right * windows + window) * filters + f, mask=both, other=0.0)
+    total = tl.sum(tl.where(both, slope * alike, 0.0), 0)
+    tl.store(shares + (pair * slots + slot) * tl.num_programs(2) + tl.program_id(2), total)
+
+
+@triton.jit
+def share_words(
+    pairs, won, gradient, models, slots_of, gram, shares, filters, windows, slots,
+    BA: tl.constexpr, BB: tl.constexpr,
+):  # fmt: skip
+    """``shares`` (P, S·F / BA): what the word vectors' gradients of two documents have in common. Wherever the same
+    word won entry a (a slot and a filter) of one document and entry b of the other, both get their filter's weights:
+    ``gram`` (M, S·F, S·F) holds the products of those. Summed over a block of a and all b."""
+    pair = tl.program_id(0).to(tl.int64)
+    left, right = tl.load(pairs + 2 * pair), tl.load(pairs + 2 * pair + 1)
+    width = slots * filters
+    model = tl.load(models + left).to(tl.int64)
+    a = tl.program_id(1) * BA + tl.arange(0, BA)
+    here = a < width
+    mine = tl.load(won + left * width + a, mask=here, other=-1)
+    window = tl.load(slots_of + a // filters, mask=here, other=0)
+    slope = tl.load(gradient + (left * windows + window) * filters + a % filters, mask=mine >= 0, other=0.0)
+    total = tl.zeros((BA,), tl.float32)
+    for start in range(0, width, BB):
+        b = start + tl.arange(0, BB)
+        there = b < width
+        theirs = tl.load(won + right * width + b, mask=there, other=-2)
+        other = tl.load(slots_of + b // filters, mask=there, other=0)
+        flow = tl.load(gradient + (right * windows + other) * filters + b % filters, mask=theirs >= 0, other=0.0)
+        same = (mine[:, None] == theirs[None, :]) & (mine >= 0)[:, None]
+        product = tl.load(gram + (model * width + a)[:, None] * width + b[None, :], mask=same, other=0.0)
+        total += tl.sum(product * flow[None, :], 1)
+    tl.store(shares + pair * tl.num_programs(1) + tl.program_id(1), tl.sum(total * slope, 0))
