@@ -4,16 +4,19 @@ import json
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from threading import Timer, main_thread
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from pathveil.errors import UsageError
 from pathveil.progress import Progress
+
+if TYPE_CHECKING:
+    from pathveil.results import Result
 
 RECENT = 600  # seconds whose pace tells the time left
 EVERY = 60  # seconds between two lines in a log
@@ -191,13 +194,14 @@ def resumable() -> Generator[None]:
             timer.cancel()
 
 
-def emit(result: dict[str, Any], *, as_json: bool, text: str) -> None:
-    """Print a result: the JSON for programs, or the text for people."""
+def emit(result: "Result | Mapping[str, Any]", *, as_json: bool, text: str | None = None) -> None:
+    """Print a result: the JSON for programs, or for people the text, which is the result's summary if not given."""
     if as_json:
-        json.dump(result, sys.stdout, indent=2, ensure_ascii=False)
+        content = dict(result) if isinstance(result, Mapping) else result.to_dict()
+        json.dump(content, sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
     else:
-        typer.echo(text)
+        typer.echo(str(result) if text is None else text)
 
 
 def names_from(given: str | None, *, option: str = "--tasks") -> list[str] | None:
