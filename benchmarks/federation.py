@@ -45,28 +45,28 @@ def corpus_of(options: argparse.Namespace):
 def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str, Any]:
     import torch
 
-    from pathveil.federation.config import FederationConfig
     from pathveil.federation.run import train_plain, train_shared_private
+    from pathveil.federation.settings import FederationSettings
 
     device = torch.device(options.device)
     if device.type == "cpu":
         torch.set_num_threads(options.threads)
     corpus = corpus_of(options)
     registries = [int(number) for number in np.unique(corpus.registries)]
-    settings = {"epochs": options.epochs, "filters": options.filters}
+    given = {"epochs": options.epochs, "filters": options.filters}
 
     def finish() -> None:
         if device.type == "cuda":
             torch.cuda.synchronize(device)
 
     def centralized(filters: int):
-        config = FederationConfig(**settings | {"filters": filters})
-        train_plain(corpus, registries, mode="centralized", config=config, seed=1, device=device, progress=silent)
+        config = FederationSettings(**given | {"filters": filters})
+        train_plain(corpus, registries, mode="centralized", settings=config, seed=1, device=device, progress=silent)
         finish()
 
     def adversarial(every: int):
-        config = FederationConfig(**settings, private_every=every)
-        train_shared_private(corpus, registries, config=config, seed=1, device=device, progress=silent)
+        config = FederationSettings(**given, private_every=every)
+        train_shared_private(corpus, registries, settings=config, seed=1, device=device, progress=silent)
         finish()
 
     things = {

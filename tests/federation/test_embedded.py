@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from pathveil.federation import embedded
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.heads import features_of
 from pathveil.federation.hub import History, Hub, load, schedule, steps_of
 from pathveil.federation.losses import orthogonality, ramp
 from pathveil.federation.plain import PlainSite
 from pathveil.federation.plain import train as train_plain
+from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Site, Turn
 from pathveil.model import TokenBatch
 from pathveil.model.mtcnn import drop
@@ -40,9 +40,9 @@ def reports(documents: int, seed: int) -> Encoded:
     )
 
 
-def together(config: FederationConfig, *, sites: int = 3, sparse: bool = True) -> tuple[list[Site], Shared]:
+def together(settings: FederationSettings, *, sites: int = 3, sparse: bool = True) -> tuple[list[Site], Shared]:
     shared = Shared(
-        registries=sites, hidden=config.hidden, common_heads=config.common_heads, seed=7, sparse=sparse, **SHAPE
+        registries=sites, hidden=settings.hidden, common_heads=settings.common_heads, seed=7, sparse=sparse, **SHAPE
     )
     members = [
         Site(
@@ -50,7 +50,7 @@ def together(config: FederationConfig, *, sites: int = 3, sparse: bool = True) -
             name=f"R{number}",
             registry=number,
             private=Private(seed=number, sparse=sparse, **SHAPE),
-            config=config,
+            settings=settings,
             seed=5,
         )
         for number in range(sites)
@@ -58,23 +58,23 @@ def together(config: FederationConfig, *, sites: int = 3, sparse: bool = True) -
     return members, shared
 
 
-CONFIGS = {
-    "paper": FederationConfig(**SMALL),
-    "strong": FederationConfig.strong(**SMALL, discriminator_steps=3, hidden=5),
-    "added": FederationConfig.strong(**SMALL, discriminator_steps=2, hidden=5, added_heads=True, keep_from=0.5),
-    "alternating": FederationConfig(**SMALL, alternating=True, discriminator_steps=2, optimiser="adam"),
-    "at once": FederationConfig(**SMALL, private_every=1, scale="raw", orthogonality=1e-4),
-    "by twos": FederationConfig(**SMALL, private_every=2, optimiser="adam", scale="sum"),
+SETTINGS = {
+    "paper": FederationSettings(**SMALL),
+    "strong": FederationSettings.strong(**SMALL, discriminator_steps=3, hidden=5),
+    "added": FederationSettings.strong(**SMALL, discriminator_steps=2, hidden=5, added_heads=True, keep_from=0.5),
+    "alternating": FederationSettings(**SMALL, alternating=True, discriminator_steps=2, optimiser="adam"),
+    "at once": FederationSettings(**SMALL, private_every=1, scale="raw", orthogonality=1e-4),
+    "by twos": FederationSettings(**SMALL, private_every=2, optimiser="adam", scale="sum"),
 }
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", SETTINGS)
 def test_joint_training_equals_training_by_messages(name):
-    config = CONFIGS[name]
+    settings = SETTINGS[name]
     results, traffic = [], []
     for joint in (True, False):
-        sites, shared = together(config)
-        hub, history = embedded.train(sites, shared, config=config, joint=joint)
+        sites, shared = together(settings)
+        hub, history = embedded.train(sites, shared, settings=settings, joint=joint)
         results.append((hub.arrays(), [site.best for site in sites], history.validation_loss))
         traffic.append((history.rounds, history.sent, history.received))
     (shared1, private1, losses1), (shared2, private2, losses2) = results
@@ -89,18 +89,18 @@ def test_joint_training_equals_training_by_messages(name):
 
 def test_messages_equal_central_adversarial_training_step_by_step():
     """The oracle is written out here: one graph over all registries, PyTorch's own Adadelta, no hub and no site."""
-    config = FederationConfig(**SMALL, dropout=0.0, private_every=1)
-    sites, shared = together(config)
-    hub = Hub(shared, config=config)
-    central, _ = together(config)
-    everything = together(config)[1]
+    settings = FederationSettings(**SMALL, dropout=0.0, private_every=1)
+    sites, shared = together(settings)
+    hub = Hub(shared, settings=settings)
+    central, _ = together(settings)
+    everything = together(settings)[1]
     modules = [everything, *(site.private for site in central)]
     for module in modules:
         module.encoder.sparse = False
     optimiser = torch.optim.Adadelta([p for m in modules for p in m.parameters()], lr=1.0, rho=0.9, eps=1e-6)
     step = embedded.by_messages(hub, sites, History())
-    steps = steps_of([site.documents for site in sites], config.batch_size)
-    for turns in schedule(config, steps):
+    steps = steps_of([site.documents for site in sites], settings.batch_size)
+    for turns in schedule(settings, steps):
         step(turns)
         optimiser.zero_grad()
         sizes = [len(site.rows(turns[0])) for site in central]
@@ -116,7 +116,7 @@ def test_messages_equal_central_adversarial_training_step_by_step():
                 if (label >= 0).any():
                     losses.append(torch.nn.functional.cross_entropy(values, label, ignore_index=-1))
             registry = torch.full((size,), site.registry)
-            own = sum(losses) / len(losses) + config.orthogonality * orthogonality(s, h)
+            own = sum(losses) / len(losses) + settings.orthogonality * orthogonality(s, h)
             against = torch.nn.functional.cross_entropy(everything.discriminate(s), registry)
             # Gradients by hand: the private part of its own loss, the encoder of −λ times the discriminator's loss.
             for parameter, gradient in zip(
@@ -126,7 +126,7 @@ def test_messages_equal_central_adversarial_training_step_by_step():
             ):
                 parameter.grad = gradient
             encoder = list(everything.encoder.parameters())
-            push = torch.autograd.grad(own - config.adversary * against, encoder, retain_graph=True)
+            push = torch.autograd.grad(own - settings.adversary * against, encoder, retain_graph=True)
             judge = list(everything.discriminator.parameters())
             for parameter, gradient in zip(
                 [*encoder, *judge], [*push, *torch.autograd.grad(against, judge)], strict=True
@@ -142,8 +142,8 @@ def test_messages_equal_central_adversarial_training_step_by_step():
 
 def test_a_private_part_moves_along_the_mean_of_what_it_gathered():
     """Two turns' gradients, both taken where the private part stood, against autograd and Adadelta's rule."""
-    config = FederationConfig(**SMALL, private_every=2)
-    sites, shared = together(config)
+    settings = FederationSettings(**SMALL, private_every=2)
+    sites, shared = together(settings)
     site = sites[0]
     turns = [Turn(epoch=0, step=step, steps=3, epochs=1) for step in (0, 1)]
     before = {name: p.detach().clone() for name, p in site.private.named_parameters()}
@@ -181,13 +181,13 @@ def test_nothing_is_read_from_a_device_without_being_fetched(monkeypatch):
     with pytest.raises(AssertionError, match="federation"):
         eval("tensor.numpy()", {"__name__": "pathveil.federation.x", "tensor": torch.ones(1)})
     for changes in ({}, {"local_steps": 2}):
-        config = FederationConfig(**SMALL, **changes)
-        sites, shared = together(config, sparse=False)
+        settings = FederationSettings(**SMALL, **changes)
+        sites, shared = together(settings, sparse=False)
         assert not sites[0].optimiser.lazy
         for joint in (True, False):
-            embedded.train(sites, shared, config=config, joint=joint)
+            embedded.train(sites, shared, settings=settings, joint=joint)
         sites[0].logits(shared, sites[0].reports)
-    pool = PlainSite(reports(30, 0), config=config, seed=1, registry=0)
+    pool = PlainSite(reports(30, 0), settings=settings, seed=1, registry=0)
     train_plain([pool], stage="")
     features_of(pool.model, reports(5, 1))
 
@@ -195,9 +195,9 @@ def test_nothing_is_read_from_a_device_without_being_fetched(monkeypatch):
 def test_reversal_and_alternation_push_the_encoder_the_same_way():
     gradients = []
     for alternating in (False, True):
-        config = FederationConfig(**SMALL, alternating=alternating)
-        sites, shared = together(config)
-        turn = next(turns[-1] for turns in schedule(config, 3) if not turns[-1].discriminator_only)
+        settings = FederationSettings(**SMALL, alternating=alternating)
+        sites, shared = together(settings)
+        turn = next(turns[-1] for turns in schedule(settings, 3) if not turns[-1].discriminator_only)
         site = sites[1]
         documents = site.read(site.rows(turn), turn)
         features = shared.features(documents.batch)
@@ -211,19 +211,19 @@ def test_reversal_and_alternation_push_the_encoder_the_same_way():
 
 
 def test_local_steps_are_an_approximation_that_still_trains():
-    config = FederationConfig(**SMALL, local_steps=4)
-    sites, shared = together(config)
+    settings = FederationSettings(**SMALL, local_steps=4)
+    sites, shared = together(settings)
     before = {name: p.detach().clone() for name, p in shared.named_parameters()}
-    hub, history = embedded.train(sites, shared, config=config)
+    hub, history = embedded.train(sites, shared, settings=settings)
     exchanges = 2 * -(-steps_of([s.documents for s in sites], 12) // 4)
     assert history.rounds == 2 * exchanges  # before each of them one of the discriminator's
     assert all((hub.arrays()[name] != before[name].numpy()).any() for name in before)
 
 
 def test_in_local_steps_the_discriminator_stands_still_and_moves_in_rounds_on_the_same_documents():
-    config = FederationConfig.strong(**SMALL, local_steps=2, discriminator_steps=2, hidden=5)
-    sites, shared = together(config)
-    first, second, third, *_ = schedule(config, 4)
+    settings = FederationSettings.strong(**SMALL, local_steps=2, discriminator_steps=2, hidden=5)
+    sites, shared = together(settings)
+    first, second, third, *_ = schedule(settings, 4)
     assert [turn.step for turn in first] == [turn.step for turn in third] == [0, 1]
     assert all(turn.discriminator_only for turn in (*first, *second)) and not third[0].discriminator_only
     sites[0].update(shared, second)
@@ -240,14 +240,14 @@ def test_in_local_steps_the_discriminator_stands_still_and_moves_in_rounds_on_th
 
 def test_features_are_made_once_while_the_encoder_stands_still(monkeypatch):
     """The discriminator's rounds read the same features: made once, to the same numbers as made in every round."""
-    config = FederationConfig.strong(**SMALL, local_steps=2, discriminator_steps=4, hidden=5)
+    settings = FederationSettings.strong(**SMALL, local_steps=2, discriminator_steps=4, hidden=5)
     passes, losses, arrays = [], [], []
     for forget in (False, True):
         if forget:
-            rounds = list(schedule(config, steps_of([site.documents for site in together(config)[0]], 12)))
+            rounds = list(schedule(settings, steps_of([site.documents for site in together(settings)[0]], 12)))
             anew = [[replace(turn, again=False) for turn in turns] for turns in rounds]
             monkeypatch.setattr(embedded, "schedule", lambda *_, anew=anew: anew)
-        sites, shared = together(config)
+        sites, shared = together(settings)
         count, features = [0], Shared.features
 
         def counted(self, batch, count=count, features=features):
@@ -256,7 +256,7 @@ def test_features_are_made_once_while_the_encoder_stands_still(monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(Shared, "features", counted)
-            hub, history = embedded.train(sites, shared, config=config, joint=False)
+            hub, history = embedded.train(sites, shared, settings=settings, joint=False)
         passes.append(count[0])
         losses.append(history.validation_loss)
         arrays.append(hub.arrays())
@@ -266,20 +266,20 @@ def test_features_are_made_once_while_the_encoder_stands_still(monkeypatch):
 
 @pytest.mark.parametrize("joint", [True, False])
 def test_the_yardstick_is_taken_once_an_epoch(monkeypatch, joint):
-    config = FederationConfig.strong(**SMALL, hidden=5)
-    sites, shared = together(config)
+    settings = FederationSettings.strong(**SMALL, hidden=5)
+    sites, shared = together(settings)
     taken = []
     monkeypatch.setattr(shared, "calibrate", lambda *, seed: taken.append(seed))
-    embedded.train(sites, shared, config=config, joint=joint)
-    assert taken == list(range(config.epochs))
+    embedded.train(sites, shared, settings=settings, joint=joint)
+    assert taken == list(range(settings.epochs))
 
 
 def test_a_falling_learning_rate_is_that_of_the_encoders_and_not_of_the_discriminator():
-    config = FederationConfig.strong(**SMALL)
-    sites, shared = together(config)
-    hub, _ = embedded.train(sites, shared, config=config)
-    steps = steps_of([site.documents for site in sites], config.batch_size)
-    last = Turn(epoch=config.epochs - 1, step=steps - 1, steps=steps, epochs=config.epochs)
+    settings = FederationSettings.strong(**SMALL)
+    sites, shared = together(settings)
+    hub, _ = embedded.train(sites, shared, settings=settings)
+    steps = steps_of([site.documents for site in sites], settings.batch_size)
+    last = Turn(epoch=settings.epochs - 1, step=steps - 1, steps=steps, epochs=settings.epochs)
     left = 1e-3 * (1 + math.cos(math.pi * last.done)) / 2
     assert hub.optimiser.encoder.learning_rate == pytest.approx(left)
     assert sites[0].optimiser.learning_rate == pytest.approx(left)
@@ -287,24 +287,24 @@ def test_a_falling_learning_rate_is_that_of_the_encoders_and_not_of_the_discrimi
 
 
 def test_orthogonality_over_positions_moves_both_encoders_and_needs_dense_gradients():
-    config = FederationConfig(**SMALL, positions=True, orthogonality=1.0)
+    settings = FederationSettings(**SMALL, positions=True, orthogonality=1.0)
     with pytest.raises(ValueError, match="sparse=False"):
-        together(config)
+        together(settings)
     gradients = []
     for weight in (1.0, 0.0):
-        config = FederationConfig(**SMALL, positions=True, orthogonality=weight, dropout=0.0)
-        sites, shared = together(config, sparse=False)
+        settings = FederationSettings(**SMALL, positions=True, orthogonality=weight, dropout=0.0)
+        sites, shared = together(settings, sparse=False)
         turn = Turn(epoch=0, step=0, steps=3, epochs=1)
         documents = sites[0].read(sites[0].rows(turn), turn)
         sites[0].loss(shared, shared.features(documents.batch), documents, turn).backward()
         gradients.append([shared.encoder.embedding.weight.grad, sites[0].private.encoder.convolution.weight.grad])
     assert all((one - other).abs().max() > 1e-6 for one, other in zip(*gradients, strict=True))
-    embedded.train(sites, shared, config=config)
+    embedded.train(sites, shared, settings=settings)
 
 
 def test_added_heads_answer_with_both():
-    config = FederationConfig.strong(**SMALL, added_heads=True)
-    sites, shared = together(config)
+    settings = FederationSettings.strong(**SMALL, added_heads=True)
+    sites, shared = together(settings)
     batch = TokenBatch.of([[2, 3, 4, 5], [6, 7, 8]])
     features, own = shared.features(batch), sites[0].private.features(batch)
     for task, scores in sites[0].answers(shared, features, own).items():
@@ -313,16 +313,16 @@ def test_added_heads_answer_with_both():
 
 
 def test_no_epoch_is_kept_before_its_time():
-    hub = Hub(together(FederationConfig(**SMALL))[1], config=FederationConfig(epochs=4, keep_from=0.5))
+    hub = Hub(together(FederationSettings(**SMALL))[1], settings=FederationSettings(epochs=4, keep_from=0.5))
     assert [hub.judge([(1, loss)], epoch=epoch) for epoch, loss in enumerate((1.0, 2.0, 4.0, 3.0))] == [0, 0, 1, 1]
     assert hub.best_epoch == 3
 
 
 def test_a_bad_update_is_named_and_left_out():
-    config = FederationConfig(**SMALL)
-    sites, shared = together(config)
-    hub = Hub(shared, config=config)
-    turn = next(iter(schedule(config, 3)))[0]
+    settings = FederationSettings(**SMALL)
+    sites, shared = together(settings)
+    hub = Hub(shared, settings=settings)
+    turn = next(iter(schedule(settings, 3)))[0]
     good = sites[0].gradients(shared, [turn])
     bad = {name: np.full_like(array, np.nan) for name, array in good.items()}
     refused = hub.combine([("R0", 10, good), ("R1", 10, bad)], turn)
@@ -331,9 +331,9 @@ def test_a_bad_update_is_named_and_left_out():
 
 
 def test_an_extra_step_of_the_discriminator_sends_nothing_else():
-    config = FederationConfig.strong(**SMALL, discriminator_steps=2)
-    sites, shared = together(config)
-    hub = Hub(shared, config=config)
+    settings = FederationSettings.strong(**SMALL, discriminator_steps=2)
+    sites, shared = together(settings)
+    hub = Hub(shared, settings=settings)
     extra, whole = (Turn(epoch=0, step=0, steps=3, epochs=1, discriminator_only=only) for only in (True, False))
     judge = sites[0].gradients(shared, [extra])
     assert {name.split(".")[0] for name in judge} == {"discriminator"}

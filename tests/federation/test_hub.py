@@ -7,15 +7,15 @@ import torch
 from federation.test_embedded import SMALL, together
 from pathveil.errors import FederationError
 from pathveil.federation import embedded
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.hub import Hub, schedule
+from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Turn, moved
 from pathveil.federation.wire import Norms
 
 KINDS = {
-    "reversed": FederationConfig.strong(**SMALL, hidden=5),
-    "alternating": FederationConfig.strong(**SMALL, hidden=5, alternating=True),
-    "local steps": FederationConfig.strong(**SMALL, hidden=5, local_steps=2),
+    "reversed": FederationSettings.strong(**SMALL, hidden=5),
+    "alternating": FederationSettings.strong(**SMALL, hidden=5, alternating=True),
+    "local steps": FederationSettings.strong(**SMALL, hidden=5, local_steps=2),
 }
 
 
@@ -27,12 +27,12 @@ def scaled(update, by: float):
     return {name: (array.astype(np.float64) * by).astype(np.float32) for name, array in update.items()}
 
 
-def poisoned_round(config: FederationConfig, *, at: int, sites: int = 3, by: float = 1e25):
+def poisoned_round(settings: FederationSettings, *, at: int, sites: int = 3, by: float = 1e25):
     """A training in which the last site's update of one round, by its number, is scaled; the hub and what it said."""
-    members, shared = together(config, sites=sites)
-    hub = Hub(shared, config=config)
-    copies = [together(config, sites=sites)[1] for _ in members]
-    for number, turns in enumerate(schedule(config, 3)):
+    members, shared = together(settings, sites=sites)
+    hub = Hub(shared, settings=settings)
+    copies = [together(settings, sites=sites)[1] for _ in members]
+    for number, turns in enumerate(schedule(settings, 3)):
         hub.begin(turns[0])
         for copy in copies:
             copy.load_state_dict(shared.state_dict())
@@ -58,11 +58,11 @@ def test_a_poisoned_round_of_the_discriminator_is_refused_and_it_can_still_move(
         assert all(torch.isfinite(tensor).all() and tensor.abs().max() < 1e6 for tensor in state.values())
 
 
-@pytest.mark.parametrize("config", [FederationConfig(**SMALL), KINDS["local steps"]])
+@pytest.mark.parametrize("settings", [FederationSettings(**SMALL), KINDS["local steps"]])
 @pytest.mark.parametrize("sites", [2, 3])
-def test_a_wildly_scaled_first_update_is_told_from_the_others(config, sites):
-    first = next(number for number, turns in enumerate(schedule(config, 3)) if not turns[0].discriminator_only)
-    _, _, refused = poisoned_round(config, at=first, sites=sites, by=1e3)
+def test_a_wildly_scaled_first_update_is_told_from_the_others(settings, sites):
+    first = next(number for number, turns in enumerate(schedule(settings, 3)) if not turns[0].discriminator_only)
+    _, _, refused = poisoned_round(settings, at=first, sites=sites, by=1e3)
     (line,) = refused
     assert line.startswith(f"R{sites - 1}: its update has norm") and "times the usual" in line
 
@@ -85,27 +85,27 @@ def test_an_update_is_compared_with_the_other_sites_and_then_with_what_was_usual
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_stands_still_in_a_round_is_not_sent(kind):
-    config = KINDS[kind]
-    sites, shared = together(config)
+    settings = KINDS[kind]
+    sites, shared = together(settings)
     learnt = {name for name, p in shared.named_parameters() if p.requires_grad}
     judge = {name for name in learnt if name.startswith("discriminator.")}
     assert set(dict(shared.named_parameters())) - learnt == {"discriminator.0.centre", "discriminator.0.spread"}
     wanted = {True: judge, False: learnt if kind == "reversed" else learnt - judge}
     for only, names in wanted.items():
         turn = turn_of(judge=only)
-        assert moved(shared, config, turn).keys() == sites[0].update(shared, [turn]).keys() == names
+        assert moved(shared, settings, turn).keys() == sites[0].update(shared, [turn]).keys() == names
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("judge", [True, False])
 def test_no_site_moves_the_yardstick_nor_what_stands_still(kind, judge):
-    config = KINDS[kind]
-    sites, shared = together(config)
-    hub, turn = Hub(shared, config=config), turn_of(judge=judge)
+    settings = KINDS[kind]
+    sites, shared = together(settings)
+    hub, turn = Hub(shared, settings=settings), turn_of(judge=judge)
     hub.begin(turn)
-    still = {name: p for name, p in shared.named_parameters() if name not in moved(shared, config, turn)}
+    still = {name: p for name, p in shared.named_parameters() if name not in moved(shared, settings, turn)}
     before = {name: p.detach().clone() for name, p in still.items()}
-    good = sites[0].update(together(config)[1], [turn])
+    good = sites[0].update(together(settings)[1], [turn])
     for name, parameter in still.items():
         bad = good | {name: -2 * parameter.detach().numpy()}
         (line,) = hub.combine([("R0", 5, good), ("R1", 5, good), ("R2", 5, bad)], turn)
@@ -114,8 +114,8 @@ def test_no_site_moves_the_yardstick_nor_what_stands_still(kind, judge):
 
 
 def test_noise_leaves_the_yardstick_alone(monkeypatch):
-    config = FederationConfig.strong(**SMALL, hidden=5, local_steps=3, clip=1.0, noise=1.0)
-    sites, shared = together(config)
+    settings = FederationSettings.strong(**SMALL, hidden=5, local_steps=3, clip=1.0, noise=1.0)
+    sites, shared = together(settings)
     least, combine = [], Hub.combine
 
     def watched(hub, updates, turn):
@@ -128,21 +128,21 @@ def test_noise_leaves_the_yardstick_alone(monkeypatch):
         return said
 
     monkeypatch.setattr(Hub, "combine", watched)
-    embedded.train(sites, shared, config=config)
+    embedded.train(sites, shared, settings=settings)
     assert least and min(least) > 0
 
 
 def test_noise_that_was_asked_for_is_not_taken_for_poison():
-    config = FederationConfig(**SMALL, clip=50.0, noise=50.0)
-    sites, shared = together(config, sites=2)
-    embedded.train(sites, shared, config=config)
-    _, history = embedded.train(sites, shared, config=config)
+    settings = FederationSettings(**SMALL, clip=50.0, noise=50.0)
+    sites, shared = together(settings, sites=2)
+    embedded.train(sites, shared, settings=settings)
+    _, history = embedded.train(sites, shared, settings=settings)
     assert not history.refused
 
 
 def test_an_epoch_whose_loss_is_no_number_does_not_take_the_place_of_a_good_one():
-    _, shared = together(FederationConfig(**SMALL))
-    hub = Hub(shared, config=FederationConfig(**SMALL))
+    _, shared = together(FederationSettings(**SMALL))
+    hub = Hub(shared, settings=FederationSettings(**SMALL))
     assert [hub.judge([(3, loss)], epoch=epoch) for epoch, loss in enumerate((0.5, float("nan"), 0.7))] == [
         True,
         False,
@@ -152,8 +152,8 @@ def test_an_epoch_whose_loss_is_no_number_does_not_take_the_place_of_a_good_one(
 
 
 def test_a_round_without_a_usable_update_is_an_error():
-    config = FederationConfig(**SMALL)
-    sites, shared = together(config)
+    settings = FederationSettings(**SMALL)
+    sites, shared = together(settings)
     update = scaled(sites[0].update(shared, [turn_of(judge=False)]), 1e30)
     with pytest.raises(FederationError, match="no site sent a usable update in this round: R0: its update has norm"):
-        Hub(shared, config=config).combine([("R0", 5, update)], turn_of(judge=False))
+        Hub(shared, settings=settings).combine([("R0", 5, update)], turn_of(judge=False))

@@ -7,10 +7,10 @@ import torch
 from federation.test_run import QUICK, corpus
 from pathveil.bundle import Bundle
 from pathveil.errors import FederationError, UsageError
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.join import bundle_of, join, only
 from pathveil.federation.release import Release, arrays_of
 from pathveil.federation.run import run
+from pathveil.federation.settings import FederationSettings
 from pathveil.model import TokenBatch
 from pathveil.model.shared_private import Private, Shared, merged
 from pathveil.vocabulary.words import Vocabulary
@@ -24,8 +24,8 @@ def released():
     """The shared encoder of two registries that trained together; the third joins later."""
     reports = corpus()
     first = reports.take(np.flatnonzero(reports.registries < 2))
-    config = FederationConfig.strong(**QUICK | {"epochs": 6})
-    outcome = run(first, mode="strong", config=config, seed=1)
+    settings = FederationSettings.strong(**QUICK | {"epochs": 6})
+    outcome = run(first, mode="strong", settings=settings, seed=1)
     return Release(outcome.shared, SHAPE, reports.classes, "words 1500", WORDS, {"mode": "strong"})
 
 
@@ -38,7 +38,7 @@ def later():
 
 def test_joining_learns_and_leaves_the_shared_encoder_alone(released, tmp_path):
     before = {name: array.copy() for name, array in released.tensors.items()}
-    joined = join(released, later(), config=FederationConfig(**QUICK), seed=3)
+    joined = join(released, later(), settings=FederationSettings(**QUICK), seed=3)
     now = arrays_of(joined.shared)
     assert set(now) == set(before)
     for name, array in now.items():
@@ -87,27 +87,27 @@ def test_a_release_is_checked_and_holds_no_discriminator(released, tmp_path):
 
 def test_reports_that_do_not_fit_are_refused(released):
     with pytest.raises(UsageError, match="R1, R2, R3: choose one"):
-        join(released, corpus(), config=FederationConfig(**QUICK))
+        join(released, corpus(), settings=FederationSettings(**QUICK))
     with pytest.raises(UsageError, match="no registry 'R9'"):
         only(corpus(), "R9")
     other = later()
     with pytest.raises(UsageError, match="41 word ids, the shared encoder has 40"):
-        join(released, type(other)(**{**other.__dict__, "vocabulary_size": 41}), config=FederationConfig(**QUICK))
+        join(released, type(other)(**{**other.__dict__, "vocabulary_size": 41}), settings=FederationSettings(**QUICK))
 
 
 def test_cases_given_as_unseen_are_tested_on_and_nothing_is_learnt_from_them(released):
-    reports, config = later(), FederationConfig(**QUICK | {"epochs": 1})
+    reports, settings = later(), FederationSettings(**QUICK | {"epochs": 1})
     unseen = np.arange(reports.documents - 30, reports.documents)
-    joined = join(released, reports, config=config, seed=3, unseen=unseen)
+    joined = join(released, reports, settings=settings, seed=3, unseen=unseen)
     assert set(joined.training.cases) == set(reports.cases[: reports.documents - 30])
     assert {(row["mode"], row["documents"], row["cases"]) for row in joined.scores} == {
         ("joined", 30, 30),
         ("single", 30, 30),
     }
-    few = join(released, reports, config=config, seed=3, unseen=unseen[:9])
+    few = join(released, reports, settings=settings, seed=3, unseen=unseen[:9])
     assert few.scores == [] and few.kept == 1  # nothing is told of fewer than ten cases
     with pytest.raises(UsageError, match="registry R3 has 4 cases with labels to train on and 76 to test on"):
-        join(released, reports, config=config, seed=3, unseen=np.arange(4, reports.documents))
+        join(released, reports, settings=settings, seed=3, unseen=np.arange(4, reports.documents))
 
 
 @pytest.mark.parametrize("added", [False, True])

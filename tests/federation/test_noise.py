@@ -8,9 +8,9 @@ from scipy.stats import norm
 from federation.test_embedded import SMALL, together
 from federation.test_run import QUICK, corpus
 from pathveil.federation import embedded, plain, wire
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.noise import epsilon, noised
 from pathveil.federation.run import run
+from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Turn
 
 
@@ -45,43 +45,43 @@ def test_updates_are_clipped_together_and_the_noise_has_the_stated_spread():
 
 def test_a_site_sends_nothing_without_its_noise():
     turn = Turn(epoch=0, step=0, steps=3, epochs=1)
-    sites, shared = together(FederationConfig(**SMALL))
+    sites, shared = together(FederationSettings(**SMALL))
     plain = sites[0].gradients(shared, [turn])
     clip = wire.norm(plain) / 2
-    sites, shared = together(FederationConfig(**SMALL, clip=clip, noise=3.0))
+    sites, shared = together(FederationSettings(**SMALL, clip=clip, noise=3.0))
     sent = sites[0].gradients(shared, [turn])
     noise = np.concatenate([(sent[name] - plain[name] / 2).ravel() for name in plain])
     # The noise cannot be repeated: seven standard errors of a spread, which chance does not bring.
     assert len(noise) > 300 and abs(noise.std() / (3 * clip) - 1) < 7 / np.sqrt(2 * len(noise))
-    other = together(FederationConfig(**SMALL, clip=clip, noise=3.0))[0][0].gradients(shared, [turn])
+    other = together(FederationSettings(**SMALL, clip=clip, noise=3.0))[0][0].gradients(shared, [turn])
     name = "encoder.embedding.weight"
     assert not np.array_equal(sent[name], other[name])  # nobody can repeat it
-    sites, shared = together(FederationConfig(**SMALL, clip=clip, noise=3.0, local_steps=2))
+    sites, shared = together(FederationSettings(**SMALL, clip=clip, noise=3.0, local_steps=2))
     assert wire.norm(sites[0].change(shared, [turn])) == pytest.approx(3 * clip * np.sqrt(len(noise)), rel=0.2)
 
 
 def test_a_run_tells_its_privacy_loss_epoch_by_epoch():
-    config = FederationConfig(**SMALL, clip=1.0, noise=4.0, local_steps=3)
-    sites, shared = together(config)
-    _, history = embedded.train(sites, shared, config=config)
+    settings = FederationSettings(**SMALL, clip=1.0, noise=4.0, local_steps=3)
+    sites, shared = together(settings)
+    _, history = embedded.train(sites, shared, settings=settings)
     half = history.rounds // 2
     wanted = [epsilon(multiplier=4.0, updates=rounds, delta=1e-5) for rounds in (half, history.rounds)]
     assert history.epsilon == wanted and wanted[0] < wanted[1]
-    assert embedded.train(*together(FederationConfig(**SMALL)), config=FederationConfig(**SMALL))[1].epsilon == []
+    assert embedded.train(*together(FederationSettings(**SMALL)), settings=FederationSettings(**SMALL))[1].epsilon == []
     with pytest.raises(ValueError, match="set clip as well"):
-        FederationConfig(noise=1.0)
+        FederationSettings(noise=1.0)
 
 
 @pytest.mark.parametrize("cyclic", [False, True])
 def test_a_plain_network_leaves_a_site_clipped_and_noised_too(cyclic):
     """In averaged and cyclic training the whole network travels: what a site has changed in it is bounded the same."""
     told = QUICK | {"epochs": 1, "clip": 0.01}
-    sites = [plain.PlainSite(corpus(), config=FederationConfig(**told), seed=1, registry=n) for n in range(2)]
+    sites = [plain.PlainSite(corpus(), settings=FederationSettings(**told), seed=1, registry=n) for n in range(2)]
     before = sites[0].arrays()
     plain.train(sites, cyclic=cyclic, stage="")
     moved = wire.norm({name: array - before[name] for name, array in sites[0].arrays().items()})
     assert moved == pytest.approx(0.02 if cyclic else 0.01, rel=0.2) and moved <= (0.0201 if cyclic else 0.0101)
-    site = plain.PlainSite(corpus(), config=FederationConfig(**told, noise=5.0), seed=1, registry=0)
+    site = plain.PlainSite(corpus(), settings=FederationSettings(**told, noise=5.0), seed=1, registry=0)
     sent = site.update(site.arrays())  # nothing has changed: what is sent is noise
     noise = np.concatenate([(sent[name] - array).ravel() for name, array in site.arrays().items()])
     # The noise cannot be repeated: seven standard errors of a spread, which chance does not bring.
@@ -90,6 +90,6 @@ def test_a_plain_network_leaves_a_site_clipped_and_noised_too(cyclic):
 
 @pytest.mark.parametrize("mode", ["fedavg", "cyclic"])
 def test_a_plain_run_tells_its_privacy_loss(mode):
-    config = FederationConfig(**(QUICK | {"epochs": 3, "clip": 1.0, "noise": 4.0}))
-    (history,) = run(corpus(), mode=mode, config=config, seed=1).histories
+    settings = FederationSettings(**(QUICK | {"epochs": 3, "clip": 1.0, "noise": 4.0}))
+    (history,) = run(corpus(), mode=mode, settings=settings, seed=1).histories
     assert history.epsilon == [epsilon(multiplier=4.0, updates=n, delta=1e-5) for n in (1, 2, 3)]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from pathveil.errors import UsageError
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.heads import Confidence
 from pathveil.federation.probe import probe
 from pathveil.federation.run import MODES, Outcome, result_of, run, unseen_rows
+from pathveil.federation.settings import FederationSettings
 from pathveil.vocabulary.encoded import Encoded
 
 
@@ -45,8 +45,8 @@ QUICK = {
 @pytest.mark.parametrize("mode", MODES)
 def test_every_mode_learns_and_reports_aggregates(mode):
     reports = corpus()
-    config = FederationConfig.strong(**QUICK) if mode == "strong" else FederationConfig(**QUICK)
-    outcome = run(reports, mode=mode, config=config, seed=1)
+    settings = FederationSettings.strong(**QUICK) if mode == "strong" else FederationSettings(**QUICK)
+    outcome = run(reports, mode=mode, settings=settings, seed=1)
     result = json.loads(json.dumps(result_of(reports, [outcome], resamples=50)))
     assert {row["registry"] for row in result["scores"]} == {"R1", "R2", "R3"}
     assert np.mean([row["micro"]["value"] for row in result["scores"]]) > 0.7
@@ -58,9 +58,9 @@ def test_every_mode_learns_and_reports_aggregates(mode):
 
 @pytest.mark.parametrize("mode", ["adversarial", "centralized"])
 def test_training_that_diverges_is_a_sentence(mode):
-    config = FederationConfig(**QUICK | {"epochs": 2, "learning_rate": 1e30})
+    settings = FederationSettings(**QUICK | {"epochs": 2, "learning_rate": 1e30})
     with pytest.raises(UsageError, match=r"training diverged: .* lower learning_rate"):
-        run(corpus(), mode=mode, config=config, seed=1)
+        run(corpus(), mode=mode, settings=settings, seed=1)
 
 
 def test_nothing_is_told_of_few_cases_however_many_reports_they_have():
@@ -103,18 +103,18 @@ def test_test_cases_are_the_same_in_every_mode_and_unseen():
 
 def test_one_registry_is_not_a_distribution():
     with pytest.raises(UsageError, match="at least 2 registries"):
-        run(corpus(registries=1), mode="single", config=FederationConfig(**QUICK), seed=0)
+        run(corpus(registries=1), mode="single", settings=FederationSettings(**QUICK), seed=0)
 
 
 def test_a_registry_too_small_to_train_and_test_on_is_named():
     reports = corpus()
     few = np.r_[np.flatnonzero(reports.registries != 1), np.flatnonzero(reports.registries == 1)[:5]]
     with pytest.raises(UsageError, match="registry R2 has 4 cases with labels to train on and 1 to test on; expected"):
-        run(reports.take(few), mode="single", config=FederationConfig(**QUICK), seed=0)
+        run(reports.take(few), mode="single", settings=FederationSettings(**QUICK), seed=0)
 
 
 def test_documents_seen_are_those_that_gradients_came_from():
-    outcome = run(corpus(), mode="centralized", config=FederationConfig(**(QUICK | {"epochs": 2})), seed=1)
+    outcome = run(corpus(), mode="centralized", settings=FederationSettings(**(QUICK | {"epochs": 2})), seed=1)
     # 80 cases a registry: 16 to test on, 6 of the others to choose the epoch by.
     assert outcome.documents == 2 * 3 * (80 - 16 - 6) == 2 * outcome.confidence.member.sum()
 

@@ -11,10 +11,10 @@ from pathveil.audit.shadows import Job
 from pathveil.audit.verdict import read_appetite
 from pathveil.cli import app
 from pathveil.errors import UsageError
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.heads import features_of
 from pathveil.federation.plain import PlainSite
 from pathveil.federation.release import Release
+from pathveil.federation.settings import FederationSettings
 from pathveil.study import encoder_audit
 from pathveil.study.distribution import DistributionSettings, Study
 from pathveil.study.encoder_audit import arm_of, audit_encoder, inside, shadow_encoder, sites_of
@@ -111,8 +111,8 @@ def test_trained_again_an_encoder_is_what_was_released(finished, reports):
 @pytest.mark.parametrize("rows", [np.arange(0, 600, 2), np.arange(1, 400)])  # the first are of one registry alone
 def test_who_a_shadow_learnt_from_is_what_its_sites_train_on(finished, reports, rows):
     found, _ = arm_of(finished, reports, arm="centralized", seed=None)
-    job, config = Job(0, rows, seed=5), FederationConfig(**BY_HEART)
-    sites = PlainSite(sites_of(found.corpus, job), config=config, seed=5, registry=0)
+    job, config = Job(0, rows, seed=5), FederationSettings(**BY_HEART)
+    sites = PlainSite(sites_of(found.corpus, job), settings=config, seed=5, registry=0)
     expected = np.zeros(600, bool)
     expected[rows[sites.train]] = True
     assert (inside(found.corpus, job, config) == expected).all() and not expected[rows[sites.validate]].any()
@@ -120,7 +120,7 @@ def test_who_a_shadow_learnt_from_is_what_its_sites_train_on(finished, reports, 
 
 def test_a_shadow_is_the_same_wherever_it_is_trained(finished, reports):
     found, _ = arm_of(finished, reports, arm="adversarial", seed=None)
-    config = FederationConfig(**(BY_HEART | {"epochs": 2}))
+    config = FederationSettings(**(BY_HEART | {"epochs": 2}))
     once, again = (
         shadow_encoder(found.corpus, Job(3, np.arange(300), seed=9), config, "adversarial", found.public, "cpu")
         for _ in range(2)

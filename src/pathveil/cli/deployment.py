@@ -256,7 +256,7 @@ def planned(
         classes=classes,
         vocabulary=words.id_space,
         vocabulary_size=words.size,
-        config=config,
+        settings=config,
         seed=seed,
     )
 

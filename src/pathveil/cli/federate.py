@@ -157,8 +157,8 @@ def join(
 
     from pathveil.corpus.split import first_day
     from pathveil.federation import join as joining
-    from pathveil.federation.config import FederationConfig
     from pathveil.federation.release import Release
+    from pathveil.federation.settings import FederationSettings
     from pathveil.study.distribution import config_of
     from pathveil.study.held import Held
     from pathveil.study.store import write_json
@@ -178,7 +178,7 @@ def join(
         raise UsageError(f"{vocab}: its ids stand for other words than the release's; take the list that was agreed on")
     given = values_of(changes)
     for name in given:
-        if name in FederationConfig.model_fields and name not in joining.SETTINGS:
+        if name in FederationSettings.model_fields and name not in joining.SETTINGS:
             usable = ", ".join(joining.SETTINGS)
             raise UsageError(f"--set: '{name}' says nothing to a registry that joins; these do: {usable}")
     try:
@@ -196,9 +196,9 @@ def join(
             unseen = None
             if test_from is not None:
                 unseen = np.concatenate(list(Held(test_from=test_from).unseen(reports, seed=seed).values()))
-            trained = {"config": config, "seed": seed, "unseen": unseen, "device": device, "progress": progress}
+            trained = {"settings": config, "seed": seed, "unseen": unseen, "device": device, "progress": progress}
             joined = joining.join(released, reports, **trained)
-        told = joined.site.config.model_dump(mode="json", include={*joining.SETTINGS, "windows", "added_heads"})
+        told = joined.site.settings.model_dump(mode="json", include={*joining.SETTINGS, "windows", "added_heads"})
         result = {"shared": released.sha256, "config": told, "epoch": joined.kept, "scores": joined.scores}
         joining.bundle_of(joined, words, release=released, seed=seed, device=device).save(part / "bundle")
         write_json(part / "result.json", result)

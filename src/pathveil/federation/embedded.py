@@ -16,9 +16,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from pathveil.federation import wire
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.hub import History, Hub, kept_epoch, load, schedule, steps_of
 from pathveil.federation.losses import orthogonality_by_site, reverse, scaled, tasks_by_site
+from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import (
     Documents,
     SharedOptimiser,
@@ -39,16 +39,21 @@ from pathveil.progress import Progress, silent
 
 
 def train(
-    sites: Sequence[Site], shared: Shared, *, config: FederationConfig, joint: bool = True, progress: Progress = silent
+    sites: Sequence[Site],
+    shared: Shared,
+    *,
+    settings: FederationSettings,
+    joint: bool = True,
+    progress: Progress = silent,
 ) -> tuple[Hub, History]:
     """Train sites together and leave hub and sites at the best epoch by the sites' validation cases."""
-    hub, history = Hub(shared, config=config), History()
-    steps = steps_of([site.documents for site in sites], config.batch_size)
+    hub, history = Hub(shared, settings=settings), History()
+    steps = steps_of([site.documents for site in sites], settings.batch_size)
     # Positions go through the reference kernel; clipping is of each site's own update.
-    joint = joint and config.local_steps == 1 and not config.positions and config.clip is None
+    joint = joint and settings.local_steps == 1 and not settings.positions and settings.clip is None
     step = jointly(hub, sites, history) if joint else by_messages(hub, sites, history)
     epoch = 0
-    for turns in schedule(config, steps):
+    for turns in schedule(settings, steps):
         hub.begin(turns[0])
         step(turns)
         last = turns[-1]
@@ -56,8 +61,8 @@ def train(
         if last.step == steps - 1 and not last.discriminator_only:
             epoch = last.epoch
             close_epoch(hub, sites, history, epoch=epoch)
-            history.account(config, updates=history.rounds)
-            progress("training sites together", epoch + 1, config.epochs)
+            history.account(settings, updates=history.rounds)
+            progress("training sites together", epoch + 1, settings.epochs)
     history.kept = kept_epoch(hub.best_epoch + 1)
     hub.restore()
     for site in sites:
@@ -96,17 +101,17 @@ def by_messages(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[
 
 def jointly(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list[Turn]], None]:
     """The same steps with all sites' documents through the shared encoder at once."""
-    shared, config = hub.shared, hub.config
-    hub.optimiser = SharedOptimiser(shared, config, lazy=shared.encoder.sparse)  # gradients stay sparse here
+    shared, settings = hub.shared, hub.settings
+    hub.optimiser = SharedOptimiser(shared, settings, lazy=shared.encoder.sparse)  # gradients stay sparse here
     size = wire.weight(hub.manifest)
     judge = wire.weight(wire.of_discriminator(hub.manifest))
-    extra = discriminator_turns(config)
-    ahead = [Ahead(site, every=gathering(config, shared)) for site in sites]
+    extra = discriminator_turns(settings)
+    ahead = [Ahead(site, every=gathering(settings, shared)) for site in sites]
 
     def step(turns: list[Turn]) -> None:
         (turn,) = turns
         history.sent += (judge if turn.again else size) * len(sites)
-        history.received += wire.weight(moved(shared, config, turn)) * len(sites)
+        history.received += wire.weight(moved(shared, settings, turn)) * len(sites)
         if turn.discriminator_only:
             return  # taken together with the joint step below, which needs the same features
         parts = [private.at(turn) for private in ahead]
@@ -117,27 +122,27 @@ def jointly(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list
         features = shared.features(documents.batch)  # (documents of all sites, K·F)
         for _ in range(extra):
             # A site's share of the documents weighs its mean: together, the mean over all documents.
-            shared.discrimination(features.detach(), registry, flatness=config.flatness).backward()
+            shared.discrimination(features.detach(), registry, flatness=settings.flatness).backward()
             hub.optimiser.step(turn, discriminator_only=True)
         # A site's private part moves along its own loss, of which the common one holds its share.
         shares = [number / sum(sizes) for number in sizes]
         own = torch.cat([scaled(f, 1 / share) for (_, f), share in zip(parts, shares, strict=True)])
-        both = drop(torch.cat([features, own], dim=1), config.dropout, documents.noise)
+        both = drop(torch.cat([features, own], dim=1), settings.dropout, documents.noise)
         logits = site_logits(sites, both.split(sizes), shares)
         common = shared.logits(both[:, : features.shape[1]])
         loss = tasks_by_site(
-            added(logits, common) if config.added_heads else logits, documents.labels, owner, len(sites)
+            added(logits, common) if settings.added_heads else logits, documents.labels, owner, len(sites)
         )
-        if config.common_heads:
+        if settings.common_heads:
             loss = loss + tasks_by_site(common, documents.labels, owner, len(sites))
-        strength = strength_at(config, turn)
-        if config.alternating:
+        strength = strength_at(settings, turn)
+        if settings.alternating:
             with frozen(shared.discriminator):
                 loss = loss - strength * shared.discrimination(features, registry)
         else:
-            loss = loss + shared.discrimination(reverse(features, strength), registry, flatness=config.flatness)
-        if config.orthogonality:
-            loss = loss + config.orthogonality * orthogonality_by_site(features, own, owner, scale=config.scale)
+            loss = loss + shared.discrimination(reverse(features, strength), registry, flatness=settings.flatness)
+        if settings.orthogonality:
+            loss = loss + settings.orthogonality * orthogonality_by_site(features, own, owner, scale=settings.scale)
         loss.backward()
         hub.optimiser.step(turn)
         for private in ahead:

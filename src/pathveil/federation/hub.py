@@ -18,8 +18,8 @@ import torch
 
 from pathveil.errors import FederationError, UsageError
 from pathveil.federation import wire
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.noise import epsilon
+from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import SharedOptimiser, Turn, discriminator_turns, moved
 from pathveil.model.shared_private import Shared
 
@@ -43,28 +43,28 @@ class History:
     sent: int = 0  # bytes from the hub to sites
     received: int = 0
 
-    def account(self, config: FederationConfig, *, updates: int) -> None:
+    def account(self, settings: FederationSettings, *, updates: int) -> None:
         """At the end of an epoch: the privacy loss of so many updates a site, or as many as a site has counted."""
-        if config.noise:
+        if settings.noise:
             updates = max(updates, self.updates)
-            self.epsilon.append(epsilon(multiplier=config.noise, updates=updates, delta=config.delta))
+            self.epsilon.append(epsilon(multiplier=settings.noise, updates=updates, delta=settings.delta))
 
 
 class Hub:
     """The shared part between rounds."""
 
-    def __init__(self, shared: Shared, *, config: FederationConfig):
-        self.shared, self.config = shared, config
+    def __init__(self, shared: Shared, *, settings: FederationSettings):
+        self.shared, self.settings = shared, settings
         self.manifest = wire.manifest_of(shared)
         # The discriminator's own steps are another kind of update, whose norms say nothing about the others'.
         self.norms, self.discriminator_norms = wire.Norms(), wire.Norms(factor=DISCRIMINATOR_FACTOR)
         # Sites send every row of the embedding, so the hub's optimiser has no rows to be lazy about.
-        self.optimiser = SharedOptimiser(shared, config, lazy=False)
+        self.optimiser = SharedOptimiser(shared, settings, lazy=False)
         self.best, self.best_loss, self.best_epoch = self.arrays(), float("inf"), -1
         self.received = 0  # bytes
         self.measured = -1  # the epoch whose yardstick the discriminator has
-        if config.noise:
-            epsilon(multiplier=config.noise, updates=1, delta=config.delta)  # says before training what is missing
+        if settings.noise:
+            epsilon(multiplier=settings.noise, updates=1, delta=settings.delta)  # says before training what is missing
 
     def arrays(self, *, again: bool = False) -> dict[str, np.ndarray]:
         """The shared parameters as they travel; ``again`` to sites that have the encoder, the discriminator's alone."""
@@ -86,15 +86,15 @@ class Hub:
         An update that fails its check is left out and named; a round without any usable update is an error.
         """
         self.received += sum(wire.size(arrays) for _, _, arrays in updates)
-        moving = moved(self.shared, self.config, turn)
+        moving = moved(self.shared, self.settings, turn)
         parameters = {name: p for name, p in self.shared.named_parameters() if name in moving}
         norms = self.discriminator_norms if turn.discriminator_only else self.norms
         values = list(self.shared.parameters())
         size = math.sqrt(sum(float(value.detach().square().sum()) for value in values))
-        size = with_noise(size, self.config, numbers=sum(value.numel() for value in values))
+        size = with_noise(size, self.settings, numbers=sum(value.numel() for value in values))
         usable, refused = accepted(updates, moving, norms, size=size)
         mean = average([(documents, arrays) for _, documents, arrays in usable])
-        changes = self.config.local_steps > 1 and not turn.discriminator_only
+        changes = self.settings.local_steps > 1 and not turn.discriminator_only
         for name, values in mean.items():
             array = torch.from_numpy(values).to(parameters[name].device)
             if changes:
@@ -109,7 +109,7 @@ class Hub:
     def judge(self, losses: Sequence[tuple[int, float]], *, epoch: int) -> bool:
         """Whether this epoch is the best so far by the sites' (documents, validation loss); if so it is kept."""
         loss = float(np.average([loss for _, loss in losses], weights=[documents for documents, _ in losses]))
-        if not loss < self.best_loss or not self.config.counts(epoch):  # nor is one that is not a number
+        if not loss < self.best_loss or not self.settings.may_keep(epoch):  # nor is one that is not a number
             return False
         self.best, self.best_loss, self.best_epoch = self.arrays(), loss, epoch
         return True
@@ -156,9 +156,9 @@ def accepted(
     return usable, refused
 
 
-def with_noise(size: float, config: FederationConfig, *, numbers: int) -> float:
+def with_noise(size: float, settings: FederationSettings, *, numbers: int) -> float:
     """The size that an honest update of so many numbers stays near, where its noise may be larger than what it says."""
-    return max(size, config.noise * (config.clip or 0.0) * math.sqrt(numbers))
+    return max(size, settings.noise * (settings.clip or 0.0) * math.sqrt(numbers))
 
 
 def since(arrays: wire.Arrays, start: wire.Arrays | None) -> wire.Arrays:
@@ -191,16 +191,16 @@ def steps_of(documents: Sequence[int], batch_size: int) -> int:
     return max(1, min(-(-sum(documents) // batch_size), min(documents)))
 
 
-def schedule(config: FederationConfig, steps: int) -> Iterator[list[Turn]]:
+def schedule(settings: FederationSettings, steps: int) -> Iterator[list[Turn]]:
     """The rounds of a training: each a list of turns.
 
     A round is the turns that a site takes before it answers, one or ``local_steps`` of them; it never spans two epochs.
     Before it come the discriminator's own steps, each a round on the same documents.
     """
-    for epoch in range(config.epochs):
-        epoch_turns = [Turn(epoch, step, steps, config.epochs) for step in range(steps)]
-        for start in range(0, steps, config.local_steps):
-            together = epoch_turns[start : start + config.local_steps]
+    for epoch in range(settings.epochs):
+        epoch_turns = [Turn(epoch, step, steps, settings.epochs) for step in range(steps)]
+        for start in range(0, steps, settings.local_steps):
+            together = epoch_turns[start : start + settings.local_steps]
             extra = [replace(turn, discriminator_only=True) for turn in together]
-            rounds = [*(extra for _ in range(discriminator_turns(config))), together]
+            rounds = [*(extra for _ in range(discriminator_turns(settings))), together]
             yield from ([replace(turn, again=place > 0) for turn in turns] for place, turns in enumerate(rounds))

@@ -22,11 +22,11 @@ from pathveil.bundle import Bundle
 from pathveil.bundle.release import make_bundle
 from pathveil.errors import UsageError
 from pathveil.federation import plain
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.heads import features_of
 from pathveil.federation.hub import kept_epoch, steps_of
 from pathveil.federation.release import Release
 from pathveil.federation.run import FEWEST_CASES, SMALLEST_CELL, TEST_SHARE, cases_of, labelled_cases, unseen_rows
+from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Site, Turn
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Private, Shared, merged
@@ -41,7 +41,7 @@ from pathveil.vocabulary.words import Vocabulary
 
 # What can be set: the rest of the settings is for registries that train together.
 SETTINGS = (
-    *("dim", "filters", "dropout", "epochs", "keep_from", "batch_size", "validation"),
+    *("dim", "filters", "dropout", "epochs", "keep_from", "batch_size", "validation_share"),
     *("optimiser", "learning_rate", "falling", "orthogonality", "scale", "positions"),
 )
 
@@ -62,7 +62,7 @@ def join(
     release: Release,
     reports: Encoded,
     *,
-    config: FederationConfig,
+    settings: FederationSettings,
     seed: int = 0,
     unseen: np.ndarray | None = None,
     device: torch.device | str = "cpu",
@@ -91,23 +91,23 @@ def join(
         )
     training = reports.take(np.setdiff1d(np.arange(reports.documents), unseen))
     # A registry alone has nothing to hide from itself, and common heads do not learn from it.
-    config = config.model_copy(update={"adversary": 0.0, "common_heads": False, "added_heads": release.heads})
+    settings = settings.model_copy(update={"adversary": 0.0, "common_heads": False, "added_heads": release.heads})
     classes = {task: len(names) for task, names in reports.classes.items()}
     shared = release.shared(classes, device=device)
     private = Private(
         vocabulary_size=reports.vocabulary_size,
         classes=classes,
-        dim=config.dim,
+        dim=settings.dim,
         windows=release.shape["windows"],
-        filters=config.filters,
+        filters=settings.filters,
         shared_width=shared.encoder.width,
         seed=seed,
-        sparse=device.type == "cpu" and not config.positions,
+        sparse=device.type == "cpu" and not settings.positions,
     ).to(device)
-    site = Site(training, name=name, registry=0, private=private, config=config, seed=seed)
+    site = Site(training, name=name, registry=0, private=private, settings=settings, seed=seed)
     joined = Joined(site, shared, training)
     learn(joined, progress=progress)
-    alone = plain.PlainSite(training, config=config, seed=seed, registry=0, device=device)
+    alone = plain.PlainSite(training, settings=settings, seed=seed, registry=0, device=device)
     plain.train([alone], progress=progress, stage=f"training {name} alone")
     tests = reports.take(unseen)
     for mode, answers in (("joined", site.logits(shared, tests)), ("single", alone.logits(tests))):
@@ -131,15 +131,15 @@ def only(reports: Encoded, registry: str) -> Encoded:
 
 def learn(joined: Joined, *, progress: Progress) -> None:
     """Train the private part; the best epoch by the validation cases is kept."""
-    site, shared, config = joined.site, joined.shared, joined.site.config
+    site, shared, settings = joined.site, joined.shared, joined.site.settings
     known = torch.from_numpy(features_of(shared.encoder, joined.training)).to(site.device)
     held = known[torch.from_numpy(site.validate).to(site.device)]
     truth = {task: np.asarray(label) for task, label in site.held.labels.items()}
-    steps, least = steps_of([site.documents], config.batch_size), float("inf")
-    for epoch in range(config.epochs):
+    steps, least = steps_of([site.documents], settings.batch_size), float("inf")
+    for epoch in range(settings.epochs):
         total = 0.0
         for step in range(steps):
-            turn = Turn(epoch, step, steps, config.epochs)
+            turn = Turn(epoch, step, steps, settings.epochs)
             rows = site.rows(turn)
             documents = site.read(rows, turn)
             site.touch(documents.batch)
@@ -151,24 +151,24 @@ def learn(joined: Joined, *, progress: Progress) -> None:
         entry = {"epoch": epoch + 1, "loss": total / site.documents}
         entry |= judged({task: scores.cpu().numpy() for task, scores in answers.items()}, truth)
         joined.history.append(entry)
-        if entry["validation_loss"] < least and config.counts(epoch):
+        if entry["validation_loss"] < least and settings.may_keep(epoch):
             least, joined.kept = entry["validation_loss"], epoch + 1
             site.keep()
-        progress(f"training {site.name} beside the shared encoder", epoch + 1, config.epochs)
+        progress(f"training {site.name} beside the shared encoder", epoch + 1, settings.epochs)
     kept_epoch(joined.kept)
     site.restore()
 
 
 def bundle_of(joined: Joined, vocabulary: Vocabulary, *, release: Release, seed: int, device: str) -> Bundle:
     """The registry's own model as a bundle: both encoders as one network, calibrated on its validation cases."""
-    site, config = joined.site, joined.site.config
+    site, settings = joined.site, joined.site.settings
     return bundled(
-        merged(joined.shared, site.private, dropout=config.dropout, added_heads=config.added_heads),
+        merged(joined.shared, site.private, dropout=settings.dropout, added_heads=settings.added_heads),
         site.logits(joined.shared, site.held),
         joined.training,
         held_out=site.validate,
         vocabulary=vocabulary,
-        config=config,
+        settings=settings,
         histories=[joined.history],
         kept=joined.kept,
         preset=f"joined to the shared encoder {release.sha256[:16]}",
@@ -184,7 +184,7 @@ def bundled(
     *,
     held_out: np.ndarray,
     vocabulary: Vocabulary,
-    config: FederationConfig,
+    settings: FederationSettings,
     histories: list[list[dict[str, Any]]],
     kept: int,
     preset: str,
@@ -203,13 +203,13 @@ def bundled(
         held_out=held_out,
         held_out_log_probabilities={task: blended(view, pool.coefficients[task]) for task, view in views.items()},
     )
-    settings = TrainingSettings(
+    described = TrainingSettings(
         dim=model.dim,
         windows=model.windows,
         filters=model.filters,
-        dropout=config.dropout,
-        batch_size=config.batch_size,
-        optimiser=config.optimiser,
-        epochs=config.epochs,
+        dropout=settings.dropout,
+        batch_size=settings.batch_size,
+        optimiser=settings.optimiser,
+        epochs=settings.epochs,
     )
-    return make_bundle(trained, training, vocabulary, settings=settings, preset=preset, seed=seed, device=device)
+    return make_bundle(trained, training, vocabulary, settings=described, preset=preset, seed=seed, device=device)

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 from pathveil.federation import wire
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.hub import History, average, kept_epoch, steps_of
 from pathveil.federation.noise import noised
+from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Turn, batches_of, optimiser_for, rate_at, snapshot, targets_of
 from pathveil.model import MTCNN, TokenBatch
 from pathveil.progress import Progress, silent
@@ -35,34 +35,34 @@ class PlainSite:
         self,
         reports: Encoded,
         *,
-        config: FederationConfig,
+        settings: FederationSettings,
         seed: int,
         registry: int,
         device: torch.device | str = "cpu",
         entropy: np.random.Generator | None = None,  # of the noise on what leaves; None: the system's
     ):
-        self.reports, self.config, self.seed, self.registry = reports, config, seed, registry
+        self.reports, self.settings, self.seed, self.registry = reports, settings, seed, registry
         self.entropy = entropy or np.random.default_rng()
         self.device = torch.device(device)
         parts = []
         for number in np.unique(reports.registries):  # the split of a registry's cases is the same in every mode
             rows = np.flatnonzero(reports.registries == number)
-            train, held = hold_out_cases(reports.cases[rows], share=config.validation, seed=[seed, int(number)])
+            train, held = hold_out_cases(reports.cases[rows], share=settings.validation_share, seed=[seed, int(number)])
             parts.append((rows[train], rows[held]))
         self.train = np.concatenate([train for train, _ in parts])
         self.validate = np.concatenate([held for _, held in parts])
         self.model = MTCNN(
             vocabulary_size=reports.vocabulary_size,
             classes={task: len(names) for task, names in reports.classes.items()},
-            dim=config.dim,
-            windows=config.windows,
-            filters=config.filters,
-            dropout=config.dropout,
+            dim=settings.dim,
+            windows=settings.windows,
+            filters=settings.filters,
+            dropout=settings.dropout,
             seed=seed,
             sparse=self.device.type == "cpu",
         ).to(self.device)
         lazy = (EMBEDDING,) if self.model.sparse else ()
-        self.optimiser = optimiser_for(self.model.named_parameters(), config, lazy=lazy)
+        self.optimiser = optimiser_for(self.model.named_parameters(), settings, lazy=lazy)
         self._targets = targets_of(reports, self.device)
 
     def epoch(self, epoch: int, *, steps: int) -> None:
@@ -70,7 +70,7 @@ class PlainSite:
         order = np.random.default_rng([self.seed, self.registry, epoch]).permutation(self.train)
         self.model.train()
         for step, rows in enumerate(np.array_split(order, steps)):
-            turn = Turn(epoch, step, steps, self.config.epochs)
+            turn = Turn(epoch, step, steps, self.settings.epochs)
             ids, offsets = take_documents(self.reports.ids, self.reports.offsets, rows)
             batch = TokenBatch(ids=ids, offsets=offsets).to(self.device)
             here = torch.from_numpy(rows.astype(np.int64)).to(self.device)
@@ -79,7 +79,7 @@ class PlainSite:
             if self.optimiser.lazy:
                 self.optimiser.touch(batch.ids.unique().long())
             task_loss(self.model(batch, noise=noise), labels).backward()
-            self.optimiser.learning_rate = rate_at(self.config, turn)
+            self.optimiser.learning_rate = rate_at(self.settings, turn)
             self.optimiser.step()
         self.optimiser.settle()
 
@@ -102,10 +102,10 @@ class PlainSite:
         """The parameters as they leave the site that began with those of ``before``: the change clipped and noised if
         the settings say so."""
         after = self.arrays()
-        if self.config.clip is None:
+        if self.settings.clip is None:
             return after
         change = {name: after[name] - before[name] for name in after}
-        change = noised(change, clip=self.config.clip, multiplier=self.config.noise, rng=self.entropy)
+        change = noised(change, clip=self.settings.clip, multiplier=self.settings.noise, rng=self.entropy)
         return {name: before[name] + change[name] for name in after}
 
     @torch.no_grad()
@@ -119,15 +119,15 @@ def train(sites: Sequence[PlainSite], *, cyclic: bool = False, progress: Progres
 
     All sites start from the same weights, because they were made from the same seed.
     """
-    config, history = sites[0].config, History()
+    settings, history = sites[0].settings, History()
     current = sites[0].arrays()
     best, least = snapshot(sites[0].model), float("inf")
-    for epoch in range(config.epochs):
+    for epoch in range(settings.epochs):
         sent = []
         for site in sites:
             if len(sites) > 1:
                 site.load(current)
-            site.epoch(epoch, steps=steps_of([len(site.train)], config.batch_size))
+            site.epoch(epoch, steps=steps_of([len(site.train)], settings.batch_size))
             if len(sites) > 1:
                 sent.append((len(site.train), site.update(current)))
             if cyclic:
@@ -139,13 +139,13 @@ def train(sites: Sequence[PlainSite], *, cyclic: bool = False, progress: Progres
             history.rounds += len(sites) if cyclic else 1
             history.sent += wire.size(current) * len(sites)
             history.received += wire.size(current) * len(sites)
-            history.account(config, updates=epoch + 1)  # a site sends once an epoch
+            history.account(settings, updates=epoch + 1)  # a site sends once an epoch
         weights = [len(site.train) for site in sites]
         loss = float(np.average([site.validation_loss() for site in sites], weights=weights))
         history.validation_loss.append(loss)
-        if loss < least and config.counts(epoch):
+        if loss < least and settings.may_keep(epoch):
             best, least, history.kept = snapshot(sites[0].model), loss, epoch + 1
-        progress(stage, epoch + 1, config.epochs)
+        progress(stage, epoch + 1, settings.epochs)
     kept_epoch(history.kept)
     for site in sites:
         site.model.load_state_dict(best)

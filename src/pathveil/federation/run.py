@@ -6,7 +6,7 @@ a share that chooses the best epoch), so that modes differ in how they train and
     single        each registry alone
     centralized   everybody's reports in one place
     adversarial   the paper: shared and private encoders, λ 0.05, γ 0.01
-    strong        the same with an adversary that hides the registry (``FederationConfig.strong``)
+    strong        the same with an adversary that hides the registry (``FederationSettings.strong``)
     fedavg        federated averaging of one plain model
     cyclic        one plain model going from site to site
 """
@@ -21,11 +21,11 @@ import torch
 
 from pathveil.errors import UsageError
 from pathveil.federation import embedded, plain
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.heads import Confidence, confidence_of, features_of, fresh_head, public_confidence
 from pathveil.federation.hub import History
 from pathveil.federation.probe import Probe, probe
 from pathveil.federation.release import arrays_of
+from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Site
 from pathveil.model.mtcnn import Encoder
 from pathveil.model.shared_private import Private, Shared
@@ -67,7 +67,7 @@ def run(
     corpus: Encoded,
     *,
     mode: Mode,
-    config: FederationConfig,
+    settings: FederationSettings,
     seed: int,
     unseen: Mapping[int, np.ndarray] | None = None,
     device: torch.device | str = "cpu",
@@ -80,10 +80,12 @@ def run(
     known = np.setdiff1d(np.arange(corpus.documents), np.concatenate(list(unseen.values())))
     training = corpus.take(known)
     began = perf_counter()
-    answer, histories, network = train(training, mode=mode, config=config, seed=seed, device=device, progress=progress)
+    answer, histories, network = train(
+        training, mode=mode, settings=settings, seed=seed, device=device, progress=progress
+    )
     seconds = perf_counter() - began
     predictions, values, member, cases = {}, [], [], []
-    followed = learnt(training, config=config, seed=seed)
+    followed = learnt(training, settings=settings, seed=seed)
     for number, rows in unseen.items():
         tests, own = corpus.take(rows), training.take(followed[training.registries[followed] == number])
         scores = answer(number, tests)
@@ -92,7 +94,7 @@ def run(
         member += [np.ones(own.documents, bool), np.zeros(tests.documents, bool)]
         cases += [own.cases, tests.cases]
     confidence = Confidence(*(np.concatenate(parts) for parts in (values, member, cases)))
-    documents = len(followed) * config.epochs
+    documents = len(followed) * settings.epochs
     outcome = Outcome(mode, seed, unseen, predictions, confidence, histories, seconds, documents=documents)
     encoder = encoder_of(network)
     if isinstance(network, Shared):
@@ -141,26 +143,28 @@ def train(
     training: Encoded,
     *,
     mode: Mode,
-    config: FederationConfig,
+    settings: FederationSettings,
     seed: int,
     device: torch.device | str = "cpu",
     progress: Progress = silent,
 ) -> "tuple[Answer, list[History], Shared | Encoder | None]":
     """One mode on training documents: how it answers, what happened, and the part that travels, where one does."""
     registries = [int(number) for number in np.unique(training.registries)]
-    told: dict[str, Any] = {"config": config, "seed": seed, "device": torch.device(device), "progress": progress}
+    told: dict[str, Any] = {"settings": settings, "seed": seed, "device": torch.device(device), "progress": progress}
     if mode in ("adversarial", "strong"):
         return train_shared_private(training, registries, **told)
     return train_plain(training, registries, mode=mode, **told)
 
 
-def learnt(training: Encoded, *, config: FederationConfig, seed: int) -> np.ndarray:
+def learnt(training: Encoded, *, settings: FederationSettings, seed: int) -> np.ndarray:
     """The training documents that gradients came from, in every mode: cases that chose the best epoch are not among
     them, and are not unseen either."""
     kept = []
     for number in np.unique(training.registries):
         own = np.flatnonzero(training.registries == number)
-        kept.append(own[hold_out_cases(training.cases[own], share=config.validation, seed=[seed, int(number)])[0]])
+        kept.append(
+            own[hold_out_cases(training.cases[own], share=settings.validation_share, seed=[seed, int(number)])[0]]
+        )
     return np.concatenate(kept)
 
 
@@ -183,7 +187,7 @@ def train_shared_private(
     training: Encoded,
     registries: Sequence[int],
     *,
-    config: FederationConfig,
+    settings: FederationSettings,
     seed: int,
     device: torch.device,
     progress: Progress,
@@ -191,14 +195,14 @@ def train_shared_private(
     shape: dict[str, Any] = {
         "vocabulary_size": training.vocabulary_size,
         "classes": {task: len(names) for task, names in training.classes.items()},
-        "dim": config.dim,
-        "windows": config.windows,
-        "filters": config.filters,
+        "dim": settings.dim,
+        "windows": settings.windows,
+        "filters": settings.filters,
         # On a GPU a pass over the embedding costs less than finding the touched rows.
-        "sparse": device.type == "cpu" and not config.positions,
+        "sparse": device.type == "cpu" and not settings.positions,
     }
     shared = Shared(
-        registries=len(registries), hidden=config.hidden, common_heads=config.common_heads, seed=seed, **shape
+        registries=len(registries), hidden=settings.hidden, common_heads=settings.common_heads, seed=seed, **shape
     ).to(device)
     sites = {
         number: Site(
@@ -206,13 +210,13 @@ def train_shared_private(
             name=training.registry_names[number],
             registry=number,
             private=Private(seed=seed * 1000 + number + 1, **shape).to(device),
-            config=config,
+            settings=settings,
             seed=seed,
             entropy=np.random.default_rng([seed, number, 2]),  # a study repeats; a deployment must not
         )
         for number in registries
     }
-    _, history = embedded.train(list(sites.values()), shared, config=config, progress=progress)
+    _, history = embedded.train(list(sites.values()), shared, settings=settings, progress=progress)
 
     def answer(number: int, reports: Encoded) -> dict[str, np.ndarray]:
         return sites[number].logits(shared, reports)
@@ -225,14 +229,14 @@ def train_plain(
     registries: Sequence[int],
     *,
     mode: Mode,
-    config: FederationConfig,
+    settings: FederationSettings,
     seed: int,
     device: torch.device,
     progress: Progress,
 ) -> tuple[Answer, list[History], Encoder | None]:
     def site(reports: Encoded, registry: int) -> plain.PlainSite:
         entropy = np.random.default_rng([seed, registry, 2])  # a study repeats; a deployment must not
-        return plain.PlainSite(reports, config=config, seed=seed, registry=registry, device=device, entropy=entropy)
+        return plain.PlainSite(reports, settings=settings, seed=seed, registry=registry, device=device, entropy=entropy)
 
     if mode == "centralized":
         sites = {0: site(training, 0)}

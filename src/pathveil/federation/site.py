@@ -23,9 +23,9 @@ import torch
 from torch import Tensor
 
 from pathveil.federation import wire
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.losses import fall, orthogonality, orthogonality_of_positions, ramp, reverse
 from pathveil.federation.noise import noised
+from pathveil.federation.settings import FederationSettings
 from pathveil.model import TokenBatch
 from pathveil.model.mtcnn import drop
 from pathveil.model.shared_private import Private, Shared
@@ -90,19 +90,21 @@ class Site:
         name: str,
         registry: int,
         private: Private,
-        config: FederationConfig,
+        settings: FederationSettings,
         seed: int,
         entropy: np.random.Generator | None = None,  # of the noise on updates; None: the system's
     ):
-        self.name, self.registry, self.private, self.config, self.seed = name, registry, private, config, seed
+        self.name, self.registry, self.private, self.settings, self.seed = name, registry, private, settings, seed
         self.reports, self.device = reports, private.encoder.embedding.weight.device
         # Split and batches follow from the seed and the registry's number, which are in the plan and no secret: whoever
         # had the reports could make them again. The number keeps two sites with the same reports apart.
-        self.train, self.validate = hold_out_cases(reports.cases, share=config.validation, seed=[seed, registry])
-        if config.positions and private.encoder.sparse:
+        self.train, self.validate = hold_out_cases(
+            reports.cases, share=settings.validation_share, seed=[seed, registry]
+        )
+        if settings.positions and private.encoder.sparse:
             raise ValueError("orthogonality over positions has dense gradients: make the encoders with sparse=False")
         lazy = (EMBEDDING,) if private.encoder.sparse else ()
-        self.optimiser = optimiser_for(private.named_parameters(), config, lazy=lazy)
+        self.optimiser = optimiser_for(private.named_parameters(), settings, lazy=lazy)
         self.local: SharedOptimiser | None = None
         # Features of the documents that the discriminator's rounds read, for as long as the encoder stands still.
         self.known: Tensor | None = None
@@ -132,42 +134,42 @@ class Site:
 
     def loss(self, shared: Shared, features: Tensor, documents: Documents, turn: Turn) -> Tensor:
         """L_task + λ L_adv + γ L_orth of a batch whose shared features (B, K·F) are given."""
-        config = self.config
+        settings = self.settings
         own = self.private.features(documents.batch)
-        joined = drop(torch.cat([features, own], dim=1), config.dropout, documents.noise)
+        joined = drop(torch.cat([features, own], dim=1), settings.dropout, documents.noise)
         width = features.shape[1]
         loss = task_loss(self.answers(shared, joined[:, :width], joined[:, width:]), documents.labels)
-        if config.common_heads:
+        if settings.common_heads:
             loss = loss + task_loss(shared.logits(joined[:, :width]), documents.labels)
-        loss = loss + self.adversarial(shared, features, strength_at(config, turn))
-        if config.orthogonality:
-            loss = loss + config.orthogonality * self.overlap(shared, features, own, documents.batch)
+        loss = loss + self.adversarial(shared, features, strength_at(settings, turn))
+        if settings.orthogonality:
+            loss = loss + settings.orthogonality * self.overlap(shared, features, own, documents.batch)
         return loss
 
     def overlap(self, shared: Shared, features: Tensor, own: Tensor, batch: TokenBatch) -> Tensor:
         """L_orth, over pooled features or over positions."""
-        if not self.config.positions:
-            return orthogonality(features, own, scale=self.config.scale)
+        if not self.settings.positions:
+            return orthogonality(features, own, scale=self.settings.scale)
         ours, inside = shared.encoder.positions(batch)
         return orthogonality_of_positions(
-            ours, self.private.encoder.positions(batch)[0], inside, scale=self.config.scale
+            ours, self.private.encoder.positions(batch)[0], inside, scale=self.settings.scale
         )
 
     def answers(self, shared: Shared, features: Tensor, own: Tensor) -> dict[str, Tensor]:
         """Each task's logits (B, classes) from shared and private features."""
         scores = self.private.logits(features, own)
-        return added(scores, shared.logits(features)) if self.config.added_heads else scores
+        return added(scores, shared.logits(features)) if self.settings.added_heads else scores
 
     def adversarial(self, shared: Shared, features: Tensor, strength: float) -> Tensor:
         """The discriminator's loss, turned against the encoder; where they take turns, it is held still."""
-        if not takes_turns(self.config):
+        if not takes_turns(self.settings):
             return self.discrimination(shared, reverse(features, strength))
         with frozen(shared.discriminator):
             return -strength * shared.discrimination(features, self.own(features))
 
     def discrimination(self, shared: Shared, features: Tensor) -> Tensor:
         """The discriminator's loss on a batch of this site's documents."""
-        return shared.discrimination(features, self.own(features), flatness=self.config.flatness)
+        return shared.discrimination(features, self.own(features), flatness=self.settings.flatness)
 
     def own(self, features: Tensor) -> Tensor:
         """This registry's number for each document."""
@@ -185,12 +187,12 @@ class Site:
         embedding = self.private.encoder.embedding.weight
         if embedding.grad is not None and embedding.grad.is_sparse and every > 1:
             embedding.grad = embedding.grad.coalesce()  # a word may stand in several turns' gradients
-        self.optimiser.learning_rate = rate_at(self.config, turn)
+        self.optimiser.learning_rate = rate_at(self.settings, turn)
         self.optimiser.step(scale=1 / (turn.step % every + 1))
 
     def update(self, shared: Shared, turns: Sequence[Turn]) -> wire.Arrays:
         """What the site answers to a round, checked by the gate."""
-        if self.config.local_steps > 1 and not turns[0].discriminator_only:
+        if self.settings.local_steps > 1 and not turns[0].discriminator_only:
             return self.change(shared, turns)
         return self.gradients(shared, turns)
 
@@ -209,15 +211,15 @@ class Site:
             documents = self.read(self.rows(turn), turn)
             self.touch(documents.batch)
             self.loss(shared, shared.features(documents.batch), documents, turn).backward()
-            self.advance(turn, every=gathering(self.config, shared))
-        moving = moved(shared, self.config, turn)
+            self.advance(turn, every=gathering(self.settings, shared))
+        moving = moved(shared, self.settings, turn)
         named = ((name, parameter) for name, parameter in shared.named_parameters() if name in moving)
         return self.passed({name: dense(p.grad, p.shape) for name, p in named}, moving)
 
     def passed(self, update: wire.Arrays, manifest: wire.Manifest) -> wire.Arrays:
         """An update on its way out: clipped and noised if the settings say so, and checked by the gate."""
-        if self.config.clip is not None:
-            update = noised(update, clip=self.config.clip, multiplier=self.config.noise, rng=self.entropy)
+        if self.settings.clip is not None:
+            update = noised(update, clip=self.settings.clip, multiplier=self.settings.noise, rng=self.entropy)
         wire.check(update, manifest, sender=self.name)
         return update
 
@@ -227,7 +229,7 @@ class Site:
         The discriminator stands still: a site knows its own registry alone, and a discriminator that takes steps there
         soon names it whatever it reads. It moves in rounds of its own.
         """
-        moving = moved(shared, self.config, turns[0])
+        moving = moved(shared, self.settings, turns[0])
         parameters = {name: parameter for name, parameter in shared.named_parameters() if name in moving}
         before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
         optimiser = self.stepping(shared)
@@ -238,7 +240,7 @@ class Site:
             optimiser.touch(documents.batch)
             self.loss(shared, shared.features(documents.batch), documents, turn).backward()
             optimiser.step(turn)
-            self.advance(turn, every=gathering(self.config, shared))
+            self.advance(turn, every=gathering(self.settings, shared))
         optimiser.settle()
         return self.passed({name: (p.detach() - before[name]).cpu().numpy() for name, p in parameters.items()}, moving)
 
@@ -246,7 +248,7 @@ class Site:
         """The site's own optimiser of its copy of the shared part, for local steps: its running means outlast a round,
         without which every round would begin with the largest steps that Adam takes."""
         if self.local is None:
-            self.local = SharedOptimiser(shared, self.config, lazy=shared.encoder.sparse)
+            self.local = SharedOptimiser(shared, self.settings, lazy=shared.encoder.sparse)
         return self.local
 
     @torch.no_grad()
@@ -289,34 +291,34 @@ def added(scores: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> dict[st
     return {task: values + others[task] for task, values in scores.items()}
 
 
-def gathering(config: FederationConfig, shared: Shared) -> int:
+def gathering(settings: FederationSettings, shared: Shared) -> int:
     """Turns that a step of a private part takes together."""
-    return config.private_every or shared.registries
+    return settings.private_every or shared.registries
 
 
-def strength_at(config: FederationConfig, turn: Turn) -> float:
+def strength_at(settings: FederationSettings, turn: Turn) -> float:
     """λ at a turn."""
-    return config.adversary * (ramp(turn.done) if config.rising else 1.0)
+    return settings.adversary * (ramp(turn.done) if settings.rising else 1.0)
 
 
-def rate_at(config: FederationConfig, turn: Turn) -> float:
+def rate_at(settings: FederationSettings, turn: Turn) -> float:
     """The learning rate at a turn."""
-    usual = 1e-3 if config.optimiser == "adam" else 1.0
-    return (config.learning_rate or usual) * (fall(turn.done) if config.falling else 1.0)
+    usual = 1e-3 if settings.optimiser == "adam" else 1.0
+    return (settings.learning_rate or usual) * (fall(turn.done) if settings.falling else 1.0)
 
 
-def takes_turns(config: FederationConfig) -> bool:
+def takes_turns(settings: FederationSettings) -> bool:
     """Whether the discriminator steps by itself alone, and stands still while the encoders answer it."""
-    return config.alternating or config.local_steps > 1
+    return settings.alternating or settings.local_steps > 1
 
 
-def moved(shared: Shared, config: FederationConfig, turn: Turn) -> dict[str, tuple[int, ...]]:
+def moved(shared: Shared, settings: FederationSettings, turn: Turn) -> dict[str, tuple[int, ...]]:
     """The names and shapes of what a round moves: all that a site may answer to it with.
 
     What stands still is not sent, so that nobody's noise or malice moves it: the encoder in a round of the
     discriminator's own, the discriminator where it has such rounds alone, and its yardstick, which the hub sets, ever.
     """
-    judge = turn.discriminator_only or not takes_turns(config)
+    judge = turn.discriminator_only or not takes_turns(settings)
     return {
         name: tuple(parameter.shape)
         for name, parameter in shared.named_parameters()
@@ -324,34 +326,34 @@ def moved(shared: Shared, config: FederationConfig, turn: Turn) -> dict[str, tup
     }
 
 
-def discriminator_turns(config: FederationConfig) -> int:
+def discriminator_turns(settings: FederationSettings) -> int:
     """Steps of the discriminator on its own before a joint step; a joint step with reversal is one of them."""
-    return config.discriminator_steps - (0 if takes_turns(config) else 1)
+    return settings.discriminator_steps - (0 if takes_turns(settings) else 1)
 
 
 def optimiser_for(
-    parameters: Iterable[tuple[str, torch.nn.Parameter]], config: FederationConfig, *, lazy: tuple[str, ...] = ()
+    parameters: Iterable[tuple[str, torch.nn.Parameter]], settings: FederationSettings, *, lazy: tuple[str, ...] = ()
 ) -> Optimiser:
     """The configured optimiser; ``lazy`` names parameters with sparse gradients."""
-    kind = Adam if config.optimiser == "adam" else Adadelta
-    return kind(dict(parameters), lazy=lazy, learning_rate=rate_at(config, START))
+    kind = Adam if settings.optimiser == "adam" else Adadelta
+    return kind(dict(parameters), lazy=lazy, learning_rate=rate_at(settings, START))
 
 
 class SharedOptimiser:
     """Steps of the shared part: the discriminator has an optimiser of its own, because it may step more often."""
 
-    def __init__(self, shared: Shared, config: FederationConfig, *, lazy: bool):
+    def __init__(self, shared: Shared, settings: FederationSettings, *, lazy: bool):
         named = [(name, parameter) for name, parameter in shared.named_parameters() if parameter.requires_grad]
         against = [(name, parameter) for name, parameter in named if name.startswith(wire.DISCRIMINATOR)]
         others = [(name, parameter) for name, parameter in named if not name.startswith(wire.DISCRIMINATOR)]
-        self.config = config
-        self.discriminator = optimiser_for(against, config)
-        self.encoder = optimiser_for(others, config, lazy=(EMBEDDING,) if lazy else ())
+        self.settings = settings
+        self.discriminator = optimiser_for(against, settings)
+        self.encoder = optimiser_for(others, settings, lazy=(EMBEDDING,) if lazy else ())
 
     def step(self, turn: Turn, *, discriminator_only: bool = False) -> None:
         self.discriminator.step()
         if not discriminator_only:
-            self.encoder.learning_rate = rate_at(self.config, turn)
+            self.encoder.learning_rate = rate_at(self.settings, turn)
             self.encoder.step()
 
     def touch(self, batch: TokenBatch) -> None:

@@ -11,7 +11,7 @@ training stops confounds privacy.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pathveil.federation.config import FederationConfig
+from pathveil.federation.settings import FederationSettings
 from pathveil.report.rows import Cell, Row
 
 ROWS = {"vocabulary": "vocabularies", "distribution": "traffic", "combined": "points"}  # where a study tells its epochs
@@ -25,7 +25,7 @@ def cap_of(study: Row, mode: str) -> int | None:
     # The strong adversary keeps none but the last epochs, while λ has risen: to stand there is no sign of anything.
     if settings.get("fixed_epochs") or training.get("keep_from") or "strong" in (mode, training.get("mode")):
         return None
-    return training.get("epochs", FederationConfig().epochs)
+    return training.get("epochs", FederationSettings().epochs)
 
 
 def at_cap(study: Row, row: Row) -> list[bool]:

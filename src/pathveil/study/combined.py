@@ -15,8 +15,8 @@ from pydantic import Field, field_validator
 
 from pathveil.audit import evidence, metrics
 from pathveil.errors import UsageError
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.run import SMALLEST_CELL, Mode, cases_of, check_sites, result_of, run
+from pathveil.federation.settings import FederationSettings
 from pathveil.progress import Progress, silent
 from pathveil.study.choice import choose, sentences, sizes_for
 from pathveil.study.distribution import at_cap, config_of, fixed, known_modes, mode_of
@@ -57,7 +57,7 @@ class CombinedSettings(Held):
     @field_validator("training")
     @classmethod
     def known_training(cls, training: Mapping[str, Any]) -> Mapping[str, Any]:
-        checked(FederationConfig, training)
+        checked(FederationSettings, training)
         return training
 
 
@@ -188,7 +188,7 @@ class Study:
 def train_point(
     corpus: Encoded,
     mode: str,
-    config: FederationConfig,
+    config: FederationSettings,
     settings: CombinedSettings,
     table: np.ndarray,
     size: int,
@@ -201,7 +201,7 @@ def train_point(
     encoded = relabelled(corpus, table, size)
     trained = settings.mode(mode)
     seed, unseen = settings.seed, settings.unseen(corpus, seed=settings.seed)
-    outcome = run(encoded, mode=trained, config=config, seed=seed, unseen=unseen, device=device, progress=progress)
+    outcome = run(encoded, mode=trained, settings=config, seed=seed, unseen=unseen, device=device, progress=progress)
     rows = result_of(encoded, [outcome], resamples=200)
     point = point_of(rows, outcome.confidence, seed=seed)
     keep(parts, {"size": size - FIRST_WORD, "epoch": rows["traffic"][0]["epoch"]} | point)

@@ -17,7 +17,6 @@ from pydantic import Field, field_validator, model_validator
 
 from pathveil.audit import evidence, metrics
 from pathveil.errors import UsageError, VocabularyError, meant
-from pathveil.federation.config import FederationConfig, strong_with
 from pathveil.federation.release import Release
 from pathveil.federation.run import (
     LARGEST_SEED,
@@ -31,6 +30,7 @@ from pathveil.federation.run import (
     run,
     unseen_rows,
 )
+from pathveil.federation.settings import FederationSettings, strong_with
 from pathveil.progress import Progress, silent
 from pathveil.study.encoded import provenance, relabelled, table_of, whole
 from pathveil.study.findings import distribution_findings
@@ -95,7 +95,7 @@ class DistributionSettings(Held):
     @field_validator("training")
     @classmethod
     def known_training(cls, training: Mapping[str, Any]) -> Mapping[str, Any]:
-        checked(FederationConfig, training)
+        checked(FederationSettings, training)
         return training
 
     @model_validator(mode="after")
@@ -122,7 +122,7 @@ class DistributionSettings(Held):
             return self.arms[arm]["mode"]
         return mode_of(arm)
 
-    def config(self, arm: str) -> FederationConfig:
+    def config(self, arm: str) -> FederationSettings:
         """The settings of an arm: its mode's, then the study's changes, then its own."""
         training = fixed(self.training, self.fixed_epochs)
         if arm not in self.arms:
@@ -155,22 +155,22 @@ def fixed(training: Mapping[str, Any], epochs: int | None) -> dict[str, Any]:
     """The changes with so many epochs, of which the last is kept.
 
     >>> config = config_of("single", fixed({}, 7))
-    >>> [epoch for epoch in range(7) if config.counts(epoch)]
+    >>> [epoch for epoch in range(7) if config.may_keep(epoch)]
     [6]
     """
     return {**training} if epochs is None else {**training, "epochs": epochs, "keep_from": 1 - 0.5 / epochs}
 
 
-def config_of(arm: str, changes: Mapping[str, Any]) -> FederationConfig:
+def config_of(arm: str, changes: Mapping[str, Any]) -> FederationSettings:
     """The settings of an arm: its preset, then the study's changes, then what the arm itself switches off."""
-    return checked(FederationConfig, {**(strong_with(changes) if arm == "strong" else changes), **ARMS[arm]})
+    return checked(FederationSettings, {**(strong_with(changes) if arm == "strong" else changes), **ARMS[arm]})
 
 
-def at_cap(config: FederationConfig, epochs: Sequence[int]) -> list[bool]:
+def at_cap(config: FederationSettings, epochs: Sequence[int]) -> list[bool]:
     """Of models that kept these epochs, which were best at the last one allowed. Where only the end may be kept, as
     with fixed epochs or a learning rate that falls to 0, it was meant.
 
-    >>> at_cap(FederationConfig(epochs=4), [3, 4]), at_cap(FederationConfig.strong(epochs=4), [3, 4])
+    >>> at_cap(FederationSettings(epochs=4), [3, 4]), at_cap(FederationSettings.strong(epochs=4), [3, 4])
     ([False, True], [False, False])
     """
     return [config.keep_from == 0 and epoch == config.epochs for epoch in epochs]
@@ -322,7 +322,7 @@ def train_arm(
     corpus: Encoded,
     arm: str,
     seed: int,
-    config: FederationConfig,
+    config: FederationSettings,
     settings: DistributionSettings,
     table: np.ndarray | None,
     size: int,
@@ -339,7 +339,7 @@ def train_arm(
         unseen = unseen_rows(corpus, share=settings.test_share, seed=seed)
     encoded, kept = in_words(corpus, unseen, table=table, size=size, minimum=settings.minimum_documents)
     mode = settings.mode(arm)
-    outcome = run(encoded, mode=mode, config=config, seed=seed, unseen=unseen, device=device, progress=progress)
+    outcome = run(encoded, mode=mode, settings=config, seed=seed, unseen=unseen, device=device, progress=progress)
     outcome.mode = arm
     found = result_of(encoded, [outcome])
     # A result is the same whenever it is made; times are kept beside it.

@@ -24,10 +24,10 @@ from pathveil.audit.shadows import Job
 from pathveil.audit.subject import Subject, Workshop, examine
 from pathveil.audit.verdict import Appetite
 from pathveil.errors import UsageError, meant
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.heads import features_of, public_heads
 from pathveil.federation.release import Release
 from pathveil.federation.run import Mode, encoder_of, learnt, train
+from pathveil.federation.settings import FederationSettings
 from pathveil.model.mtcnn import Encoder
 from pathveil.progress import Progress, silent
 from pathveil.study.distribution import DistributionSettings, Study, in_words
@@ -46,7 +46,7 @@ class Audited:
     arm: str
     seed: int
     mode: Mode
-    config: FederationConfig
+    config: FederationSettings
     corpus: Encoded
     members: np.ndarray
     non_members: np.ndarray
@@ -159,7 +159,7 @@ def arm_of(
         mode=settings.mode(arm),
         config=config,
         corpus=encoded,
-        members=known[learnt(training, config=config, seed=seed)],
+        members=known[learnt(training, settings=config, seed=seed)],
         non_members=others,
         public=encoded.take(public),
         released=Release.load(folder) if folder.exists() else None,
@@ -195,10 +195,10 @@ def halved(corpus: Encoded, unseen: Mapping[int, np.ndarray], *, seed: int) -> t
 
 
 def trained(
-    training: Encoded, *, mode: Mode, config: FederationConfig, seed: int, device: str, progress: Progress = silent
+    training: Encoded, *, mode: Mode, config: FederationSettings, seed: int, device: str, progress: Progress = silent
 ) -> Encoder:
     """The encoder that a mode makes of training documents."""
-    encoder = encoder_of(train(training, mode=mode, config=config, seed=seed, device=device, progress=progress)[2])
+    encoder = encoder_of(train(training, mode=mode, settings=config, seed=seed, device=device, progress=progress)[2])
     if encoder is None:
         raise ValueError(f"mode {mode} has no common encoder")
     return encoder
@@ -214,7 +214,7 @@ def under_public_head(encoder: Encoder, corpus: Encoded, public: Encoded, *, see
 def shadow_encoders(
     corpus: Encoded,
     jobs: Sequence[Job],
-    config: FederationConfig,
+    config: FederationSettings,
     progress: Progress,
     stage: str,
     *,
@@ -231,7 +231,7 @@ def shadow_encoders(
 
 
 def shadow_encoder(
-    corpus: Encoded, job: Job, config: FederationConfig, mode: Mode, public: Encoded, device: str
+    corpus: Encoded, job: Job, config: FederationSettings, mode: Mode, public: Encoded, device: str
 ) -> tuple[int, dict[str, np.ndarray]]:
     """One shadow: its encoder, from its documents; its heads, from the public ones; what it says of all documents."""
     encoder = trained(sites_of(corpus, job), mode=mode, config=config, seed=job.seed, device=device)
@@ -247,10 +247,10 @@ def sites_of(corpus: Encoded, job: Job) -> Encoded:
     return replace(taken, registries=numbers.astype(np.int32), registry_names=names)
 
 
-def inside(corpus: Encoded, job: Job, config: FederationConfig) -> np.ndarray:  # (documents,) bool
+def inside(corpus: Encoded, job: Job, config: FederationSettings) -> np.ndarray:  # (documents,) bool
     """The documents that a shadow's gradients came from."""
     found = np.zeros(corpus.documents, bool)
-    found[job.rows[learnt(sites_of(corpus, job), config=config, seed=job.seed)]] = True
+    found[job.rows[learnt(sites_of(corpus, job), settings=config, seed=job.seed)]] = True
     return found
 
 

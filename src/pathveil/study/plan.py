@@ -220,7 +220,7 @@ def _speed(study: Any, kind: str, device: str) -> Speed:
 
     def arm(epochs: int, reads: int) -> None:
         changed = config.model_copy(update={"epochs": epochs})
-        outcome = train_mode(small, mode=mode, config=changed, seed=1, device=device)
+        outcome = train_mode(small, mode=mode, settings=changed, seed=1, device=device)
         result_of(small, [outcome])
         by_class(small, outcome)
         membership(outcome)

@@ -213,7 +213,7 @@ def assert_embedded(deployment: Deployment, out: Path) -> None:
     """The released shared part, the sites' private ones and the losses are those of the embedded loop."""
     plan = plan_of(out)
     sites = [plan.site(own, name) for name, own in reports_of(deployment, plan).items()]
-    hub, history = embedded.train(sites, plan.shared(), config=plan.config, joint=False)
+    hub, history = embedded.train(sites, plan.shared(), settings=plan.settings, joint=False)
     result = json.loads((out / "history.json").read_text())
     np.testing.assert_allclose(result["validation_loss"], history.validation_loss, rtol=1e-5)
     assert result["rounds"] == history.rounds and result["bytes_to_hub"] == history.received

@@ -29,7 +29,7 @@ def test_the_simulator_gives_the_embedded_numbers(pathveil, tmp_path):
     for name in plan.sites:
         own, _ = read_reports(plan, name, corpus=[corpus], vocabulary=words, registries=[name])
         sites.append(plan.site(own, name))
-    hub, history = embedded.train(sites, plan.shared(), config=plan.config, joint=False)
+    hub, history = embedded.train(sites, plan.shared(), settings=plan.settings, joint=False)
     np.testing.assert_allclose(result["validation_loss"], history.validation_loss, rtol=1e-5)
     for name, array in load_file(out / "parameters.safetensors").items():
         np.testing.assert_allclose(array, hub.best[name], atol=1e-5, err_msg=name)

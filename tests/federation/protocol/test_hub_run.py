@@ -9,33 +9,33 @@ import pytest
 
 from pathveil.errors import FederationError
 from pathveil.federation import embedded, plain, wire
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.noise import epsilon
 from pathveil.federation.protocol.hub_run import HubRun
 from pathveil.federation.protocol.message import KINDS, Message, outgoing, read, write
 from pathveil.federation.protocol.plan import Plan, fitted
 from pathveil.federation.protocol.site_run import SiteRun
+from pathveil.federation.settings import FederationSettings
 from pathveil.vocabulary.encoded import Encoded
 
 SMALL = {"dim": 6, "filters": 4, "epochs": 2, "batch_size": 12}
-CONFIGS = {
-    "adversarial": FederationConfig(**SMALL),
-    "strong": FederationConfig.strong(**SMALL, discriminator_steps=2, hidden=5),
-    "fedavg": FederationConfig(**SMALL),
-    "cyclic": FederationConfig(**SMALL),
+SETTINGS = {
+    "adversarial": FederationSettings(**SMALL),
+    "strong": FederationSettings.strong(**SMALL, discriminator_steps=2, hidden=5),
+    "fedavg": FederationSettings(**SMALL),
+    "cyclic": FederationSettings(**SMALL),
 }
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def plan_of(mode: str, *, sites: int = 3, **changes) -> Plan:
-    config = CONFIGS[mode].model_copy(update=changes)
+    settings = SETTINGS[mode].model_copy(update=changes)
     return Plan(
         mode=mode,
         sites=("A", "B", "C")[:sites],
         classes={"site": ("a", "b", "c"), "side": ("l", "r")},
         vocabulary="ab" * 32,
         vocabulary_size=40,
-        config=config,
+        settings=settings,
         seed=5,
     )
 
@@ -99,7 +99,7 @@ def best(hub_run: HubRun) -> dict[str, np.ndarray]:
     return dict(hub_run.course.arrays(hub_run.exchanges[-1]))
 
 
-@pytest.mark.parametrize("mode", CONFIGS)
+@pytest.mark.parametrize("mode", SETTINGS)
 def test_messages_give_the_embedded_numbers(mode, tmp_path):
     plan, asked = plan_of(mode), list[Message]()
     hub_run = drive(plan, tmp_path, asked=asked)
@@ -110,7 +110,7 @@ def test_messages_give_the_embedded_numbers(mode, tmp_path):
         expected = sites[0].arrays()
     else:
         sites = [plan.site(own, name) for own, name in zip(data, plan.sites, strict=True)]
-        hub, history = embedded.train(sites, plan.shared(), config=plan.config, joint=False)
+        hub, history = embedded.train(sites, plan.shared(), settings=plan.settings, joint=False)
         expected = hub.best
     for name, array in expected.items():
         np.testing.assert_allclose(best(hub_run)[name], array, atol=1e-6, err_msg=name)
@@ -136,12 +136,12 @@ def test_several_local_steps_equal_the_embedded_ones(tmp_path):
     plan = plan_of("adversarial", local_steps=3)
     hub_run = drive(plan, tmp_path)
     sites = [plan.site(reports(plan, name), name) for name in plan.sites]
-    hub, _ = embedded.train(sites, plan.shared(), config=plan.config, joint=False)
+    hub, _ = embedded.train(sites, plan.shared(), settings=plan.settings, joint=False)
     for name, array in hub.best.items():
         np.testing.assert_allclose(best(hub_run)[name], array, atol=1e-6, err_msg=name)
 
 
-@pytest.mark.parametrize(("mode", "local"), [*((mode, 1) for mode in CONFIGS), ("strong", 3)])
+@pytest.mark.parametrize(("mode", "local"), [*((mode, 1) for mode in SETTINGS), ("strong", 3)])
 def test_a_kill_at_any_moment_changes_nothing(mode, local, tmp_path):
     plan = plan_of(mode, sites=2, epochs=6 if mode in ("fedavg", "cyclic") else 2, local_steps=local)
     whole = drive(plan, tmp_path / "whole")
@@ -177,9 +177,7 @@ def test_rounds_that_a_restart_repeats_count_for_the_privacy_loss(tmp_path, monk
     hub_run = drive(plan, tmp_path, pause=1000)
     history = hub_run.course.history
     assert min(before.values()) > 2 and hub_run.resumed == -1  # nothing was saved: all of it was repeated
-    assert (
-        max(left.values()) == history.updates == history.rounds + max(before.values()) == hub_run.result()["updates"]
-    )
+    assert max(left.values()) == history.updates == history.rounds + max(before.values()) == hub_run.result()["updates"]
     assert history.epsilon[-1] == epsilon(multiplier=1.0, updates=max(left.values()), delta=1e-5)
     assert history.epsilon[-1] > epsilon(multiplier=1.0, updates=history.rounds, delta=1e-5)
 

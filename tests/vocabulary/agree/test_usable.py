@@ -8,7 +8,7 @@ import torch
 
 from pathveil.corpus.synth import SynthConfig, write
 from pathveil.federation import embedded
-from pathveil.federation.config import FederationConfig
+from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Site
 from pathveil.model.shared_private import Private, Shared
 from pathveil.training.loop import fit
@@ -79,7 +79,7 @@ def test_a_model_is_trained_with_them(agreed):
 
 def test_sites_train_together_each_with_its_own_file(agreed):
     outcome, own, _ = agreed
-    config = FederationConfig(dim=8, filters=4, epochs=2, batch_size=24)
+    config = FederationSettings(dim=8, filters=4, epochs=2, batch_size=24)
     shape = {
         "vocabulary_size": outcome.vocabulary.size,
         "classes": {"site": len(next(iter(own.values())).classes["site"])},
@@ -89,10 +89,12 @@ def test_sites_train_together_each_with_its_own_file(agreed):
     shared = Shared(registries=REGISTRIES, seed=1, sparse=True, **shape)
     before = shared.encoder.embedding.weight.detach().clone()
     sites = [
-        Site(one, name=name, registry=number, private=Private(seed=number, sparse=True, **shape), config=config, seed=3)
+        Site(
+            one, name=name, registry=number, private=Private(seed=number, sparse=True, **shape), settings=config, seed=3
+        )
         for number, (name, one) in enumerate(sorted(own.items()))
     ]
-    hub, history = embedded.train(sites, shared, config=config, joint=False)
+    hub, history = embedded.train(sites, shared, settings=config, joint=False)
     assert np.isfinite(history.validation_loss).all() and history.refused == []
     moved = (hub.shared.encoder.embedding.weight.detach() != before).any(dim=1)
     used = torch.zeros(len(moved), dtype=torch.bool)

@@ -71,7 +71,7 @@ class SharedPrivate:
 
     def __init__(self, plan: Plan):
         self.plan, self.history = plan, History()
-        self.hub = Hub(plan.shared(), config=plan.config)
+        self.hub = Hub(plan.shared(), settings=plan.settings)
 
     @property
     def best_epoch(self) -> int:
@@ -79,13 +79,13 @@ class SharedPrivate:
 
     def exchanges(self, documents: Sequence[int]) -> list[Exchange]:
         everyone = tuple(range(len(self.plan.sites)))
-        steps, course = steps_of(documents, self.plan.config.batch_size), []
-        for turns in schedule(self.plan.config, steps):
+        steps, course = steps_of(documents, self.plan.settings.batch_size), []
+        for turns in schedule(self.plan.settings, steps):
             last = turns[-1]
             course.append(Exchange("round", everyone, last.epoch, tuple(turns)))
             if last.step == steps - 1 and not last.discriminator_only:
                 course.append(Exchange("close", everyone, last.epoch))
-        return [*course, Exchange("finish", everyone, self.plan.config.epochs - 1)]
+        return [*course, Exchange("finish", everyone, self.plan.settings.epochs - 1)]
 
     def arrays(self, exchange: Exchange, *, whole: bool = True) -> wire.Arrays:
         if exchange.kind == "round":
@@ -96,7 +96,7 @@ class SharedPrivate:
         return self.hub.best if exchange.kind == "finish" else self.hub.arrays()
 
     def settled(self, exchange: Exchange) -> bool:
-        every = gathering(self.plan.config, self.hub.shared)
+        every = gathering(self.plan.settings, self.hub.shared)
         return exchange.kind != "round" or exchange.turns[0].step % every == 0
 
     def take(self, exchange: Exchange, answers: Answers) -> bool:
@@ -111,7 +111,7 @@ class SharedPrivate:
             return False
         if exchange.kind == "close":
             losses, loss = close(self.history, answers)
-            self.history.account(self.plan.config, updates=self.history.rounds)
+            self.history.account(self.plan.settings, updates=self.history.rounds)
             self.history.validation_loss.append(loss)
             return self.hub.judge(losses, epoch=exchange.epoch)
         return False
@@ -148,17 +148,17 @@ class Plain:
         self.now = {name: parameter.detach().numpy().copy() for name, parameter in model.named_parameters()}
         self.best, self.least, self.best_epoch = self.now, float("inf"), -1
         self.norms = wire.Norms()
-        if plan.config.noise:
-            epsilon(multiplier=plan.config.noise, updates=1, delta=plan.config.delta)  # says now what is missing
+        if plan.settings.noise:
+            epsilon(multiplier=plan.settings.noise, updates=1, delta=plan.settings.delta)  # says now what is missing
 
     def exchanges(self, documents: Sequence[int]) -> list[Exchange]:
         everyone = tuple(range(len(self.plan.sites)))
         visits = [(place,) for place in everyone] if self.plan.mode == "cyclic" else [everyone]
         course = []
-        for epoch in range(self.plan.config.epochs):
+        for epoch in range(self.plan.settings.epochs):
             course += [Exchange("epoch", who, epoch) for who in visits]
             course.append(Exchange("close", everyone, epoch))
-        return [*course, Exchange("finish", everyone, self.plan.config.epochs - 1)]
+        return [*course, Exchange("finish", everyone, self.plan.settings.epochs - 1)]
 
     def arrays(self, exchange: Exchange, *, whole: bool = True) -> wire.Arrays:
         return self.best if exchange.kind == "finish" else self.now
@@ -174,16 +174,16 @@ class Plain:
             sent = [(name, message.facts["documents"], message.arrays) for name, message in answers]
             self.history.updates = most_sent(self.history, answers)
             numbers = sum(array.size for array in self.now.values())
-            size = with_noise(wire.norm(self.now), self.plan.config, numbers=numbers)
+            size = with_noise(wire.norm(self.now), self.plan.settings, numbers=numbers)
             usable, refused = accepted(sent, self.manifest, self.norms, size=size, start=self.now)
             self.history.refused += refused
             networks = [(documents, arrays) for _, documents, arrays in usable]
             self.now = dict(networks[0][1]) if len(networks) == 1 else average(networks)  # one as it is, to the bit
         elif exchange.kind == "close":
             _, loss = close(self.history, answers)
-            self.history.account(self.plan.config, updates=exchange.epoch + 1)  # a site sends once an epoch
+            self.history.account(self.plan.settings, updates=exchange.epoch + 1)  # a site sends once an epoch
             self.history.validation_loss.append(loss)
-            if loss < self.least and self.plan.config.counts(exchange.epoch):
+            if loss < self.least and self.plan.settings.may_keep(exchange.epoch):
                 self.best, self.least, self.best_epoch = self.now, loss, exchange.epoch
                 return True
         return False

@@ -189,7 +189,7 @@ class HubRun:
             log.warning("refused: %s", line)
         if exchange.kind == "close":
             loss = self.course.history.validation_loss[-1]
-            log.info("epoch %d of %d: validation loss %.4f", exchange.epoch + 1, self.plan.config.epochs, loss)
+            log.info("epoch %d of %d: validation loss %.4f", exchange.epoch + 1, self.plan.settings.epochs, loss)
         self.round += 1
         if self.round == len(self.exchanges):
             self.release()
@@ -282,7 +282,7 @@ class HubRun:
             "validation_loss": history.validation_loss,
             "feature_norm": history.feature_norm,
             "epsilon": history.epsilon,
-            "delta": self.plan.config.delta,
+            "delta": self.plan.settings.delta,
             "rounds": history.rounds,
             "updates": history.updates,
             "bytes_to_sites": history.sent,

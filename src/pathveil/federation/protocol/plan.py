@@ -18,14 +18,14 @@ import numpy as np
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
+from pathveil import text
 from pathveil.errors import FederationError, VocabularyError
-from pathveil.federation.config import FederationConfig
 from pathveil.federation.plain import PlainSite
 from pathveil.federation.release import KEPT, Release
+from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Site
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Private, Shared
-from pathveil.text import WORDS, settings
 from pathveil.vocabulary.encoded import MISSING, Encoded
 from pathveil.vocabulary.words import Vocabulary
 
@@ -45,7 +45,7 @@ class Plan(BaseModel):
     classes: Mapping[str, tuple[str, ...]] = Field(min_length=1)  # task: the labels agreed on
     vocabulary: str  # the id space of the words agreed on, a sha256
     vocabulary_size: int = Field(ge=3)
-    config: FederationConfig = FederationConfig()
+    settings: FederationSettings = FederationSettings()
     seed: int
 
     @property
@@ -57,48 +57,48 @@ class Plan(BaseModel):
         return self.mode in PLAIN
 
     def shape(self, device: torch.device | str = "cpu") -> dict[str, Any]:
-        config, sparse = self.config, torch.device(device).type == "cpu"
+        settings, sparse = self.settings, torch.device(device).type == "cpu"
         classes = {task: len(names) for task, names in self.classes.items()}
-        size = {"dim": config.dim, "windows": config.windows, "filters": config.filters}
+        size = {"dim": settings.dim, "windows": settings.windows, "filters": settings.filters}
         return {"vocabulary_size": self.vocabulary_size, "classes": classes, "sparse": sparse, **size}
 
     def shared(self, device: torch.device | str = "cpu") -> Shared:
         """The shared part at its start, the same everywhere."""
-        config = self.config
+        settings = self.settings
         return Shared(
             registries=len(self.sites),
-            hidden=config.hidden,
-            common_heads=config.common_heads,
+            hidden=settings.hidden,
+            common_heads=settings.common_heads,
             seed=self.seed,
             **self.shape(device),
         ).to(device)
 
     def whole(self) -> MTCNN:
         """The plain network at its start."""
-        return MTCNN(dropout=self.config.dropout, seed=self.seed, **self.shape())
+        return MTCNN(dropout=self.settings.dropout, seed=self.seed, **self.shape())
 
     def site(self, reports: Encoded, name: str, device: torch.device | str = "cpu") -> Site:
         """A site with its private part at its start."""
         number = self.sites.index(name)
         private = Private(seed=self.seed * 1000 + number + 1, **self.shape(device)).to(device)
-        return Site(reports, name=name, registry=number, private=private, config=self.config, seed=self.seed)
+        return Site(reports, name=name, registry=number, private=private, settings=self.settings, seed=self.seed)
 
     def plain_site(self, reports: Encoded, name: str, device: torch.device | str = "cpu") -> PlainSite:
         number = self.sites.index(name)
-        return PlainSite(reports, config=self.config, seed=self.seed, registry=number, device=device)
+        return PlainSite(reports, settings=self.settings, seed=self.seed, registry=number, device=device)
 
 
 def give(plan: Plan, words: Vocabulary, arrays: Mapping[str, np.ndarray], *, folder: Path) -> None:
     """The shared encoder as a folder to give away, which ``federate join`` starts from."""
-    config = plan.config
+    settings = plan.settings
     Release(
         tensors={name: array for name, array in arrays.items() if name.startswith(KEPT)},
-        shape={"dim": config.dim, "windows": list(config.windows), "filters": config.filters},
+        shape={"dim": settings.dim, "windows": list(settings.windows), "filters": settings.filters},
         classes=plan.classes,
-        text=settings(words=WORDS),
+        text=text.settings(words=text.WORDS),
         vocabulary=words,
         provenance={"mode": plan.mode, "seed": plan.seed, "run": plan.run, "registries": list(plan.sites)}
-        | {"config": config.model_dump(mode="json")},
+        | {"config": settings.model_dump(mode="json")},
     ).save(folder)
 
 

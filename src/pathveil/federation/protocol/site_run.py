@@ -148,7 +148,7 @@ class SiteRun:
                 self.reports,
                 held_out=self.work.site.validate,
                 vocabulary=self.words,
-                config=self.plan.config,
+                settings=self.plan.settings,
                 histories=[],
                 kept=kept,
                 preset=f"{self.plan.mode} with {len(self.plan.sites)} sites, run {self.plan.run}",
@@ -168,7 +168,7 @@ class SharedWork:
 
     def leaving(self, facts: Mapping[str, Any]) -> wire.Manifest:
         """What may leave in answer to a question."""
-        return moved(self.shared, self.site.config, Turn(**facts["turns"][0])) if facts["do"] == "round" else NOTHING
+        return moved(self.shared, self.site.settings, Turn(**facts["turns"][0])) if facts["do"] == "round" else NOTHING
 
     def do(self, facts: Mapping[str, Any], arrays: wire.Arrays) -> tuple[dict[str, Any], wire.Arrays]:
         site, turns = self.site, [Turn(**turn) for turn in facts["turns"]]
@@ -194,7 +194,7 @@ class SharedWork:
         tensors = {f"now.{name}": tensor for name, tensor in self.site.private.state_dict().items()}
         tensors |= {f"best.{name}": tensor for name, tensor in self.site.best.items()}
         tensors |= {f"steps.{name}": tensor for name, tensor in self.site.optimiser.state().items()}
-        if self.site.config.local_steps > 1:
+        if self.site.settings.local_steps > 1:
             local = self.site.stepping(self.shared).encoder.state()
             tensors |= {f"local.{name}": tensor for name, tensor in local.items()}
         return tensors, {}
@@ -203,7 +203,7 @@ class SharedWork:
         self.site.private.load_state_dict(under(tensors, "now."))
         self.site.best = under(tensors, "best.")
         self.site.optimiser.restore(under(tensors, "steps."))
-        if self.site.config.local_steps > 1:
+        if self.site.settings.local_steps > 1:
             self.site.stepping(self.shared).encoder.restore(under(tensors, "local."))
 
     def released(self) -> dict[str, wire.Arrays]:
@@ -216,8 +216,8 @@ class SharedWork:
 
     def whole(self) -> MTCNN:
         """Both parts as one network."""
-        config = self.site.config
-        return merged(self.shared, self.site.private, dropout=config.dropout, added_heads=config.added_heads)
+        settings = self.site.settings
+        return merged(self.shared, self.site.private, dropout=settings.dropout, added_heads=settings.added_heads)
 
 
 class PlainWork:
@@ -235,7 +235,7 @@ class PlainWork:
         wire.check(arrays, self.manifest, sender="the hub")
         self.site.load(arrays)
         if facts["do"] == "epoch":
-            steps = steps_of([self.documents], self.site.config.batch_size)
+            steps = steps_of([self.documents], self.site.settings.batch_size)
             self.site.epoch(int(facts["epoch"]), steps=steps)
             return {"documents": self.documents}, self.site.update(arrays)
         if facts["do"] == "close":
