@@ -33,8 +33,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str, Any]:
     from pathveil.study import plan
-    from pathveil.study.encoded import relabelled, table_of, whole
-    from pathveil.study.file import read
+    from pathveil.study.study_corpus import read_study_corpus, relabelled, table_of
+    from pathveil.study.study_file import read
     from pathveil.vocabulary.selection import PAPER_SIZES
     from pathveil.vocabulary.words import FIRST_WORD
 
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
     if study is None or reports is None:
         raise UsageError(f"{options.study}: needs a [vocabulary] section and 'reports' in [corpus]")
     training = study.of_models
-    _, corpus = whole(options.corpus, tasks=study.tasks)
+    _, corpus = read_study_corpus(options.corpus, tasks=study.tasks)
     often = np.argsort(-np.bincount(np.asarray(corpus.ids), minlength=corpus.vocabulary_size), kind="stable")
     kept = np.sort(often[: options.words])
     corpus = relabelled(corpus, table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept))

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from pathveil.report import page
-from pathveil.study import file as study_file
+from pathveil.study import study_file
 from study.conftest import small_corpus
-from study.test_file import STUDY, TRAINING
+from study.test_study_file import STUDY, TRAINING
 
 __all__ = ["small_corpus"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from pathveil.report import distribution, page
 from pathveil.report.findings import MARKS, counted, judged
-from pathveil.report.rows import mean
+from pathveil.report.tables import mean
 from pathveil.report.terms import terms
 from report.conftest import cells
 

@@ -8,8 +8,8 @@ import pytest
 from pathveil.bundle import Bundle
 from pathveil.report import page
 from pathveil.study import demo
-from pathveil.study.file import read
-from study.test_file import uncommented
+from pathveil.study.study_file import read
+from study.test_study_file import uncommented
 
 TINY = """
 name = "tiny"

@@ -13,9 +13,9 @@ from pathveil.federation.noise import epsilon
 from pathveil.federation.release import Release, sha256_of
 from pathveil.federation.run import unseen_rows
 from pathveil.study import distribution, vocabulary
-from pathveil.study.distribution import ARMS, DistributionSettings, Study, config_of
-from pathveil.study.encoded import whole
-from pathveil.study.units import conduct
+from pathveil.study.distribution import ARMS, DistributionSettings, DistributionStudy, config_of
+from pathveil.study.scheduler import run_in_folder
+from pathveil.study.study_corpus import read_study_corpus
 from pathveil.study.vocabulary import VocabularySettings
 from pathveil.vocabulary.words import Vocabulary
 from study.conftest import PLANTED
@@ -24,7 +24,7 @@ QUICK = {"dim": 8, "filters": 6, "epochs": 3, "batch_size": 32, "optimiser": "ad
 
 
 def study(corpus, settings, *, out):
-    return conduct(Study(corpus, settings, out=out))
+    return run_in_folder(DistributionStudy(corpus, settings, out=out))
 
 
 def test_a_run_is_complete_and_holds_aggregates_only(corpus, tmp_path):
@@ -54,7 +54,7 @@ def test_a_class_of_few_cases_is_not_shown_however_many_reports_it_has(tmp_path)
     assert {row["label"] for row in result["classes"]} == {row["label"] for row in result["per_class"]} == {"C50"}
     assert all(row["support"] == 6 * row["cases"] >= 60 for row in result["classes"] + result["per_class"])
     words = VocabularySettings(strategies=("B",), shadows=2, test_share=0.3, training={"dim": 4, "epochs": 1})
-    tables = conduct(vocabulary.Study(tmp_path / "c.parquet", words, out=tmp_path / "words"))
+    tables = run_in_folder(vocabulary.VocabularyStudy(tmp_path / "c.parquet", words, out=tmp_path / "words"))
     assert {row["task"] for row in tables["table2"]} == {"site"}
     for row in tables["table1"]:
         assert "suppressed" in row or min(row["member_cases"], row["non_member_cases"]) >= 10
@@ -114,7 +114,7 @@ def test_a_rehearsal_never_sees_a_test_case(corpus, tmp_path, monkeypatch):
     settings = DistributionSettings(modes=("single",), training=QUICK)
     study(corpus, settings, out=tmp_path / "real")
     study(corpus, settings.model_copy(update={"rehearsal": True}), out=tmp_path / "rehearsal")
-    (everything, rehearsed), store = seen, whole(corpus)[1]
+    (everything, rehearsed), store = seen, read_study_corpus(corpus)[1]
     held = np.concatenate(list(unseen_rows(store, share=0.2, seed=1).values()))
     assert rehearsed == everything - set(store.cases[held].tolist())
 

@@ -16,9 +16,9 @@ from pathveil.federation.plain import PlainSite
 from pathveil.federation.release import Release
 from pathveil.federation.settings import FederationSettings
 from pathveil.study import encoder_audit
-from pathveil.study.distribution import DistributionSettings, Study
+from pathveil.study.distribution import DistributionSettings, DistributionStudy
 from pathveil.study.encoder_audit import arm_of, audit_encoder, inside, shadow_encoder, sites_of
-from pathveil.study.units import conduct
+from pathveil.study.scheduler import run_in_folder
 from pathveil.training.workers import Here
 from study.conftest import PLANTED
 
@@ -49,7 +49,7 @@ def finished(reports, tmp_path_factory):
     """A run of two modes, which releases the shared encoder of one of them."""
     run = tmp_path_factory.mktemp("runs") / "run"
     settings = DistributionSettings(modes=MODES, release=True, training=BY_HEART, test_share=0.4)
-    conduct(Study(reports, settings, out=run))
+    run_in_folder(DistributionStudy(reports, settings, out=run))
     return run
 
 
@@ -147,7 +147,7 @@ def test_what_cannot_be_audited_is_said_in_one_sentence(finished, reports, tmp_p
         ({"modes": ("centralized",), "test_share": 0.05}, "has 15 unseen cases; an encoder's audit needs at least 20"),
     ):
         run = tmp_path / str(len(list(tmp_path.iterdir())))
-        conduct(Study(reports, DistributionSettings(training=quick, **changes), out=run))
+        run_in_folder(DistributionStudy(reports, DistributionSettings(training=quick, **changes), out=run))
         with pytest.raises(UsageError, match=sentence):
             arm_of(run, reports, arm=None, seed=None)
 

@@ -8,7 +8,7 @@ import pytest
 from conftest import ROOT
 from pathveil.study import plan
 from pathveil.study.vocabulary import VocabularySettings
-from study.test_file import STUDY, TRAINING
+from study.test_study_file import STUDY, TRAINING
 
 
 @pytest.mark.parametrize("document", [2e-3, 3e-6])

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from pathveil.errors import UsageError
-from pathveil.study.store import Cells, key_of, only_one
+from pathveil.files import only_process
+from pathveil.study.store import Cells, key_of
 
 JSON = some.recursive(
     some.none() | some.booleans() | some.integers() | some.text(max_size=5),
@@ -55,13 +56,13 @@ def test_the_same_unit_finished_twice_is_one(tmp_path):
 
 def test_a_second_process_is_refused(tmp_path):
     code = (
-        "import sys, pathlib\nfrom pathveil.study.store import only_one\nfrom pathveil.errors import UsageError\n"
-        "try:\n    with only_one(pathlib.Path(sys.argv[1])): print('in')\nexcept UsageError as e: print(e)"
+        "import sys, pathlib\nfrom pathveil.files import only_process\nfrom pathveil.errors import UsageError\n"
+        "try:\n    with only_process(pathlib.Path(sys.argv[1])): print('in')\nexcept UsageError as e: print(e)"
     )
-    with only_one(tmp_path):
+    with only_process(tmp_path):
         done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
     assert "another process is working on this run" in done.stdout, done.stderr
-    with only_one(tmp_path):
+    with only_process(tmp_path):
         pass
-    with only_one(tmp_path), pytest.raises(UsageError), only_one(tmp_path):
+    with only_process(tmp_path), pytest.raises(UsageError), only_process(tmp_path):
         pass

@@ -9,7 +9,7 @@ import pytest
 
 from conftest import ROOT
 from pathveil.corpus import scan, tasks_of, validate
-from pathveil.study import file as study_file
+from pathveil.study import study_file
 
 HEADER = "bcr_patient_barcode\ttissue_source_site\tinitial_pathologic_dx_year\ticd_o_3_site\ticd_o_3_histology"
 

@@ -94,7 +94,7 @@ def drawn(console: Any, whole: tuple[str, str] | None, pace: Pace) -> Generator[
         """Gone and left, of the whole alone."""
 
         def render(self, task: Any) -> Text:
-            return Text(told(pace) if task.fields.get("clock") else "", style="progress.remaining")
+            return Text(time_left(pace) if task.fields.get("clock") else "", style="progress.remaining")
 
     clocks = (Times(),) if whole else (TimeElapsedColumn(), TimeRemainingColumn())
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *clocks)
@@ -138,25 +138,25 @@ class Lines:
         if (ended and stage not in self.ended) or self.pace.clock() - self.last >= EVERY:
             self.ended |= {stage} if ended else set()
             self.last = self.pace.clock()
-            times = told(self.pace) if self.whole else lasting(self.pace.gone)
+            times = time_left(self.pace) if self.whole else clock_time(self.pace.gone)
             self.write("; ".join(filter(None, (self.counted, self.current, times))))
 
 
-def told(pace: Pace) -> str:
+def time_left(pace: Pace) -> str:
     """
     >>> pace = Pace(clock=iter((0.0, 0.0, 90.0, 90.0, 90.0)).__next__)
     >>> pace.note(0, 4), pace.note(1, 4)
     (None, None)
-    >>> told(pace)
+    >>> time_left(pace)
     '0:01:30 gone, about 0:04:30 left'
     """
     left = pace.left
-    return f"{lasting(pace.gone)} gone" + ("" if left is None else f", about {lasting(left)} left")
+    return f"{clock_time(pace.gone)} gone" + ("" if left is None else f", about {clock_time(left)} left")
 
 
-def lasting(seconds: float) -> str:
+def clock_time(seconds: float) -> str:
     """
-    >>> lasting(59.6), lasting(100_000)
+    >>> clock_time(59.6), clock_time(100_000)
     ('0:01:00', '27:46:40')
     """
     minutes, seconds = divmod(round(seconds), 60)

@@ -15,11 +15,10 @@ def run(
     """Everything, small, on the embedded corpus: a model, its reasons, the three studies and their report."""
     from pathveil.report import page
     from pathveil.study import demo
-    from pathveil.study.file import CELLS
-    from pathveil.study.units import WORK
+    from pathveil.study.scheduler import WORK
+    from pathveil.study.study_file import CELLS
 
     with resumable(), bar((CELLS, WORK)) as progress, crew_for("local", None, None, "cpu") as crew:
-        result = demo.run(out, crew=crew, progress=progress)
-    report = out / "report.html"
-    page.write(result["study"], report)
+        report = out / "report.html"
+        result = demo.run(out, crew=crew, finish=lambda study: page.write(study, report), progress=progress)
     emit(result, as_json=as_json, text=demo.describe(result, answer=page.answer(result["study"]), report=report))

@@ -81,8 +81,8 @@ def run(
     """Train in one process: the same sites and hub as over a network, without the network."""
     from pathveil.corpus.split import first_day
     from pathveil.study import distribution
-    from pathveil.study.settings import checked
-    from pathveil.study.units import conduct
+    from pathveil.study.scheduler import run_in_folder
+    from pathveil.study.settings import validated
 
     given = {"epochs": epochs, "filters": filters, "local_steps": local_steps}
     training = {name: value for name, value in given.items() if value is not None} | values_of(changes)
@@ -108,14 +108,14 @@ def run(
         "training": training,
     }
     try:
-        settings = checked(distribution.DistributionSettings, asked)
+        settings = validated(distribution.DistributionSettings, asked)
     except ValueError as error:
         raise UsageError(str(error)) from None
     device = chosen(device)
     check_run(out, mark="cells")
     with resumable(), crew_for("local", workers, None, device) as crew, bar() as progress:
-        study = distribution.Study(corpus, settings, out=out, progress=progress)
-        result = conduct(study, crew=crew, device=device)
+        study = distribution.DistributionStudy(corpus, settings, out=out, progress=progress)
+        result = run_in_folder(study, crew=crew, device=device)
     emit(result, as_json=as_json, text=summary(result, out))
 
 
@@ -159,9 +159,9 @@ def join(
     from pathveil.federation import join as joining
     from pathveil.federation.release import Release
     from pathveil.federation.settings import FederationSettings
+    from pathveil.files import write_json
     from pathveil.study.distribution import config_of
-    from pathveil.study.held import Held
-    from pathveil.study.store import write_json
+    from pathveil.study.held_out import HeldOutSettings
     from pathveil.vocabulary.encoding import encode, read_days
     from pathveil.vocabulary.words import Vocabulary
 
@@ -195,7 +195,7 @@ def join(
                 reports = joining.only(reports, registry)
             unseen = None
             if test_from is not None:
-                unseen = np.concatenate(list(Held(test_from=test_from).unseen(reports, seed=seed).values()))
+                unseen = np.concatenate(list(HeldOutSettings(test_from=test_from).unseen(reports, seed=seed).values()))
             trained = {"settings": config, "seed": seed, "unseen": unseen, "device": device, "progress": progress}
             joined = joining.join(released, reports, **trained)
         told = joined.site.settings.model_dump(mode="json", include={*joining.SETTINGS, "windows", "added_heads"})

@@ -37,9 +37,8 @@ def run(
 ) -> None:
     """Run a study, or go on with one that was stopped, and write its report."""
     from pathveil.report import page
-    from pathveil.study import file as study
-    from pathveil.study.store import only_one
-    from pathveil.study.units import WORK
+    from pathveil.study import study_file
+    from pathveil.study.scheduler import WORK
 
     device = chosen(device, here=plan_only or engine != "dask")
     if plan_only:
@@ -53,10 +52,17 @@ def run(
         emit(made, as_json=as_json, text=described(made))
         return
     check_run(out, mark="study.toml")
-    with resumable(), only_one(out), bar((study.CELLS, WORK)) as progress:
+    with resumable(), bar((study_file.CELLS, WORK)) as progress:
         with crew_for(engine, workers, scheduler, device) as crew:
-            result = study.go_on(file, out=out, corpus=corpus, device=device, crew=crew, progress=progress)
-        page.write(result, out / "report.html")
+            result = study_file.run(
+                file,
+                out=out,
+                corpus=corpus,
+                device=device,
+                crew=crew,
+                finish=lambda result: page.write(result, out / "report.html"),
+                progress=progress,
+            )
     tell(result, out, as_json=as_json)
 
 
@@ -97,10 +103,10 @@ def encode(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Put a corpus into a folder from which a machine without the reports can run studies (it holds their words)."""
-    from pathveil.study import encoded
+    from pathveil.study import study_corpus
 
     with bar() as progress:
-        made = encoded.save(corpus, out, tasks=names_from(tasks), progress=progress)
+        made = study_corpus.encode_corpus(corpus, out, tasks=names_from(tasks), progress=progress)
     classes = ", ".join(f"{task} {count}" for task, count in made["classes"].items())
     text = (
         f"Encoded {made['reports']:,} reports of {len(made['registries'])} registries: {made['running_words']:,} "

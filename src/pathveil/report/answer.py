@@ -10,10 +10,11 @@ from typing import Any
 from pathveil.report import distribution, vocabulary
 from pathveil.report.epochs import in_full, warnings
 from pathveil.report.findings import counted, judged, of_strong
-from pathveil.report.rows import Row, told
+from pathveil.report.tables import Row, told
 from pathveil.report.terms import kept
 from pathveil.study import combined
-from pathveil.study.recommendation import PLURAL, Candidate, listed, steps, up
+from pathveil.study.recommendation import PLURAL, Candidate, rounded_up, steps
+from pathveil.wording import listed
 
 
 def answer(result: Mapping[str, Any]) -> list[str]:
@@ -60,11 +61,15 @@ def of_training(study: Row, *, first: bool) -> str:
     beside = [f"{means[mode]:.3f} {words}" for mode, words in distribution.KNOWN.items() if mode in means]
     compared = f" beside {listed(beside)}" if beside else ""
     thing, _ = distribution.given_away(study, use.name)
-    about = f"(macro F1 {use.macro:.3f}{compared}; AUC of its {thing} at most {up(use.auc['high'])})"
+    about = f"(macro F1 {use.macro:.3f}{compared}; AUC of its {thing} at most {rounded_up(use.auc['high'])})"
     if not within:
         return f"{_none('training without shared reports', tolerated, first)}; {use.name} leaks least {about}."
     more = [step for step in ladder if step["from"] > tolerated and step["macro"] > use.macro]
-    beyond = f"; tolerating {up(more[-1]['from'])} allows {more[-1]['use']} ({more[-1]['macro']:.3f})" if more else ""
+    beyond = (
+        f"; tolerating {rounded_up(more[-1]['from'])} allows {more[-1]['use']} ({more[-1]['macro']:.3f})"
+        if more
+        else ""
+    )
     return f"{_where(tolerated, first)}train {use.name}, if no reports may be shared {about}{beyond}."
 
 
@@ -124,4 +129,4 @@ def _none(kind: str, tolerated: float, first: bool) -> str:
 
 
 def _figures(one: Candidate) -> str:
-    return f"macro F1 {one.macro:.3f}, AUC at most {up(one.auc['high'])}"
+    return f"macro F1 {one.macro:.3f}, AUC at most {rounded_up(one.auc['high'])}"

@@ -2,7 +2,7 @@
 
 from pathveil.report import epochs, figures
 from pathveil.report.figures import Series
-from pathveil.report.rows import Row, Section, Table, appetites, count, newer, number, with_interval
+from pathveil.report.tables import Row, Section, Table, appetites, count, newer, number, with_interval
 
 
 def section(study: Row) -> Section:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pathveil.report import epochs, figures
 from pathveil.report.figures import Series
-from pathveil.report.rows import (
+from pathveil.report.tables import (
     Cell,
     Row,
     Section,

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pathveil.federation.settings import FederationSettings
-from pathveil.report.rows import Cell, Row
+from pathveil.report.tables import Cell, Row
 
 ROWS = {"vocabulary": "vocabularies", "distribution": "traffic", "combined": "points"}  # where a study tells its epochs
 NOTE = "†: the last epoch that training was given; more might have been better."

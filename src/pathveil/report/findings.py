@@ -7,7 +7,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pathveil.study.recommendation import listed
+from pathveil.wording import listed
 
 Finding = Mapping[str, Any]
 MARKS = {  # a class of the style sheet: what it says, and its sign

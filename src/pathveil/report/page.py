@@ -14,8 +14,9 @@ from pathveil import __version__
 from pathveil.report import combined, distribution, vocabulary
 from pathveil.report.answer import answer, why
 from pathveil.report.findings import marked, of_strong
-from pathveil.report.rows import Section, told
+from pathveil.report.tables import Section, told
 from pathveil.report.terms import terms
+from pathveil.wording import duration
 
 
 def write(result: Mapping[str, Any], path: Path) -> None:
@@ -80,9 +81,9 @@ def provenance(studies: Mapping[str, Any], times: Mapping[str, Any]) -> list[tup
         rows.append((f"seeds, {name}", ", ".join(map(str, seeds))))
     if sessions:
         parts = f", in {len(sessions)} sessions" if len(sessions) > 1 else ""
-        rows.append(("time, by the clock", lasting(sum(one["seconds"] for one in sessions)) + parts))
+        rows.append(("time, by the clock", duration(sum(one["seconds"] for one in sessions)) + parts))
     for row in times.get("work", ()):
-        took = f"{row['cells']:,} cells on {row['machine']}, {lasting(row['seconds'])} of work"
+        took = f"{row['cells']:,} cells on {row['machine']}, {duration(row['seconds'])} of work"
         rows.append((f"time, {row['study']}", took))
     if times.get("joules") is not None:
         rows.append(("energy", f"{times['joules'] / 3.6e6:.2f} kWh, of the whole machine while it ran"))
@@ -95,13 +96,3 @@ def hashes(studies: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Every vocabulary whose hash the result has, by which the words that were used can be known again."""
     rows = studies.get("vocabulary", {}).get("vocabularies", ())
     return [(f"{row['fold']} left out, {row['strategy']}, {row['size']:,} words", row["sha256"]) for row in rows]
-
-
-def lasting(seconds: float) -> str:
-    """
-    >>> lasting(42), lasting(400), lasting(9_000)
-    ('42 s', '6.7 min', '2.5 h')
-    """
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.1f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -8,7 +8,7 @@ from pathveil.report import figures
 from pathveil.report.epochs import note as epoch_note
 from pathveil.report.epochs import shown as shown_epoch
 from pathveil.report.figures import Series
-from pathveil.report.rows import (
+from pathveil.report.tables import (
     Cell,
     Row,
     Section,

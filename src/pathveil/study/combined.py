@@ -18,21 +18,21 @@ from pathveil.errors import UsageError
 from pathveil.federation.run import SMALLEST_CELL, Mode, cases_of, check_sites, result_of, run
 from pathveil.federation.settings import FederationSettings
 from pathveil.progress import Progress, silent
-from pathveil.study.choice import choose, sentences, sizes_for
 from pathveil.study.distribution import at_cap, config_of, fixed, known_modes, mode_of
-from pathveil.study.encoded import provenance, relabelled, whole
-from pathveil.study.held import Held
+from pathveil.study.held_out import HeldOutSettings
 from pathveil.study.recommendation import Candidate, briefly, front, recommend
-from pathveil.study.settings import Names, Sizes, checked, naming, some
+from pathveil.study.scheduler import Keep, Parts, Unit, finish, seconds_of, unfinished
+from pathveil.study.settings import Names, Sizes, naming_errors, not_empty, validated
 from pathveil.study.store import Cells
-from pathveil.study.units import Keep, Parts, Unit, finish, seconds_of, unfinished
+from pathveil.study.study_corpus import provenance, read_study_corpus, relabelled
+from pathveil.study.vocabularies import choose, sentences, sizes_for
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import lookup
 from pathveil.vocabulary.words import FIRST_WORD, Vocabulary
 
 
-class CombinedSettings(Held):
+class CombinedSettings(HeldOutSettings):
     """What the plane holds."""
 
     modes: tuple[str, ...] = ("centralized", "adversarial", "strong")
@@ -52,12 +52,12 @@ class CombinedSettings(Held):
     @field_validator("modes")
     @classmethod
     def known_modes(cls, modes: tuple[str, ...]) -> tuple[str, ...]:
-        return known_modes(some(modes))
+        return known_modes(not_empty(modes))
 
     @field_validator("training")
     @classmethod
     def known_training(cls, training: Mapping[str, Any]) -> Mapping[str, Any]:
-        checked(FederationSettings, training)
+        validated(FederationSettings, training)
         return training
 
 
@@ -75,17 +75,17 @@ def check_cells(corpus: Encoded, held: Mapping[int, np.ndarray]) -> None:
         )
 
 
-class Study:
+class CombinedStudy:
     """A combined study on one corpus: its combinations, what is left to do, and the result."""
 
     def __init__(self, corpus: Path, settings: CombinedSettings, *, out: Path, progress: Progress = silent):
         self.settings, self.out, self.progress = settings, out, progress
         self.cells = Cells(out / "cells")
-        self.store, self.corpus = whole(corpus, tasks=settings.tasks, progress=progress)
+        self.store, self.corpus = read_study_corpus(corpus, tasks=settings.tasks, progress=progress)
         held = settings.unseen(self.corpus, seed=settings.seed)
         check_sites(self.corpus, held)
         self.rows = np.setdiff1d(np.arange(self.corpus.documents), np.concatenate(list(held.values())))
-        with naming("'strategies'"):
+        with naming_errors("'strategies'"):
             self.sentences = sentences(
                 settings.strategies,
                 registries=len(np.unique(self.corpus.registries[self.rows])),

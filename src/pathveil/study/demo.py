@@ -6,13 +6,12 @@ studies of ``demo.toml``. Started again in the same folder, it goes on with what
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pathveil.progress import Progress, silent
-from pathveil.study.store import only_one
 
 if TYPE_CHECKING:
     from pathveil.training.workers import Crew
@@ -22,14 +21,24 @@ SEED = 1
 EPOCHS = 12
 
 
-def run(out: Path, *, crew: "Crew | None" = None, progress: Progress = silent) -> dict[str, Any]:
+def run(
+    out: Path,
+    *,
+    crew: "Crew | None" = None,
+    finish: Callable[[dict[str, Any]], None] = lambda result: None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
     """Everything into the folder ``out``; the studies' figures also in its ``result.json``."""
-    from pathveil.study import file
+    from pathveil.study import study_file
 
-    with only_one(out), as_file(STUDY) as settings:
-        corpus = file.corpus_of(file.read(settings).corpus, out, progress)
-        model = train_model(corpus, out, progress)
-        study = file.go_on(settings, out=out, crew=crew, progress=progress)
+    model = {}
+
+    def then(study: dict[str, Any]) -> None:
+        finish(study)
+        model.update(train_model(out / study_file.CORPUS, out, progress))
+
+    with as_file(STUDY) as settings:
+        study = study_file.run(settings, out=out, crew=crew, finish=then, progress=progress)
     return {"out": str(out), "model": model, "study": study}
 
 

@@ -32,12 +32,12 @@ from pathveil.federation.run import (
 )
 from pathveil.federation.settings import FederationSettings, strong_with
 from pathveil.progress import Progress, silent
-from pathveil.study.encoded import provenance, relabelled, table_of, whole
 from pathveil.study.findings import distribution_findings
-from pathveil.study.held import Held
-from pathveil.study.settings import Names, Numbers, checked, each_once, naming, some
+from pathveil.study.held_out import HeldOutSettings
+from pathveil.study.scheduler import Keep, Parts, Unit, finish, seconds_of, unfinished
+from pathveil.study.settings import Names, Numbers, each_once, naming_errors, not_empty, validated
 from pathveil.study.store import Cells
-from pathveil.study.units import Keep, Parts, Unit, finish, seconds_of, unfinished
+from pathveil.study.study_corpus import provenance, read_study_corpus, relabelled, table_of
 from pathveil.training.metrics import evaluate
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
@@ -45,7 +45,7 @@ from pathveil.vocabulary.encoding import lookup
 from pathveil.vocabulary.words import FIRST_WORD, Vocabulary
 
 
-class DistributionSettings(Held):
+class DistributionSettings(HeldOutSettings):
     """What a distribution study compares."""
 
     modes: tuple[str, ...] = ("single", "centralized", "adversarial")
@@ -74,7 +74,7 @@ class DistributionSettings(Held):
     @field_validator("seeds")
     @classmethod
     def from_nought(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        for seed in some(seeds):
+        for seed in not_empty(seeds):
             if not 0 <= seed <= LARGEST_SEED:
                 problem = "negative" if seed < 0 else "too large"
                 raise ValueError(f"{seed} is {problem}; seeds are different, from 0 to {LARGEST_SEED}")
@@ -95,7 +95,7 @@ class DistributionSettings(Held):
     @field_validator("training")
     @classmethod
     def known_training(cls, training: Mapping[str, Any]) -> Mapping[str, Any]:
-        checked(FederationSettings, training)
+        validated(FederationSettings, training)
         return training
 
     @model_validator(mode="after")
@@ -163,7 +163,7 @@ def fixed(training: Mapping[str, Any], epochs: int | None) -> dict[str, Any]:
 
 def config_of(arm: str, changes: Mapping[str, Any]) -> FederationSettings:
     """The settings of an arm: its preset, then the study's changes, then what the arm itself switches off."""
-    return checked(FederationSettings, {**(strong_with(changes) if arm == "strong" else changes), **ARMS[arm]})
+    return validated(FederationSettings, {**(strong_with(changes) if arm == "strong" else changes), **ARMS[arm]})
 
 
 def at_cap(config: FederationSettings, epochs: Sequence[int]) -> list[bool]:
@@ -176,15 +176,15 @@ def at_cap(config: FederationSettings, epochs: Sequence[int]) -> list[bool]:
     return [config.keep_from == 0 and epoch == config.epochs for epoch in epochs]
 
 
-class Study:
+class DistributionStudy:
     """A distribution study on one corpus: its arms, what is left to do, and the result."""
 
     def __init__(self, corpus: Path, settings: DistributionSettings, *, out: Path, progress: Progress = silent):
         self.settings, self.out, self.progress = settings, out, progress
-        with naming("'vocabulary'"):
+        with naming_errors("'vocabulary'"):
             self.agreed = Vocabulary.load(Path(settings.vocabulary)) if settings.vocabulary else None
         self.cells = Cells(out / "cells")
-        self.store, everything = whole(corpus, tasks=settings.tasks, progress=progress)
+        self.store, everything = read_study_corpus(corpus, tasks=settings.tasks, progress=progress)
         self.corpus = grouped(everything, settings.groups)
         arms = (*settings.modes, *settings.arms)
         self.arms = [(seed, arm) for seed in settings.seeds for arm in arms]

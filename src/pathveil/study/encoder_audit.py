@@ -30,7 +30,7 @@ from pathveil.federation.run import Mode, encoder_of, learnt, train
 from pathveil.federation.settings import FederationSettings
 from pathveil.model.mtcnn import Encoder
 from pathveil.progress import Progress, silent
-from pathveil.study.distribution import DistributionSettings, Study, in_words
+from pathveil.study.distribution import DistributionSettings, DistributionStudy, in_words
 from pathveil.study.result import read
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.workers import Crew
@@ -143,7 +143,7 @@ def arm_of(
         raise UsageError(f"{run}: has trained every registry alone; there is no common encoder to audit")
     arm = _one(arm, arms, option="--mode", run=run)
     seed = _one(seed, list(settings.seeds), option="--seed", run=run)
-    study = Study(corpus, settings, out=run, progress=progress)
+    study = DistributionStudy(corpus, settings, out=run, progress=progress)
     if study.store.provenance["corpus_sha256"] != result["provenance"]["corpus_sha256"]:
         raise UsageError(f"{corpus}: is not the corpus of {run}, whose members and unseen cases are to be told apart")
     unseen = settings.unseen(study.corpus, seed=seed)

@@ -16,7 +16,7 @@ from time import monotonic
 from typing import Any
 
 from pathveil import __version__
-from pathveil.study.store import write_json
+from pathveil.files import write_json
 
 PACKAGES = ("numpy", "scipy", "numba", "torch", "triton", "polars", "pydantic")
 JOULES = Path("/sys/class/powercap")  # counters of Intel's and AMD's processors, where they may be read

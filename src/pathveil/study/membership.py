@@ -14,9 +14,9 @@ import numpy as np
 
 from pathveil.audit import attacks, evidence, rmia, shokri
 from pathveil.progress import Progress
-from pathveil.study.encoded import relabelled
+from pathveil.study.scheduler import Keep, Parts
 from pathveil.study.store import Cells
-from pathveil.study.units import Keep, Parts
+from pathveil.study.study_corpus import relabelled
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.metrics import evaluate
 from pathveil.training.settings import TrainingSettings

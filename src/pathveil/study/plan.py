@@ -28,14 +28,15 @@ import numpy as np
 
 from pathveil.errors import VocabularyError
 from pathveil.progress import Progress, silent
-from pathveil.study.encoded import relabelled, table_of
-from pathveil.study.file import STUDIES, CorpusSettings, corpus_of, made_for, read, source_of
-from pathveil.study.units import Unit
+from pathveil.study.scheduler import Unit
+from pathveil.study.study_corpus import relabelled, table_of
+from pathveil.study.study_file import STUDIES, CorpusSettings, is_made_for, prepared_corpus, read, with_corpus
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.selection import Measures, select
 from pathveil.vocabulary.words import FIRST_WORD
+from pathveil.wording import duration
 
 ASSUMED = 12  # epochs of a model that stops early, where none is finished
 SAMPLE = 3_000  # reports that stand for a synthetic corpus which is not made yet
@@ -74,7 +75,7 @@ def plan(
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """What is left of a study file's run in ``out`` and what it will take here; trains a few batches, keeps nothing."""
-    settings = source_of(read(path), corpus)
+    settings = with_corpus(read(path), corpus)
     began = perf_counter()
     with ExitStack() as stack:
         source, scale = _source(settings.corpus, out, stack, progress)
@@ -108,12 +109,12 @@ def plan(
 
 def _source(settings: CorpusSettings, out: Path, stack: ExitStack, progress: Progress) -> tuple[Path, float]:
     """The corpus to plan with, and how many times larger the study's is."""
-    if settings.reports is None or made_for(settings, out):
-        return corpus_of(settings, out, progress), 1.0
+    if settings.reports is None or is_made_for(settings, out):
+        return prepared_corpus(settings, out, progress), 1.0
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="pathveil-")))
     reports = min(settings.reports, SAMPLE)
     small = settings.model_copy(update={"reports": reports})
-    return corpus_of(small, folder, progress), settings.reports / reports
+    return prepared_corpus(small, folder, progress), settings.reports / reports
 
 
 def _row(
@@ -171,7 +172,9 @@ def starting(workers: int) -> float:
     """Seconds until a process can begin: this command's, and then its workers', which start together."""
     began = perf_counter()
     run(
-        [sys.executable, "-c", "import pathveil.study.file, pathveil.training.stacked"], check=True, capture_output=True
+        [sys.executable, "-c", "import pathveil.study.study_file, pathveil.training.stacked"],
+        check=True,
+        capture_output=True,
     )
     return (perf_counter() - began) * (1 + (workers > 1))
 
@@ -341,28 +344,14 @@ def described(plan: Mapping[str, Any]) -> str:
         epochs = "" if row["epochs"] is None else f"{row['epochs']:.0f}"
         trained = f"{row['documents']:,}" if row["documents"] else ""
         counts = f"{row['cells']:>8,}{row['finished']:>10,}" if row["cells"] else ""
-        lines.append(f"{study:14}{row['kind']:18}{counts:18}{epochs:>8}{trained:>18}{lasting(row['seconds']):>12}")
+        lines.append(f"{study:14}{row['kind']:18}{counts:18}{epochs:>8}{trained:>18}{duration(row['seconds']):>12}")
     total = f"{'together':32}{plan['cells']:>8,}{plan['finished']:>10,}{'':8}{plan['documents']:>18,}"
-    lines.append(f"{total}{lasting(plan['seconds']):>12}")
+    lines.append(f"{total}{duration(plan['seconds']):>12}")
     if plan["left"]:
-        lines.append(f"{'':32}between {lasting(plan['low'])} and {lasting(plan['high'])}")
+        lines.append(f"{'':32}between {duration(plan['low'])} and {duration(plan['high'])}")
     device = "one GPU" if plan["device"].startswith("cuda") else "this machine's cores"
     note = f"Expected on {device}, from {plan['calibration_seconds']:.0f} s of calibration"
     note += f"; models that stop early are taken to need {ASSUMED} epochs until some are finished."
     if plan["scaled_from_sample"]:
         note += f" The corpus is not made yet: counts are scaled from {SAMPLE:,} reports like its."
     return "\n".join([*lines, "", note])
-
-
-def lasting(seconds: float) -> str:
-    """
-    >>> lasting(0), lasting(42), lasting(400), lasting(9_000), lasting(900_000)
-    ('–', '42 s', '7 min', '2.5 h', '250 h')
-    """
-    if seconds <= 0:
-        return "–"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h" if seconds < 36_000 else f"{seconds / 3600:,.0f} h"

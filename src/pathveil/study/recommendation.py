@@ -25,6 +25,7 @@ from pathveil.audit.evidence import ALL, MATCHED
 from pathveil.audit.verdict import Answer
 from pathveil.study.findings import MARGIN
 from pathveil.study.statistics import compare
+from pathveil.wording import listed
 
 FEWEST = 3  # folds from which on an interval of their differences says anything
 PLURAL = {"vocabulary": "vocabularies", "combination": "combinations"}
@@ -219,29 +220,21 @@ def _further(candidates: Sequence[Candidate], chosen: Candidate, tolerated: floa
     more = [step for step in steps(candidates) if step["from"] > tolerated and _worse(chosen, named[step["use"]])]
     last = next((place for place, step in enumerate(more) if not _worse(named[step["use"]], top)), 0)
     shown = more[:1] + more[1:][last - 1 : last]
-    told = [f"{up(step['from'])} allows {step['use']} (macro F1 {step['macro']:.3f})" for step in shown]
+    told = [f"{rounded_up(step['from'])} allows {step['use']} (macro F1 {step['macro']:.3f})" for step in shown]
     return [f"Tolerating {listed(told)}."] if told else []
 
 
-def up(value: float) -> str:
+def rounded_up(value: float) -> str:
     """A bound to three places that is surely enough.
 
-    >>> up(0.6001), up(0.6)
+    >>> rounded_up(0.6001), rounded_up(0.6)
     ('0.601', '0.600')
     """
     return f"{np.ceil(round(value * 1000, 6)) / 1000:.3f}"
 
 
 def _auc(one: Candidate) -> str:
-    return f"{one.auc['value']:.3f} (at most {up(one.auc['high'])})"
-
-
-def listed(names: Sequence[str]) -> str:
-    """
-    >>> listed(["A1", "A2", "B1"]), listed(["A1"])
-    ('A1, A2 and B1', 'A1')
-    """
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
+    return f"{one.auc['value']:.3f} (at most {rounded_up(one.auc['high'])})"
 
 
 def front(points: Sequence[tuple[float, float]]) -> list[bool]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pathveil.errors import UsageError
-from pathveil.study.store import write_json
+from pathveil.files import write_json
 
 TYPES: dict[str, Any] = {"object": dict, "array": list, "string": str, "boolean": bool, "integer": int}
 TYPES |= {"number": (int, float), "null": type(None)}

@@ -6,9 +6,9 @@ Traceback (most recent call last):
 ValueError: 'B' is there twice
 
 >>> from pathveil.training.settings import TrainingSettings
->>> checked(TrainingSettings, {"epochs": 3}).epochs
+>>> validated(TrainingSettings, {"epochs": 3}).epochs
 3
->>> checked(TrainingSettings, {"epoch": 3})
+>>> validated(TrainingSettings, {"epoch": 3})
 Traceback (most recent call last):
 ValueError: 'epoch': there is no such setting; did you mean 'epochs'?
 """
@@ -26,29 +26,29 @@ Values = TypeVar("Values", bound=tuple)
 
 
 def each_once(values: Values) -> Values:
-    """The values, none of them twice."""
+    """Refuse a list in which something stands twice."""
     for value in values:
         if values.count(value) > 1:
             raise ValueError(f"{value!r} is there twice")
     return values
 
 
-def some(values: Values) -> Values:
-    """The values, of which there must be one."""
+def not_empty(values: Values) -> Values:
+    """Refuse an empty list."""
     if not values:
         raise ValueError("is empty; name at least one")
     return values
 
 
 Numbers = Annotated[tuple[int, ...], AfterValidator(each_once)]
-Names = Annotated[tuple[str, ...], AfterValidator(some), AfterValidator(each_once)]
-Sizes = Annotated[tuple[PositiveInt, ...], AfterValidator(some), AfterValidator(each_once)]
+Names = Annotated[tuple[str, ...], AfterValidator(not_empty), AfterValidator(each_once)]
+Sizes = Annotated[tuple[PositiveInt, ...], AfterValidator(not_empty), AfterValidator(each_once)]
 
 # What `pathveil train` adds around the papers' network; a study trains that network itself.
-OF_BUNDLES = ("members", "linear", "vectors")
+NOT_IN_STUDIES = ("members", "linear", "vectors")
 
 
-def checked(model: type[Model], changes: Mapping[str, Any]) -> Model:
+def validated(model: type[Model], changes: Mapping[str, Any]) -> Model:
     """The model's settings with these changes; a ValueError names the first mistake and, for a misspelling, the nearest
     name."""
     try:
@@ -58,10 +58,10 @@ def checked(model: type[Model], changes: Mapping[str, Any]) -> Model:
 
 
 @contextmanager
-def naming(place: str) -> Generator[None]:
+def naming_errors(place: str) -> Generator[None]:
     """Puts the name of a setting, or of its file, before what is wrong with it.
 
-    >>> with naming("'folds'"):
+    >>> with naming_errors("'folds'"):
     ...     raise UsageError("there is no registry 'R9'")
     Traceback (most recent call last):
     pathveil.errors.UsageError: 'folds': there is no registry 'R9'

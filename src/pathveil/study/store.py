@@ -14,19 +14,15 @@ True
 """
 
 import errno
-import fcntl
 import hashlib
 import json
 import os
 import shutil
-from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from pathveil.errors import UsageError
 
 VERSION = 3  # of what cells hold; raised when code changes what a cell's inputs lead to
 
@@ -87,35 +83,3 @@ class Cells:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
             shutil.rmtree(part)
-
-
-@contextmanager
-def only_one(folder: Path) -> Generator[None]:
-    """Hold the run folder; a second process on it is refused, and changes nothing there. The system lets go when the
-    process ends, however. A folder in which nothing came to be is removed again."""
-    new = [place for place in (folder, *folder.parents) if not place.exists()]
-    path = folder / "lock"
-    with ExitStack() as stack:
-        while True:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(open(path, "a"))
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise UsageError(f"{folder}: another process is working on this run; wait for it, or stop it") from None
-            if path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat()):
-                break  # else a process that left an empty folder has removed it
-        try:
-            yield
-        finally:
-            if [*folder.iterdir()] == [path]:
-                path.unlink()
-                for place in new:
-                    place.rmdir()
-
-
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Write a JSON file whole or not at all."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(part, path)

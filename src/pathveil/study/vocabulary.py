@@ -25,15 +25,15 @@ from pathveil.errors import UsageError
 from pathveil.federation.run import SMALLEST_CELL
 from pathveil.progress import Progress, silent
 from pathveil.study import membership
-from pathveil.study.choice import choose, sentences, sizes_for
-from pathveil.study.encoded import provenance, whole
 from pathveil.study.findings import vocabulary_findings
-from pathveil.study.held import Held
+from pathveil.study.held_out import HeldOutSettings
 from pathveil.study.membership import Attack, Fold, Words
 from pathveil.study.recommendation import of_vocabularies, recommend
-from pathveil.study.settings import OF_BUNDLES, Names, Numbers, Sizes, checked, naming
+from pathveil.study.scheduler import Unit, finish, seconds_of, unfinished
+from pathveil.study.settings import NOT_IN_STUDIES, Names, Numbers, Sizes, naming_errors, validated
 from pathveil.study.store import Cells
-from pathveil.study.units import Unit, finish, seconds_of, unfinished
+from pathveil.study.study_corpus import provenance, read_study_corpus
+from pathveil.study.vocabularies import choose, sentences, sizes_for
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
@@ -42,7 +42,7 @@ from pathveil.vocabulary.encoding import lookup
 TOGETHER = {"cpu": 1, "cuda": 50}  # shadows a unit: a GPU trains many at once
 
 
-class VocabularySettings(Held):
+class VocabularySettings(HeldOutSettings):
     """What a vocabulary study compares."""
 
     strategies: Names | None = None  # names (B, I2, MI500) or sentences; None: all of the paper's
@@ -62,12 +62,12 @@ class VocabularySettings(Held):
     @field_validator("training")
     @classmethod
     def known_training(cls, training: Mapping[str, Any]) -> Mapping[str, Any]:
-        for name in OF_BUNDLES:
+        for name in NOT_IN_STUDIES:
             if name in training:
                 raise ValueError(
                     f"'{name}' is a setting of 'pathveil train'; a study trains the papers' network itself"
                 )
-        checked(TrainingSettings, training)
+        validated(TrainingSettings, training)
         return training
 
     @field_validator("edges")
@@ -146,14 +146,14 @@ class Place:
         return {**self.parts, "unit": "attack", "attack": told}
 
 
-class Study:
+class VocabularyStudy:
     """A vocabulary study on one corpus: its places, what is left to do, and the result."""
 
     def __init__(self, corpus: Path, settings: VocabularySettings, *, out: Path, progress: Progress = silent):
         self.settings, self.out, self.progress = settings, out, progress
         self.training = settings.of_models
         self.cells = Cells(out / "cells")
-        self.store, self.corpus = whole(corpus, tasks=settings.tasks, progress=progress)
+        self.store, self.corpus = read_study_corpus(corpus, tasks=settings.tasks, progress=progress)
         self.attacked = settings.attacked or (
             "site" if "site" in self.corpus.classes else next(iter(self.corpus.classes))
         )
@@ -163,7 +163,7 @@ class Study:
             )
         sizes = settings.sizes or sizes_for(self.store, minimum=settings.minimum)
         folds = folds_of(self.corpus, settings)
-        with naming("'strategies'"):
+        with naming_errors("'strategies'"):
             self.places = [
                 Place(fold, name, sentence, self._parts(fold, sentence), settings)
                 for fold in folds

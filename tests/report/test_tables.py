@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pathveil.report.page import render
-from pathveil.report.rows import Cell, Section, Table, count, number, with_interval
+from pathveil.report.tables import Cell, Section, Table, count, number, with_interval
 from report.conftest import cells
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
-from pathveil.study.settings import naming
+from pathveil.study.settings import naming_errors
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import read_days, read_labels
 from pathveil.vocabulary.tokens import Tokens, tokens
@@ -26,13 +26,15 @@ from pathveil.vocabulary.words import FIRST_WORD, UNKNOWN
 ENCODED, WORDS = "encoded.json", "words.txt"
 
 
-def whole(corpus: Path, *, tasks: Iterable[str] | None = None, progress: Progress = silent) -> tuple[Tokens, Encoded]:
+def read_study_corpus(
+    corpus: Path, *, tasks: Iterable[str] | None = None, progress: Progress = silent
+) -> tuple[Tokens, Encoded]:
     """The token store of a corpus or an encoded folder, and its reports in the store's word numbers with labels."""
     if (corpus / ENCODED).is_file():
-        return load(corpus, tasks=tasks)
+        return load_encoded(corpus, tasks=tasks)
     store = tokens(corpus, progress=progress)
     wanted = None if tasks is None else tuple(tasks)
-    with naming("'tasks'"):
+    with naming_errors("'tasks'"):
         labels, classes = read_labels(corpus, tasks=wanted)
         for task in wanted or ():
             if not classes[task]:
@@ -61,11 +63,13 @@ def whole(corpus: Path, *, tasks: Iterable[str] | None = None, progress: Progres
     return store, encoded
 
 
-def save(corpus: Path, out: Path, *, tasks: Iterable[str] | None = None, progress: Progress = silent) -> dict[str, Any]:
+def encode_corpus(
+    corpus: Path, out: Path, *, tasks: Iterable[str] | None = None, progress: Progress = silent
+) -> dict[str, Any]:
     """Put a corpus into a folder for studies, whole or not at all; returns what is in it."""
     if out.exists() and not (out / ENCODED).is_file():
         raise UsageError(f"{out}: is there already, and is no encoded corpus; give --out a new folder")
-    store, encoded = whole(corpus, tasks=tasks, progress=progress)
+    store, encoded = read_study_corpus(corpus, tasks=tasks, progress=progress)
     out.parent.mkdir(parents=True, exist_ok=True)
     part = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}-"))  # readable by its owner alone
     try:
@@ -89,8 +93,8 @@ def save(corpus: Path, out: Path, *, tasks: Iterable[str] | None = None, progres
     }
 
 
-def load(folder: Path, *, tasks: Iterable[str] | None = None) -> tuple[Tokens, Encoded]:
-    """What ``whole`` gives, from a folder that ``save`` wrote."""
+def load_encoded(folder: Path, *, tasks: Iterable[str] | None = None) -> tuple[Tokens, Encoded]:
+    """What ``read_study_corpus`` gives, from a folder that ``encode_corpus`` wrote."""
     try:
         encoded = Encoded.load(folder)
         text = (folder / WORDS).read_text(encoding="utf-8", errors="surrogatepass")

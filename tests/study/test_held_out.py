@@ -10,13 +10,12 @@ import pytest
 from pathveil.corpus.split import assign
 from pathveil.errors import CorpusError, UsageError
 from pathveil.federation import run as federation
-from pathveil.study import combined, distribution
-from pathveil.study import file as study_file
+from pathveil.study import combined, distribution, study_file
 from pathveil.study.combined import CombinedSettings
 from pathveil.study.distribution import DistributionSettings
-from pathveil.study.encoded import load, save, whole
-from pathveil.study.held import Held
-from pathveil.study.units import conduct
+from pathveil.study.held_out import HeldOutSettings
+from pathveil.study.scheduler import run_in_folder
+from pathveil.study.study_corpus import encode_corpus, load_encoded, read_study_corpus
 from pathveil.study.vocabulary import VocabularySettings, folds_of
 
 
@@ -36,8 +35,8 @@ def by_day(small_corpus, tmp_path_factory):
 
 @pytest.mark.parametrize("day", ["2015", "2015-06-03"])
 def test_the_newest_cases_are_those_of_corpus_split(by_day, day):
-    _, corpus = whole(by_day)
-    rows = Held(test_from=day).unseen(corpus, seed=1)
+    _, corpus = read_study_corpus(by_day)
+    rows = HeldOutSettings(test_from=day).unseen(corpus, seed=1)
     held = np.concatenate(list(rows.values()))
     frame = pl.read_parquet(by_day)
     parts = assign(frame.lazy(), seed=1, validation=0.0, test_from=day)
@@ -46,24 +45,24 @@ def test_the_newest_cases_are_those_of_corpus_split(by_day, day):
     assert not np.isin(np.delete(corpus.cases, held), corpus.cases[held]).any()
     for number, own in rows.items():
         assert len(own) and (corpus.registries[own] == number).all()
-    again = Held(test_from=day).unseen(corpus, seed=2)
+    again = HeldOutSettings(test_from=day).unseen(corpus, seed=2)
     assert all((rows[number] == again[number]).all() for number in rows)  # whatever the seed
 
 
 def test_a_folder_for_a_gpu_node_carries_the_days(by_day, small_corpus, tmp_path):
-    save(by_day, tmp_path / "encoded")
-    _, corpus = load(tmp_path / "encoded")
-    np.testing.assert_array_equal(corpus.days, whole(by_day)[1].days)
+    encode_corpus(by_day, tmp_path / "encoded")
+    _, corpus = load_encoded(tmp_path / "encoded")
+    np.testing.assert_array_equal(corpus.days, read_study_corpus(by_day)[1].days)
     rows = np.array([3, 9, 5])
     taken = corpus.take(rows).days
     assert taken is not None and taken.tolist() == [corpus.days[row].item() for row in rows] and taken[1].item() is None
     (tmp_path / "encoded" / "days.npy").unlink()  # a folder of an earlier version
     with pytest.raises(CorpusError, match="test_from needs a column 'date' or 'year'"):
-        Held(test_from="2015").unseen(load(tmp_path / "encoded")[1], seed=1)
+        HeldOutSettings(test_from="2015").unseen(load_encoded(tmp_path / "encoded")[1], seed=1)
 
 
 def test_the_vocabulary_studys_folds_hold_out_the_newest(by_day):
-    _, corpus = whole(by_day)
+    _, corpus = read_study_corpus(by_day)
     for fold in folds_of(corpus, VocabularySettings(test_from="2015")):
         training, unseen = corpus.days[fold.training], corpus.days[fold.unseen]
         assert not (training >= np.datetime64("2015-01-01")).any()
@@ -92,7 +91,7 @@ NEW_YEAR = np.datetime64("2015-01-01")
 
 def test_the_distribution_study_tests_on_the_newest(by_day, trained, tmp_path):
     settings = DistributionSettings(modes=("single", "centralized"), seeds=(1, 2), test_from="2015", training=QUICK)
-    result = conduct(distribution.Study(by_day, settings, out=tmp_path / "run"))
+    result = run_in_folder(distribution.DistributionStudy(by_day, settings, out=tmp_path / "run"))
     for before, after in trained:
         assert not (before >= NEW_YEAR).any() and (after >= NEW_YEAR).any()
     rows = {(row["registry"], row["mode"], row["seed"]): row["documents"] for row in result["scores"]}
@@ -102,14 +101,14 @@ def test_the_distribution_study_tests_on_the_newest(by_day, trained, tmp_path):
     assert below["evidence"]["comparisons"][0]["units"] == 3  # registries, not registries times seeds
     trained.clear()
     rehearsal = settings.model_copy(update={"rehearsal": True, "modes": ("single",)})
-    conduct(distribution.Study(by_day, rehearsal, out=tmp_path / "rehearsal"))
+    run_in_folder(distribution.DistributionStudy(by_day, rehearsal, out=tmp_path / "rehearsal"))
     for before, after in trained:
         assert not (before >= NEW_YEAR).any() and not (after >= NEW_YEAR).any() and len(after)
 
 
 def test_the_combined_study_tests_on_the_newest(by_day, trained, tmp_path):
     settings = CombinedSettings(modes=("centralized",), strategies=("B",), test_from="2015", training=QUICK)
-    conduct(combined.Study(by_day, settings, out=tmp_path / "run"))
+    run_in_folder(combined.CombinedStudy(by_day, settings, out=tmp_path / "run"))
     ((before, after),) = trained
     assert not (before >= NEW_YEAR).any() and (after >= NEW_YEAR).any()
 
@@ -137,8 +136,8 @@ def test_a_registry_that_joins_can_be_tested_on_its_newest_cases(pathveil, by_da
         assert done.returncode == 2 and said in done.stderr and not (tmp_path / "joined").exists()
     done = pathveil(*joining, "--test-from", "2015", "--out", tmp_path / "joined", "--json")
     assert done.returncode == 0, done.stderr
-    _, corpus = whole(by_day)
-    held = Held(test_from="2015").unseen(corpus, seed=1)[corpus.registry_names.index("R3")]
+    _, corpus = read_study_corpus(by_day)
+    held = HeldOutSettings(test_from="2015").unseen(corpus, seed=1)[corpus.registry_names.index("R3")]
     wanted = len(np.unique(corpus.cases[held[np.asarray(corpus.labels["site"])[held] >= 0]]))
     assert {row["cases"] for row in json.loads(done.stdout)["scores"] if row["task"] == "site"} == {wanted}
     assert wanted != len(np.unique(corpus.cases[corpus.registries == 2])) // 5
@@ -146,18 +145,18 @@ def test_a_registry_that_joins_can_be_tested_on_its_newest_cases(pathveil, by_da
 
 def test_what_cannot_be_is_one_sentence(small_corpus, by_day, tmp_path):
     with pytest.raises(CorpusError, match="test_from needs a column 'date' or 'year'; the corpus has neither"):
-        Held(test_from="2015").unseen(whole(small_corpus)[1], seed=1)
+        HeldOutSettings(test_from="2015").unseen(read_study_corpus(small_corpus)[1], seed=1)
     with pytest.raises(CorpusError, match="no case has a report on or after 2030"):
-        Held(test_from="2030").unseen(whole(by_day)[1], seed=1)
+        HeldOutSettings(test_from="2030").unseen(read_study_corpus(by_day)[1], seed=1)
     years = dated(small_corpus, tmp_path / "years.parquet", year=pl.Series([2014 + n // 180 for n in range(360)]))
-    corpus = whole(years)[1]
-    assert sum(map(len, Held(test_from="2015").unseen(corpus, seed=1).values())) == 180
+    corpus = read_study_corpus(years)[1]
+    assert sum(map(len, HeldOutSettings(test_from="2015").unseen(corpus, seed=1).values())) == 180
     with pytest.raises(UsageError, match="the corpus has years only; expected a year such as 2015"):
-        Held(test_from="2015-06-01").unseen(corpus, seed=1)
+        HeldOutSettings(test_from="2015-06-01").unseen(corpus, seed=1)
     late = [datetime.date(2015 if registry == "R2" else 2014, 1, 2) for registry in pl.read_parquet(years)["registry"]]
     uneven = dated(small_corpus, tmp_path / "uneven.parquet", date=pl.Series(late))
     with pytest.raises(CorpusError, match="test_from 2015: registry R1 has no case on or after that day"):
-        Held(test_from="2015").unseen(whole(uneven)[1], seed=1)
+        HeldOutSettings(test_from="2015").unseen(read_study_corpus(uneven)[1], seed=1)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ from conftest import ROOT
 from pathveil.errors import CorpusError, PathveilError, UsageError
 from pathveil.progress import silent
 from pathveil.report import page
-from pathveil.study import distribution, result, vocabulary
-from pathveil.study import file as study_file
-from pathveil.study.units import WORK, conduct
+from pathveil.study import distribution, result, study_file, vocabulary
+from pathveil.study.scheduler import WORK, run_in_folder
 from study.conftest import PLANTED
 
 TRAINING = "dim = 8\nfilters = 4\nepochs = 2\n"
@@ -265,7 +264,7 @@ def test_what_the_corpus_does_not_allow_leaves_nothing_behind(tmp_path, change, 
 def test_a_refused_change_leaves_the_run_as_it_was(tmp_path):
     (tmp_path / "run").mkdir()
     settings = study_file.CorpusSettings(reports=60, registries=3)
-    study_file.corpus_of(settings, tmp_path / "run", silent)
+    study_file.prepared_corpus(settings, tmp_path / "run", silent)
     (tmp_path / "run" / "study.toml").write_text("as it was")
     before = contents(tmp_path / "run")
     text = STUDY.format(corpus="", training=TRAINING).replace('path = ""', "reports = 80\nregistries = 3")
@@ -294,7 +293,7 @@ def test_a_study_is_held_against_the_schema(small_corpus, tmp_path, monkeypatch)
     )
     settings = distribution.DistributionSettings(modes=("single",), training={"dim": 4, "filters": 2, "epochs": 1})
     with pytest.raises(RuntimeError, match=r"'findings.0.claim' is missing"):
-        conduct(distribution.Study(small_corpus, settings, out=tmp_path))
+        run_in_folder(distribution.DistributionStudy(small_corpus, settings, out=tmp_path))
 
 
 def test_models_that_were_best_at_the_last_epoch_are_told(run):

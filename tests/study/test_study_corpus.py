@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from pathveil.errors import CorpusError, UsageError
-from pathveil.study.encoded import load, save, whole
-from study.test_file import STUDY, TRAINING
+from pathveil.study.study_corpus import encode_corpus, load_encoded, read_study_corpus
+from study.test_study_file import STUDY, TRAINING
 
 # What a GPU node does not have: importing any of it is a failure of the command, not of a later step.
 BLOCKED = """
@@ -25,13 +25,16 @@ app()
 @pytest.fixture(scope="module")
 def folder(small_corpus, tmp_path_factory):
     out = tmp_path_factory.mktemp("encoded") / "small.encoded"
-    save(small_corpus, out)
+    encode_corpus(small_corpus, out)
     return out
 
 
 def test_it_is_what_the_corpus_is(small_corpus, folder):
     for tasks in (None, ("site",)):
-        (store, corpus), (other_store, other) = whole(small_corpus, tasks=tasks), whole(folder, tasks=tasks)
+        (store, corpus), (other_store, other) = (
+            read_study_corpus(small_corpus, tasks=tasks),
+            read_study_corpus(folder, tasks=tasks),
+        )
         assert store.words == other_store.words and store.provenance == other_store.provenance
         for name in ("ids", "offsets", "cases", "registries"):
             np.testing.assert_array_equal(getattr(corpus, name), getattr(other, name))
@@ -43,26 +46,26 @@ def test_it_is_what_the_corpus_is(small_corpus, folder):
 
 def test_it_is_for_its_owner_alone_and_written_whole(small_corpus, folder, tmp_path):
     assert folder.stat().st_mode & 0o077 == 0
-    save(small_corpus, folder)  # again, over itself
+    encode_corpus(small_corpus, folder)  # again, over itself
     assert len(list(folder.parent.iterdir())) == 1
     (tmp_path / "mine").mkdir()
     with pytest.raises(UsageError, match="is there already, and is no encoded corpus"):
-        save(small_corpus, tmp_path / "mine")
+        encode_corpus(small_corpus, tmp_path / "mine")
 
 
 def test_a_damaged_or_foreign_folder_is_one_sentence(folder, tmp_path):
     import shutil
 
     with pytest.raises(CorpusError, match="no task 'grade'"):
-        load(folder, tasks=["grade"])
+        load_encoded(folder, tasks=["grade"])
     broken = tmp_path / "broken"
     shutil.copytree(folder, broken)
     (broken / "words.txt").write_text("left\n")
     with pytest.raises(CorpusError, match="do not belong together"):
-        load(broken)
+        load_encoded(broken)
     (broken / "ids.npy").unlink()
     with pytest.raises(CorpusError, match="is not a whole encoded corpus"):
-        load(broken)
+        load_encoded(broken)
 
 
 def test_every_study_runs_without_polars(folder, tmp_path, one_thread):
@@ -90,9 +93,9 @@ def test_a_task_of_one_class_is_not_learnt(small_corpus, tmp_path):
     """It would always be right, and raise every mean."""
     frame = pl.read_parquet(small_corpus)
     frame.with_columns(behavior=pl.lit("3")).write_parquet(tmp_path / "two.parquet")
-    assert [*whole(tmp_path / "two.parquet")[1].classes] == ["site"]
+    assert [*read_study_corpus(tmp_path / "two.parquet")[1].classes] == ["site"]
     with pytest.raises(CorpusError, match="all labels of task 'behavior' are the same; there is nothing to learn"):
-        whole(tmp_path / "two.parquet", tasks=["site", "behavior"])
+        read_study_corpus(tmp_path / "two.parquet", tasks=["site", "behavior"])
     frame.with_columns(site=pl.lit("C50")).write_parquet(tmp_path / "one.parquet")
     with pytest.raises(CorpusError, match="no task has two different labels"):
-        whole(tmp_path / "one.parquet")
+        read_study_corpus(tmp_path / "one.parquet")

@@ -4,25 +4,24 @@ By date as in the distribution paper (section II-A) and in ``corpus split``: a c
 tested on, as a model meets it in production, and a case without any date is trained on. The cases are then the same
 for every seed.
 
->>> Held(test_from=2015).parts, Held().parts
+>>> HeldOutSettings(test_from=2015).parts, HeldOutSettings().parts
 ({'test_from': '2015'}, {'test_share': 0.2})
 """
 
 from typing import Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from pathveil.corpus.split import first_day, on_or_after
 from pathveil.errors import CorpusError, UsageError
 from pathveil.federation.run import unseen_rows
+from pathveil.settings import Settings
 from pathveil.vocabulary.encoded import Encoded
 
 
-class Held(BaseModel):
+class HeldOutSettings(Settings):
     """How a study's test cases are chosen: what the settings of every study begin with."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     test_share: float = Field(0.2, gt=0, lt=1)  # of every registry's cases
     test_from: str | None = None  # instead: every registry's cases with a report on or after this day (or year)
@@ -39,7 +38,7 @@ class Held(BaseModel):
         return str(day)  # TOML has dates and numbers of its own
 
     @model_validator(mode="after")
-    def one_way(self) -> "Held":
+    def one_way(self) -> "HeldOutSettings":
         if self.test_from is not None and "test_share" in self.model_fields_set:
             raise ValueError("'test_share' and 'test_from' exclude each other; cases are tested by share or by date")
         return self

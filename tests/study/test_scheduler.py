@@ -17,14 +17,13 @@ import pytest
 from conftest import ROOT
 from pathveil.cli.study import check_run
 from pathveil.errors import UsageError
-from pathveil.study import file as study_file
-from pathveil.study import vocabulary
+from pathveil.study import study_file, vocabulary
 from pathveil.study.plan import Speed, described, plan
-from pathveil.study.units import conduct
+from pathveil.study.scheduler import run_in_folder
 from pathveil.study.vocabulary import VocabularySettings
 from pathveil.training.workers import _control_c_waits, crew
 from study import jobs
-from study.test_file import STUDY, TRAINING, contents
+from study.test_study_file import STUDY, TRAINING, contents
 
 SMALL = (
     STUDY.replace('["B", "I2", "MI5"]', '["B", "registries >= 2 and cases >= 3"]\nfolds = ["R1", "R3"]')
@@ -260,7 +259,7 @@ def test_a_sentence_is_a_vocabulary(whole):
 
 def test_epochs_can_be_fixed(small_corpus, tmp_path):
     settings = VocabularySettings(strategies=("B",), folds=("R1",), shadows=2, fixed_epochs=3, training={"dim": 8})
-    result = conduct(vocabulary.Study(small_corpus, settings, out=tmp_path))
+    result = run_in_folder(vocabulary.VocabularyStudy(small_corpus, settings, out=tmp_path))
     assert [(row["epoch"], row["shadow_epochs"]) for row in result["vocabularies"]] == [(3, [3, 3])]
 
 

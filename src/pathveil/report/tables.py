@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pathveil.study.recommendation import up
+from pathveil.study.recommendation import rounded_up
 
 Row = Mapping[str, Any]
 
@@ -162,7 +162,7 @@ def appetites(recommendation: Row, id: str) -> list[Table]:
     """From which tolerated leak on what is the thing to use."""
     rows = [
         [
-            Cell(up(step["from"]), float(up(step["from"]))),
+            Cell(rounded_up(step["from"]), float(rounded_up(step["from"]))),
             step["use"],
             count(step["words"]),
             number(step["macro"]),

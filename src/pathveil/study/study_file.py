@@ -15,38 +15,37 @@ import json
 import os
 import shutil
 import tomllib
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, ValidationError, model_validator
+from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from pathveil import __version__
 from pathveil.errors import UsageError, explained, meant
+from pathveil.files import only_process, write_json
 from pathveil.progress import Progress, silent
-from pathveil.study import combined, distribution, vocabulary
-from pathveil.study.combined import CombinedSettings
-from pathveil.study.distribution import DistributionSettings
-from pathveil.study.encoded import ENCODED
+from pathveil.settings import Settings
+from pathveil.study.combined import CombinedSettings, CombinedStudy
+from pathveil.study.distribution import DistributionSettings, DistributionStudy
 from pathveil.study.machine import Session
 from pathveil.study.result import write
-from pathveil.study.settings import naming
-from pathveil.study.store import Cells, only_one, write_json
-from pathveil.study.units import WORK, Study, Unit, conduct
-from pathveil.study.vocabulary import VocabularySettings
+from pathveil.study.scheduler import WORK, Study, Unit, run_in_folder
+from pathveil.study.settings import naming_errors
+from pathveil.study.store import Cells
+from pathveil.study.study_corpus import ENCODED
+from pathveil.study.vocabulary import VocabularySettings, VocabularyStudy
 from pathveil.training.workers import Crew
 
-STUDIES = {"vocabulary": vocabulary.Study, "distribution": distribution.Study, "combined": combined.Study}
+STUDIES = {"vocabulary": VocabularyStudy, "distribution": DistributionStudy, "combined": CombinedStudy}
 CELLS = "cells"  # of all studies together, as their progress is called
 COPY, CORPUS, TRUTH, RECIPE = "study.toml", "corpus.parquet", "truth.parquet", "corpus.json"  # in a run's folder
 SYNTHETIC = ("sites", "subsites", "histologies", "lateralities", "behaviors")  # kinds of class a synthetic corpus has
 
 
-class CorpusSettings(BaseModel):
+class CorpusSettings(Settings):
     """Where the reports come from: a corpus on disk, or one made on the spot."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     path: str | None = None
     encoded: str | None = None  # a folder made by 'pathveil study encode'
@@ -68,10 +67,8 @@ class CorpusSettings(BaseModel):
         return self
 
 
-class StudySettings(BaseModel):
+class StudySettings(Settings):
     """A whole study file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str
     corpus: CorpusSettings
@@ -101,7 +98,7 @@ def read(path: Path) -> StudySettings:
         raise UsageError(f"{path}: {explained(error, StudySettings)}") from None
 
 
-def source_of(settings: StudySettings, corpus: Path | None) -> StudySettings:
+def with_corpus(settings: StudySettings, corpus: Path | None) -> StudySettings:
     """The settings with another corpus, where one is given."""
     if corpus is None:
         return settings
@@ -116,57 +113,48 @@ def run(
     corpus: Path | None = None,
     device: str = "cpu",
     crew: Crew | None = None,
+    finish: Callable[[dict[str, Any]], None] = lambda result: None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Run a study file, or go on with it, in ``out``, alone there; writes and returns ``out/result.json``.
 
-    ``corpus``, a corpus or an encoded folder, stands in for the one that the file names.
+    ``corpus``, a corpus or an encoded folder, stands in for the one that the file names. What the file asks of the
+    corpus is judged before anything is kept. ``finish`` is called with the result while the folder is still held.
     """
-    with only_one(out):
-        return go_on(path, out=out, corpus=corpus, device=device, crew=crew, progress=progress)
-
-
-def go_on(
-    path: Path,
-    *,
-    out: Path,
-    corpus: Path | None = None,
-    device: str = "cpu",
-    crew: Crew | None = None,
-    progress: Progress = silent,
-) -> dict[str, Any]:
-    """``run`` for who holds the folder already. What the file asks of the corpus is judged before anything is kept."""
-    settings = source_of(read(path), corpus)
-    session = Session(out / "times.json", file=path.name, device=device)
-    watch = Watch(progress, session)
-    with new_corpus(settings.corpus, out, progress) as source:
-        studies = studies_of(settings, source, out=out, watch=watch, file=path)
-        for name, study in studies.items():
-            watch.expect(name, study.units(device=device), study.cells)
-        # The first thing kept: by it a folder that was left at any later moment is known as a run.
-        if not (out / COPY).exists() or (out / COPY).read_bytes() != path.read_bytes():
-            shutil.copyfile(path, out / COPY)
-    parts = {name: conduct(study, crew=crew, device=device) for name, study in studies.items()}
-    session.note(work=work_of(studies))
-    result = {"name": settings.name, "studies": parts, "findings": [f for p in parts.values() for f in p["findings"]]}
-    write(out / "result.json", result)
+    settings = with_corpus(read(path), corpus)
+    with only_process(out):
+        session = Session(out / "times.json", file=path.name, device=device)
+        run_progress = RunProgress(progress, session)
+        with new_corpus(settings.corpus, out, progress) as source:
+            studies = studies_of(settings, source, out=out, progress=run_progress, file=path)
+            for name, study in studies.items():
+                run_progress.expect(name, study.units(device=device), study.cells)
+            # The first thing kept: by it a folder that was left at any later moment is known as a run.
+            if not (out / COPY).exists() or (out / COPY).read_bytes() != path.read_bytes():
+                shutil.copyfile(path, out / COPY)
+        parts = {name: run_in_folder(study, crew=crew, device=device) for name, study in studies.items()}
+        session.note(work=work_of(studies))
+        findings = [finding for part in parts.values() for finding in part["findings"]]
+        result = {"name": settings.name, "studies": parts, "findings": findings}
+        write(out / "result.json", result)
+        finish(result)
     return result
 
 
 def studies_of(
-    settings: StudySettings, source: Path, *, out: Path, watch: "Watch", file: Path
-) -> dict[str, "vocabulary.Study | distribution.Study | combined.Study"]:
+    settings: StudySettings, source: Path, *, out: Path, progress: "RunProgress", file: Path
+) -> dict[str, VocabularyStudy | DistributionStudy | CombinedStudy]:
     """The studies that a file asks for, on its corpus; one that the corpus does not allow is named with its file."""
     made = {}
     for name, study in STUDIES.items():
         section = getattr(settings, name)
         if section is not None:
-            with naming(f"{file}: [{name}]"):
-                made[name] = study(source, section, out=out / name, progress=watch.of(name))
+            with naming_errors(f"{file}: [{name}]"):
+                made[name] = study(source, section, out=out / name, progress=progress.of(name))
     return made
 
 
-class Watch:
+class RunProgress:
     """One figure for a whole run: the cells of all its studies together, and their work, by which time goes."""
 
     def __init__(self, progress: Progress, session: Session):
@@ -224,12 +212,12 @@ def given_corpus(settings: CorpusSettings) -> Path | None:
     return None
 
 
-def corpus_of(settings: CorpusSettings, folder: Path, progress: Progress) -> Path:
+def prepared_corpus(settings: CorpusSettings, folder: Path, progress: Progress) -> Path:
     """The corpus a study reads; a synthetic one is made in the folder, unless it is there."""
     given = given_corpus(settings)
     if given is not None:
         return given
-    if not made_for(settings, folder):
+    if not is_made_for(settings, folder):
         from pathveil.corpus.synth import configure
         from pathveil.corpus.synth import write as write_corpus
 
@@ -246,7 +234,7 @@ def recipe(settings: CorpusSettings) -> dict[str, Any]:
     return {**size, **settings.classes}
 
 
-def made_for(settings: CorpusSettings, folder: Path) -> bool:
+def is_made_for(settings: CorpusSettings, folder: Path) -> bool:
     """Whether the synthetic corpus in a folder is the one that these settings describe."""
     if settings.reports is None or not (folder / CORPUS).is_file() or not (folder / RECIPE).is_file():
         return False
@@ -257,14 +245,14 @@ def made_for(settings: CorpusSettings, folder: Path) -> bool:
 def new_corpus(settings: CorpusSettings, out: Path, progress: Progress) -> Generator[Path]:
     """The corpus to judge a file by. A synthetic one that is not there yet comes into the run's folder, and takes the
     place of another, when the block has passed; until then nothing of the run is touched."""
-    if given_corpus(settings) is not None or made_for(settings, out):
-        yield corpus_of(settings, out, progress)
+    if given_corpus(settings) is not None or is_made_for(settings, out):
+        yield prepared_corpus(settings, out, progress)
         return
     part = out / ".part-corpus"
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir()
     try:
-        yield corpus_of(settings, part, progress)
+        yield prepared_corpus(settings, part, progress)
         (out / RECIPE).unlink(missing_ok=True)
         cache = f"{CORPUS}.pathveil"  # its words, where they were kept beside it
         shutil.rmtree(out / cache, ignore_errors=True)

@@ -11,10 +11,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, Protocol
 
+from pathveil.files import only_process, write_json
 from pathveil.progress import Progress, silent
 from pathveil.study.machine import name_of
 from pathveil.study.result import write
-from pathveil.study.store import Cells, key_of, only_one, write_json
+from pathveil.study.store import Cells, key_of
 from pathveil.training.workers import Crew, Here, OnDask
 from pathveil.vocabulary.encoded import Encoded
 
@@ -62,9 +63,9 @@ class Study(Protocol):
         """What each finished cell took."""
 
 
-def conduct(study: Study, *, crew: Crew | None = None, device: str = "cpu") -> dict[str, Any]:
+def run_in_folder(study: Study, *, crew: Crew | None = None, device: str = "cpu") -> dict[str, Any]:
     """Run a study in its folder, alone there, and write its result."""
-    with only_one(study.out):
+    with only_process(study.out):
         study.cells.clean()
         result = study.run(crew=crew or Here(), device=device)
         write(study.out / "result.json", result, part=result["study"])
