@@ -14,8 +14,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from _timing import alternate, rss
-from pathveil.corpus.synth import SynthConfig, synthesise, write
-from pathveil.corpus.synth.codes import read
+from pathveil.corpus.synth import SynthSettings, synthesise, write_corpus
+from pathveil.corpus.synth.codes import code_lists
 from pathveil.progress import Progress
 from pathveil.text import tokenize
 
@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
-    config = SynthConfig(reports=options.reports, seed=options.seed)
+    config = SynthSettings(reports=options.reports, seed=options.seed)
     if options.memory:
         return {"memory": memory(config, progress=progress)}
     if options.difficulty:
@@ -41,7 +41,9 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
     with TemporaryDirectory() as folder:
         things = {
             "make": lambda: list(synthesise(config)),
-            "make and write": lambda: write(config, out=Path(folder) / "a.parquet", truth=Path(folder) / "b.parquet"),
+            "make and write": lambda: write_corpus(
+                config, out=Path(folder) / "a.parquet", truth=Path(folder) / "b.parquet"
+            ),
             "clean": lambda: [tokenize(text) for text in texts],
         }
         seconds = alternate(things, rounds=options.rounds, stage="timing", progress=progress, clock=time.process_time)
@@ -53,7 +55,7 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
     }
 
 
-def memory(config: SynthConfig, *, progress: Progress) -> dict[str, Any]:
+def memory(config: SynthSettings, *, progress: Progress) -> dict[str, Any]:
     """Memory held after each tenth of the reports."""
     held: list[int] = []
 
@@ -64,7 +66,7 @@ def memory(config: SynthConfig, *, progress: Progress) -> dict[str, Any]:
 
     with TemporaryDirectory() as folder:
         start = time.process_time()
-        write(config, out=Path(folder) / "a.parquet", truth=Path(folder) / "b.parquet", progress=watch)
+        write_corpus(config, out=Path(folder) / "a.parquet", truth=Path(folder) / "b.parquet", progress=watch)
         seconds = time.process_time() - start
         size = (Path(folder) / "a.parquet").stat().st_size
     return {
@@ -75,7 +77,7 @@ def memory(config: SynthConfig, *, progress: Progress) -> dict[str, Any]:
     }
 
 
-def difficulty(config: SynthConfig, *, progress: Progress) -> dict[str, Any]:
+def difficulty(config: SynthSettings, *, progress: Progress) -> dict[str, Any]:
     """What simple means find on a fifth of the cases."""
     import polars as pl
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -98,7 +100,7 @@ def difficulty(config: SynthConfig, *, progress: Progress) -> dict[str, Any]:
             "micro": round(float(f1_score(truth, found, average="micro")), 3),
             "macro": round(float(f1_score(truth, found, average="macro", zero_division=0)), 3),
         }
-    _, names, terms, _, _ = read()
+    _, names, terms, _, _ = code_lists()
     by_site: dict[str, list[str]] = {}
     for subsite, said in names.items():
         by_site.setdefault(subsite[:3], []).extend(said)

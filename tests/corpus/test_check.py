@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from pathveil.corpus.check import check
-from pathveil.corpus.page import bar, page, periods
+from pathveil.corpus.check_page import bar, page, periods
+from pathveil.corpus.check_warnings import CorpusWarning
 from pathveil.errors import CorpusError
 
 SECRET = "Quastenflosser"
@@ -33,10 +34,10 @@ def corpus(**columns) -> pl.LazyFrame:
     return pl.LazyFrame(good | changed)
 
 
-def ids(frame: pl.LazyFrame, **options) -> dict[str, dict]:
+def ids(frame: pl.LazyFrame, **options) -> dict[str, CorpusWarning]:
     result = check(frame, today=datetime.date(2020, 1, 1), **options)
-    assert SECRET not in json.dumps(result)
-    return {warning["id"]: warning for warning in result["warnings"]}
+    assert SECRET not in result.to_json()
+    return {warning.id: warning for warning in result.warnings}
 
 
 def test_a_good_corpus_earns_no_warning():
@@ -72,17 +73,17 @@ def test_a_good_corpus_earns_no_warning():
 )  # fmt: skip
 def test_each_warning_on_a_corpus_that_earns_it(columns, name, count, reports):
     warning = ids(corpus(**columns))[name]
-    assert (warning["count"], warning["reports"]) == (count, reports), warning
+    assert (warning.count, warning.reports) == (count, reports), warning
 
 
 def test_a_text_holding_its_own_label_is_told_apart():
     subsite = ["C50.4" if number % 4 < 2 else "C18.7" for number in range(40)]
     both = [f"c50.4 {LONG}", f"C18.7 {LONG}", f"C18.7 {LONG}"]
     warning = ids(corpus(subsite=subsite, text=both))["leaked-labels"]
-    assert warning["count"] == 3 and warning["reports"] == ["r00", "r02"] and "in 2 it is" in warning["sentence"]
+    assert warning.count == 3 and warning.reports == ["r00", "r02"] and "in 2 it is" in warning.sentence
     codes = {"histology": ["8500"] * 20 + ["8140"] * 20, "behavior": ["3"] * 20 + ["2"] * 20}
     warning = ids(corpus(text=[f"8500/3 {LONG}", f"8140/3 {LONG}"], **codes))["leaked-labels"]
-    assert warning["count"] == 2 and warning["reports"] == ["r00"]
+    assert warning.count == 2 and warning.reports == ["r00"]
 
 
 def test_numbers_that_are_no_codes():
@@ -104,7 +105,7 @@ def test_counts_against_plain_python():
         }
         for number in range(600)
     ]
-    result = check(pl.LazyFrame(rows), tasks=["site", "grade"])
+    result = check(pl.LazyFrame(rows), tasks=["site", "grade"]).to_dict()
     assert result["reports"] == 600 and result["cases"] == len({row["case_id"] for row in rows})
     assert result["years"] == {
         str(year): n for year, n in sorted(Counter(r["year"] for r in rows if r["year"]).items())
@@ -147,13 +148,20 @@ def test_the_page_fits(width):
         result = check(frame)
         Console(file=out, width=width).print(page(result, title="reports.parquet"))
         assert all(len(line) <= width for line in out.getvalue().split("\n"))
-        assert SECRET not in out.getvalue() and f"{result['reports']} report" in out.getvalue()
+        assert SECRET not in out.getvalue() and f"{result.reports} report" in out.getvalue()
 
 
 def test_many_registries_have_no_matrix():
     out = io.StringIO()
     Console(file=out, width=80).print(page(check(corpus(registry=[f"N{n}" for n in range(40)])), title="x"))
     assert "Overlap" not in out.getvalue() and "N39" in out.getvalue()
+
+
+def test_the_result_reads_as_the_page_and_as_a_table():
+    result = check(corpus(text=["short"], site=["C61"]))
+    assert "40 reports · 40 cases · 2 registries" in repr(result) and SECRET not in repr(result)
+    assert all(len(line) <= 80 for line in repr(result).splitlines())
+    assert result.to_frame()["id"].to_list() == [warning.id for warning in result.warnings] != []
 
 
 def test_bars_and_periods():

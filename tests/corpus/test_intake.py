@@ -8,7 +8,7 @@ import random
 import polars as pl
 import pytest
 
-from pathveil.corpus.intake import describe, detect, import_corpus
+from pathveil.corpus.intake import detect, import_corpus
 from pathveil.errors import CorpusError, UsageError
 
 KEY = b"a key of sixteen bytes"
@@ -46,14 +46,14 @@ def test_tables_and_messages_together(tmp_path, csv):
         "S-1",
         "S-2",
     ]
-    assert (result["reports"], result["cases"], result["registries"]) == (4, 2, {"LAB": 2, "R1": 2})
-    assert result["hl7"]["messages"] == 3 and result["hl7"]["masked"] == 2
-    assert result["hl7"]["skipped"] == [
+    assert (result.reports, result.cases, result.registries) == (4, 2, {"LAB": 2, "R1": 2})
+    assert result.hl7.messages == 3 and result.hl7.masked == 2
+    assert result.to_dict()["hl7"]["skipped"] == [
         {"file": str(tmp_path / "m.hl7"), "message": 3, "line": 9, "reason": "holds no report text (OBX)"}
     ]
-    page = describe(result)
+    page = result.summary()
     assert "message 3 (line 9) holds no report text (OBX)" in page and "in 2 places of 2 reports" in page
-    assert SECRET not in page + json.dumps(result) + str(corpus.to_dicts())
+    assert SECRET not in page + result.to_json() + str(corpus.to_dicts())
     assert sorted(os.listdir(tmp_path)) == ["c.parquet", "lab.csv", "m.hl7"]
 
 
@@ -67,7 +67,7 @@ def test_the_same_key_gives_the_same_ids_and_none_gives_new_ones(tmp_path):
     assert ids(KEY) == ids(KEY) != ids(KEY + b"x")
     assert ids(None) != ids(None)
     result = import_corpus(tmp_path / "m.hl7", out=tmp_path / "c.parquet")
-    assert "match no other import" in describe(result)
+    assert "match no other import" in result.summary()
 
 
 def test_messages_sent_twice_are_kept_once(tmp_path):
@@ -75,8 +75,8 @@ def test_messages_sent_twice_are_kept_once(tmp_path):
     (tmp_path / "a.hl7").write_text(hl7(1) + hl7(1, text="corrected"), newline="")
     (tmp_path / "b.hl7.gz").write_bytes(gzip.compress(again.encode()))
     result = import_corpus(tmp_path, out=tmp_path / "c.parquet", key=KEY)
-    assert result["reports"] == 2 and result["hl7"]["repeated"] == 1 and result["cases"] == 1
-    assert "1 report sent more than once" in describe(result)
+    assert result.reports == 2 and result.hl7.repeated == 1 and result.cases == 1
+    assert "1 report sent more than once" in result.summary()
 
 
 def test_strict_stops_at_the_first(tmp_path):
@@ -123,7 +123,7 @@ def test_damaged_files_of_messages_are_imported_or_refused_in_a_sentence(tmp_pat
             damaged[place : place + rng.randrange(3)] = bytes(rng.randrange(256) for _ in range(rng.randrange(3)))
         (tmp_path / "m.hl7").write_bytes(damaged)
         try:
-            told = describe(import_corpus(tmp_path / "m.hl7", out=tmp_path / "c.parquet", form="hl7", key=KEY))
+            told = repr(import_corpus(tmp_path / "m.hl7", out=tmp_path / "c.parquet", form="hl7", key=KEY))
             read += 1
         except CorpusError as error:
             told = str(error)
@@ -136,7 +136,7 @@ def test_registry_and_column_options(tmp_path):
     table.write_text("ACC\tTUMOR\ttext\n1\t7\tcolon\n")
     columns = {"report_id": "ACC", "case_id": "TUMOR"}
     result = import_corpus(table, out=tmp_path / "c.parquet", registry="R9", columns=columns)
-    assert result["registries"] == {"R9": 1} and result["columns"] == ["report_id", "case_id", "text", "registry"]
+    assert result.registries == {"R9": 1} and result.columns == ["report_id", "case_id", "text", "registry"]
     with pytest.raises(UsageError, match="has no column 'CASE' to take case_id from"):
         import_corpus(table, out=tmp_path / "c.parquet", registry="R9", columns=columns | {"case_id": "CASE"})
     with pytest.raises(UsageError, match="has a column 'text' already"):

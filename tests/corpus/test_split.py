@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pathveil.corpus.split import assign, cases_of, split_corpus
+from pathveil.corpus.tables import stream_parquet
 from pathveil.errors import CorpusError, UsageError
 
 
@@ -155,13 +156,13 @@ def test_the_files(tmp_path):
     cases = [set(table["case_id"]) for table in read.values()]
     assert sum(map(len, cases)) == len(set.union(*cases)) == 300
     for part, table in read.items():
-        told = result["parts"][part]
-        assert told["reports"] == table.height and told["cases"] == table["case_id"].n_unique()
-        assert told["registries"] == dict(sorted(Counter(table["registry"]).items()))
-        assert told["classes"]["site"] == table["site"].drop_nulls().n_unique()
+        counts = result.to_dict()["parts"][part]
+        assert counts["reports"] == table.height and counts["cases"] == table["case_id"].n_unique()
+        assert counts["registries"] == dict(sorted(Counter(table["registry"]).items()))
+        assert counts["classes"]["site"] == table["site"].drop_nulls().n_unique()
         assert table["report_id"].to_list() == [name for name in frame["report_id"] if name in set(table["report_id"])]
-    assert result["untrained"]["site"] == len(set(read["test"]["site"]) - set(read["train"]["site"]) - {None})
-    assert json.loads((out / "split.json").read_text()) == result
+    assert result.untrained["site"] == len(set(read["test"]["site"]) - set(read["train"]["site"]) - {None})
+    assert json.loads((out / "split.json").read_text()) == result.to_dict()
 
 
 def test_a_split_without_validation_or_test_leaves_no_old_file(tmp_path):
@@ -169,7 +170,7 @@ def test_a_split_without_validation_or_test_leaves_no_old_file(tmp_path):
     split_corpus(tmp_path / "c.parquet", out=tmp_path / "s", seed=1)
     result = split_corpus(tmp_path / "c.parquet", out=tmp_path / "s", seed=1, validation=0)
     assert sorted(os.listdir(tmp_path / "s")) == ["split.json", "test.parquet", "train.parquet"]
-    assert list(result["parts"]) == ["train", "test"]
+    assert list(result.parts) == ["train", "test"]
 
 
 def test_relevance_comes_first(tmp_path):
@@ -177,18 +178,20 @@ def test_relevance_comes_first(tmp_path):
     frame.write_parquet(tmp_path / "c.parquet")
     result = split_corpus(tmp_path / "c.parquet", out=tmp_path / "s", seed=1, relevant_to=["diagnosis"], days=10)
     near = frame.filter((pl.col("date") - pl.col("diagnosis")).dt.total_days() <= 10)
-    assert result["relevance"]["kept"] == near.height == sum(part["reports"] for part in result["parts"].values())
-    kept = pl.concat(pl.read_parquet(tmp_path / "s" / f"{part}.parquet") for part in result["parts"])
+    assert result.relevance.kept == near.height == sum(part.reports for part in result.parts.values())
+    kept = pl.concat(pl.read_parquet(tmp_path / "s" / f"{part}.parquet") for part in result.parts)
     assert set(kept["report_id"]) == set(near["report_id"])
 
 
 def test_nothing_is_left_of_a_split_that_fails(tmp_path, monkeypatch):
     reports(60).write_parquet(tmp_path / "c.parquet")
 
-    def fail(*_):
-        raise CorpusError("no")
+    def fail_at_the_last(frame, part, path):
+        stream_parquet(frame, part, path)
+        if path.name == "test.parquet":
+            raise CorpusError("no")
 
-    monkeypatch.setattr("pathveil.corpus.split.account", fail)
+    monkeypatch.setattr("pathveil.corpus.split.stream_parquet", fail_at_the_last)
     with pytest.raises(CorpusError):
         split_corpus(tmp_path / "c.parquet", out=tmp_path / "s", seed=1)
     assert os.listdir(tmp_path / "s") == []

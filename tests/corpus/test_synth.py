@@ -8,9 +8,9 @@ from random import Random
 import polars as pl
 import pytest
 
-from pathveil.corpus.synth import KINDS, SynthConfig, synthesise, write
+from pathveil.corpus.synth import KINDS, SynthSettings, synthesise, write_corpus
 from pathveil.corpus.synth.cases import draw_case
-from pathveil.corpus.synth.codes import LATERALITIES, chapters, families, looks, read, select
+from pathveil.corpus.synth.codes import LATERALITIES, chapters, code_lists, families, looks, select_classes
 from pathveil.corpus.synth.facts import gather
 from pathveil.corpus.synth.grammar import Deck, compile_rules, expand
 from pathveil.corpus.synth.houses import Mix, clashes
@@ -22,11 +22,11 @@ REPORTS = 1_500
 
 @pytest.fixture(scope="module")
 def made() -> tuple[pl.DataFrame, pl.DataFrame]:
-    return next(iter(synthesise(SynthConfig(reports=REPORTS, seed=7))))
+    return next(iter(synthesise(SynthSettings(reports=REPORTS, seed=7))))
 
 
 def frames(chunk: int, **options) -> tuple[pl.DataFrame, pl.DataFrame]:
-    pairs = list(synthesise(SynthConfig(**options), chunk=chunk))
+    pairs = list(synthesise(SynthSettings(**options), chunk=chunk))
     return pl.concat(reports for reports, _ in pairs), pl.concat(truth for _, truth in pairs)
 
 
@@ -50,7 +50,7 @@ def test_another_seed_differs(made):
 
 
 def test_another_process_makes_the_same_bytes(tmp_path, pathveil):
-    write(SynthConfig(reports=300, seed=3), out=tmp_path / "a.parquet", truth=tmp_path / "a-truth.parquet")
+    write_corpus(SynthSettings(reports=300, seed=3), out=tmp_path / "a.parquet", truth=tmp_path / "a-truth.parquet")
     done = pathveil(
         "corpus", "synth", "--reports", 300, "--seed", 3,
         "--out", tmp_path / "b.parquet", "--truth", tmp_path / "b-truth.parquet",
@@ -63,7 +63,7 @@ def test_another_process_makes_the_same_bytes(tmp_path, pathveil):
 
 
 def test_labels_agree_with_each_other(made):
-    _, names, terms, paired, plausible = read()
+    _, names, terms, paired, plausible = code_lists()
     for row in made[0].select("site", "subsite", "histology", "behavior", "laterality").iter_rows(named=True):
         if row["subsite"]:
             assert row["subsite"] in names and row["site"] in (None, row["subsite"][:3])
@@ -110,7 +110,7 @@ def test_marks_come_out_where_they_stood():
 
 
 def test_class_counts_are_the_papers_and_every_class_can_be_drawn():
-    classes = select()
+    classes = select_classes()
     assert (len(classes.sites), len(classes.subsites), len(classes.histologies)) == (70, 326, 639)
     drawn = {code[:4] for mix in classes.morphology_weights.values() for code, weight in mix.items() if weight > 0}
     assert drawn == set(classes.histologies)
@@ -134,7 +134,7 @@ def test_class_counts_are_the_papers_and_every_class_can_be_drawn():
     ],
 )
 def test_fewer_classes(counts, expected):
-    classes = SynthConfig(reports=1, **counts).classes()
+    classes = SynthSettings(reports=1, **counts).classes()
     found = (classes.sites, classes.subsites, classes.histologies, classes.lateralities, classes.behaviors)
     assert tuple(map(len, found)) == expected
     reports, _ = frames(200, reports=200, **counts)
@@ -151,7 +151,7 @@ def test_rarity_bends_the_tail():
 
 
 def test_word_lists_fit_together():
-    sites, names, terms, _, plausible = read()
+    sites, names, terms, _, plausible = code_lists()
     assert set(plausible) == set(names) and set(families()) == set(terms)
     assert {site.chapter for site in sites.values()} == set(chapters())
     keys = {key for body in chapters().values() for key in body if "." not in key}
@@ -183,7 +183,7 @@ def test_bad_options_are_one_sentence(tmp_path, pathveil, options, sentence):
 
 def test_bad_counts_in_the_library():
     with pytest.raises(UsageError, match="'lateralities' must be from 1 to 7"):
-        select(lateralities=9)
+        select_classes(lateralities=9)
 
 
 def look_up(text: str, names: dict[str, list[str]]) -> str:
@@ -193,7 +193,7 @@ def look_up(text: str, names: dict[str, list[str]]) -> str:
 
 
 def test_labels_cannot_simply_be_read_off(made):
-    _, names, terms, _, _ = read()
+    _, names, terms, _, _ = code_lists()
     histologies: dict[str, list[str]] = {}
     for code, said in terms.items():
         histologies.setdefault(code[:4], []).extend(said)
@@ -230,7 +230,7 @@ def test_a_probe_tells_registries_apart_but_not_always(made):
 
 def test_a_marker_is_not_both_positive_and_negative():
     assert clashes(("CD5", ["ER, ", "5%"]), ("ER (weak)", "CD3")) == [(1, 0)]
-    classes = select(sites=1, histologies=1, subsites=1)
+    classes = select_classes(sites=1, histologies=1, subsites=1)
     mixes = [Mix(classes, 0, seed=4, rarity=1)]
     for number in range(40):
         case = draw_case(number, classes=classes, mixes=mixes, shares=[1.0], seed=4)

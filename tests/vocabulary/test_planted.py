@@ -35,9 +35,9 @@ def test_equals_looking_at_every_token(text, data):
 
 
 def test_of_a_synthetic_corpus(tmp_path):
-    from pathveil.corpus.synth import SynthConfig, write
+    from pathveil.corpus.synth import SynthSettings, write_corpus
 
-    write(SynthConfig(reports=300, seed=4), out=tmp_path / "c.parquet", truth=tmp_path / "t.parquet")
+    write_corpus(SynthSettings(reports=300, seed=4), out=tmp_path / "c.parquet", truth=tmp_path / "t.parquet")
     spans: dict = {}
     for report, kind, start, end in (
         pl.read_parquet(tmp_path / "t.parquet").select("report_id", "kind", "start", "end").iter_rows()

@@ -61,9 +61,9 @@ def test_one_slip_is_found_and_only_one(word, place, slip):
 
 def test_against_planted_truth(tmp_path):
     """The heuristics are worth something: most planted names are suspected, and few ordinary words."""
-    from pathveil.corpus.synth import SynthConfig, write
+    from pathveil.corpus.synth import SynthSettings, write_corpus
 
-    write(SynthConfig(reports=2000, seed=9), out=tmp_path / "c.parquet", truth=tmp_path / "t.parquet")
+    write_corpus(SynthSettings(reports=2000, seed=9), out=tmp_path / "c.parquet", truth=tmp_path / "t.parquet")
     counts = count_corpus(tmp_path / "c.parquet")
     texts = pl.read_parquet(tmp_path / "c.parquet")["text"]
     found = suspects(counts.words, counts.occurrences.sum(axis=0), counts.cases.sum(axis=0), places(texts))

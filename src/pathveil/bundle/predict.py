@@ -21,8 +21,9 @@ from pathveil.bundle.explanation import explain_text
 from pathveil.bundle.folder import Bundle
 from pathveil.bundle.outputs import Coded, Write, format_of, writer
 from pathveil.corpus.intake import Tally, detect, expand, read_reports
-from pathveil.corpus.tables import FORMS, open_table, replacing
+from pathveil.corpus.tables import FORMS, open_table
 from pathveil.errors import CorpusError, UsageError
+from pathveil.files import new_file
 from pathveil.progress import Progress, silent
 
 BATCH = 1_000  # reports coded at a time
@@ -80,7 +81,7 @@ def predict(
         return read(source, form=input_format, key=secret, tally=tally)
 
     expected = count_cases(read(source, form=input_format, key=secret, tally=Tally())) if by_case else None
-    with replacing(out) as part, writer(part, form, bundle.tasks, by_case=by_case) as write:
+    with new_file(out, error=CorpusError) as part, writer(part, form, bundle.tasks, by_case=by_case) as write:
 
         def put(coded: Coded) -> None:
             write(coded)
@@ -109,7 +110,7 @@ def predict(
         "format": form,
         "bundle": bundle.sha256,
         "skipped_messages": tally.skipped_total,
-        "skipped": tally.skipped,
+        "skipped": [message.to_dict() for message in tally.skipped],
         "tasks": {task: {"coded": taken[task], "abstained": counts["answers"] - taken[task]} for task in bundle.tasks},
     }
 

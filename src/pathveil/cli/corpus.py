@@ -39,7 +39,7 @@ def import_reports(
     Messages that cannot be used are skipped, counted and named by their position. Patient fields (PID) make the case id
     and are taken out of the text where it repeats them; they go nowhere else.
     """
-    from pathveil.corpus.intake import describe, import_corpus
+    from pathveil.corpus.intake import import_corpus
     from pathveil.corpus.patient import read_key
 
     columns = dict(pair.partition("=")[::2] for pair in column or [])
@@ -56,7 +56,7 @@ def import_reports(
             columns=columns,
             progress=progress,
         )
-    emit(result, as_json=as_json, text=describe(result))
+    emit(result, as_json=as_json)
 
 
 CLASSES = ("sites", "subsites", "histologies", "lateralities", "behaviors")
@@ -87,12 +87,12 @@ def synth(
     No patient stands behind any of them. Names, numbers, dates and addresses in the text are invented too, and their
     places are written to the truth file, so that one can measure how many of them a vocabulary or a model keeps.
     """
-    from pathveil.corpus.synth import configure, describe, write
+    from pathveil.corpus.synth import configure, write_corpus
 
-    config = configure(reports=reports, seed=seed, registries=registries, rarity=rarity, **class_counts(classes))
+    settings = configure(reports=reports, seed=seed, registries=registries, rarity=rarity, **class_counts(classes))
     with bar() as progress:
-        result = write(config, out=out, truth=truth, progress=progress)
-    emit(result, as_json=as_json, text=describe(result))
+        result = write_corpus(settings, out=out, truth=truth, progress=progress)
+    emit(result, as_json=as_json)
 
 
 def class_counts(text: str) -> dict[str, int]:
@@ -125,13 +125,13 @@ def check_corpus(
 
     from pathveil.corpus import scan
     from pathveil.corpus.check import check
-    from pathveil.corpus.page import page
+    from pathveil.corpus.check_page import page
 
     chosen = names_from(tasks)
     with bar() as progress:
         result = check(scan(sources, tasks=chosen), tasks=chosen, progress=progress)
     if as_json:
-        emit(result, as_json=True, text="")
+        emit(result, as_json=True)
     else:
         Console().print(page(result, title=", ".join(map(str, sources))))
 
@@ -163,7 +163,7 @@ def split(
     By case, or by date as a model meets reports in production; stratified by registry and rarest label as far as cases
     allow. All of a case's reports go where its last one belongs.
     """
-    from pathveil.corpus.split import describe, split_corpus
+    from pathveil.corpus.split import split_corpus
 
     with bar() as progress:
         result = split_corpus(
@@ -178,4 +178,4 @@ def split(
             tasks=names_from(tasks),
             progress=progress,
         )
-    emit(result, as_json=as_json, text=describe(result))
+    emit(result, as_json=as_json)

@@ -8,27 +8,29 @@ What is reported are counts and report ids, never text.
 >>> reports = pl.LazyFrame({"report_id": ["a", "b", "c"], "case_id": ["1", "1", "2"], "registry": ["R1", "R2", "R2"],
 ...                         "text": ["left breast, C50.4", "benign", "benign"], "subsite": ["C50.4", "C50.4", None]})
 >>> result = check(reports)
->>> result["reports"], result["cases"], result["tasks"]["subsite"]["labelled"]
+>>> result.reports, result.cases, result.tasks["subsite"].labelled
 (3, 2, 2)
->>> [warning["id"] for warning in result["warnings"]]
+>>> [warning.id for warning in result.warnings]
 ['leaked-labels', 'shared-cases', 'repeated-texts', 'constant-task', 'rare-classes', 'undated', 'short-texts']
 """
 
 import datetime
-from collections.abc import Callable, Iterable
+import io
+from collections.abc import Iterable
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from pathveil.corpus.schema import SHOWN, clipped, listed, tasks_of, validate
+from pydantic import Field
+
+from pathveil.corpus.check_warnings import CorpusWarning, warnings_of
+from pathveil.corpus.schema import tasks_of, validate
 from pathveil.progress import Progress, silent
+from pathveil.results import Part, Result
 
 if TYPE_CHECKING:
     import polars as pl
 
 CLIP = 1500  # words a model reads of a report (both papers)
-SHORT = 10  # words; less is rarely a report
-RARE = 5  # reports; a class below cannot be learnt, scored or hidden
-CONSTANT = 0.95  # share of one class from which a task measures nothing
 BUCKETS = ((1, 1), (2, 4), (5, 19), (20, 99), (100, None))  # classes by their number of reports
 
 # Literal ICD-O-3 codes: topography with its point, morphology with its behavior. (ASCII classes: they are faster.)
@@ -43,13 +45,104 @@ DAMAGE = r"[\x00-\x08\x0b\x0e-\x1f\x{FFFD}]"
 MARKUP = r"\{\\rtf|<(?:html|HTML|body|BODY|div|DIV|span|SPAN|br|BR|p|P)[ />]"
 
 
+class RegistryCounts(Part):
+    """What a registry holds."""
+
+    reports: int
+    cases: int
+    median_words: int
+    first_year: int | None
+    last_year: int | None
+    labelled: dict[str, int]  # task: reports with a label
+
+
+class LengthBucket(Part):
+    """Reports of so many words or more, up to the next bucket."""
+
+    start: int = Field(serialization_alias="from")
+    reports: int
+
+
+class WordCounts(Part):
+    """How long reports are, in words."""
+
+    median: int
+    mean: float
+    p95: int
+    longest: int
+    clipped: int  # reports longer than what a model reads
+    spread: list[LengthBucket]
+
+
+class RarityBucket(Part):
+    """Classes with so many reports."""
+
+    low: int = Field(serialization_alias="from")
+    high: int | None = Field(serialization_alias="to")
+    classes: int
+    reports: int
+
+
+class TaskCounts(Part):
+    """A task's classes and how rare they are."""
+
+    labelled: int
+    missing: int
+    classes: int
+    largest: str | None
+    largest_share: float
+    rarity: list[RarityBucket]
+
+
+class RegistryPair(Part):
+    """What two registries share."""
+
+    registries: tuple[str, str]
+    cases: int
+    texts: int
+    same_mix: float | None  # the share of their class mix that is the same
+
+
+class Overlap(Part):
+    """What registries share, and what only one has."""
+
+    pairs: list[RegistryPair]
+    only_here: dict[str, dict[str, int]]  # registry: {task: classes that no other has}
+    mix_task: str | None  # the task whose mix is compared
+
+
+class CheckResult(Result):
+    """What is in a corpus, and what to mend or to know."""
+
+    reports: int
+    cases: int
+    registries: dict[str, RegistryCounts]
+    years: dict[str, int]
+    words: WordCounts
+    tasks: dict[str, TaskCounts]
+    overlap: Overlap
+    warnings: list[CorpusWarning]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [warning.to_dict() for warning in self.warnings]
+
+    def summary(self) -> str:
+        from rich.console import Console
+
+        from pathveil.corpus.check_page import page
+
+        text = io.StringIO()
+        Console(file=text, width=80).print(page(self, title="Corpus"))
+        return text.getvalue().rstrip()
+
+
 def check(
     frame: "pl.LazyFrame",
     *,
     tasks: Iterable[str] | None = None,
     today: datetime.date | None = None,
     progress: Progress = silent,
-) -> dict[str, Any]:
+) -> CheckResult:
     """Counts by registry, task, class rarity, length and year, the overlap of registries, and warnings."""
     progress("checking the schema", 0, 0)
     frame = validate(frame)
@@ -57,17 +150,17 @@ def check(
     progress("reading texts", 0, 0)
     facts = facts_of(frame, chosen)
     progress("counting", 0, 0)
-    result: dict[str, Any] = {
-        "reports": facts.height,
-        "cases": facts["case"].n_unique(),
-        "registries": registries_of(facts, chosen),
-        "years": years_of(facts),
-        "words": words_of(facts),
-        "tasks": {task: task_of(facts, task) for task in chosen},
-        "overlap": overlap_of(facts, chosen),
-    }
-    result["warnings"] = warnings_of(facts, result, chosen, year=(today or datetime.date.today()).year)
-    return result
+    year = (today or datetime.date.today()).year
+    return CheckResult(
+        reports=facts.height,
+        cases=facts["case"].n_unique(),
+        registries=registries_of(facts, chosen),
+        years=years_of(facts),
+        words=words_of(facts),
+        tasks={task: task_of(facts, task) for task in chosen},
+        overlap=overlap_of(facts, chosen),
+        warnings=warnings_of(facts, chosen, year=year),
+    )
 
 
 def facts_of(frame: "pl.LazyFrame", tasks: Iterable[str]) -> "pl.DataFrame":
@@ -117,7 +210,7 @@ def own_code(names: list[str]) -> "pl.Expr":
     return found
 
 
-def registries_of(facts: "pl.DataFrame", tasks: Iterable[str]) -> dict[str, dict[str, Any]]:
+def registries_of(facts: "pl.DataFrame", tasks: Iterable[str]) -> dict[str, RegistryCounts]:
     import polars as pl
 
     table = facts.group_by(pl.col("registry").cast(pl.String)).agg(
@@ -131,7 +224,7 @@ def registries_of(facts: "pl.DataFrame", tasks: Iterable[str]) -> dict[str, dict
     rows = {}
     for row in table.sort("registry").iter_rows(named=True):
         name, labelled = row.pop("registry"), {task: row.pop(f"labelled {task}") for task in tasks}
-        rows[name] = row | {"labelled": labelled}
+        rows[name] = RegistryCounts(**row, labelled=labelled)
     return rows
 
 
@@ -140,216 +233,91 @@ def years_of(facts: "pl.DataFrame") -> dict[str, int]:
     return {str(year): count for year, count in counts.iter_rows()}
 
 
-def words_of(facts: "pl.DataFrame") -> dict[str, Any]:
+def words_of(facts: "pl.DataFrame") -> WordCounts:
     import numpy as np
 
     words = facts["words"].to_numpy()
     edges = [0, 50, 100, 200, 400, 800, CLIP + 1, 3000]
     counts, _ = np.histogram(words, bins=[*edges, np.inf])
-    return {
-        "median": int(np.median(words)),
-        "mean": round(float(words.mean()), 1),
-        "p95": int(np.quantile(words, 0.95)),
-        "longest": int(words.max()),
-        "clipped": int((words > CLIP).sum()),
-        "spread": [{"from": start, "reports": int(count)} for start, count in zip(edges, counts, strict=True)],
-    }
+    return WordCounts(
+        median=int(np.median(words)),
+        mean=round(float(words.mean()), 1),
+        p95=int(np.quantile(words, 0.95)),
+        longest=int(words.max()),
+        clipped=int((words > CLIP).sum()),
+        spread=[LengthBucket(start=start, reports=count) for start, count in zip(edges, counts.tolist(), strict=True)],
+    )
 
 
-def task_of(facts: "pl.DataFrame", task: str) -> dict[str, Any]:
-    """A task's classes and how rare they are."""
+def task_of(facts: "pl.DataFrame", task: str) -> TaskCounts:
     import polars as pl
 
     labels = facts[f"task {task}"].drop_nulls().cast(pl.String)
-    counts = labels.value_counts().sort("count", task_column(task), descending=[True, False])
+    counts = labels.value_counts().sort("count", f"task {task}", descending=[True, False])
     reports = counts["count"]
     largest = counts.row(0) if counts.height else (None, 0)
 
-    def bucket(low: int, high: int | None) -> dict[str, Any]:
+    def bucket(low: int, high: int | None) -> RarityBucket:
         inside = reports.filter((reports >= low) & (reports <= (high or facts.height)))
-        return {"from": low, "to": high, "classes": len(inside), "reports": int(inside.sum())}
+        return RarityBucket(low=low, high=high, classes=len(inside), reports=int(inside.sum()))
 
-    return {
-        "labelled": len(labels),
-        "missing": facts.height - len(labels),
-        "classes": counts.height,
-        "largest": largest[0],
-        "largest_share": round(largest[1] / max(len(labels), 1), 4),
-        "rarity": [bucket(low, high) for low, high in BUCKETS],
-    }
-
-
-def task_column(task: str) -> str:
-    return f"task {task}"
+    return TaskCounts(
+        labelled=len(labels),
+        missing=facts.height - len(labels),
+        classes=counts.height,
+        largest=largest[0],
+        largest_share=round(largest[1] / max(len(labels), 1), 4),
+        rarity=[bucket(low, high) for low, high in BUCKETS],
+    )
 
 
-def overlap_of(facts: "pl.DataFrame", tasks: tuple[str, ...]) -> dict[str, Any]:
+def overlap_of(facts: "pl.DataFrame", tasks: tuple[str, ...]) -> Overlap:
     """What registries share: cases and texts that should not be, and how alike their classes are."""
     import polars as pl
 
-    def shared(column: str) -> dict[tuple[str, str], int]:
-        pairs = facts.select(column, pl.col("registry").cast(pl.String)).unique()
-        groups = pairs.filter(pl.len().over(column) > 1).group_by(column).agg(pl.col("registry").sort())
-        counts: dict[tuple[str, str], int] = {}
-        for names, count in groups.group_by("registry").len().iter_rows():
-            for pair in combinations(names, 2):
-                counts[pair] = counts.get(pair, 0) + count
-        return counts
-
-    cases, texts = shared("case"), shared("content")
+    cases, texts = shared_by_pairs(facts, "case"), shared_by_pairs(facts, "content")
     names = sorted(facts["registry"].cast(pl.String).unique())
     mixes = {name: mix_of(facts, name, tasks[0]) for name in names} if tasks else {}
-    pairs = []
-    for one, other in combinations(names, 2):
-        row: dict[str, Any] = {"registries": [one, other], "cases": cases.get((one, other), 0)}
-        row["texts"] = texts.get((one, other), 0)
-        if tasks:
-            mine, theirs = mixes[one], mixes[other]
-            row["same_mix"] = round(sum(min(share, theirs.get(label, 0.0)) for label, share in mine.items()), 3)
-        pairs.append(row)
-    own = {}
+
+    def same_mix(one: str, other: str) -> float:
+        return round(sum(min(share, mixes[other].get(label, 0.0)) for label, share in mixes[one].items()), 3)
+
+    pairs = [
+        RegistryPair(
+            registries=pair,
+            cases=cases.get(pair, 0),
+            texts=texts.get(pair, 0),
+            same_mix=same_mix(*pair) if tasks else None,
+        )
+        for pair in combinations(names, 2)
+    ]
+    only_here = {}
     for name in names:
-        here = facts.filter(pl.col("registry").cast(pl.String) == name)
-        away = facts.filter(pl.col("registry").cast(pl.String) != name)
-        own[name] = {
-            task: len(set(here[task_column(task)].drop_nulls()) - set(away[task_column(task)].drop_nulls()))
+        own = facts.filter(pl.col("registry").cast(pl.String) == name)
+        others = facts.filter(pl.col("registry").cast(pl.String) != name)
+        only_here[name] = {
+            task: len(set(own[f"task {task}"].drop_nulls()) - set(others[f"task {task}"].drop_nulls()))
             for task in tasks
         }
-    return {"pairs": pairs, "only_here": own, "mix_task": tasks[0] if tasks else None}
+    return Overlap(pairs=pairs, only_here=only_here, mix_task=tasks[0] if tasks else None)
+
+
+def shared_by_pairs(facts: "pl.DataFrame", column: str) -> dict[tuple[str, str], int]:
+    """How many values of a column each two registries have in common."""
+    import polars as pl
+
+    values = facts.select(column, pl.col("registry").cast(pl.String)).unique()
+    groups = values.filter(pl.len().over(column) > 1).group_by(column).agg(pl.col("registry").sort())
+    counts: dict[tuple[str, str], int] = {}
+    for names, count in groups.group_by("registry").len().iter_rows():
+        for pair in combinations(names, 2):
+            counts[pair] = counts.get(pair, 0) + count
+    return counts
 
 
 def mix_of(facts: "pl.DataFrame", registry: str, task: str) -> dict[str, float]:
     """The share of each class among a registry's labelled reports."""
     import polars as pl
 
-    labels = facts.filter(pl.col("registry").cast(pl.String) == registry)[task_column(task)].drop_nulls()
+    labels = facts.filter(pl.col("registry").cast(pl.String) == registry)[f"task {task}"].drop_nulls()
     return {label: count / len(labels) for label, count in labels.cast(pl.String).value_counts().iter_rows()}
-
-
-def warnings_of(
-    facts: "pl.DataFrame", result: dict[str, Any], tasks: tuple[str, ...], *, year: int
-) -> list[dict[str, Any]]:
-    """What to mend or to know, gravest first: an id, a sentence, how many, and the first reports concerned."""
-    import polars as pl
-
-    found: list[dict[str, Any]] = []
-    reports = facts.height
-
-    def warn(name: str, sentence: str, count: int, where: "pl.Series | None" = None) -> None:
-        if count:
-            ids = [clipped(report) for report in facts["report_id"].filter(where)[:SHOWN]] if where is not None else []
-            found.append({"id": name, "count": count, "sentence": sentence, "reports": ids})
-
-    def share(count: int, verb: str) -> str:
-        part = f" ({count / reports:.1%})" if count >= reports / 1000 else ""
-        singular = {"have": "has", "are": "is"}.get(verb, f"{verb}s")
-        return f"{count:,} of {reports:,} reports{part} {singular if count == 1 else verb}"
-
-    def flagged(column: str) -> tuple[int, "pl.Series"]:
-        return int(facts[column].sum()), facts[column]
-
-    count, where = flagged("code")
-    own = int(facts["own code"].sum())
-    of_them = f"; in {own:,} it is the report's own label" if own else ""
-    warn(
-        "leaked-labels",
-        f"{share(count, 'hold')} a literal ICD-O-3 code{of_them}: a model may read the label instead of the report",
-        count,
-        facts["own code"] if own else where,
-    )
-    several = facts.select((pl.col("registry").n_unique().over("case") > 1).alias("x"))["x"]
-    count = facts["case"].filter(several).n_unique()
-    warn(
-        "shared-cases",
-        f"{count:,} cases are in more than one registry: a split by registry is not apart",
-        count,
-        several,
-    )
-    again = facts.select((pl.col("case").n_unique().over("content") > 1).alias("x"))["x"]
-    warn(
-        "repeated-texts",
-        f"{share(int(again.sum()), 'have')} word for word the text of another case",
-        int(again.sum()),
-        again,
-    )
-    count, where = flagged("identifier")
-    warn(
-        "identifiers",
-        f"{share(count, 'hold')} what looks like a record number, birth date, phone or e-mail",
-        count,
-        where,
-    )
-    for task in tasks:
-        task_warnings(facts, result, task, warn)
-    code_warnings(facts, tasks, warn)
-    undated = facts["when"].is_null()
-    warn("undated", f"{share(int(undated.sum()), 'have')} neither a date nor a year", int(undated.sum()), undated)
-    odd = ((facts["when"] < 1950) | (facts["when"] > year)).fill_null(False)
-    warn("odd-years", f"{share(int(odd.sum()), 'are')} dated before 1950 or after {year}", int(odd.sum()), odd)
-    count, where = flagged("years differ")
-    warn("years-differ", f"{share(count, 'have')} a date and a year that differ", count, where)
-    short = facts["words"] < SHORT
-    warn("short-texts", f"{share(int(short.sum()), 'have')} fewer than {SHORT} words", int(short.sum()), short)
-    count, where = flagged("damage")
-    warn(
-        "damaged-texts",
-        f"{share(count, 'hold')} control or replacement characters: an encoding went wrong",
-        count,
-        where,
-    )
-    count, where = flagged("markup")
-    warn("markup", f"{share(count, 'hold')} RTF or HTML markup", count, where)
-    return found
-
-
-def task_warnings(facts: "pl.DataFrame", result: dict[str, Any], task: str, warn: Callable[..., None]) -> None:
-    """What a single task's labels give cause to say."""
-    import polars as pl
-
-    about, column = result["tasks"][task], facts[task_column(task)]
-    if not about["labelled"]:
-        warn("empty-task", f"task {task} has no label at all", facts.height)
-        return
-    if about["largest_share"] >= CONSTANT and about["labelled"] > 1:
-        warn(
-            "constant-task",
-            f"task {task} is nearly constant: {about['largest']} is {about['largest_share']:.1%} of its labels",
-            about["labelled"],
-        )
-    rare = [bucket for bucket in about["rarity"] if bucket["from"] < RARE]
-    classes, reports = sum(bucket["classes"] for bucket in rare), sum(bucket["reports"] for bucket in rare)
-    once = rare[0]["classes"]
-    warn(
-        "rare-classes",
-        f"task {task} has {classes:,} of {about['classes']:,} classes with fewer than {RARE} reports "
-        f"({once:,} with one), {reports:,} reports in all: hardly learnt, and easily recognised",
-        classes,
-    )
-    if about["missing"] > facts.height / 2:
-        warn(
-            "missing-labels",
-            f"task {task} has no label in {about['missing'] / facts.height:.0%} of reports",
-            about["missing"],
-        )
-    without = [name for name, row in result["registries"].items() if not row["labelled"][task]]
-    warn("registry-without-task", f"task {task} has no label in {listed(without[:SHOWN], len(without))}", len(without))
-    spelt = column.unique().drop_nulls().cast(pl.String)
-    doubled = len(spelt) - spelt.str.to_uppercase().str.replace_all(r"[\s._-]", "").n_unique()
-    warn(
-        "spelling", f"task {task} has {doubled:,} labels that differ from another only in case or punctuation", doubled
-    )
-    pairs = facts.select(pl.col("case"), pl.col(task_column(task)).alias("label")).drop_nulls()
-    unlike = pairs.group_by("case").agg(pl.col("label").n_unique().alias("n")).filter(pl.col("n") > 1)["case"]
-    where = facts["case"].is_in(unlike.implode()) if len(unlike) else None
-    warn("differing-labels", f"task {task} has more than one label within {len(unlike):,} cases", len(unlike), where)
-
-
-def code_warnings(facts: "pl.DataFrame", tasks: tuple[str, ...], warn: Callable[..., None]) -> None:
-    """Codes that do not fit each other."""
-    import polars as pl
-
-    if {"site", "subsite"} <= set(tasks):
-        site, subsite = (facts[task_column(task)].cast(pl.String) for task in ("site", "subsite"))
-        outside = (site != subsite.str.slice(0, 3)).fill_null(False) & subsite.str.contains(r"^C\d\d").fill_null(False)
-        count = int(outside.sum())
-        warn("subsite-outside-site", f"{count:,} reports have a subsite that is not within their site", count, outside)

@@ -9,8 +9,8 @@ position; a table that breaks the schema stops the import with sentences that sa
 ...     table = Path(folder) / "lab.csv"
 ...     _ = table.write_text("PATIENT,report_id,text\\n7,a,colon polyp\\n7,b,colon resection\\n")
 ...     out = Path(folder) / "lab.parquet"
-...     summary = import_corpus([table], out=out, registry="R1", columns={"case_id": "PATIENT"})
->>> summary["reports"], summary["cases"], summary["registries"]
+...     result = import_corpus([table], out=out, registry="R1", columns={"case_id": "PATIENT"})
+>>> result.reports, result.cases, result.registries
 (2, 1, {'R1': 2})
 """
 
@@ -20,20 +20,107 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pathveil.corpus.hl7 import HEADER, WRAPPER
 from pathveil.corpus.naaccr import Report, Skipped, read_messages
 from pathveil.corpus.schema import typed, validate
-from pathveil.corpus.tables import BATCH, FORMS, UNREADABLE, Paths, content_sha256, form_of, open_table, opened, write
+from pathveil.corpus.tables import (
+    BATCH,
+    FORMS,
+    UNREADABLE,
+    Paths,
+    content_sha256,
+    form_of,
+    open_table,
+    opened,
+    write_parquet,
+)
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
+from pathveil.results import Part, Result
+from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl
 
 HL7_NAMES = (".hl7", ".er7", ".txt", ".dat")
-LISTED, SHOWN = 100, 10  # skipped messages that a summary names, as data and to a person
+LISTED, SHOWN = 100, 10  # skipped messages that a result names, as data and to a person
+
+
+class SkippedMessage(Part):
+    """A message that could not be used, and where it is."""
+
+    file: str
+    message: int
+    line: int
+    reason: str
+
+
+class MessageCounts(Part):
+    """What became of the HL7 messages."""
+
+    messages: int
+    reports: int
+    repeated: int
+    undated: int
+    masked: int
+    masked_reports: int
+    skipped_total: int
+    skipped: list[SkippedMessage]
+    key: Literal["file", "random, not kept"]
+
+
+class ImportedFile(Part):
+    file: str
+    format: str
+
+
+class ImportResult(Result):
+    """What an import read and wrote."""
+
+    out: str
+    sha256: str
+    files: list[ImportedFile]
+    reports: int
+    cases: int
+    registries: dict[str, int]
+    columns: list[str]
+    hl7: MessageCounts | None = None  # where there were messages
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"registry": name, "reports": reports} for name, reports in self.registries.items()]
+
+    def summary(self) -> str:
+        forms = ", ".join(sorted({file.format for file in self.files}))
+        named = ", ".join(f"{name} {count:,}" for name, count in list(self.registries.items())[:10])
+        lines = [
+            f"{counted(self.reports, 'report')} of {counted(self.cases, 'case')} in {self.out}",
+            f"  from      {counted(len(self.files), 'file')} ({forms})",
+            f"  registry  {named}{', …' if len(self.registries) > 10 else ''}",
+            f"  columns   {', '.join(self.columns)}",
+            f"  sha256    {self.sha256}",
+        ]
+        return "\n".join(lines + (message_lines(self.hl7) if self.hl7 else []))
+
+
+def message_lines(messages: MessageCounts) -> list[str]:
+    lines = [f"  messages  {messages.messages:,} read, {messages.skipped_total:,} skipped"]
+    for skipped in messages.skipped[:SHOWN]:
+        place = f"{skipped.file}: message {skipped.message:,} (line {skipped.line:,})"
+        lines.append(f"            {place} {skipped.reason}")
+    if messages.skipped_total > SHOWN:
+        lines.append(f"            … and {messages.skipped_total - SHOWN:,} more; --json lists the first {LISTED}")
+    if messages.repeated:
+        lines.append(f"  repeated  {counted(messages.repeated, 'report')} sent more than once, kept once")
+    if messages.undated:
+        lines.append(f"  undated   {counted(messages.undated, 'report')} without a date that can be read")
+    if messages.masked:
+        places = counted(messages.masked, "place")
+        lines.append(f"  masked    the patient was named in {places} of {counted(messages.masked_reports, 'report')}")
+    if messages.key != "file":
+        lines.append("  case ids  made with a key that was not kept: they match no other import (see --key-file)")
+    return lines
 
 
 @dataclass
@@ -46,7 +133,7 @@ class Tally:
     undated: int = 0
     masked: int = 0  # places where a text named its patient
     masked_reports: int = 0
-    skipped: list[dict[str, Any]] = field(default_factory=list)
+    skipped: list[SkippedMessage] = field(default_factory=list)  # the first ones
     skipped_total: int = 0
     seen: set[int] = field(default_factory=set)  # of report ids, as numbers to save memory
 
@@ -61,7 +148,7 @@ def import_corpus(
     strict: bool = False,
     columns: Mapping[str, str] | None = None,
     progress: Progress = silent,
-) -> dict[str, Any]:
+) -> ImportResult:
     """Read all sources into the Parquet file ``out`` and say what was read.
 
     ``registry`` names the registry of messages (else MSH-4) and of tables that have no such column. ``key`` makes the
@@ -85,21 +172,21 @@ def import_corpus(
     staged = out.with_name(f"{out.name}.staged")
     try:
         progress("reading", 0, 0)
-        write(pl.concat(frames, how="diagonal_relaxed"), staged)
+        write_parquet(pl.concat(frames, how="diagonal_relaxed"), staged)
         if tally.messages and not tally.reports:
             first = tally.skipped[0]
             raise CorpusError(
-                f"{first['file']}: no report could be read; {counted(tally.messages, 'message')} skipped, "
-                f"the first because it {first['reason']}"
+                f"{first.file}: no report could be read; {counted(tally.messages, 'message')} skipped, "
+                f"the first because it {first.reason}"
             )
         progress("checking", 0, 0)
         corpus = validate(pl.scan_parquet(staged))
         progress("writing", 0, 0)
-        write(corpus, out)
+        write_parquet(corpus, out)
     finally:
         with suppress(OSError):
             staged.unlink(missing_ok=True)
-    return summary(out, paths=paths, tally=tally, keyed=key is not None)
+    return account(out, paths=paths, tally=tally, keyed=key is not None)
 
 
 def expand(sources: Paths) -> list[Path]:
@@ -243,75 +330,37 @@ def note_skipped(message: Skipped, *, path: Path, strict: bool, tally: Tally) ->
         raise CorpusError(f"{path}: {place} {message.reason}; without --strict it would be skipped")
     tally.skipped_total += 1
     if len(tally.skipped) < LISTED:
-        where = {"file": str(path), "message": message.message, "line": message.line}
-        tally.skipped.append(where | {"reason": message.reason})
+        tally.skipped.append(
+            SkippedMessage(file=str(path), message=message.message, line=message.line, reason=message.reason)
+        )
 
 
-def summary(out: Path, *, paths: Mapping[Path, str], tally: Tally, keyed: bool) -> dict[str, Any]:
-    """What an import did, as plain data."""
+def account(out: Path, *, paths: Mapping[Path, str], tally: Tally, keyed: bool) -> ImportResult:
+    """What an import read and wrote."""
     import polars as pl
 
     corpus = pl.scan_parquet(out)
-    counts = corpus.select(pl.len(), pl.col("case_id").n_unique().alias("cases")).collect(engine="streaming")
     registries = corpus.group_by("registry").len().collect(engine="streaming").sort("registry")
-    reports, cases = counts.row(0)
-    result: dict[str, Any] = {
-        "out": str(out),
-        "sha256": content_sha256(out),
-        "files": [{"file": str(path), "format": form} for path, form in paths.items()],
-        "reports": reports,
-        "cases": cases,
-        "registries": dict(registries.iter_rows()),
-        "columns": corpus.collect_schema().names(),
-    }
+    messages = None
     if "hl7" in paths.values():
-        result["hl7"] = {
-            "messages": tally.messages,
-            "reports": tally.reports,
-            "repeated": tally.repeated,
-            "undated": tally.undated,
-            "masked": tally.masked,
-            "masked_reports": tally.masked_reports,
-            "skipped_total": tally.skipped_total,
-            "skipped": tally.skipped,
-            "key": "file" if keyed else "random, not kept",
-        }
-    return result
-
-
-def describe(result: Mapping[str, Any]) -> str:
-    """The summary as a person reads it."""
-    registries = result["registries"]
-    forms = ", ".join(sorted({file["format"] for file in result["files"]}))
-    named = ", ".join(f"{name} {count:,}" for name, count in list(registries.items())[:10])
-    lines = [
-        f"{counted(result['reports'], 'report')} of {counted(result['cases'], 'case')} in {result['out']}",
-        f"  from      {counted(len(result['files']), 'file')} ({forms})",
-        f"  registry  {named}{', …' if len(registries) > 10 else ''}",
-        f"  columns   {', '.join(result['columns'])}",
-        f"  sha256    {result['sha256']}",
-    ]
-    if not (messages := result.get("hl7")):
-        return "\n".join(lines)
-    lines.append(f"  messages  {messages['messages']:,} read, {messages['skipped_total']:,} skipped")
-    for skipped in messages["skipped"][:SHOWN]:
-        place = f"{skipped['file']}: message {skipped['message']:,} (line {skipped['line']:,})"
-        lines.append(f"            {place} {skipped['reason']}")
-    if messages["skipped_total"] > SHOWN:
-        lines.append(f"            … and {messages['skipped_total'] - SHOWN:,} more; --json lists the first {LISTED}")
-    if messages["repeated"]:
-        lines.append(f"  repeated  {counted(messages['repeated'], 'report')} sent more than once, kept once")
-    if messages["undated"]:
-        lines.append(f"  undated   {counted(messages['undated'], 'report')} without a date that can be read")
-    if messages["masked"]:
-        places = counted(messages["masked"], "place")
-        lines.append(
-            f"  masked    the patient was named in {places} of {counted(messages['masked_reports'], 'report')}"
+        messages = MessageCounts(
+            messages=tally.messages,
+            reports=tally.reports,
+            repeated=tally.repeated,
+            undated=tally.undated,
+            masked=tally.masked,
+            masked_reports=tally.masked_reports,
+            skipped_total=tally.skipped_total,
+            skipped=tally.skipped,
+            key="file" if keyed else "random, not kept",
         )
-    if messages["key"] != "file":
-        lines.append("  case ids  made with a key that was not kept: they match no other import (see --key-file)")
-    return "\n".join(lines)
-
-
-def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return ImportResult(
+        out=str(out),
+        sha256=content_sha256(out),
+        files=[ImportedFile(file=str(path), format=form) for path, form in paths.items()],
+        reports=int(registries["len"].sum()),
+        cases=corpus.select(pl.col("case_id").n_unique()).collect(engine="streaming").item(),
+        registries=dict(registries.iter_rows()),
+        columns=corpus.collect_schema().names(),
+        hl7=messages,
+    )

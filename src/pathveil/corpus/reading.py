@@ -24,12 +24,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pathveil.corpus.check import check
+from pathveil.corpus.check import CheckResult, check
 from pathveil.corpus.intake import detect, expand, import_corpus, prepared
 from pathveil.corpus.relevance import DAYS
 from pathveil.corpus.schema import dated, scan, tasks_of, validate
 from pathveil.corpus.split import VALIDATION, split_corpus
-from pathveil.corpus.tables import Paths, form_of, write
+from pathveil.corpus.tables import Paths, form_of, write_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
 from pathveil.wording import counted
@@ -82,7 +82,7 @@ class Corpus:
     def __len__(self) -> int:
         return sum(self.registries.values())
 
-    def check(self, *, progress: Progress = silent) -> dict[str, Any]:
+    def check(self, *, progress: Progress = silent) -> CheckResult:
         """Judge the corpus: what is in it, and what to mend first."""
         return check(scan(self.paths, tasks=self.tasks), tasks=self.tasks, progress=progress)
 
@@ -116,7 +116,7 @@ class Corpus:
         parts = {
             part: Corpus(place / f"{part}.parquet", tasks=self.tasks, folder=folder)
             for part in ("train", "validation", "test")
-            if part in made["parts"]
+            if part in made.parts
         }
         return Parts(parts["train"], parts.get("validation"), parts.get("test"))
 
@@ -166,7 +166,7 @@ def read(
     if (frame := _as_polars(source)) is not None:
         folder = PrivateFolder()
         path = folder.path / "reports.parquet"
-        write(prepared(frame, source="the frame", registry=registry, columns=columns or {}), path)
+        write_parquet(prepared(frame, source="the frame", registry=registry, columns=columns or {}), path)
         return Corpus(path, tasks=tasks, folder=folder)
     paths = _as_paths(source)
     messages = _message_files(paths)

@@ -15,7 +15,7 @@ reference dates in columns of its own (of diagnosis, of surgery, or both), fille
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pathveil.corpus.schema import SHOWN, clipped, dated, listed, nearest, parsed_date
+from pathveil.corpus.schema import SHOWN, clipped, dated, nearest, parsed_date, shortened
 from pathveil.errors import CorpusError, UsageError
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def reference_dates(frame: "pl.LazyFrame", column: str) -> "pl.DataFrame":
     unread = rows.filter(pl.col("given") & pl.col("reference").is_null()).select("report_id")
     if bad := unread.head(SHOWN + 1).collect(engine="streaming")["report_id"].to_list():
         total = unread.select(pl.len()).collect(engine="streaming").item()
-        ids = listed([clipped(name) for name in bad[:SHOWN]], len(bad))
+        ids = shortened([clipped(name) for name in bad])
         raise CorpusError(
             f"column '{column}': {total:,} dates cannot be read (reports {ids}); expected 2016-05-02 or 20160502"
         )
@@ -90,7 +90,7 @@ def reference_dates(frame: "pl.LazyFrame", column: str) -> "pl.DataFrame":
     )
     several = cases.filter(pl.col("dates") > 1)["case_id"]
     if len(several):
-        ids = listed([clipped(name) for name in several[:SHOWN]], len(several))
+        ids = shortened([clipped(name) for name in several[:SHOWN]], total=len(several))
         raise CorpusError(
             f"column '{column}': {len(several):,} cases have more than one date ({ids}); expected one a case"
         )

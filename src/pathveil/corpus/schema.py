@@ -18,7 +18,7 @@ column 'text': 1 report is empty (b); remove it or fill it in
 """
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -188,7 +188,7 @@ def repeated_ids(frame: "pl.LazyFrame") -> list[str]:
     again = groups.select("report_id").collect(engine="streaming")["report_id"].sort()
     if not len(again):
         return []
-    ids = listed([clipped(name) for name in again[:SHOWN]], len(again))
+    ids = shortened([clipped(name) for name in again[:SHOWN]], total=len(again))
     count = "1 id is" if len(again) == 1 else f"{len(again):,} ids are"
     return [f"column 'report_id': {count} used by more than one report ({ids}); each report needs its own"]
 
@@ -197,11 +197,13 @@ def shown(rows: "pl.LazyFrame") -> str:
     """The first offending rows' ids, or their row numbers where they have none."""
     first = rows.select("row", "report_id").head(SHOWN + 1).collect(engine="streaming").sort("row")
     names = [clipped(name) if name else f"row {row + 1:,}" for row, name in first.iter_rows()]
-    return listed(names[:SHOWN], len(names))
+    return shortened(names)
 
 
-def listed(names: list[str], total: int) -> str:
-    return ", ".join(names) + (", …" if total > len(names) else "")
+def shortened(names: Sequence[str], *, total: int | None = None) -> str:
+    """The first few names, and a sign where there are more (of ``total``, if not all are given)."""
+    more = (len(names) if total is None else total) > SHOWN
+    return ", ".join(names[:SHOWN]) + (", …" if more else "")
 
 
 def clipped(name: str) -> str:

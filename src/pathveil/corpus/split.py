@@ -15,19 +15,20 @@ draw depends on the cases and the seed alone, not on the order of rows.
 """
 
 import datetime
-import json
-import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pathveil.corpus.relevance import DAYS, relevant
 from pathveil.corpus.schema import scan, tasks_of, validate
-from pathveil.corpus.tables import Paths, content_sha256, replacing, write
+from pathveil.corpus.tables import Paths, content_sha256, stream_parquet
 from pathveil.errors import CorpusError, UsageError
+from pathveil.files import new_file, write_json
 from pathveil.progress import Progress, silent
+from pathveil.results import Part, Result
+from pathveil.seeds import generator
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,6 +36,73 @@ if TYPE_CHECKING:
 
 PARTS = ("train", "validation", "test")
 TEST = VALIDATION = 0.2
+
+
+class PartCounts(Part):
+    """What a part holds."""
+
+    reports: int
+    cases: int
+    registries: dict[str, int]
+    classes: dict[str, int]
+
+
+class RelevanceCounts(Part):
+    """Which reports were near enough to their case's date, and why others were not."""
+
+    to: list[str]
+    days: int
+    kept: int
+    outside: int
+    without_date: int
+    without_reference: int
+
+
+class SplitResult(Result):
+    """How a corpus was divided."""
+
+    out: str
+    corpus_sha256: str
+    seed: int
+    test: float | None  # share of the cases; none where cases were tested by date
+    test_from: str | None
+    validation: float
+    relevance: RelevanceCounts | None = None
+    parts: dict[str, PartCounts]
+    untrained: dict[str, int]  # task: classes of the test that training never saw
+    undated_cases: int
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {"part": name, "reports": part.reports, "cases": part.cases}
+            | {f"classes_{task}": count for task, count in part.classes.items()}
+            for name, part in self.parts.items()
+        ]
+
+    def summary(self) -> str:
+        reports, cases = (sum(getattr(part, what) for part in self.parts.values()) for what in ("reports", "cases"))
+        how = f"on or after {self.test_from}" if self.test_from else f"{self.test:.0%} of cases"
+        lines = [
+            f"{reports:,} reports of {cases:,} cases in {self.out}",
+            f"test: {how}; validation: {self.validation:.0%} of the rest; seed {self.seed}",
+        ]
+        tasks = list(self.untrained)
+        lines.append(f"  {'':<10}{'reports':>9}{'cases':>10}{'':5}" + "".join(f" {task}" for task in tasks))
+        for name, part in self.parts.items():
+            numbers = f"{part.reports:>9,}{part.cases:>10,}{part.cases / cases:>5.0%}"
+            lines.append(f"  {name:<10}{numbers}" + "".join(f" {part.classes[task]:>{len(task)},}" for task in tasks))
+        if any(self.untrained.values()):
+            unseen = ", ".join(f"{count:,} {task}" for task, count in self.untrained.items() if count)
+            lines.append(f"  the test has classes that training never saw: {unseen}")
+        if rule := self.relevance:
+            lines.append(f"  kept {rule.kept:,} reports within {rule.days} days of {' or '.join(rule.to)};")
+            lines.append(
+                f"  left out {rule.outside:,} that are further away, {rule.without_date:,} without a date, "
+                f"{rule.without_reference:,} of cases without that date"
+            )
+        if self.test_from and self.undated_cases:
+            lines.append(f"  {self.undated_cases:,} cases without any date went to train and validation")
+        return "\n".join(lines)
 
 
 def split_corpus(
@@ -49,47 +117,54 @@ def split_corpus(
     days: int = DAYS,
     tasks: Iterable[str] | None = None,
     progress: Progress = silent,
-) -> dict[str, Any]:
+) -> SplitResult:
     """Write ``train.parquet``, ``validation.parquet``, ``test.parquet`` and ``split.json`` into the folder ``out``."""
-    import polars as pl
-
     progress("checking", 0, 0)
     frame = validate(scan(sources, tasks=tasks))
-    result: dict[str, Any] = {
-        "out": str(out),
-        "corpus_sha256": content_sha256(sources),
-        "seed": seed,
-        "test": (test if test is not None else TEST) if test_from is None else None,
-        "test_from": test_from,
-        "validation": validation,
-    }
+    relevance = None
     if relevant_to:
         frame, counts = relevant(frame, to=relevant_to, days=days)
-        result["relevance"] = {"to": list(relevant_to), "days": days, **counts}
-        if not counts["kept"]:
+        relevance = RelevanceCounts(to=list(relevant_to), days=days, **counts)
+        if not relevance.kept:
             raise CorpusError(f"no report lies within {days} days of {' or '.join(relevant_to)}")
     parts = assign(frame, seed=seed, test=test, validation=validation, test_from=test_from, tasks=tasks)
+    chosen = tasks_of(frame, tasks)
+    counted = count_parts(frame, parts)
+    labels = labels_of_parts(frame, parts, chosen)
+    result = SplitResult(
+        out=str(out),
+        corpus_sha256=content_sha256(sources),
+        seed=seed,
+        test=(TEST if test is None else test) if test_from is None else None,
+        test_from=test_from,
+        validation=validation,
+        relevance=relevance,
+        parts={
+            part: PartCounts(**numbers, classes={task: len(labels[task].get(part, ())) for task in chosen})
+            for part, numbers in counted.items()
+        },
+        untrained={task: len(labels[task].get("test", set()) - labels[task].get("train", set())) for task in chosen},
+        undated_cases=count_undated(frame, parts),
+    )
+    write_parts(frame, parts, out, progress=progress)
+    write_json(out / "split.json", result.to_dict())
+    return result
+
+
+def write_parts(frame: "pl.LazyFrame", parts: "pl.DataFrame", out: Path, *, progress: Progress) -> None:
+    """One Parquet file a part; none takes its name before all are written."""
+    import polars as pl
+
     made = [part for part in PARTS if part in parts["part"]]
-    written: list[tuple[Path, Path]] = []
-    try:
+    with ExitStack() as files:
         for number, part in enumerate(made):
             progress("writing", number, len(made))
             cases = parts.filter(pl.col("part") == part)["case_id"].implode()
-            path, staged = out / f"{part}.parquet", out / f"{part}.parquet.staged"
-            written.append((staged, path))
-            write(frame.filter(pl.col("case_id").is_in(cases)), staged)
-        result |= account(frame, parts, tasks_of(frame, tasks))
-        for staged, path in written:
-            os.replace(staged, path)
-        for part in set(PARTS) - set(made):
-            (out / f"{part}.parquet").unlink(missing_ok=True)  # of an earlier split into this folder
-        with replacing(out / "split.json") as note:
-            note.write_text(json.dumps(result, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    finally:
-        for staged, _ in written:
-            with suppress(OSError):
-                staged.unlink(missing_ok=True)
-    return result
+            path = out / f"{part}.parquet"
+            unfinished = files.enter_context(new_file(path, error=CorpusError))
+            stream_parquet(frame.filter(pl.col("case_id").is_in(cases)), unfinished, path)
+    for part in set(PARTS) - set(made):
+        (out / f"{part}.parquet").unlink(missing_ok=True)  # of an earlier split into this folder
 
 
 def assign(
@@ -112,7 +187,7 @@ def assign(
             raise UsageError(f"{name} {share:g} is no share of the cases; expected 0 or more and below 1")
     share = TEST if test is None else test
     cases = cases_of(frame, tasks_of(frame, tasks))
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     part = np.zeros(cases.height, np.int8)  # 0 train, 1 validation, 2 test
     if test_from is not None:
         part[on_or_after(cases["day"].to_numpy(), test_from)] = 2
@@ -203,64 +278,39 @@ def first_day(day: str, *, option: str = "--test-from") -> datetime.date:
         raise UsageError(f"{option} {day} is no date; expected 2016-01-01, or 2016 for its first day") from None
 
 
-def account(frame: "pl.LazyFrame", parts: "pl.DataFrame", tasks: Sequence[str]) -> dict[str, Any]:
-    """What each part holds, and which classes of the test were never trained on."""
+def count_parts(frame: "pl.LazyFrame", parts: "pl.DataFrame") -> dict[str, dict[str, Any]]:
+    """Reports and cases of each part, and its reports by registry."""
     import polars as pl
 
-    reports = frame.select("case_id", "registry", *tasks).join(parts.lazy(), on="case_id", how="inner")
+    reports = frame.select("case_id", "registry").join(parts.lazy(), on="case_id", how="inner")
     by_registry = reports.group_by("part", "registry").len().collect(engine="streaming").sort("part", "registry")
-    labels = {
-        task: {part: set(names) for part, names in held.iter_rows()}
-        for task, held in (
-            (task, reports.drop_nulls(task).group_by("part").agg(pl.col(task).unique()).collect(engine="streaming"))
-            for task in tasks
-        )
-    }
-    result: dict[str, Any] = {"parts": {}}
+    counts = {}
     for part in PARTS:
         rows = by_registry.filter(pl.col("part") == part)
-        cases = parts.filter(pl.col("part") == part).height
-        if cases:
-            result["parts"][part] = {
-                "reports": int(rows["len"].sum()),
-                "cases": cases,
-                "registries": dict(rows.select("registry", "len").iter_rows()),
-                "classes": {task: len(labels[task].get(part, ())) for task in tasks},
-            }
-    result["untrained"] = {
-        task: len(labels[task].get("test", set()) - labels[task].get("train", set())) for task in tasks
-    }
-    when = [column for column in ("date", "year") if column in frame.collect_schema()]
-    known = frame.filter(pl.any_horizontal(pl.col(column).is_not_null() for column in when)) if when else frame.head(0)
-    result["undated_cases"] = (
-        parts.height - known.select(pl.col("case_id").n_unique()).collect(engine="streaming").item()
-    )
-    return result
+        if cases := parts.filter(pl.col("part") == part).height:
+            registries = dict(rows.select("registry", "len").iter_rows())
+            counts[part] = {"reports": int(rows["len"].sum()), "cases": cases, "registries": registries}
+    return counts
 
 
-def describe(result: Mapping[str, Any]) -> str:
-    """The account as a person reads it."""
-    parts = result["parts"]
-    reports, cases = (sum(part[what] for part in parts.values()) for what in ("reports", "cases"))
-    how = f"on or after {result['test_from']}" if result["test_from"] else f"{result['test']:.0%} of cases"
-    lines = [
-        f"{reports:,} reports of {cases:,} cases in {result['out']}",
-        f"test: {how}; validation: {result['validation']:.0%} of the rest; seed {result['seed']}",
-    ]
-    tasks = list(result["untrained"])
-    lines.append(f"  {'':<10}{'reports':>9}{'cases':>10}{'':5}" + "".join(f" {task}" for task in tasks))
-    for name, part in parts.items():
-        numbers = f"{part['reports']:>9,}{part['cases']:>10,}{part['cases'] / cases:>5.0%}"
-        lines.append(f"  {name:<10}{numbers}" + "".join(f" {part['classes'][task]:>{len(task)},}" for task in tasks))
-    if any(result["untrained"].values()):
-        unseen = ", ".join(f"{count:,} {task}" for task, count in result["untrained"].items() if count)
-        lines.append(f"  the test has classes that training never saw: {unseen}")
-    if rule := result.get("relevance"):
-        lines.append(f"  kept {rule['kept']:,} reports within {rule['days']} days of {' or '.join(rule['to'])};")
-        lines.append(
-            f"  left out {rule['outside']:,} that are further away, {rule['without_date']:,} without a date, "
-            f"{rule['without_reference']:,} of cases without that date"
-        )
-    if result["test_from"] and result["undated_cases"]:
-        lines.append(f"  {result['undated_cases']:,} cases without any date went to train and validation")
-    return "\n".join(lines)
+def labels_of_parts(
+    frame: "pl.LazyFrame", parts: "pl.DataFrame", tasks: Sequence[str]
+) -> dict[str, dict[str, set[str]]]:
+    """For each task the labels that each part has."""
+    import polars as pl
+
+    reports = frame.select("case_id", *tasks).join(parts.lazy(), on="case_id", how="inner")
+    labels = {}
+    for task in tasks:
+        groups = reports.drop_nulls(task).group_by("part").agg(pl.col(task).unique())
+        labels[task] = {part: set(names) for part, names in groups.collect(engine="streaming").iter_rows()}
+    return labels
+
+
+def count_undated(frame: "pl.LazyFrame", parts: "pl.DataFrame") -> int:
+    """How many cases have no report with a date or a year."""
+    import polars as pl
+
+    dates = [pl.col(column).is_not_null() for column in ("date", "year") if column in frame.collect_schema()]
+    known = frame.filter(pl.any_horizontal(dates)) if dates else frame.head(0)
+    return parts.height - known.select(pl.col("case_id").n_unique()).collect(engine="streaming").item()

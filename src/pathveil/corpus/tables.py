@@ -16,15 +16,15 @@ import gzip
 import hashlib
 import io
 import json
-import os
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
 from pathveil.errors import CorpusError
+from pathveil.files import new_file, sha256_of_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -173,8 +173,8 @@ def open_csv(path: Path) -> "pl.LazyFrame":
         next(records)
         if rows is not None:
             records = islice(records, rows)
-        while some := list(islice(records, BATCH)):
-            table = dict(zip(columns, zip(*some, strict=True), strict=True))
+        while chunk := list(islice(records, BATCH)):
+            table = dict(zip(columns, zip(*chunk, strict=True), strict=True))
             batch = pl.DataFrame({name: table[name] for name in wanted or columns}, schema_overrides=schema)
             batch = batch.with_columns(pl.when(pl.all() != "").then(pl.all()))
             yield batch if predicate is None else batch.filter(predicate)
@@ -221,37 +221,23 @@ def opened(path: Path) -> Generator[IO[bytes]]:
             yield cast(IO[bytes], unzipped)
 
 
-@contextmanager
-def replacing(path: Path) -> Generator[Path]:
-    """A temporary name beside ``path`` to write to; it takes the name on success and vanishes otherwise."""
-    part = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield part
-        os.replace(part, path)
-    except OSError as error:
-        raise CorpusError(f"{path}: cannot be written ({error.strerror or type(error).__name__})") from None
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
-
-
-def write(frame: "pl.LazyFrame", path: Path) -> None:
+def write_parquet(frame: "pl.LazyFrame", path: Path) -> None:
     """The frame as one Parquet file, streamed; under its name only once it is whole."""
+    with new_file(path, error=CorpusError) as part:
+        stream_parquet(frame, part, path)
 
-    with replacing(path) as part:
-        try:
-            frame.sink_parquet(part, row_group_size=BATCH, compression="zstd", engine="streaming")
-        except polars_faults():
-            raise CorpusError(f"{path}: could not be written; is a source damaged, or the disk full?") from None
+
+def stream_parquet(frame: "pl.LazyFrame", part: Path, path: Path) -> None:
+    """Write a frame to an unfinished file; a fault is told of the ``path`` it is to have."""
+    try:
+        frame.sink_parquet(part, row_group_size=BATCH, compression="zstd", engine="streaming")
+    except polars_faults():
+        raise CorpusError(f"{path}: could not be written; is a source damaged, or the disk full?") from None
 
 
 def content_sha256(paths: Paths) -> str:
     """A hash of the files' bytes: of one file what ``sha256sum`` prints, of several the hash of theirs in order."""
-    digests = []
-    for path in files(paths):
-        with path.open("rb") as file:
-            digests.append(hashlib.file_digest(file, "sha256"))
+    digests = [sha256_of_file(path) for path in files(paths)]
     if len(digests) == 1:
-        return digests[0].hexdigest()
-    return hashlib.sha256(b"".join(digest.digest() for digest in digests)).hexdigest()
+        return digests[0]
+    return hashlib.sha256(bytes.fromhex("".join(digests))).hexdigest()

@@ -75,7 +75,7 @@ def train_model(corpus: Path, out: Path, progress: Progress) -> dict[str, Any]:
         }
         for task, reason in explain_text(bundle, report["text"]).items()
     }
-    return {"bundle": str(out / "model"), "parts": parts, "scores": scores, "explained": reasons}
+    return {"bundle": str(out / "model"), "parts": parts.to_dict(), "scores": scores, "explained": reasons}
 
 
 def describe(result: dict[str, Any], *, answer: Sequence[str], report: Path) -> str:

@@ -218,8 +218,7 @@ def prepared_corpus(settings: CorpusSettings, folder: Path, progress: Progress) 
     if given is not None:
         return given
     if not is_made_for(settings, folder):
-        from pathveil.corpus.synth import configure
-        from pathveil.corpus.synth import write as write_corpus
+        from pathveil.corpus.synth import configure, write_corpus
 
         config = configure(**recipe(settings))
         (folder / RECIPE).unlink(missing_ok=True)

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pathveil.corpus.synth import SynthConfig, write
+from pathveil.corpus.synth import SynthSettings, write_corpus
 from pathveil.errors import CorpusError, UsageError
 from pathveil.vocabulary.agree import leftover
 from pathveil.vocabulary.agree.leftover import measure, table
@@ -18,7 +18,7 @@ from pathveil.vocabulary.selection import count_corpus
 @pytest.fixture(scope="module")
 def synthetic(tmp_path_factory):
     folder = tmp_path_factory.mktemp("synthetic")
-    write(SynthConfig(reports=300, seed=3), out=folder / "corpus.parquet", truth=folder / "truth.parquet")
+    write_corpus(SynthSettings(reports=300, seed=3), out=folder / "corpus.parquet", truth=folder / "truth.parquet")
     return folder / "corpus.parquet", folder / "truth.parquet"
 
 

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 import torch
 
-from pathveil.corpus.synth import SynthConfig, write
+from pathveil.corpus.synth import SynthSettings, write_corpus
 from pathveil.federation import embedded
 from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Site
@@ -36,7 +36,7 @@ def one_thread():
 def agreed(tmp_path_factory) -> tuple[Outcome, dict[str, Encoded], dict[str, Encoded]]:
     """An agreement of three registries at two of them, and each registry's corpus encoded with its own vocabulary."""
     folder = tmp_path_factory.mktemp("sites")
-    write(SynthConfig(reports=150, registries=REGISTRIES, seed=2), out=folder / "all.parquet")
+    write_corpus(SynthSettings(reports=150, registries=REGISTRIES, seed=2), out=folder / "all.parquet")
     outcome = simulate(
         by_registry(count_corpus(folder / "all.parquet", tasks=())),
         threshold=2,

@@ -4,8 +4,8 @@ So that anyone can run everything without patient data. Labels agree with each o
 own house style and mix of cases, and personal information is planted in the text, its exact spans kept apart as the
 truth against which exposure is measured. ``docs/synthetic-corpus.md`` says what is assumed.
 
->>> config = SynthConfig(reports=40, seed=1)
->>> reports, truth = next(iter(synthesise(config)))
+>>> settings = SynthSettings(reports=40, seed=1)
+>>> reports, truth = next(iter(synthesise(settings)))
 >>> reports.height, reports.columns[:5]
 (40, ['report_id', 'case_id', 'registry', 'date', 'kind'])
 >>> row = truth.row(0, named=True)
@@ -15,6 +15,6 @@ True
 """
 
 from pathveil.corpus.synth.people import KINDS
-from pathveil.corpus.synth.writer import SynthConfig, configure, describe, synthesise, write
+from pathveil.corpus.synth.writer import SynthResult, SynthSettings, configure, synthesise, write_corpus
 
-__all__ = ["KINDS", "SynthConfig", "configure", "describe", "synthesise", "write"]
+__all__ = ["KINDS", "SynthResult", "SynthSettings", "configure", "synthesise", "write_corpus"]

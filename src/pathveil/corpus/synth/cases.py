@@ -106,27 +106,13 @@ def side_of(subsite: str, classes: Classes, draw: Draw) -> str:
 def draw_case(number: int, *, classes: Classes, mixes: Sequence[Mix], shares: Sequence[float], seed: int) -> Case:
     """The case of that number."""
     draw = generator(seed, "case", number)
-    registry, left = 0, draw()
-    while registry < len(shares) - 1 and left >= shares[registry]:
-        left -= shares[registry]
-        registry += 1
+    registry = draw_place(draw, shares)
     region = house(registry, seed=seed)
     subsite, morphology = mixes[registry].draw(draw)
     laterality = side_of(subsite, classes, draw)
     site = classes.site[subsite[:3]]
     look = family(morphology, site.chapter)
-
-    labels: dict[str, str | None] = {
-        "site": subsite[:3],
-        "subsite": subsite,
-        "laterality": laterality,
-        "histology": morphology[:4],
-        "behavior": morphology[5:],
-    }
-    for task, chance in MISSING.items():
-        if draw() < chance:
-            labels[task] = None
-
+    labels = draw_labels(draw, subsite, morphology, laterality)
     diagnosed = FIRST_DAY + int(draw() * (LAST_DAY - FIRST_DAY))
     sex = "F" if draw() * 100 < site.female else "M"
     age = site.age + int((draw() + draw() + draw() - 1.5) * 30)
@@ -134,26 +120,8 @@ def draw_case(number: int, *, classes: Classes, mixes: Sequence[Mix], shares: Se
         age = 1 + int(draw() * 16)
     birth = diagnosed - max(1, min(98, age)) * 365 - int(draw() * 365)
     patient = draw_patient(draw, region, sex, birth=birth, diagnosed=diagnosed)
-
-    wanted, left = 1, draw()
-    for chance in REPORTS:
-        if left < chance:
-            break
-        left -= chance
-        wanted += 1
-    kind, day = choose(draw, FIRST), diagnosed + int(draw() * 4)
-    visits = [(kind, day)]
     spreads = morphology[-1] == "3" and site.chapter != "marrow"
-    while len(visits) < min(wanted, len(REPORTS)):
-        kind = choose(draw, NEXT[kind])
-        if kind == "metastasis" and not spreads:
-            kind = "biopsy"
-        low, high = WAIT[kind]
-        day += low + int(draw() * draw() * (high - low))
-        if day > FOLLOWED:
-            break
-        visits.append((kind, day))
-
+    visits = draw_visits(draw, diagnosed, spreads=spreads)
     examined = 2 + int(draw() * draw() * 28)
     positive = int(draw() * draw() * examined) + 1 if draw() < 0.38 and spreads else 0
     voice = house(SHARED, seed=seed) if draw() < ELSEWHERE else region
@@ -171,12 +139,54 @@ def draw_case(number: int, *, classes: Classes, mixes: Sequence[Mix], shares: Se
         labels=labels,
         patient=patient,
         diagnosed=diagnosed,
-        visits=tuple(visits),
+        visits=visits,
         size=3 + int(draw() * draw() * 110),
         nodes=(min(positive, examined), examined),
         phenotype=int(draw() * 2**30),
         detail_told=draw() < 0.25,
     )
+
+
+def draw_place(draw: Draw, shares: Sequence[float]) -> int:
+    """A place in a list of chances; the last where they leave something."""
+    left = draw()
+    for place, share in enumerate(shares):
+        if left < share:
+            return place
+        left -= share
+    return len(shares) - 1
+
+
+def draw_labels(draw: Draw, subsite: str, morphology: str, laterality: str) -> dict[str, str | None]:
+    """A label a task; some are missing, as at registries."""
+    labels: dict[str, str | None] = {
+        "site": subsite[:3],
+        "subsite": subsite,
+        "laterality": laterality,
+        "histology": morphology[:4],
+        "behavior": morphology[5:],
+    }
+    for task, chance in MISSING.items():
+        if draw() < chance:
+            labels[task] = None
+    return labels
+
+
+def draw_visits(draw: Draw, diagnosed: int, *, spreads: bool) -> tuple[tuple[str, int], ...]:
+    """The reports of a case: their kinds and days."""
+    wanted = 1 + draw_place(draw, REPORTS)
+    kind, day = choose(draw, FIRST), diagnosed + int(draw() * 4)
+    visits = [(kind, day)]
+    while len(visits) < wanted:
+        kind = choose(draw, NEXT[kind])
+        if kind == "metastasis" and not spreads:
+            kind = "biopsy"
+        low, high = WAIT[kind]
+        day += low + int(draw() * draw() * (high - low))
+        if day > FOLLOWED:
+            break
+        visits.append((kind, day))
+    return tuple(visits)
 
 
 def draw_patient(draw: Draw, region: House, sex: str, *, birth: int, diagnosed: int) -> Patient:

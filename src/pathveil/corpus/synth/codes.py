@@ -4,7 +4,7 @@ Topography and morphology are ICD-O-3's codes with their terms; which morphology
 SEER's site/histology validation list (2015); how common each is follows, roughly, the incidence in a western
 population (``data/mix.txt``). What the mix does not name shares a long tail, so that rare classes exist and are rare.
 
->>> classes = select()
+>>> classes = select_classes()
 >>> len(classes.sites), len(classes.subsites), len(classes.histologies), len(classes.behaviors)
 (70, 326, 639, 4)
 >>> classes.terms["8500/2"][0]
@@ -12,16 +12,18 @@ population (``data/mix.txt``). What the mix does not name shares a long tail, so
 """
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 from zlib import crc32
 
 from pathveil.corpus.synth.grammar import Draw
 from pathveil.corpus.synth.resources import blocks, lines, options
 from pathveil.errors import UsageError
+from pathveil.wording import counted
 
 BEHAVIORS = ("3", "2", "0", "1")  # by how common they are
 LATERALITIES = ("not_paired", "right", "left", "paired_unknown", "bilateral", "one_side", "midline")
@@ -75,9 +77,18 @@ def shrink(weight: float, rarity: float) -> float:
     return weight if rarity == 1 else float(Decimal(weight) ** Decimal(str(rarity)))
 
 
+class CodeLists(NamedTuple):
+    """Everything the word lists say about codes."""
+
+    sites: dict[str, Site]
+    names: dict[str, list[str]]  # of subsites
+    terms: dict[str, list[str]]  # of morphologies
+    paired: frozenset[str]  # subsites
+    plausible: dict[str, list[str]]  # subsite: its morphologies
+
+
 @lru_cache(maxsize=1)
-def read() -> tuple[dict[str, Site], dict[str, list[str]], dict[str, list[str]], frozenset[str], dict[str, list[str]]]:
-    """Sites, names of subsites, terms of morphologies, paired subsites, plausible morphologies of each subsite."""
+def code_lists() -> CodeLists:
     terms = {}
     for line in lines("morphology.txt"):
         code, _, rest = line.partition(" ")
@@ -88,21 +99,7 @@ def read() -> tuple[dict[str, Site], dict[str, list[str]], dict[str, list[str]],
         if rest.startswith("= "):
             paired.add(code)
         names[code] = rest.removeprefix("= ").split("; ")
-    order = list(terms)
-    at = {code: number for number, code in enumerate(order)}
-    plausible: dict[str, list[str]] = {}
-    for line in lines("plausible.txt"):
-        group, _, rest = line.partition(": ")
-        codes: list[str] = []
-        for run in rest.split():
-            first, _, last = run.partition("-")
-            codes += order[at[first] : at[last or first] + 1]
-        for span in group.split(","):
-            first, _, last = span.partition("-")
-            for number in range(int(first), int(last or first) + 1):
-                subsite = f"C{number // 10:02d}.{number % 10}"
-                if subsite in names:
-                    plausible[subsite] = codes
+    plausible = read_plausible(names, list(terms))
     sites = {}
     for line in lines("mix.txt"):
         head, subsites, morphologies = (part.split() for part in line.split(" | "))
@@ -115,7 +112,26 @@ def read() -> tuple[dict[str, Site], dict[str, list[str]], dict[str, list[str]],
         known = {found for subsite in own for found in plausible[subsite]}
         for subsite in own:
             plausible[subsite] = sorted({*plausible[subsite], *(found for found in mix if found not in known)})
-    return sites, names, terms, frozenset(paired), plausible
+    return CodeLists(sites, names, terms, frozenset(paired), plausible)
+
+
+def read_plausible(subsites: Container[str], morphologies: list[str]) -> dict[str, list[str]]:
+    """The plausible morphologies of each subsite; both stand in the file as ranges of codes."""
+    at = {code: number for number, code in enumerate(morphologies)}
+    plausible: dict[str, list[str]] = {}
+    for line in lines("plausible.txt"):
+        group, _, rest = line.partition(": ")
+        codes: list[str] = []
+        for run in rest.split():
+            first, _, last = run.partition("-")
+            codes += morphologies[at[first] : at[last or first] + 1]
+        for span in group.split(","):
+            first, _, last = span.partition("-")
+            for number in range(int(first), int(last or first) + 1):
+                subsite = f"C{number // 10:02d}.{number % 10}"
+                if subsite in subsites:
+                    plausible[subsite] = codes
+    return plausible
 
 
 def morphology_weights(site: Site, plausible: Sequence[str]) -> dict[str, float]:
@@ -129,7 +145,7 @@ def morphology_weights(site: Site, plausible: Sequence[str]) -> dict[str, float]
     return weights
 
 
-def select(
+def select_classes(
     *,
     sites: int = 70,
     subsites: int | None = None,
@@ -139,68 +155,80 @@ def select(
     rarity: float = 1.0,
 ) -> Classes:
     """The most common labels, as many as asked for, such that each one has a plausible partner in every other task."""
-    all_sites, names, terms, paired, plausible = read()
-    limit("sites", sites, 1, len(all_sites))
+    lists = code_lists()
+    limit("sites", sites, 1, len(lists.sites))
     limit("behaviors", behaviors, 1, len(BEHAVIORS))
     limit("lateralities", lateralities, 1, len(LATERALITIES))
-    kept_behaviors = BEHAVIORS[:behaviors]
-    kept_sites = sorted(all_sites, key=lambda code: -all_sites[code].weight)[:sites]
+    kept_sites = sorted(lists.sites, key=lambda code: -lists.sites[code].weight)[:sites]
     weights = {
-        subsite: all_sites[code].weight * share / sum(all_sites[code].subsites.values())
+        subsite: lists.sites[code].weight * share / sum(lists.sites[code].subsites.values())
         for code in kept_sites
-        for subsite, share in all_sites[code].subsites.items()
+        for subsite, share in lists.sites[code].subsites.items()
     }
     subsites = min(MOST_SUBSITES, len(weights)) if subsites is None else subsites
     limit("subsites", subsites, sites, len(weights))
-    ranked = sorted(weights, key=lambda subsite: (-weights[subsite], subsite))
-    first = {subsite[:3]: subsite for subsite in reversed(ranked)}
-    kept_subsites = (list(first.values()) + [subsite for subsite in ranked if subsite not in first.values()])[:subsites]
-
+    kept_subsites = select_subsites(weights, subsites)
     mixes = {}
     for subsite in kept_subsites:
-        mix = morphology_weights(all_sites[subsite[:3]], plausible[subsite])
-        mixes[subsite] = {code: weight for code, weight in mix.items() if code[-1] in kept_behaviors}
-    overall: dict[str, float] = {}
-    for subsite, mix in mixes.items():
-        total = sum(mix.values())
-        for code, weight in mix.items():
-            overall[code[:4]] = overall.get(code[:4], 0.0) + weights[subsite] * weight / total
-    kept = set()
-    for subsite in kept_subsites:  # a subsite needs one morphology at least
-        if not any(code[:4] in kept for code in mixes[subsite]):
-            kept.add(max(mixes[subsite], key=lambda code: mixes[subsite][code])[:4])
-    histologies = len(overall) if histologies is None else histologies
-    if len(kept) > histologies or len(overall) < histologies:
-        raise UsageError(
-            f"'histologies' must be from {len(kept)} to {len(overall)} for {sites} sites, {subsites} subsites and "
-            f"{behaviors} behaviors; got {histologies}"
-        )
-    by_weight = sorted(overall, key=lambda code: (-overall[code], code))
-    kept |= set([code for code in by_weight if code not in kept][: histologies - len(kept)])
-
+        mix = morphology_weights(lists.sites[subsite[:3]], lists.plausible[subsite])
+        mixes[subsite] = {code: weight for code, weight in mix.items() if code[-1] in BEHAVIORS[:behaviors]}
+    kept_histologies = select_histologies(mixes, weights, histologies)
     return Classes(
         sites=tuple(sorted(kept_sites)),
         subsites=tuple(sorted(kept_subsites)),
-        histologies=tuple(sorted(kept)),
-        behaviors=tuple(sorted(kept_behaviors)),
+        histologies=tuple(sorted(kept_histologies)),
+        behaviors=tuple(sorted(BEHAVIORS[:behaviors])),
         lateralities=LATERALITIES[:lateralities],
-        site={code: all_sites[code] for code in sorted(kept_sites)},
+        site={code: lists.sites[code] for code in sorted(kept_sites)},
         subsite_weights={
             code: {
                 subsite: shrink(share, rarity)
-                for subsite, share in sorted(all_sites[code].subsites.items())
+                for subsite, share in sorted(lists.sites[code].subsites.items())
                 if subsite in mixes
             }
             for code in sorted(kept_sites)
         },
         morphology_weights={
-            subsite: {code: shrink(weight, rarity) for code, weight in sorted(mix.items()) if code[:4] in kept}
+            subsite: {
+                code: shrink(weight, rarity) for code, weight in sorted(mix.items()) if code[:4] in kept_histologies
+            }
             for subsite, mix in sorted(mixes.items())
         },
-        names=names,
-        terms=terms,
-        paired=paired,
+        names=lists.names,
+        terms=lists.terms,
+        paired=lists.paired,
     )
+
+
+def select_subsites(weights: Mapping[str, float], number: int) -> list[str]:
+    """The most common subsite of each site, then the most common of all."""
+    ranked = sorted(weights, key=lambda subsite: (-weights[subsite], subsite))
+    first = {subsite[:3]: subsite for subsite in reversed(ranked)}
+    return (list(first.values()) + [subsite for subsite in ranked if subsite not in first.values()])[:number]
+
+
+def select_histologies(
+    mixes: Mapping[str, Mapping[str, float]], weights: Mapping[str, float], number: int | None
+) -> set[str]:
+    """One histology at least for every subsite, then the most common; all of them where no number is given."""
+    overall: dict[str, float] = {}
+    for subsite, mix in mixes.items():
+        total = sum(mix.values())
+        for code, weight in mix.items():
+            overall[code[:4]] = overall.get(code[:4], 0.0) + weights[subsite] * weight / total
+    kept: set[str] = set()
+    for mix in mixes.values():
+        if not any(code[:4] in kept for code in mix):
+            kept.add(max(mix, key=lambda code: mix[code])[:4])
+    number = len(overall) if number is None else number
+    if not len(kept) <= number <= len(overall):
+        sites = {subsite[:3] for subsite in mixes}
+        raise UsageError(
+            f"'histologies' must be from {len(kept)} to {len(overall)} for {counted(len(sites), 'site')}, "
+            f"{counted(len(mixes), 'subsite')} and their behaviors; got {number}"
+        )
+    by_weight = sorted(overall, key=lambda code: (-overall[code], code))
+    return kept | set([code for code in by_weight if code not in kept][: number - len(kept)])
 
 
 def limit(name: str, value: int, low: int, high: int) -> None:
@@ -217,7 +245,7 @@ def families() -> dict[str, str]:
             first, _, last = span.partition("-")
             ranges.append((name, first, last or first))
     found = {}
-    for code in read()[2]:
+    for code in code_lists().terms:
         for name, first, last in ranges:
             if code == first or ("/" not in first and first <= code[:4] <= last):
                 found[code] = name

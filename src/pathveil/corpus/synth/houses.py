@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from pathveil.corpus.synth.codes import Classes, Lot, described, read, shrink
+from pathveil.corpus.synth.codes import Classes, Lot, code_lists, described, shrink
 from pathveil.corpus.synth.grammar import Draw, Table, compile_rules
 from pathveil.corpus.synth.layouts import (
     ACCESSIONS,
@@ -107,7 +107,7 @@ class House:
 @lru_cache(maxsize=512)
 def beside(subsite: str) -> tuple[str, ...]:
     """The other subsites of the same site."""
-    return tuple(code for code in read()[1] if code[:3] == subsite[:3] and code != subsite)
+    return tuple(code for code in code_lists().names if code[:3] == subsite[:3] and code != subsite)
 
 
 def clashes(pos: tuple, neg: tuple) -> list[tuple[int, int]]:

@@ -66,7 +66,9 @@ class Writer:
         return self.draw() < probability
 
 
-def write(case: Case, visit: int, draw: Draw, *, names: Terms, terms: Terms) -> tuple[str, list[tuple[str, int, int]]]:
+def write_report(
+    case: Case, visit: int, draw: Draw, *, names: Terms, terms: Terms
+) -> tuple[str, list[tuple[str, int, int]]]:
     """The text of a report and the spans in it that are personal."""
     kind, day = case.visits[visit]
     writer = Writer(gather(case, kind, day, draw, names=names, terms=terms), draw)

@@ -10,16 +10,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from pathveil.corpus import tables
 from pathveil.corpus.schema import TASKS
 from pathveil.corpus.synth.cases import draw_case
-from pathveil.corpus.synth.codes import BEHAVIORS, LATERALITIES, Classes, select
+from pathveil.corpus.synth.codes import BEHAVIORS, LATERALITIES, Classes, select_classes
 from pathveil.corpus.synth.houses import Mix, generator
-from pathveil.corpus.synth.reports import write as write_report
+from pathveil.corpus.synth.reports import write_report
 from pathveil.errors import UsageError, explained
 from pathveil.progress import Progress, silent
+from pathveil.results import Result
+from pathveil.settings import Settings
+from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,10 +31,8 @@ REPORT_COLUMNS = ("report_id", "case_id", "registry", "date", "kind", "diagnosis
 TRUTH_COLUMNS = ("report_id", "case_id", "kind", "start", "end", "text")
 
 
-class SynthConfig(BaseModel):
+class SynthSettings(Settings):
     """What to make. Class counts that are left out are the papers', or as many as go with the sites chosen."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     reports: int = Field(ge=1)
     seed: int = Field(default=0, ge=0)
@@ -45,7 +46,7 @@ class SynthConfig(BaseModel):
 
     def classes(self) -> Classes:
         """The labels in use."""
-        return select(
+        return select_classes(
             sites=self.sites,
             subsites=self.subsites,
             histologies=self.histologies,
@@ -55,38 +56,40 @@ class SynthConfig(BaseModel):
         )
 
 
-def configure(**options: Any) -> SynthConfig:
-    """A configuration from a user's options; what is out of range is said in one sentence.
+def configure(**options: Any) -> SynthSettings:
+    """Settings from a user's options; what is out of range is said in one sentence.
 
     >>> configure(reports=10, registries=0)
     Traceback (most recent call last):
     pathveil.errors.UsageError: 'registries': Input should be greater than or equal to 1
     """
     try:
-        return SynthConfig(**options)
+        return SynthSettings(**options)
     except ValidationError as error:
-        raise UsageError(explained(error, SynthConfig)) from None
+        raise UsageError(explained(error, SynthSettings)) from None
 
 
-def registry_shares(config: SynthConfig) -> list[float]:
+def registry_shares(settings: SynthSettings) -> list[float]:
     """Registries differ in size, the largest up to about four times the smallest."""
-    sizes = [1 + int(3 * generator(config.seed, number, "size")() * 100) / 100 for number in range(config.registries)]
+    sizes = [
+        1 + int(3 * generator(settings.seed, number, "size")() * 100) / 100 for number in range(settings.registries)
+    ]
     return [size / sum(sizes) for size in sizes]
 
 
-def rows(config: SynthConfig) -> Iterator[tuple[tuple[Any, ...], list[tuple[Any, ...]]]]:
+def rows(settings: SynthSettings) -> Iterator[tuple[tuple[Any, ...], list[tuple[Any, ...]]]]:
     """Each report as a row, with its rows of truth."""
-    classes = config.classes()
-    mixes = [Mix(classes, number, seed=config.seed, rarity=config.rarity) for number in range(config.registries)]
-    shares = registry_shares(config)
+    classes = settings.classes()
+    mixes = [Mix(classes, number, seed=settings.seed, rarity=settings.rarity) for number in range(settings.registries)]
+    shares = registry_shares(settings)
     made, number = 0, 0
-    while made < config.reports:
-        case = draw_case(number, classes=classes, mixes=mixes, shares=shares, seed=config.seed)
+    while made < settings.reports:
+        case = draw_case(number, classes=classes, mixes=mixes, shares=shares, seed=settings.seed)
         case_id = f"K{number:07d}"
         diagnosed = Day.fromordinal(case.diagnosed)
         labels = tuple(case.labels[task] for task in TASKS)
-        for visit, (kind, day) in enumerate(case.visits[: config.reports - made]):
-            draw = generator(config.seed, "report", number, visit)
+        for visit, (kind, day) in enumerate(case.visits[: settings.reports - made]):
+            draw = generator(settings.seed, "report", number, visit)
             text, spans = write_report(case, visit, draw, names=classes.names, terms=classes.terms)
             report_id = f"{case_id}-{visit + 1}"
             head = (report_id, case_id, case.region.name, Day.fromordinal(day), kind, diagnosed, text)
@@ -102,7 +105,9 @@ def schema_of(columns: tuple[str, ...]) -> "pl.Schema":
     return pl.Schema({column: types.get(column, pl.String) for column in columns})
 
 
-def synthesise(config: SynthConfig, *, chunk: int = tables.BATCH) -> Iterator[tuple["pl.DataFrame", "pl.DataFrame"]]:
+def synthesise(
+    settings: SynthSettings, *, chunk: int = tables.BATCH
+) -> Iterator[tuple["pl.DataFrame", "pl.DataFrame"]]:
     """Frames of reports, each with the frame of its truth: the personal spans and their kinds."""
     import polars as pl
 
@@ -115,7 +120,7 @@ def synthesise(config: SynthConfig, *, chunk: int = tables.BATCH) -> Iterator[tu
             pl.DataFrame(truth, schema=schema_of(TRUTH_COLUMNS), orient="row"),
         )
 
-    for report, spans in rows(config):
+    for report, spans in rows(settings):
         reports.append(report)
         truth += spans
         if len(reports) == chunk:
@@ -126,27 +131,43 @@ def synthesise(config: SynthConfig, *, chunk: int = tables.BATCH) -> Iterator[tu
         yield frames()
 
 
-def write(config: SynthConfig, *, out: Path, truth: Path | None = None, progress: Progress = silent) -> dict[str, Any]:
+class SynthResult(Result):
+    """What was made, and where it is."""
+
+    reports: int
+    cases: int
+    spans: int  # pieces of personal information planted
+    out: str
+    truth: str | None
+    config: SynthSettings
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"reports": self.reports, "cases": self.cases, "spans": self.spans}]
+
+    def summary(self) -> str:
+        registries = counted(self.config.registries, "registry", "registries")
+        text = f"{counted(self.reports, 'report')} of {counted(self.cases, 'case')}, {registries}: {self.out}"
+        if self.truth:
+            text += f"\n{self.spans:,} pieces of personal information planted: {self.truth}"
+        return text
+
+
+def write_corpus(
+    settings: SynthSettings, *, out: Path, truth: Path | None = None, progress: Progress = silent
+) -> SynthResult:
     """Write the corpus, and its truth where a path for it is given; each file appears whole or not at all."""
     import polars as pl
     from polars.io.plugins import register_io_source
 
-    for path in (out, truth):
-        if path and path.suffix != ".parquet":
-            raise UsageError(f"{path}: a corpus is written as Parquet; expected a name that ends in .parquet")
-        if path and path.is_dir():
-            raise UsageError(f"{path}: is a folder; expected the name of a file")
-    if truth and truth.resolve() == out.resolve():
-        raise UsageError(f"{out}: the corpus and its truth need two different files")
-    config.classes()  # counts that do not go together are refused before anything is written
-
+    check_places(out, truth)
+    settings.classes()  # counts that do not go together are refused before anything is written
     with TemporaryDirectory() as staged:
         found: list[Path] = []
         counts = {"reports": 0, "cases": 0, "spans": 0}
 
         def batches(*_: object) -> Iterator[pl.DataFrame]:
             last = None
-            for reports, spans in synthesise(config):
+            for reports, spans in synthesise(settings):
                 counts["reports"] += reports.height
                 counts["cases"] += reports["case_id"].n_unique() - (reports["case_id"][0] == last)
                 counts["spans"] += spans.height
@@ -154,19 +175,21 @@ def write(config: SynthConfig, *, out: Path, truth: Path | None = None, progress
                 if truth:
                     found.append(Path(staged) / f"{len(found):06d}.parquet")
                     spans.write_parquet(found[-1])
-                progress("writing reports", counts["reports"], config.reports)
+                progress("writing reports", counts["reports"], settings.reports)
                 yield reports
 
-        tables.write(register_io_source(batches, schema=schema_of(REPORT_COLUMNS)), out)
+        tables.write_parquet(register_io_source(batches, schema=schema_of(REPORT_COLUMNS)), out)
         if truth:
-            tables.write(pl.scan_parquet(found), truth)
-    return {**counts, "out": str(out), "truth": str(truth) if truth else None, "config": config.model_dump()}
+            tables.write_parquet(pl.scan_parquet(found), truth)
+    return SynthResult(**counts, out=str(out), truth=str(truth) if truth else None, config=settings)
 
 
-def describe(result: dict[str, Any]) -> str:
-    """A result as a person reads it."""
-    registries = result["config"]["registries"]
-    text = f"{result['reports']:,} reports of {result['cases']:,} cases, {registries} registries: {result['out']}"
-    if result["truth"]:
-        text += f"\n{result['spans']:,} pieces of personal information planted: {result['truth']}"
-    return text
+def check_places(out: Path, truth: Path | None) -> None:
+    """Refuse names that cannot be the corpus's and its truth's."""
+    for path in (out, truth):
+        if path and path.suffix != ".parquet":
+            raise UsageError(f"{path}: a corpus is written as Parquet; expected a name that ends in .parquet")
+        if path and path.is_dir():
+            raise UsageError(f"{path}: is a folder; expected the name of a file")
+    if truth and truth.resolve() == out.resolve():
+        raise UsageError(f"{out}: the corpus and its truth need two different files")

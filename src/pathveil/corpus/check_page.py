@@ -9,7 +9,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from pathveil.corpus.check import CLIP
+from pathveil.corpus.check import CLIP, CheckResult
+from pathveil.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -24,7 +25,7 @@ GRAVE = {
 }  # fmt: skip
 
 
-def page(result: Mapping[str, Any], *, title: str) -> "RenderableType":
+def page(result: CheckResult, *, title: str) -> "RenderableType":
     """The page, to be printed by a rich console of any width."""
     from rich.console import Group
     from rich.text import Text
@@ -34,92 +35,92 @@ def page(result: Mapping[str, Any], *, title: str) -> "RenderableType":
     return Group(*spaced, *warnings(result))
 
 
-def heading(result: Mapping[str, Any], title: str) -> "RenderableType":
+def heading(result: CheckResult, title: str) -> "RenderableType":
     from rich.text import Text
 
-    years = list(result["years"])
+    years = list(result.years)
     facts = [
-        f"{result['reports']:,} {'report' if result['reports'] == 1 else 'reports'}",
-        f"{result['cases']:,} {'case' if result['cases'] == 1 else 'cases'}",
-        f"{len(result['registries']):,} registries" if len(result["registries"]) > 1 else "1 registry",
+        counted(result.reports, "report"),
+        counted(result.cases, "case"),
+        counted(len(result.registries), "registry", "registries"),
         *([span(years[0], years[-1])] if years else []),
     ]
     return Text.assemble((title, "bold"), "\n", " · ".join(facts))
 
 
-def registries(result: Mapping[str, Any]) -> "RenderableType":
+def registries(result: CheckResult) -> "RenderableType":
     table = plain_table("Registries", "reports", "cases", "words", "years", "labels")
-    for name, row in result["registries"].items():
-        labelled = {task: count / row["reports"] for task, count in row["labelled"].items()}
+    for name, row in result.registries.items():
+        labelled = {task: count / row.reports for task, count in row.labelled.items()}
         least = min(labelled, key=lambda task: labelled[task], default=None)
-        whole = "" if least is None else f"{least} {labelled[least]:.0%}" if labelled[least] < 1 else "all"
-        years = span(row["first_year"], row["last_year"]) if row["first_year"] else "–"
-        table.add_row(name, f"{row['reports']:,}", f"{row['cases']:,}", f"{row['median_words']:,}", years, whole)
+        fewest = "" if least is None else f"{least} {labelled[least]:.0%}" if labelled[least] < 1 else "all"
+        years = span(row.first_year, row.last_year) if row.first_year else "–"
+        table.add_row(name, f"{row.reports:,}", f"{row.cases:,}", f"{row.median_words:,}", years, fewest)
     table.caption = "words: the median report; labels: the task with fewest"
     return table
 
 
-def tasks(result: Mapping[str, Any]) -> "RenderableType | None":
-    if not result["tasks"]:
+def tasks(result: CheckResult) -> "RenderableType | None":
+    if not result.tasks:
         return None
-    buckets = [span(b["from"], b["to"]) for b in next(iter(result["tasks"].values()))["rarity"]]
+    buckets = [span(bucket.low, bucket.high) for bucket in next(iter(result.tasks.values())).rarity]
     table = plain_table("Tasks", "labelled", "classes", "largest", *buckets)
-    for name, task in result["tasks"].items():
-        largest = f"{task['largest']} {task['largest_share']:.1%}" if task["classes"] else "–"
-        counts = (f"{bucket['classes']:,}" if bucket["classes"] else "·" for bucket in task["rarity"])
-        table.add_row(name, f"{task['labelled']:,}", f"{task['classes']:,}", largest, *counts)
+    for name, task in result.tasks.items():
+        largest = f"{task.largest} {task.largest_share:.1%}" if task.classes else "–"
+        counts = (f"{bucket.classes:,}" if bucket.classes else "·" for bucket in task.rarity)
+        table.add_row(name, f"{task.labelled:,}", f"{task.classes:,}", largest, *counts)
     table.caption = f"from {buckets[0]} to {buckets[-1]}: how many classes have so many reports"
     return table
 
 
-def histograms(result: Mapping[str, Any]) -> "RenderableType":
+def histograms(result: CheckResult) -> "RenderableType":
     from rich.columns import Columns
 
-    words = result["words"]
-    starts = [bucket["from"] for bucket in words["spread"]]
+    words = result.words
+    starts = [bucket.start for bucket in words.spread]
     ends = [start - 1 for start in starts[1:]]
     names = [f"{start:,}–{end:,}" for start, end in zip(starts, ends, strict=False)] + [f"{starts[-1]:,}+"]
-    rows = [(name, bucket["reports"]) for name, bucket in zip(names, words["spread"], strict=True)]
+    rows = [(name, bucket.reports) for name, bucket in zip(names, words.spread, strict=True)]
     length = bars("Words a report", rows)
     length.caption = (
-        f"median {words['median']:,}, mean {words['mean']:,.0f}, 95% within {words['p95']:,}; "
-        f"{words['clipped']:,} longer than the {CLIP:,} a model reads"
+        f"median {words.median:,}, mean {words.mean:,.0f}, 95% within {words.p95:,}; "
+        f"{words.clipped:,} longer than the {CLIP:,} a model reads"
     )
-    years = bars("Years", periods(result["years"], rows=ROWS))
-    return Columns([length, years] if result["years"] else [length], padding=(0, 4))
+    years = bars("Years", periods(result.years, rows=ROWS))
+    return Columns([length, years] if result.years else [length], padding=(0, 4))
 
 
-def overlap(result: Mapping[str, Any]) -> "RenderableType | None":
-    names, shared = list(result["registries"]), result["overlap"]
-    if not 1 < len(names) <= MANY or not shared["mix_task"]:
+def overlap(result: CheckResult) -> "RenderableType | None":
+    names, shared = list(result.registries), result.overlap
+    if not 1 < len(names) <= MANY or not shared.mix_task:
         return None
     table = plain_table("Overlap", *names, "only here")
-    alike = {frozenset(pair["registries"]): pair["same_mix"] for pair in shared["pairs"]}
+    alike = {frozenset(pair.registries): pair.same_mix for pair in shared.pairs}
     for one in names:
         cells = ("·" if one == other else f"{alike[frozenset((one, other))]:.0%}" for other in names)
-        only = ", ".join(f"{count} {task}" for task, count in shared["only_here"][one].items() if count)
+        only = ", ".join(f"{count} {task}" for task, count in shared.only_here[one].items() if count)
         table.add_row(one, *cells, only or "–")
-    cases, texts = (sum(pair[what] for pair in shared["pairs"]) for what in ("cases", "texts"))
+    cases, texts = sum(pair.cases for pair in shared.pairs), sum(pair.texts for pair in shared.pairs)
     table.caption = (
-        f"how much of their {shared['mix_task']} mix two registries share; classes none but it has; "
+        f"how much of their {shared.mix_task} mix two registries share; classes none but it has; "
         f"shared between any two: {cases:,} cases, {texts:,} texts"
     )
     return table
 
 
-def warnings(result: Mapping[str, Any]) -> "list[RenderableType]":
+def warnings(result: CheckResult) -> "list[RenderableType]":
     from rich.padding import Padding
     from rich.text import Text
 
-    if not result["warnings"]:
+    if not result.warnings:
         return [Text("Nothing to warn of.", style="green")]
     lines: list[RenderableType] = [Text("To mend, or to know", style="bold")]
-    for warning in sorted(result["warnings"], key=lambda warning: warning["id"] not in GRAVE):
-        mark, style = ("!", "bold yellow") if warning["id"] in GRAVE else ("·", "dim")
-        sentence = Text.assemble((f"{mark} ", style), warning["sentence"])
-        if warning["reports"]:
-            more = ", …" if warning["count"] > len(warning["reports"]) else ""
-            sentence.append(f" ({', '.join(warning['reports'])}{more})", style="dim")
+    for warning in sorted(result.warnings, key=lambda warning: warning.id not in GRAVE):
+        mark, style = ("!", "bold yellow") if warning.id in GRAVE else ("·", "dim")
+        sentence = Text.assemble((f"{mark} ", style), warning.sentence)
+        if warning.reports:
+            more = ", …" if warning.count > len(warning.reports) else ""
+            sentence.append(f" ({', '.join(warning.reports)}{more})", style="dim")
         lines.append(Padding(hanging(sentence), (0, 0, 0, 1)))
     return lines
 
@@ -168,7 +169,7 @@ def bar(count: int, most: int, *, width: int) -> str:
 
 
 def periods(years: Mapping[str, int], *, rows: int) -> list[tuple[str, int]]:
-    """Counts by year, or by as many years together as make no more than so many rows."""
+    """Reports by period: a year each, or as many years each as keep the table to that many rows."""
     numbers = {int(year): count for year, count in years.items()}
     if not numbers:
         return []
