@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pathveil.settings import Settings
+from pathveil.training.defences import DPSettings
 
 
 def split_windows(value: Any) -> Any:
@@ -70,6 +71,7 @@ class TrainingSettings(NetworkSettings):
     )
     members: int = Field(1, ge=1, description="networks that are averaged, each with validation cases of its own")
     linear: bool = Field(False, description="a logistic regression on word counts beside the networks")
+    defence: DPSettings | None = Field(None, description="a way of training that gives less away, with its settings")
 
     @model_validator(mode="after")
     def stopping_needs_cases(self) -> "TrainingSettings":
@@ -79,6 +81,24 @@ class TrainingSettings(NetworkSettings):
             raise ValueError("members times validation_share must be at most 1: each network holds out its own cases")
         return self
 
+    @model_validator(mode="after")
+    def privacy_is_not_undone(self) -> "TrainingSettings":
+        if isinstance(self.defence, DPSettings):
+            for name, (wanted, reason) in UNDONE_BY.items():
+                if getattr(self, name) != wanted:
+                    raise ValueError(f"differential privacy needs {name} = {wanted}: {reason}")
+        return self
+
+
+# What would read private cases beside the noised gradient, and the value that keeps it from doing so.
+UNDONE_BY = {
+    "patience": (None, "stopping by private cases is not covered by epsilon; set the number of epochs beforehand"),
+    "members": (1, "each network reads every case, and what they give away adds up"),
+    "linear": (False, "the linear view is fitted without noise"),
+    "vectors": (0, "word vectors of the training text are made without noise"),
+    "class_balance": (0, "class weights are counts of private cases"),
+    "clip": (None, "the gradient of each case is clipped by the defence's own clip"),
+}
 
 PRESETS = {
     # The network both papers train: 300 filters for each window, nothing added.

@@ -1,0 +1,44 @@
+"""Ways to train a model that gives less away about its cases, as settings: ``TrainingSettings.defence`` is one of them.
+
+>>> DPSettings(epsilon=8).clip
+1.0
+>>> DPSettings(epsilon=8).changed(noise=1)
+Traceback (most recent call last):
+pathveil.errors.UsageError: differential privacy: give epsilon or noise, not both: each follows from the other
+"""
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from pathveil.settings import Settings
+
+
+class DPSettings(Settings):
+    """Differentially private training (``training/dp.py``); the unit that is protected is a case."""
+
+    kind: Literal["dp"] = "dp"
+    epsilon: float | None = Field(None, gt=0, description="privacy loss that the noise is chosen for; or give noise")
+    noise: float | None = Field(
+        None, ge=0, description="standard deviation of the noise, in units of clip; or give epsilon"
+    )
+    delta: float = Field(1e-5, gt=0, lt=1, description="chance with which the promise may fail; below 1 ÷ cases")
+    clip: float = Field(1.0, gt=0, description="largest norm of what a case adds to the gradient")
+    embeddings: Literal["trained", "frozen"] = Field(
+        "trained", description="word vectors get gradient and noise, or stay as they start"
+    )
+    accountant: Literal["rdp", "prv"] = Field("rdp", description="how epsilon is worked out; prv is closer and slower")
+
+    @classmethod
+    def spoken_name(cls) -> str:
+        return "differential privacy"
+
+    @model_validator(mode="after")
+    def one_measure(self) -> "DPSettings":
+        if (self.epsilon is None) == (self.noise is None):
+            raise ValueError(
+                "give epsilon or noise, not both: each follows from the other"
+                if self.noise is not None
+                else "give epsilon (what may be given away) or noise (how much is added)"
+            )
+        return self
