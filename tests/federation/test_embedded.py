@@ -2,6 +2,7 @@
 
 import math
 import sys
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -10,10 +11,12 @@ import torch
 
 from pathveil.federation import embedded
 from pathveil.federation.heads import features_of
-from pathveil.federation.hub import History, Hub, load, schedule, steps_of
+from pathveil.federation.hub import Hub, load, schedule, steps_of
 from pathveil.federation.losses import orthogonality, ramp
-from pathveil.federation.plain import PlainSite
-from pathveil.federation.plain import train as train_plain
+from pathveil.federation.plain import PlainSite, train_alone
+from pathveil.federation.protocol import course
+from pathveil.federation.protocol.course import SharedPrivate
+from pathveil.federation.protocol.site_work import SharedWork
 from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Site, Turn
 from pathveil.model import TokenBatch
@@ -91,17 +94,19 @@ def test_messages_equal_central_adversarial_training_step_by_step():
     """The oracle is written out here: one graph over all registries, PyTorch's own Adadelta, no hub and no site."""
     settings = FederationSettings(**SMALL, dropout=0.0, private_every=1)
     sites, shared = together(settings)
-    hub = Hub(shared, settings=settings)
+    together_course = SharedPrivate(shared, settings=settings, sites=len(sites))
+    works = [SharedWork(site, deepcopy(shared)) for site in sites]
     central, _ = together(settings)
     everything = together(settings)[1]
     modules = [everything, *(site.private for site in central)]
     for module in modules:
         module.encoder.sparse = False
     optimiser = torch.optim.Adadelta([p for m in modules for p in m.parameters()], lr=1.0, rho=0.9, eps=1e-6)
-    step = embedded.by_messages(hub, sites, History())
-    steps = steps_of([site.documents for site in sites], settings.batch_size)
-    for turns in schedule(settings, steps):
-        step(turns)
+    for exchange in together_course.exchanges([site.documents for site in sites]):
+        if exchange.kind != "round":
+            continue
+        together_course.take(exchange, embedded.ask_each(together_course, works, exchange))
+        turns = exchange.turns
         optimiser.zero_grad()
         sizes = [len(site.rows(turns[0])) for site in central]
         for site, size in zip(central, sizes, strict=True):
@@ -134,7 +139,7 @@ def test_messages_equal_central_adversarial_training_step_by_step():
                 parameter.grad = share * gradient + (parameter.grad if parameter.grad is not None else 0)
         optimiser.step()
     for name, parameter in everything.named_parameters():
-        np.testing.assert_allclose(hub.arrays()[name], parameter.detach(), atol=5e-5, err_msg=name)
+        np.testing.assert_allclose(together_course.hub.arrays()[name], parameter.detach(), atol=5e-5, err_msg=name)
     for ours, theirs in zip(sites, central, strict=True):
         for (name, mine), other in zip(ours.private.named_parameters(), theirs.private.parameters(), strict=True):
             np.testing.assert_allclose(mine.detach(), other.detach(), atol=5e-5, err_msg=name)
@@ -188,7 +193,7 @@ def test_nothing_is_read_from_a_device_without_being_fetched(monkeypatch):
             embedded.train(sites, shared, settings=settings, joint=joint)
         sites[0].logits(shared, sites[0].reports)
     pool = PlainSite(reports(30, 0), settings=settings, seed=1, registry=0)
-    train_plain([pool], stage="")
+    train_alone(pool, stage="")
     features_of(pool.model, reports(5, 1))
 
 
@@ -246,7 +251,7 @@ def test_features_are_made_once_while_the_encoder_stands_still(monkeypatch):
         if forget:
             rounds = list(schedule(settings, steps_of([site.documents for site in together(settings)[0]], 12)))
             anew = [[replace(turn, again=False) for turn in turns] for turns in rounds]
-            monkeypatch.setattr(embedded, "schedule", lambda *_, anew=anew: anew)
+            monkeypatch.setattr(course, "schedule", lambda *_, anew=anew: anew)
         sites, shared = together(settings)
         count, features = [0], Shared.features
 
@@ -314,8 +319,8 @@ def test_added_heads_answer_with_both():
 
 def test_no_epoch_is_kept_before_its_time():
     hub = Hub(together(FederationSettings(**SMALL))[1], settings=FederationSettings(epochs=4, keep_from=0.5))
-    assert [hub.judge([(1, loss)], epoch=epoch) for epoch, loss in enumerate((1.0, 2.0, 4.0, 3.0))] == [0, 0, 1, 1]
-    assert hub.best_epoch == 3
+    assert [hub.keep_if_best(loss, epoch=epoch) for epoch, loss in enumerate((1.0, 2.0, 4.0, 3.0))] == [0, 0, 1, 1]
+    assert hub.best_epoch.number == 4
 
 
 def test_a_bad_update_is_named_and_left_out():

@@ -143,12 +143,12 @@ def test_noise_that_was_asked_for_is_not_taken_for_poison():
 def test_an_epoch_whose_loss_is_no_number_does_not_take_the_place_of_a_good_one():
     _, shared = together(FederationSettings(**SMALL))
     hub = Hub(shared, settings=FederationSettings(**SMALL))
-    assert [hub.judge([(3, loss)], epoch=epoch) for epoch, loss in enumerate((0.5, float("nan"), 0.7))] == [
+    assert [hub.keep_if_best(loss, epoch=epoch) for epoch, loss in enumerate((0.5, float("nan"), 0.7))] == [
         True,
         False,
         False,
     ]
-    assert hub.best_epoch == 0 and hub.best_loss == 0.5
+    assert hub.best_epoch.number == 1 and hub.best_epoch.loss == 0.5
 
 
 def test_a_round_without_a_usable_update_is_an_error():

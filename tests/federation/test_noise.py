@@ -77,13 +77,13 @@ def test_a_plain_network_leaves_a_site_clipped_and_noised_too(cyclic):
     """In averaged and cyclic training the whole network travels: what a site has changed in it is bounded the same."""
     told = QUICK | {"epochs": 1, "clip": 0.01}
     sites = [plain.PlainSite(corpus(), settings=FederationSettings(**told), seed=1, registry=n) for n in range(2)]
-    before = sites[0].arrays()
-    plain.train(sites, cyclic=cyclic, stage="")
-    moved = wire.norm({name: array - before[name] for name, array in sites[0].arrays().items()})
+    before = wire.arrays_of(sites[0].model)
+    embedded.train_plain(sites, cyclic=cyclic, stage="")
+    moved = wire.norm({name: array - before[name] for name, array in wire.arrays_of(sites[0].model).items()})
     assert moved == pytest.approx(0.02 if cyclic else 0.01, rel=0.2) and moved <= (0.0201 if cyclic else 0.0101)
     site = plain.PlainSite(corpus(), settings=FederationSettings(**told, noise=5.0), seed=1, registry=0)
-    sent = site.update(site.arrays())  # nothing has changed: what is sent is noise
-    noise = np.concatenate([(sent[name] - array).ravel() for name, array in site.arrays().items()])
+    sent = site.update(wire.arrays_of(site.model))  # nothing has changed: what is sent is noise
+    noise = np.concatenate([(sent[name] - array).ravel() for name, array in wire.arrays_of(site.model).items()])
     # The noise cannot be repeated: seven standard errors of a spread, which chance does not bring.
     assert len(noise) > 1000 and abs(noise.std() / 0.05 - 1) < 7 / np.sqrt(2 * len(noise))
 

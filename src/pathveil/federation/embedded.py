@@ -1,9 +1,9 @@
-"""Shared/private training in one process, no network: the same sites and the same hub as over the wire.
+"""Training in one process, no network: the same courses and the same sites as over the wire.
 
-``by_messages`` passes arrays between hub and sites exactly as a deployment does. With one local step a round there is a
-quicker way to the same numbers, ``jointly``: all sites hold the same shared parameters, so their batches go through the
-shared encoder together, where the table of words is made once instead of once a site, and one backward pass adds the
-sites' gradients up.
+``drive`` puts a course's questions to sites in this process. With one local step a round there is a quicker way to the
+same numbers, ``JointCourse``: all sites hold the same shared parameters, so their batches go through the shared encoder
+together, where the table of words is made once instead of once a site, and one backward pass adds the sites' gradients
+up.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +16,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from pathveil.federation import wire
-from pathveil.federation.hub import History, Hub, kept_epoch, load, schedule, steps_of
+from pathveil.federation.hub import History, Hub
 from pathveil.federation.losses import orthogonality_by_site, reverse, scaled, tasks_by_site
+from pathveil.federation.plain import PlainSite
+from pathveil.federation.protocol.course import Answers, Course, Exchange, Plain, SharedPrivate
+from pathveil.federation.protocol.message import Message
+from pathveil.federation.protocol.site_work import PlainWork, SharedWork, SiteWork, close_answer
 from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import (
     Documents,
@@ -47,94 +51,113 @@ def train(
     progress: Progress = silent,
 ) -> tuple[Hub, History]:
     """Train sites together and leave hub and sites at the best epoch by the sites' validation cases."""
-    hub, history = Hub(shared, settings=settings), History()
-    steps = steps_of([site.documents for site in sites], settings.batch_size)
+    works = [SharedWork(site, shared) for site in sites]
     # Positions go through the reference kernel; clipping is of each site's own update.
-    joint = joint and settings.local_steps == 1 and not settings.positions and settings.clip is None
-    step = jointly(hub, sites, history) if joint else by_messages(hub, sites, history)
-    epoch = 0
-    for turns in schedule(settings, steps):
-        hub.begin(turns[0])
-        step(turns)
-        last = turns[-1]
-        history.rounds += 1
-        if last.step == steps - 1 and not last.discriminator_only:
-            epoch = last.epoch
-            close_epoch(hub, sites, history, epoch=epoch)
-            history.account(settings, updates=history.rounds)
-            progress("training sites together", epoch + 1, settings.epochs)
-    history.kept = kept_epoch(hub.best_epoch + 1)
-    hub.restore()
-    for site in sites:
-        site.restore()
-    return hub, history
+    if joint and settings.local_steps == 1 and not settings.positions and settings.clip is None:
+        course = JointCourse(shared, sites, settings=settings)
+        drive(course, works, ask=course.ask, stage="training sites together", progress=progress)
+    else:
+        course = SharedPrivate(shared, settings=settings, sites=len(sites))
+        works = [SharedWork(site, deepcopy(shared)) for site in sites]
+        drive(course, works, stage="training sites together", progress=progress)
+    course.hub.restore()
+    return course.hub, course.history
 
 
-def close_epoch(hub: Hub, sites: Sequence[Site], history: History, *, epoch: int) -> None:
-    hub.optimiser.settle()
-    known = shared_features(hub.shared, [site.held for site in sites], device=sites[0].device)
-    losses = [
-        (site.documents, site.validation_loss(hub.shared, features=own)) for site, own in zip(sites, known, strict=True)
-    ]
-    history.validation_loss.append(sum(n * loss for n, loss in losses) / sum(n for n, _ in losses))
-    history.feature_norm.append(sum(float(own.norm(dim=1).mean()) for own in known) / len(sites))
-    if hub.judge(losses, epoch=epoch):
-        for site in sites:
-            site.keep()
+def train_plain(
+    sites: Sequence[PlainSite], *, cyclic: bool = False, stage: str, progress: Progress = silent
+) -> History:
+    """Federated averaging after every epoch, or one network going round; every site gets that of the best epoch.
+
+    All sites start from the same weights, because they were made from the same seed.
+    """
+    first = sites[0]
+    course = Plain(first.model, settings=first.settings, sites=len(sites), cyclic=cyclic)
+    drive(course, [PlainWork(site) for site in sites], stage=stage, progress=progress)
+    return course.history
 
 
-def by_messages(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list[Turn]], None]:
-    """HubRun as a deployment runs them: arrays out, arrays in."""
-    copies = [deepcopy(hub.shared) for _ in sites]
+def drive(
+    course: Course,
+    sites: Sequence[SiteWork],
+    *,
+    ask: Callable[[Exchange], Answers] | None = None,  # another way to the sites' answers than asking one by one
+    stage: str,
+    progress: Progress,
+) -> None:
+    """Put all questions of a course to the sites and take their answers, as ``hub_run`` does over a network."""
+    keep = False
+    for exchange in course.exchanges([site.documents for site in sites]):
+        if keep:
+            for site in sites:
+                site.keep()
+        if exchange.kind == "finish":
+            course.history.kept = course.best_epoch.kept()
+        keep = course.take(exchange, ask(exchange) if ask else ask_each(course, sites, exchange))
+        if exchange.kind == "close":
+            progress(stage, exchange.epoch + 1, course.settings.epochs)
 
-    def step(turns: list[Turn]) -> None:
-        sent, updates = hub.arrays(again=turns[0].again), []
-        for site, copy in zip(sites, copies, strict=True):
-            load(copy, sent)
-            history.sent += wire.size(sent)
-            updates.append((site.name, sum(len(site.rows(turn)) for turn in turns), site.update(copy, turns)))
-        history.refused += hub.combine(updates, turns[0])
-        history.received = hub.received
 
-    return step
+def ask_each(course: Course, sites: Sequence[SiteWork], exchange: Exchange) -> Answers:
+    """Arrays out and arrays in, site by site, as they travel in a deployment."""
+    arrays = course.arrays(exchange, whole=False)
+    return [(sites[place].name, Message(*sites[place].answer(exchange, arrays))) for place in exchange.who]
 
 
-def jointly(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list[Turn]], None]:
-    """The same steps with all sites' documents through the shared encoder at once."""
-    shared, settings = hub.shared, hub.settings
-    hub.optimiser = SharedOptimiser(shared, settings, lazy=shared.encoder.sparse)  # gradients stay sparse here
-    size = wire.weight(hub.manifest)
-    judge = wire.weight(wire.of_discriminator(hub.manifest))
-    extra = discriminator_turns(settings)
-    ahead = [Ahead(site, every=gathering(settings, shared)) for site in sites]
+class JointCourse(SharedPrivate):
+    """The same course where the hub and all sites are in one process and share one network: a round is one pass."""
 
-    def step(turns: list[Turn]) -> None:
-        (turn,) = turns
-        history.sent += (judge if turn.again else size) * len(sites)
-        history.received += wire.weight(moved(shared, settings, turn)) * len(sites)
-        if turn.discriminator_only:
-            return  # taken together with the joint step below, which needs the same features
-        parts = [private.at(turn) for private in ahead]
+    def __init__(self, shared: Shared, sites: Sequence[Site], *, settings: FederationSettings):
+        super().__init__(shared, settings=settings, sites=len(sites))
+        self.members = sites
+        self.hub.optimiser = SharedOptimiser(shared, settings, lazy=shared.encoder.sparse)  # gradients stay sparse here
+        self.private = [PrivateFeatures(site, every=gathering(settings, shared)) for site in sites]
+
+    def ask(self, exchange: Exchange) -> Answers:
+        """The sites' answers; in a round there are none, for ``take_round`` does their steps."""
+        if exchange.kind == "close":
+            self.hub.optimiser.settle()
+            held = [site.held for site in self.members]
+            features = shared_features(self.hub.shared, held, device=self.members[0].device)
+            told = [close_answer(site, self.hub.shared, own) for site, own in zip(self.members, features, strict=True)]
+            return [(site.name, Message(facts)) for site, facts in zip(self.members, told, strict=True)]
+        if exchange.kind == "finish":
+            for site in self.members:
+                site.restore()
+        return []
+
+    def take_round(self, exchange: Exchange, answers: Answers) -> None:
+        (turn,) = exchange.turns
+        self.hub.begin(turn)
+        self.history.sent += wire.weight(self.hub.sent(again=turn.again)) * self.sites
+        self.history.received += wire.weight(moved(self.hub.shared, self.settings, turn)) * self.sites
+        if not turn.discriminator_only:  # such a step is taken with the joint one, which needs the same features
+            self.step(turn)
+
+    def step(self, turn: Turn) -> None:
+        """A step of all sites and the hub, the discriminator's own steps before it included."""
+        shared, settings, optimiser = self.hub.shared, self.settings, self.hub.optimiser
+        parts = [private.at(turn) for private in self.private]
         documents = joined([part for part, _ in parts])
         sizes = [part.batch.documents for part, _ in parts]
-        owner, registry = owners(sizes, [site.registry for site in sites], device=documents.noise.device)
-        hub.optimiser.touch(documents.batch)
+        owner, registry = owners(sizes, [site.registry for site in self.members], device=documents.noise.device)
+        optimiser.touch(documents.batch)
         features = shared.features(documents.batch)  # (documents of all sites, K·F)
-        for _ in range(extra):
+        for _ in range(discriminator_turns(settings)):
             # A site's share of the documents weighs its mean: together, the mean over all documents.
             shared.discrimination(features.detach(), registry, flatness=settings.flatness).backward()
-            hub.optimiser.step(turn, discriminator_only=True)
+            optimiser.step(turn, discriminator_only=True)
         # A site's private part moves along its own loss, of which the common one holds its share.
         shares = [number / sum(sizes) for number in sizes]
         own = torch.cat([scaled(f, 1 / share) for (_, f), share in zip(parts, shares, strict=True)])
         both = drop(torch.cat([features, own], dim=1), settings.dropout, documents.noise)
-        logits = site_logits(sites, both.split(sizes), shares)
+        logits = site_logits(self.members, both.split(sizes), shares)
         common = shared.logits(both[:, : features.shape[1]])
         loss = tasks_by_site(
-            added(logits, common) if settings.added_heads else logits, documents.labels, owner, len(sites)
+            added(logits, common) if settings.added_heads else logits, documents.labels, owner, self.sites
         )
         if settings.common_heads:
-            loss = loss + tasks_by_site(common, documents.labels, owner, len(sites))
+            loss = loss + tasks_by_site(common, documents.labels, owner, self.sites)
         strength = strength_at(settings, turn)
         if settings.alternating:
             with frozen(shared.discriminator):
@@ -144,14 +167,12 @@ def jointly(hub: Hub, sites: Sequence[Site], history: History) -> Callable[[list
         if settings.orthogonality:
             loss = loss + settings.orthogonality * orthogonality_by_site(features, own, owner, scale=settings.scale)
         loss.backward()
-        hub.optimiser.step(turn)
-        for private in ahead:
+        optimiser.step(turn)
+        for private in self.private:
             private.advance(turn)
 
-    return step
 
-
-class Ahead:
+class PrivateFeatures:
     """A site's private features for all turns that one step of its private part gathers, made in one pass.
 
     The private part stands still between its steps, so its features need not wait for their turns: one pass forwards

@@ -50,6 +50,37 @@ class History:
             self.epsilon.append(epsilon(multiplier=settings.noise, updates=updates, delta=settings.delta))
 
 
+@dataclass
+class BestEpoch:
+    """The epoch of the least validation loss so far, among those that may be kept.
+
+    >>> best, settings = BestEpoch(), FederationSettings(epochs=3)
+    >>> [best.improves(loss, epoch, settings=settings) for epoch, loss in enumerate((0.5, float("nan"), 0.7))]
+    [True, False, False]
+    >>> best.kept()
+    1
+    """
+
+    number: int = 0  # from 1; 0: there is none yet
+    loss: float = float("inf")
+
+    def improves(self, loss: float, epoch: int, *, settings: FederationSettings) -> bool:
+        """Whether an epoch, from 0, is the best so far; a loss that is not a number never is."""
+        if not loss < self.loss or not settings.may_keep(epoch):
+            return False
+        self.number, self.loss = epoch + 1, loss
+        return True
+
+    def kept(self) -> int:
+        """The number of the epoch that was kept. Where there is none, nothing that was trained can be used."""
+        if not self.number:
+            raise UsageError(
+                "training diverged: after no epoch that may be kept was the validation loss a finite number; lower "
+                "learning_rate, or the weights adversary and orthogonality"
+            )
+        return self.number
+
+
 class Hub:
     """The shared part between rounds."""
 
@@ -60,17 +91,18 @@ class Hub:
         self.norms, self.discriminator_norms = wire.Norms(), wire.Norms(factor=DISCRIMINATOR_FACTOR)
         # Sites send every row of the embedding, so the hub's optimiser has no rows to be lazy about.
         self.optimiser = SharedOptimiser(shared, settings, lazy=False)
-        self.best, self.best_loss, self.best_epoch = self.arrays(), float("inf"), -1
-        self.received = 0  # bytes
+        self.best, self.best_epoch = self.arrays(), BestEpoch()
         self.measured = -1  # the epoch whose yardstick the discriminator has
         if settings.noise:
             epsilon(multiplier=settings.noise, updates=1, delta=settings.delta)  # says before training what is missing
 
     def arrays(self, *, again: bool = False) -> dict[str, np.ndarray]:
         """The shared parameters as they travel; ``again`` to sites that have the encoder, the discriminator's alone."""
-        named = self.shared.named_parameters()
-        sent = ((name, parameter) for name, parameter in named if not again or name.startswith(wire.DISCRIMINATOR))
-        return {name: parameter.detach().cpu().numpy().copy() for name, parameter in sent}
+        return wire.arrays_of(self.shared, self.sent(again=again))
+
+    def sent(self, *, again: bool) -> wire.Manifest:
+        """The names and shapes of what goes out to sites; ``again``: to those that have the encoder."""
+        return wire.of_discriminator(self.manifest) if again else self.manifest
 
     def begin(self, turn: Turn) -> None:
         """Before a round, or each site's question in it: every epoch the discriminator gets a new yardstick, once. A
@@ -85,7 +117,6 @@ class Hub:
 
         An update that fails its check is left out and named; a round without any usable update is an error.
         """
-        self.received += sum(wire.size(arrays) for _, _, arrays in updates)
         moving = moved(self.shared, self.settings, turn)
         parameters = {name: p for name, p in self.shared.named_parameters() if name in moving}
         norms = self.discriminator_norms if turn.discriminator_only else self.norms
@@ -106,30 +137,15 @@ class Hub:
             self.shared.zero_grad(set_to_none=True)
         return refused
 
-    def judge(self, losses: Sequence[tuple[int, float]], *, epoch: int) -> bool:
-        """Whether this epoch is the best so far by the sites' (documents, validation loss); if so it is kept."""
-        loss = float(np.average([loss for _, loss in losses], weights=[documents for documents, _ in losses]))
-        if not loss < self.best_loss or not self.settings.may_keep(epoch):  # nor is one that is not a number
+    def keep_if_best(self, loss: float, *, epoch: int) -> bool:
+        """Keep the shared part as it is after an epoch, from 0, if that is the best so far by the sites' mean loss."""
+        if not self.best_epoch.improves(loss, epoch, settings=self.settings):
             return False
-        self.best, self.best_loss, self.best_epoch = self.arrays(), loss, epoch
+        self.best = self.arrays()
         return True
 
     def restore(self) -> None:
         load(self.shared, self.best)
-
-
-def kept_epoch(number: int) -> int:
-    """The epoch that was kept, from 1. Where there is none, nothing that was trained can be used.
-
-    >>> kept_epoch(3)
-    3
-    """
-    if not number:
-        raise UsageError(
-            "training diverged: after no epoch that may be kept was the validation loss a finite number; lower "
-            "learning_rate, or the weights adversary and orthogonality"
-        )
-    return number
 
 
 def accepted(
@@ -157,7 +173,10 @@ def accepted(
 
 
 def with_noise(size: float, settings: FederationSettings, *, numbers: int) -> float:
-    """The size that an honest update of so many numbers stays near, where its noise may be larger than what it says."""
+    """The norm that an update must not exceed by far: that of the parameters, or of the noise on it where it is larger.
+
+    ``size`` is the parameters' norm and ``numbers`` how many numbers an update has.
+    """
     return max(size, settings.noise * (settings.clip or 0.0) * math.sqrt(numbers))
 
 

@@ -23,7 +23,7 @@ from pathveil.bundle.release import make_bundle
 from pathveil.errors import UsageError
 from pathveil.federation import plain
 from pathveil.federation.heads import features_of
-from pathveil.federation.hub import kept_epoch, steps_of
+from pathveil.federation.hub import BestEpoch, steps_of
 from pathveil.federation.release import Release
 from pathveil.federation.run import FEWEST_CASES, SMALLEST_CELL, TEST_SHARE, cases_of, labelled_cases, unseen_rows
 from pathveil.federation.settings import FederationSettings
@@ -108,7 +108,7 @@ def join(
     joined = Joined(site, shared, training)
     learn(joined, progress=progress)
     alone = plain.PlainSite(training, settings=settings, seed=seed, registry=0, device=device)
-    plain.train([alone], progress=progress, stage=f"training {name} alone")
+    plain.train_alone(alone, progress=progress, stage=f"training {name} alone")
     tests = reports.take(unseen)
     for mode, answers in (("joined", site.logits(shared, tests)), ("single", alone.logits(tests))):
         for task, logits in answers.items():
@@ -135,7 +135,7 @@ def learn(joined: Joined, *, progress: Progress) -> None:
     known = torch.from_numpy(features_of(shared.encoder, joined.training)).to(site.device)
     held = known[torch.from_numpy(site.validate).to(site.device)]
     truth = {task: np.asarray(label) for task, label in site.held.labels.items()}
-    steps, least = steps_of([site.documents], settings.batch_size), float("inf")
+    steps, best_epoch = steps_of([site.documents], settings.batch_size), BestEpoch()
     for epoch in range(settings.epochs):
         total = 0.0
         for step in range(steps):
@@ -151,11 +151,10 @@ def learn(joined: Joined, *, progress: Progress) -> None:
         entry = {"epoch": epoch + 1, "loss": total / site.documents}
         entry |= judged({task: scores.cpu().numpy() for task, scores in answers.items()}, truth)
         joined.history.append(entry)
-        if entry["validation_loss"] < least and settings.may_keep(epoch):
-            least, joined.kept = entry["validation_loss"], epoch + 1
+        if best_epoch.improves(entry["validation_loss"], epoch, settings=settings):
             site.keep()
         progress(f"training {site.name} beside the shared encoder", epoch + 1, settings.epochs)
-    kept_epoch(joined.kept)
+    joined.kept = best_epoch.kept()
     site.restore()
 
 

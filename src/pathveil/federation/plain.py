@@ -9,13 +9,11 @@ All see the same documents the same number of times, with the same network, opti
 by the validation cases, which are the same in every mode.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 import torch
 
 from pathveil.federation import wire
-from pathveil.federation.hub import History, average, kept_epoch, steps_of
+from pathveil.federation.hub import BestEpoch, History, steps_of
 from pathveil.federation.noise import noised
 from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Turn, batches_of, optimiser_for, rate_at, snapshot, targets_of
@@ -38,10 +36,12 @@ class PlainSite:
         settings: FederationSettings,
         seed: int,
         registry: int,
+        name: str = "",
         device: torch.device | str = "cpu",
         entropy: np.random.Generator | None = None,  # of the noise on what leaves; None: the system's
     ):
-        self.reports, self.settings, self.seed, self.registry = reports, settings, seed, registry
+        self.reports, self.settings, self.seed = reports, settings, seed
+        self.name, self.registry = name, registry
         self.entropy = entropy or np.random.default_rng()
         self.device = torch.device(device)
         parts = []
@@ -95,13 +95,10 @@ class PlainSite:
         labels = {task: torch.from_numpy(label.astype(np.int64)) for task, label in held.labels.items()}
         return float(task_loss({task: torch.from_numpy(v) for task, v in self.logits(held).items()}, labels))
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {name: parameter.detach().cpu().numpy().copy() for name, parameter in self.model.named_parameters()}
-
     def update(self, before: wire.Arrays) -> dict[str, np.ndarray]:
         """The parameters as they leave the site that began with those of ``before``: the change clipped and noised if
         the settings say so."""
-        after = self.arrays()
+        after = wire.arrays_of(self.model)
         if self.settings.clip is None:
             return after
         change = {name: after[name] - before[name] for name in after}
@@ -114,39 +111,17 @@ class PlainSite:
             parameter.copy_(torch.from_numpy(arrays[name]))
 
 
-def train(sites: Sequence[PlainSite], *, cyclic: bool = False, progress: Progress = silent, stage: str) -> History:
-    """One site alone, federated averaging after every epoch, or one model going round; the best epoch is kept.
-
-    All sites start from the same weights, because they were made from the same seed.
-    """
-    settings, history = sites[0].settings, History()
-    current = sites[0].arrays()
-    best, least = snapshot(sites[0].model), float("inf")
+def train_alone(site: PlainSite, *, stage: str, progress: Progress = silent) -> History:
+    """Train one site's network on its own reports and leave it at its best epoch; nothing travels."""
+    settings, history, best_epoch = site.settings, History(), BestEpoch()
+    best = snapshot(site.model)
     for epoch in range(settings.epochs):
-        sent = []
-        for site in sites:
-            if len(sites) > 1:
-                site.load(current)
-            site.epoch(epoch, steps=steps_of([len(site.train)], settings.batch_size))
-            if len(sites) > 1:
-                sent.append((len(site.train), site.update(current)))
-            if cyclic:
-                current = sent[-1][1]
-        if len(sites) > 1:
-            current = current if cyclic else average(sent)
-            for site in sites:
-                site.load(current)
-            history.rounds += len(sites) if cyclic else 1
-            history.sent += wire.size(current) * len(sites)
-            history.received += wire.size(current) * len(sites)
-            history.account(settings, updates=epoch + 1)  # a site sends once an epoch
-        weights = [len(site.train) for site in sites]
-        loss = float(np.average([site.validation_loss() for site in sites], weights=weights))
+        site.epoch(epoch, steps=steps_of([len(site.train)], settings.batch_size))
+        loss = site.validation_loss()
         history.validation_loss.append(loss)
-        if loss < least and settings.may_keep(epoch):
-            best, least, history.kept = snapshot(sites[0].model), loss, epoch + 1
+        if best_epoch.improves(loss, epoch, settings=settings):
+            best = snapshot(site.model)
         progress(stage, epoch + 1, settings.epochs)
-    kept_epoch(history.kept)
-    for site in sites:
-        site.model.load_state_dict(best)
+    history.kept = best_epoch.kept()
+    site.model.load_state_dict(best)
     return history

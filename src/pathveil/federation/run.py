@@ -30,6 +30,7 @@ from pathveil.federation.site import Site
 from pathveil.model.mtcnn import Encoder
 from pathveil.model.shared_private import Private, Shared
 from pathveil.progress import Progress, silent
+from pathveil.seeds import generator
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.metrics import evaluate
 from pathveil.vocabulary.encoded import Encoded
@@ -212,7 +213,7 @@ def train_shared_private(
             private=Private(seed=seed * 1000 + number + 1, **shape).to(device),
             settings=settings,
             seed=seed,
-            entropy=np.random.default_rng([seed, number, 2]),  # a study repeats; a deployment must not
+            entropy=generator(seed, number, 2),  # a study repeats; a deployment must not
         )
         for number in registries
     }
@@ -235,21 +236,29 @@ def train_plain(
     progress: Progress,
 ) -> tuple[Answer, list[History], Encoder | None]:
     def site(reports: Encoded, registry: int) -> plain.PlainSite:
-        entropy = np.random.default_rng([seed, registry, 2])  # a study repeats; a deployment must not
-        return plain.PlainSite(reports, settings=settings, seed=seed, registry=registry, device=device, entropy=entropy)
+        return plain.PlainSite(
+            reports,
+            settings=settings,
+            seed=seed,
+            registry=registry,
+            name=training.registry_names[registry],
+            device=device,
+            entropy=generator(seed, registry, 2),  # a study repeats; a deployment must not
+        )
 
     if mode == "centralized":
-        sites = {0: site(training, 0)}
-    else:
-        sites = {n: site(training.take(np.flatnonzero(training.registries == n)), n) for n in registries}
+        pool = site(training, 0)
+        history = plain.train_alone(pool, progress=progress, stage="training (centralized)")
+        return lambda _, reports: pool.logits(reports), [history], pool.model
+    sites = {n: site(training.take(np.flatnonzero(training.registries == n)), n) for n in registries}
     if mode == "single":
         histories = [
-            plain.train([alone], progress=progress, stage=f"training {training.registry_names[number]} alone")
+            plain.train_alone(alone, progress=progress, stage=f"training {training.registry_names[number]} alone")
             for number, alone in sites.items()
         ]
         return lambda number, reports: sites[number].logits(reports), histories, None
     together = list(sites.values())
-    history = plain.train(together, cyclic=mode == "cyclic", progress=progress, stage=f"training ({mode})")
+    history = embedded.train_plain(together, cyclic=mode == "cyclic", progress=progress, stage=f"training ({mode})")
     return lambda _, reports: together[0].logits(reports), [history], together[0].model
 
 

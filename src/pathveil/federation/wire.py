@@ -31,9 +31,18 @@ def of_discriminator(manifest: Manifest) -> dict[str, tuple[int, ...]]:
     return {name: shape for name, shape in manifest.items() if name.startswith(DISCRIMINATOR)}
 
 
-def manifest_of(shared: nn.Module) -> dict[str, tuple[int, ...]]:
-    """The names and shapes that may travel: the shared part's parameters, all of them and nothing else."""
-    return {name: tuple(parameter.shape) for name, parameter in shared.named_parameters()}
+def manifest_of(network: nn.Module) -> dict[str, tuple[int, ...]]:
+    """The names and shapes that may travel: the parameters of the network that is shared, and nothing else."""
+    return {name: tuple(parameter.shape) for name, parameter in network.named_parameters()}
+
+
+def arrays_of(network: nn.Module, manifest: Manifest | None = None) -> dict[str, np.ndarray]:
+    """Copies of a network's parameters as arrays: those that a manifest names, or all."""
+    return {
+        name: parameter.detach().cpu().numpy().copy()
+        for name, parameter in network.named_parameters()
+        if manifest is None or name in manifest
+    }
 
 
 def check(arrays: Arrays, manifest: Manifest, *, sender: str) -> None:

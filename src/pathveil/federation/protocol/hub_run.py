@@ -225,7 +225,7 @@ class HubRun:
             return write(Message({"wait": True}))
         exchange = self.exchanges[self.round]
         first = self.answered[site] < 0 and self.resumed >= 0
-        facts = {"round": self.round, "keep": self.keep, "save": self.saving, "kept": self.course.best_epoch + 1}
+        facts = {"round": self.round, "keep": self.keep, "save": self.saving, "kept": self.course.best_epoch.number}
         facts |= exchange.facts()
         if first:  # in a cyclic run this may be a later round than the one the run goes on from
             facts |= {"resume": True, "from": self.resumed}
@@ -278,7 +278,7 @@ class HubRun:
             "stopped": self.stopped,
             "again": self.again,
             "documents": {site: int(self.hellos[site].facts["documents"]) for site in known},
-            "best_epoch": self.course.best_epoch + 1,
+            "best_epoch": self.course.best_epoch.number,
             "validation_loss": history.validation_loss,
             "feature_norm": history.feature_norm,
             "epsilon": history.epsilon,

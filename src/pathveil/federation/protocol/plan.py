@@ -73,8 +73,8 @@ class Plan(BaseModel):
             **self.shape(device),
         ).to(device)
 
-    def whole(self) -> MTCNN:
-        """The plain network at its start."""
+    def network(self) -> MTCNN:
+        """The plain network at its start, the same everywhere."""
         return MTCNN(dropout=self.settings.dropout, seed=self.seed, **self.shape())
 
     def site(self, reports: Encoded, name: str, device: torch.device | str = "cpu") -> Site:
@@ -85,7 +85,8 @@ class Plan(BaseModel):
 
     def plain_site(self, reports: Encoded, name: str, device: torch.device | str = "cpu") -> PlainSite:
         number = self.sites.index(name)
-        return PlainSite(reports, settings=self.settings, seed=self.seed, registry=number, device=device)
+        settings = self.settings
+        return PlainSite(reports, settings=settings, seed=self.seed, registry=number, name=name, device=device)
 
 
 def give(plan: Plan, words: Vocabulary, arrays: Mapping[str, np.ndarray], *, folder: Path) -> None:
