@@ -17,14 +17,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from pathveil.bundle import Bundle
-from pathveil.bundle.coder import clip_of
-from pathveil.bundle.release import train_bundle
+from pathveil.bundle import Model
+from pathveil.bundle.train import train_model
 from pathveil.progress import Progress
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.metrics import evaluate, macro_f1, paired_difference
-from pathveil.training.settings import PRESETS
-from pathveil.vocabulary.encoding import encode_texts
 
 TASKS = ("site", "subsite", "laterality", "histology", "behavior")
 GRID = [(strength, weights) for strength in (1.0, 10.0, 100.0) for weights in (None, "balanced")]
@@ -54,13 +51,9 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
     for preset in options.presets.split(","):
         folder, start = options.out / preset, time.perf_counter()
         if not folder.exists():
-            work = options.out / f"{preset}.training"
-            bundle = train_bundle(
-                path, PRESETS[preset], preset=preset, seed=options.seed, checkpoint=work, progress=progress
-            )
-            bundle.save(folder)
+            train_model(path, preset=preset, seed=options.seed, out=folder, progress=progress)
             seconds[preset] = time.perf_counter() - start
-        answers[preset] = ours(Bundle.load(folder), unseen)
+        answers[preset] = ours(Model.load(folder), unseen)
     tasks = {task: judge(unseen, task, answers) for task in TASKS}
     return {"training": training.height, "unseen": unseen.height, "seconds": seconds, "tasks": tasks}
 
@@ -105,11 +98,10 @@ def linear(training: pl.DataFrame, unseen: pl.DataFrame, *, progress: Progress) 
     return said
 
 
-def ours(bundle: Bundle, unseen: pl.DataFrame) -> dict[str, list[str]]:
-    """What a bundle says about the unseen reports."""
-    ids, offsets = encode_texts(unseen["text"].to_list(), bundle.vocabulary, words=clip_of(bundle))
-    chosen = bundle.model.choose(bundle.model.log_probabilities(ids, offsets))
-    return {task: [bundle.labels[task][label] for label in labels] for task, labels in chosen.items()}
+def ours(model: Model, unseen: pl.DataFrame) -> dict[str, list[str]]:
+    """What a model says about the unseen reports."""
+    coded = model.predict(unseen["text"].to_list()).results
+    return {task: [result.codes[task].code for result in coded] for task in model.tasks}
 
 
 def judge(unseen: pl.DataFrame, task: str, answers: Mapping[str, Mapping[str, list[str]]]) -> dict[str, Any]:

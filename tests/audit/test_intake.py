@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 from pathveil.audit.intake import read_subject
-from pathveil.bundle import Bundle
-from pathveil.bundle.release import train_bundle
+from pathveil.bundle import Model
+from pathveil.bundle.train import train_model
 from pathveil.training.settings import TrainingSettings
 
 SETTINGS = TrainingSettings(dim=12, filters=8, epochs=14, patience=6, batch_size=16, learning_rate=0.02, dropout=0.0)
@@ -49,12 +49,12 @@ def made(tmp_path_factory) -> Path:
     )
     unseen.write_parquet(folder / "non-members.parquet")
     unseen.filter(pl.col("registry") == "R3").write_parquet(folder / "attacker.parquet")
-    train_bundle(folder / "members.parquet", SETTINGS, preset="small", seed=3).save(folder / "bundle")
+    train_model(folder / "members.parquet", SETTINGS, preset="small", seed=3).save(folder / "bundle")
     return folder
 
 
 def test_each_report_is_taken_once_and_sides_are_kept(made):
-    bundle = Bundle.load(made / "bundle")
+    bundle = Model.load(made / "bundle")
     subject, ids, hashes, notes = read_subject(
         bundle,
         members=made / "members.parquet",
@@ -82,7 +82,7 @@ def test_members_from_another_file_keep_all_their_rows(made, tmp_path):
     some = pl.read_parquet(made / "members.parquet").head(60)
     some.write_parquet(tmp_path / "some.parquet")
     subject, _, _, notes = read_subject(
-        Bundle.load(made / "bundle"), members=tmp_path / "some.parquet", non_members=made / "non-members.parquet"
+        Model.load(made / "bundle"), members=tmp_path / "some.parquet", non_members=made / "non-members.parquet"
     )
     assert len(subject.members) == 60 and not any("held out" in note for note in notes)
 
@@ -106,7 +106,7 @@ def test_the_whole_command(made, tmp_path, pathveil):
         "shadow classifiers",
     }
     assert [control["kind"] for control in audit["controls"]] == ["null", "planted"]
-    assert Bundle.load(made / "bundle").audit == json.loads((tmp_path / "audit" / "audit.json").read_text())
+    assert Model.load(made / "bundle").audit == json.loads((tmp_path / "audit" / "audit.json").read_text())
     published = [done.stdout, *(path.read_text() for path in (tmp_path / "audit").iterdir())]
     for text in published:
         for secret in ("MARIGOLD", "PIMPERNEL", "uigley", "word7"):

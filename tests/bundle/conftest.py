@@ -4,12 +4,20 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pathveil.bundle import Bundle
-from pathveil.bundle.release import train_bundle
+from pathveil.bundle import Model
+from pathveil.bundle.train import train_model
 from pathveil.training.settings import TrainingSettings
 
 TINY = TrainingSettings(
-    dim=16, filters=8, batch_size=16, learning_rate=0.01, epochs=8, patience=None, members=2, linear=True
+    dim=16,
+    filters=8,
+    batch_size=16,
+    learning_rate=0.01,
+    epochs=8,
+    patience=None,
+    members=2,
+    linear=True,
+    validation_share=0.3,  # of few cases, so that thresholds have something to go by
 )
 KINDS = [
     ("C50", "C50.9", "8500", "left", "invasive ductal carcinoma of the left breast, nottingham grade 2"),
@@ -70,7 +78,7 @@ def fresh(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def made(corpus):
-    return train_bundle(corpus, TINY, preset="tiny", seed=3)
+    return train_model(corpus, TINY, preset="tiny", seed=3)
 
 
 @pytest.fixture(scope="session")
@@ -82,4 +90,4 @@ def folder(made, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def bundle(folder):
-    return Bundle.load(folder)
+    return Model.load(folder)

@@ -1,16 +1,20 @@
-"""Codes, thresholds and abstention; scores of a bundle on a corpus."""
+"""Codes, thresholds and abstention."""
 
 from dataclasses import replace
 
 import numpy as np
-import polars as pl
 import pytest
-from sklearn.metrics import f1_score
+import torch
 
 from bundle.conftest import reports
 from pathveil.bundle.coder import Coder, decide
-from pathveil.bundle.evaluation import describe, evaluate_bundle
-from pathveil.errors import BundleError, CorpusError, UsageError
+from pathveil.errors import BundleError
+from pathveil.training.loop import document_logits
+from pathveil.training.scores import Threshold
+
+
+def threshold(probability):
+    return Threshold(probability=probability, wanted=0.97, accuracy=1.0, low=0.9, abstained=0.0, documents=10)
 
 
 def test_codes_are_what_the_model_says(bundle):
@@ -20,10 +24,11 @@ def test_codes_are_what_the_model_says(bundle):
     assert not empty.any()
     for row, codes in enumerate(coder.code(texts)):
         for task, code in codes.items():
-            best = int((said[task][row] + bundle.model.lift[task]).argmax())
+            best = int((said[task][row] + bundle.ensemble().lift[task]).argmax())
             assert code.code == bundle.labels[task][best]
             assert code.probability == pytest.approx(np.exp(said[task][row, best]))
-            assert code.abstained == (code.probability < bundle.thresholds[task]["probability"])
+            assert code.abstained == (code.probability < bundle.thresholds[task].probability)
+            assert code.lifted == (best != int(said[task][row].argmax()))
 
 
 def test_one_text_is_coded_as_among_many(bundle):
@@ -37,7 +42,7 @@ def test_one_text_is_coded_as_among_many(bundle):
 
 
 def test_a_report_without_a_known_word_is_left_to_a_person(bundle):
-    sure = replace(bundle, thresholds={task: {"probability": 0.0} for task in bundle.tasks})
+    sure = replace(bundle, thresholds={task: threshold(0.0) for task in bundle.tasks})
     for codes in Coder(sure).code(["", "zyx wvu", "   "]):
         assert all(code.abstained for code in codes.values())
     assert not any(code.abstained for code in Coder(sure).code(["carcinoma of the left breast"])[0].values())
@@ -60,34 +65,41 @@ def test_decide_takes_the_likeliest(bundle):
     assert codes["site"].code == bundle.labels["site"][2] and codes["site"].probability == pytest.approx(0.9)
 
 
-def test_evaluation_agrees_with_scikit_learn(bundle, fresh):
-    result = evaluate_bundle(bundle, fresh, resamples=50)
-    frame = pl.read_parquet(fresh)
-    assert result["documents"] == len(frame) and list(result["tasks"]) == list(bundle.tasks)
-    coded = Coder(bundle).code(frame["text"].to_list())
-    for task, score in result["tasks"].items():
-        pairs = [(label, codes[task].code) for label, codes in zip(frame[task], coded, strict=True) if label]
-        truth, predicted = zip(*pairs, strict=True)
-        assert score["documents"] == len(pairs)
-        assert score["micro"]["value"] == pytest.approx(np.mean([a == b for a, b in pairs]))
-        assert score["macro"]["value"] == pytest.approx(f1_score(truth, predicted, average="macro"))
-        assert score["micro"]["low"] <= score["micro"]["value"] <= score["micro"]["high"]
-    assert "macro F1" in describe(result)
+def test_a_code_that_is_not_the_most_probable_says_so(bundle):
+    """Two classes, the rarer one lifted: its probability stays the chance that it is right, below a half."""
+    tensors = dict(bundle.tensors) | {"lift.behavior": np.array([0.0, 2.0], np.float32)}
+    two = replace(bundle, labels=dict(bundle.labels) | {"behavior": ("3", "2")}, tensors=tensors)
+    logs = {"behavior": np.log([[0.73, 0.27], [0.95, 0.05], [0.1, 0.9]])}
+    lifted, plain, rare = (codes["behavior"] for codes in decide(two, logs, empty=np.zeros(3, bool)))
+    assert (lifted.code, round(lifted.probability, 2), lifted.lifted) == ("2", 0.27, True)
+    assert (plain.code, round(plain.probability, 2), plain.lifted) == ("3", 0.95, False)
+    assert (rare.code, round(rare.probability, 2), rare.lifted) == ("2", 0.9, False)
 
 
-def test_labels_never_seen_count_as_errors(bundle, fresh, tmp_path):
-    path = tmp_path / "other.parquet"
-    pl.read_parquet(fresh).with_columns(histology=pl.lit("9999")).write_parquet(path)
-    score = evaluate_bundle(bundle, path, resamples=10)["tasks"]["histology"]
-    assert score["micro"]["value"] == 0.0 and score["unseen_labels"] == score["documents"] == 60
+def test_networks_and_batches_are_on_the_device_that_was_asked_for(bundle):
+    """On a machine with a GPU the networks stayed on the CPU while batches went to the GPU. PyTorch's device without
+    memory stands in for one here."""
+    ensemble = bundle.ensemble("meta")
+    assert ensemble is bundle.ensemble("meta") and ensemble is not bundle.ensemble()
+    assert {p.device.type for member in ensemble.members for p in member.parameters()} == {"meta"}
+    assert {member.device.type for member in bundle.ensemble().members} == {"cpu"}
+
+    class Elsewhere:
+        classes, device = {"site": 3}, torch.device("meta")
+
+        def __call__(self, batch):
+            assert batch.ids.device.type == batch.offsets.device.type == "meta"
+            return {"site": torch.zeros(len(batch.offsets) - 1, 3)}
+
+    logits = document_logits(Elsewhere(), np.arange(2, 8, dtype=np.int32), np.array([0, 3, 6]))
+    assert logits["site"].shape == (2, 3)
 
 
-def test_corpora_with_fewer_tasks_or_none(bundle, fresh, tmp_path):
-    path = tmp_path / "site.parquet"
-    pl.read_parquet(fresh).select("report_id", "case_id", "registry", "text", "site").write_parquet(path)
-    assert list(evaluate_bundle(bundle, path, resamples=10)["tasks"]) == ["site"]
-    pl.read_parquet(fresh).select("report_id", "case_id", "registry", "text").write_parquet(path)
-    with pytest.raises(CorpusError, match="no labels for any of the bundle's tasks"):
-        evaluate_bundle(bundle, path)
-    with pytest.raises(UsageError, match="no task 'grade'"):
-        evaluate_bundle(bundle, fresh, tasks=["grade"])
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_gpu_codes_as_a_cpu_does(bundle, fresh):
+    texts = reports(130, seed=9)["text"].to_list()
+    here, there = Coder(bundle).read(texts)[0], Coder(bundle, device="cuda").read(texts)[0]
+    for task in bundle.tasks:
+        np.testing.assert_allclose(there[task], here[task], atol=1e-3)
+    assert bundle.predict(fresh, device="cuda").results and bundle.evaluate(fresh, device="cuda", resamples=10).tasks

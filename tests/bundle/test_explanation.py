@@ -7,9 +7,10 @@ import polars as pl
 import pytest
 
 from bundle.conftest import people, reports
-from pathveil.bundle.coder import Coder
-from pathveil.bundle.explanation import explain_text
-from pathveil.bundle.predict import predict
+from pathveil.bundle import predict as predict_module
+from pathveil.bundle.coder import Code, Coder
+from pathveil.bundle.explanation import explain_codes
+from pathveil.bundle.predict import predict_to_file
 from pathveil.errors import UsageError
 from pathveil.training.loop import document_logits
 from pathveil.vocabulary.encoding import encode_texts
@@ -19,46 +20,46 @@ TEXT = "Patient: Quillfeather1x. Specimen received. Final diagnosis: invasive du
 
 def test_places_add_up_to_the_score(bundle):
     """All places of a task sum to the blend of both views' logits, less their biases."""
-    reasons = explain_text(bundle, TEXT, top=10_000)
+    reasons = bundle.explain(TEXT, top=10_000).tasks
     ids, offsets = encode_texts([TEXT], bundle.vocabulary)
-    linear = bundle.model.linear.logits(ids, offsets)
+    linear = bundle.ensemble().linear.logits(ids, offsets)
     for task, reason in reasons.items():
         label = bundle.labels[task].index(reason.code.code)
         a, b = bundle.blend[task]
         networks = np.mean(
             [
                 document_logits(member, ids, offsets)[task][0, label] - member.heads[task].bias[label].item()
-                for member in bundle.model.members
+                for member in bundle.ensemble().members
             ]
         )
-        expected = a * networks + b * (linear[task][0, label] - bundle.model.linear.biases[task][label])
-        assert sum(weight for *_, weight in reason.places) == pytest.approx(expected, abs=1e-3)
+        expected = a * networks + b * (linear[task][0, label] - bundle.ensemble().linear.biases[task][label])
+        assert sum(place.weight for place in reason.places) == pytest.approx(expected, abs=1e-3)
 
 
 def test_codes_are_the_coders_and_places_lie_in_the_text(bundle):
-    reasons = explain_text(bundle, TEXT)
+    reasons = bundle.explain(TEXT).tasks
     (codes,) = Coder(bundle).code([TEXT])
     for task, reason in reasons.items():
         assert reason.code == codes[task]
         assert len(reason.places) <= 8
-        assert all(0 <= start < end <= len(TEXT) for start, end, _ in reason.places)
-        weights = [abs(weight) for *_, weight in reason.places]
+        assert all(0 <= place.start < place.end <= len(TEXT) for place in reason.places)
+        weights = [abs(place.weight) for place in reason.places]
         assert weights == sorted(weights, reverse=True)
 
 
 def test_the_side_is_found_where_it_stands(bundle):
-    places = explain_text(bundle, TEXT)["laterality"].places
-    assert any("LEFT" in TEXT[start:end] for start, end, weight in places if weight > 0)
+    places = bundle.explain(TEXT).tasks["laterality"].places
+    assert any("LEFT" in TEXT[place.start : place.end] for place in places if place.weight > 0)
 
 
 def test_an_empty_report_has_no_places(bundle):
-    assert all(reason.places == () for reason in explain_text(bundle, "").values())
+    assert all(reason.places == () for reason in bundle.explain("").tasks.values())
 
 
 def test_predict_writes_places_and_never_text(bundle, tmp_path):
     table = reports(6, seed=2)
     table.write_parquet(tmp_path / "in.parquet")
-    predict(bundle, tmp_path / "in.parquet", tmp_path / "out.jsonl", explain=3)
+    predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "out.jsonl", explain=3)
     content = (tmp_path / "out.jsonl").read_text()
     assert not [name for number in range(6) for name in people(number) if name.lower() in content.lower()]
     for line, text in zip(map(json.loads, content.splitlines()), table["text"], strict=True):
@@ -67,14 +68,54 @@ def test_predict_writes_places_and_never_text(bundle, tmp_path):
             assert len(places) == 3 and all(place["end"] <= len(text) for place in places)
     for options in ({"by_case": True}, {"output_format": "csv"}):
         with pytest.raises(UsageError, match="places in a report's text"):
-            predict(bundle, tmp_path / "in.parquet", tmp_path / "no.jsonl", explain=3, **options)
+            predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "no.jsonl", explain=3, **options)
+
+
+def test_the_code_that_was_given_is_explained(bundle):
+    """Not the one that a second look at the text would give it."""
+    (codes,) = Coder(bundle).code([TEXT])
+    other = next(label for label in bundle.labels["site"] if label != codes["site"].code)
+    given = dict(codes) | {"site": Code(other, 0.2, abstained=True, lifted=True)}
+    explained = explain_codes(bundle, TEXT, given).tasks
+    assert {task: reasons.code for task, reasons in explained.items()} == given
+    assert explained["site"].places != bundle.explain(TEXT).tasks["site"].places
+
+
+def test_what_is_written_is_what_is_explained(bundle, tmp_path, monkeypatch):
+    """The places in the file are those of the file's codes, whatever another reading of the report would say."""
+    reports(6, seed=2).write_parquet(tmp_path / "in.parquet")
+    decided = predict_module.decide
+
+    def other_site(model, log_probabilities, *, empty):
+        coded = decided(model, log_probabilities, empty=empty)
+        for codes in coded:
+            other = next(label for label in model.labels["site"] if label != codes["site"].code)
+            codes["site"] = Code(other, 0.2, abstained=True)
+        return coded
+
+    monkeypatch.setattr(predict_module, "decide", other_site)
+    predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "out.jsonl", explain=3)
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    for line, text in zip(lines, reports(6, seed=2)["text"], strict=True):
+        given = {"site": Code(line["codes"]["site"]["code"], 0.2, abstained=True)}
+        expected = explain_codes(bundle, text, given, top=3).tasks["site"].places
+        assert [place["start"] for place in line["explanation"]["site"]["places"]] == [p.start for p in expected]
+        assert line["explanation"]["site"]["places"][0]["weight"] == pytest.approx(expected[0].weight, abs=1e-4)
+
+
+def test_explanations_are_results(bundle):
+    explanation = bundle.explain(TEXT, top=2)
+    assert explanation.to_frame().columns == ["task", "code", "probability", "start", "end", "weight"]
+    assert (
+        "laterality" in repr(explanation) and "quillfeather" not in (repr(explanation) + explanation.to_json()).lower()
+    )
 
 
 def test_many_texts_come_from_tables_with_the_same_answers(bundle):
     texts = pl.concat([reports(60, seed=4), reports(60, seed=6)])["text"].to_list()
     coder = Coder(bundle)
     many, _ = coder.read(texts)
-    assert coder._model is not None
+    assert coder._tabulated is not None
     few, _ = Coder(bundle).read(texts[:5])
     for task in bundle.tasks:
         np.testing.assert_allclose(many[task][:5], few[task], atol=1e-5)

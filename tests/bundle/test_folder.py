@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from bundle.conftest import TINY, people
-from pathveil.bundle import Bundle, attach_audit
-from pathveil.bundle.folder import AUDIT, CARD, CONTENT, FIGURE, HISTORY, MANIFEST, MODEL, NEEDED, WORDS, sha256_of
-from pathveil.bundle.release import train_bundle
+from pathveil.bundle import Model, attach_audit
+from pathveil.bundle.folder import AUDIT, CARD, CONTENT, FIGURE, HISTORY, MANIFEST, MODEL, NEEDED, WORDS
+from pathveil.bundle.train import train_model
 from pathveil.errors import BundleError, UsageError
+from pathveil.files import sha256_of_file
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def copy(folder, tmp_path):
 def resign(folder, name):
     """Make the manifest agree with a changed file, as a forger or a careless tool would."""
     manifest = json.loads((folder / MANIFEST).read_text())
-    manifest["files"][name] = {"sha256": sha256_of(folder / name), "bytes": (folder / name).stat().st_size}
+    manifest["files"][name] = {"sha256": sha256_of_file(folder / name), "bytes": (folder / name).stat().st_size}
     (folder / MANIFEST).write_text(json.dumps(manifest))
 
 
@@ -40,13 +41,13 @@ def test_what_goes_in_comes_out(made, bundle):
 
 def test_the_loaded_model_says_what_the_trained_one_said(made, bundle):
     ids, offsets = np.arange(2, 32, dtype=np.int32), np.array([0, 15, 15, 30])
-    before, after = made.model.log_probabilities(ids, offsets), bundle.model.log_probabilities(ids, offsets)
+    before, after = made.ensemble().log_probabilities(ids, offsets), bundle.ensemble().log_probabilities(ids, offsets)
     for task in made.tasks:
         np.testing.assert_array_equal(before[task], after[task])
 
 
 def test_same_training_same_bytes(corpus, folder, tmp_path):
-    train_bundle(corpus, TINY, preset="tiny", seed=3).save(tmp_path / "again")
+    train_model(corpus, TINY, preset="tiny", seed=3).save(tmp_path / "again")
     for name in (*NEEDED, MANIFEST):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes(), name
 
@@ -75,7 +76,7 @@ def test_no_name_and_no_text_in_any_file(folder):
 def test_a_missing_file_is_named(copy, name):
     (copy / name).unlink()
     with pytest.raises(BundleError, match=f"{re.escape(name)} is missing"):
-        Bundle.load(copy)
+        Model.load(copy)
 
 
 @pytest.mark.parametrize("name", NEEDED)
@@ -84,16 +85,16 @@ def test_a_changed_byte_is_found(copy, name):
     content[len(content) // 2] ^= 1
     (copy / name).write_bytes(content)
     with pytest.raises(BundleError, match=f"{re.escape(name)} was altered"):
-        Bundle.load(copy)
+        Model.load(copy)
 
 
 def test_a_foreign_file_is_named(copy):
     (copy / "weights.pkl").write_bytes(b"")
     with pytest.raises(BundleError, match=r"weights\.pkl is not part of the bundle"):
-        Bundle.load(copy)
+        Model.load(copy)
     (copy / "weights.pkl").unlink()
     (copy / ".DS_Store").write_bytes(b"")
-    Bundle.load(copy)
+    Model.load(copy)
 
 
 @pytest.mark.parametrize("name", [CONTENT, MANIFEST])
@@ -104,7 +105,7 @@ def test_a_foreign_version_is_named(copy, name):
     if name == CONTENT:
         resign(copy, name)
     with pytest.raises(BundleError, match=r"format 'pathveil-bundle/99'.*reads 'pathveil-bundle/1'"):
-        Bundle.load(copy)
+        Model.load(copy)
 
 
 def change_tensors(folder, change):
@@ -128,7 +129,7 @@ def change_tensors(folder, change):
 def test_a_wrong_shape_is_named(copy, change, message):
     change_tensors(copy, change)
     with pytest.raises(BundleError, match=message):
-        Bundle.load(copy)
+        Model.load(copy)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +140,8 @@ def test_a_wrong_shape_is_named(copy, change, message):
         (lambda c: c["labels"]["site"].append("C99"), "heads.site"),
         (lambda c: c["blend"].update(site=[1.0]), "2 blend coefficients"),
         (lambda c: c.pop("labels"), "'labels' is missing"),
+        (lambda c: c["thresholds"]["site"].pop("low"), "its thresholds cannot be read"),
+        (lambda c: c.update(scores=[]), "its scores cannot be read"),
     ],
 )
 def test_contents_that_do_not_fit_are_named(copy, change, message):
@@ -147,7 +150,7 @@ def test_contents_that_do_not_fit_are_named(copy, change, message):
     (copy / CONTENT).write_text(json.dumps(content))
     resign(copy, CONTENT)
     with pytest.raises(BundleError, match=message):
-        Bundle.load(copy)
+        Model.load(copy)
 
 
 @pytest.mark.parametrize("name", [CONTENT, HISTORY, WORDS, MODEL])
@@ -155,13 +158,13 @@ def test_garbage_is_one_sentence(copy, name):
     (copy / name).write_bytes(b"\x80\x04garbage")
     resign(copy, name)
     with pytest.raises(BundleError, match=re.escape(name)):
-        Bundle.load(copy)
+        Model.load(copy)
 
 
 def test_a_folder_that_is_no_bundle(tmp_path):
     for path in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(BundleError, match="expected a bundle written by 'pathveil train'"):
-            Bundle.load(path)
+            Model.load(path)
 
 
 def test_nothing_is_overwritten_or_half_written(made, folder, tmp_path, monkeypatch):
@@ -174,10 +177,10 @@ def test_nothing_is_overwritten_or_half_written(made, folder, tmp_path, monkeypa
 
 
 def test_an_audit_joins_the_bundle(copy):
-    before = Bundle.load(copy)
+    before = Model.load(copy)
     after = attach_audit(copy, {"verdict": {"sentence": "Passes the written appetite."}})
-    assert Bundle.load(copy).audit == {"verdict": {"sentence": "Passes the written appetite."}}
-    assert after.sha256 == Bundle.load(copy).sha256 != before.sha256
+    assert Model.load(copy).audit == {"verdict": {"sentence": "Passes the written appetite."}}
+    assert after.sha256 == Model.load(copy).sha256 != before.sha256
     assert "Passes the written appetite." in (copy / CARD).read_text()
     assert sorted(path.name for path in copy.parent.iterdir()) == [copy.name]
     assert (copy / AUDIT).exists() and "Not audited" not in (copy / CARD).read_text()
@@ -185,8 +188,8 @@ def test_an_audit_joins_the_bundle(copy):
 
 def test_loading_needs_no_torch(folder):
     code = (
-        "import sys; from pathlib import Path; from pathveil.bundle import Bundle\n"
-        f"Bundle.load(Path({str(folder)!r})); print([m for m in ('torch', 'numba', 'polars') if m in sys.modules])"
+        "import sys; from pathlib import Path; from pathveil.bundle import Model\n"
+        f"Model.load(Path({str(folder)!r})); print([m for m in ('torch', 'numba', 'polars') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr

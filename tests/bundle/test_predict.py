@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 from bundle.conftest import people, reports
 from pathveil.bundle.coder import Code, Coder
 from pathveil.bundle.outputs import Coded, naaccr_items, patient
-from pathveil.bundle.predict import describe, predict
+from pathveil.bundle.predict import predict_to_file
 from pathveil.errors import CorpusError, UsageError
 
 NAACCR = "{http://naaccr.org/naaccrxml}"
@@ -88,7 +88,7 @@ def write(table, path):
 @pytest.mark.parametrize("name", ["in.parquet", "in.csv", "in.csv.gz", "in.jsonl"])
 def test_tables_to_csv(bundle, table, answers, tmp_path, name):
     write(table, tmp_path / name)
-    result = predict(bundle, tmp_path / name, tmp_path / "out.csv")
+    result = predict_to_file(bundle, tmp_path / name, tmp_path / "out.csv")
     with (tmp_path / "out.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["report_id"] for row in rows] == table["report_id"].to_list()
@@ -98,17 +98,17 @@ def test_tables_to_csv(bundle, table, answers, tmp_path, name):
             assert row[task] == code.code
             assert float(row[f"{task}_probability"]) == pytest.approx(code.probability, abs=1e-3)
             assert row[f"{task}_abstained"] in ("true", "false")
-    assert result["reports"] == 50
+    assert result.reports == 50
     for task in bundle.tasks:
         taken = sum(row[f"{task}_abstained"] == "false" for row in rows)
-        assert result["tasks"][task] == {"coded": taken, "abstained": 50 - taken}
-    assert "left to a person" in describe(result)
+        assert result.to_dict()["tasks"][task] == {"coded": taken, "abstained": 50 - taken}
+    assert "left to a person" in repr(result)
 
 
 def test_jsonl_and_no_text_in_any_output(bundle, table, answers, tmp_path):
     write(table, tmp_path / "in.parquet")
     for name in ("out.jsonl", "out.csv", "out.xml"):
-        predict(bundle, tmp_path / "in.parquet", tmp_path / name)
+        predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / name)
         content = (tmp_path / name).read_text().lower()
         assert "specimen" not in content and "diagnosis" not in content
         assert not [n for number in range(50) for n in people(number) if n.lower() in content]
@@ -118,12 +118,12 @@ def test_jsonl_and_no_text_in_any_output(bundle, table, answers, tmp_path):
         assert set(line) == {"report_id", "case_id", "codes"}
         for task, code in answers[line["report_id"]].items():
             assert line["codes"][task]["code"] == code.code
-            assert set(line["codes"][task]) == {"code", "probability", "abstained"}
+            assert set(line["codes"][task]) == {"code", "probability", "abstained", "lifted"}
 
 
 def test_a_table_of_text_alone(bundle, tmp_path):
     pl.DataFrame({"text": ["carcinoma of the left breast", None, "colon"]}).write_parquet(tmp_path / "in.parquet")
-    predict(bundle, tmp_path / "in.parquet", tmp_path / "out.jsonl")
+    predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "out.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [line["report_id"] for line in lines] == ["1", "2", "3"]
     assert all(code["abstained"] for code in lines[1]["codes"].values())
@@ -132,23 +132,23 @@ def test_a_table_of_text_alone(bundle, tmp_path):
 def test_cases_are_answered_from_all_their_reports(bundle, table, tmp_path):
     shuffled = table.sample(fraction=1.0, shuffle=True, seed=1)
     write(shuffled, tmp_path / "in.parquet")
-    result = predict(bundle, tmp_path / "in.parquet", tmp_path / "out.jsonl", by_case=True)
+    result = predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "out.jsonl", by_case=True)
     lines = {line["case_id"]: line for line in map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())}
-    assert result["answers"] == len(lines) == 25
+    assert result.answers == len(lines) == 25
     case = lines["case-3"]
     assert sorted(case["report_ids"]) == ["pr6", "pr7"]
     texts = table.filter(pl.col("case_id") == "case-3")["text"].to_list()
     said, _ = Coder(bundle).read(texts)
     for task, logs in said.items():
         mean = log_softmax(logs.mean(0))
-        best = int((mean + bundle.model.lift[task]).argmax())
+        best = int((mean + bundle.ensemble().lift[task]).argmax())
         assert case["codes"][task]["code"] == bundle.labels[task][best]
         assert case["codes"][task]["probability"] == pytest.approx(np.exp(mean[best]), abs=1e-5)
 
 
 def test_naaccr_xml_keeps_the_standards_shape(bundle, table, tmp_path):
     write(table.with_columns(case_id=pl.col("case_id").str.replace("case-", "12")), tmp_path / "in.parquet")
-    predict(bundle, tmp_path / "in.parquet", tmp_path / "out.xml")
+    predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "out.xml")
     patients = check_naaccr(tmp_path / "out.xml")
     assert len(patients) == 25
     items = [item.attrib["naaccrId"] for item in patients[0].iter(f"{NAACCR}Item")]
@@ -185,28 +185,68 @@ def test_ids_are_escaped():
 
 
 def test_hl7_in_naaccr_xml_out(bundle, hl7_samples, tmp_path):
-    result = predict(bundle, hl7_samples, tmp_path / "out.xml", key=b"0123456789abcdef")
+    result = predict_to_file(bundle, hl7_samples, tmp_path / "out.xml", key=b"0123456789abcdef")
     patients = check_naaccr(tmp_path / "out.xml")
     # The three samples are reports of one patient.
-    assert result["reports"] == 3 and len(patients) == 1
+    assert result.reports == 3 and len(patients) == 1
     assert len(patients[0].findall(".//{urn:pathveil:coded:1}report")) == 3
-    assert result["format"] == "naaccr-xml"
+    assert result.format == "naaccr-xml"
     again = tmp_path / "again.xml"
-    predict(bundle, hl7_samples, again, key=b"0123456789abcdef")
+    predict_to_file(bundle, hl7_samples, again, key=b"0123456789abcdef")
     assert again.read_bytes() == (tmp_path / "out.xml").read_bytes()
 
 
 def test_bad_input_is_one_sentence_and_leaves_nothing(bundle, tmp_path):
     pl.DataFrame({"txt": ["a"]}).write_parquet(tmp_path / "in.parquet")
     with pytest.raises(CorpusError, match="column 'text' is missing"):
-        predict(bundle, tmp_path / "in.parquet", tmp_path / "out.csv")
+        predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "out.csv")
     pl.DataFrame({"text": []}, schema={"text": pl.String}).write_parquet(tmp_path / "none.parquet")
     with pytest.raises(CorpusError, match="holds no report"):
-        predict(bundle, tmp_path / "none.parquet", tmp_path / "out.csv")
+        predict_to_file(bundle, tmp_path / "none.parquet", tmp_path / "out.csv")
     with pytest.raises(CorpusError, match="no such file"):
-        predict(bundle, tmp_path / "nowhere.csv", tmp_path / "out.csv")
+        predict_to_file(bundle, tmp_path / "nowhere.csv", tmp_path / "out.csv")
     with pytest.raises(UsageError, match="expected csv, jsonl or naaccr-xml"):
-        predict(bundle, tmp_path / "in.parquet", tmp_path / "out.xlsx")
+        predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "out.xlsx")
     with pytest.raises(UsageError, match="--format docx is not known"):
-        predict(bundle, tmp_path / "in.parquet", tmp_path / "out.csv", input_format="docx")
+        predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "out.csv", input_format="docx")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in.parquet", "none.parquet"]
+
+
+def test_texts_frames_files_and_corpora_are_coded_alike(bundle, table, answers, tmp_path):
+    write(table, tmp_path / "in.parquet")
+    expected = [answers[name] for name in table["report_id"]]
+    texts = bundle.predict(table["text"].to_list())
+    assert [result.report_ids for result in texts.results] == [(str(number),) for number in range(1, 51)]
+    named = [bundle.predict(source) for source in (table, table.lazy(), tmp_path / "in.parquet")]
+    for predictions in (texts, *named, bundle.predict(str(tmp_path / "in.parquet"))):
+        for result, codes in zip(predictions.results, expected, strict=True):
+            for task, code in codes.items():
+                assert result.codes[task].code == code.code
+                assert result.codes[task].probability == pytest.approx(code.probability, abs=1e-5)
+    for predictions in named:
+        assert [result.report_ids[0] for result in predictions.results] == table["report_id"].to_list()
+        assert [result.case_id for result in predictions.results] == table["case_id"].to_list()
+
+
+def test_a_pandas_frame_is_coded(bundle, table):
+    pandas = pytest.importorskip("pandas").DataFrame(table.to_dict(as_series=False))
+    assert bundle.predict(pandas) == bundle.predict(table)
+
+
+def test_predictions_are_a_result(bundle, table):
+    predictions = bundle.predict(table)
+    frame = predictions.to_frame()
+    assert frame["report_id"].equals(table["report_id"]) and len(predictions) == frame.height == 50
+    assert frame["site"].to_list() == [result.codes["site"].code for result in predictions.results]
+    assert json.loads(predictions.to_json())["results"][0]["codes"]["site"]["code"] == frame["site"][0]
+    assert "50 reports" in repr(predictions) and "<pre>" in predictions._repr_html_()
+    cases = bundle.predict(table, by_case=True).to_frame()
+    assert cases.height == 25 and cases["reports"].to_list() == [2] * 25
+
+
+@pytest.mark.parametrize(
+    "source, message", [("nowhere.csv", "no such file"), ([1, 2], "list of texts"), (7, "got int")]
+)
+def test_what_cannot_be_coded_is_one_sentence(bundle, source, message):
+    with pytest.raises(UsageError, match=message):
+        bundle.predict(source)

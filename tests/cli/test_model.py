@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from bundle.conftest import people, reports
-from pathveil.bundle import Bundle
+from pathveil.bundle import Model
 from pathveil.cli import main
 
 
@@ -66,7 +66,7 @@ def inside(monkeypatch, capsys):
 
 def test_train_writes_a_bundle(files, trained):
     result = json.loads(trained.stdout)
-    bundle = Bundle.load(files / "model")
+    bundle = Model.load(files / "model")
     assert result["sha256"] == bundle.sha256 and result["reports"] == 120 and result["cases"] == 60
     assert set(result["held_out"]) == set(bundle.tasks) == {"site", "subsite", "laterality", "histology", "behavior"}
     assert bundle.vocabulary.method == "occurrences >= 5"
@@ -126,7 +126,7 @@ def test_a_killed_training_continues_to_the_same_bytes(files, pathveil, tmp_path
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("--preset", "huge"), "--preset huge is not known"),
+        (("--preset", "huge"), "preset huge is not known"),
         (("--epochs", 3, "--fixed-epochs", 3), "not both"),
         (("--tasks", "sight"), "sight"),
         (("--tasks", ","), "names nothing"),

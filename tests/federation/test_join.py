@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from federation.test_run import QUICK, corpus
-from pathveil.bundle import Bundle
+from pathveil.bundle import Model
 from pathveil.errors import FederationError, UsageError
 from pathveil.federation.join import bundle_of, join, only
 from pathveil.federation.release import Release, arrays_of
@@ -50,7 +50,7 @@ def test_joining_learns_and_leaves_the_shared_encoder_alone(released, tmp_path):
     bundle = bundle_of(joined, WORDS, release=released, seed=3, device="cpu")
     bundle.save(tmp_path / "bundle")
     tests = later()
-    (member,) = Bundle.load(tmp_path / "bundle").model.members
+    (member,) = Model.load(tmp_path / "bundle").ensemble().members
     with torch.no_grad():
         answers = member(TokenBatch(ids=tests.ids, offsets=tests.offsets))["site"].numpy()
     np.testing.assert_allclose(answers, joined.site.logits(joined.shared, tests)["site"], atol=1e-4)

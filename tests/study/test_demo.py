@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pathveil.bundle import Bundle
+from pathveil.bundle import Model
 from pathveil.report import page
 from pathveil.study import demo
 from pathveil.study.study_file import read
@@ -49,7 +49,7 @@ def test_demo_trains_explains_and_studies(tmp_path, monkeypatch):
     stages = set()
     result = demo.run(tmp_path / "demo", progress=lambda stage, *_: stages.add(stage))
     assert json.loads((tmp_path / "demo" / "result.json").read_text()) == json.loads(json.dumps(result["study"]))
-    assert Bundle.load(tmp_path / "demo" / "model").sha256 == result["model"]["scores"]["bundle"]
+    assert Model.load(tmp_path / "demo" / "model").sha256 == result["model"]["scores"]["bundle"]
     text = demo.describe(result, answer=page.answer(result["study"]), report=tmp_path / "report.html")
     for task in ("site", "subsite", "laterality", "histology", "behavior"):
         assert f"  {task}" in text and result["model"]["explained"][task]["places"]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from pathveil.training.calibration import NEVER, expected_calibration_error, fit_temperature, threshold_for
+from pathveil.training.calibration import NEVER, fit_temperature, lowest_threshold, threshold_for
 
 
 def drawn(documents=20_000, classes=6, seed=0):
@@ -44,33 +44,56 @@ def test_an_all_right_model_gets_no_endless_confidence():
 )
 def test_threshold_agrees_with_trying_them_all(rows, wanted):
     confidence, right = np.array([c for c, _ in rows]), np.array([r for _, r in rows])
-    found = threshold_for(confidence, right, accuracy=wanted)
-    possible = [t for t in sorted(set(confidence)) if right[confidence >= t].sum() >= wanted * (confidence >= t).sum()]
-    if not possible:
-        assert found.probability == NEVER and found.abstained == 1.0
-        return
-    assert found.probability == possible[0]
-    above = confidence >= found.probability
-    assert found.accuracy == pytest.approx(right[above].mean())
-    assert found.abstained == pytest.approx(1 - above.mean())
-    assert found.low <= found.accuracy
+    found = lowest_threshold(confidence, right, accuracy=wanted)
+    above = {t: confidence >= t for t in sorted(set(confidence))}
+    possible = [t for t, taken in above.items() if right[taken].sum() >= wanted * (taken.sum() + 1)]
+    assert found == (possible[0] if possible else NEVER)
 
 
 def test_wilson_bound_is_the_textbook_one():
-    found = threshold_for(np.full(100, 0.9), np.arange(100) < 90, accuracy=0.5)
+    found = threshold_for(np.full(100, 0.9), np.arange(100) < 90, cases=np.arange(100), accuracy=0.5)
+    assert found.accuracy == pytest.approx(0.9) and found.abstained == 0.0 and found.documents == 100
     assert found.low == pytest.approx(0.8256, abs=5e-4)  # Wilson 95 % of 90 of 100: 0.8256 to 0.9448
 
 
+def test_reports_of_one_case_are_one_trial():
+    confidence, right, cases = np.full(100, 0.9), np.arange(100) < 90, np.arange(100)
+    once = threshold_for(confidence, right, cases=cases, accuracy=0.5)
+    twice = threshold_for(np.repeat(confidence, 2), np.repeat(right, 2), cases=np.repeat(cases, 2), accuracy=0.5)
+    assert twice.documents == 200 and twice.low == pytest.approx(once.low)
+
+
 def test_nothing_held_out_means_nothing_is_coded():
-    found = threshold_for(np.array([]), np.array([], bool), accuracy=0.97)
+    found = threshold_for(np.array([]), np.array([], bool), cases=np.array([], int), accuracy=0.97)
     assert found.probability == NEVER and found.documents == 0
 
 
-def test_calibration_error():
-    logits, labels = drawn()
-    probabilities = softmax(logits, axis=1)
-    right = probabilities.argmax(1) == labels
-    assert expected_calibration_error(probabilities.max(1), right) < 0.02
-    sharp = softmax(3 * logits, axis=1)
-    assert expected_calibration_error(sharp.max(1), right) > 0.05
-    assert expected_calibration_error(np.ones(4), np.array([True, False, True, False])) == 0.5
+def world(rng, documents):
+    """Codes that are right as often as their probability says: the best that any calibration can reach."""
+    confidence = rng.beta(4, 0.7, documents)
+    return confidence, rng.random(documents) < confidence
+
+
+@pytest.mark.parametrize("documents", [240, 600])
+def test_what_a_threshold_promises_is_kept_on_new_cases(documents):
+    """Over 300 worlds, new codes above the threshold are as often right as was asked and as was said. The threshold
+    that the same documents choose and judge says more than new ones keep."""
+    promised, kept, low_kept, in_sample, in_sample_kept = [], [], [], [], []
+    for seed in range(300):
+        rng = np.random.default_rng([documents, seed])
+        confidence, right = world(rng, documents)
+        new, new_right = world(rng, 20_000)
+        found = threshold_for(confidence, right, cases=np.arange(documents), accuracy=0.97)
+        if found.probability < NEVER:
+            promised.append(found.accuracy)
+            kept.append(new_right[new >= found.probability].mean())
+            low_kept.append(kept[-1] >= found.low)
+        plain = min(t for t in (2, *confidence) if right[confidence >= t].sum() >= 0.97 * (confidence >= t).sum())
+        in_sample.append(right[confidence >= plain].mean())
+        in_sample_kept.append(new_right[new >= plain].mean())
+    error = 3 * np.std(np.array(kept) - promised) / len(kept) ** 0.5
+    assert len(kept) > 200
+    assert np.mean(kept) >= 0.97
+    assert np.mean(kept) >= np.mean(promised) - error
+    assert np.mean(low_kept) >= 0.95
+    assert np.mean(in_sample_kept) < 0.97 and np.mean(in_sample_kept) < np.mean(in_sample) - 0.002

@@ -1,19 +1,21 @@
 """The ensemble: its parts against a lone model's, and a killed run that goes on."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from scipy.special import log_softmax
 
 from pathveil.training.batches import hold_out_cases
+from pathveil.training.blend import choose
 from pathveil.training.ensemble import (
+    linear_view,
+    linear_views,
     mean_log_probability,
     mean_view,
     start_vectors,
     train,
 )
+from pathveil.training.linear import word_weights
 from pathveil.training.loop import fit, logits_of
 from pathveil.training.settings import TrainingSettings
 from training.corpora import encoded
@@ -38,7 +40,8 @@ def trained(corpus):
 
 
 def test_members_hold_out_cases_of_their_own(corpus, trained):
-    assert len(trained.held_out) == 60 == len(set(trained.held_out.tolist()))
+    rows = trained.held_out.rows
+    assert len(rows) == 60 == len(set(rows.tolist()))
     assert len(trained.histories) == len(trained.best_epochs) == 3
     first, second = (member.embedding.weight for member in trained.model.members[:2])
     assert not torch.equal(first, second)
@@ -48,6 +51,13 @@ def test_the_first_member_is_the_model_alone(corpus, trained):
     alone = fit(corpus, TINY.changed(members=3, linear=True), seed=4)
     for name, tensor in alone.model.state_dict().items():
         assert torch.equal(tensor, trained.model.members[0].state_dict()[name])
+
+
+def test_what_is_judged_was_weighed_by_other_cases(corpus, trained):
+    held = trained.held_out
+    assert set(held.log_probabilities) == set(held.chosen) == set(corpus.classes)
+    for task, logs in held.log_probabilities.items():
+        assert np.exp(logs).sum(1) == pytest.approx(1.0, abs=1e-5) and len(held.chosen[task]) == len(held.rows)
 
 
 def test_probabilities_sum_to_one_and_follow_the_formula(corpus, trained):
@@ -61,29 +71,53 @@ def test_probabilities_sum_to_one_and_follow_the_formula(corpus, trained):
 
 def test_held_out_predictions_come_from_models_that_did_not_see_them(corpus, trained):
     """Change a held-out document's labels: the member that held it out, and what is said about it, stay the same."""
-    row = trained.held_out[0]
+    row = trained.held_out.rows[0]
     labels = {task: label.copy() for task, label in corpus.labels.items()}
     for task, label in labels.items():
         label[row] = (label[row] + 1) % len(corpus.classes[task])
     changed = corpus.__class__(**{**vars(corpus), "labels": labels})
     settings = TINY.changed(members=1, linear=True, patience=None, epochs=2)
     before, after = train(corpus, settings, seed=4), train(changed, settings, seed=4)
-    assert before.held_out[0] == row
+    assert before.held_out.rows[0] == row
     assert torch.equal(before.model.members[0].embedding.weight, after.model.members[0].embedding.weight)
     for task in labels:
         np.testing.assert_array_equal(before.model.linear.weights[task], after.model.linear.weights[task])
 
 
-def test_mean_of_linear_views(corpus, trained):
-    view = trained.model.linear
-    doubled = view.__class__(
-        idf=view.idf,
-        weights={task: 3 * weight for task, weight in view.weights.items()},
-        biases={task: 3 * bias for task, bias in view.biases.items()},
+def test_the_mean_of_linear_views_says_the_mean_of_what_they_say(corpus, trained):
+    """On every document, also those in words that the views' own documents hold at different rates."""
+    held_rows = [np.arange(0, 60), np.arange(60, 120), np.arange(120, 180)]
+    mean, logits = linear_views(corpus, held_rows)
+    train_rows = [np.setdiff1d(np.arange(corpus.documents), held) for held in held_rows]
+    views = [linear_view(corpus, rows, mean.idf) for rows in train_rows]
+    said = [view.logits(corpus.ids, corpus.offsets) for view in views]
+    for task, scores in mean.logits(corpus.ids, corpus.offsets).items():
+        np.testing.assert_allclose(scores, np.mean([one[task] for one in said], axis=0), rtol=1e-4, atol=1e-4)
+        for one, held, own in zip(said, held_rows, logits, strict=True):
+            np.testing.assert_array_equal(one[task][held], own[task])
+    other = linear_view(
+        corpus, train_rows[0], word_weights(corpus.ids[:500], np.arange(0, 501, 25), vocabulary_size=60)
     )
-    mean = mean_view([view, doubled]).logits(corpus.ids, corpus.offsets)
-    for task, logits in view.logits(corpus.ids, corpus.offsets).items():
-        np.testing.assert_allclose(mean[task], 2 * logits, rtol=1e-4, atol=1e-4)
+    with pytest.raises(ValueError, match="weigh words differently"):
+        mean_view([views[0], other])
+
+
+def test_the_trained_models_linear_view_is_the_mean_of_its_views(corpus, trained):
+    """As an ensemble's networks are averaged, so are its linear views: exactly, not by averaging word weights."""
+    held = [hold_out_cases(corpus.cases, share=0.1, seed=[4, 0], part=number)[1] for number in range(3)]
+    views = [
+        linear_view(corpus, np.setdiff1d(np.arange(corpus.documents), rows), trained.model.linear.idf) for rows in held
+    ]
+    for task, scores in trained.model.linear.logits(corpus.ids, corpus.offsets).items():
+        expected = np.mean([view.logits(corpus.ids, corpus.offsets)[task] for view in views], axis=0)
+        np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_words_are_weighed_by_the_documents_that_are_learned_from(corpus):
+    held = np.arange(20)
+    mean, _ = linear_views(corpus, [held])
+    rest = corpus.take(np.arange(20, corpus.documents))
+    np.testing.assert_array_equal(mean.idf, word_weights(rest.ids, rest.offsets, vocabulary_size=60))
 
 
 class Stop(Exception):
@@ -111,7 +145,7 @@ def test_codes_are_chosen_with_the_lift(trained):
     sizes = {task: len(lift) for task, lift in trained.model.lift.items()}
     logs = {task: np.log(np.full((1, size), 1 / size)) for task, size in sizes.items()}
     lift = {task: np.where(np.arange(size) == 1, 0.1, 0.0) for task, size in sizes.items()}
-    assert all(chosen == [1] for chosen in replace(trained.model, lift=lift).choose(logs).values())
+    assert all(chosen == [1] for chosen in choose(logs, lift).values())
 
 
 def test_embeddings_start_at_the_vectors_the_settings_ask_for(corpus):

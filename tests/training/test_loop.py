@@ -63,7 +63,7 @@ def test_best_weights_are_kept_and_patience_ends_it():
     losses = [entry["validation_loss"] for entry in fitted.history]
     assert fitted.best_epoch == int(np.argmin(losses)) + 1
     assert len(losses) == fitted.best_epoch + 3 < 60
-    again = validate(fitted.model, corpus, fitted.validation, device=torch.device("cpu"))
+    again = validate(fitted.model, corpus, fitted.validation)
     assert again["validation_loss"] == pytest.approx(min(losses), rel=1e-6)
 
 

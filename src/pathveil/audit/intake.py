@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from pathveil.audit.subject import Subject
-from pathveil.bundle import Bundle
-from pathveil.bundle.coder import clip_of
+from pathveil.bundle import Model
 from pathveil.corpus import scan
 from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent
@@ -24,7 +23,7 @@ from pathveil.vocabulary.encoding import encode
 
 
 def read_subject(
-    bundle: Bundle,
+    bundle: Model,
     *,
     members: Path,
     non_members: Path,
@@ -35,7 +34,7 @@ def read_subject(
 ) -> tuple[Subject, list[str], dict[str, str], list[str]]:
     """The subject, its documents' report ids, the corpora's hashes, and notes on what was left out."""
     paths = [members, non_members, *([attacker] if attacker else [])]
-    words = clip_of(bundle)
+    words = bundle.clip
     parts = [
         encode(path, bundle.vocabulary, tasks=bundle.tasks, classes=bundle.labels, words=words, progress=progress)
         for path in paths
@@ -68,7 +67,7 @@ def read_subject(
     owned = rows[2] if attacker else rows[1][~np.isin(corpus.registries[rows[1]], corpus.registries[rows[0]])]
     if attacker is None and len(owned):
         notes.append("No corpus of the attacker's was given: they own the non-members of other registries.")
-    said = bundle.model.log_probabilities(corpus.ids, corpus.offsets, device=device, progress=progress)
+    said = bundle.ensemble(device).log_probabilities(corpus.ids, corpus.offsets, progress=progress)
     epochs = bundle.provenance.get("best_epochs") or []
     subject = Subject(
         corpus=corpus,
@@ -84,7 +83,7 @@ def read_subject(
     return subject, list(places), hashes, notes
 
 
-def held_out(bundle: Bundle, corpus: Encoded, settings: TrainingSettings) -> np.ndarray:
+def held_out(bundle: Model, corpus: Encoded, settings: TrainingSettings) -> np.ndarray:
     """Rows of the training corpus that a lone network held out; none where that cannot be known."""
     same = bundle.provenance.get("corpus_sha256") == corpus.provenance["corpus_sha256"]
     if not same or settings.members > 1 or not settings.validation_share:

@@ -24,7 +24,7 @@ from pathveil.audit.intake import read_subject
 from pathveil.audit.shadows import Sampling, Trainer
 from pathveil.audit.subject import Subject, Workshop, examine
 from pathveil.audit.verdict import Appetite
-from pathveil.bundle import Bundle
+from pathveil.bundle import Model
 from pathveil.progress import Progress, silent
 
 
@@ -90,7 +90,7 @@ def from_bundle(
 ) -> dict[str, Any]:
     """Audit a bundle: shadow models, all attacks, both protocols, controls with models trained for them."""
     document.check_out(out)
-    bundle = Bundle.load(path)
+    bundle = Model.load(path)
     subject, ids, hashes, notes = read_subject(
         bundle,
         members=members,

@@ -1,5 +1,5 @@
 """A model on disk, and at work: weights, words, labels and evidence in a folder that checks itself when opened."""
 
-from pathveil.bundle.folder import Bundle, attach_audit
+from pathveil.bundle.model import Model, attach_audit
 
-__all__ = ["Bundle", "attach_audit"]
+__all__ = ["Model", "attach_audit"]

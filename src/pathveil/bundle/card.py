@@ -3,45 +3,48 @@
 It holds numbers, hashes and names of tasks; never a word of the vocabulary, a label's reports, or text.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pathveil.wording import counted, listed
 
 if TYPE_CHECKING:
-    from pathveil.bundle.folder import Bundle
+    from pathveil.bundle.model import Model
 
 
-def write_card(bundle: "Bundle") -> str:
+def write_card(model: "Model") -> str:
     """The card as Markdown."""
-    source, shape = bundle.provenance, bundle.architecture
+    source, shape = model.provenance, model.architecture
     networks = f"{shape['members']} networks, averaged" if shape["members"] > 1 else "one network"
     beside = ", beside a logistic regression on word counts" if shape["linear"] else ""
     lines = [
         "# Model card",
         "",
-        f"Codes cancer pathology reports for {listed(bundle.tasks)}: a multitask CNN ({networks}; windows of "
+        f"Codes cancer pathology reports for {listed(model.tasks)}: a multitask CNN ({networks}; windows of "
         f"{listed([str(window) for window in shape['windows']])} words, {shape['filters']} filters each){beside}.",
         "",
         "## What it was trained on",
         "",
         f"- {source.get('reports', '?'):,} reports of {source.get('cases', '?'):,} cases from "
-        f"{counted(source.get('registries', []), 'registry', 'registries')}; "
+        f"{registries(source.get('registries', []))}; "
         f"corpus sha256 `{str(source.get('corpus_sha256', '?'))[:16]}…`",
-        f"- {len(bundle.vocabulary.words):,} words, chosen by: {bundle.vocabulary.method}; "
-        f"sha256 `{bundle.vocabulary.sha256[:16]}…`",
+        f"- {len(model.vocabulary.words):,} words, chosen by: {model.vocabulary.method}; "
+        f"sha256 `{model.vocabulary.sha256[:16]}…`",
         f"- preset `{source.get('preset', '?')}`, seed {source.get('seed', '?')}, "
         f"Pathveil {source.get('pathveil', '?')}",
-        f"- text settings: `{bundle.text}`",
+        f"- text settings: `{model.text}`",
         "",
         "## How well it does",
         "",
-        *scores(bundle),
+        *scores(model),
         "",
         "## When it leaves a report to a person",
         "",
-        *thresholds(bundle),
+        *thresholds(model),
         "",
         "## What it may give away",
         "",
-        *privacy(bundle),
+        *privacy(model),
         "",
         "## Use and limits",
         "",
@@ -57,8 +60,12 @@ def write_card(bundle: "Bundle") -> str:
     return "\n".join(lines) + "\n"
 
 
-def scores(bundle: "Bundle") -> list[str]:
-    if not bundle.scores:
+def registries(names: Sequence[str]) -> str:
+    return counted(len(names), "registry", "registries") + (f" ({', '.join(names)})" if names else "")
+
+
+def scores(model: "Model") -> list[str]:
+    if not model.scores:
         return ["Not measured: no cases were held out. Run `pathveil evaluate` on reports it has not seen."]
     rows = [
         "On cases that the network saying so had not seen in training, with 95 % intervals by case; an average of",
@@ -67,55 +74,33 @@ def scores(bundle: "Bundle") -> list[str]:
         "| task | classes | reports | micro F1 | macro F1 |",
         "|---|---|---|---|---|",
     ]
-    for task, score in bundle.scores.items():
-        rows.append(
-            f"| {task} | {len(bundle.labels[task])} | {score['documents']:,} "
-            f"| {interval(score['micro'])} | {interval(score['macro'])} |"
-        )
+    for task, score in model.scores.items():
+        rows.append(f"| {task} | {len(model.labels[task])} | {score.documents:,} | {score.micro} | {score.macro} |")
     return rows
 
 
-def thresholds(bundle: "Bundle") -> list[str]:
-    if not bundle.thresholds:
+def thresholds(model: "Model") -> list[str]:
+    if not model.thresholds:
         return ["It never does: no cases were held out to set thresholds by. Treat every code as a proposal."]
-    wanted = next(iter(bundle.thresholds.values()))["wanted"]
+    wanted = next(iter(model.thresholds.values())).wanted
     rows = [
         f"Below these probabilities, set so that of the codes above them {wanted:.1%} are right on held-out cases.",
         "",
         "| task | probability | accuracy above it (95 % at least) | left to a person |",
         "|---|---|---|---|",
     ]
-    for task, found in bundle.thresholds.items():
-        if found["probability"] > 1:
+    for task, found in model.thresholds.items():
+        if found.probability > 1:
             rows.append(f"| {task} | never reached | – | 100 % |")
         else:
             rows.append(
-                f"| {task} | {found['probability']:.3f} | {found['accuracy']:.1%} ({found['low']:.1%}) "
-                f"| {found['abstained']:.1%} |"
+                f"| {task} | {found.probability:.3f} | {found.accuracy:.1%} ({found.low:.1%}) | {found.abstained:.1%} |"
             )
     return rows
 
 
-def privacy(bundle: "Bundle") -> list[str]:
-    if bundle.audit is None:
+def privacy(model: "Model") -> list[str]:
+    if model.audit is None:
         return ["**Not audited.** Nobody has measured what this model gives away about its training cases; run",
                 "`pathveil audit` before it leaves the registry."]  # fmt: skip
-    return [f"Audited for membership inference: {bundle.audit['verdict']['sentence']} Details in `audit.json`."]
-
-
-def interval(score: dict[str, Any]) -> str:
-    return f"{score['value']:.3f} ({score['low']:.3f}–{score['high']:.3f})"
-
-
-def listed(names: Any) -> str:
-    """Names as a phrase.
-
-    >>> listed(["site", "subsite", "histology"]), listed(["site"])
-    ('site, subsite and histology', 'site')
-    """
-    names = list(names)
-    return names[0] if len(names) == 1 else ", ".join(names[:-1]) + " and " + names[-1]
-
-
-def counted(names: Any, one: str, many: str) -> str:
-    return f"{len(names)} {one if len(names) == 1 else many}" + (f" ({', '.join(names)})" if names else "")
+    return [f"Audited for membership inference: {model.audit['verdict']['sentence']} Details in `audit.json`."]

@@ -15,12 +15,13 @@ import json
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 from xml.sax.saxutils import escape, quoteattr
 
 from pathveil.bundle.coder import Code
+from pathveil.bundle.explanation import Explanation
 from pathveil.errors import UsageError
 
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xml": "naaccr-xml"}
@@ -46,7 +47,7 @@ class Coded:
     report_ids: tuple[str, ...]
     codes: Mapping[str, Code]
     report_number: str | None = None  # the laboratory's own, where the input has it
-    explanation: Mapping[str, Any] = field(default_factory=dict)
+    explanation: Explanation | None = None
 
 
 Write = Callable[[Coded], None]
@@ -101,7 +102,10 @@ def jsonl_writer(file: IO[str], *, by_case: bool) -> Write:
         line |= {"report_ids": list(coded.report_ids)} if by_case else {"report_id": coded.report_ids[0]}
         line |= {"codes": {task: asdict(code) for task, code in coded.codes.items()}}
         if coded.explanation:
-            line["explanation"] = coded.explanation
+            line["explanation"] = {
+                task: {"places": [place.to_dict() | {"weight": round(place.weight, 4)} for place in reasons.places]}
+                for task, reasons in coded.explanation.tasks.items()
+            }
         file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
     return write

@@ -1,6 +1,5 @@
 """``pathveil train``, ``evaluate`` and ``predict``: a corpus to a bundle, and a bundle at work."""
 
-import shutil
 from pathlib import Path
 
 import typer
@@ -53,24 +52,19 @@ def train(
     set below which a report is left to a person. A run that was interrupted continues where it stopped when the same
     command is given again.
     """
-    from pathveil.bundle.release import train_bundle
-    from pathveil.training.settings import PRESETS
+    from pathveil.bundle.train import summarised, train_model
+    from pathveil.training.settings import preset_settings
     from pathveil.vocabulary import Vocabulary
 
-    if preset not in PRESETS:
-        raise UsageError(f"--preset {preset} is not known; expected {', '.join(PRESETS)}")
     if epochs and fixed_epochs:
         raise UsageError("give --epochs or --fixed-epochs, not both")
-    settings = PRESETS[preset].changed(**values_of(changes))
+    settings = preset_settings(preset, **values_of(changes))
     if epochs:
         settings = settings.changed(epochs=epochs)
     if fixed_epochs:
         settings = settings.changed(epochs=fixed_epochs, patience=None)
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{out}: is there already; choose another name, or remove it first")
-    checkpoint = out.with_name(out.name + ".training")
     with resumable(), bar() as progress:
-        bundle = train_bundle(
+        model = train_model(
             corpus,
             settings,
             preset=preset,
@@ -79,31 +73,10 @@ def train(
             accuracy=accuracy,
             seed=seed,
             device=chosen(device),
-            checkpoint=checkpoint,
+            out=out,
             progress=progress,
-        ).save(out)
-    shutil.rmtree(checkpoint, ignore_errors=True)
-    result = {
-        "bundle": str(out),
-        "sha256": bundle.sha256,
-        "reports": bundle.provenance["reports"],
-        "cases": bundle.provenance["cases"],
-        "words": len(bundle.vocabulary.words),
-        "best_epochs": bundle.provenance["best_epochs"],
-        "held_out": bundle.scores,
-        "thresholds": bundle.thresholds,
-    }
-    lines = [
-        f"{out}: trained on {result['reports']:,} reports of {result['cases']:,} cases, {result['words']:,} words.",
-        "On cases held out of training:",
-        *(
-            f"  {task:<12}micro F1 {score['micro']['value']:.3f}, macro F1 {score['macro']['value']:.3f}; "
-            f"leaves {bundle.thresholds[task]['abstained']:.0%} to a person"
-            for task, score in bundle.scores.items()
-        ),
-        f"Read {out / 'card.md'}; next: pathveil evaluate, pathveil audit.",
-    ]
-    emit(result, as_json=as_json, text="\n".join(lines))
+        )
+    emit(summarised(model, out), as_json=as_json)
 
 
 def evaluate(
@@ -119,13 +92,11 @@ def evaluate(
 
     Labels the model never saw count as errors; reports without a label are left out of that task.
     """
-    from pathveil.bundle import Bundle
-    from pathveil.bundle.evaluation import describe, evaluate_bundle
+    from pathveil.bundle import Model
 
-    loaded = Bundle.load(bundle)
+    model = Model.load(bundle)
     with bar() as progress:
-        result = evaluate_bundle(
-            loaded,
+        result = model.evaluate(
             corpus,
             tasks=names_from(tasks),
             resamples=resamples,
@@ -133,7 +104,7 @@ def evaluate(
             device=chosen(device),
             progress=progress,
         )
-    emit(result, as_json=as_json, text=describe(result))
+    emit(result, as_json=as_json)
 
 
 def predict(
@@ -169,15 +140,14 @@ def predict(
 
     Reports are streamed, so any number of them fits. Report text is read and never written.
     """
-    from pathveil.bundle import Bundle
-    from pathveil.bundle.predict import describe
-    from pathveil.bundle.predict import predict as run
+    from pathveil.bundle import Model
+    from pathveil.bundle.predict import predict_to_file
     from pathveil.corpus.patient import read_key
 
-    loaded = Bundle.load(bundle)
+    model = Model.load(bundle)
     with bar() as progress:
-        result = run(
-            loaded,
+        result = predict_to_file(
+            model,
             source,
             out,
             input_format=input_format,
@@ -188,7 +158,7 @@ def predict(
             device=chosen(device),
             progress=progress,
         )
-    emit(result, as_json=as_json, text=describe(result))
+    emit(result, as_json=as_json)
 
 
 def values_of(changes: list[str] | None) -> dict[str, str]:

@@ -271,10 +271,10 @@ def exposure(
     named = vocabularies_of(files)
     scores = {}
     for folder in bundle:
-        from pathveil.bundle.folder import Bundle
+        from pathveil.bundle import Model
 
-        loaded = Bundle.load(folder)
-        scores[loaded.vocabulary.sha256] = loaded.scores
+        loaded = Model.load(folder)
+        scores[loaded.vocabulary.sha256] = {task: score.to_dict() for task, score in loaded.scores.items()}
     vocabularies = {name: Vocabulary.load(path) for name, path in named.items()}
     with bar() as progress:
         result = measure(

@@ -18,8 +18,8 @@ import numpy as np
 import torch
 from scipy.special import log_softmax
 
-from pathveil.bundle import Bundle
-from pathveil.bundle.release import make_bundle
+from pathveil.bundle import Model
+from pathveil.bundle.train import make_model
 from pathveil.errors import UsageError
 from pathveil.federation import plain
 from pathveil.federation.heads import features_of
@@ -31,9 +31,8 @@ from pathveil.federation.site import Site, Turn
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Private, Shared, merged
 from pathveil.progress import Progress, silent
-from pathveil.training.blend import blended, fit_pool
-from pathveil.training.ensemble import Ensemble, Trained
-from pathveil.training.loop import judged
+from pathveil.training.ensemble import Trained, assembled
+from pathveil.training.loop import validation_scores
 from pathveil.training.metrics import evaluate
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
@@ -149,7 +148,7 @@ def learn(joined: Joined, *, progress: Progress) -> None:
             total += float(loss.detach()) * len(rows)
         answers = site.scores(shared, site.held, features=held)
         entry = {"epoch": epoch + 1, "loss": total / site.documents}
-        entry |= judged({task: scores.cpu().numpy() for task, scores in answers.items()}, truth)
+        entry |= validation_scores({task: scores.cpu().numpy() for task, scores in answers.items()}, truth)
         joined.history.append(entry)
         if best_epoch.improves(entry["validation_loss"], epoch, settings=settings):
             site.keep()
@@ -158,7 +157,7 @@ def learn(joined: Joined, *, progress: Progress) -> None:
     site.restore()
 
 
-def bundle_of(joined: Joined, vocabulary: Vocabulary, *, release: Release, seed: int, device: str) -> Bundle:
+def bundle_of(joined: Joined, vocabulary: Vocabulary, *, release: Release, seed: int, device: str) -> Model:
     """The registry's own model as a bundle: both encoders as one network, calibrated on its validation cases."""
     site, settings = joined.site, joined.site.settings
     return bundled(
@@ -189,19 +188,12 @@ def bundled(
     preset: str,
     seed: int,
     device: str,
-) -> Bundle:
+) -> Model:
     """A site's network as a bundle, calibrated on its validation cases, whose logits are given."""
     model = model.cpu().eval()
     views = {task: [log_softmax(scores, axis=1)] for task, scores in logits.items()}
-    labels = {task: np.asarray(label) for task, label in training.labels.items()}
-    pool = fit_pool(views, {task: label[held_out] for task, label in labels.items()}, labels)
-    trained = Trained(
-        model=Ensemble(members=(model,), linear=None, blend=pool.coefficients, lift=pool.lift),
-        histories=histories,
-        best_epochs=[kept],
-        held_out=held_out,
-        held_out_log_probabilities={task: blended(view, pool.coefficients[task]) for task, view in views.items()},
-    )
+    ensemble, held = assembled([model], None, views, training, held_out)
+    trained = Trained(model=ensemble, histories=histories, best_epochs=[kept], held_out=held)
     described = TrainingSettings(
         dim=model.dim,
         windows=model.windows,
@@ -211,4 +203,4 @@ def bundled(
         optimiser=settings.optimiser,
         epochs=settings.epochs,
     )
-    return make_bundle(trained, training, vocabulary, settings=described, preset=preset, seed=seed, device=device)
+    return make_model(trained, training, vocabulary, settings=described, preset=preset, seed=seed, device=device)

@@ -34,6 +34,10 @@ class Tabulated:
             self.bias = bias.detach().clone()
             self.heads = {task: (head.weight.clone(), head.bias.clone()) for task, head in model.each_head()}
 
+    @property
+    def device(self) -> torch.device:
+        return self.bias.device
+
     def head(self, task: str) -> tuple[Tensor, Tensor]:
         """A task's weight and bias."""
         return self.heads[task]

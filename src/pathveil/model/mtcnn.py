@@ -100,6 +100,10 @@ class Encoder(nn.Module):
                 bias[number].uniform_(-bound, bound, generator=generator)
 
     @property
+    def device(self) -> torch.device:
+        return self.embedding.weight.device
+
+    @property
     def width(self) -> int:
         """Features a document has, K·F."""
         return len(self.windows) * self.filters

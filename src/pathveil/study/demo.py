@@ -46,36 +46,34 @@ def train_model(corpus: Path, out: Path, progress: Progress) -> dict[str, Any]:
     """A small network beside the linear view, its scores on unseen cases, and one answer explained."""
     import polars as pl
 
-    from pathveil.bundle.evaluation import evaluate_bundle
-    from pathveil.bundle.explanation import explain_text
-    from pathveil.bundle.release import train_bundle
+    from pathveil.bundle.train import train_model as train
     from pathveil.corpus.split import split_corpus
     from pathveil.training.settings import PRESETS
 
     parts = split_corpus(corpus, out=out / "parts", seed=SEED, test=0.2, validation=0.0, progress=progress)
     shutil.rmtree(out / "model", ignore_errors=True)
     settings = PRESETS["small"].changed(epochs=EPOCHS, patience=3, linear=True)
-    bundle = train_bundle(out / "parts" / "train.parquet", settings, preset="small", seed=SEED, progress=progress)
-    bundle = bundle.save(out / "model")
+    model = train(out / "parts" / "train.parquet", settings, preset="small", seed=SEED, progress=progress)
+    model = model.save(out / "model")
     test = out / "parts" / "test.parquet"
-    scores = evaluate_bundle(bundle, test, resamples=300, progress=progress)
+    scores = model.evaluate(test, resamples=300, progress=progress).to_dict()
     reports = pl.read_parquet(test).drop_nulls(["site", "histology", "laterality"])
     paired = reports.filter(pl.col("laterality").is_in(["left", "right"]))
     report = (paired if paired.height else reports).row(0, named=True)
-    reasons = {
+    explained = {
         task: {
             "truth": report[task],
-            "code": reason.code.code,
-            "probability": reason.code.probability,
+            "code": reasons.code.code,
+            "probability": reasons.code.probability,
             "places": [
-                {"text": report["text"][start:end], "weight": weight}
-                for start, end, weight in reason.places
-                if weight > 0
+                {"text": report["text"][place.start : place.end], "weight": place.weight}
+                for place in reasons.places
+                if place.weight > 0
             ],
         }
-        for task, reason in explain_text(bundle, report["text"]).items()
+        for task, reasons in model.explain(report["text"]).tasks.items()
     }
-    return {"bundle": str(out / "model"), "parts": parts.to_dict(), "scores": scores, "explained": reasons}
+    return {"bundle": str(out / "model"), "parts": parts.to_dict(), "scores": scores, "explained": explained}
 
 
 def describe(result: dict[str, Any], *, answer: Sequence[str], report: Path) -> str:

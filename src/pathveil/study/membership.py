@@ -76,7 +76,7 @@ def train_target(
     stage = f"target {fold.name} {words.name}"
     fitted = fit(encoded.take(fold.training), training, seed=seed, device=device, progress=progress, stage=stage)
     scores = {}
-    for task, values in logits_of(fitted.model, encoded, fold.unseen, device=device).items():
+    for task, values in logits_of(fitted.model, encoded, fold.unseen).items():
         truth, cases = np.asarray(corpus.labels[task])[fold.unseen], corpus.cases[fold.unseen]
         if (truth >= 0).any():
             found = evaluate(truth, values.argmax(1), cases=cases, resamples=200)
@@ -85,7 +85,7 @@ def train_target(
     members = np.setdiff1d(fold.training, fold.training[fitted.validation])
     everything = np.arange(corpus.documents)
     read = [
-        _answers(corpus, rows, logits_of(fitted.model, encoded, rows, device=device), parts["attacked"], everything)
+        _answers(corpus, rows, logits_of(fitted.model, encoded, rows), parts["attacked"], everything)
         for rows in np.split(everything, range(AT_ONCE, corpus.documents, AT_ONCE))
     ]
     arrays = {"members": members} | {name: np.concatenate([part[name] for part in read]) for name in read[0]}

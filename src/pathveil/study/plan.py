@@ -293,7 +293,7 @@ def train_models(
     settings = training.changed(epochs=epochs, patience=None)
     rows = np.arange(reads) % corpus.documents
     if len(members) == 1:
-        logits_of(fit(corpus.take(members[0]), settings, seed=1, device=device).model, corpus, rows, device=device)
+        logits_of(fit(corpus.take(members[0]), settings, seed=1, device=device).model, corpus, rows)
         return
     for _ in logits_many(corpus, members, settings, seeds=list(range(len(members))), rows=rows, device=device):
         pass

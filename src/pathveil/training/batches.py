@@ -14,11 +14,12 @@ evens out memory, because a batch of equals has no outlier, at the price of less
 [(0, 2), (2, 3), (3, 5)]
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 
+from pathveil.seeds import Seed, generator
 from pathveil.vocabulary.words import UNKNOWN
 
 Order = Literal["random", "length"]
@@ -26,11 +27,9 @@ Order = Literal["random", "length"]
 POOL = 50  # batches sorted together in "length" order: enough to make equals, few enough to stay random
 
 
-def plan(
-    lengths: np.ndarray, *, batch_size: int, seed: int | Sequence[int], epoch: int, order: Order = "random"
-) -> list[np.ndarray]:
+def plan(lengths: np.ndarray, *, batch_size: int, seed: Seed, epoch: int, order: Order = "random") -> list[np.ndarray]:
     """One epoch's batches as arrays of row numbers; every document once. ``seed`` may be several numbers."""
-    rng = np.random.default_rng([*np.atleast_1d(seed).tolist(), epoch])
+    rng = generator(seed, epoch)
     rows = rng.permutation(len(lengths))
     if order == "random":
         return [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)]
@@ -42,7 +41,7 @@ def plan(
     return [batches[number] for number in rng.permutation(len(batches))]
 
 
-def noise(rows: np.ndarray, *, seed: int | Sequence[int], epoch: int) -> np.ndarray:
+def noise(rows: np.ndarray, *, seed: Seed, epoch: int) -> np.ndarray:
     """A number for each document's dropout in this epoch, int64: what ``MTCNN.forward(noise=…)`` takes.
 
     It depends on seed, epoch and row alone, so a run that was stopped and continued, or stacked with others, drops the
@@ -87,9 +86,7 @@ def spans(offsets: np.ndarray, *, tokens: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
-def hold_out_cases(
-    cases: np.ndarray, *, share: float, seed: int | Sequence[int], part: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
+def hold_out_cases(cases: np.ndarray, *, share: float, seed: Seed, part: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Rows to train on and rows to validate on; a case is never in both.
 
     ``share`` is of the cases; at least one is held out, and at least one is left. The next ``part`` holds out the next
@@ -101,8 +98,18 @@ def hold_out_cases(
     """
     distinct, number = np.unique(cases, return_inverse=True)
     wanted = min(max(round(share * len(distinct)), 1), len(distinct) - 1)
-    order = np.random.default_rng(seed).permutation(len(distinct))
+    order = generator(seed).permutation(len(distinct))
     chosen = np.zeros(len(distinct), bool)
     chosen[order[np.arange(part * wanted, (part + 1) * wanted) % len(distinct)]] = True
     held = chosen[number]
     return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def case_folds(cases: np.ndarray, *, folds: int = 5, seed: Seed = 0) -> np.ndarray:
+    """A fold, from 0, for every document; a case is in one of them, and there are no more folds than cases.
+
+    >>> case_folds(np.array([7, 7, 3, 4, 4, 9]), folds=2).tolist()
+    [0, 0, 0, 1, 1, 1]
+    """
+    distinct, number = np.unique(cases, return_inverse=True)
+    return (generator(seed, len(distinct)).permutation(len(distinct)) % folds)[number]

@@ -7,13 +7,17 @@ its own, a task's probabilities are
 
 a pool of opinions with the share s of the linear view. The likeliest class is right most often, but a rare class is
 then seldom chosen at all; so the code is the class with the largest log p − τ · log(share of the class) (Menon et al.
-2021, "Long-tail learning via logit adjustment"), and the probability that goes with it stays p.
+2021, "Long-tail learning via logit adjustment"), and the probability that goes with it stays p. A task whose held-out
+cases are right less often with τ than without is not lifted.
 
 Of a few values each, s and τ are those with the best sum of micro F1 (mean over tasks) and macro F1 (mean over all
 classes of all tasks with enough held-out documents to judge by). One s and one τ serve all tasks: the many choices that
 a choice for each task would be find luck in small classes. Likelihood decides the temperatures and c, task by task; it
 would also decide s, but a network with smoothed labels is likelier than it is right, and the linear view finds rare
 classes that likelihood hardly weighs.
+
+What was chosen on some cases looks better on them than on others. ``cross_fit`` therefore divides the held-out cases
+into folds and answers each with a pool that was fitted on the other folds: by these answers a model is judged.
 
 >>> import numpy as np
 >>> sure, vague = np.log([[0.9, 0.1], [0.2, 0.8]] * 50), np.log([[0.5, 0.5], [0.6, 0.4]] * 50)
@@ -29,6 +33,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_softmax
 
+from pathveil.training.batches import case_folds
 from pathveil.training.calibration import fit_temperature
 
 SHARES = (0.5, 0.25, 0.75, 0.0, 1.0)  # of the linear view; of equals the first is taken
@@ -46,43 +51,85 @@ class Pool:
     power: float  # τ
 
 
+@dataclass(frozen=True)
+class HeldOut:
+    """What a model says about held-out documents, each with a pool that was fitted on other cases."""
+
+    rows: np.ndarray  # of the corpus
+    log_probabilities: Mapping[str, np.ndarray]  # task: (rows, classes)
+    chosen: Mapping[str, np.ndarray]  # task: (rows,) classes
+
+
 def blended(views: Sequence[np.ndarray], coefficients: Sequence[float]) -> np.ndarray:
     """log softmax of the weighted sum of views, (documents, classes)."""
     total = sum(coefficient * view for coefficient, view in zip(coefficients, views, strict=True))
     return log_softmax(np.asarray(total), axis=1)
 
 
+def choose(log_probabilities: Mapping[str, np.ndarray], lift: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Each task's chosen class (documents,)."""
+    return {task: (logs + lift[task]).argmax(1) for task, logs in log_probabilities.items()}
+
+
 def fit_pool(
-    views: Mapping[str, Sequence[np.ndarray]], held_out: Mapping[str, np.ndarray], every: Mapping[str, np.ndarray]
+    views: Mapping[str, Sequence[np.ndarray]], labels: Mapping[str, np.ndarray], all_labels: Mapping[str, np.ndarray]
 ) -> Pool:
     """Weigh one or two views, each log-probabilities (held-out documents, classes) a task.
 
-    ``held_out`` are the labels of those documents, ``every`` all training labels, whose counts say what is rare.
+    ``labels`` are those of the held-out documents, ``all_labels`` those of all training documents, whose counts say
+    what is rare.
     """
-    scales = {task: [1 / fit_temperature(view, held_out[task]) for view in some] for task, some in views.items()}
-    rarity = {task: rarity_of(every[task], some[0].shape[1]) for task, some in views.items()}
-    shares = SHARES if all(len(some) == 2 for some in views.values()) else (0.0,)
+    scales = {task: [1 / fit_temperature(view, labels[task]) for view in both] for task, both in views.items()}
+    rarity = {task: rarity_of(all_labels[task], both[0].shape[1]) for task, both in views.items()}
+    shares = SHARES if all(len(both) == 2 for both in views.values()) else (0.0,)
 
     def weights(task: str, share: float) -> tuple[float, ...]:
         return tuple(part * scale for part, scale in zip((1 - share, share), scales[task], strict=False))
 
-    best, share, power = -1.0, shares[0], POWERS[0]
-    for one in shares:
-        said = {task: blended(some, weights(task, one)) for task, some in views.items()}
-        for other in POWERS:
-            gain = judged({task: (said[task] + other * rarity[task]).argmax(1) for task in views}, held_out)
+    best, best_share, best_power = -1.0, shares[0], POWERS[0]
+    lifted: dict[str, bool] = {}
+    for share in shares:
+        logs = {task: blended(both, weights(task, share)) for task, both in views.items()}
+        plain = {task: scores.argmax(1) for task, scores in logs.items()}
+        for power in POWERS:
+            chosen = {task: (logs[task] + power * rarity[task]).argmax(1) for task in views}
+            helps = {task: _hits(chosen[task], labels[task]) >= _hits(plain[task], labels[task]) for task in views}
+            gain = micro_plus_macro({task: (chosen if helps[task] else plain)[task] for task in views}, labels)
             if gain > best + 1e-9:
-                best, share, power = gain, one, other
+                best, best_share, best_power, lifted = gain, share, power, helps
     coefficients = {}
-    for task, some in views.items():
-        sharpness = 1 / fit_temperature(blended(some, weights(task, share)), held_out[task])
-        coefficients[task] = tuple(sharpness * weight for weight in weights(task, share))
-    lift = {task: (power * rarity[task]).astype(np.float32) for task in views}
-    return Pool(coefficients=coefficients, lift=lift, share=share, power=power)
+    for task, both in views.items():
+        sharpness = 1 / fit_temperature(blended(both, weights(task, best_share)), labels[task])
+        coefficients[task] = tuple(sharpness * weight for weight in weights(task, best_share))
+    lift = {task: (best_power * lifted[task] * rarity[task]).astype(np.float32) for task in views}
+    return Pool(coefficients=coefficients, lift=lift, share=best_share, power=best_power)
+
+
+def cross_fit(
+    views: Mapping[str, Sequence[np.ndarray]],
+    labels: Mapping[str, np.ndarray],
+    all_labels: Mapping[str, np.ndarray],
+    *,
+    rows: np.ndarray,
+    cases: np.ndarray,
+) -> HeldOut:
+    """Answers for the held-out documents ``rows``, of these ``cases``, by pools that were fitted on other cases."""
+    folds = case_folds(cases)
+    logs = {task: np.empty(both[0].shape, both[0].dtype) for task, both in views.items()}
+    chosen = {task: np.zeros(len(rows), np.int64) for task in views}
+    for fold in np.unique(folds):
+        own = folds == fold
+        others = {task: [view[~own] for view in both] for task, both in views.items()}
+        pool = fit_pool(others, {task: label[~own] for task, label in labels.items()}, all_labels)
+        for task, both in views.items():
+            logs[task][own] = blended([view[own] for view in both], pool.coefficients[task])
+            chosen[task][own] = (logs[task][own] + pool.lift[task]).argmax(1)
+    return HeldOut(rows=rows, log_probabilities=logs, chosen=chosen)
 
 
 def rarity_of(labels: np.ndarray, classes: int) -> np.ndarray:
-    """log(commonest ÷ count) of each class; counts below a few are taken as a few, so that they are not told.
+    """log(commonest ÷ count) of each class. A count below ``FEWEST`` is raised to it, so that what goes into the bundle
+    does not reveal how few there are.
 
     >>> [round(float(number), 2) for number in rarity_of(np.repeat([0, 1, 2], [50, 10, 1]), 3)]
     [0.0, 1.61, 2.3]
@@ -91,7 +138,7 @@ def rarity_of(labels: np.ndarray, classes: int) -> np.ndarray:
     return np.log(counts.max() / counts)
 
 
-def judged(chosen: Mapping[str, np.ndarray], labels: Mapping[str, np.ndarray]) -> float:
+def micro_plus_macro(chosen: Mapping[str, np.ndarray], labels: Mapping[str, np.ndarray]) -> float:
     """Mean over tasks of micro F1, plus the mean F1 of all classes with enough documents to judge by."""
     micro, per_class = [], []
     for task, truth in labels.items():
@@ -107,3 +154,7 @@ def judged(chosen: Mapping[str, np.ndarray], labels: Mapping[str, np.ndarray]) -
         per_class.append(f1[carried >= FEWEST])
     judgeable = np.concatenate(per_class) if per_class else np.zeros(0)
     return float(np.mean(micro) if micro else 0.0) + float(judgeable.mean() if len(judgeable) else 0.0)
+
+
+def _hits(chosen: np.ndarray, labels: np.ndarray) -> int:
+    return int(((chosen == labels) & (labels >= 0)).sum())

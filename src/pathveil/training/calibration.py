@@ -2,40 +2,29 @@
 
 A temperature a task divides the logits so that held-out labels become as likely as they can be (Guo et al. 2017, "On
 calibration of modern neural networks"); the order of the classes does not change. A threshold a task then says from
-which probability on a code is taken without a person: the lowest one at which the held-out documents above it reach the
-wanted accuracy (registries ask for 97 to 97.5 %). The share below it is the price, and is reported with it.
+which probability on a code is taken without a person, so that those taken reach the wanted accuracy (registries ask for
+97 to 97.5 %). The share below it is the price, and is reported with it.
 
-Both are fitted on held-out documents, never on training ones: a model is surer of those than of any other.
+Both are fitted on held-out documents, never on training ones: a model is surer of those than of any other. The lowest
+probability above which held-out documents happen to be right often enough promises too much, for it was chosen by the
+same documents. So one document more is counted, as wrong (conformal risk control; Angelopoulos et al. 2022), and the
+accuracy that is stated comes from folds of cases, each judged by the threshold that the other folds choose.
 
 >>> import numpy as np
->>> confidence = np.array([0.99, 0.95, 0.9, 0.6, 0.5])
->>> found = threshold_for(confidence, np.array([True, True, True, True, False]), accuracy=0.95)
->>> found.probability, found.accuracy, round(found.low, 2), round(found.abstained, 2)
-(0.6, 1.0, 0.51, 0.2)
+>>> sure, right = np.repeat([0.99, 0.6], 50), np.arange(100) % 50 < np.repeat([50, 30], 50)
+>>> lowest_threshold(sure, right, accuracy=0.75), lowest_threshold(sure, right, accuracy=0.95)
+(0.6, 0.99)
+>>> found = threshold_for(sure, right, cases=np.arange(100), accuracy=0.95)
+>>> found.probability, found.accuracy, round(found.low, 2), found.abstained
+(0.99, 1.0, 0.93, 0.5)
 """
-
-from dataclasses import asdict, dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-NEVER = 2.0  # a threshold no probability reaches: every report goes to a person
-
-
-@dataclass(frozen=True)
-class Threshold:
-    """From which probability on a task's code is taken, and what held-out documents say about that."""
-
-    probability: float
-    wanted: float  # accuracy asked for
-    accuracy: float  # of the held-out documents at or above the threshold
-    low: float  # lower end of that accuracy's 95 % interval (Wilson): few documents promise little
-    abstained: float  # share of the held-out documents below the threshold
-    documents: int  # held-out documents with a label
-
-    def as_dict(self) -> dict[str, float | int]:
-        return asdict(self)
+from pathveil.training.batches import case_folds
+from pathveil.training.scores import NEVER, Threshold
 
 
 def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
@@ -56,40 +45,42 @@ def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
     return float(1 / minimize_scalar(unlikely, bounds=(0.05, 5.0), method="bounded", options={"xatol": 1e-5}).x)
 
 
-def threshold_for(confidence: np.ndarray, right: np.ndarray, *, accuracy: float) -> Threshold:
-    """The lowest probability from which on held-out documents are right as often as wanted."""
-    documents = len(confidence)
-    if not documents:
-        return Threshold(NEVER, accuracy, 0.0, 0.0, 1.0, 0)
-    order = np.argsort(-confidence, kind="stable")
-    sorted_confidence = confidence[order]
-    taken = np.arange(1, documents + 1)
-    hits = np.cumsum(right[order])
-    # Documents of equal probability are taken together or not at all.
-    last_of_equals = np.append(sorted_confidence[:-1] > sorted_confidence[1:], True)
-    good = np.flatnonzero(last_of_equals & (hits >= accuracy * taken))
-    if not len(good):
-        return Threshold(NEVER, accuracy, 0.0, 0.0, 1.0, documents)
-    at = good[-1]
+def threshold_for(confidence: np.ndarray, right: np.ndarray, *, cases: np.ndarray, accuracy: float) -> Threshold:
+    """A threshold that keeps what it promises on new cases, from held-out documents and whether they are right.
+
+    ``NEVER`` where too few are held out to promise anything. The lower bound is Wilson's with as many trials as there
+    are cases above the threshold: the reports of a case are right or wrong together.
+    """
+    probability, folds = lowest_threshold(confidence, right, accuracy=accuracy), case_folds(cases)
+    taken = np.zeros(len(confidence), bool)
+    for fold in np.unique(folds):
+        own = folds == fold
+        taken[own] = confidence[own] >= lowest_threshold(confidence[~own], right[~own], accuracy=accuracy)
+    promised = probability < NEVER and taken.any()
+    reached = float(right[taken].mean()) if promised else 0.0
     return Threshold(
-        probability=float(sorted_confidence[at]),
+        probability=probability if promised else NEVER,
         wanted=accuracy,
-        accuracy=float(hits[at] / taken[at]),
-        low=_wilson_low(int(hits[at]), int(taken[at])),
-        abstained=float(1 - taken[at] / documents),
-        documents=documents,
+        accuracy=reached,
+        low=_wilson_low(reached, len(np.unique(cases[taken]))) if promised else 0.0,
+        abstained=float(1 - taken.mean()) if promised else 1.0,
+        documents=len(confidence),
     )
 
 
-def expected_calibration_error(confidence: np.ndarray, right: np.ndarray, *, bins: int = 15) -> float:
-    """Mean distance of confidence and accuracy over equal-width bins, weighted by documents: 0 is calibrated."""
-    place = np.minimum((confidence * bins).astype(int), bins - 1)
-    gap = np.bincount(place, weights=confidence - right, minlength=bins)
-    return float(np.abs(gap).sum() / len(confidence))
+def lowest_threshold(confidence: np.ndarray, right: np.ndarray, *, accuracy: float) -> float:
+    """The lowest probability from which on these documents and a wrong one are right as often as asked; ``NEVER`` where
+    there is none."""
+    order = np.argsort(-confidence, kind="stable")
+    ordered = confidence[order]
+    taken = np.arange(1, len(order) + 1)
+    # Documents of equal probability are taken together or not at all.
+    last_of_equals = np.append(ordered[:-1] > ordered[1:], True)[: len(order)]
+    good = np.flatnonzero(last_of_equals & (np.cumsum(right[order]) >= accuracy * (taken + 1)))
+    return float(ordered[good[-1]]) if len(good) else NEVER
 
 
-def _wilson_low(hits: int, taken: int, z: float = 1.959964) -> float:
-    share = hits / taken
-    centre = share + z**2 / (2 * taken)
-    spread = z * np.sqrt(share * (1 - share) / taken + z**2 / (4 * taken**2))
-    return float((centre - spread) / (1 + z**2 / taken))
+def _wilson_low(share: float, trials: int, z: float = 1.959964) -> float:
+    centre = share + z**2 / (2 * trials)
+    spread = z * np.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2))
+    return float((centre - spread) / (1 + z**2 / trials))

@@ -165,7 +165,7 @@ def fit_private(
             entry: dict[str, Any] = {"epoch": machine.step // an_epoch}
             if len(trainee.held_out):
                 model = model_of(machine.weights_of(0), corpus, settings).to(device)
-                entry |= validate(model, corpus, trainee.held_out, device=device)
+                entry |= validate(model, corpus, trainee.held_out)
             history.append(entry)
         if machine.step == steps or time.monotonic() - saved > save_seconds:
             save()
@@ -226,7 +226,7 @@ def trained(
         weights[EMBEDDING][~torch.from_numpy(trainee.mask)] = weights[EMBEDDING][UNKNOWN].clone()
     entry: dict[str, Any] = {"epoch": settings.epochs}
     if len(trainee.held_out):
-        entry |= validate(model_of(weights, corpus, settings).to(device), corpus, trainee.held_out, device=device)
+        entry |= validate(model_of(weights, corpus, settings).to(device), corpus, trainee.held_out)
     return Trained(trainee.number, weights, [entry], settings.epochs, trainee.held_out)
 
 
@@ -234,7 +234,7 @@ def logits_of_trained(
     trained: Trained, corpus: Encoded, settings: TrainingSettings, rows: np.ndarray, *, device: str | torch.device
 ) -> dict[str, np.ndarray]:
     """A finished model's logits (rows, classes) a task."""
-    return logits_of(trained.model(corpus, settings).to(device), corpus, rows, device=device)
+    return logits_of(trained.model(corpus, settings).to(device), corpus, rows)
 
 
 def secret_of_seed(seed: int) -> bytes:

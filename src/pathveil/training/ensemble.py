@@ -3,7 +3,7 @@
 Each member holds out validation cases of its own (so every case teaches most members) and stops by them. What a member
 says about its held-out cases is what it would say about new ones: on these predictions the views are weighed against
 each other, the probabilities calibrated and rare classes lifted (``pathveil.training.blend``). Nothing is chosen on
-test cases.
+test cases, and nothing is judged on the cases it was chosen by.
 
 >>> import numpy as np
 >>> one, other = np.log([[0.8, 0.2]]), np.log([[0.4, 0.6]])
@@ -25,7 +25,7 @@ from pathveil.model import MTCNN
 from pathveil.model.inference import Tabulated
 from pathveil.progress import Progress, silent
 from pathveil.training.batches import hold_out_cases
-from pathveil.training.blend import blended, fit_pool
+from pathveil.training.blend import HeldOut, blended, cross_fit, fit_pool
 from pathveil.training.linear import fit_linear, weighted_counts, word_weights
 from pathveil.training.loop import document_logits, fit, logits_of
 from pathveil.training.settings import TrainingSettings
@@ -63,23 +63,19 @@ class Ensemble:
         return replace(self, tables=tuple(Tabulated(member) for member in self.members))
 
     def log_probabilities(
-        self, ids: np.ndarray, offsets: np.ndarray, *, device: str | torch.device = "cpu", progress: Progress = silent
+        self, ids: np.ndarray, offsets: np.ndarray, *, progress: Progress = silent
     ) -> dict[str, np.ndarray]:
         """Each task's calibrated log-probabilities (documents, classes) of documents that lie end to end."""
         members = self.tables or self.members
-        logits = [document_logits(member, ids, offsets, device=device, progress=progress) for member in members]
-        plain = self.linear.logits(ids, offsets) if self.linear else None
-        said = {}
+        logits = [document_logits(member, ids, offsets, progress=progress) for member in members]
+        linear = self.linear.logits(ids, offsets) if self.linear else None
+        found = {}
         for task, coefficients in self.blend.items():
             views = [mean_log_probability([one[task] for one in logits])]
-            if plain is not None:
-                views.append(log_softmax(plain[task], axis=1))
-            said[task] = blended(views, coefficients)
-        return said
-
-    def choose(self, log_probabilities: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Each task's chosen class (documents,)."""
-        return {task: (logs + self.lift[task]).argmax(1) for task, logs in log_probabilities.items()}
+            if linear is not None:
+                views.append(log_softmax(linear[task], axis=1))
+            found[task] = blended(views, coefficients)
+        return found
 
 
 @dataclass(frozen=True)
@@ -89,8 +85,7 @@ class Trained:
     model: Ensemble
     histories: list[list[dict[str, Any]]]  # a member's epochs
     best_epochs: list[int]
-    held_out: np.ndarray  # rows of the corpus that some member held out
-    held_out_log_probabilities: dict[str, np.ndarray]  # task: (held-out rows, classes)
+    held_out: HeldOut
 
 
 def train(
@@ -103,17 +98,15 @@ def train(
     progress: Progress = silent,
 ) -> Trained:
     """Train all members and the linear view. ``checkpoint`` is a folder; a run killed at any moment continues there."""
-    members, histories, best_epochs, held_rows = [], [], [], []
-    networks: list[dict[str, np.ndarray]] = []  # a member's logits of its held-out rows
-    plain: list[LinearView] = []
     if checkpoint:
         checkpoint.mkdir(parents=True, exist_ok=True)
     start = start_vectors(corpus, settings, seed=seed, progress=progress)
+    fitted, held_rows = [], []
     for number in range(settings.members):
         held = np.arange(0)
         if settings.validation_share:
             held = hold_out_cases(corpus.cases, share=settings.validation_share, seed=[seed, 0], part=number)[1]
-        fitted = fit(
+        member = fit(
             corpus,
             settings,
             seed=member_seed(seed, number),
@@ -124,37 +117,38 @@ def train(
             progress=progress,
             stage="training" if settings.members == 1 else f"training network {number + 1} of {settings.members}",
         )
-        members.append(fitted.model)
-        histories.append(fitted.history)
-        best_epochs.append(fitted.best_epoch)
+        fitted.append(member)
         held_rows.append(held)
-        networks.append(logits_of(fitted.model, corpus, held, device=device))
+    networks = [logits_of(member.model, corpus, held) for member, held in zip(fitted, held_rows, strict=True)]
+    views = {task: [log_softmax(np.concatenate([one[task] for one in networks]), axis=1)] for task in corpus.classes}
+    linear = None
     if settings.linear:
-        for number, held in enumerate(held_rows):
-            plain.append(linear_view(corpus, np.setdiff1d(np.arange(corpus.documents), held)))
-            progress("fitting the linear view", number + 1, settings.members)
-    rows = np.concatenate(held_rows)
-    views: dict[str, list[np.ndarray]] = {
-        task: [log_softmax(np.concatenate([one[task] for one in networks]), axis=1)] for task in corpus.classes
-    }
-    if settings.linear:
-        answers = [
-            view.logits(*take_documents(corpus.ids, corpus.offsets, held))
-            for view, held in zip(plain, held_rows, strict=True)
-        ]
+        linear, plain = linear_views(corpus, held_rows, progress=progress)
         for task in corpus.classes:
-            views[task].append(log_softmax(np.concatenate([one[task] for one in answers]), axis=1))
-    labels = {task: np.asarray(label) for task, label in corpus.labels.items()}
-    pool = fit_pool(views, {task: label[rows] for task, label in labels.items()}, labels)
-    linear = mean_view(plain) if plain else None
-    model = Ensemble(members=tuple(members), linear=linear, blend=pool.coefficients, lift=pool.lift)
+            views[task].append(log_softmax(np.concatenate([one[task] for one in plain]), axis=1))
+    model, held_out = assembled([member.model for member in fitted], linear, views, corpus, np.concatenate(held_rows))
     return Trained(
         model=model,
-        histories=histories,
-        best_epochs=best_epochs,
-        held_out=rows,
-        held_out_log_probabilities={task: blended(views[task], pool.coefficients[task]) for task in views},
+        histories=[member.history for member in fitted],
+        best_epochs=[member.best_epoch for member in fitted],
+        held_out=held_out,
     )
+
+
+def assembled(
+    members: Sequence[MTCNN],
+    linear: LinearView | None,
+    views: Mapping[str, Sequence[np.ndarray]],
+    corpus: Encoded,
+    rows: np.ndarray,
+) -> tuple[Ensemble, HeldOut]:
+    """Weigh the views by what each says about held-out rows, log-probabilities (rows, classes) a task; and what the
+    whole says about these rows when weighed by other cases."""
+    all_labels = {task: np.asarray(corpus.labels[task]) for task in views}
+    labels = {task: label[rows] for task, label in all_labels.items()}
+    pool = fit_pool(views, labels, all_labels)
+    held_out = cross_fit(views, labels, all_labels, rows=rows, cases=corpus.cases[rows])
+    return Ensemble(members=tuple(members), linear=linear, blend=pool.coefficients, lift=pool.lift), held_out
 
 
 def start_vectors(
@@ -180,11 +174,28 @@ def member_seed(seed: int, number: int) -> int:
     return seed if number == 0 else int.from_bytes(hashlib.sha256(f"{seed} {number}".encode()).digest()[:4])
 
 
-def linear_view(corpus: Encoded, rows: np.ndarray) -> LinearView:
-    """A logistic regression a task on the given documents."""
-    ids, offsets = take_documents(corpus.ids, corpus.offsets, rows)
+def linear_views(
+    corpus: Encoded, held_rows: Sequence[np.ndarray], *, progress: Progress = silent
+) -> tuple[LinearView, list[dict[str, np.ndarray]]]:
+    """The mean of the linear views that leave out each of some sets of rows, and each one's logits of its own set.
+
+    All weigh words alike, by the documents that at least one of them learns from: only then is the mean of linear views
+    the linear view of their mean weights.
+    """
+    train_rows = [np.setdiff1d(np.arange(corpus.documents), held) for held in held_rows]
+    ids, offsets = take_documents(corpus.ids, corpus.offsets, np.unique(np.concatenate(train_rows)))
     idf = word_weights(ids, offsets, vocabulary_size=corpus.vocabulary_size)
-    documents = weighted_counts(ids, offsets, idf)
+    views, logits = [], []
+    for number, (rows, held) in enumerate(zip(train_rows, held_rows, strict=True)):
+        views.append(linear_view(corpus, rows, idf))
+        logits.append(views[-1].logits(*take_documents(corpus.ids, corpus.offsets, held)))
+        progress("fitting the linear view", number + 1, len(held_rows))
+    return mean_view(views), logits
+
+
+def linear_view(corpus: Encoded, rows: np.ndarray, idf: np.ndarray) -> LinearView:
+    """A logistic regression a task on the given documents."""
+    documents = weighted_counts(*take_documents(corpus.ids, corpus.offsets, rows), idf)
     weights, biases = {}, {}
     for task, names in corpus.classes.items():
         weights[task], biases[task] = fit_linear(
@@ -199,11 +210,14 @@ def linear_view(corpus: Encoded, rows: np.ndarray) -> LinearView:
 
 
 def mean_view(views: Sequence[LinearView]) -> LinearView:
-    """The views' mean; the mean of linear models is the linear model of their mean weights."""
+    """The mean of views that weigh words alike."""
+    first = views[0]
+    if not all(np.array_equal(view.idf, first.idf) for view in views):
+        raise ValueError("views that weigh words differently have no linear mean")
     return LinearView(
-        idf=np.mean([view.idf for view in views], axis=0),
-        weights={task: np.mean([view.weights[task] for view in views], axis=0) for task in views[0].weights},
-        biases={task: np.mean([view.biases[task] for view in views], axis=0) for task in views[0].biases},
+        idf=first.idf,
+        weights={task: np.mean([view.weights[task] for view in views], axis=0) for task in first.weights},
+        biases={task: np.mean([view.biases[task] for view in views], axis=0) for task in first.biases},
     )
 
 

@@ -205,7 +205,7 @@ class _Run:
         entry: dict[str, Any] = {"epoch": self.epoch + 1, "loss": float(self.loss) / len(self.train)}
         self.check(entry["loss"])
         if len(self.held_out):
-            entry |= validate(self.model, self.corpus, self.held_out, device=self.device)
+            entry |= validate(self.model, self.corpus, self.held_out)
         self.history.append(entry)
         self.epoch, self.batch = self.epoch + 1, 0
         self.loss.zero_()
@@ -298,13 +298,13 @@ def check_loss(loss: float, settings: TrainingSettings, *, epoch: int) -> None:
         )
 
 
-def validate(model: MTCNN, corpus: Encoded, rows: np.ndarray, *, device: torch.device) -> dict[str, Any]:
+def validate(model: MTCNN, corpus: Encoded, rows: np.ndarray) -> dict[str, Any]:
     """The loss summed over tasks, and each task's loss and accuracy, on the given documents."""
     labels = {task: np.asarray(corpus.labels[task])[rows] for task in model.classes}
-    return judged(logits_of(model, corpus, rows, device=device), labels)
+    return validation_scores(logits_of(model, corpus, rows), labels)
 
 
-def judged(logits: Mapping[str, np.ndarray], truth: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def validation_scores(logits: Mapping[str, np.ndarray], truth: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The loss summed over tasks, and each task's loss and accuracy."""
     losses, accuracy = {}, {}
     for task, scores in logits.items():
@@ -322,7 +322,6 @@ def logits_of(
     corpus: Encoded,
     rows: np.ndarray | None = None,
     *,
-    device: torch.device | str = "cpu",
     progress: Progress = silent,
     stage: str = "reading reports",
 ) -> dict[str, np.ndarray]:
@@ -331,7 +330,7 @@ def logits_of(
         ids, offsets = corpus.ids, corpus.offsets
     else:
         ids, offsets = take_documents(corpus.ids, corpus.offsets, rows)
-    return document_logits(model.eval(), ids, offsets, device=device, progress=progress, stage=stage)
+    return document_logits(model.eval(), ids, offsets, progress=progress, stage=stage)
 
 
 @torch.no_grad()
@@ -340,17 +339,17 @@ def document_logits(
     ids: np.ndarray,
     offsets: np.ndarray,
     *,
-    device: torch.device | str = "cpu",
     progress: Progress = silent,
     stage: str = "reading reports",
 ) -> dict[str, np.ndarray]:
-    """Each task's logits (documents, classes) of documents that lie end to end, a few at a time."""
+    """Each task's logits (documents, classes) of documents that lie end to end, a few at a time, read on the device
+    that the model is on."""
     documents = len(offsets) - 1
     logits = {task: np.empty((documents, size), np.float32) for task, size in model.classes.items()}
     for start, stop in spans(offsets, tokens=INFERENCE_TOKENS):
         part = np.asarray(ids[offsets[start] : offsets[stop]])
         batch = TokenBatch(ids=part, offsets=offsets[start : stop + 1] - offsets[start])
-        for task, scores in model(batch.to(device)).items():
+        for task, scores in model(batch.to(model.device)).items():
             logits[task][start:stop] = scores.float().cpu().numpy()
         progress(stage, stop, documents)
     return logits

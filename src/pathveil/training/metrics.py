@@ -26,19 +26,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from pathveil.training.scores import Interval
+
 BLOCK_CELLS = 8_000_000  # case counts held at a time: 32 MB as float32
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A value with its 95 % interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def as_dict(self) -> dict[str, float]:
-        return {"value": self.value, "low": self.low, "high": self.high}
 
 
 @dataclass(frozen=True)

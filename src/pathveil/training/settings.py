@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from pathveil.errors import UsageError
 from pathveil.settings import Settings
 from pathveil.training.defences import DPSettings
 
@@ -108,3 +109,10 @@ PRESETS = {
     # an average of networks, and the linear view beside them.
     "default": TrainingSettings(smoothing=0.1, word_dropout=0.1, vectors=0.1, members=5, linear=True),
 }
+
+
+def preset_settings(preset: str, **changes: Any) -> TrainingSettings:
+    """A preset's settings with some of them changed; a mistake is one sentence."""
+    if preset not in PRESETS:
+        raise UsageError(f"preset {preset} is not known; expected {', '.join(PRESETS)}")
+    return PRESETS[preset].changed(**changes)

@@ -38,7 +38,7 @@ from pathveil.errors import UsageError
 from pathveil.model import MTCNN, StackedMTCNN, TokenBatch
 from pathveil.progress import Progress, silent
 from pathveil.training.batches import forget, noise, plan
-from pathveil.training.loop import EMBEDDING, check_loss, judged, split, standing
+from pathveil.training.loop import EMBEDDING, check_loss, split, standing, validation_scores
 from pathveil.training.losses import balanced_weights, task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
 from pathveil.training.settings import TrainingSettings
@@ -198,7 +198,7 @@ class Trainee:
         entry: dict[str, Any] = {"epoch": self.epoch + 1, "loss": loss / len(self.train)}
         if len(self.held_out):
             rows = self.rows[self.held_out]
-            entry |= judged(logits, {task: np.asarray(self.corpus.labels[task])[rows] for task in logits})
+            entry |= validation_scores(logits, {task: np.asarray(self.corpus.labels[task])[rows] for task in logits})
         self.history.append(entry)
         self.best_epoch, self.finished = standing(self.history, self.settings)
         return self.best_epoch == self.epoch

@@ -1,0 +1,166 @@
+"""A model at work: it codes reports, explains its codes and is scored; and it is read from and written to a bundle.
+
+A ``Model`` holds what the folder of a bundle holds (``pathveil.bundle.folder``). Making or loading one needs no torch;
+the networks are built when they are first asked for, on the device they are asked for.
+"""
+
+import html
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from pathveil.bundle import folder as folders
+from pathveil.bundle.card import write_card
+from pathveil.errors import BundleError
+from pathveil.files import new_folder, sha256_of_file
+from pathveil.progress import Progress, silent
+from pathveil.training.scores import Scores, Threshold
+from pathveil.vocabulary.words import Vocabulary
+from pathveil.wording import counted, listed
+
+if TYPE_CHECKING:
+    from pathveil.bundle.evaluation import Evaluation
+    from pathveil.bundle.explanation import Explanation
+    from pathveil.bundle.predict import Predictions, Reports
+    from pathveil.corpus.schema import Paths
+    from pathveil.training.ensemble import Ensemble
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Model:
+    """What ``pathveil.load`` and ``pathveil.train`` give. ``tensors`` are NumPy arrays, named as ``folder.shapes``
+    says."""
+
+    architecture: Mapping[str, Any]  # vocabulary_size, dim, windows, filters, dropout, members, linear
+    labels: Mapping[str, tuple[str, ...]]  # task: the label of each class
+    text: str  # the text settings the words were cut by
+    vocabulary: Vocabulary
+    tensors: Mapping[str, np.ndarray]
+    blend: Mapping[str, tuple[float, ...]]  # task: coefficients of the views
+    thresholds: Mapping[str, Threshold]  # task: from which probability on a code is taken
+    scores: Mapping[str, Scores]  # task: on held-out cases
+    provenance: Mapping[str, Any]  # corpus and vocabulary hashes, counts, settings, seed, version
+    history: tuple[tuple[Mapping[str, Any], ...], ...] = ()  # a member's epochs
+    audit: Mapping[str, Any] | None = None
+    sha256: str = ""  # of the bundle's manifest; known once the model is on disk
+    _ensembles: dict[str, "Ensemble"] = field(default_factory=dict, init=False)  # by device
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        return tuple(self.labels)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words the model knows."""
+        return self.vocabulary.words
+
+    @property
+    def card(self) -> str:
+        """What the model is, was trained on, reaches and must not be used for, as Markdown."""
+        return write_card(self)
+
+    @property
+    def lift(self) -> dict[str, np.ndarray]:
+        """What is added to each class's log-probability (classes,) when a task's code is chosen."""
+        return {task: self.tensors[f"lift.{task}"] for task in self.tasks}
+
+    @cached_property
+    def clip(self) -> int:
+        """Words a report is clipped at; a model whose text was cut by other rules than ours cannot be used."""
+        from pathveil.text import settings
+
+        words = self.text.rpartition("words=")[2]
+        if not words.isdigit() or settings(words=int(words)) != self.text:
+            raise BundleError(
+                f"the bundle's text settings are '{self.text}', this version cuts text by '{settings()}'; "
+                "its answers would not be the model's"
+            )
+        return int(words)
+
+    def ensemble(self, device: str = "cpu") -> "Ensemble":
+        """The networks and the linear view, on a device; imports torch."""
+        if device not in self._ensembles:
+            from pathveil.bundle.weights import to_ensemble
+
+            self._ensembles[device] = to_ensemble(self, device)
+        return self._ensembles[device]
+
+    def predict(
+        self, reports: "Reports", *, by_case: bool = False, device: str = "cpu", progress: Progress = silent
+    ) -> "Predictions":
+        """Code reports: a list of texts, a polars or pandas frame with a column ``text``, or a file or folder.
+
+        With ``by_case`` the reports of a case are answered together. ``pathveil predict`` streams to a file instead.
+        """
+        from pathveil.bundle.predict import predict
+
+        return predict(self, reports, by_case=by_case, device=device, progress=progress)
+
+    def explain(self, text: str, *, top: int = 8) -> "Explanation":
+        """The codes of one report, each with the ``top`` places in its text that speak most for or against it."""
+        from pathveil.bundle.explanation import explain_text
+
+        return explain_text(self, text, top=top)
+
+    def evaluate(
+        self,
+        corpus: "Paths",
+        *,
+        tasks: Iterable[str] | None = None,
+        resamples: int = 1000,
+        seed: int = 0,
+        device: str = "cpu",
+        progress: Progress = silent,
+    ) -> "Evaluation":
+        """Scores on labelled reports that the model was not trained on, with intervals by case."""
+        from pathveil.bundle.evaluation import evaluate_model
+
+        options: dict[str, Any] = {"resamples": resamples, "seed": seed, "device": device, "progress": progress}
+        return evaluate_model(self, corpus, tasks=tasks, **options)
+
+    def save(self, path: str | Path) -> "Model":
+        """Write a bundle, a new folder, whole or not at all; the model with the bundle's sha256."""
+        with new_folder(Path(path)) as part:
+            folders.write(self, part)
+        return replace(self, sha256=sha256_of_file(Path(path) / folders.MANIFEST))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Model":
+        """The model of a bundle, every byte checked against its manifest."""
+        model = cls(**folders.read(Path(path)))
+        folders.check_shapes(model, str(path))
+        return model
+
+    def __repr__(self) -> str:
+        networks, source = self.architecture["members"], self.provenance
+        lines = [
+            f"Model for {listed(self.tasks)}: {counted(networks, 'network')}"
+            f"{' and a linear view' if self.architecture['linear'] else ''}, {counted(len(self.words), 'word')}",
+            f"trained on {source.get('reports', 0):,} reports of {source.get('cases', 0):,} cases; "
+            + ("audited" if self.audit else "not audited"),
+            *(f"  {task:<12}{score}" for task, score in self.scores.items()),
+        ]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+def attach_audit(path: Path, audit: Mapping[str, Any]) -> Model:
+    """Put what an audit found (aggregates only) into the bundle, its card and its manifest; the model as it now is."""
+    model = replace(Model.load(path), audit=audit)
+    beside, before = path.with_name(path.name + ".audited"), path.with_name(path.name + ".before")
+    for leftover in (beside, before):
+        shutil.rmtree(leftover, ignore_errors=True)
+    saved = model.save(beside)
+    os.replace(path, before)
+    os.replace(beside, path)
+    shutil.rmtree(before)
+    return saved

@@ -1,0 +1,195 @@
+"""From a corpus to a bundle: choose or take words, encode, train, judge on held-out cases, set thresholds.
+
+The words come from the training text alone. Scores and thresholds in the bundle come from predictions by networks that
+had not seen the case, weighed by what other cases chose (``training.blend``), so they promise no more than new cases
+will keep.
+"""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pathveil import __version__
+from pathveil.bundle.model import Model
+from pathveil.bundle.weights import architecture_of, to_arrays
+from pathveil.corpus.schema import Paths
+from pathveil.errors import CorpusError, VocabularyError
+from pathveil.files import check_new
+from pathveil.progress import Progress, silent
+from pathveil.results import Result
+from pathveil.training.calibration import threshold_for
+from pathveil.training.ensemble import Trained, train
+from pathveil.training.metrics import evaluate
+from pathveil.training.scores import Scores, Threshold
+from pathveil.training.settings import TrainingSettings, preset_settings
+from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoding import encode
+from pathveil.vocabulary.selection import MINIMUM, Measures, count_corpus, select
+from pathveil.vocabulary.words import Vocabulary
+
+ACCURACY = 0.97  # what registries ask of codes that no person looks at
+
+
+class TrainingSummary(Result):
+    """A model that was trained and written as a bundle."""
+
+    bundle: str  # the folder
+    sha256: str
+    reports: int
+    cases: int
+    words: int
+    best_epochs: list[int]  # of each network
+    held_out: dict[str, Scores]
+    thresholds: dict[str, Threshold]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "task": task,
+                "documents": score.documents,
+                "micro": score.micro.value,
+                "macro": score.macro.value,
+                "threshold": self.thresholds[task].probability,
+                "abstained": self.thresholds[task].abstained,
+            }
+            for task, score in self.held_out.items()
+        ]
+
+    def summary(self) -> str:
+        lines = [
+            f"{self.bundle}: trained on {self.reports:,} reports of {self.cases:,} cases, {self.words:,} words.",
+            "On cases held out of training:",
+            *(
+                f"  {task:<12}{score}; leaves {self.thresholds[task].abstained:.0%} to a person"
+                for task, score in self.held_out.items()
+            ),
+            f"Read {Path(self.bundle) / 'card.md'}; next: pathveil evaluate, pathveil audit.",
+        ]
+        return "\n".join(lines)
+
+
+def summarised(model: Model, path: Path) -> TrainingSummary:
+    """What a model saved at ``path`` was trained on and reaches."""
+    return TrainingSummary(
+        bundle=str(path),
+        sha256=model.sha256,
+        reports=model.provenance["reports"],
+        cases=model.provenance["cases"],
+        words=len(model.words),
+        best_epochs=model.provenance["best_epochs"],
+        held_out=dict(model.scores),
+        thresholds=dict(model.thresholds),
+    )
+
+
+def train_model(
+    paths: Paths,
+    settings: TrainingSettings | None = None,
+    *,
+    preset: str = "default",
+    vocabulary: Vocabulary | None = None,
+    tasks: Iterable[str] | None = None,
+    accuracy: float = ACCURACY,
+    seed: int = 0,
+    device: str = "cpu",
+    out: str | Path | None = None,
+    progress: Progress = silent,
+) -> Model:
+    """Train on a corpus, with the preset's settings or others, and write the model as a bundle where ``out`` says so.
+
+    Without a vocabulary, the papers' baseline is chosen from this corpus's own text. With ``out``, a run that was
+    stopped continues where it stood when it is started again.
+    """
+    settings = settings or preset_settings(preset)
+    folder = None if out is None else Path(out)
+    checkpoint = None if folder is None else folder.with_name(folder.name + ".training")
+    if folder is not None:
+        check_new(folder)
+    vocabulary = vocabulary or baseline_words(paths, progress=progress)
+    corpus = encode(paths, vocabulary, tasks=tasks, progress=progress)
+    check_labels(corpus)
+    trained = train(corpus, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress)
+    model = make_model(
+        trained, corpus, vocabulary, settings=settings, preset=preset, accuracy=accuracy, seed=seed, device=device
+    )
+    if folder is None or checkpoint is None:
+        return model
+    model = model.save(folder)
+    shutil.rmtree(checkpoint, ignore_errors=True)
+    return model
+
+
+def baseline_words(paths: Paths, *, progress: Progress = silent) -> Vocabulary:
+    """The vocabulary paper's baseline: words that occur at least 5 times in the corpus."""
+    vocabulary = select(Measures(count_corpus(paths, tasks=(), progress=progress)), f"occurrences >= {MINIMUM}")
+    if not vocabulary.words:
+        raise VocabularyError(f"no word occurs {MINIMUM} times in the corpus; train on more reports, or give --vocab")
+    return vocabulary
+
+
+def check_labels(corpus: Encoded) -> None:
+    """A model needs a task, and each task a label."""
+    if not corpus.tasks:
+        raise CorpusError(
+            "the corpus has no task column (site, subsite, laterality, histology, behavior) to learn from"
+        )
+    for task in corpus.tasks:
+        if not corpus.classes[task]:
+            raise CorpusError(f"column '{task}': no report has a label; leave the task out with --tasks")
+
+
+def make_model(
+    trained: Trained,
+    corpus: Encoded,
+    vocabulary: Vocabulary,
+    *,
+    settings: TrainingSettings,
+    preset: str,
+    accuracy: float = ACCURACY,
+    seed: int,
+    device: str = "cpu",
+) -> Model:
+    """A trained model with its words, labels, scores on held-out cases and thresholds."""
+    scores: dict[str, Scores] = {}
+    thresholds: dict[str, Threshold] = {}
+    held_out = trained.held_out
+    cases = corpus.cases[held_out.rows]
+    for task, predicted in held_out.chosen.items():
+        labels = np.asarray(corpus.labels[task])[held_out.rows]
+        known = labels >= 0
+        if not known.any():
+            continue
+        found = evaluate(labels, predicted, cases=cases, seed=seed)
+        scores[task] = Scores(documents=found.documents, micro=found.micro, macro=found.macro, accuracy=found.accuracy)
+        probability = np.exp(held_out.log_probabilities[task][np.arange(len(labels)), predicted])
+        thresholds[task] = threshold_for(
+            probability[known], (predicted == labels)[known], cases=cases[known], accuracy=accuracy
+        )
+    provenance = {
+        "pathveil": __version__,
+        "corpus_sha256": corpus.provenance["corpus_sha256"],
+        "vocabulary_sha256": vocabulary.sha256,
+        "reports": corpus.documents,
+        "cases": len(np.unique(corpus.cases)),
+        "registries": list(corpus.registry_names),
+        "preset": preset,
+        "settings": settings.model_dump(mode="json"),
+        "seed": seed,
+        "device": device,
+        "best_epochs": trained.best_epochs,
+    }
+    return Model(
+        architecture=architecture_of(trained.model),
+        labels=corpus.classes,
+        text=corpus.provenance["text"],
+        vocabulary=vocabulary,
+        tensors=to_arrays(trained.model),
+        blend=trained.model.blend,
+        thresholds=thresholds,
+        scores=scores,
+        provenance=provenance,
+        history=tuple(tuple(member) for member in trained.histories),
+    )
