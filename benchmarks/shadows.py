@@ -46,8 +46,7 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
 
     import torch
 
-    from pathveil.audit.engines import train_here
-    from pathveil.audit.shadows import Store, jobs_of, train
+    from pathveil.audit.shadows import Store, jobs_of, train_here, train_missing
     from pathveil.training.settings import PRESETS
     from pathveil.training.stacked import train_many
 
@@ -68,7 +67,7 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
         store = Store(Path(folder), corpus, settings, {"device": options.device})
         for part in [[job] for job in jobs] if on_cpu else [jobs]:
             start = clock()
-            train(corpus, part, settings, store=store, trainer=train_all, progress=progress)
+            train_missing(corpus, part, settings, store=store, engine=train_all, progress=progress)
             ours.append(clock() - start)
             memory.append(rss())
         stored = sum(path.stat().st_size for path in Path(folder).rglob("*.npz"))

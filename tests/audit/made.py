@@ -1,14 +1,13 @@
 """Made up for tests: answers of a model that leaks, and documents small enough to train on in a moment."""
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from pathveil.audit.run import from_predictions
-from pathveil.audit.verdict import read_appetite
+from pathveil.audit.prediction_audit import audit_predictions
+from pathveil.audit.result import Audit
+from pathveil.audit.settings import AuditSettings
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
 
@@ -32,13 +31,8 @@ def two_tasks(n: int = 900, *, seed: int = 0) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def audit_of_predictions() -> dict[str, Any]:
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        two_tasks().write_parquet(folder / "answers.parquet")
-        return from_predictions(
-            folder / "answers.parquet", out=folder / "audit", appetite=read_appetite(None), edges=(100,)
-        )
+def audit_of_predictions() -> Audit:
+    return audit_predictions(two_tasks(), settings=AuditSettings(edges=(100,)))
 
 
 def encoded(documents: int = 240, *, registries: int = 2, reports_a_case: int = 1, seed: int = 0) -> Encoded:

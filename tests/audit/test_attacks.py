@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import log_softmax, softmax
 from scipy.stats import entropy
 
-from pathveil.audit import attacks, rarity
+from pathveil.audit import attacks
 
 LOGITS = arrays(np.float64, st.tuples(st.integers(1, 6), st.integers(2, 5)), elements=st.floats(-20, 20))
 
@@ -99,10 +99,3 @@ def test_joint_and_case_scores_by_hand():
     names, added = attacks.by_case(together, cases, ratio=True)
     assert names.tolist() == [7, 9] and added.tolist() == [6.0, 6.0]
     assert attacks.by_case(together, cases, ratio=False)[1].tolist() == [3.0, 6.0]
-
-
-def test_buckets_follow_the_papers_edges():
-    training = np.array([0, 99, 100, 999, 1000, 9999, 10_000])
-    assert rarity.bucket_of(np.arange(7), training).tolist() == [0, 0, 1, 1, 2, 2, 3]
-    assert rarity.bucket_names() == ("< 100", "100 to 999", "1,000 to 9,999", "≥ 10,000")
-    assert rarity.bucket_names((25,)) == ("< 25", "≥ 25")

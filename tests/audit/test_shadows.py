@@ -16,8 +16,18 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 from audit.made import SMALL, encoded
-from pathveil.audit import engines
-from pathveil.audit.shadows import Job, Store, digest, jobs_of, shadow_rows, train, trained_on
+from pathveil.audit.shadows import (
+    Job,
+    Store,
+    averaged,
+    digest,
+    engine_for,
+    jobs_of,
+    shadow_rows,
+    train_here,
+    train_missing,
+    trained_on,
+)
 from pathveil.errors import UsageError
 from pathveil.progress import silent
 from pathveil.training.ensemble import member_seed
@@ -68,7 +78,7 @@ class Counting:
         self.trained = []
 
     def __call__(self, corpus, jobs, settings, progress, stage):
-        for number, logits in engines.train_here(corpus, jobs, settings, progress, stage):
+        for number, logits in train_here(corpus, jobs, settings, progress, stage):
             self.trained.append(number)
             yield number, logits
 
@@ -81,7 +91,7 @@ def test_nothing_finished_is_trained_twice_and_nothing_stale_is_reused(tmp_path)
         engine.trained = []
         store = Store(tmp_path, corpus, settings, {"family": "auditor", "seed": 0, **inputs})
         jobs = jobs_of(corpus, np.arange(corpus.documents), count=count, seed=0)
-        assert train(corpus, jobs, settings, store=store, trainer=engine) == len(engine.trained)
+        assert train_missing(corpus, jobs, settings, store=store, engine=engine) == len(engine.trained)
         return store, jobs, list(engine.trained)
 
     store, jobs, trained = run()
@@ -95,9 +105,9 @@ def test_nothing_finished_is_trained_twice_and_nothing_stale_is_reused(tmp_path)
     # A damaged file and one of another job under the same number are trained again; a half-written one is no file.
     store.path(jobs[1]).write_bytes(store.path(jobs[1]).read_bytes()[:-200] + b"x" * 200)
     store.path(jobs[2]).rename(store.folder / ("00002-" + "0" * 16 + ".npz"))
-    (store.folder / ".00003.npz.999999999.part").write_bytes(b"half")
+    (store.folder / "00003.npz.999999999.part").write_bytes(b"half")
     assert run()[2] == [1, 2]
-    assert not list(store.folder.glob(".*.part"))
+    assert not list(store.folder.glob("*.part"))
 
 
 def test_what_is_read_back_is_what_was_trained(tmp_path):
@@ -105,8 +115,8 @@ def test_what_is_read_back_is_what_was_trained(tmp_path):
     quick = SMALL.changed(epochs=2)
     jobs = jobs_of(corpus, np.arange(50), count=2, seed=0)
     store = Store(tmp_path, corpus, quick, {})
-    train(corpus, jobs, quick, store=store, trainer=engines.train_here)
-    for number, logits in engines.train_here(corpus, jobs, quick, silent, ""):
+    train_missing(corpus, jobs, quick, store=store, engine=train_here)
+    for number, logits in train_here(corpus, jobs, quick, silent, ""):
         kept, inside = store.read(jobs[number], 50)
         assert sorted(kept) == ["side", "site"]
         for task, values in kept.items():
@@ -133,12 +143,11 @@ KILLED = """
 import os, sys, time
 import numpy as np
 from audit.made import SMALL, encoded
-from pathveil.audit import engines
-from pathveil.audit.shadows import Store, jobs_of, train
+from pathveil.audit.shadows import Store, jobs_of, train_here, train_missing
 from pathlib import Path
 
 def noting(corpus, jobs, settings, progress, stage):
-    for place, (number, logits) in enumerate(engines.train_here(corpus, jobs, settings, progress, stage)):
+    for place, (number, logits) in enumerate(train_here(corpus, jobs, settings, progress, stage)):
         if place == int(sys.argv[2]):
             sys.stdin.read()  # until the test kills this process
         print(number, flush=True)
@@ -146,7 +155,7 @@ def noting(corpus, jobs, settings, progress, stage):
 
 corpus, quick = encoded(60), SMALL.changed(epochs=1)
 jobs = jobs_of(corpus, np.arange(60), count=20, seed=0)
-train(corpus, jobs, quick, store=Store(Path(sys.argv[1]), corpus, quick, {}), trainer=noting)
+train_missing(corpus, jobs, quick, store=Store(Path(sys.argv[1]), corpus, quick, {}), engine=noting)
 print("finished", flush=True)
 """
 
@@ -186,7 +195,7 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(tmp_path):
     corpus, quick = encoded(60), SMALL.changed(epochs=1)
     jobs = jobs_of(corpus, np.arange(60), count=20, seed=0)
     trained = {
-        name: train(corpus, jobs, quick, store=Store(tmp_path / name, corpus, quick, {}), trainer=engines.train_here)
+        name: train_missing(corpus, jobs, quick, store=Store(tmp_path / name, corpus, quick, {}), engine=train_here)
         for name in ("killed", "whole")
     }
     assert trained == {"killed": 20 - len(done), "whole": 20}
@@ -202,8 +211,8 @@ def test_processes_give_the_same_answers_as_one(tmp_path):
     corpus = encoded(60)
     quick = SMALL.changed(epochs=1)
     jobs = jobs_of(corpus, np.arange(60), count=3, seed=0)
-    alone = dict(engines.train_here(corpus, jobs, quick, silent, ""))
-    pool = engines.trainer(engine="local", processes=2)
+    alone = dict(train_here(corpus, jobs, quick, silent, ""))
+    pool = engine_for("local", processes=2)
     together = dict(pool(corpus, jobs, quick, silent, ""))
     assert sorted(together) == [0, 1, 2]
     for number, logits in together.items():
@@ -215,10 +224,10 @@ def test_a_shadow_of_several_networks_says_their_mean():
     corpus = encoded(40)
     quick = SMALL.changed(epochs=1)
     jobs = jobs_of(corpus, np.arange(40), count=2, seed=0)
-    found = dict(engines.averaged(engines.train_here, 3)(corpus, jobs, quick, silent, ""))
+    found = dict(averaged(train_here, 3)(corpus, jobs, quick, silent, ""))
     assert sorted(found) == [0, 1]
     seeds = [member_seed(jobs[1].seed, network) for network in range(3)]
-    alone = [dict(engines.train_here(corpus, [Job(0, jobs[1].rows, seed)], quick, silent, ""))[0] for seed in seeds]
+    alone = [dict(train_here(corpus, [Job(0, jobs[1].rows, seed)], quick, silent, ""))[0] for seed in seeds]
     for task in corpus.tasks:
         mean = np.mean([softmax(one[task].astype(np.float64), axis=1) for one in alone], axis=0)
         np.testing.assert_allclose(np.exp(found[1][task].astype(np.float64)), mean, atol=3e-3)
@@ -226,11 +235,11 @@ def test_a_shadow_of_several_networks_says_their_mean():
 
 def test_engines_that_do_not_go_together_are_refused():
     with pytest.raises(UsageError, match="--scheduler ADDRESS"):
-        engines.trainer(engine="dask")
+        engine_for("dask")
     with pytest.raises(UsageError, match="goes with"):
-        engines.trainer(engine="local", scheduler="tcp://x:1")
+        engine_for("local", scheduler="tcp://x:1")
     with pytest.raises(UsageError, match="one process trains many"):
-        engines.trainer(engine="local", processes=2, device="cuda")
+        engine_for("local", processes=2, device="cuda")
 
 
 def test_a_job_is_picklable():

@@ -2,28 +2,27 @@
 
 import pytest
 
+from pathveil.audit.controls import Control
+from pathveil.audit.evidence import Cell, Figure, MeasuredRow, ShareFound, SuppressedRow, TooFew
 from pathveil.audit.verdict import Appetite, Limit, default_appetite_text, judge, read_appetite
 from pathveil.errors import UsageError
 
 APPETITE = Appetite(release="probabilities", limits=(Limit(fpr=0.1, overall=0.2, worst_task=0.25, worst_bucket=0.3),))
-HOLDS = [{"name": "null", "kind": "null", "holds": True}, {"name": "planted", "kind": "planted", "holds": True}]
+HOLDS = [Control(name=kind, kind=kind, holds=True) for kind in ("null", "planted")]
+
+
+CELL = Cell(
+    protocol="matched", attack="loss", task="all tasks", unit="report", bucket="all", shadows=0, label_only=False,
+    decides=True,
+)  # fmt: skip
 
 
 def row(low, value, high, *, sure=None, auc=0.6, **changes):
-    tpr = {"value": value, "low": low, "high": high, "sure": low if sure is None else sure}
-    base = {
-        "protocol": "matched",
-        "attack": "loss",
-        "task": "all tasks",
-        "unit": "report",
-        "bucket": "all",
-        "shadows": 0,
-        "label_only": False,
-        "decides": True,
-        "auc": {"value": auc, "low": auc - 0.02, "high": auc + 0.02},
-        "tpr_at_fpr": {"0.1": tpr},
-    }
-    return base | changes
+    area = Figure(value=auc, low=auc - 0.02, high=auc + 0.02)
+    found = ShareFound(value=value, low=low, high=high, sure=low if sure is None else sure)
+    sizes = dict.fromkeys(("n_members", "n_non_members", "member_cases", "non_member_cases"), 500)
+    accuracies = {"accuracy": area, "balanced_accuracy": area, "auc": area}
+    return MeasuredRow(**(dict(CELL) | changes), **sizes, **accuracies, tpr_at_fpr={"0.1": found})
 
 
 def whole(**overall):
@@ -70,18 +69,18 @@ def test_the_worst_task_and_the_worst_bucket_decide_too(where):
 
 def test_failed_controls_give_no_pass():
     for kind in ("null", "planted"):
-        failed = [{"name": "the control", "kind": kind, "holds": False}]
+        failed = [Control(name="the control", kind=kind, holds=False)]
         verdict = judge(whole(), controls=failed, appetite=APPETITE)
         assert verdict.answer == "not enough evidence" and "the control" in verdict.sentence
     leaking = whole(low=0.3, value=0.4, high=0.5)
-    null = [{"name": "the control", "kind": "null", "holds": False}]
+    null = [Control(name="the control", kind="null", holds=False)]
     assert judge(leaking, controls=null, appetite=APPETITE).answer == "not enough evidence"
-    planted = [{"name": "the control", "kind": "planted", "holds": False}]
+    planted = [Control(name="the control", kind="planted", holds=False)]
     assert judge(leaking, controls=planted, appetite=APPETITE).answer == "fail"
 
 
 def test_only_label_attacks_count_when_only_labels_are_released():
-    rows = [*whole(low=0.3, value=0.4, high=0.5), *(one | {"label_only": True} for one in whole())]
+    rows = [*whole(low=0.3, value=0.4, high=0.5), *(one.model_copy(update={"label_only": True}) for one in whole())]
     assert judge(rows, controls=HOLDS, appetite=APPETITE).answer == "fail"
     labels = APPETITE.model_copy(update={"release": "label"})
     assert judge(rows, controls=HOLDS, appetite=labels).answer == "pass"
@@ -109,11 +108,11 @@ def test_a_broken_limit_is_shown_by_membership_alone_where_it_can_be():
 
 
 def test_a_bucket_without_non_members_blocks_a_pass_and_one_without_members_does_not():
-    base = {key: value for key, value in row(0, 0, 0).items() if key not in ("auc", "tpr_at_fpr")}
-    few = base | {"bucket": "< 5", "suppressed": "fewer than 10 non-member cases"}
+    cell = dict(CELL) | {"bucket": "< 5"}
+    few = SuppressedRow(**cell, suppressed=TooFew.NON_MEMBERS)
     verdict = judge([*whole(), few], controls=HOLDS, appetite=APPETITE)
     assert verdict.answer == "not enough evidence" and any("< 5" in reason for reason in verdict.reasons)
-    nobody = base | {"bucket": "< 5", "suppressed": "fewer than 10 member cases"}
+    nobody = SuppressedRow(**cell, suppressed=TooFew.MEMBERS)
     assert judge([*whole(), nobody], controls=HOLDS, appetite=APPETITE).answer == "pass"
 
 

@@ -27,7 +27,7 @@ def test_numbers_are_those_of_the_result(opened, made):
     assert [head.split(" (")[0] for head in heads[3:]] == ["B", "I2", "MI5"]
     for bucket, shadows, members, *shown in cells(opened, "table1-cross-registry"):
         for name, value in zip(("B", "I2", "MI5"), shown, strict=True):
-            place = {"protocol": "cross-registry", "attack": "per-class", "strategy": name, "bucket": bucket}
+            place = {"protocol": "cross-registry", "attack": "shadow classifiers", "strategy": name, "bucket": bucket}
             place["shadows"] = int(shadows)
             rows = [row for row in vocabulary["table1"] if place.items() <= row.items() and "accuracy" in row]
             every, balanced = (mean([row[n] for row in rows]) for n in ("accuracy", "balanced_accuracy"))

@@ -17,7 +17,7 @@ from pathveil.federation.release import Release
 from pathveil.federation.settings import FederationSettings
 from pathveil.study import encoder_audit
 from pathveil.study.distribution import DistributionSettings, DistributionStudy
-from pathveil.study.encoder_audit import arm_of, audit_encoder, inside, shadow_encoder, sites_of
+from pathveil.study.encoder_audit import arm_of, audit_encoder, learnt_by_shadow, shadow_encoder, sites_of
 from pathveil.study.scheduler import run_in_folder
 from pathveil.training.workers import Here
 from study.conftest import PLANTED
@@ -65,15 +65,15 @@ def audited(finished, reports, tmp_path_factory):
 def test_what_an_encoder_knows_by_heart_is_found_under_a_public_head(audited):
     """The head never saw a member; shadows that did and did not learn from a report tell the two apart."""
     _, _, audit = audited
-    area = {row["attack"]: row["auc"] for row in audit["rows"] if row["bucket"] == "all" and row["unit"] == "report"}
-    assert area["RMIA online"]["low"] > 0.55 and area["LiRA offline"]["low"] > 0.55
-    assert [control["holds"] for control in audit["controls"]] == [True, True]
+    area = {row.attack: row.auc for row in audit.measured if row.bucket == "all" and row.unit == "report"}
+    assert area["RMIA online"].low > 0.55 and area["LiRA offline"].low > 0.55
+    assert [control.holds for control in audit.controls] == [True, True]
 
 
 def test_the_audit_is_a_document_like_any_other_and_names_nobody(audited):
     folder, _, audit = audited
-    assert audit["kind"] == "encoder" and audit["settings"]["shadows"] == 8
-    assert json.loads((folder / "audit" / "audit.json").read_text()) == json.loads(json.dumps(audit))
+    assert audit.kind == "encoder" and audit.settings["shadows"] == 8
+    assert json.loads((folder / "audit" / "audit.json").read_text()) == json.loads(audit.to_json())
     assert "a federation’s encoder" in (folder / "audit" / "audit.html").read_text()
     for path in folder.rglob("*"):
         if path.is_file():
@@ -84,7 +84,7 @@ def test_nothing_is_trained_twice(audited, finished, reports, monkeypatch):
     folder, told, audit = audited
     monkeypatch.setattr(encoder_audit, "shadow_encoder", None)  # whoever calls it fails
     again = audit_encoder(finished, reports, out=folder / "again", store=folder / "store", **told)
-    assert again["rows"] == audit["rows"] and again["controls"] == audit["controls"]
+    assert again.evidence == audit.evidence and again.controls == audit.controls
 
 
 def test_members_public_and_non_members_are_apart_and_the_released_encoder_is_audited(finished, reports):
@@ -115,7 +115,7 @@ def test_who_a_shadow_learnt_from_is_what_its_sites_train_on(finished, reports, 
     sites = PlainSite(sites_of(found.corpus, job), settings=config, seed=5, registry=0)
     expected = np.zeros(600, bool)
     expected[rows[sites.train]] = True
-    assert (inside(found.corpus, job, config) == expected).all() and not expected[rows[sites.validate]].any()
+    assert (learnt_by_shadow(found.corpus, job, config) == expected).all() and not expected[rows[sites.validate]].any()
 
 
 def test_a_shadow_is_the_same_wherever_it_is_trained(finished, reports):

@@ -89,7 +89,7 @@ def table1(accuracy, *, balanced=None) -> list[dict]:
                     value = accuracy(strategy, shadows, bucket) + rng.normal(0, 0.001)
                     fair = value if balanced is None else balanced + rng.normal(0, 0.001)
                     rows += [
-                        {"protocol": protocol, "attack": "per-class", "fold": fold, "strategy": strategy}
+                        {"protocol": protocol, "attack": "shadow classifiers", "fold": fold, "strategy": strategy}
                         | {"size": size, "shadows": shadows, "bucket": bucket, "bucket_order": order}
                         | {"accuracy": value, "balanced_accuracy": fair if protocol == "cross-registry" else 0.5}
                         for protocol in ("cross-registry", "matched")

@@ -110,7 +110,7 @@ def test_table1_has_the_contracts_columns_and_both_protocols_with_the_control(ru
     columns = "protocol strategy size bucket shadows attack accuracy balanced_accuracy auc tpr_at_fpr ci n_members"
     for row in rows:
         assert set(columns.split()) <= set(row) and 0 <= row["accuracy"] <= 1
-    assert {row["shadows"] for row in rows if row["attack"] == "per-class"} == {1, 2, 3}
+    assert {row["shadows"] for row in rows if row["attack"] == "shadow classifiers"} == {1, 2, 3}
 
 
 def test_a_finished_study_is_not_trained_again(run, monkeypatch):

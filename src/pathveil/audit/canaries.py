@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pathveil.audit.shadows import Job
+from pathveil.seeds import generator
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.words import FIRST_WORD
 
@@ -37,7 +38,7 @@ class Planted:
 
 def plant(corpus: Encoded, base: np.ndarray, *, seed: int, canaries: int = CANARIES) -> Planted:
     """Canaries beside the documents of a corpus, half of them for the training set of the ``base`` rows."""
-    rng = np.random.default_rng([seed, 3])
+    rng = generator(seed, 3)
     frequency = np.bincount(corpus.ids, minlength=corpus.vocabulary_size)[FIRST_WORD:]
     rare = FIRST_WORD + np.argsort(frequency, kind="stable")[:RAREST]
     lengths = rng.integers(*WORDS, canaries)

@@ -5,27 +5,40 @@ above chance is membership. ``cross-registry`` (the paper's): non-members come f
 which mixes membership with change of source; its *control* puts unseen cases of the members' registries in the members'
 place, and whatever that scores cannot be membership. Where registries are not known, the one protocol is ``given``.
 
-A row is a plain dictionary, ready for JSON; a cell with fewer than ten cases on either side keeps no number.
+Risk goes by how rare a class is: the buckets of the paper's Table 1, by the training samples a class has on average.
+The paper's edges are 100, 1,000 and 10,000 training samples; a small corpus sets smaller ones. A cell with fewer than
+ten cases on either side keeps no number.
 
 >>> import numpy as np
 >>> records = Records(member=np.arange(40) < 20, cases=np.arange(40), labels={"site": np.zeros(40, int)},
 ...                   classes={"site": ("C50",)})
 >>> score = Score("loss", "site", np.arange(40.0)[::-1])
 >>> [row] = measure([score], records, edges=(100,), fprs=(0.1,))
->>> row["protocol"], row["bucket"], row["n_members"], row["auc"]["value"]
+>>> row.protocol, row.bucket, row.n_members, row.auc.value
 ('given', 'all', 20, 1.0)
+>>> training = class_counts([np.array([0, 0, 0, 1]), np.array([0, 1, 1, 2])], classes=4)
+>>> training.tolist()
+[2.0, 1.5, 0.5, 0.0]
+>>> bucket_names((1, 2)), bucket_of(np.array([0, 1, 2, -1]), training, edges=(1, 2)).tolist()
+(('< 1', '1 to 1', '≥ 2'), [2, 1, 0, -1])
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from enum import StrEnum
+from itertools import pairwise
+from typing import Any, Literal, Self
 
 import numpy as np
+from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from pathveil.audit import attacks, metrics, rarity
+from pathveil.audit import attacks, metrics
+from pathveil.audit.attacks import MISSING
+from pathveil.disclosure import FEWEST_CASES_TOLD, may_be_told
 from pathveil.progress import Progress, silent
+from pathveil.results import Part
 
-FEWEST_CASES = 10  # a cell with fewer members or non-members than this shows nothing
+EDGES = (100, 1_000, 10_000)  # of the buckets of class rarity, in training samples
 TOGETHER = "all tasks"
 ALL = "all"
 MATCHED, CROSS, CONTROL, GIVEN = "matched", "cross-registry", "cross-registry control", "given"
@@ -57,6 +70,16 @@ class Records:
             return np.zeros(len(self.member), bool)
         return ~np.isin(self.registries, np.unique(self.registries[self.member]))
 
+    def take(self, kept: np.ndarray) -> "Records":
+        """Some of the records, by a mask or by their places."""
+        return Records(
+            member=self.member[kept],
+            cases=self.cases[kept],
+            labels={task: label[kept] for task, label in self.labels.items()},
+            classes=self.classes,
+            registries=None if self.registries is None else self.registries[kept],
+        )
+
     @property
     def main_task(self) -> str:
         """The task whose class rarity stands for a report as a whole: site where there is one."""
@@ -76,6 +99,94 @@ class Score:
     label_only: bool = False  # needs no more than the top label
     decides: bool = True  # may decide the verdict; the paper's own attack may not
     whole_only: bool = False  # not by class rarity: one point of a curve
+    learns: bool = False  # fitted to the membership of half of the cases, to judge the other half
+
+
+class Figure(Part):
+    """A measured number with its interval; no value where it cannot be measured, and ``note`` then says why."""
+
+    value: float | None
+    low: float
+    high: float
+    note: str = ""
+
+    @classmethod
+    def of(cls, estimate: metrics.Estimate, **more: float) -> Self:
+        return cls.model_validate(estimate.as_json() | more)
+
+    @model_serializer(mode="wrap")
+    def _without_empty_note(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        content = handler(self)
+        return content if self.note else {name: value for name, value in content.items() if name != "note"}
+
+
+class ShareFound(Figure):
+    """A TPR at a fixed FPR; ``sure`` is a lower bound that holds for all rows that may decide at once."""
+
+    sure: float
+
+
+class TooFew(StrEnum):
+    """Why a cell shows no number."""
+
+    MEMBERS = f"fewer than {FEWEST_CASES_TOLD} member cases"
+    NON_MEMBERS = f"fewer than {FEWEST_CASES_TOLD} non-member cases"
+
+
+class Figures(Part):
+    """Everything that is measured of one attack on some records."""
+
+    n_members: int
+    n_non_members: int
+    member_cases: int
+    non_member_cases: int
+    accuracy: Figure
+    balanced_accuracy: Figure
+    auc: Figure
+    tpr_at_fpr: dict[str, ShareFound]
+
+
+class NoFigures(Part):
+    """In their place where the cases are too few."""
+
+    suppressed: TooFew
+
+
+class Cell(Part):
+    """What a row of evidence is about: which attack, on whom, held against whom."""
+
+    protocol: str
+    attack: str
+    task: str
+    unit: Literal["report", "case"]
+    bucket: str
+    shadows: int
+    label_only: bool
+    decides: bool
+
+
+class MeasuredRow(Figures, Cell):
+    """A row of evidence."""
+
+
+class SuppressedRow(NoFigures, Cell):
+    """A row whose cell is too small to be told."""
+
+
+Row = MeasuredRow | SuppressedRow
+
+
+class Curve(Part):
+    """One attack's ROC curve on a logarithmic grid of FPRs, with its band."""
+
+    protocol: str
+    attack: str
+    task: str
+    shadows: int
+    fpr: tuple[float, ...]
+    tpr: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -100,15 +211,32 @@ def protocols(records: Records) -> list[Protocol]:
     return found
 
 
+def class_counts(labels: Sequence[np.ndarray], *, classes: int) -> np.ndarray:
+    """Training samples of each class, averaged over the models' training sets."""
+    return np.mean([np.bincount(one[one != MISSING], minlength=classes) for one in labels], axis=0)
+
+
+def bucket_names(edges: Sequence[int] = EDGES) -> tuple[str, ...]:
+    """Names in order, rarest first."""
+    inner = (f"{low:,} to {high - 1:,}" for low, high in pairwise(edges))
+    return (f"< {edges[0]:,}", *inner, f"≥ {edges[-1]:,}")
+
+
+def bucket_of(labels: np.ndarray, training: np.ndarray, *, edges: Sequence[int] = EDGES) -> np.ndarray:
+    """The bucket of each record's class, −1 without a label."""
+    where = np.searchsorted(np.asarray(edges), training, side="right")  # (classes,)
+    return np.where(labels == MISSING, -1, where[np.maximum(labels, 0)])
+
+
 def measure(
     scores: Sequence[Score],
     records: Records,
     *,
-    edges: Sequence[int] = rarity.EDGES,
+    edges: Sequence[int] = EDGES,
     fprs: Sequence[float] = metrics.FPRS,
     seed: int = 0,
     progress: Progress = silent,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """One row for each score, protocol, unit (report; case where cases have several) and bucket that holds records.
 
     Each TPR carries, beside its interval, ``sure``: a lower bound that holds for all rows that may decide at once
@@ -123,7 +251,7 @@ def measure(
     ]
     deciding = sum(score.decides and protocol.name != CONTROL for protocol, score, _, _ in cells)
     looks = max(deciding, 1) * (2 if several else 1) * len(fprs)
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     current, weights = "", np.zeros((0, 0), np.float32)
     for done, (protocol, score, name, inside) in enumerate(cells):
         progress("measuring attacks", done, len(cells))
@@ -135,16 +263,15 @@ def measure(
         kept = inside & (protocol.positive | protocol.negative) & ~np.isnan(score.values)
         values, positive, cases = score.values[kept], protocol.positive[kept], records.cases[kept]
         settings: dict[str, Any] = {"fprs": fprs, "looks": looks, "seed": seed}
-        head = _head(score, protocol, name)
-        rows.append(head | figures(values, positive, cases, weights[kept], threshold=score.threshold, **settings))
+        found = figures(values, positive, cases, weights[kept], threshold=score.threshold, **settings)
+        rows.append(_row(score, protocol, name, "report", found))
         if several and name == ALL and (score.task == TOGETHER or len(records.classes) == 1):
             names, values = attacks.by_case(values, cases, ratio=score.adds_up)
             positive = np.isin(names, cases[positive])
-            first = np.flatnonzero(kept)[
-                np.unique(cases, return_index=True)[1]
-            ]  # a report of each case, for its weights
-            by_case = figures(values, positive, names, weights[first], threshold=None, **settings)
-            rows.append(head | {"unit": "case"} | by_case)
+            # A report of each case, for its weights.
+            first = np.flatnonzero(kept)[np.unique(cases, return_index=True)[1]]
+            found = figures(values, positive, names, weights[first], threshold=None, **settings)
+            rows.append(_row(score, protocol, name, "case", found))
     progress("measuring attacks", len(cells), len(cells))
     return rows
 
@@ -153,27 +280,30 @@ def _buckets(score: Score, records: Records, edges: Sequence[int]) -> list[tuple
     """(name, mask): all records, then the buckets of the task's classes that hold any."""
     task = records.main_task if score.task == TOGETHER else score.task
     labels = records.labels[task]
-    training = rarity.class_counts([labels[records.member]], classes=len(records.classes[task]))
-    bucket = rarity.bucket_of(labels, training, edges=edges)
-    parts = [(name, bucket == number) for number, name in enumerate(rarity.bucket_names(edges))]
+    training = class_counts([labels[records.member]], classes=len(records.classes[task]))
+    bucket = bucket_of(labels, training, edges=edges)
+    parts = [(name, bucket == number) for number, name in enumerate(bucket_names(edges))]
     parts = [(name, inside) for name, inside in parts if inside.any()]
     everything = (ALL, np.ones(len(labels), bool))
-    return (
-        [everything] if len(parts) < 2 or score.whole_only else [everything, *parts]
-    )  # one bucket would only repeat the whole
+    # One bucket would only repeat the whole.
+    return [everything] if len(parts) < 2 or score.whole_only else [everything, *parts]
 
 
-def _head(score: Score, protocol: Protocol, bucket: str) -> dict[str, Any]:
-    return {
-        "protocol": protocol.name,
-        "attack": score.attack,
-        "task": score.task,
-        "unit": "report",
-        "bucket": bucket,
-        "shadows": score.shadows,
-        "label_only": score.label_only,
-        "decides": score.decides and protocol.name != CONTROL,
-    }
+def _row(
+    score: Score, protocol: Protocol, bucket: str, unit: Literal["report", "case"], found: Figures | NoFigures
+) -> Row:
+    cell = Cell(
+        protocol=protocol.name,
+        attack=score.attack,
+        task=score.task,
+        unit=unit,
+        bucket=bucket,
+        shadows=score.shadows,
+        label_only=score.label_only,
+        decides=score.decides and protocol.name != CONTROL,
+    )
+    kind = MeasuredRow if isinstance(found, Figures) else SuppressedRow
+    return kind.model_construct(**dict(cell), **dict(found))
 
 
 def figures(
@@ -186,58 +316,61 @@ def figures(
     fprs: Sequence[float] = metrics.FPRS,
     looks: int = 1,
     seed: int = 0,
-) -> dict[str, Any]:
-    """Everything measured in one cell, or the word that it is too small."""
-    sizes = {"member_cases": len(np.unique(cases[positive])), "non_member_cases": len(np.unique(cases[~positive]))}
-    if min(sizes.values()) < FEWEST_CASES:
-        side = "member" if sizes["member_cases"] < FEWEST_CASES else "non-member"
-        return {"suppressed": f"fewer than {FEWEST_CASES} {side} cases"}
+) -> Figures | NoFigures:
+    """Everything measured in one cell, or why it is not told."""
+    sizes = _cases_a_side(positive, cases)
+    if not may_be_told(*sizes.values()):
+        few_members = not may_be_told(sizes["member_cases"])
+        return NoFigures(suppressed=TooFew.MEMBERS if few_members else TooFew.NON_MEMBERS)
     guess = metrics.cross_fitted_guess(values, positive, cases, seed=seed) if threshold is None else values >= threshold
     accuracy, balanced = metrics.accuracy_estimates(guess, positive, weights)
     curve = metrics.roc(values, positive)
     strict = 1 - (1 - metrics.CONFIDENCE) / looks
     tpr = {
-        f"{fpr:g}": metrics.tpr_interval(curve, fpr, **sizes).as_json()
-        | {"sure": round(metrics.tpr_interval(curve, fpr, **sizes, confidence=strict).low, 6)}
+        f"{fpr:g}": ShareFound.of(
+            metrics.tpr_interval(curve, fpr, **sizes),
+            sure=round(metrics.tpr_interval(curve, fpr, **sizes, confidence=strict).low, 6),
+        )
         for fpr in fprs
     }
-    return {
-        "n_members": int(positive.sum()),
-        "n_non_members": int((~positive).sum()),
+    return Figures(
+        n_members=int(positive.sum()),
+        n_non_members=int((~positive).sum()),
         **sizes,
-        "accuracy": accuracy.as_json(),
-        "balanced_accuracy": balanced.as_json(),
-        "auc": metrics.auc_estimate(values, positive, weights).as_json(),
-        "tpr_at_fpr": tpr,
-    }
+        accuracy=Figure.of(accuracy),
+        balanced_accuracy=Figure.of(balanced),
+        auc=Figure.of(metrics.auc_estimate(values, positive, weights)),
+        tpr_at_fpr=tpr,
+    )
 
 
-def curves(scores: Iterable[Score], records: Records, *, points: int = 60) -> list[dict[str, Any]]:
+def _cases_a_side(positive: np.ndarray, cases: np.ndarray) -> dict[str, int]:
+    return {"member_cases": len(np.unique(cases[positive])), "non_member_cases": len(np.unique(cases[~positive]))}
+
+
+def curves(scores: Iterable[Score], records: Records, *, points: int = 60) -> list[Curve]:
     """ROC curves on a logarithmic grid of FPRs with their bands, for drawing; small groups are left out."""
     drawn = []
     for protocol in protocols(records):
         for score in scores:
             kept = (protocol.positive | protocol.negative) & ~np.isnan(score.values)
             positive, cases = protocol.positive[kept], records.cases[kept]
-            sizes = {
-                "member_cases": len(np.unique(cases[positive])),
-                "non_member_cases": len(np.unique(cases[~positive])),
-            }
-            if min(sizes.values()) < FEWEST_CASES:
+            sizes = _cases_a_side(positive, cases)
+            if not may_be_told(*sizes.values()):
                 continue
             curve = metrics.roc(score.values[kept], positive)
             grid = np.geomspace(1 / sizes["non_member_cases"], 1, points)
             band = [metrics.tpr_interval(curve, float(fpr), **sizes) for fpr in grid]
             drawn.append(
-                {
-                    "protocol": protocol.name,
-                    "attack": score.attack,
-                    "task": score.task,
-                    "shadows": score.shadows,
-                    "fpr": [round(float(fpr), 6) for fpr in grid],
-                    "tpr": [round(metrics.tpr_at(curve, float(fpr)), 5) for fpr in grid],
-                    "low": [round(estimate.low, 5) for estimate in band],
-                    "high": [round(estimate.high, 5) for estimate in band],
-                }
+                Curve(
+                    protocol=protocol.name,
+                    attack=score.attack,
+                    task=score.task,
+                    shadows=score.shadows,
+                    fpr=tuple(round(float(fpr), 6) for fpr in grid),
+                    tpr=tuple(round(metrics.tpr_at(curve, float(fpr)), 5) for fpr in grid),
+                    low=tuple(round(estimate.low, 5) for estimate in band),
+                    high=tuple(round(estimate.high, 5) for estimate in band),
+                )
             )
     return drawn

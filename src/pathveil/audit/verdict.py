@@ -7,36 +7,44 @@ holds for all looks at once is above it, *open* otherwise. Pass: all kept. Fail:
 also where a control failed. Which rows count depends on the release: where only top labels leave, only attacks on
 labels. A cross-registry row counts where it lies above its control; the rest of it is change of source, not membership.
 
+>>> import numpy as np
+>>> from pathveil.audit.evidence import Records, Score, measure
+>>> records = Records(np.arange(900) < 400, np.arange(900), {"site": np.zeros(900, int)}, {"site": ("C50",)})
+>>> surer = Score("loss", "site", np.random.default_rng(0).normal(size=900) + records.member)
 >>> appetite = Appetite(release="probabilities", limits=(Limit(fpr=0.1, overall=0.2),))
->>> tpr = {"0.1": {"value": 0.5, "low": 0.4, "high": 0.6, "sure": 0.35}}
->>> row = {"protocol": "given", "attack": "loss", "task": "site", "unit": "report", "bucket": "all", "shadows": 0,
-...        "label_only": False, "decides": True, "tpr_at_fpr": tpr, "non_member_cases": 500}
->>> judge([row], controls=[], appetite=appetite).answer
+>>> judge(measure([surer], records), controls=[], appetite=appetite).answer
 'fail'
 """
 
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from pathveil.audit import metrics
-from pathveil.audit.evidence import ALL, CONTROL, CROSS, TOGETHER
+from pathveil.audit.controls import Control
+from pathveil.audit.evidence import ALL, CONTROL, CROSS, TOGETHER, Cell, MeasuredRow, Row, SuppressedRow, TooFew
 from pathveil.errors import UsageError, explained
+from pathveil.results import Part
+from pathveil.settings import Settings
+from pathveil.wording import percent
 
 Answer = Literal["pass", "fail", "not enough evidence"]
-EXIT_CODES: dict[str, int] = {"pass": 0, "fail": 3, "not enough evidence": 4}
-CRITERIA = {"overall": "all tasks together", "worst_task": "the worst task", "worst_bucket": "the worst bucket"}
+ReleaseForm = Literal["weights", "probabilities", "label"]
+Criterion = Literal["overall", "worst_task", "worst_bucket"]
+EXIT_CODES: dict[Answer, int] = {"pass": 0, "fail": 3, "not enough evidence": 4}
+CRITERIA: dict[Criterion, str] = {
+    "overall": "all tasks together",
+    "worst_task": "the worst task",
+    "worst_bucket": "the worst bucket",
+}
 
 
-class Limit(BaseModel):
+class Limit(Settings):
     """The largest tolerated TPR at one FPR; a bound left out is not asked for."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     fpr: float = Field(gt=0, lt=1)
     overall: float | None = Field(default=None, gt=0, le=1)
@@ -44,12 +52,10 @@ class Limit(BaseModel):
     worst_bucket: float | None = Field(default=None, gt=0, le=1)
 
 
-class Appetite(BaseModel):
+class Appetite(Settings):
     """What may leak, as the privacy officer wrote it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    release: Literal["weights", "probabilities", "label"]
+    release: ReleaseForm
     limits: tuple[Limit, ...] = Field(min_length=1)
 
     @property
@@ -83,11 +89,10 @@ def read_appetite(path: Path | None) -> Appetite:
         ) from None
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(Part):
     """The number that decided one criterion."""
 
-    criterion: str
+    criterion: Criterion
     fpr: float
     tolerated: float
     state: Literal["kept", "broken", "open"]
@@ -99,35 +104,24 @@ class Number:
     task: str
     bucket: str
     protocol: str
-    unit: str
+    unit: Literal["report", "case"]
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Part):
+    """The answer, the sentence that says it, and the numbers that decided."""
+
     answer: Answer
+    exit_code: int
     sentence: str
     reasons: tuple[str, ...]
     numbers: tuple[Number, ...]  # one a criterion, the worst first
 
-    @property
-    def exit_code(self) -> int:
-        return EXIT_CODES[self.answer]
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "answer": self.answer,
-            "exit_code": self.exit_code,
-            "sentence": self.sentence,
-            "reasons": list(self.reasons),
-            "numbers": [asdict(number) for number in self.numbers],
-        }
-
-
-def judge(rows: Sequence[dict[str, Any]], *, controls: Sequence[dict[str, Any]], appetite: Appetite) -> Verdict:
+def judge(rows: Sequence[Row], *, controls: Sequence[Control], appetite: Appetite) -> Verdict:
     """Hold the rows of ``evidence.measure`` and the controls against the appetite."""
-    counted = [row for row in _counted(rows, appetite) if "suppressed" not in row]
-    failed = [control for control in controls if not control["holds"]]
+    counted = [row for row in _counted(rows, appetite) if isinstance(row, MeasuredRow)]
+    failed = [control for control in controls if not control.holds]
     worst: list[Number] = []
     unanswered: list[str] = []
     for criterion in CRITERIA:
@@ -142,8 +136,8 @@ def judge(rows: Sequence[dict[str, Any]], *, controls: Sequence[dict[str, Any]],
             unanswered += _unmeasured_buckets(rows, appetite)
     broken = [number for number in worst if number.state == "broken"]
     open_ = [number for number in worst if number.state == "open"]
-    reasons = [f"control failed: {control['name']}" for control in failed] + unanswered
-    null_failed = any(control["kind"] == "null" for control in failed)
+    reasons = [f"control failed: {control.name}" for control in failed] + unanswered
+    null_failed = any(control.kind == "null" for control in failed)
     if broken and not null_failed:
         answer: Answer = "fail"
         decisive = max(broken, key=_badness)
@@ -154,70 +148,81 @@ def judge(rows: Sequence[dict[str, Any]], *, controls: Sequence[dict[str, Any]],
         answer = "pass"
         decisive = max(worst, key=_badness)
     reasons += [_open_reason(number) for number in open_]
-    return Verdict(answer, _sentence(answer, decisive, failed), tuple(reasons), tuple(worst))
+    return Verdict(
+        answer=answer,
+        exit_code=EXIT_CODES[answer],
+        sentence=_sentence(answer, decisive, failed),
+        reasons=tuple(reasons),
+        numbers=tuple(worst),
+    )
 
 
-def _counted(rows: Sequence[dict[str, Any]], appetite: Appetite) -> list[dict[str, Any]]:
+def _counted(rows: Sequence[Row], appetite: Appetite) -> list[Row]:
     """Rows that may decide under this release, cross-registry ones only where they lie above their control."""
-    keys = ("attack", "task", "unit", "bucket", "shadows")
-    controls = {tuple(row[key] for key in keys): row for row in rows if row["protocol"] == CONTROL}
+    controls = {_same_but_protocol(row): row for row in rows if row.protocol == CONTROL}
     kept = []
     for row in rows:
-        if not row["decides"] or (appetite.release == "label" and not row["label_only"]):
+        if not row.decides or (appetite.release == "label" and not row.label_only):
             continue
-        control = controls.get(tuple(row[key] for key in keys)) if row["protocol"] == CROSS else None
-        if control is not None and not _above(row, control):
-            continue
-        kept.append(row)
+        control = controls.get(_same_but_protocol(row)) if row.protocol == CROSS else None
+        if control is None or _above(row, control):
+            kept.append(row)
     return kept
 
 
-def _unmeasured_buckets(rows: Sequence[dict[str, Any]], appetite: Appetite) -> list[str]:
+def _same_but_protocol(row: Cell) -> tuple[str | int, ...]:
+    return row.attack, row.task, row.unit, row.bucket, row.shadows
+
+
+def _unmeasured_buckets(rows: Sequence[Row], appetite: Appetite) -> list[str]:
     """Buckets whose members have too few non-members beside them; one with hardly any members is passed over."""
     small = {
-        (row["task"], row["bucket"])
+        (row.task, row.bucket)
         for row in _counted(rows, appetite)
-        if row["bucket"] != ALL and "non-member" in row.get("suppressed", "")
+        if row.bucket != ALL and isinstance(row, SuppressedRow) and row.suppressed == TooFew.NON_MEMBERS
     }
     return [
         f"classes with {bucket} training samples ({task}): too few non-member cases" for task, bucket in sorted(small)
     ]
 
 
-def _above(row: dict[str, Any], control: dict[str, Any]) -> bool:
-    if "suppressed" in row or "suppressed" in control:
+def _above(row: Row, control: Row) -> bool:
+    if isinstance(row, MeasuredRow) and isinstance(control, MeasuredRow):
+        return row.auc.low > control.auc.high
+    return False
+
+
+def _belongs(row: Cell, criterion: Criterion, rows: Sequence[Row]) -> bool:
+    single = not any(other.task == TOGETHER for other in rows)
+    if criterion == "worst_bucket" and any(other.bucket != ALL for other in rows):
+        return row.bucket != ALL
+    if row.bucket != ALL:
         return False
-    return row["auc"]["low"] > control["auc"]["high"]
+    together = row.task == TOGETHER or single  # with one task, it is the whole and the worst
+    return row.task != TOGETHER and row.unit == "report" if criterion == "worst_task" else together
 
 
-def _belongs(row: dict[str, Any], criterion: str, rows: Sequence[dict[str, Any]]) -> bool:
-    single = not any(other["task"] == TOGETHER for other in rows)
-    if criterion == "worst_bucket" and any(other["bucket"] != ALL for other in rows):
-        return row["bucket"] != ALL
-    if row["bucket"] != ALL:
-        return False
-    together = row["task"] == TOGETHER or single  # with one task, it is the whole and the worst
-    return row["task"] != TOGETHER and row["unit"] == "report" if criterion == "worst_task" else together
-
-
-def _number(row: dict[str, Any], criterion: str, fpr: float, tolerated: float) -> Number:
-    tpr = row["tpr_at_fpr"][f"{fpr:g}"]
-    if tpr["sure"] > tolerated:
+def _number(row: MeasuredRow, criterion: Criterion, fpr: float, tolerated: float) -> Number:
+    found = row.tpr_at_fpr[f"{fpr:g}"]
+    if found.sure > tolerated:
         state: Literal["kept", "broken", "open"] = "broken"
     else:
-        state = "kept" if tpr["high"] <= tolerated else "open"
-    where = {key: row[key] for key in ("attack", "task", "bucket", "protocol", "unit")}
+        state = "kept" if found.high <= tolerated else "open"
     return Number(
         criterion=criterion,
         fpr=fpr,
         tolerated=tolerated,
         state=state,
-        value=tpr["value"],
-        low=tpr["low"],
-        high=tpr["high"],
-        sure=tpr["sure"],
-        note=tpr.get("note", ""),
-        **where,
+        value=found.value,
+        low=found.low,
+        high=found.high,
+        sure=found.sure,
+        attack=row.attack,
+        task=row.task,
+        bucket=row.bucket,
+        protocol=row.protocol,
+        unit=row.unit,
+        note=found.note,
     )
 
 
@@ -231,10 +236,6 @@ def _badness(number: Number) -> tuple[int, bool, float]:
     return rank, broken and number.protocol != CROSS, (number.sure if broken else number.high) / number.tolerated
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
-
-
 def _where(number: Number) -> str:
     part = "" if number.bucket == ALL else f", in classes with {number.bucket} training samples"
     unit = ", judging whole cases" if number.unit == "case" else ""
@@ -244,29 +245,29 @@ def _where(number: Number) -> str:
 def _open_reason(number: Number) -> str:
     note = f" ({number.note})" if number.note else ""
     return (
-        f"{CRITERIA[number.criterion]}: at a false-positive rate of {_percent(number.fpr)} the share found may be as "
-        f"high as {_percent(number.high)}, {_percent(number.tolerated)} is tolerated{note} [{_where(number)}]"
+        f"{CRITERIA[number.criterion]}: at a false-positive rate of {percent(number.fpr)} the share found may be as "
+        f"high as {percent(number.high)}, {percent(number.tolerated)} is tolerated{note} [{_where(number)}]"
     )
 
 
-def _sentence(answer: Answer, number: Number | None, failed: Sequence[dict[str, Any]]) -> str:
-    names = " and ".join(control["name"] for control in failed)
+def _sentence(answer: Answer, number: Number | None, failed: Sequence[Control]) -> str:
+    names = " and ".join(control.name for control in failed)
     if number is None:
         return "Not enough evidence: no attack could be measured on these records."
-    price = f"an attacker who wrongly accuses {_percent(number.fpr)} of the people who were not in the training data"
-    allowed = f"the appetite tolerates {_percent(number.tolerated)}"
+    price = f"an attacker who wrongly accuses {percent(number.fpr)} of the people who were not in the training data"
+    allowed = f"the appetite tolerates {percent(number.tolerated)}"
     if answer == "fail":
-        found = f"{_percent(number.low)} to {_percent(number.high)}"
+        found = f"{percent(number.low)} to {percent(number.high)}"
         if number.value is not None:
-            found = f"{_percent(number.value)} ({found})"
+            found = f"{percent(number.value)} ({found})"
         return f"Fail: {price} finds {found} of those who were; {allowed} ({_where(number)})."
     if answer == "pass":
-        return f"Pass: {price} finds at most {_percent(number.high)} of those who were, by any attack tried; {allowed}."
+        return f"Pass: {price} finds at most {percent(number.high)} of those who were, by any attack tried; {allowed}."
     if failed:
         return (
             f"Not enough evidence: the audit's own controls did not hold ({names}), so its numbers cannot be relied on."
         )
     return (
-        f"Not enough evidence: {price} may find as many as {_percent(number.high)} of those who were; {allowed}, and "
+        f"Not enough evidence: {price} may find as many as {percent(number.high)} of those who were; {allowed}, and "
         f"more cases are needed to tell ({_where(number)})."
     )

@@ -27,6 +27,15 @@ def show_appetite(wanted: bool) -> None:
         raise typer.Exit()
 
 
+def show_schema(wanted: bool) -> None:
+    if wanted:
+        from pathveil.audit.result import schema
+        from pathveil.files import json_text
+
+        typer.echo(json_text(schema()), nl=False)
+        raise typer.Exit()
+
+
 def numbers(text: str) -> tuple[int, ...]:
     """Rising whole numbers from "25,100"."""
     try:
@@ -103,6 +112,9 @@ def run(
         is_eager=True,
         help="Print the default appetite, to copy and change.",
     ),
+    __: bool = typer.Option(
+        False, "--show-schema", callback=show_schema, is_eager=True, help="Print the JSON schema of audit.json."
+    ),
 ) -> None:
     """Attack a model as an outsider would, and say whether it may be released.
 
@@ -116,42 +128,49 @@ def run(
         raise UsageError("--members, --non-members, --shadows and --attach go with a BUNDLE, not with --predictions")
     buckets = numbers(edges)
 
-    from pathveil.audit import run as audits
+    from pathveil.audit.settings import AuditSettings
     from pathveil.audit.verdict import read_appetite
 
-    shared: dict[str, Any] = {"out": out, "appetite": read_appetite(appetite), "edges": buckets, "seed": seed}
+    settings = AuditSettings(
+        shadows=models,
+        networks=networks,
+        sampling=sampling,
+        attack_model=attack_model,
+        attack_features=attack_features,
+        edges=buckets,
+        seed=seed,
+    )
+    shared: dict[str, Any] = {"appetite": read_appetite(appetite), "settings": settings, "out": out}
     shared["records_file"] = records
     with bar() as progress:
         if predictions is not None:
-            audit = audits.from_predictions(predictions, progress=progress, **shared)
+            from pathveil.audit.prediction_audit import audit_predictions
+
+            audit = audit_predictions(predictions, progress=progress, **shared)
         else:
-            from pathveil.audit.engines import trainer
+            from pathveil.audit.bundle_audit import audit_bundle
+            from pathveil.audit.shadows import engine_for
 
             if bundle is None or members is None or non_members is None:
                 raise UsageError("an audit of a bundle needs --members and --non-members")
             where = chosen(device)
             with resumable():
-                audit = audits.from_bundle(
+                audit = audit_bundle(
                     bundle,
                     members=members,
                     non_members=non_members,
                     attacker=shadows,
-                    trainer=trainer(engine=engine, processes=processes, scheduler=scheduler, device=where),
+                    engine=engine_for(engine, processes=processes, scheduler=scheduler, device=where),
                     store=store or out.with_name(out.name + ".shadows"),
-                    shadows=models,
-                    networks=networks,
-                    sampling=sampling,
                     device=where,
-                    kind=attack_model,
-                    features=attack_features,
                     progress=progress,
                     **shared,
                 )
             if attach:
                 from pathveil.bundle import attach_audit
 
-                attach_audit(bundle, audit)
+                attach_audit(bundle, audit.to_dict())
     if records is not None:
         typer.echo(f"pathveil: {records} holds scores of single records: keep it where the records are", err=True)
-    emit(audit, as_json=as_json, text=f"{audit['verdict']['sentence']}\n{out / 'audit.html'}")
-    raise typer.Exit(audit["verdict"]["exit_code"])
+    emit(audit, as_json=as_json, text=f"{audit.verdict.sentence}\n{out / 'audit.html'}")
+    raise typer.Exit(audit.verdict.exit_code)

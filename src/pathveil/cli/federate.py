@@ -252,8 +252,8 @@ def audit(
             device=device,
             progress=progress,
         )
-    emit(found, as_json=as_json, text=f"{found['verdict']['sentence']}\n{out / 'audit.html'}")
-    raise typer.Exit(found["verdict"]["exit_code"])
+    emit(found, as_json=as_json, text=f"{found.verdict.sentence}\n{out / 'audit.html'}")
+    raise typer.Exit(found.verdict.exit_code)
 
 
 @contextmanager

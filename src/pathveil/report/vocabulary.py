@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
+from pathveil.audit.all_attacks import CLASSIFIERS
 from pathveil.audit.evidence import CONTROL, CROSS, MATCHED
 from pathveil.report import figures
 from pathveil.report.epochs import note as epoch_note
@@ -24,7 +25,6 @@ from pathveil.report.tables import (
 )
 from pathveil.study.recommendation import Candidate, front, of_vocabularies
 
-PER_CLASS = "per-class"  # the paper's attack
 FEW = 4  # vocabularies in a figure of curves, as in the paper's
 
 
@@ -62,7 +62,7 @@ def table1(measured: Sequence[Row], names: Sequence[str], size: Mapping[str, flo
     """The paper's layout, a tab for each protocol: rows of buckets and shadows, a column a vocabulary; accuracy over
     all reports, as in the paper, above balanced accuracy, and the share of members, which says what guessing earns."""
     tables = []
-    own = [row for row in measured if row["attack"] == PER_CLASS]
+    own = [row for row in measured if row["attack"] == CLASSIFIERS]
     buckets = {row["bucket"]: row["bucket_order"] for row in sorted(own, key=lambda row: row["bucket_order"])}
     wanted = ((CROSS, "cross-registry, as in the paper"), (CONTROL, "its control"), (MATCHED, "matched"))
     for protocol, tab in wanted:
@@ -106,7 +106,7 @@ def both_accuracies(rows: Sequence[Row]) -> Cell:
 
 def stronger(measured: Sequence[Row], names: Sequence[str]) -> Table:
     rows = []
-    kept = [row for row in measured if row["bucket"] == "all" and row["attack"] != PER_CLASS]
+    kept = [row for row in measured if row["bucket"] == "all" and row["attack"] != CLASSIFIERS]
     for place in dict.fromkeys((row["protocol"], row["attack"], row["task"]) for row in kept):
         own = [row for row in kept if (row["protocol"], row["attack"], row["task"]) == place]
         rows.append([*place, *(number(mean_of([r for r in own if r["strategy"] == n], "auc")) for n in names)])
@@ -165,7 +165,7 @@ def shown(names: Sequence[str]) -> list[str]:
 
 def attack_figures(measured: Sequence[Row], names: Sequence[str]) -> list[tuple[str, str, str]]:
     """Figure 1 of the paper, with intervals: a drawing for each bucket, and all classes under the matched protocol."""
-    own = [row for row in measured if row["attack"] == PER_CLASS]
+    own = [row for row in measured if row["attack"] == CLASSIFIERS]
     buckets = dict.fromkeys(row["bucket"] for row in sorted(own, key=lambda row: row["bucket_order"]))
     wanted = [*((CROSS, bucket) for bucket in buckets), (MATCHED, "all")]
     curves: dict[tuple[str, str], list[Series]] = {}

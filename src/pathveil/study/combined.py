@@ -211,12 +211,13 @@ def point_of(rows: Mapping[str, Any], confidence: Any, *, seed: int) -> dict[str
     """F1 over registries and tasks, and what the attacker gets."""
     weights = metrics.case_weights(confidence.member, confidence.cases, seed=seed)
     found = evidence.figures(confidence.values, confidence.member, confidence.cases, weights, seed=seed)
-    if "suppressed" in found:
-        raise UsageError(f"the combined study cannot attack a model with {found['suppressed']}; add reports")
+    if isinstance(found, evidence.NoFigures):
+        raise UsageError(f"the combined study cannot attack a model with {found.suppressed}; add reports")
     micro, macro = (float(np.mean([row[name]["value"] for row in rows["scores"]])) for name in ("micro", "macro"))
     probe = rows["probe"][0] if rows["probe"] else None
     told = None if probe is None else max(probe["linear"], probe["mlp"])
-    return {"micro": micro, "macro": macro, "auc": found["auc"], "tpr_at_fpr": found["tpr_at_fpr"], "probe": told}
+    leak = {name: found.to_dict()[name] for name in ("auc", "tpr_at_fpr")}
+    return {"micro": micro, "macro": macro, **leak, "probe": told}
 
 
 def marked(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

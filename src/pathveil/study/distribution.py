@@ -375,7 +375,7 @@ def membership(outcome: Outcome) -> list[dict[str, Any]]:
             weights = metrics.case_weights(confidence.member, confidence.cases, seed=outcome.seed)
             told = (confidence.values, confidence.member, confidence.cases, weights)
             row = {"mode": outcome.mode, "seed": outcome.seed, "model": model, "attack": "loss"}
-            found.append(row | evidence.figures(*told, seed=outcome.seed))
+            found.append(row | evidence.figures(*told, seed=outcome.seed).to_dict())
     return found
 
 

@@ -18,16 +18,20 @@ from typing import Any
 
 import numpy as np
 
-from pathveil.audit import document, rarity
-from pathveil.audit.answers import Logits
-from pathveil.audit.shadows import Job
-from pathveil.audit.subject import Subject, Workshop, examine
+from pathveil.audit import result as audit_result
+from pathveil.audit.all_attacks import Logits, OwnAttack, descriptions
+from pathveil.audit.evidence import EDGES
+from pathveil.audit.model_audit import AuditedModel, attack_model
+from pathveil.audit.result import Audit
+from pathveil.audit.settings import AuditSettings
+from pathveil.audit.shadows import Job, ShadowTrainer
 from pathveil.audit.verdict import Appetite
 from pathveil.errors import UsageError, meant
 from pathveil.federation.heads import features_of, public_heads
 from pathveil.federation.release import Release
 from pathveil.federation.run import Mode, encoder_of, learnt, train
 from pathveil.federation.settings import FederationSettings
+from pathveil.files import check_writable
 from pathveil.model.mtcnn import Encoder
 from pathveil.progress import Progress, silent
 from pathveil.study.distribution import DistributionSettings, DistributionStudy, in_words
@@ -40,7 +44,7 @@ FEWEST = 20  # unseen cases of a registry: a quarter of them trains the null con
 
 
 @dataclass(frozen=True)
-class Audited:
+class AuditedArm:
     """One arm of a finished run, with its documents as it saw them."""
 
     arm: str
@@ -73,41 +77,43 @@ def audit_encoder(
     seed: int | None = None,
     models: int = 20,
     store: Path,
-    edges: Sequence[int] = rarity.EDGES,
+    edges: Sequence[int] = EDGES,
+    attacks: Mapping[str, OwnAttack] | None = None,
     device: str = "cpu",
     progress: Progress = silent,
-) -> dict[str, Any]:
+) -> Audit:
     """Audit the encoder of one arm of a run of ``federate run``; writes audit.json and audit.html."""
-    document.check_out(out)
+    check_writable(out)
     found, training = arm_of(run, corpus, arm=arm, seed=seed, progress=progress)
     encoder = found.encoder(training, device=device, progress=progress)
-    logits = under_public_head(encoder, found.corpus, found.public, seed=found.seed, device=device)
-    subject = Subject(
+    model = AuditedModel(
         corpus=found.corpus,
         members=found.members,
         non_members=found.non_members,
         attacker=np.arange(0),
-        logits=logits,
+        logits=under_public_head(encoder, found.corpus, found.public, seed=found.seed, device=device),
         settings=found.config,
     )
     fprs = appetite.measured_fprs
-    work = Workshop(
+    trainer = ShadowTrainer(
         partial(shadow_encoders, crew=crew, mode=found.mode, public=found.public, device=device),
         store,
         device=device,
-        inside=inside,
+        inside=learnt_by_shadow,
         inputs={"mode": found.mode, "sites": digest(found.corpus.registries), "public": digest(found.public.ids)},
         progress=progress,
     )
-    seen = examine(subject, work, shadows=models, edges=edges, fprs=fprs, seed=found.seed)
-    audit = document.assemble(
+    settings = AuditSettings(shadows=models, edges=tuple(edges), seed=found.seed)
+    seen = attack_model(model, trainer, settings, fprs=fprs, own_attacks=attacks)
+    audit = audit_result.assemble(
         kind="encoder",
-        records=seen["records"],
-        rows=seen["rows"],
-        curves=seen["curves"],
-        controls=seen["controls"],
-        spread=seen["spread"],
+        records=seen.records,
+        rows=seen.rows,
+        curves=seen.curves,
+        controls=seen.controls,
+        spread=seen.spread,
         appetite=appetite,
+        attacks=descriptions(seen.scores, attacks),
         settings={
             "mode": found.arm,
             "edges": list(edges),
@@ -123,13 +129,13 @@ def audit_encoder(
         },
         notes=[note(found, models)],
     )
-    document.write(audit, out)
+    audit_result.write_audit(audit, out)
     return audit
 
 
 def arm_of(
     run: Path, corpus: Path, *, arm: str | None, seed: int | None, progress: Progress = silent
-) -> tuple[Audited, Encoded]:
+) -> tuple[AuditedArm, Encoded]:
     """An arm of a finished run, and all its training documents."""
     result = read(run / "result.json", part="distribution", made_by="pathveil federate run")
     told = {name: value for name, value in result["settings"].items() if value is not None}
@@ -153,7 +159,7 @@ def arm_of(
     others, public = halved(encoded, unseen, seed=seed)
     config, training = settings.config(arm), encoded.take(known)
     folder = run / "shared" / f"{arm}-{seed}"
-    found = Audited(
+    found = AuditedArm(
         arm=arm,
         seed=seed,
         mode=settings.mode(arm),
@@ -223,7 +229,7 @@ def shadow_encoders(
     public: Encoded,
     device: str,
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-    """A trainer for ``audit.shadows``: each job is a federation of its own."""
+    """An engine for ``audit.shadows``: each job is a federation of its own."""
     shared = crew.share(corpus)
     for job in jobs:
         crew.submit(shadow_encoder, shared, job, config, mode, public, device)
@@ -247,7 +253,7 @@ def sites_of(corpus: Encoded, job: Job) -> Encoded:
     return replace(taken, registries=numbers.astype(np.int32), registry_names=names)
 
 
-def inside(corpus: Encoded, job: Job, config: FederationSettings) -> np.ndarray:  # (documents,) bool
+def learnt_by_shadow(corpus: Encoded, job: Job, config: FederationSettings) -> np.ndarray:  # (documents,) bool
     """The documents that a shadow's gradients came from."""
     found = np.zeros(corpus.documents, bool)
     found[job.rows[learnt(sites_of(corpus, job), settings=config, seed=job.seed)]] = True
@@ -258,7 +264,7 @@ def digest(array: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
 
 
-def note(found: Audited, models: int) -> str:
+def note(found: AuditedArm, models: int) -> str:
     given = "is the one that was released" if found.released else "was trained again as in the run"
     return (
         f"What is audited is the encoder of {found.arm} training, which {given}, under heads trained on "

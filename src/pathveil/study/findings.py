@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
+from pathveil.audit.all_attacks import CLASSIFIERS
 from pathveil.audit.evidence import ALL, CROSS, MATCHED
 from pathveil.study.statistics import CONFIDENCE, Answer, Comparison, above, alike, compare, together
 
@@ -302,7 +303,7 @@ def _probing(probes: Sequence[Row], adversary: str) -> Judgement:
 
 
 def vocabulary_findings(
-    table1: Sequence[Row], table2: Sequence[Row], *, attack: str = "per-class"
+    table1: Sequence[Row], table2: Sequence[Row], *, attack: str = CLASSIFIERS
 ) -> list[dict[str, Any]]:
     """A1 to A7 from the rows of a vocabulary study; each row carries its fold (the attack registry)."""
     rows = [row for row in table1 if row["attack"] == attack]

@@ -5,14 +5,15 @@ own label, and for the attacked task the features of the paper's attack (the lab
 a shadow's for the attacker's own documents alone).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pathveil.audit import attacks, evidence, rmia, shokri
+from pathveil.audit import attacks, evidence, shokri
+from pathveil.audit.all_attacks import LOSS, ModelAnswers, classifiers, rmia_scores
 from pathveil.progress import Progress
 from pathveil.study.scheduler import Keep, Parts
 from pathveil.study.store import Cells
@@ -22,7 +23,6 @@ from pathveil.training.metrics import evaluate
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
 
-PER_CLASS = "per-class"  # the paper's attack
 AT_ONCE = 20_000  # documents whose answers are held whole
 
 
@@ -166,14 +166,14 @@ def attack(
 ) -> None:
     """Rows of Table 1: every attack under every protocol and bucket, from the cells in ``folder``."""
     cells = Cells(Path(folder))
-    answers = cells.read(target)[1]
+    own = cells.read(target)[1]
     others = [cells.read(shadow)[1] for shadow in shadows]
     inside = np.zeros((len(shadows), corpus.documents), bool)
     for number in range(len(shadows)):
         inside[number, shadow_documents(corpus, fold, number, seed=settings.seed)] = True
     member = np.zeros(corpus.documents, bool)
-    member[answers["members"]] = True
-    kept = np.concatenate([answers["members"], fold.unseen, fold.foreign])
+    member[own["members"]] = True
+    kept = np.concatenate([own["members"], fold.unseen, fold.foreign])
     records = evidence.Records(
         member=member[kept],
         cases=corpus.cases[kept],
@@ -181,85 +181,84 @@ def attack(
         classes=corpus.classes,
         registries=corpus.registries[kept],
     )
-    scores = [
-        *_per_class(corpus, fold, settings, answers, others, inside, kept, device=here(device)),
-        *_stronger(corpus, fold, settings, answers, others, inside, kept),
-    ]
-    names = evidence.rarity.bucket_names(settings.edges)
+    scores = _scores(corpus, fold, settings, records, kept, own, others, inside, device=device_here(device))
+    names = evidence.bucket_names(settings.edges)
     rows = []
     for row in evidence.measure(scores, records, edges=settings.edges, seed=settings.seed):
-        if row["unit"] == "report":
-            order = 0 if row["bucket"] == evidence.ALL else 1 + names.index(row["bucket"])
+        if row.unit == "report":
+            order = 0 if row.bucket == evidence.ALL else 1 + names.index(row.bucket)
             rows.append(_flat(row) | {"bucket_order": order, "attacked_task": settings.task})
     keep(parts, {"rows": rows})
 
 
-Answers = Mapping[str, np.ndarray]
-
-
-def here(device: str) -> str:
+def device_here(device: str) -> str:
     """The device models were trained on, if this machine has one: attacks run where the cells are."""
     import torch
 
     return device if torch.cuda.is_available() else "cpu"
 
 
-def _per_class(
+StoredAnswers = Mapping[str, np.ndarray]  # what ``_answers`` kept of a model's, on all documents
+
+
+def _scores(
     corpus: Encoded,
     fold: Fold,
     settings: Attack,
-    target: Answers,
-    shadows: Sequence[Answers],
-    inside: np.ndarray,
+    records: evidence.Records,
     kept: np.ndarray,
+    target: StoredAnswers,
+    shadows: Sequence[StoredAnswers],
+    inside: np.ndarray,
     *,
     device: str,
-) -> Iterator[evidence.Score]:
-    """The paper's attack, with each number of shadows."""
-    labels = np.asarray(corpus.labels[settings.task])
-    seen = np.stack([shadow["features"] for shadow in shadows])  # (shadows, foreign documents, features)
-    answers = np.asarray(target["features"])[kept].astype(np.float64)
-    foreign, classes = fold.foreign, len(corpus.classes[settings.task])
-    for number in settings.numbers:
-        features, of, member = shokri.pooled(seen, labels[foreign], inside[:, foreign], shadows=number)
-        models = shokri.fit(features.astype(np.float64), of, member, classes=classes, device=device)
-        chance = models.predict(answers, labels[kept])
-        yield evidence.Score(PER_CLASS, settings.task, chance, shadows=number, threshold=0.5, decides=False)
-
-
-def _stronger(
-    corpus: Encoded,
-    fold: Fold,
-    settings: Attack,
-    target: Answers,
-    shadows: Sequence[Answers],
-    inside: np.ndarray,
-    kept: np.ndarray,
-) -> Iterator[evidence.Score]:
-    """The loss threshold and offline RMIA, on the attacked task and on all tasks together."""
-    own = {task: np.asarray(target[f"own-{task}"])[kept].astype(np.float64) for task in corpus.tasks}
-    others = {task: np.stack([shadow[f"own-{task}"][kept] for shadow in shadows]) for task in corpus.tasks}
-    foreign = np.isin(kept, fold.foreign)
-    pairs = ((settings.task, own[settings.task], others[settings.task]),)
-    pairs += ((evidence.TOGETHER, np.nansum([*own.values()], axis=0), np.nansum([*others.values()], axis=0)),)
-    for task, said, reference in pairs:
-        yield evidence.Score("loss threshold", task, said)
-        ratio = rmia.log_ratio(said, reference, inside[:, kept], offline=True)
-        # The attacker's own records, which he knows to be no members, are the population.
-        score = rmia.rmia(ratio, population=ratio[foreign])
-        yield evidence.Score("RMIA offline", task, score, shadows=len(inside))
+) -> list[evidence.Score]:
+    """The paper's attack with each number of shadows, and stronger ones (the loss and offline RMIA) on the attacked
+    task and on all tasks together."""
+    features = np.stack([shadow["features"] for shadow in shadows])  # (shadows, foreign documents, features)
+    said = ModelAnswers(
+        log_p={task: np.stack([shadow[f"own-{task}"] for shadow in shadows]) for task in corpus.tasks},
+        margin={},
+        inside=inside,
+        features=features,
+        pool=fold.foreign,
+    )
+    own_log_p = {task: np.asarray(target[f"own-{task}"]) for task in corpus.tasks}
+    own = replace(said, log_p={task: values[None] for task, values in own_log_p.items()})
+    found = classifiers(
+        np.asarray(target["features"])[kept].astype(np.float64),
+        said,
+        records,
+        np.asarray(corpus.labels[settings.task]),
+        counts=settings.numbers,
+        task=settings.task,
+        device=device,
+    )
+    loss = {task: values[kept].astype(np.float64) for task, values in own_log_p.items()}
+    loss[evidence.TOGETHER] = attacks.joint(list(loss.values()))
+    # The attacker's own records, which he knows to be no members, are the population.
+    population = np.isin(kept, fold.foreign)
+    ranks = rmia_scores(own, said, records, kept, offline=True, population=population, precision=np.float32)
+    ranked = {one.task: one for one in ranks}
+    whole = ranked.get(evidence.TOGETHER, ranked[settings.task])  # with one task, it is the whole
+    for task, score in ((settings.task, ranked[settings.task]), (evidence.TOGETHER, whole)):
+        found += [evidence.Score(LOSS, task, loss[task]), replace(score, task=task)]
+    return found
 
 
 def _pair(interval: Any) -> list[float]:
     return [interval.low, interval.high]
 
 
-def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(row: evidence.Row) -> dict[str, Any]:
     """A row of the audit in Table 1's columns: values, with the intervals beside them."""
-    if "accuracy" not in row:
-        return dict(row)
-    flat = dict(row) | {name: row[name]["value"] for name in ("accuracy", "balanced_accuracy", "auc")}
-    flat["tpr_at_fpr"] = {fpr: estimate["value"] for fpr, estimate in row["tpr_at_fpr"].items()}
-    flat["ci"] = {name: [row[name]["low"], row[name]["high"]] for name in ("accuracy", "balanced_accuracy", "auc")}
-    flat["ci"] |= {f"tpr@{fpr}": [e["low"], e["high"]] for fpr, e in row["tpr_at_fpr"].items()}
+    flat = row.to_dict()
+    if not isinstance(row, evidence.MeasuredRow):
+        return flat
+    figures = {name: flat[name] for name in ("accuracy", "balanced_accuracy", "auc")}
+    flat |= {name: figure["value"] for name, figure in figures.items()}
+    found = flat["tpr_at_fpr"]
+    flat["tpr_at_fpr"] = {fpr: figure["value"] for fpr, figure in found.items()}
+    flat["ci"] = {name: [figure["low"], figure["high"]] for name, figure in figures.items()}
+    flat["ci"] |= {f"tpr@{fpr}": [figure["low"], figure["high"]] for fpr, figure in found.items()}
     return flat

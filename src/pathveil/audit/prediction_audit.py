@@ -6,22 +6,36 @@ no shadow models here, so the attacks are those that need none; what they learn 
 one half of the cases and use on the other.
 
 >>> names = ["record_id", "case_id", "member", "label:site", "label:side", "p:site:C50", "p:site:C34.1", "p:side:left"]
->>> layout(names)
+>>> columns_of_tasks(names)
 {'site': ('label:site', ['p:site:C50', 'p:site:C34.1']), 'side': ('label:side', ['p:side:left'])}
+>>> import polars as pl
+>>> rng = np.random.default_rng(0)
+>>> member = np.arange(1200) < 600
+>>> p = np.clip(rng.normal(np.where(member, 0.9, 0.6), 0.1), 0.01, 0.99)  # surer of what it has seen
+>>> answers = {"label": ["a"] * 1200, "p:a": p, "p:b": 1 - p}
+>>> table = pl.DataFrame({"record_id": range(1200), "case_id": range(1200), "member": member, **answers})
+>>> audit_predictions(table).verdict.answer
+'fail'
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pathveil.audit import attacks
-from pathveil.audit.evidence import TOGETHER, Records, Score
-from pathveil.audit.metrics import halves
+from pathveil.audit import controls, evidence, result
+from pathveil.audit.all_attacks import OwnAttack, descriptions, overall, own_scores, shadowless_attacks
+from pathveil.audit.evidence import Records
+from pathveil.audit.result import Audit
+from pathveil.audit.settings import AuditSettings
+from pathveil.audit.verdict import Appetite, read_appetite
 from pathveil.corpus.tables import read_table
 from pathveil.errors import CorpusError
+from pathveil.files import check_writable, sha256_of_file
+from pathveil.progress import Progress, silent
+from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,9 +51,10 @@ class Predictions:
     records: Records
     probabilities: dict[str, np.ndarray]  # task: (records, classes)
     record_ids: list[str]
+    path: Path | None = None  # of the file they were read from
 
 
-def layout(columns: Sequence[str]) -> dict[str, tuple[str, list[str]]]:
+def columns_of_tasks(columns: Sequence[str]) -> dict[str, tuple[str, list[str]]]:
     """For each task its label column and its probability columns."""
     if "label" in columns:
         return {ONE_TASK: ("label", [name for name in columns if name.startswith("p:")])}
@@ -47,12 +62,80 @@ def layout(columns: Sequence[str]) -> dict[str, tuple[str, list[str]]]:
     return {task: (f"label:{task}", [name for name in columns if name.startswith(f"p:{task}:")]) for task in tasks}
 
 
-def read(path: Path) -> Predictions:
-    """Read and check a Parquet, CSV or JSONL file of predictions."""
-    table = read_table(path, numbers=lambda name: name.startswith("p:"))
+def audit_predictions(
+    predictions: Any,
+    *,
+    appetite: Appetite | None = None,
+    settings: AuditSettings | None = None,
+    attacks: Mapping[str, OwnAttack] | None = None,
+    out: Path | None = None,
+    records_file: Path | None = None,
+    progress: Progress = silent,
+) -> Audit:
+    """Audit any system's predictions: no shadow models, only attacks that need none.
+
+    ``predictions``: a Parquet, CSV or JSONL file, or a polars or pandas frame. ``attacks``: one's own, by name (see
+    ``all_attacks.AttackInput``). ``out``: a folder for audit.json and audit.html; ``records_file``: where each record's
+    scores go, if anywhere.
+    """
+    if out is not None:
+        check_writable(out)
+    appetite, settings = appetite or read_appetite(None), settings or AuditSettings()
+    found = read_predictions(predictions)
+    records, seed, fprs = found.records, settings.seed, appetite.measured_fprs
+    scores = shadowless_attacks(records, found.probabilities, seed=seed)
+    scores += own_scores(attacks or {}, records, found.probabilities)
+    audit = result.assemble(
+        kind="predictions",
+        records=records,
+        rows=evidence.measure(scores, records, edges=settings.edges, fprs=fprs, seed=seed, progress=progress),
+        curves=evidence.curves(overall(scores), records),
+        controls=[
+            controls.permuted_membership(records, found.probabilities, seed=seed, progress=progress),
+            controls.planted_leak(records, found.probabilities, seed=seed),
+        ],
+        appetite=appetite,
+        attacks=descriptions(scores, attacks),
+        settings={"edges": list(settings.edges), "fprs": list(fprs), "seed": seed},
+        provenance={"predictions sha256": sha256_of_file(found.path)} if found.path else {},
+        notes=_notes(records),
+    )
+    if out is not None:
+        result.write_audit(audit, out)
+    if records_file is not None:
+        result.write_records(scores, records, found.record_ids, records_file)
+    return audit
+
+
+def _notes(records: Records) -> list[str]:
+    unlabelled = {task: int((label < 0).sum()) for task, label in records.labels.items()}
+    left_out = "; ".join(f"{counted(count, 'record')} of {task}" for task, count in unlabelled.items() if count)
+    return [
+        "Only the model's answers were given, so there are no shadow models here: attacks that train them are usually "
+        "stronger, and a pass from predictions alone is weaker evidence than one from an audit of the model itself. "
+        "Nor can it be told whether members and non-members differ by more than membership: no model was at hand that "
+        "saw neither side.",
+        *([f"Left out for want of a label that the model knows: {left_out}."] if left_out else []),
+    ]
+
+
+def read_predictions(predictions: Any) -> Predictions:
+    """Read and check a file of predictions, or a frame."""
+    if isinstance(predictions, str | Path):
+        path: Path | None = Path(predictions)
+        table = read_table(Path(predictions), numbers=lambda name: name.startswith("p:"))
+    else:
+        import polars as pl
+
+        path, table = None, predictions if isinstance(predictions, pl.DataFrame) else pl.from_pandas(predictions)
+    return _checked(table, path)
+
+
+def _checked(table: "pl.DataFrame", file: Path | None) -> Predictions:
+    path = file or "the predictions"
     columns = table.columns
     missing = [name for name in ("record_id", "case_id", "member") if name not in columns]
-    tasks = layout(columns)
+    tasks = columns_of_tasks(columns)
     if missing or not tasks:
         lacking = ", ".join(missing) or "label"
         raise CorpusError(
@@ -86,10 +169,10 @@ def read(path: Path) -> Predictions:
     if "registry" in columns:
         registries = np.unique(np.array(_no_nulls(table, "registry", path)), return_inverse=True)[1]
     records = Records(member=member, cases=cases, labels=labels, classes=classes, registries=registries)
-    return Predictions(records, probabilities, ids)
+    return Predictions(records, probabilities, ids, file)
 
 
-def _no_nulls(table: "pl.DataFrame", column: str, path: Path) -> list[str]:
+def _no_nulls(table: "pl.DataFrame", column: str, path: Path | str) -> list[str]:
     import polars as pl
 
     values = table[column].cast(pl.String)
@@ -98,7 +181,7 @@ def _no_nulls(table: "pl.DataFrame", column: str, path: Path) -> list[str]:
     return values.to_list()
 
 
-def _membership(table: "pl.DataFrame", path: Path) -> np.ndarray:
+def _membership(table: "pl.DataFrame", path: Path | str) -> np.ndarray:
     known = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
     values = [known.get(value.lower()) for value in _no_nulls(table, "member", path)]
     if None in values:
@@ -108,7 +191,7 @@ def _membership(table: "pl.DataFrame", path: Path) -> np.ndarray:
     return np.array(values, bool)
 
 
-def _probabilities(table: "pl.DataFrame", columns: list[str], label_column: str, path: Path) -> np.ndarray:
+def _probabilities(table: "pl.DataFrame", columns: list[str], label_column: str, path: Path | str) -> np.ndarray:
     import polars as pl
 
     chosen = table.select(columns)
@@ -132,52 +215,3 @@ def _labels(table: "pl.DataFrame", column: str, names: tuple[str, ...]) -> np.nd
     number = {name: index for index, name in enumerate(names)}
     # A label the model has no probability for says nothing about its training: such a record is left out of the task.
     return np.array([number.get(value, -1) for value in table[column].cast(pl.String).to_list()], np.int64)
-
-
-def score(
-    records: Records, probabilities: dict[str, np.ndarray], *, seed: int = 0, known: np.ndarray | None = None
-) -> list[Score]:
-    """Every attack that needs no shadows, on each task and on all together.
-
-    ``known`` stands in for the true membership where an attack learns (the controls permute it).
-    """
-    member = records.member if known is None else known
-    by_task: dict[str, list[Score]] = {}
-    for task, answer in probabilities.items():
-        labels = records.labels[task]
-        modified = attacks.modified_entropy_score(answer, labels)
-        by_task[task] = [
-            Score("loss", task, attacks.loss_score(answer, labels)),
-            Score("entropy", task, attacks.entropy_score(answer, labels)),
-            Score("modified entropy", task, modified),
-            Score("privacy risk", task, risk(modified, labels, member, records.cases, seed=seed), threshold=0.5),
-            Score("label only", task, attacks.label_score(answer, labels), threshold=1.0, label_only=True),
-        ]
-    scores = [one for found in by_task.values() for one in found]
-    if len(by_task) > 1:
-        scores += [_together(same) for same in zip(*by_task.values(), strict=True)]
-    return scores
-
-
-def _together(same: Sequence[Score]) -> Score:
-    """One attack over all tasks: log-odds of risk scores add up, the other scores as they are."""
-    values = [one.values for one in same]
-    if same[0].attack == "privacy risk":
-        odds = attacks.joint([np.log(value / (1 - value)) for value in values])
-        return Score("privacy risk", TOGETHER, 1 / (1 + np.exp(-odds)), threshold=0.5)
-    return replace(same[0], task=TOGETHER, values=attacks.joint(values), threshold=None)
-
-
-def risk(scores: np.ndarray, labels: np.ndarray, member: np.ndarray, cases: np.ndarray, *, seed: int) -> np.ndarray:
-    """The privacy risk score, each half of the cases judged by histograms of the other half."""
-    found = np.full(len(scores), np.nan)
-    for learn, use in halves(cases, seed=seed):
-        if not np.isnan(scores[learn]).all():
-            found[use] = attacks.privacy_risk_score(
-                scores[use],
-                labels[use],
-                known_scores=scores[learn],
-                known_labels=labels[learn],
-                known_member=member[learn],
-            )
-    return found

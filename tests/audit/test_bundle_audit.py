@@ -1,4 +1,4 @@
-"""A bundle and corpora to a subject, and the whole command on a small synthetic corpus."""
+"""A bundle and corpora to a model under audit, and the whole command on a small synthetic corpus."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pathveil.audit.intake import read_subject
+from pathveil.audit.bundle_audit import read_audited_model
 from pathveil.bundle import Model
 from pathveil.bundle.train import train_model
 from pathveil.training.settings import TrainingSettings
@@ -55,36 +55,38 @@ def made(tmp_path_factory) -> Path:
 
 def test_each_report_is_taken_once_and_sides_are_kept(made):
     bundle = Model.load(made / "bundle")
-    subject, ids, hashes, notes = read_subject(
+    found = read_audited_model(
         bundle,
         members=made / "members.parquet",
         non_members=made / "non-members.parquet",
         attacker=made / "attacker.parquet",
     )
     tables = {name: pl.read_parquet(made / f"{name}.parquet") for name in ("members", "non-members", "attacker")}
-    assert subject.corpus.documents == len(ids) == tables["members"].height + tables["non-members"].height
-    assert [ids[row] for row in subject.non_members] == tables["non-members"]["report_id"].to_list()
-    assert [ids[row] for row in subject.attacker] == tables["attacker"]["report_id"].to_list()
-    assert len(hashes) == 3 and len(set(hashes.values())) == 3
+    assert (
+        found.model.corpus.documents == len(found.report_ids) == tables["members"].height + tables["non-members"].height
+    )
+    assert [found.report_ids[row] for row in found.model.non_members] == tables["non-members"]["report_id"].to_list()
+    assert [found.report_ids[row] for row in found.model.attacker] == tables["attacker"]["report_id"].to_list()
+    assert len(found.hashes) == 3 and len(set(found.hashes.values())) == 3
     # The network's own validation cases are no members: the history's epochs were judged on exactly those.
-    held = tables["members"].height - len(subject.members)
-    assert held == pytest.approx(0.1 * tables["members"].height, abs=4) and f"{held} reports" in notes[0]
-    assert subject.epochs == bundle.provenance["best_epochs"][0]
-    assert (subject.corpus.labels["site"] == -1).sum() == 1
-    foreign = subject.records(np.concatenate([subject.members, subject.non_members])).foreign
+    held = tables["members"].height - len(found.model.members)
+    assert held == pytest.approx(0.1 * tables["members"].height, abs=4) and f"{held} reports" in found.notes[0]
+    assert found.model.epochs == bundle.provenance["best_epochs"][0]
+    assert (found.model.corpus.labels["site"] == -1).sum() == 1
+    foreign = found.model.records(np.concatenate([found.model.members, found.model.non_members])).foreign
     assert foreign.sum() == tables["attacker"].height
     # By default the attacker owns the non-members of other registries.
-    alone, *_ = read_subject(bundle, members=made / "members.parquet", non_members=made / "non-members.parquet")
-    assert sorted(alone.attacker) == sorted(subject.attacker)
+    alone = read_audited_model(bundle, members=made / "members.parquet", non_members=made / "non-members.parquet")
+    assert sorted(alone.model.attacker) == sorted(found.model.attacker)
 
 
 def test_members_from_another_file_keep_all_their_rows(made, tmp_path):
     some = pl.read_parquet(made / "members.parquet").head(60)
     some.write_parquet(tmp_path / "some.parquet")
-    subject, _, _, notes = read_subject(
+    found = read_audited_model(
         Model.load(made / "bundle"), members=tmp_path / "some.parquet", non_members=made / "non-members.parquet"
     )
-    assert len(subject.members) == 60 and not any("held out" in note for note in notes)
+    assert len(found.model.members) == 60 and not any("held out" in note for note in found.notes)
 
 
 def test_the_whole_command(made, tmp_path, pathveil):
@@ -126,7 +128,7 @@ def test_the_whole_command(made, tmp_path, pathveil):
         (("--predictions", "x.csv", "--members", "y.csv"), "go with a BUNDLE"),
         (("nowhere", "--members", "a", "--non-members", "b"), "nowhere: there is no such folder"),
         (("bundle", "--members", "a", "--non-members", "b", "--engine", "dask"), "--scheduler ADDRESS"),
-        (("nowhere", "--members", "a", "--non-members", "b", "--out", __file__), "is a file; --out expects a folder"),
+        (("nowhere", "--members", "a", "--non-members", "b", "--out", __file__), "is a file; expected a folder"),
     ],
 )
 def test_mistakes_are_one_sentence(tmp_path, arguments, said):

@@ -11,7 +11,10 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 from audit.made import two_tasks
-from pathveil.audit import controls, predictions
+from pathveil.audit import controls, metrics
+from pathveil.audit.all_attacks import shadowless_attacks
+from pathveil.audit.evidence import Records, measure
+from pathveil.audit.prediction_audit import read_predictions
 from pathveil.errors import CorpusError
 
 
@@ -86,7 +89,7 @@ def test_all_formats_read_alike(forests, tmp_path, kind):
         "jsonl": table.write_ndjson,
     }
     writers[kind](path)
-    found = predictions.read(path)
+    found = read_predictions(path)
     assert found.records.member.sum() == 599
     np.testing.assert_allclose(found.probabilities["the label"], table.select(r"^p:.*$").to_numpy())
     assert found.records.labels["the label"].tolist() == [int(label) for label in table["label"]]
@@ -94,18 +97,14 @@ def test_all_formats_read_alike(forests, tmp_path, kind):
 
 def test_several_tasks_and_registries(tmp_path):
     two_tasks().write_parquet(tmp_path / "two.parquet")
-    found = predictions.read(tmp_path / "two.parquet")
+    found = read_predictions(tmp_path / "two.parquet")
     assert found.records.classes == {"site": ("a:1", "b"), "side": ("a:1", "b")}
     assert (found.records.labels["site"] == -1).sum() == 18
-    scores = predictions.score(found.records, found.probabilities)
+    scores = shadowless_attacks(found.records, found.probabilities)
     assert {one.task for one in scores} == {"site", "side", "all tasks"}
-    from pathveil.audit.evidence import measure
-
     rows = measure(scores, found.records, edges=(1,))
-    assert {row["protocol"] for row in rows} == {"matched", "cross-registry", "cross-registry control"}
-    areas = {
-        row["task"]: row["auc"]["value"] for row in rows if (row["protocol"], row["attack"]) == ("matched", "loss")
-    }
+    assert {row.protocol for row in rows} == {"matched", "cross-registry", "cross-registry control"}
+    areas = {row.task: row.auc.value for row in rows if (row.protocol, row.attack) == ("matched", "loss")}
     assert areas["all tasks"] > max(areas["site"], areas["side"]) > 0.6
 
 
@@ -137,7 +136,7 @@ def spoil(change):
 def test_bad_tables_are_named_and_nothing_is_written(tmp_path, pathveil, change, said):
     path = spoil(change)(tmp_path)
     with pytest.raises(CorpusError, match=said):
-        predictions.read(path)
+        read_predictions(path)
     if said == "case_id missing":  # once through the command line: one sentence, exit code 2, no folder
         done = pathveil("audit", "--predictions", path, "--out", tmp_path / "out")
         assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
@@ -146,16 +145,16 @@ def test_bad_tables_are_named_and_nothing_is_written(tmp_path, pathveil, change,
 
 def test_unreadable_files_are_named(tmp_path):
     with pytest.raises(CorpusError, match="cannot be read"):
-        predictions.read(tmp_path / "none.parquet")
+        read_predictions(tmp_path / "none.parquet")
     (tmp_path / "noise.parquet").write_bytes(b"noise")
     with pytest.raises(CorpusError, match="is not a Parquet file, or is cut short"):
-        predictions.read(tmp_path / "noise.parquet")
+        read_predictions(tmp_path / "noise.parquet")
     (tmp_path / "answers.xlsx").write_bytes(b"noise")
     with pytest.raises(CorpusError, match="its name ends in none of"):
-        predictions.read(tmp_path / "answers.xlsx")
+        read_predictions(tmp_path / "answers.xlsx")
     two_tasks(60).with_columns(pl.lit("much").alias("p:site:b")).write_csv(tmp_path / "words.csv")
     with pytest.raises(CorpusError, match="must be numbers"):
-        predictions.read(tmp_path / "words.csv")
+        read_predictions(tmp_path / "words.csv")
 
 
 def test_a_table_with_semicolons_is_audited(forests, tmp_path, pathveil):
@@ -180,26 +179,26 @@ def test_an_attack_that_learns_on_what_it_judges_is_caught_by_the_null_control(m
     p = rng.dirichlet(np.ones(20), n)
     labels = np.array([rng.integers(0, 20) for _ in range(n)])
     classes = tuple(map(str, range(20)))
-    data = predictions.Records(np.arange(n) < 200, np.arange(n), {"the label": labels}, {"the label": classes})
+    data = Records(np.arange(n) < 200, np.arange(n), {"the label": labels}, {"the label": classes})
     honest = controls.permuted_membership(data, {"the label": p}, seed=0)
-    assert honest["holds"]
+    assert honest.holds
 
     def everything(cases, *, seed):
         yield np.ones(len(cases), bool), np.ones(len(cases), bool)
 
-    monkeypatch.setattr(predictions, "halves", everything)
-    assert not controls.permuted_membership(data, {"the label": p}, seed=0)["holds"]
+    monkeypatch.setattr(metrics, "halves", everything)
+    assert not controls.permuted_membership(data, {"the label": p}, seed=0).holds
 
 
 def test_a_planted_leak_is_found_unless_there_is_hardly_anyone_to_plant_it_on(forests, tmp_path):
     forests["blind"].write_parquet(tmp_path / "blind.parquet")
-    found = predictions.read(tmp_path / "blind.parquet")
-    assert controls.planted_leak(found.records, found.probabilities, seed=0)["holds"]
+    found = read_predictions(tmp_path / "blind.parquet")
+    assert controls.planted_leak(found.records, found.probabilities, seed=0).holds
     few = np.flatnonzero(found.records.member | (np.arange(len(found.records.member)) < 605))
-    data = predictions.Records(
+    data = Records(
         found.records.member[few],
         found.records.cases[few],
         {"the label": found.records.labels["the label"][few]},
         found.records.classes,
     )
-    assert not controls.planted_leak(data, {"the label": found.probabilities["the label"][few]}, seed=0)["holds"]
+    assert not controls.planted_leak(data, {"the label": found.probabilities["the label"][few]}, seed=0).holds

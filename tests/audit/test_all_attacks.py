@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from pathveil.audit import battery, shokri
-from pathveil.audit.answers import answers_of
+from pathveil.audit import all_attacks, shokri
+from pathveil.audit.all_attacks import answers_of
 from pathveil.audit.attacks import confidence_margin
 from pathveil.audit.evidence import TOGETHER, Records
 from pathveil.audit.lira import lira
@@ -49,10 +49,10 @@ def world():
 
 def test_every_attack_on_every_task_and_together(world):
     auditor, target, records, rows, _ = world
-    scores = battery.all_scores(target, records, rows, auditor=auditor, labels=LABELS)
+    scores = all_attacks.all_scores(target, records, rows, auditor=auditor, labels=LABELS)
     full = {(one.attack, one.task) for one in scores if not one.whole_only and one.shadows in (0, MODELS)}
     single = {"loss", "entropy", "modified entropy", "privacy risk", "label only", "RMIA online", "RMIA offline"}
-    single |= {"LiRA offline", *battery.VARIANCES.values()}
+    single |= {"LiRA offline", *all_attacks.VARIANCES.values()}
     wanted = {(attack, task) for attack in single for task in ("site", "side", TOGETHER)}
     assert full == wanted | {("shadow classifiers", "site")}
     steps = {one.shadows for one in scores if one.attack == "RMIA online" and one.task == TOGETHER}
@@ -64,7 +64,7 @@ def test_every_attack_on_every_task_and_together(world):
 
 def test_scores_are_the_attacks_own(world):
     auditor, target, records, rows, models = world
-    found = {(one.attack, one.task): one.values for one in battery.online(
+    found = {(one.attack, one.task): one.values for one in all_attacks.online(
         answers_of([(target, np.zeros(DOCUMENTS, bool))], LABELS, main_task="site", pool=np.arange(0)),
         auditor, records, rows,
     )}  # fmt: skip
@@ -90,7 +90,7 @@ def test_scores_are_the_attacks_own(world):
 
 def test_comparing_with_shadows_beats_the_plain_loss(world):
     auditor, target, records, rows, _ = world
-    scores = battery.all_scores(target, records, rows, auditor=auditor, labels=LABELS, curve=False)
+    scores = all_attacks.all_scores(target, records, rows, auditor=auditor, labels=LABELS, curve=False)
     area = {}
     for one in scores:
         kept = ~np.isnan(one.values)
@@ -105,7 +105,7 @@ def test_shadows_that_saw_no_attacked_record_serve_the_offline_attacks(world):
     pool = np.arange(50)
     blind = [(logits, np.where(np.arange(DOCUMENTS) < 50, mask, False)) for logits, mask in models]
     attacker = answers_of(blind, LABELS, main_task="site", pool=pool)
-    scores = battery.all_scores(target, records, rows, attacker=attacker, labels=LABELS, curve=False)
+    scores = all_attacks.all_scores(target, records, rows, attacker=attacker, labels=LABELS, curve=False)
     names = {one.attack for one in scores}
     assert "RMIA offline" in names and "shadow classifiers" in names and "RMIA online" not in names
     assert all(not np.isnan(one.values).any() for one in scores if one.task == "site")
@@ -116,27 +116,28 @@ def test_the_papers_attack_is_fitted_on_the_first_shadows(world):
     from pathveil.audit.attacks import log_softmax as ours
 
     probabilities = np.exp(ours(target["site"]))[rows]
+    seen = shokri.attack_features(probabilities, records.labels["site"])
     found = {
         one.shadows: one
-        for one in battery.classifiers(probabilities, auditor, records, LABELS["site"], kind="logistic")
+        for one in all_attacks.classifiers(seen, auditor, records, LABELS["site"], counts=(1, 10), kind="logistic")
     }
     p = np.stack([np.exp(log_softmax(logits["site"], axis=1)) for logits, _ in models[:10]])
     x = shokri.attack_features(p, LABELS["site"]).reshape(10 * DOCUMENTS, -1)
     member = np.concatenate([mask for _, mask in models[:10]])
     fitted = shokri.fit(x, np.tile(LABELS["site"], 10), member, classes=4, kind="logistic")
-    want = fitted.predict(shokri.attack_features(probabilities, records.labels["site"]), records.labels["site"])
+    want = fitted.predict(seen, records.labels["site"])
     np.testing.assert_allclose(found[10].values, want, atol=1e-4)
 
 
 def test_the_spread_is_over_shadows_in_the_targets_place(world):
     auditor, _, records, rows, _ = world
-    found = {row["attack"]: row for row in battery.spread(auditor, records, rows, (0.1,))}
+    found = {row.attack: row for row in all_attacks.spread(auditor, records, rows, (0.1,))}
     assert set(found) == {"LiRA online", "RMIA online", "loss"}
-    assert found["loss"]["targets"] == MODELS
+    assert found["loss"].targets == MODELS
     own = []
     for number in range(MODELS):
         loss = np.nansum([auditor.log_p[task][number, rows] for task in LABELS], axis=0)
         own.append(auc(loss, auditor.inside[number, rows]))
-    assert found["loss"]["auc"]["mean"] == pytest.approx(np.mean(own), abs=1e-5)
-    assert found["loss"]["auc"]["sd"] == pytest.approx(np.std(own, ddof=1), abs=1e-5)
-    assert found["RMIA online"]["auc"]["mean"] > found["loss"]["auc"]["mean"]
+    assert found["loss"].auc.mean == pytest.approx(np.mean(own), abs=1e-5)
+    assert found["loss"].auc.sd == pytest.approx(np.std(own, ddof=1), abs=1e-5)
+    assert found["RMIA online"].auc.mean > found["loss"].auc.mean

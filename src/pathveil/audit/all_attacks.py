@@ -1,0 +1,441 @@
+"""All attacks on one model: those that need only its answers, those that compare it with shadow models, one's own.
+
+Two families of shadows serve two kinds of adversary. The *attacker's* shadows know none of the attacked records: they
+train on halves of a corpus of the attacker's own (the paper's left-out registry), and serve the paper's classifiers and
+the offline attacks. The *auditor's* shadows train on halves of the attacked records themselves, so that every record is
+in half of them: the online attacks, the strongest known, which a registry can run against itself and an outsider
+hardly can. Where one family is missing, the other stands in as far as it can.
+
+An attack of one's own is a function from an ``AttackInput`` to one score a record. It is run like ours, on each task
+and on all together, and stands beside them in evidence, controls, verdict and page.
+
+>>> import numpy as np
+>>> one = answers_of([({"site": np.array([[2.0, 0.0], [0.0, 0.0]])}, np.array([True, False]))],
+...                  {"site": np.array([0, 1])}, main_task="site", pool=np.array([0, 1]))
+>>> one.margin["site"].tolist(), one.inside.tolist()
+([[2.0, 0.0]], [[True, False]])
+>>> doubling(20), doubling(3)
+((2, 4, 8, 16, 20), (2, 3))
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from pydantic import ConfigDict, Field
+
+from pathveil.audit import attacks, metrics, shokri
+from pathveil.audit.evidence import TOGETHER, Records, Score
+from pathveil.audit.lira import Variance, lira, lira_offline
+from pathveil.audit.rmia import log_ratio, rmia
+from pathveil.audit.settings import AuditSettings
+from pathveil.errors import UsageError
+from pathveil.results import Part
+
+LOSS, LABEL_ONLY, CLASSIFIERS = "loss", "label only", "shadow classifiers"
+LIRA_ONLINE, LIRA_OFFLINE, RMIA_ONLINE, RMIA_OFFLINE = "LiRA online", "LiRA offline", "RMIA online", "RMIA offline"
+VARIANCES: dict[Variance, str] = {
+    "shrunk": LIRA_ONLINE,
+    "global": "LiRA online, global variance",
+    "record": "LiRA online, record variance",
+}
+ATTACKS = {
+    LOSS: "Records whose true code gets a high probability are called members (Yeom et al., 2018).",
+    "entropy": "Records on which the model is sure of itself, right or wrong, are called members.",
+    "modified entropy": "As entropy, but being sure of a wrong code counts against membership (Song and Mittal, 2021).",
+    "privacy risk": "The chance of membership given the modified entropy and the class, learned on the other half of "
+    "the cases (Song and Mittal, 2021).",
+    LABEL_ONLY: "Records whose most likely code is right are called members: all that labels give away.",
+    LIRA_ONLINE: "Likelihood ratio of the model's confidence under shadow models that saw the record and under "
+    "others that did not; variance shrunk towards the common one (Carlini et al., 2022).",
+    "LiRA online, global variance": "The same with one variance for all records.",
+    "LiRA online, record variance": "The same with one variance a record: weak with few shadows.",
+    LIRA_OFFLINE: "How surprisingly confident the model is for one that never saw the record.",
+    RMIA_ONLINE: "How much more probable the record is under the model than under reference models, ranked among "
+    "known non-members (Zarifzadeh et al., 2024).",
+    RMIA_OFFLINE: "The same with reference models that never saw the record.",
+    CLASSIFIERS: "The vocabulary paper's attack: one classifier a class, trained on shadow models' answers "
+    "(Shokri et al., 2017). Reported beside the others, never the verdict.",
+}
+
+Logits = Mapping[str, np.ndarray]  # task: (documents, classes)
+
+
+@dataclass(frozen=True)
+class AttackInput:
+    """What an attack of one's own is given of one task; records without a label have label −1 and NaN elsewhere.
+
+    An audit from predictions alone has no shadows: the arrays about them are there, with no rows.
+    """
+
+    task: str
+    labels: np.ndarray  # (records,) int
+    probabilities: np.ndarray  # (records, classes) of the attacked model
+    log_probability: np.ndarray  # (records,) of the label under the attacked model
+    margin: np.ndarray  # (records,) log(p / (1 − p)) of the label
+    shadow_log_probability: np.ndarray  # (shadows, records)
+    shadow_margin: np.ndarray  # (shadows, records)
+    inside: np.ndarray  # (shadows, records) bool: the shadow trained on the record
+
+
+OwnAttack = Callable[[AttackInput], np.ndarray]  # one score a record, higher for members, NaN for none
+
+
+@dataclass(frozen=True)
+class ModelAnswers:
+    """What attacks need of M models' answers on n documents: a few numbers a document and model, not the logits."""
+
+    log_p: dict[str, np.ndarray]  # task: (models, documents) float32, log-probability of the label, NaN without one
+    margin: dict[str, np.ndarray]  # task: (models, documents) float32, log(p / (1 − p)) of the label
+    inside: np.ndarray  # (models, documents) bool: the model trained on the document
+    features: np.ndarray  # (models, pool, features) float32, of the main task, for the paper's attack
+    pool: np.ndarray  # (pool,) documents that the models' training sets were drawn from
+
+    @property
+    def models(self) -> int:
+        return len(self.inside)
+
+    def only(self, models: slice | Sequence[int]) -> "ModelAnswers":
+        """Some of the models."""
+        return ModelAnswers(
+            log_p={task: values[models] for task, values in self.log_p.items()},
+            margin={task: values[models] for task, values in self.margin.items()},
+            inside=self.inside[models],
+            features=self.features[models],
+            pool=self.pool,
+        )
+
+
+def answers_of(
+    models: Iterable[tuple[Logits, np.ndarray]],
+    labels: Mapping[str, np.ndarray],
+    *,
+    main_task: str,
+    pool: np.ndarray,
+    features: shokri.Features = "sorted",
+) -> ModelAnswers:
+    """Gather what attacks need from (logits, in/out mask) of one model after another."""
+    log_p: dict[str, list[np.ndarray]] = {task: [] for task in labels}
+    margin: dict[str, list[np.ndarray]] = {task: [] for task in labels}
+    inside, seen = [], []
+    for logits, mask in models:
+        for task, label in labels.items():
+            values = attacks.log_softmax(logits[task])
+            log_p[task].append(attacks.of_label(values, label).astype(np.float32))
+            margin[task].append(attacks.confidence_margin(logits[task], label).astype(np.float32))
+            if task == main_task:
+                probabilities = np.exp(values[pool])
+                found = shokri.attack_features(probabilities, label[pool], features=features)
+                seen.append(found.astype(np.float32))
+        inside.append(mask)
+    return ModelAnswers(
+        log_p={task: np.stack(values) for task, values in log_p.items()},
+        margin={task: np.stack(values) for task, values in margin.items()},
+        inside=np.stack(inside),
+        features=np.stack(seen),
+        pool=pool,
+    )
+
+
+def doubling(models: int) -> tuple[int, ...]:
+    """Numbers of shadows to show a curve over: 2, 4, 8, … and all of them."""
+    steps = [2**power for power in range(1, 12) if 2**power < models]
+    return (*steps, models)
+
+
+def shadowless_attacks(
+    records: Records, probabilities: Mapping[str, np.ndarray], *, seed: int = 0, known: np.ndarray | None = None
+) -> list[Score]:
+    """Every attack that needs only the model's answers, on each task and on all together.
+
+    ``known`` stands in for the true membership where an attack learns (the controls permute it).
+    """
+    member = records.member if known is None else known
+    by_task: dict[str, list[Score]] = {}
+    for task, answer in probabilities.items():
+        labels = records.labels[task]
+        modified = attacks.modified_entropy_score(answer, labels)
+        risk = _privacy_risk(modified, labels, member, records.cases, seed=seed)
+        by_task[task] = [
+            Score(LOSS, task, attacks.loss_score(answer, labels)),
+            Score("entropy", task, attacks.entropy_score(answer, labels)),
+            Score("modified entropy", task, modified),
+            Score("privacy risk", task, risk, threshold=0.5, learns=True),
+            Score(LABEL_ONLY, task, attacks.label_score(answer, labels), threshold=1.0, label_only=True),
+        ]
+    scores = [one for found in by_task.values() for one in found]
+    if len(by_task) > 1:
+        scores += [_together(same) for same in zip(*by_task.values(), strict=True)]
+    return scores
+
+
+def _together(same: Sequence[Score]) -> Score:
+    """One attack over all tasks: log-odds of risk scores add up, the other scores as they are."""
+    values = [one.values for one in same]
+    if same[0].learns:
+        odds = attacks.joint([np.log(value / (1 - value)) for value in values])
+        return replace(same[0], task=TOGETHER, values=1 / (1 + np.exp(-odds)))
+    return replace(same[0], task=TOGETHER, values=attacks.joint(values), threshold=None)
+
+
+def _privacy_risk(
+    scores: np.ndarray, labels: np.ndarray, member: np.ndarray, cases: np.ndarray, *, seed: int
+) -> np.ndarray:
+    """The privacy risk score, each half of the cases judged by histograms of the other half."""
+    found = np.full(len(scores), np.nan)
+    for learn, use in metrics.halves(cases, seed=seed):
+        if not np.isnan(scores[learn]).all():
+            found[use] = attacks.privacy_risk_score(
+                scores[use],
+                labels[use],
+                known_scores=scores[learn],
+                known_labels=labels[learn],
+                known_member=member[learn],
+            )
+    return found
+
+
+def all_scores(
+    target: Logits,
+    records: Records,
+    rows: np.ndarray,
+    *,
+    labels: Mapping[str, np.ndarray],
+    attacker: ModelAnswers | None = None,
+    auditor: ModelAnswers | None = None,
+    own_attacks: Mapping[str, OwnAttack] | None = None,
+    settings: AuditSettings | None = None,
+    curve: bool = True,
+) -> list[Score]:
+    """Every attack on every task and on all together.
+
+    ``target``: the attacked model's logits on all documents; ``rows``: the documents that ``records`` describes;
+    ``labels``: of all documents. With ``curve`` also with fewer shadows, for all tasks together.
+    """
+    settings = settings or AuditSettings()
+    probabilities = {task: np.exp(attacks.log_softmax(target[task][rows])) for task in records.labels}
+    found = shadowless_attacks(records, probabilities, seed=settings.seed)
+    main = records.main_task
+    own = answers_of([(target, np.zeros(len(labels[main]), bool))], labels, main_task=main, pool=np.arange(0))
+    if auditor is not None and auditor.models > 1:
+        found += online(own, auditor, records, rows)
+        if curve:
+            found += _with_fewer_shadows(own, auditor, records, rows, online)
+    outside = attacker or auditor
+    if outside is not None:
+        found += offline(own, outside, records, rows)
+        if curve:
+            found += _with_fewer_shadows(own, outside, records, rows, offline)
+        seen = shokri.attack_features(probabilities[main], records.labels[main], features=settings.attack_features)
+        counts = {count for count in shokri.SHADOW_COUNTS if curve and count < outside.models} | {outside.models}
+        found += classifiers(
+            seen, outside, records, labels[main], counts=sorted(counts), kind=settings.attack_model, seed=settings.seed
+        )
+    return found + own_scores(own_attacks or {}, records, probabilities, shadows=auditor or attacker, rows=rows)
+
+
+def _with_fewer_shadows(
+    own: ModelAnswers,
+    shadows: ModelAnswers,
+    records: Records,
+    rows: np.ndarray,
+    attack: Callable[[ModelAnswers, ModelAnswers, Records, np.ndarray], list[Score]],
+) -> list[Score]:
+    """The same attack with fewer shadows, all tasks together, to draw a curve and not to decide."""
+    found = []
+    for models in doubling(shadows.models)[:-1]:
+        scores = overall(attack(own, shadows.only(slice(0, models)), records, rows))
+        found += [replace(one, decides=False, whole_only=True) for one in scores]
+    return found
+
+
+def overall(scores: Sequence[Score]) -> list[Score]:
+    """The scores of all tasks together; of the only task where there is one."""
+    return [one for one in scores if one.task == TOGETHER] or list(scores)
+
+
+def online(own: ModelAnswers, shadows: ModelAnswers, records: Records, rows: np.ndarray) -> list[Score]:
+    """LiRA with each kind of variance, and RMIA, from shadows of which half saw each record."""
+    inside = shadows.inside[:, rows]
+    found = []
+    for variance, name in VARIANCES.items():
+        ratios = {
+            task: lira(own.margin[task][0, rows], shadows.margin[task][:, rows], inside, variance=variance)
+            for task in records.labels
+        }
+        found += _added_up(name, ratios, shadows.models)
+    return found + rmia_scores(own, shadows, records, rows)
+
+
+def offline(own: ModelAnswers, shadows: ModelAnswers, records: Records, rows: np.ndarray) -> list[Score]:
+    """LiRA and RMIA from the shadows that did not see a record."""
+    inside = shadows.inside[:, rows]
+    tails = {
+        task: lira_offline(own.margin[task][0, rows], shadows.margin[task][:, rows], inside) for task in records.labels
+    }
+    return _added_up(LIRA_OFFLINE, tails, shadows.models) + rmia_scores(own, shadows, records, rows, offline=True)
+
+
+def _added_up(name: str, values: Mapping[str, np.ndarray], models: int) -> list[Score]:
+    """Scores whose sum over tasks is that of all tasks together."""
+    found = dict(values)
+    if len(values) > 1:
+        found[TOGETHER] = attacks.joint(list(values.values()))
+    return [Score(name, task, score, shadows=models, adds_up=True) for task, score in found.items()]
+
+
+def rmia_scores(
+    own: ModelAnswers,
+    shadows: ModelAnswers,
+    records: Records,
+    rows: np.ndarray,
+    *,
+    offline: bool = False,
+    population: np.ndarray | None = None,
+    precision: type[np.floating] = np.float64,
+) -> list[Score]:
+    """RMIA on each task, and on the probability of all labels together (their product).
+
+    ``population``: (records,) bool, those known to be no members, among whom a record is ranked; else all of those.
+    ``precision``: in which shadows' probabilities are averaged.
+    """
+    population = ~records.member if population is None else population
+    inside = shadows.inside[:, rows]
+    tasks = list(records.labels)
+    targets = {task: own.log_p[task][0, rows].astype(np.float64) for task in tasks}
+    others = {task: shadows.log_p[task][:, rows] for task in tasks}
+    if len(tasks) > 1:
+        targets[TOGETHER] = attacks.joint([targets[task] for task in tasks])
+        others[TOGETHER] = sum((np.nan_to_num(others[task]) for task in tasks), np.zeros_like(others[tasks[0]]))
+    found = []
+    for task, target in targets.items():
+        ratio = log_ratio(target, others[task].astype(precision), inside, offline=offline)
+        score = rmia(ratio, population=ratio[population])
+        found.append(Score(RMIA_OFFLINE if offline else RMIA_ONLINE, task, score, shadows=shadows.models))
+    return found
+
+
+def classifiers(
+    target: np.ndarray,  # (records, features) of the attacked model's answers on the main task
+    shadows: ModelAnswers,
+    records: Records,
+    labels: np.ndarray,  # (documents,) of the main task
+    *,
+    counts: Sequence[int],
+    task: str | None = None,
+    kind: shokri.Kind = "mlp",
+    seed: int = 0,
+    device: str = "cpu",
+) -> list[Score]:
+    """The paper's attack on the main task (or ``task``), for each number of shadows."""
+    task = task or records.main_task
+    found = []
+    for count in counts:
+        x, y, member = shokri.pooled(
+            shadows.features, labels[shadows.pool], shadows.inside[:, shadows.pool], shadows=count
+        )
+        models = shokri.fit(x, y, member, classes=len(records.classes[task]), kind=kind, seed=seed, device=device)
+        scores = models.predict(target, records.labels[task])
+        found.append(Score(CLASSIFIERS, task, scores, shadows=count, threshold=0.5, decides=False))
+    return found
+
+
+def own_scores(
+    own_attacks: Mapping[str, OwnAttack],
+    records: Records,
+    probabilities: Mapping[str, np.ndarray],
+    *,
+    shadows: ModelAnswers | None = None,
+    rows: np.ndarray | None = None,
+) -> list[Score]:
+    """Attacks of one's own, on each task and on all together; scores of several tasks add up."""
+    found = []
+    count = len(records.member)
+    for name, attack in own_attacks.items():
+        if name in ATTACKS:
+            raise UsageError(f"attack '{name}': is the name of one of ours; choose another")
+        values = {}
+        for task, answer in probabilities.items():
+            labels, none = records.labels[task], np.zeros((0, count), np.float32)
+            told = AttackInput(
+                task=task,
+                labels=labels,
+                probabilities=answer,
+                log_probability=attacks.loss_score(answer, labels),
+                margin=attacks.confidence_margin(np.log(np.maximum(answer, attacks.SMALLEST)), labels),
+                shadow_log_probability=none if shadows is None else shadows.log_p[task][:, rows],
+                shadow_margin=none if shadows is None else shadows.margin[task][:, rows],
+                inside=none.astype(bool) if shadows is None else shadows.inside[:, rows],
+            )
+            values[task] = _checked_scores(name, attack(told), count)
+        if len(values) > 1:
+            values[TOGETHER] = attacks.joint(list(values.values()))
+        models = 0 if shadows is None else shadows.models
+        found += [Score(name, task, score, shadows=models) for task, score in values.items()]
+    return found
+
+
+def _checked_scores(name: str, values: Any, count: int) -> np.ndarray:
+    try:
+        scores = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise UsageError(f"attack '{name}': expected an array of numbers, got {type(values).__name__}") from None
+    if scores.shape != (count,):
+        raise UsageError(f"attack '{name}': expected one score for each of {count} records, got shape {scores.shape}")
+    return np.where(np.isinf(scores), np.sign(scores) * np.finfo(np.float32).max, scores)
+
+
+def descriptions(scores: Iterable[Score], own_attacks: Mapping[str, OwnAttack] | None = None) -> dict[str, str]:
+    """A sentence on each attack that was run; of one's own attack the first line of its docstring."""
+    own = own_attacks or {}
+    found = {}
+    for name in dict.fromkeys(one.attack for one in scores):
+        lines = (getattr(own.get(name), "__doc__", None) or "").strip().splitlines()
+        found[name] = ATTACKS.get(name) or (lines[0] if lines else "An attack given by the auditor.")
+    return found
+
+
+class Spread(Part):
+    """Mean and standard deviation over several targets."""
+
+    mean: float
+    sd: float
+
+
+class SpreadRow(Part):
+    """How much one attack's figures differ from target to target; beside the AUC the TPR at each FPR, by its name."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Spread] = Field(init=False)  # ty: ignore[incompatible-mutable-override]
+
+    attack: str
+    targets: int
+    auc: Spread
+
+
+def spread(shadows: ModelAnswers, records: Records, rows: np.ndarray, fprs: Sequence[float]) -> list[SpreadRow]:
+    """Would another training run leak as much? Each of the auditor's shadows attacked by the help of the others."""
+    figures: dict[str, list[list[float]]] = {}
+    for number in range(shadows.models if shadows.models > 3 else 0):  # fewer have no pairs left to help
+        own, others = shadows.only([number]), shadows.only([n for n in range(shadows.models) if n != number])
+        member = shadows.inside[number, rows]
+        turned = replace(records, member=member)
+        compared = [one for one in online(own, others, turned, rows) if one.attack in (LIRA_ONLINE, RMIA_ONLINE)]
+        loss = attacks.joint([own.log_p[task][0, rows].astype(np.float64) for task in records.labels])
+        for one in [*overall(compared), Score(LOSS, TOGETHER, loss)]:
+            kept = ~np.isnan(one.values)
+            curve = metrics.roc(one.values[kept], member[kept])
+            area = float(metrics.auc(one.values[kept], member[kept]))
+            figures.setdefault(one.attack, []).append([area, *(metrics.tpr_at(curve, fpr) for fpr in fprs)])
+    names = ["auc", *(f"{fpr:g}" for fpr in fprs)]
+    return [
+        SpreadRow.model_validate(
+            {"attack": attack, "targets": len(values)}
+            | {
+                name: Spread(mean=round(float(column.mean()), 6), sd=round(float(column.std(ddof=1)), 6))
+                for name, column in zip(names, np.array(values).T, strict=True)
+            }
+        )
+        for attack, values in figures.items()
+    ]

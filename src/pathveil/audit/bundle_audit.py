@@ -1,0 +1,241 @@
+"""The audit of a bundle: from its folder and corpora on disk to a verdict, with shadow models.
+
+Members, non-members and the attacker's corpus may share reports (the paper's attacker owns the non-members); each
+report is taken once, by its id. Labels the model has no class for count as missing. The cases a lone network held out
+to stop by were never learned: where the members' file is the very corpus the bundle was trained on, they are found
+again from the seed and left out of the members.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+
+from pathveil.audit import result
+from pathveil.audit.all_attacks import OwnAttack, descriptions
+from pathveil.audit.model_audit import AuditedModel, attack_model
+from pathveil.audit.result import Audit
+from pathveil.audit.settings import AuditSettings
+from pathveil.audit.shadows import Engine, ShadowTrainer, engine_for
+from pathveil.audit.verdict import Appetite, read_appetite
+from pathveil.bundle import Model
+from pathveil.corpus import scan
+from pathveil.corpus.tables import Paths
+from pathveil.errors import UsageError
+from pathveil.files import check_writable
+from pathveil.progress import Progress, silent
+from pathveil.training.batches import hold_out_cases
+from pathveil.training.settings import TrainingSettings
+from pathveil.vocabulary.encoded import MISSING, Encoded
+from pathveil.vocabulary.encoding import encode
+
+
+def audit_bundle(
+    path: Path,
+    *,
+    members: Paths,
+    non_members: Paths,
+    attacker: Paths | None = None,
+    appetite: Appetite | None = None,
+    settings: AuditSettings | None = None,
+    attacks: Mapping[str, OwnAttack] | None = None,
+    engine: Engine | None = None,
+    store: Path | None = None,
+    device: str = "cpu",
+    out: Path | None = None,
+    records_file: Path | None = None,
+    progress: Progress = silent,
+) -> Audit:
+    """Audit a bundle: shadow models, all attacks, both protocols, controls with models trained for them.
+
+    ``attacker``: reports an attacker owns; without it, the non-members of other registries. ``attacks``: one's own, by
+    name (see ``all_attacks.AttackInput``). ``engine``: where shadows are trained, else in this process. ``store``: a
+    folder that keeps their answers, so that nothing is trained twice. ``out``: a folder for audit.json and audit.html;
+    ``records_file``: where each record's scores go, if anywhere.
+    """
+    if out is not None:
+        check_writable(out)
+    appetite, settings = appetite or read_appetite(None), settings or AuditSettings()
+    bundle = Model.load(path)
+    given = read_audited_model(
+        bundle,
+        members=members,
+        non_members=non_members,
+        attacker=attacker,
+        networks=settings.networks,
+        device=device,
+        progress=progress,
+    )
+    fprs = appetite.measured_fprs
+    with TemporaryDirectory() as unkept:
+        trainer = ShadowTrainer(
+            engine or engine_for(device=device),
+            store or Path(unkept),
+            device=device,
+            networks=settings.networks,
+            progress=progress,
+        )
+        found = attack_model(given.model, trainer, settings, fprs=fprs, own_attacks=attacks)
+    audit = result.assemble(
+        kind="bundle",
+        records=found.records,
+        rows=found.rows,
+        curves=found.curves,
+        controls=found.controls,
+        spread=found.spread,
+        appetite=appetite,
+        attacks=descriptions(found.scores, attacks),
+        settings=settings_in_words(settings, appetite) | {"device": device},
+        provenance={"bundle sha256": bundle.sha256, **given.hashes, "vocabulary sha256": bundle.vocabulary.sha256},
+        notes=[shadow_note(given.model, settings), *given.notes],
+    )
+    if out is not None:
+        result.write_audit(audit, out)
+    if records_file is not None:
+        names = [given.report_ids[row] for row in found.document_rows]
+        result.write_records(found.scores, found.records, names, records_file)
+    return audit
+
+
+def settings_in_words(settings: AuditSettings, appetite: Appetite) -> dict[str, object]:
+    """What an audit with shadows was told, as its page names it."""
+    return {
+        "edges": list(settings.edges),
+        "fprs": list(appetite.measured_fprs),
+        "seed": settings.seed,
+        "shadows": settings.shadows,
+        "networks a shadow": settings.networks,
+        "sampling": settings.sampling,
+        "attack model": settings.attack_model,
+        "attack features": settings.attack_features,
+    }
+
+
+def shadow_note(model: AuditedModel, settings: AuditSettings) -> str:
+    """Who trained which shadow models on what."""
+    how = "random halves" if settings.sampling == "split" else "bootstrap samples"
+    theirs = (
+        f"The attacker's {settings.shadows} shadow models trained on {how} (by case) of {len(model.attacker)} reports "
+        "of their own and know no attacked record; they serve the shadow classifiers and the offline attacks. "
+        if len(model.attacker)
+        else ""
+    )
+    stopped = "" if model.epochs is None else f", for the {model.epochs} epochs the model's own weights have seen"
+    return theirs + (
+        f"The auditor's {settings.shadows} shadow models trained on random halves (by case) of the members and "
+        f"non-members together{stopped}, so that half of them saw any one record; they serve the online attacks, the "
+        "strongest known, which a registry can run against itself and an outsider hardly can. All have the model's "
+        "architecture and settings."
+    )
+
+
+@dataclass(frozen=True)
+class AuditedBundle:
+    """A bundle's model with the documents it is audited with, and where these come from."""
+
+    model: AuditedModel
+    report_ids: list[str]  # of the model's documents
+    hashes: dict[str, str]  # of the corpora
+    notes: list[str]  # on what was left out or chosen
+
+
+def read_audited_model(
+    bundle: Model,
+    *,
+    members: Paths,
+    non_members: Paths,
+    attacker: Paths | None = None,
+    networks: int = 1,
+    device: str = "cpu",
+    progress: Progress = silent,
+) -> AuditedBundle:
+    """Encode the corpora, each report once, and ask the model for its answers."""
+    paths = [members, non_members, *([attacker] if attacker else [])]
+    words = bundle.clip
+    parts = [
+        encode(path, bundle.vocabulary, tasks=bundle.tasks, classes=bundle.labels, words=words, progress=progress)
+        for path in paths
+    ]
+    ids = [scan(path).select("report_id").collect(engine="streaming")["report_id"].to_list() for path in paths]
+    places: dict[str, int] = {}
+    kept: list[np.ndarray] = []
+    for names in ids:
+        new = [number for number, name in enumerate(names) if name not in places]
+        places |= {names[number]: len(places) + place for place, number in enumerate(new)}
+        kept.append(np.array(new, np.int64))
+    corpus = join([part.take(rows) for part, rows in zip(parts, kept, strict=True)], bundle.labels)
+    rows = [np.array([places[name] for name in names], np.int64) for names in ids]
+    settings = TrainingSettings(**bundle.provenance["settings"])
+    notes = []
+    held = held_out(bundle, parts[0], settings)
+    if len(held):
+        notes.append(
+            f"{len(held)} reports of the training corpus were held out to stop training by and never learned; they are "
+            "left out of the members."
+        )
+        rows[0] = np.delete(rows[0], held)
+    if settings.members > networks or settings.linear:
+        notes.append(_unlike_shadows(settings, networks))
+    owned = rows[2] if attacker else rows[1][~np.isin(corpus.registries[rows[1]], corpus.registries[rows[0]])]
+    if attacker is None and len(owned):
+        notes.append("No corpus of the attacker's was given: they own the non-members of other registries.")
+    epochs = bundle.provenance.get("best_epochs") or []
+    model = AuditedModel(
+        corpus=corpus,
+        members=rows[0],
+        non_members=rows[1],
+        attacker=owned,
+        logits=bundle.ensemble(device).log_probabilities(corpus.ids, corpus.offsets, progress=progress),
+        settings=settings.changed(members=1, linear=False),
+        epochs=int(np.median(epochs)) if epochs else None,
+    )
+    names = ["members", "non-members", "attacker's corpus"]
+    hashes = {f"{name} sha256": part.provenance["corpus_sha256"] for name, part in zip(names, parts, strict=False)}
+    return AuditedBundle(model, list(places), hashes, notes)
+
+
+def _unlike_shadows(settings: TrainingSettings, networks: int) -> str:
+    ours = f"{settings.members} networks" + (" and a linear view" if settings.linear else "")
+    theirs = f"{networks} networks" if networks > 1 else "one network"
+    return (
+        f"The model averages {ours}, a shadow {theirs} of the same settings: attacks that compare with shadows may be "
+        "weaker than with shadows of exactly the model's kind."
+    )
+
+
+def held_out(bundle: Model, corpus: Encoded, settings: TrainingSettings) -> np.ndarray:
+    """Rows of the training corpus that a lone network held out; none where that cannot be known."""
+    same = bundle.provenance.get("corpus_sha256") == corpus.provenance["corpus_sha256"]
+    if not same or settings.members > 1 or not settings.validation_share:
+        return np.arange(0)
+    seed = bundle.provenance["seed"]
+    return hold_out_cases(corpus.cases, share=settings.validation_share, seed=[seed, 0], part=0)[1]
+
+
+def join(parts: list[Encoded], classes: Mapping[str, tuple[str, ...]]) -> Encoded:
+    """Corpora end to end, numbered alike, with the model's classes only."""
+    known = dict(classes)
+    if len({part.vocabulary_size for part in parts}) > 1:
+        raise UsageError("corpora that are audited together must be encoded with one vocabulary")
+    names = tuple(dict.fromkeys(name for part in parts for name in part.registry_names))
+    starts = np.cumsum([0, *(len(part.ids) for part in parts)])
+    return Encoded(
+        ids=np.concatenate([part.ids for part in parts]),
+        offsets=np.concatenate([[0], *(part.offsets[1:] + start for part, start in zip(parts, starts, strict=False))]),
+        cases=np.concatenate([part.cases for part in parts]),
+        registries=np.concatenate(
+            [np.array([names.index(name) for name in part.registry_names], np.int32)[part.registries] for part in parts]
+        ),
+        registry_names=names,
+        labels={
+            task: np.concatenate([_known(part.labels[task], len(known[task])) for part in parts]) for task in known
+        },
+        classes=known,
+        vocabulary_size=parts[0].vocabulary_size,
+    )
+
+
+def _known(labels: np.ndarray, classes: int) -> np.ndarray:
+    return np.where(np.asarray(labels) < classes, labels, MISSING).astype(np.int32)

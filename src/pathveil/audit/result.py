@@ -1,0 +1,191 @@
+"""One audit as a result: ``audit.json`` with every aggregate, and ``audit.html`` for people, written together.
+
+Aggregates only. No text, no label of a single record, no score of a single record; cells with fewer than ten cases hold
+no number. Scores of single records are written only on demand, to a file of their own that must not be published.
+``audit.schema.json``, beside this module, is the JSON schema of ``audit.json``, made from the type.
+
+>>> sorted(RELEASES)
+['label', 'probabilities', 'weights']
+>>> schema()["title"]
+'Audit'
+"""
+
+import csv
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field, ValidationError
+
+from pathveil import __version__
+from pathveil.audit import metrics
+from pathveil.audit.all_attacks import SpreadRow
+from pathveil.audit.controls import Control
+from pathveil.audit.evidence import PROTOCOLS, Curve, MeasuredRow, Records, Row, Score
+from pathveil.audit.verdict import Answer, Appetite, ReleaseForm, Verdict, judge
+from pathveil.errors import UsageError, explained
+from pathveil.files import check_writable, new_file, read_json, write_json, write_text
+from pathveil.results import Part, Result
+
+FORMAT = "pathveil-audit/1"
+RELEASES: dict[ReleaseForm, str] = {
+    "weights": "the model itself",
+    "probabilities": "a probability for every code",
+    "label": "the most likely code only",
+}
+Kind = Literal["bundle", "predictions", "encoder", "estimator"]
+
+
+class OtherRelease(Part):
+    """The answer under the same limits if something else were released."""
+
+    answer: Answer
+    sentence: str
+
+
+class AuditedRecords(Part):
+    """Who was attacked."""
+
+    members: int
+    non_members: int
+    member_cases: int
+    non_member_cases: int
+    tasks: dict[str, int]  # and how many classes each has
+
+
+class Audit(Result):
+    """Everything an audit found, with its verdict; its JSON is ``audit.json``."""
+
+    format: Literal["pathveil-audit/1"]
+    pathveil: str
+    kind: Kind
+    verdict: Verdict
+    appetite: Appetite
+    by_release: dict[ReleaseForm, OtherRelease]
+    data: AuditedRecords
+    protocols: dict[str, str]
+    attacks: dict[str, str] = Field(default_factory=dict)  # a sentence on each
+    controls: tuple[Control, ...]
+    evidence: tuple[Row, ...] = Field(alias="rows")
+    curves: tuple[Curve, ...]
+    spread: tuple[SpreadRow, ...]
+    notes: tuple[str, ...]
+    settings: dict[str, Any]
+    provenance: dict[str, str]
+
+    @property
+    def measured(self) -> list[MeasuredRow]:
+        """The rows of evidence that are large enough to be told."""
+        return [row for row in self.evidence if isinstance(row, MeasuredRow)]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every measured row of evidence, one column a figure."""
+        found = []
+        for row in self.measured:
+            flat = row.to_dict()
+            for name in ("accuracy", "balanced_accuracy", "auc"):
+                flat |= _columns(name, flat[name])
+            for fpr, share in flat.pop("tpr_at_fpr").items():
+                flat |= _columns(f"tpr_at_{fpr}", share)
+            found.append(flat)
+        return found
+
+    def summary(self) -> str:
+        reasons = [f"- {reason}" for reason in self.verdict.reasons]
+        return "\n".join([self.verdict.sentence, *reasons])
+
+
+def _columns(name: str, figure: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: figure["value"], f"{name}_low": figure["low"], f"{name}_high": figure["high"]}
+
+
+def assemble(
+    *,
+    kind: Kind,
+    records: Records,
+    rows: Sequence[Row],
+    curves: Sequence[Curve],
+    controls: Sequence[Control],
+    appetite: Appetite,
+    attacks: Mapping[str, str],
+    settings: Mapping[str, Any],
+    provenance: Mapping[str, str],
+    spread: Sequence[SpreadRow] = (),
+    notes: Sequence[str] = (),
+) -> Audit:
+    """Everything an audit found as one result; the verdict is derived here, for each kind of release."""
+    by_release = {}
+    for release in RELEASES:
+        other = judge(rows, controls=controls, appetite=appetite.changed(release=release))
+        by_release[release] = OtherRelease(answer=other.answer, sentence=other.sentence)
+    found = list(dict.fromkeys(row.protocol for row in rows))
+    return Audit(
+        format=FORMAT,
+        pathveil=__version__,
+        kind=kind,
+        verdict=judge(rows, controls=controls, appetite=appetite),
+        appetite=appetite,
+        by_release=by_release,
+        data=describe(records),
+        protocols={name: PROTOCOLS[name] for name in found},
+        attacks=dict(attacks),
+        controls=tuple(controls),
+        rows=tuple(rows),
+        curves=tuple(curves),
+        spread=tuple(spread),
+        notes=tuple(notes),
+        settings={**settings, "confidence": metrics.CONFIDENCE, "resamples": metrics.RESAMPLES},
+        provenance=dict(provenance),
+    )
+
+
+def describe(records: Records) -> AuditedRecords:
+    member = records.member
+    return AuditedRecords(
+        members=int(member.sum()),
+        non_members=int((~member).sum()),
+        member_cases=len(np.unique(records.cases[member])),
+        non_member_cases=len(np.unique(records.cases[~member])),
+        tasks={task: len(classes) for task, classes in records.classes.items()},
+    )
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of ``audit.json``."""
+    return Audit.model_json_schema(mode="serialization")
+
+
+def read_audit(path: str | Path) -> Audit:
+    """The audit in a file ``audit.json``, or in a folder that holds one; anything else is refused in one sentence."""
+    path = Path(path)
+    path = path / "audit.json" if path.is_dir() else path
+    content = read_json(path)
+    if content.get("format") != FORMAT:
+        raise UsageError(f"{path}: is not an audit of this version of Pathveil; expected the format {FORMAT}")
+    try:
+        return Audit.model_validate(content)
+    except ValidationError as error:
+        raise UsageError(f"{path}: is not a whole audit: {explained(error, Audit)}") from None
+
+
+def write_audit(audit: Audit, out: Path) -> None:
+    """Both files into the folder ``out``, each whole or not at all."""
+    from pathveil.audit.page import render
+
+    html = render(audit)
+    check_writable(out)
+    write_json(out / "audit.json", audit.to_dict())
+    write_text(out / "audit.html", html)
+
+
+def write_records(scores: Sequence[Score], records: Records, record_ids: Sequence[str], path: Path) -> None:
+    """Each record's score by each attack, as CSV: for the auditor's eyes only."""
+    head = ["record_id", "member", *(f"{one.attack} | {one.task} | {one.shadows} shadows" for one in scores)]
+    values = np.stack([one.values for one in scores], axis=1)  # (records, scores)
+    with new_file(path, private=True) as part, part.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(head)
+        for number, name in enumerate(record_ids):
+            cells = ["" if np.isnan(value) else f"{value:.6g}" for value in values[number]]
+            writer.writerow([name, str(bool(records.member[number])).lower(), *cells])

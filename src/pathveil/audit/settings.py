@@ -1,0 +1,34 @@
+"""Settings of an audit: how many shadows of which kind, how the paper's attack is fitted, which buckets, which seed.
+
+>>> AuditSettings(shadows=8).edges
+(100, 1000, 10000)
+>>> AuditSettings().changed(edges=(100, 10))
+Traceback (most recent call last):
+pathveil.errors.UsageError: audit settings: 'edges': expected rising numbers above 0, such as 100,1000,10000
+"""
+
+from pydantic import Field, field_validator
+
+from pathveil.audit.evidence import EDGES
+from pathveil.audit.shadows import Sampling
+from pathveil.audit.shokri import Features, Kind
+from pathveil.settings import Settings
+
+
+class AuditSettings(Settings):
+    """The settings of an audit; those about shadows are idle where there are only predictions."""
+
+    shadows: int = Field(default=20, ge=2)  # models in each family, the attacker's and the auditor's
+    networks: int = Field(default=1, ge=1)  # that a shadow averages, as the model may do
+    sampling: Sampling = "split"  # what the attacker's shadows train on
+    attack_model: Kind = "mlp"  # of the paper's attack
+    attack_features: Features = "sorted"  # that it sees
+    edges: tuple[int, ...] = Field(default=EDGES, min_length=1)  # of the buckets of class rarity, in training samples
+    seed: int = Field(default=0, ge=0)
+
+    @field_validator("edges")
+    @classmethod
+    def _rising(cls, edges: tuple[int, ...]) -> tuple[int, ...]:
+        if list(edges) != sorted(set(edges)) or edges[0] < 1:
+            raise ValueError("expected rising numbers above 0, such as 100,1000,10000")
+        return edges
