@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -10,7 +11,7 @@ from pathveil.errors import UsageError, VocabularyError
 from pathveil.text import tokenize
 from pathveil.vocabulary import Vocabulary
 from pathveil.vocabulary.lexicon import read_lexicon
-from pathveil.vocabulary.selection import Measures, folds, gather, select
+from pathveil.vocabulary.selection import Measures, SelectionSettings, folds, gather_counts, select, select_words
 from vocabulary.corpora import random_corpus
 
 
@@ -20,7 +21,7 @@ def corpus(tmp_path_factory):
 
 
 def chosen(path, sentence, **options):
-    return select(Measures(gather([path], **options)), sentence)
+    return select(Measures(gather_counts([path], **options)), sentence)
 
 
 def test_the_papers_ways_by_hand(corpus):
@@ -71,7 +72,7 @@ def planted(tmp_path):
 
 
 def test_a_fold_never_sees_the_registry_or_the_cases_left_out(planted):
-    counts = gather([planted / "all.parquet"], without=planted / "test.parquet")
+    counts = gather_counts([planted / "all.parquet"], without=planted / "test.parquet")
     made = folds(counts, sizes=[3, 5])
     assert list(made) == ["R1", "R2", "R3"]
     assert list(made["R1"]) == ["B", "I2", "MI3", "MI5"]
@@ -89,7 +90,7 @@ def test_a_fold_never_sees_the_registry_or_the_cases_left_out(planted):
 def test_a_fold_equals_choosing_from_a_corpus_without_the_registry(planted, tmp_path):
     frame = pl.read_parquet(planted / "all.parquet")
     frame.filter(pl.col("registry") != "R2").write_parquet(tmp_path / "others.parquet")
-    for name, vocabulary in folds(gather([planted / "all.parquet"]), sizes=[9])["R2"].items():
+    for name, vocabulary in folds(gather_counts([planted / "all.parquet"]), sizes=[9])["R2"].items():
         assert vocabulary.words == chosen(tmp_path / "others.parquet", vocabulary.method).words, name
 
 
@@ -98,19 +99,19 @@ def test_count_files_choose_as_the_reports_do(corpus, tmp_path):
     files = []
     for registry in ("R1", "R2", "R3"):
         frame.filter(pl.col("registry") == registry).write_parquet(tmp_path / f"{registry}.parquet")
-        gather([tmp_path / f"{registry}.parquet"]).save(tmp_path / f"{registry}.npz")
+        gather_counts([tmp_path / f"{registry}.parquet"]).save(tmp_path / f"{registry}.npz")
         files.append(tmp_path / f"{registry}.npz")
     for sentence in ("occurrences >= 9", "registries >= 2 and cases >= 4", "top 11 by mutual-information"):
         pooled = chosen(corpus, sentence)
-        assert select(Measures(gather(files)), sentence).sha256 == pooled.sha256
-        mixed = gather([files[0], tmp_path / "R2.parquet", tmp_path / "R3.parquet"])
+        assert select(Measures(gather_counts(files)), sentence).sha256 == pooled.sha256
+        mixed = gather_counts([files[0], tmp_path / "R2.parquet", tmp_path / "R3.parquet"])
         assert select(Measures(mixed), sentence).sha256 == pooled.sha256
-    fewer = select(Measures(gather(files, leave_out=["R3"])), "top 11 by mutual-information")
+    fewer = select(Measures(gather_counts(files, leave_out=["R3"])), "top 11 by mutual-information")
     assert fewer.words == chosen(corpus, "top 11 by mutual-information", leave_out=["R3"]).words
 
 
 def test_mistakes_say_what_to_do(corpus, tmp_path):
-    counts = gather([corpus])
+    counts = gather_counts([corpus])
     one = Measures(counts.take(["R1"]))
     with pytest.raises(VocabularyError, match=r"asks for words of 4 registries, and there are 3 \(R1, R2, R3\)"):
         select(Measures(counts), "registries >= 4")
@@ -125,12 +126,12 @@ def test_mistakes_say_what_to_do(corpus, tmp_path):
     with pytest.raises(UsageError, match="--lexicon"):
         select(Measures(counts), "in lexicon")
     with pytest.raises(UsageError, match="no registry 'R9' to leave out; there are R1, R2, R3"):
-        gather([corpus], leave_out=["R9"])
+        gather_counts([corpus], leave_out=["R9"])
     with pytest.raises(UsageError, match="every registry is left out"):
         counts.save(tmp_path / "c.npz")
-        gather([tmp_path / "c.npz"], leave_out=["R1", "R2", "R3"])
+        gather_counts([tmp_path / "c.npz"], leave_out=["R1", "R2", "R3"])
     with pytest.raises(UsageError, match="vocab count"):
-        gather([tmp_path / "c.npz"], without=corpus)
+        gather_counts([tmp_path / "c.npz"], without=corpus)
     with pytest.raises(VocabularyError, match="at least three"):
         folds(counts.take(["R1", "R2"]))
     unlabelled = tmp_path / "unlabelled.parquet"
@@ -144,7 +145,7 @@ def test_a_lexicon_is_cleaned_as_reports_are(tmp_path):
     plain.write_text("Ductal carcinoma in-situ\nW01X\nKi-67 (antigen)\n")
     assert read_lexicon(plain) == {"ductal", "carcinoma", "in-situ", "w01x", "ki-67", "antigen"}
     corpus = random_corpus(tmp_path / "reports.parquet")
-    measures = Measures(gather([corpus]), lexicon=read_lexicon(plain))
+    measures = Measures(gather_counts([corpus]), lexicon=read_lexicon(plain))
     assert select(measures, "in lexicon").words == ("w01x",)
     rows = [
         f"C{number}|{language}|P|L|PF|S|Y|A||||NCI|PT|X|{term}|0|N||"
@@ -159,3 +160,40 @@ def test_a_lexicon_is_cleaned_as_reports_are(tmp_path):
     (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(VocabularyError, match="UTF-8"):
         read_lexicon(tmp_path / "bad.txt")
+
+
+def test_a_choice_of_ones_own(corpus):
+    def common(measures):
+        return (measures("cases") >= 5) & np.array([word != "w00x" for word in measures.counts.words])
+
+    vocabulary = select_words(corpus, common)
+    by_sentence = select_words(str(corpus), "cases >= 5").words
+    assert vocabulary.words == tuple(word for word in by_sentence if word != "w00x")
+    assert vocabulary.method == "own choice: common" and vocabulary.source["reports"] == 90
+    with pytest.raises(UsageError, match=r"one true or false for each of the 40 words; got int64 of shape \(3,\)"):
+        select_words(corpus, lambda _: np.arange(3))
+    with pytest.raises(VocabularyError, match="keeps none of the 40 words"):
+        select_words(corpus, lambda _: np.zeros(40, bool))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"method": "baseline"}, "occurrences >= 5"),
+        ({"method": "intersection", "threshold": 2, "min_cases": 3}, "registries >= 2 and cases >= 3"),
+        ({"method": "mutual-information", "top": 4}, "top 4 by mutual-information"),
+        ({"choose": "cases >= 4"}, "cases >= 4"),
+    ],
+)
+def test_methods_are_sentences(corpus, settings, sentence):
+    settings = SelectionSettings(**settings)
+    assert settings.sentence() == sentence
+    assert select_words(corpus, settings).words == select_words(corpus, sentence).words
+
+
+def test_a_vocabulary_shows_no_word_unless_asked(corpus):
+    vocabulary = select_words(corpus, "cases >= 4")
+    number = len(vocabulary.words)
+    assert repr(vocabulary) == f"{number} words, by 'cases >= 4'" and "&gt;=" in vocabulary._repr_html_()
+    assert vocabulary.to_frame().rows()[0] == (2, vocabulary.words[0])
+    assert json.loads(vocabulary.to_json())["words"] == list(vocabulary.words)

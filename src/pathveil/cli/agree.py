@@ -262,7 +262,7 @@ def site(
     from pathveil.vocabulary.agree.agreement import Agreement
     from pathveil.vocabulary.agree.client import already_done, read_tokens, take_part, trusting
     from pathveil.vocabulary.agree.site import Site, cases_of
-    from pathveil.vocabulary.selection import gather
+    from pathveil.vocabulary.selection import gather_counts
 
     terms = Agreement.load(agreement)
     given = read_tokens(tokens, terms)
@@ -274,7 +274,7 @@ def site(
         result = {"out": str(out), "agreed": len(vocabulary.words), "id_space": vocabulary.id_space}
         return emit(result, as_json=as_json, text=f"{out}: {result['agreed']:,} agreed words, from an earlier run")
     with bar() as progress:
-        counts = gather(sources, tasks=(), without=without, progress=progress)
+        counts = gather_counts(sources, tasks=(), without=without, progress=progress)
         part = Site(terms, name, cases_of(counts), folder=state)
         try:
             vocabulary = take_part(part, out=out, tokens=given, trust=trust, progress=progress)
@@ -340,10 +340,10 @@ def simulate(
     """
     from pathveil.vocabulary.agree.simulate import by_registry
     from pathveil.vocabulary.agree.simulate import simulate as run
-    from pathveil.vocabulary.selection import gather
+    from pathveil.vocabulary.selection import gather_counts
 
     with bar() as progress:
-        gathered = gather(sources, tasks=(), leave_out=leave_out, without=without, progress=progress)
+        gathered = gather_counts(sources, tasks=(), leave_out=leave_out, without=without, progress=progress)
         counts = by_registry(gathered)
         outcome = run(
             counts,
@@ -388,11 +388,11 @@ def leftover(
     """
     from pathveil.vocabulary.agree import leftover as study
     from pathveil.vocabulary.planted import planted_words
-    from pathveil.vocabulary.selection import gather
+    from pathveil.vocabulary.selection import gather_counts
 
     with bar() as progress:
         planted = planted_words(corpus, truth, progress=progress)
-        counts = gather(corpus, tasks=(), progress=progress)
+        counts = gather_counts(corpus, tasks=(), progress=progress)
     result = study.measure(counts.words, counts.cases, planted)
     paths = study.write(result, out)
     text = "\n".join([paths[1].read_text(encoding="utf-8").rstrip(), "", *map(str, paths)])

@@ -54,28 +54,13 @@ def count(
     The file holds every word (see --min-cases), in how many reports and cases it occurs, and with which labels.
     Choosing from the files of several registries gives the same vocabulary as choosing from their reports together.
     """
-    from pathveil.vocabulary.counts import without_rare
-    from pathveil.vocabulary.selection import count_corpus
+    from pathveil.vocabulary.selection import write_counts
 
-    if out.suffix != ".npz":
-        raise UsageError(f"{out}: a count file's name ends in .npz, so that 'vocab select' knows it for one")
     with bar() as progress:
-        counts = count_corpus(corpus, tasks=names_from(tasks), without=without, progress=progress)
-    offered = len(counts.words)
-    if min_cases > 1:
-        counts = without_rare(counts, min_cases)
-    counts.save(out)
-    result = {
-        "out": str(out),
-        "registries": list(counts.registry_names),
-        "reports": int(counts.total_reports.sum()),
-        "cases": int(counts.total_cases.sum()),
-        "words": len(counts.words),
-        "words_left_out": offered - len(counts.words),
-        "tasks": {task: len(names) for task, names in counts.classes.items()},
-    }
-    text = f"{out}: {result['words']:,} words of {result['reports']:,} reports, {', '.join(result['registries'])}"
-    emit(result, as_json=as_json, text=text + (f"; {offered - len(counts.words):,} rarer left out" * (min_cases > 1)))
+        result = write_counts(
+            corpus, out, tasks=names_from(tasks), without=without, min_cases=min_cases, progress=progress
+        )
+    emit(result, as_json=as_json)
 
 
 @app.command("select", short_help="Choose words, from training reports or from their counts.")
@@ -83,8 +68,8 @@ def select(
     sources: list[Path] = SOURCES,
     out: Path = typer.Option(..., "--out", help="The vocabulary file to write (.json)."),
     method: Method = typer.Option(None, "--method", help="How to choose; or say it yourself with --choose."),
-    choose: str = typer.Option(
-        "",
+    choose: str | None = typer.Option(
+        None,
         "--choose",
         help="A sentence, such as 'registries >= 3 and cases >= 5 then top 10000 by mutual-information'. Measures are "
         "occurrences, reports, cases, registries and mutual-information; 'in lexicon', 'and', 'or', 'not' and brackets "
@@ -112,75 +97,23 @@ def select(
     baseline keeps words that occur often enough; intersection, words that several registries have; mutual-information,
     the words that say most about a label; lexicon, words of a word list. What was chosen from, and how, is recorded.
     """
-    from pathveil.vocabulary.expression import parse
-    from pathveil.vocabulary.selection import Measures, gather
-    from pathveil.vocabulary.selection import select as choose_words
+    from pathveil.vocabulary.selection import SelectionResult, SelectionSettings, select_words
 
-    sentence = parse(choose or sentence_of(method, min_count, unit, threshold, min_cases, top, lexicon))
-    if choose and (method or min_count or threshold or min_cases or top):
-        raise UsageError("--choose says everything; leave --method and its options away")
-    terms, parameters = None, {}
-    if lexicon:
-        from pathveil.vocabulary.lexicon import read_lexicon, sha256
-
-        terms, parameters = read_lexicon(lexicon), {"lexicon_sha256": sha256(lexicon)}
-    with bar() as progress:
-        counts = gather(sources, tasks=names_from(tasks), leave_out=leave_out, without=without, progress=progress)
-        measures = Measures(counts, tasks=names_from(tasks), lexicon=terms)
-        vocabulary = choose_words(measures, sentence, parameters=parameters)
-    vocabulary.save(out)
-    source = vocabulary.source
-    result = {
-        "out": str(out),
-        "words": len(vocabulary.words),
-        "of": len(counts.words),
-        "method": vocabulary.method,
-        "sha256": vocabulary.sha256,
-        "source": dict(source),
-        "parameters": dict(vocabulary.parameters),
-    }
-    text = (
-        f"{out}: {result['words']:,} of {result['of']:,} words, by '{vocabulary.method}'\n"
-        f"  from {source['reports']:,} reports of {source['cases']:,} cases in {', '.join(source['registries'])}"
+    settings = SelectionSettings().changed(
+        method=method, choose=choose, min_count=min_count, unit=unit, threshold=threshold, top=top, min_cases=min_cases
     )
-    emit(result, as_json=as_json, text=text)
-
-
-def sentence_of(
-    method: Method | None,
-    min_count: int | None,
-    unit: Unit,
-    threshold: int | None,
-    min_cases: int | None,
-    top: int | None,
-    lexicon: Path | None,
-) -> str:
-    """A method and its options as a sentence; an option of another method is a mistake, not ignored."""
-    if method is None:
-        raise UsageError("say how to choose: --method baseline|intersection|mutual-information|lexicon, or --choose")
-    owners = {
-        "--min-count": (min_count, Method.baseline),
-        "--threshold": (threshold, Method.intersection),
-        "--top": (top, Method.information),
-        "--lexicon": (lexicon, Method.lexicon),
-    }
-    for option, (value, owner) in owners.items():
-        if value is not None and method is not owner:
-            raise UsageError(f"{option} belongs to --method {owner}; to combine ways of choosing, use --choose")
-    rare = f"cases >= {min_cases}" if min_cases else ""
-    if method is Method.baseline:
-        return " and ".join(filter(None, [f"{unit} >= {min_count or 5}", rare]))
-    if method is Method.intersection:
-        if threshold is None or threshold < 2:
-            raise UsageError("--method intersection needs --threshold K: in how many registries, 2 or more")
-        return " and ".join(filter(None, [f"registries >= {threshold}", rare]))
-    if method is Method.information:
-        if top is None:
-            raise UsageError("--method mutual-information needs --top N: how many words to keep")
-        return " then ".join(filter(None, [rare, f"top {top} by mutual-information"]))
-    if lexicon is None:
-        raise UsageError("--method lexicon needs --lexicon FILE: a list of terms or UMLS's MRCONSO.RRF")
-    return " and ".join(filter(None, ["in lexicon", rare]))
+    with bar() as progress:
+        vocabulary = select_words(
+            sources,
+            settings,
+            lexicon=lexicon,
+            tasks=names_from(tasks),
+            leave_out=leave_out,
+            without=without,
+            progress=progress,
+        )
+    vocabulary.save(out)
+    emit(SelectionResult.of_vocabulary(vocabulary, out), as_json=as_json)
 
 
 @app.command("folds", short_help="Make the vocabulary paper's vocabularies for every fold.")
@@ -202,35 +135,19 @@ def folds(
     A fold's vocabularies (B, I2, I3 …, MI at four sizes) are chosen from the other registries alone; give the test
     reports with --without to keep their cases out too.
     """
+    from pathveil.files import check_new
     from pathveil.vocabulary.selection import folds as make_folds
-    from pathveil.vocabulary.selection import gather
+    from pathveil.vocabulary.selection import gather_counts, save_folds
 
     wanted = names_from(sizes, option="--sizes") or []
     numbers = [int(size) for size in wanted if size.isdecimal() and int(size)]
     if len(numbers) != len(wanted):
         raise UsageError(f"--sizes '{sizes}': expected whole numbers separated by commas, such as 5000,2000")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"{out}: is there already; folds of two corpora must not mix, so give a new folder")
+    check_new(out)
     with bar() as progress:
-        counts = gather(sources, tasks=names_from(tasks), without=without, progress=progress)
+        counts = gather_counts(sources, tasks=names_from(tasks), without=without, progress=progress)
         made = make_folds(counts, minimum=min_count, sizes=numbers or None, tasks=names_from(tasks), progress=progress)
-    names: dict[str, None] = {}
-    for registry, vocabularies in made.items():
-        (out / registry).mkdir(parents=True, exist_ok=True)
-        for name, vocabulary in vocabularies.items():
-            vocabulary.save(out / registry / f"{name}.json")
-            names[name] = None
-    result = {
-        "out": str(out),
-        "folds": {
-            registry: {name: len(vocabulary.words) for name, vocabulary in vocabularies.items()}
-            for registry, vocabularies in made.items()
-        },
-    }
-    lines = [f"{'left out':<12}" + "".join(f"{name:>9}" for name in names)]
-    for registry, found in result["folds"].items():
-        lines.append(f"{registry:<12}" + "".join(f"{found[name]:>9,}" if name in found else " " * 9 for name in names))
-    emit(result, as_json=as_json, text="\n".join(lines))
+    emit(save_folds(made, out), as_json=as_json)
 
 
 @app.command("exposure")
@@ -262,7 +179,7 @@ def exposure(
     addresses or record numbers, how much running text it covers and, for a synthetic corpus, how many planted personal
     words it keeps. Words are shown only with --show-words, and never written to --out.
     """
-    from pathveil.vocabulary.exposure import describe, measure
+    from pathveil.vocabulary.exposure import measure_exposure
     from pathveil.vocabulary.words import Vocabulary
 
     *files, corpus = paths
@@ -277,7 +194,7 @@ def exposure(
         scores[loaded.vocabulary.sha256] = {task: score.to_dict() for task, score in loaded.scores.items()}
     vocabularies = {name: Vocabulary.load(path) for name, path in named.items()}
     with bar() as progress:
-        result = measure(
+        result = measure_exposure(
             vocabularies,
             corpus,
             truth=truth,
@@ -286,11 +203,11 @@ def exposure(
             show_words=show_words,
             progress=progress,
         )
+    text = result.summary()
     if out:
-        from pathveil.vocabulary.exposure_page import write
+        from pathveil.vocabulary.exposure_page import write_page
 
-        written = write(result, out)
-    text = describe(result) + ("\n\n" + "\n".join(map(str, written)) if out else "")
+        text += "\n\n" + "\n".join(map(str, write_page(result, out)))
     emit(result, as_json=as_json, text=text)
 
 

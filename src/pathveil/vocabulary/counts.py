@@ -17,7 +17,6 @@ bit, as counting pooled text. Cases are counted within a registry.
 
 import io
 import json
-import os
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ import numpy as np
 from scipy import sparse
 
 from pathveil.errors import VocabularyError
+from pathveil.files import new_file
 
 FORMAT = "pathveil-counts/1"
 ARRAYS = ("total_reports", "total_cases", "occurrences", "reports", "cases", "labels")
@@ -85,14 +85,8 @@ class Counts:
         arrays["words"] = np.frombuffer("\n".join(self.words).encode("utf-8", "surrogatepass"), np.uint8)
         for number, joint in enumerate(self.joint):
             arrays |= {f"joint-{number}-{part}": getattr(joint, part) for part in ("data", "indices", "indptr")}
-        part = path.with_name(path.name + ".part")
-        try:
-            with part.open("wb") as file:
-                np.savez_compressed(file, **arrays)
-            os.replace(part, path)
-        except OSError as error:
-            part.unlink(missing_ok=True)
-            raise VocabularyError(f"{path}: cannot be written ({error.strerror or type(error).__name__})") from None
+        with new_file(path, error=VocabularyError) as part, part.open("wb") as file:
+            np.savez_compressed(file, **arrays)
 
     @classmethod
     def load(cls, path: Path) -> "Counts":
@@ -190,7 +184,7 @@ def without_rare(counts: Counts, minimum_cases: int) -> Counts:
     """Without words that fewer cases of a registry hold: for a site that will not show its rare words to anyone."""
     rare = counts.cases < minimum_cases
 
-    def kept(table: np.ndarray) -> np.ndarray:
+    def without(table: np.ndarray) -> np.ndarray:
         return np.where(rare, 0, table)
 
     joint = []
@@ -201,9 +195,9 @@ def without_rare(counts: Counts, minimum_cases: int) -> Counts:
         joint.append(table)
     thinned = replace(
         counts,
-        occurrences=kept(counts.occurrences),
-        reports=kept(counts.reports),
-        cases=kept(counts.cases),
+        occurrences=without(counts.occurrences),
+        reports=without(counts.reports),
+        cases=without(counts.cases),
         joint=tuple(joint),
         source={**counts.source, "minimum_cases": minimum_cases},
     )

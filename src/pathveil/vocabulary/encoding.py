@@ -6,9 +6,6 @@
 ([3, 2, 1], [0, 2, 3])
 """
 
-import hashlib
-import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,6 +14,7 @@ import numpy as np
 from pathveil.corpus import scan, tasks_of
 from pathveil.corpus.schema import Paths, dated
 from pathveil.corpus.split import known_day
+from pathveil.files import new_file, sha256_of_json
 from pathveil.progress import Progress, silent
 from pathveil.text import WORDS, tokenize
 from pathveil.vocabulary.encoded import MISSING, Encoded
@@ -64,20 +62,16 @@ def encode(
 
 def word_ids(paths: Paths, store: Tokens, vocabulary: Vocabulary) -> np.ndarray:
     """A corpus's word ids end to end, mapped from a file beside its token store and made if that is not there yet."""
-    content = json.dumps({**store.provenance, "words": vocabulary.sha256}, sort_keys=True)
-    path = cache_folder(paths) / f"ids-{hashlib.sha256(content.encode()).hexdigest()[:24]}.npy"
+    key = sha256_of_json({**store.provenance, "words": vocabulary.sha256})[:24]
+    path = cache_folder(paths) / f"ids-{key}.npy"
     try:
         ids = np.load(path, mmap_mode="r")
         if ids.shape == store.ids.shape and ids.dtype == np.int32:
             return ids
     except (OSError, ValueError, EOFError):  # not there, or not whole
         pass
-    part = path.with_name(f".part-{os.getpid()}-{path.name}")
-    try:
+    with new_file(path, shared=True) as part:
         translate(store.ids, lookup(store, vocabulary), part)
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
     return np.load(path, mmap_mode="r")
 
 

@@ -9,9 +9,9 @@ training text. So words are counted by the cases that hold them, and cases by wh
 ...     corpus = Path(folder) / "reports.parquet"
 ...     pl.DataFrame({"report_id": ["a", "b"], "case_id": ["1", "2"], "registry": ["R1", "R1"],
 ...                   "text": ["Carcinoma. Dr. Kowalski", "carcinoma"]}).write_parquet(corpus)
-...     result = measure({"all": Vocabulary(words=("carcinoma", "kowalski"), method="by hand")}, corpus)
->>> (row,) = result["vocabularies"]
->>> row["words"], row["coverage"], row["by_cases"]["1"], row["cases_with_own_word"], row["suspects"]["name"]
+...     result = measure_exposure({"all": Vocabulary(words=("carcinoma", "kowalski"), method="by hand")}, corpus)
+>>> (row,) = result.vocabularies
+>>> row.words, row.coverage, row.by_cases["1"], row.cases_with_own_word, row.suspects["name"]
 (2, 0.75, 1, 1, 1)
 """
 
@@ -24,9 +24,10 @@ import numpy as np
 from pathveil.corpus.schema import Paths, scan
 from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent
-from pathveil.vocabulary import traces
+from pathveil.results import Part, Result
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.planted import Planted, planted_words
+from pathveil.vocabulary.suspect_words import KINDS, places, suspects
 from pathveil.vocabulary.tokens import Tokens, tokens
 from pathveil.vocabulary.words import Vocabulary
 
@@ -35,7 +36,109 @@ SHOWN = 20  # words of a kind, where they are asked for
 BLOCK = 1 << 24  # tokens looked at a time
 
 
-def measure(
+class PlantedKept(Part):
+    """Of the personal words of a kind that were planted: how many a vocabulary keeps."""
+
+    planted: int
+    kept: int
+    share: float
+
+
+class MeanScores(Part):
+    """A model's F1, averaged over its tasks."""
+
+    micro: float
+    macro: float
+
+
+class VocabularyExposure(Part):
+    """What a vocabulary keeps of people."""
+
+    name: str
+    method: str
+    sha256: str
+    words: int
+    not_in_corpus: int
+    coverage: float  # share of the running text
+    by_cases: dict[str, int]  # words by how many cases hold them
+    cases_with_own_word: int  # cases that hold a word no other case holds
+    suspects: dict[str, int]  # words that look like people, by kind
+    planted: dict[str, PlantedKept] | None = None  # by kind, for a synthetic corpus
+    scores: MeanScores | None = None  # of a model with these words
+    shown: dict[str, list[str]] | None = None  # suspected words, where they are asked for
+
+
+class ExposureResult(Result):
+    """The exposure of several vocabularies in one corpus."""
+
+    corpus: dict[str, str]  # its hash and text settings
+    reports: int
+    cases: int
+    registries: list[str]
+    words: int
+    vocabularies: list[VocabularyExposure]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {"name": row.name, "words": row.words, "coverage": row.coverage}
+            | {f"in_{bucket}_cases": count for bucket, count in row.by_cases.items()}
+            | {"cases_with_own_word": row.cases_with_own_word}
+            | {f"suspect_{kind.replace(' ', '_')}": count for kind, count in row.suspects.items()}
+            for row in self.vocabularies
+        ]
+
+    def summary(self) -> str:
+        registries = ", ".join(self.registries)
+        head = f"{self.reports:,} reports of {self.cases:,} cases in {registries}; {self.words:,} distinct words"
+        width = max(12, *(len(row.name) for row in self.vocabularies))
+        tables = (cases_table, suspects_table, planted_table, scores_table, shown_words)
+        return "\n".join([head, *(line for table in tables for line in table(self.vocabularies, width))])
+
+
+def cases_table(rows: Sequence[VocabularyExposure], width: int) -> list[str]:
+    lines = [
+        "",
+        f"{'':<{width}}{'words':>8}{'running':>9}  words that so many cases hold" + " " * 12 + "cases with",
+        f"{'vocabulary':<{width}}{'kept':>8}{'text':>9}" + "".join(f"{name:>8}" for name in BUCKETS) + "   own word",
+    ]
+    for row in rows:
+        by_cases = "".join(f"{row.by_cases[bucket]:>8,}" for bucket in BUCKETS)
+        own = f"{row.cases_with_own_word:>11,}"
+        lines.append(f"{row.name:<{width}}{row.words:>8,}{row.coverage:>9.1%}{by_cases}{own}")
+    return lines
+
+
+def suspects_table(rows: Sequence[VocabularyExposure], width: int) -> list[str]:
+    lines = ["", f"{'looks like':<{width}}" + "".join(f"{kind:>15}" for kind in KINDS)]
+    return lines + [f"{row.name:<{width}}" + "".join(f"{row.suspects[kind]:>15,}" for kind in KINDS) for row in rows]
+
+
+def planted_table(rows: Sequence[VocabularyExposure], width: int) -> list[str]:
+    kinds = rows[0].planted
+    if not kinds:
+        return []
+    lines = ["", f"{'planted, kept':<{width}}" + "".join(f"{kind.replace('_', ' '):>16}" for kind in kinds)]
+    lines.append(f"{'(of)':<{width}}" + "".join(f"{found.planted:>16,}" for found in kinds.values()))
+    for row in rows:
+        cells = (f"{found.kept:,} ({found.share:.0%})" for found in (row.planted or {}).values())
+        lines.append(f"{row.name:<{width}}" + "".join(f"{cell:>16}" for cell in cells))
+    return lines
+
+
+def scores_table(rows: Sequence[VocabularyExposure], width: int) -> list[str]:
+    lines = [f"{row.name:<{width}}{row.scores.micro:>8.3f}{row.scores.macro:>8.3f}" for row in rows if row.scores]
+    return ["", f"{'mean F1':<{width}}{'micro':>8}{'macro':>8}", *lines] if lines else []
+
+
+def shown_words(rows: Sequence[VocabularyExposure], width: int) -> list[str]:
+    lines = []
+    for row in rows:
+        for kind, words in (row.shown or {}).items():
+            lines += ["", f"{row.name}, {kind}: {', '.join(words)}"] if words else []
+    return lines
+
+
+def measure_exposure(
     vocabularies: Mapping[str, Vocabulary],
     corpus: Paths,
     *,
@@ -44,7 +147,7 @@ def measure(
     leave_out: Sequence[str] = (),
     show_words: bool = False,
     progress: Progress = silent,
-) -> dict[str, Any]:
+) -> ExposureResult:
     """The exposure of each vocabulary in a corpus's reports (without the registries left out).
 
     ``scores`` are F1 of models, by vocabulary: {sha256: {task: {"micro": …, "macro": …}}}. Words are in the result only
@@ -62,45 +165,42 @@ def measure(
     occurrences, cases = counts.occurrences.sum(axis=0), counts.cases.sum(axis=0)
     progress("looking for traces of people", 0, 0)
     texts = scan(corpus).select("text").collect(engine="streaming")["text"]
-    suspected = traces.suspects(counts.words, occurrences, cases, traces.places(texts.gather(rows)))
+    suspected = suspects(counts.words, occurrences, cases, places(texts.gather(rows)))
     planted = planted_words(corpus, truth, progress=progress) if truth else None
     owners = only_case(store, rows)
     numbers = {word: number for number, word in enumerate(counts.words)}
     owner = np.array([owners[store.numbers[word]] for word in counts.words], np.int64)
-    found = []
-    for name, vocabulary in vocabularies.items():
+
+    def exposure_of(name: str, vocabulary: Vocabulary) -> VocabularyExposure:
+        known = [numbers[word] for word in vocabulary.words if word in numbers]
         kept = np.zeros(len(counts.words), bool)
-        here = [numbers[word] for word in vocabulary.words if word in numbers]
-        kept[here] = True
-        kinds = [kind for word in vocabulary.words if (kind := suspected.get(word))]
-        row: dict[str, Any] = {
-            "name": name,
-            "method": vocabulary.method,
-            "sha256": vocabulary.sha256,
-            "words": len(vocabulary.words),
-            "not_in_corpus": len(vocabulary.words) - len(here),
-            "coverage": float(occurrences[kept].sum() / max(1, occurrences.sum())),
-            "by_cases": {
+        kept[known] = True
+        kinds = [suspected[word] for word in vocabulary.words if word in suspected]
+        return VocabularyExposure(
+            name=name,
+            method=vocabulary.method,
+            sha256=vocabulary.sha256,
+            words=len(vocabulary.words),
+            not_in_corpus=len(vocabulary.words) - len(known),
+            coverage=float(occurrences[kept].sum() / max(1, occurrences.sum())),
+            by_cases={
                 bucket: int((kept & (cases >= low) & (cases <= high)).sum()) for bucket, (low, high) in BUCKETS.items()
             },
-            "cases_with_own_word": len(np.unique(owner[kept & (cases == 1)])),
-            "suspects": {kind: kinds.count(kind) for kind in traces.KINDS},
-        }
-        if planted:
-            row["planted"] = survivors(planted, set(counts.words), set(vocabulary.words))
-        if scores:
-            row["scores"] = averaged(scores.get(vocabulary.sha256))
-        if show_words:
-            row["shown"] = examples(vocabulary, suspected, numbers, cases)
-        found.append(row)
-    return {
-        "corpus": dict(store.provenance),
-        "reports": int(counts.total_reports.sum()),
-        "cases": int(counts.total_cases.sum()),
-        "registries": list(counts.registry_names),
-        "words": len(counts.words),
-        "vocabularies": found,
-    }
+            cases_with_own_word=len(np.unique(owner[kept & (cases == 1)])),
+            suspects={kind: kinds.count(kind) for kind in KINDS},
+            planted=survivors(planted, set(counts.words), set(vocabulary.words)) if planted else None,
+            scores=mean_scores((scores or {}).get(vocabulary.sha256)),
+            shown=examples(vocabulary, suspected, numbers, cases) if show_words else None,
+        )
+
+    return ExposureResult(
+        corpus=dict(store.provenance),
+        reports=int(counts.total_reports.sum()),
+        cases=int(counts.total_cases.sum()),
+        registries=list(counts.registry_names),
+        words=len(counts.words),
+        vocabularies=[exposure_of(name, vocabulary) for name, vocabulary in vocabularies.items()],
+    )
 
 
 def only_case(store: Tokens, rows: np.ndarray) -> np.ndarray:
@@ -116,33 +216,33 @@ def only_case(store: Tokens, rows: np.ndarray) -> np.ndarray:
     return owner
 
 
-def survivors(planted: Planted, there: set[str], kept: set[str]) -> dict[str, dict[str, float]]:
+def survivors(planted: Planted, there: set[str], kept: set[str]) -> dict[str, PlantedKept]:
     """Of the personal words in the reports, by kind: how many the vocabulary keeps."""
     kinds = {kind: words & there for kind, words in planted.only.items()}
     kinds["any"] = frozenset().union(*kinds.values())
     return {
-        kind: {"planted": len(words), "kept": len(words & kept), "share": len(words & kept) / len(words)}
+        kind: PlantedKept(planted=len(words), kept=len(words & kept), share=len(words & kept) / len(words))
         for kind, words in kinds.items()
         if words
     }
 
 
-def averaged(scores: Mapping[str, Any] | None) -> dict[str, float] | None:
+def mean_scores(scores: Mapping[str, Any] | None) -> MeanScores | None:
     """Mean micro and macro F1 over a model's tasks."""
     if not scores:
         return None
-    means = {}
-    for average in ("micro", "macro"):
-        values = [score[average]["value"] for score in scores.values() if average in score]
-        means[average] = float(np.mean(values))
-    return means
+    micro, macro = (
+        float(np.mean([score[average]["value"] for score in scores.values() if average in score]))
+        for average in ("micro", "macro")
+    )
+    return MeanScores(micro=micro, macro=macro)
 
 
 def examples(
     vocabulary: Vocabulary, suspected: Mapping[str, str], numbers: Mapping[str, int], cases: np.ndarray
 ) -> dict[str, list[str]]:
     """Words of each kind, those of the fewest cases first."""
-    shown: dict[str, list[str]] = {kind: [] for kind in (*traces.KINDS, "in one case")}
+    shown: dict[str, list[str]] = {kind: [] for kind in (*KINDS, "in one case")}
     for word in sorted(vocabulary.words, key=lambda word: (cases[numbers[word]] if word in numbers else 0, word)):
         kind = suspected.get(word)
         if kind and len(shown[kind]) < SHOWN:
@@ -150,42 +250,3 @@ def examples(
         if word in numbers and cases[numbers[word]] == 1 and len(shown["in one case"]) < SHOWN:
             shown["in one case"].append(word)
     return shown
-
-
-def describe(result: Mapping[str, Any]) -> str:
-    """The comparison as tables for a terminal."""
-    rows = result["vocabularies"]
-    width = max(12, *(len(row["name"]) for row in rows))
-    lines = [
-        f"{result['reports']:,} reports of {result['cases']:,} cases in {', '.join(result['registries'])}; "
-        f"{result['words']:,} distinct words",
-        "",
-        f"{'':<{width}}{'words':>8}{'running':>9}  words that so many cases hold" + " " * 12 + "cases with",
-        f"{'vocabulary':<{width}}{'kept':>8}{'text':>9}" + "".join(f"{name:>8}" for name in BUCKETS) + "   own word",
-    ]
-    for row in rows:
-        held = "".join(f"{row['by_cases'][bucket]:>8,}" for bucket in BUCKETS)
-        own = f"{row['cases_with_own_word']:>11,}"
-        lines.append(f"{row['name']:<{width}}{row['words']:>8,}{row['coverage']:>9.1%}{held}{own}")
-    kinds = traces.KINDS
-    lines += ["", f"{'looks like':<{width}}" + "".join(f"{kind:>15}" for kind in kinds)]
-    for row in rows:
-        lines.append(f"{row['name']:<{width}}" + "".join(f"{row['suspects'][kind]:>15,}" for kind in kinds))
-    if any("planted" in row for row in rows):
-        kinds = tuple(rows[0]["planted"])
-        lines += ["", f"{'planted, kept':<{width}}" + "".join(f"{kind.replace('_', ' '):>16}" for kind in kinds)]
-        planted = "".join(f"{rows[0]['planted'][kind]['planted']:>16,}" for kind in kinds)
-        lines.append(f"{'(of)':<{width}}{planted}")
-        for row in rows:
-            parts = [f"{row['planted'][kind]['kept']:,} ({row['planted'][kind]['share']:.0%})" for kind in kinds]
-            lines.append(f"{row['name']:<{width}}" + "".join(f"{part:>16}" for part in parts))
-    if any(row.get("scores") for row in rows):
-        lines += ["", f"{'mean F1':<{width}}{'micro':>8}{'macro':>8}"]
-        for row in rows:
-            if row.get("scores"):
-                lines.append(f"{row['name']:<{width}}{row['scores']['micro']:>8.3f}{row['scores']['macro']:>8.3f}")
-    for row in rows:
-        for kind, words in row.get("shown", {}).items():
-            if words:
-                lines += ["", f"{row['name']}, {kind}: {', '.join(words)}"]
-    return "\n".join(lines)

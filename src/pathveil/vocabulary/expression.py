@@ -138,10 +138,6 @@ class Sentence:
             isinstance(step, Top) and step.measure == measure for step in self.steps
         )
 
-    @property
-    def needs_lexicon(self) -> bool:
-        return LEXICON in str(self)
-
     def __str__(self) -> str:
         return " then ".join(map(str, self.steps))
 

@@ -12,7 +12,6 @@ several words gives each of them, as a report's text would.
 """
 
 import gzip
-import hashlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -55,9 +54,3 @@ def _terms(path: Path) -> Iterator[str]:
                 )
             if fields[LANGUAGE] == "ENG":
                 yield fields[TERM]
-
-
-def sha256(path: Path) -> str:
-    """Of the file, to record which lexicon was used."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

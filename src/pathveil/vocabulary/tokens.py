@@ -24,7 +24,6 @@ import json
 import os
 import shutil
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,6 +36,7 @@ import numpy as np
 from pathveil.corpus import content_sha256, scan, validate
 from pathveil.corpus.schema import Paths, files
 from pathveil.errors import UsageError
+from pathveil.files import new_folder, sha256_of_json
 from pathveil.progress import Progress, silent
 from pathveil.text import WORDS, settings
 
@@ -72,13 +72,18 @@ class Tokens:
 def tokens(paths: Paths, *, words: int = WORDS, progress: Progress = silent) -> Tokens:
     """The token store of a corpus, made if it is not there yet."""
     provenance = {"corpus_sha256": content_sha256(paths), "text": settings(words=words)}
-    key = hashlib.sha256(json.dumps(provenance, sort_keys=True).encode()).hexdigest()[:24]
     root = cache_folder(paths)
-    folder = root / f"tokens-{key}"
+    folder = root / f"tokens-{sha256_of_json(provenance)[:24]}"
     store = _load(folder, provenance)
     if store is None:
-        with _new_folder(root, folder) as part:
-            _build(validate(scan(paths)), part, words=words, provenance=provenance, progress=progress)
+        try:
+            with new_folder(folder, private=True) as part:
+                _build(validate(scan(paths)), part, words=words, provenance=provenance, progress=progress)
+        except BaseException:
+            with suppress(OSError):  # it holds other stores
+                root.rmdir()
+            if _load(folder, provenance) is None:  # else another process was first
+                raise
         store = _load(folder, provenance)
     if store is None:
         raise UsageError(f"{folder}: the token store cannot be read back; set PATHVEIL_CACHE to another folder")
@@ -106,46 +111,21 @@ def cache_folder(paths: Paths) -> Path:
     raise UsageError(f"{choices[-1]}: cannot be written to; set PATHVEIL_CACHE to a folder that can")
 
 
-class _new_folder:
-    """A temporary folder that takes its name when it is whole; where another process was first, its folder stands."""
-
-    def __init__(self, root: Path, name: Path):
-        self.root, self.name = root, name
-
-    def __enter__(self) -> Path:
-        self.part = Path(tempfile.mkdtemp(dir=self.root, prefix=".part-"))
-        return self.part
-
-    def __exit__(self, kind, *_) -> None:
-        if kind is None:
-            try:
-                os.rename(self.part, self.name)
-            except OSError:
-                if not self.name.is_dir():
-                    raise
-        shutil.rmtree(self.part, ignore_errors=True)
-        if kind is not None:
-            with suppress(OSError):  # it holds other stores
-                self.root.rmdir()
-
-
 def _load(folder: Path, provenance: Mapping[str, str]) -> Tokens | None:
     """The store in a folder; none where there is none, or where it is not whole (it is then removed)."""
     try:
         about = json.loads((folder / "tokens.json").read_text(encoding="utf-8"))
         arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in about["shapes"]}
         words = tuple((folder / "words.txt").read_text(encoding="utf-8", errors="surrogatepass").split("\n")[:-1])
-        whole = (
+        complete = (
             about["format"] == FORMAT
             and about["provenance"] == provenance
             and len(words) == about["words"]
             and {name: array.shape[0] for name, array in arrays.items()} == about["shapes"]
         )
-    except FileNotFoundError:
-        whole = False
     except (OSError, ValueError, KeyError, TypeError):
-        whole = False
-    if not whole:
+        complete = False
+    if not complete:
         shutil.rmtree(folder, ignore_errors=True)
         return None
     return Tokens(words=words, registry_names=tuple(about["registry_names"]), provenance=provenance, **arrays)

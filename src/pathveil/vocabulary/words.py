@@ -3,28 +3,34 @@
 Ids follow the list: 0 is padding (never materialised), 1 is ``unknown_word``, the first word is 2.
 
 >>> vocabulary = Vocabulary(words=("carcinoma", "left"), method="baseline")
+>>> vocabulary
+2 words, by 'baseline'
 >>> vocabulary.size, vocabulary.id_of("left"), vocabulary.id_of("zebra")
 (4, 3, 1)
 """
 
 import hashlib
+import html
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pathveil.errors import VocabularyError
+from pathveil.files import read_json, write_json
+from pathveil.wording import counted
+
+if TYPE_CHECKING:
+    import polars as pl
 
 FORMAT = "pathveil-vocabulary/1"
 PADDING, UNKNOWN = 0, 1
 FIRST_WORD = 2
-UNKNOWN_WORD = "unknown_word"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Vocabulary:
     """Words in id order, without padding and unknown."""
 
@@ -63,8 +69,22 @@ class Vocabulary:
         """
         return str(self.source.get("id_space", self.sha256))
 
-    def save(self, path: Path) -> None:
-        content = {
+    def __repr__(self) -> str:
+        return f"{counted(len(self.words), 'word')}, by '{self.method}'"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows; the words themselves may be people's names."""
+        return f"<p>{html.escape(repr(self))}</p>"
+
+    def to_frame(self) -> "pl.DataFrame":
+        """Ids and words."""
+        import polars as pl
+
+        return pl.DataFrame({"id": list(self.ids.values()), "word": self.words})
+
+    def to_dict(self) -> dict[str, Any]:
+        """As its file has it."""
+        return {
             "format": FORMAT,
             "sha256": self.sha256,
             "method": self.method,
@@ -72,20 +92,23 @@ class Vocabulary:
             "source": dict(self.source),
             "words": list(self.words),
         }
-        part = path.with_name(path.name + ".part")
-        part.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-        os.replace(part, path)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """As JSON; also written to ``path`` where one is given."""
+        if path is not None:
+            self.save(Path(path))
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+    def save(self, path: Path) -> None:
+        write_json(path, self.to_dict())
 
     @classmethod
     def load(cls, path: Path) -> "Vocabulary":
-        try:
-            content = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise VocabularyError(f"{path}: cannot be read ({error.strerror}); expected a vocabulary file") from None
-        except ValueError:
-            raise VocabularyError(f"{path}: is not JSON; expected a file written by 'pathveil vocab select'") from None
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise VocabularyError(f"{path}: is not a vocabulary of format {FORMAT}")
+        content = read_json(path, error=VocabularyError)
+        if content.get("format") != FORMAT:
+            raise VocabularyError(
+                f"{path}: is not a vocabulary of format {FORMAT}; expected a file written by 'pathveil vocab select'"
+            )
         words = content.get("words")
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise VocabularyError(f"{path}: 'words' must be a list of strings")

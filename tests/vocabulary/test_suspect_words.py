@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pathveil.vocabulary.planted import planted_words
 from pathveil.vocabulary.selection import count_corpus
-from pathveil.vocabulary.traces import misspellings, places, suspects
+from pathveil.vocabulary.suspect_words import misspellings, places, suspects
 
 
 @pytest.mark.parametrize(
