@@ -191,7 +191,7 @@ def add_cases(flow, where, ids, owners, cases, vectors, filters, windows, words,
     """Squared norms of cases ``first`` to ``last``. ``places`` (V,) is −1 throughout, before and after; ``table`` holds
     a vector for each of a case's words."""
     dim = vectors.shape[2]
-    total, seen = np.empty(dim, flow.dtype), np.empty(table.shape[0], np.int64)
+    total, seen, lengths = np.empty(dim, flow.dtype), np.empty(len(table), np.int64), np.empty(len(table), np.float64)
     for number in range(first, last):
         case = cases[number]
         square, known, model, reports = 0.0, 0, 0, 0
@@ -216,27 +216,29 @@ def add_cases(flow, where, ids, owners, cases, vectors, filters, windows, words,
                         if t < 0 or scale == 0:
                             continue
                         word = ids[t + j]
-                        for i in range(dim):
-                            total[i] += scale * vectors[model, word, i]
+                        row = places[word]
+                        if row < 0:
+                            row, places[word], seen[known] = known, known, word
+                            lengths[row] = 0
+                            for i in range(dim):
+                                lengths[row] += vectors[model, word, i] * vectors[model, word, i]
+                                table[row, i] = 0
+                            known += 1
                         if words:
-                            if places[word] < 0:
-                                places[word] = known
-                                seen[known] = word
-                                for i in range(dim):
-                                    table[known, i] = 0
-                                known += 1
-                            row = places[word]
                             for i in range(dim):
                                 table[row, i] += scale * filters[model, slot + j, f, i]
-                    part = 0.0
-                    for i in range(dim):
-                        part += total[i] * total[i]
-                    square += part
+                        if reports == 1:  # what a lone report gives a filter is one word's vector, scaled
+                            square += scale * scale * lengths[row]
+                        else:
+                            for i in range(dim):
+                                total[i] += scale * vectors[model, word, i]
+                    if reports > 1:
+                        for i in range(dim):
+                            square += total[i] * total[i]
             slot += windows[k]
         for row in range(known):
-            part = 0.0
-            for i in range(dim):
-                part += table[row, i] * table[row, i]
-            square += part
+            if words:
+                for i in range(dim):
+                    square += table[row, i] * table[row, i]
             places[seen[row]] = -1
         squares[number] = square
