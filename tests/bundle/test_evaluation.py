@@ -8,6 +8,7 @@ import pytest
 from sklearn.metrics import f1_score
 
 from pathveil.bundle.coder import Coder
+from pathveil.corpus import read
 from pathveil.errors import CorpusError, UsageError
 
 
@@ -45,3 +46,10 @@ def test_corpora_with_fewer_tasks_or_none(bundle, fresh, tmp_path):
         bundle.evaluate(path)
     with pytest.raises(UsageError, match="no task 'grade'"):
         bundle.evaluate(fresh, tasks=["grade"])
+
+
+def test_frames_and_corpora_are_scored_as_files_are(bundle, fresh):
+    expected = bundle.evaluate(fresh, resamples=20)
+    assert bundle.evaluate(pl.read_parquet(fresh), resamples=20) == expected
+    assert bundle.evaluate(read(fresh), resamples=20) == expected
+    assert list(bundle.evaluate(read(fresh), tasks=["site"], resamples=20).tasks) == ["site"]

@@ -15,6 +15,7 @@ from bundle.conftest import people, reports
 from pathveil.bundle.coder import Code, Coder
 from pathveil.bundle.outputs import Coded, naaccr_items, patient
 from pathveil.bundle.predict import predict_to_file
+from pathveil.corpus import read
 from pathveil.errors import CorpusError, UsageError
 
 NAACCR = "{http://naaccr.org/naaccrxml}"
@@ -97,7 +98,7 @@ def test_tables_to_csv(bundle, table, answers, tmp_path, name):
         for task, code in answers[row["report_id"]].items():
             assert row[task] == code.code
             assert float(row[f"{task}_probability"]) == pytest.approx(code.probability, abs=1e-3)
-            assert row[f"{task}_abstained"] in ("true", "false")
+            assert row[f"{task}_abstained"] in ("true", "false") and row[f"{task}_lifted"] == str(code.lifted).lower()
     assert result.reports == 50
     for task in bundle.tasks:
         taken = sum(row[f"{task}_abstained"] == "false" for row in rows)
@@ -217,7 +218,8 @@ def test_texts_frames_files_and_corpora_are_coded_alike(bundle, table, answers, 
     expected = [answers[name] for name in table["report_id"]]
     texts = bundle.predict(table["text"].to_list())
     assert [result.report_ids for result in texts.results] == [(str(number),) for number in range(1, 51)]
-    named = [bundle.predict(source) for source in (table, table.lazy(), tmp_path / "in.parquet")]
+    sources = (table, table.lazy(), read(table), tmp_path / "in.parquet")
+    named = [bundle.predict(source) for source in sources]
     for predictions in (texts, *named, bundle.predict(str(tmp_path / "in.parquet"))):
         for result, codes in zip(predictions.results, expected, strict=True):
             for task, code in codes.items():
@@ -245,7 +247,14 @@ def test_predictions_are_a_result(bundle, table):
 
 
 @pytest.mark.parametrize(
-    "source, message", [("nowhere.csv", "no such file"), ([1, 2], "list of texts"), (7, "got int")]
+    "source, message",
+    [
+        ("nowhere.csv", "give a list of texts"),
+        ("long " * 9000, "give a list of texts"),
+        ([1, 2], "expected a list of texts"),
+        (7, "got int"),
+    ],
+    ids=["no file", "a text", "numbers", "a number"],
 )
 def test_what_cannot_be_coded_is_one_sentence(bundle, source, message):
     with pytest.raises(UsageError, match=message):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pathveil.model import MTCNN, Tabulated, TokenBatch
-from pathveil.model.explain import explain, spans, word_spans
+from pathveil.model.explain import explain, spans
 from pathveil.text import tokenize_spans
 
 SHAPE = {"vocabulary_size": 40, "classes": {"site": 6, "behavior": 2}, "dim": 10, "filters": 30}
@@ -55,9 +55,6 @@ def test_spans_lie_on_the_words_of_the_text():
         words = [token for token, _, _ in tokens[window.start : window.end]]
         assert [token for token, _, _ in tokenize_spans(text[start:end])] == words
         assert weight == window.weight
-    coloured = word_spans(why, places)
-    assert [(start, end) for start, end, _ in coloured] == places
-    assert sum(weight for *_, weight in coloured) == pytest.approx(sum(window.weight for window in why.windows))
 
 
 def test_a_document_without_windows_has_only_the_bias():

@@ -97,11 +97,16 @@ def test_micro_interval_covers():
 
 
 def test_macro_interval_holds_its_value_where_a_plain_one_would_not():
-    """Fifty classes of two documents, half of them right: a plain bootstrap loses a seventh of them."""
+    """Fifty classes of two documents, both right or both wrong: every resample within classes has the value itself; a
+    plain one loses a seventh of the classes."""
     truth = np.repeat(np.arange(50), 2)
     predicted = np.where(truth % 2 == 0, truth, 99)
-    scores = evaluate(truth, predicted, cases=np.arange(100), resamples=500)
-    assert scores.macro.low <= scores.macro.value <= scores.macro.high
+    cases = np.arange(100)
+    macro = evaluate(truth, predicted, cases=cases, resamples=500).macro
+    assert [macro.low, macro.high] == pytest.approx([25 / 51, 25 / 51]) and macro.value == pytest.approx(25 / 51)
+    rng = np.random.default_rng(0)
+    plain = [slow_resample(truth, predicted, cases, rng, False)[0] for _ in range(100)]
+    assert np.mean(plain) < macro.value - 0.05
 
 
 def test_same_seed_same_interval_and_blocks_do_not_matter(monkeypatch):

@@ -68,8 +68,9 @@ def scores(model: "Model") -> list[str]:
     if not model.scores:
         return ["Not measured: no cases were held out. Run `pathveil evaluate` on reports it has not seen."]
     rows = [
-        "On cases that the network saying so had not seen in training, with 95 % intervals by case; an average of",
-        "several networks usually does a little better. `pathveil evaluate` tells on reports of your own.",
+        "On cases that neither taught the network that codes them nor chose how its answers are weighed, with 95 %",
+        "intervals by case; an average of several networks usually does a little better. `pathveil evaluate` tells on",
+        "reports of your own.",
         "",
         "| task | classes | reports | micro F1 | macro F1 |",
         "|---|---|---|---|---|",
@@ -81,12 +82,14 @@ def scores(model: "Model") -> list[str]:
 
 def thresholds(model: "Model") -> list[str]:
     if not model.thresholds:
-        return ["It never does: no cases were held out to set thresholds by. Treat every code as a proposal."]
+        return ["Always: no cases were held out to set thresholds by. Treat every code as a proposal."]
     wanted = next(iter(model.thresholds.values())).wanted
     rows = [
-        f"Below these probabilities, set so that of the codes above them {wanted:.1%} are right on held-out cases.",
+        f"Below these probabilities, set so that {wanted:.1%} of the codes above them are right. The accuracy is that",
+        "of held-out cases above thresholds that other cases had chosen; in brackets what it is at least, with 95 %",
+        "confidence.",
         "",
-        "| task | probability | accuracy above it (95 % at least) | left to a person |",
+        "| task | probability | accuracy above it (at least) | left to a person |",
         "|---|---|---|---|",
     ]
     for task, found in model.thresholds.items():
@@ -96,6 +99,13 @@ def thresholds(model: "Model") -> list[str]:
             rows.append(
                 f"| {task} | {found.probability:.3f} | {found.accuracy:.1%} ({found.low:.1%}) | {found.abstained:.1%} |"
             )
+    lifted = [task for task in model.tasks if model.lift[task].any()]
+    if lifted:
+        rows += [
+            "",
+            f"A rare code of {listed(lifted)} may be preferred to a more probable common one, because held-out cases",
+            "gained by it; such a code is marked as lifted, and its probability is still the chance that it is right.",
+        ]
     return rows
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from pathveil.bundle.model import Model
-from pathveil.corpus.schema import Paths
+from pathveil.corpus import read
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
@@ -74,7 +74,7 @@ class Evaluation(Result):
 
 def evaluate_model(
     model: Model,
-    paths: Paths,
+    reports: Any,
     *,
     tasks: Iterable[str] | None = None,
     resamples: int = 1000,
@@ -82,15 +82,18 @@ def evaluate_model(
     device: str = "cpu",
     progress: Progress = silent,
 ) -> Evaluation:
-    """Scores on all tasks that both the model and the corpus have (or those named).
+    """Scores on all tasks that both the model and the reports have (or those named).
 
-    A label the model never saw counts as an error.
+    ``reports`` is whatever ``pathveil.corpus.read`` reads. A label the model never saw counts as an error.
     """
     wanted = None if tasks is None else list(tasks)
     for task in wanted or ():
         if task not in model.labels:
             raise UsageError(f"the bundle has no task '{task}'; it has {', '.join(model.tasks)}")
-    corpus = encode(paths, model.vocabulary, tasks=wanted, classes=model.labels, words=model.clip, progress=progress)
+    source = read(reports, tasks=wanted, progress=progress)  # a frame's files last as long as this object
+    corpus = encode(
+        source.paths, model.vocabulary, tasks=wanted, classes=model.labels, words=model.clip, progress=progress
+    )
     shared = [task for task in model.tasks if task in corpus.tasks and (np.asarray(corpus.labels[task]) >= 0).any()]
     if not shared:
         raise CorpusError(f"the corpus has no labels for any of the bundle's tasks ({', '.join(model.tasks)})")

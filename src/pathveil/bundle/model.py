@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from pathveil.bundle.evaluation import Evaluation
     from pathveil.bundle.explanation import Explanation
     from pathveil.bundle.predict import Predictions, Reports
-    from pathveil.corpus.schema import Paths
     from pathveil.training.ensemble import Ensemble
 
 
@@ -94,7 +93,7 @@ class Model:
     def predict(
         self, reports: "Reports", *, by_case: bool = False, device: str = "cpu", progress: Progress = silent
     ) -> "Predictions":
-        """Code reports: a list of texts, a polars or pandas frame with a column ``text``, or a file or folder.
+        """Code reports: a list of texts, a polars or pandas frame with a column ``text``, a ``Corpus`` or a path.
 
         With ``by_case`` the reports of a case are answered together. ``pathveil predict`` streams to a file instead.
         """
@@ -110,7 +109,7 @@ class Model:
 
     def evaluate(
         self,
-        corpus: "Paths",
+        reports: "Reports",
         *,
         tasks: Iterable[str] | None = None,
         resamples: int = 1000,
@@ -118,11 +117,12 @@ class Model:
         device: str = "cpu",
         progress: Progress = silent,
     ) -> "Evaluation":
-        """Scores on labelled reports that the model was not trained on, with intervals by case."""
+        """Scores, with intervals by case, on labelled reports that the model was not trained on: a path, a frame or a
+        ``Corpus``."""
         from pathveil.bundle.evaluation import evaluate_model
 
         options: dict[str, Any] = {"resamples": resamples, "seed": seed, "device": device, "progress": progress}
-        return evaluate_model(self, corpus, tasks=tasks, **options)
+        return evaluate_model(self, reports, tasks=tasks, **options)
 
     def save(self, path: str | Path) -> "Model":
         """Write a bundle, a new folder, whole or not at all; the model with the bundle's sha256."""

@@ -82,14 +82,14 @@ def writer(path: Path, form: str, tasks: Sequence[str], *, by_case: bool) -> Gen
 def csv_writer(file: IO[str], tasks: Sequence[str], *, by_case: bool) -> Write:
     rows = csv.writer(file)
     ids = ["case_id", "reports"] if by_case else ["report_id", "case_id"]
-    rows.writerow([*ids, *(name for task in tasks for name in (task, f"{task}_probability", f"{task}_abstained"))])
+    rows.writerow([*ids, *(f"{task}{end}" for task in tasks for end in ("", "_probability", "_abstained", "_lifted"))])
 
     def write(coded: Coded) -> None:
         ids = [coded.case_id, len(coded.report_ids)] if by_case else [coded.report_ids[0], coded.case_id]
         values = (
             value
             for code in (coded.codes[task] for task in tasks)
-            for value in (code.code, f"{code.probability:.4f}", "true" if code.abstained else "false")
+            for value in (code.code, f"{code.probability:.4f}", spoken(code.abstained), spoken(code.lifted))
         )
         rows.writerow([*ids, *values])
 
@@ -144,11 +144,15 @@ def patient(coded: Coded) -> str:
     lines += [f"        <pathveil:report id={quoteattr(plain(report))}/>" for report in coded.report_ids]
     lines += [
         f"        <pathveil:task name={quoteattr(task)} code={quoteattr(code.code)} "
-        f'probability="{code.probability:.4f}" abstained="{"true" if code.abstained else "false"}"/>'
+        f'probability="{code.probability:.4f}" abstained="{spoken(code.abstained)}" lifted="{spoken(code.lifted)}"/>'
         for task, code in coded.codes.items()
     ]
     lines += ["      </pathveil:coded>", "    </Tumor>", "  </Patient>"]
     return "\n".join(lines) + "\n"
+
+
+def spoken(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def plain(text: str) -> str:

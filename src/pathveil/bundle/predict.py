@@ -20,7 +20,9 @@ from pathveil.bundle.coder import Code, Coder, decide
 from pathveil.bundle.explanation import explain_codes
 from pathveil.bundle.model import Model
 from pathveil.bundle.outputs import Coded, format_of, writer
+from pathveil.corpus import Corpus
 from pathveil.corpus.intake import SkippedMessage, Tally, detect, expand, read_reports
+from pathveil.corpus.reading import as_polars
 from pathveil.corpus.tables import FORMS, open_table
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
 
 BATCH = 1_000  # reports coded at a time
 
-Reports = Any  # texts, a polars or pandas frame, a path, or a corpus; polars is not imported to name them
+EXPECTED = "expected a list of texts, a frame with a column 'text', a Corpus or a path"
+
+Reports = Any  # what EXPECTED says; polars is not imported to name its frames
 
 
 class Prediction(Part):
@@ -61,7 +65,8 @@ class Predictions(Result):
         else:
             row = {"report_id": result.report_ids[0]} | row
         for task, code in result.codes.items():
-            row |= {task: code.code, f"{task}_probability": code.probability, f"{task}_abstained": code.abstained}
+            row |= {task: code.code, f"{task}_probability": code.probability}
+            row |= {f"{task}_abstained": code.abstained, f"{task}_lifted": code.lifted}
         return row
 
     def summary(self) -> str:
@@ -269,31 +274,28 @@ def finished_cases(
 def batches_of(reports: Reports, *, key: bytes, tally: Tally) -> Iterator[list[Incoming]]:
     """Reports from wherever they are, a batch at a time."""
     if isinstance(reports, str | Path):
-        if not Path(reports).exists():
-            raise UsageError("there is no such file or folder; to code a report's text, give a list of texts")
+        if isinstance(reports, str) and not is_path(reports):
+            raise UsageError("a text alone is taken for a path, and there is none of this name; give a list of texts")
         yield from read_files(Path(reports), form="auto", key=key, tally=tally)
         return
     if isinstance(reports, Sequence):
         if not all(isinstance(text, str) for text in reports):
-            raise UsageError("expected a list of texts, a frame with a column 'text', or a path")
+            raise UsageError(EXPECTED)
         for start in range(0, len(reports), BATCH):
             texts = enumerate(reports[start : start + BATCH], start=start + 1)
             yield [Incoming(str(number), None, text) for number, text in texts]
         return
-    yield from read_frame(as_lazy(reports), source="the frame", first=0)
+    frame = reports.lazy() if isinstance(reports, Corpus) else as_polars(reports)
+    if frame is None:
+        raise UsageError(f"{EXPECTED}; got {type(reports).__name__}")
+    yield from read_frame(frame, source="the frame", first=0)
 
 
-def as_lazy(frame: Any) -> "pl.LazyFrame":
-    """A polars or pandas frame, or a corpus, as a polars frame that is not read yet."""
-    import polars as pl
-
-    if hasattr(frame, "lazy"):
-        return frame.lazy()
-    if hasattr(frame, "to_dict") and hasattr(frame, "columns"):
-        missing = frame.isna()
-        columns = {name: frame[name].astype(object).mask(missing[name], None).tolist() for name in frame.columns}
-        return pl.LazyFrame(columns, strict=False)
-    raise UsageError(f"expected a list of texts, a frame with a column 'text', or a path; got {type(frame).__name__}")
+def is_path(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except OSError:  # too long for a name
+        return False
 
 
 def read_files(source: Path, *, form: str, key: bytes, tally: Tally) -> Iterator[list[Incoming]]:

@@ -15,6 +15,7 @@ import numpy as np
 from pathveil import __version__
 from pathveil.bundle.model import Model
 from pathveil.bundle.weights import architecture_of, to_arrays
+from pathveil.corpus import read
 from pathveil.corpus.schema import Paths
 from pathveil.errors import CorpusError, VocabularyError
 from pathveil.files import check_new
@@ -62,10 +63,7 @@ class TrainingSummary(Result):
         lines = [
             f"{self.bundle}: trained on {self.reports:,} reports of {self.cases:,} cases, {self.words:,} words.",
             "On cases held out of training:",
-            *(
-                f"  {task:<12}{score}; leaves {self.thresholds[task].abstained:.0%} to a person"
-                for task, score in self.held_out.items()
-            ),
+            *(f"  {task:<12}{score}; {self.thresholds[task]}" for task, score in self.held_out.items()),
             f"Read {Path(self.bundle) / 'card.md'}; next: pathveil evaluate, pathveil audit.",
         ]
         return "\n".join(lines)
@@ -86,7 +84,7 @@ def summarised(model: Model, path: Path) -> TrainingSummary:
 
 
 def train_model(
-    paths: Paths,
+    reports: Any,
     settings: TrainingSettings | None = None,
     *,
     preset: str = "default",
@@ -98,18 +96,20 @@ def train_model(
     out: str | Path | None = None,
     progress: Progress = silent,
 ) -> Model:
-    """Train on a corpus, with the preset's settings or others, and write the model as a bundle where ``out`` says so.
+    """Train with the preset's settings or others, and write the model as a bundle where ``out`` says so.
 
-    Without a vocabulary, the papers' baseline is chosen from this corpus's own text. With ``out``, a run that was
-    stopped continues where it stood when it is started again.
+    ``reports`` is whatever ``pathveil.corpus.read`` reads. Without a vocabulary, the papers' baseline is chosen from
+    the reports' own text. With ``out``, a run that was stopped continues where it stood when it is started again.
     """
     settings = settings or preset_settings(preset)
     folder = None if out is None else Path(out)
     checkpoint = None if folder is None else folder.with_name(folder.name + ".training")
     if folder is not None:
         check_new(folder)
-    vocabulary = vocabulary or baseline_words(paths, progress=progress)
-    corpus = encode(paths, vocabulary, tasks=tasks, progress=progress)
+    wanted = None if tasks is None else list(tasks)
+    source = read(reports, tasks=wanted, progress=progress)  # a frame's files last as long as this object
+    vocabulary = vocabulary or baseline_words(source.paths, progress=progress)
+    corpus = encode(source.paths, vocabulary, tasks=wanted, progress=progress)
     check_labels(corpus)
     trained = train(corpus, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress)
     model = make_model(

@@ -160,10 +160,10 @@ def read(
     are there. ``key`` makes the case ids of HL7 messages; without one they match no other reading.
     """
     if isinstance(source, Corpus):
-        if registry or columns or tasks:
-            raise UsageError("a Corpus was read already; give registry, columns and tasks when reading its source")
-        return source
-    if (frame := _as_polars(source)) is not None:
+        if registry or columns:
+            raise UsageError("a Corpus was read already; give registry and columns when reading its source")
+        return source if tasks is None else Corpus(source.paths, tasks=tasks, folder=source._folder)
+    if (frame := as_polars(source)) is not None:
         folder = PrivateFolder()
         path = folder.path / "reports.parquet"
         write_parquet(prepared(frame, source="the frame", registry=registry, columns=columns or {}), path)
@@ -216,7 +216,7 @@ def _is_hl7(path: Path) -> bool:
         return False
 
 
-def _as_polars(source: Any) -> "pl.LazyFrame | None":
+def as_polars(source: Any) -> "pl.LazyFrame | None":
     """A polars or pandas frame as a lazy one; none where the source is no frame."""
     library = type(source).__module__.partition(".")[0]
     if library == "polars" and hasattr(source, "lazy"):

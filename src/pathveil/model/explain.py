@@ -36,7 +36,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class LogitParts:
     """One logit of one document, divided among windows of words, those that add or take most first."""
 
     task: str
@@ -46,7 +46,7 @@ class Explanation:
     windows: tuple[Window, ...]
 
 
-def explain(model: MTCNN | Tabulated, ids: Sequence[int], *, task: str, label: int | None = None) -> Explanation:
+def explain(model: MTCNN | Tabulated, ids: Sequence[int], *, task: str, label: int | None = None) -> LogitParts:
     """What speaks for and against a class of a task in one document; the class that wins, if none is named."""
     weight, bias = (tensor.detach() for tensor in model.head(task))
     features, starts = model.chosen(TokenBatch.of([ids]).to(weight.device))  # (1, K, F)
@@ -60,20 +60,10 @@ def explain(model: MTCNN | Tabulated, ids: Sequence[int], *, task: str, label: i
         sums = added.new_zeros(len(places)).index_add_(0, which, added[number][won])
         windows += [Window(t, t + window, w) for t, w in zip(places.tolist(), sums.tolist(), strict=True)]
     windows.sort(key=lambda window: (-abs(window.weight), window.start, window.end))
-    return Explanation(task, label, float(logits[label]), float(bias[label]), tuple(windows))
+    return LogitParts(task, label, float(logits[label]), float(bias[label]), tuple(windows))
 
 
-def spans(explanation: Explanation, tokens: Sequence[tuple[int, int]]) -> list[tuple[int, int, float]]:
+def spans(parts: LogitParts, tokens: Sequence[tuple[int, int]]) -> list[tuple[int, int, float]]:
     """The windows as (start, end, weight) in the original text, given where each token of the document stood in it
     (``pathveil.text.tokenize_spans`` tells). They overlap; their weights and the bias add up to the logit."""
-    return [(tokens[w.start][0], tokens[w.end - 1][1], w.weight) for w in explanation.windows]
-
-
-def word_spans(explanation: Explanation, tokens: Sequence[tuple[int, int]]) -> list[tuple[int, int, float]]:
-    """One (start, end, weight) a token, in order, for colouring a text: a window's weight is shared out equally among
-    its words. The sum is the windows' sum; the sharing is a convention, the windows are the model's own."""
-    weights = [0.0] * len(tokens)
-    for window in explanation.windows:
-        for number in range(window.start, window.end):
-            weights[number] += window.weight / (window.end - window.start)
-    return [(start, end, weight) for (start, end), weight in zip(tokens, weights, strict=True)]
+    return [(tokens[w.start][0], tokens[w.end - 1][1], w.weight) for w in parts.windows]

@@ -47,3 +47,8 @@ class Threshold(Part):
     low: float  # lower end of that accuracy's 95 % interval: few cases promise little
     abstained: float  # share of the held-out documents below those thresholds
     documents: int  # held-out documents with a label
+
+    def __str__(self) -> str:
+        left = f"leaves {self.abstained:.0%} to a person"
+        right = f", {self.accuracy:.1%} (at least {self.low:.1%}) of the rest right"
+        return left + (right if self.probability < NEVER else "")

@@ -1,0 +1,52 @@
+"""From reports to a model: from files and frames alike, stopped and continued, judged on cases of its own."""
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bundle.conftest import TINY
+from pathveil.bundle import Model
+from pathveil.bundle.train import make_model, summarised, train_model
+from pathveil.errors import UsageError
+from pathveil.training.calibration import NEVER
+from pathveil.training.ensemble import train
+from pathveil.vocabulary.encoding import encode
+
+
+def test_a_frame_teaches_what_its_file_teaches(corpus, made):
+    other = train_model(pl.read_parquet(corpus), TINY, preset="tiny", seed=3)
+    assert other.words == made.words and other.scores == made.scores and other.thresholds == made.thresholds
+    for name, array in made.tensors.items():
+        np.testing.assert_array_equal(other.tensors[name], array)
+
+
+def test_a_model_written_where_it_is_trained_is_the_model(corpus, made, folder, tmp_path):
+    model = train_model(corpus, TINY, preset="tiny", seed=3, out=str(tmp_path / "model"))
+    assert model.sha256 == Model.load(folder).sha256 and [p.name for p in tmp_path.iterdir()] == ["model"]
+    summary = summarised(model, tmp_path / "model")
+    assert summary.reports == 160 and summary.words == len(made.words) and "card.md" in repr(summary)
+    assert summary.to_frame()["task"].to_list() == list(made.tasks)
+    with pytest.raises(UsageError, match="is there already"):
+        train_model(corpus, TINY, preset="tiny", seed=3, out=tmp_path / "model")
+
+
+def test_a_model_prints_what_it_is(bundle, made):
+    for wanted in ("site, subsite, laterality, histology and behavior", "2 networks and a linear view", "not audited"):
+        assert wanted in repr(bundle)
+    assert bundle.words == made.vocabulary.words and bundle.card.startswith("# Model card")
+    assert bundle._repr_html_().startswith("<pre>Model for site")
+
+
+def test_scores_and_thresholds_are_of_answers_that_other_cases_weighed(corpus, made):
+    """The bundle's figures follow from the cross-fitted answers alone: other ones change them."""
+    encoded = encode(corpus, made.vocabulary)
+    trained = train(encoded, TINY, seed=3)
+    wrong = {task: np.zeros_like(chosen) for task, chosen in trained.held_out.chosen.items()}
+    worse = replace(trained, held_out=replace(trained.held_out, chosen=wrong))
+    options = {"settings": TINY, "preset": "tiny", "seed": 3}
+    model, other = (make_model(one, encoded, made.vocabulary, **options) for one in (trained, worse))
+    assert model.scores == made.scores and model.thresholds == made.thresholds
+    assert other.scores["site"].micro.value < model.scores["site"].micro.value
+    assert other.thresholds["site"].probability == NEVER and other.thresholds["site"].abstained == 1.0
