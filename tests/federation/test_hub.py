@@ -7,10 +7,9 @@ import torch
 from federation.test_embedded import SMALL, together
 from pathveil.errors import FederationError
 from pathveil.federation import embedded
-from pathveil.federation.hub import Hub, schedule
+from pathveil.federation.hub import Hub, load, schedule
 from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Turn, moved
-from pathveil.federation.wire import Norms
 
 KINDS = {
     "reversed": FederationSettings.strong(**SMALL, hidden=5),
@@ -65,22 +64,6 @@ def test_a_wildly_scaled_first_update_is_told_from_the_others(settings, sites):
     _, _, refused = poisoned_round(settings, at=first, sites=sites, by=1e3)
     (line,) = refused
     assert line.startswith(f"R{sites - 1}: its update has norm") and "times the usual" in line
-
-
-def test_an_update_is_compared_with_the_other_sites_and_then_with_what_was_usual():
-    norms = Norms(factor=20)
-    assert not norms.judge({"A": 1.0, "B": 19.0}, size=10.0)
-    assert list(norms.judge({"A": 1.0, "B": 21.0}, size=10.0)) == ["B"]
-    assert norms.seen == [1.0, 19.0, 1.0]
-    assert not Norms().judge({"A": 1.0, "B": 1e-9}, size=100.0)  # who says nothing does not shut the other out
-    assert not Norms().judge({"A": 199.0}, size=100.0) and list(Norms().judge({"A": 201.0}, size=100.0)) == ["A"]
-    norms = Norms(factor=20)
-    assert list(norms.judge({"A": 1.0, "B": 2.0, "C": 31.0}, size=1.0)) == ["C"]
-    assert not norms.judge({"A": 1.0, "B": 1.0, "C": 1e-9}, size=1.0)
-    assert list(norms.judge({"C": 40.0}, size=1e9)) == ["C"]  # alone, against what was usual
-    for value in (1e20, float("inf"), float("nan")):  # its square is no float
-        assert list(Norms().judge({"A": value, "B": 1.0}, size=1e30)) == ["A"]
-    assert max(norms.seen) < 3
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -157,3 +140,21 @@ def test_a_round_without_a_usable_update_is_an_error():
     update = scaled(sites[0].update(shared, [turn_of(judge=False)]), 1e30)
     with pytest.raises(FederationError, match="no site sent a usable update in this round: R0: its update has norm"):
         Hub(shared, settings=settings).combine([("R0", 5, update)], turn_of(judge=False))
+
+
+def test_no_epoch_is_kept_before_its_time():
+    hub = Hub(together(FederationSettings(**SMALL))[1], settings=FederationSettings(epochs=4, keep_from=0.5))
+    assert [hub.keep_if_best(loss, epoch=epoch) for epoch, loss in enumerate((1.0, 2.0, 4.0, 3.0))] == [0, 0, 1, 1]
+    assert hub.best_epoch.number == 4
+
+
+def test_a_bad_update_is_named_and_left_out():
+    settings = FederationSettings(**SMALL)
+    sites, shared = together(settings)
+    hub = Hub(shared, settings=settings)
+    turn = next(iter(schedule(settings, 3)))[0]
+    good = sites[0].gradients(shared, [turn])
+    bad = {name: np.full_like(array, np.nan) for name, array in good.items()}
+    refused = hub.combine([("R0", 10, good), ("R1", 10, bad)], turn)
+    assert refused and refused[0].startswith("R1: ") and "not finite" in refused[0]
+    load(shared, hub.arrays())

@@ -10,6 +10,7 @@ from pathveil.federation.losses import (
     orthogonality,
     orthogonality_by_site,
     orthogonality_of_positions,
+    ramp,
     tasks_by_site,
 )
 from pathveil.model import TokenBatch
@@ -68,3 +69,7 @@ def test_positions_pool_to_the_features():
     features, inside = encoder.positions(batch)
     best = [(each * real[:, :, None]).amax(1) for each, real in zip(features, inside, strict=True)]
     torch.testing.assert_close(torch.cat(best, 1), encoder.features(batch))
+
+
+def test_the_ramp_starts_at_nothing():
+    assert ramp(0) == 0 and ramp(1) > 0.999

@@ -6,10 +6,8 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from federation.test_embedded import SMALL, together
-from federation.test_run import QUICK, corpus
-from pathveil.federation import embedded, plain, wire
+from pathveil.federation import embedded, wire
 from pathveil.federation.noise import epsilon, noised
-from pathveil.federation.run import run
 from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Turn
 
@@ -70,26 +68,3 @@ def test_a_run_tells_its_privacy_loss_epoch_by_epoch():
     assert embedded.train(*together(FederationSettings(**SMALL)), settings=FederationSettings(**SMALL))[1].epsilon == []
     with pytest.raises(ValueError, match="set clip as well"):
         FederationSettings(noise=1.0)
-
-
-@pytest.mark.parametrize("cyclic", [False, True])
-def test_a_plain_network_leaves_a_site_clipped_and_noised_too(cyclic):
-    """In averaged and cyclic training the whole network travels: what a site has changed in it is bounded the same."""
-    told = QUICK | {"epochs": 1, "clip": 0.01}
-    sites = [plain.PlainSite(corpus(), settings=FederationSettings(**told), seed=1, registry=n) for n in range(2)]
-    before = wire.arrays_of(sites[0].model)
-    embedded.train_plain(sites, cyclic=cyclic, stage="")
-    moved = wire.norm({name: array - before[name] for name, array in wire.arrays_of(sites[0].model).items()})
-    assert moved == pytest.approx(0.02 if cyclic else 0.01, rel=0.2) and moved <= (0.0201 if cyclic else 0.0101)
-    site = plain.PlainSite(corpus(), settings=FederationSettings(**told, noise=5.0), seed=1, registry=0)
-    sent = site.update(wire.arrays_of(site.model))  # nothing has changed: what is sent is noise
-    noise = np.concatenate([(sent[name] - array).ravel() for name, array in wire.arrays_of(site.model).items()])
-    # The noise cannot be repeated: seven standard errors of a spread, which chance does not bring.
-    assert len(noise) > 1000 and abs(noise.std() / 0.05 - 1) < 7 / np.sqrt(2 * len(noise))
-
-
-@pytest.mark.parametrize("mode", ["fedavg", "cyclic"])
-def test_a_plain_run_tells_its_privacy_loss(mode):
-    settings = FederationSettings(**(QUICK | {"epochs": 3, "clip": 1.0, "noise": 4.0}))
-    (history,) = run(corpus(), mode=mode, settings=settings, seed=1).histories
-    assert history.epsilon == [epsilon(multiplier=4.0, updates=n, delta=1e-5) for n in (1, 2, 3)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pathveil.federation.run import SMALLEST_CELL
+from pathveil.disclosure import FEWEST_CASES_TOLD
 from pathveil.study import findings as module
 from pathveil.study.findings import CLAIMS, TESTS, vocabulary_findings
 from pathveil.study.statistics import together
@@ -225,7 +225,7 @@ def test_a_probe_is_judged_in_every_seed(values):
 
 
 def test_the_classes_that_are_listed_are_those_the_run_lists():
-    assert module.LISTED == SMALLEST_CELL and str(SMALLEST_CELL) in TESTS["B4"]
+    assert module.LISTED == FEWEST_CASES_TOLD and str(FEWEST_CASES_TOLD) in TESTS["B4"]
 
 
 @pytest.mark.parametrize(

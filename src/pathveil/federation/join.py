@@ -20,12 +20,13 @@ from scipy.special import log_softmax
 
 from pathveil.bundle import Model
 from pathveil.bundle.train import make_model
+from pathveil.disclosure import may_be_told
 from pathveil.errors import UsageError
 from pathveil.federation import plain
 from pathveil.federation.heads import features_of
 from pathveil.federation.hub import BestEpoch, steps_of
 from pathveil.federation.release import Release
-from pathveil.federation.run import FEWEST_CASES, SMALLEST_CELL, TEST_SHARE, cases_of, labelled_cases, unseen_rows
+from pathveil.federation.run import FEWEST_TRAINING_CASES, TEST_SHARE, cases_of, labelled_cases, unseen_rows
 from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Site, Turn
 from pathveil.model import MTCNN
@@ -83,10 +84,10 @@ def join(
     reports = replace(reports, registries=np.zeros(reports.documents, np.int32), registry_names=(name,))
     unseen = unseen_rows(reports, share=TEST_SHARE, seed=seed)[0] if unseen is None else unseen
     known, tested = labelled_cases(reports, unseen)[0]
-    if known < FEWEST_CASES or not tested:
+    if known < FEWEST_TRAINING_CASES or not tested:
         raise UsageError(
             f"registry {name} has {known} cases with labels to train on and {tested} to test on; to join takes at "
-            f"least {FEWEST_CASES} and 1"
+            f"least {FEWEST_TRAINING_CASES} and 1"
         )
     training = reports.take(np.setdiff1d(np.arange(reports.documents), unseen))
     # A registry alone has nothing to hide from itself, and common heads do not learn from it.
@@ -113,7 +114,7 @@ def join(
         for task, logits in answers.items():
             labels = np.asarray(tests.labels[task])
             cases = cases_of(labels, tests.cases, classes=logits.shape[1])[0]
-            if cases >= SMALLEST_CELL:
+            if may_be_told(cases):
                 found = evaluate(labels, logits.argmax(1), cases=tests.cases, seed=seed)
                 row = {"registry": name, "mode": mode, "seed": seed, "task": task}
                 row |= {"documents": found.documents, "cases": cases}

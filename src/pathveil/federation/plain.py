@@ -14,11 +14,13 @@ import torch
 
 from pathveil.federation import wire
 from pathveil.federation.hub import BestEpoch, History, steps_of
+from pathveil.federation.networks import Networks
 from pathveil.federation.noise import noised
 from pathveil.federation.settings import FederationSettings
-from pathveil.federation.site import Turn, batches_of, optimiser_for, rate_at, snapshot, targets_of
-from pathveil.model import MTCNN, TokenBatch
+from pathveil.federation.site import Turn, batches_of, dropout_numbers, optimiser_for, rate_at, snapshot, targets_of
+from pathveil.model import TokenBatch
 from pathveil.progress import Progress, silent
+from pathveil.seeds import generator
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.losses import task_loss
 from pathveil.vocabulary.encoded import Encoded, take_documents
@@ -51,23 +53,15 @@ class PlainSite:
             parts.append((rows[train], rows[held]))
         self.train = np.concatenate([train for train, _ in parts])
         self.validate = np.concatenate([held for _, held in parts])
-        self.model = MTCNN(
-            vocabulary_size=reports.vocabulary_size,
-            classes={task: len(names) for task, names in reports.classes.items()},
-            dim=settings.dim,
-            windows=settings.windows,
-            filters=settings.filters,
-            dropout=settings.dropout,
-            seed=seed,
-            sparse=self.device.type == "cpu",
-        ).to(self.device)
+        classes = {task: len(names) for task, names in reports.classes.items()}
+        self.model = Networks(settings, reports.vocabulary_size, classes, seed, self.device).plain()
         lazy = (EMBEDDING,) if self.model.sparse else ()
         self.optimiser = optimiser_for(self.model.named_parameters(), settings, lazy=lazy)
         self._targets = targets_of(reports, self.device)
 
     def epoch(self, epoch: int, *, steps: int) -> None:
         """One pass over the site's training documents."""
-        order = np.random.default_rng([self.seed, self.registry, epoch]).permutation(self.train)
+        order = generator(self.seed, self.registry, epoch).permutation(self.train)
         self.model.train()
         for step, rows in enumerate(np.array_split(order, steps)):
             turn = Turn(epoch, step, steps, self.settings.epochs)
@@ -75,7 +69,7 @@ class PlainSite:
             batch = TokenBatch(ids=ids, offsets=offsets).to(self.device)
             here = torch.from_numpy(rows.astype(np.int64)).to(self.device)
             labels = {task: label[here] for task, label in self._targets.items()}
-            noise = here + (((turn.epoch * steps + step) << 32) + self.seed * 7919)
+            noise = dropout_numbers(rows, seed=self.seed, registry=self.registry, epoch=epoch).to(self.device)
             if self.optimiser.lazy:
                 self.optimiser.touch(batch.ids.unique().long())
             task_loss(self.model(batch, noise=noise), labels).backward()

@@ -19,28 +19,30 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from pathveil.disclosure import may_be_told
 from pathveil.errors import UsageError
 from pathveil.federation import embedded, plain
 from pathveil.federation.heads import Confidence, confidence_of, features_of, fresh_head, public_confidence
 from pathveil.federation.hub import History
+from pathveil.federation.networks import Networks
 from pathveil.federation.probe import Probe, probe
 from pathveil.federation.release import arrays_of
 from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Site
 from pathveil.model.mtcnn import Encoder
-from pathveil.model.shared_private import Private, Shared
+from pathveil.model.shared_private import Shared
 from pathveil.progress import Progress, silent
 from pathveil.seeds import generator
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.metrics import evaluate
 from pathveil.vocabulary.encoded import Encoded
+from pathveil.wording import counted
 
 Mode = Literal["single", "centralized", "adversarial", "strong", "fedavg", "cyclic"]
 MODES: tuple[Mode, ...] = ("single", "centralized", "adversarial", "strong", "fedavg", "cyclic")
 TEST_SHARE = 0.2  # of every registry's cases, where no others are given
-FEWEST_CASES = 5  # of a registry, to train on
+FEWEST_TRAINING_CASES = 5  # with labels, of a registry: some to learn from and some to choose the epoch by
 LARGEST_SEED = 2**32 - 1  # torch and NumPy derive others from it
-SMALLEST_CELL = 10  # of fewer test cases nothing is told
 
 
 Answer = Callable[[int, Encoded], dict[str, np.ndarray]]  # a registry and its reports to each task's logits
@@ -121,10 +123,11 @@ def check_sites(corpus: Encoded, unseen: Mapping[int, np.ndarray]) -> None:
     if len(registries) < 2:
         raise UsageError(f"the distribution study needs at least 2 registries; this corpus has {len(registries)}")
     for number, (known, tested) in labelled_cases(corpus, np.concatenate(list(unseen.values()))).items():
-        if known < FEWEST_CASES or not tested:
+        if known < FEWEST_TRAINING_CASES or not tested:
             raise UsageError(
-                f"registry {corpus.registry_names[number]} has {known} case{'s' * (known != 1)} with labels to train "
-                f"on and {tested} to test on; expected at least {FEWEST_CASES} and 1: leave its reports out, or pool it"
+                f"registry {corpus.registry_names[number]} has {counted(known, 'case')} with labels to train on and "
+                f"{tested} to test on; expected at least {FEWEST_TRAINING_CASES} and 1: leave its reports out, or pool "
+                "it"
             )
 
 
@@ -193,24 +196,15 @@ def train_shared_private(
     device: torch.device,
     progress: Progress,
 ) -> tuple[Answer, list[History], Shared]:
-    shape: dict[str, Any] = {
-        "vocabulary_size": training.vocabulary_size,
-        "classes": {task: len(names) for task, names in training.classes.items()},
-        "dim": settings.dim,
-        "windows": settings.windows,
-        "filters": settings.filters,
-        # On a GPU a pass over the embedding costs less than finding the touched rows.
-        "sparse": device.type == "cpu" and not settings.positions,
-    }
-    shared = Shared(
-        registries=len(registries), hidden=settings.hidden, common_heads=settings.common_heads, seed=seed, **shape
-    ).to(device)
+    classes = {task: len(names) for task, names in training.classes.items()}
+    networks = Networks(settings, training.vocabulary_size, classes, seed, device)
+    shared = networks.shared(registries=len(registries))
     sites = {
         number: Site(
             training.take(np.flatnonzero(training.registries == number)),
             name=training.registry_names[number],
             registry=number,
-            private=Private(seed=seed * 1000 + number + 1, **shape).to(device),
+            private=networks.private(number),
             settings=settings,
             seed=seed,
             entropy=generator(seed, number, 2),  # a study repeats; a deployment must not
@@ -283,20 +277,20 @@ def result_of(corpus: Encoded, outcomes: Sequence[Outcome], *, resamples: int = 
             for task, answer in predicted.items():
                 label = np.asarray(taken.labels[task])
                 cases, by_class = cases_of(label, taken.cases, classes=len(corpus.classes[task]))
-                if cases < SMALLEST_CELL:
+                if not may_be_told(cases):
                     continue
                 task_scores = evaluate(label, answer, cases=taken.cases, resamples=resamples, seed=outcome.seed)
                 row = place | {"task": task, "documents": task_scores.documents, "cases": cases}
                 scores.append(row | {"micro": task_scores.micro.as_dict(), "macro": task_scores.macro.as_dict()})
                 for one in task_scores.per_class:
-                    if by_class[one.label] >= SMALLEST_CELL:
+                    if may_be_told(by_class[one.label]):
                         counts = {"support": one.support, "cases": int(by_class[one.label])}
                         about = {"task": task, "label": corpus.classes[task][one.label], **counts}
                         per_class.append(place | about | {"f1": one.f1.as_dict()})
         place = {"mode": outcome.mode, "seed": outcome.seed}
         tests = corpus.take(np.concatenate(list(outcome.unseen.values())))
-        if outcome.probe is not None and len(np.unique(tests.cases)) >= SMALLEST_CELL:
-            told = [t for t, of in tests.labels.items() if len(np.unique(tests.cases[of >= 0])) >= SMALLEST_CELL]
+        if outcome.probe is not None and may_be_told(len(np.unique(tests.cases))):
+            told = [t for t, of in tests.labels.items() if may_be_told(len(np.unique(tests.cases[of >= 0])))]
             head = {task: scores for task, scores in outcome.head.items() if task in told}
             probes.append(place | asdict(outcome.probe) | {"head": head})
         sent = sum(history.sent for history in outcome.histories)

@@ -29,7 +29,8 @@ from pathveil.federation.settings import FederationSettings
 from pathveil.model import TokenBatch
 from pathveil.model.mtcnn import drop
 from pathveil.model.shared_private import Private, Shared
-from pathveil.training.batches import hold_out_cases, spans
+from pathveil.seeds import generator
+from pathveil.training.batches import hold_out_cases, noise, spans
 from pathveil.training.losses import task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser
 from pathveil.vocabulary.encoded import Encoded, take_documents
@@ -55,7 +56,7 @@ class Turn:
         return (self.epoch * self.steps + self.step) / (self.epochs * self.steps)
 
     def gathered(self, every: int) -> list["Turn"]:
-        """The turns of one step of a private part that steps every so many turns, this one among them.
+        """All turns whose gradients a private part gathers for the same step as this turn's, ``every`` turns a step.
 
         >>> [turn.step for turn in Turn(epoch=0, step=4, steps=5, epochs=1).gathered(3)]
         [3, 4]
@@ -64,7 +65,7 @@ class Turn:
         return [replace(self, step=step) for step in range(first, min(first + every, self.steps))]
 
     def completes(self, every: int) -> bool:
-        """Whether this is the last of them."""
+        """Whether this is the last turn of those that are gathered for one step."""
         return (self.step + 1) % every == 0 or self.step + 1 == self.steps
 
 
@@ -120,15 +121,14 @@ class Site:
     def rows(self, turn: Turn) -> np.ndarray:
         """The documents of a step: an epoch's permutation cut into as many parts as the epoch has steps."""
         if self._plan[0] != (turn.epoch, turn.steps):
-            order = np.random.default_rng([self.seed, self.registry, turn.epoch]).permutation(self.train)
+            order = generator(self.seed, self.registry, turn.epoch).permutation(self.train)
             self._plan = (turn.epoch, turn.steps), np.array_split(order, turn.steps)
         return self._plan[1][turn.step]
 
     def read(self, rows: np.ndarray, turn: Turn) -> Documents:
         ids, offsets = take_documents(self.reports.ids, self.reports.offsets, rows)
-        number = turn.epoch * turn.steps + turn.step
         here = torch.from_numpy(rows.astype(np.int64)).to(self.device)
-        noise = here + ((number << 32) + self.seed * 7919 + self.registry)
+        noise = dropout_numbers(rows, seed=self.seed, registry=self.registry, epoch=turn.epoch).to(self.device)
         labels = {task: label[here] for task, label in self._targets.items()}
         return Documents(TokenBatch(ids=ids, offsets=offsets).to(self.device), labels, noise)
 
@@ -220,7 +220,7 @@ class Site:
         """An update on its way out: clipped and noised if the settings say so, and checked by the gate."""
         if self.settings.clip is not None:
             update = noised(update, clip=self.settings.clip, multiplier=self.settings.noise, rng=self.entropy)
-        wire.check(update, manifest, sender=self.name)
+        wire.check(update, manifest, sender=self.name, error=wire.GateError)
         return update
 
     def change(self, shared: Shared, turns: Sequence[Turn]) -> wire.Arrays:
@@ -284,6 +284,11 @@ class Site:
 
     def restore(self) -> None:
         self.private.load_state_dict(self.best)
+
+
+def dropout_numbers(rows: np.ndarray, *, seed: int, registry: int, epoch: int) -> Tensor:
+    """A number for each of a registry's documents, (documents,): it seeds the document's dropout in this epoch."""
+    return torch.from_numpy(noise(rows, seed=[seed, registry, 3], epoch=epoch))
 
 
 def added(scores: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> dict[str, Tensor]:

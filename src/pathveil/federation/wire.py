@@ -20,6 +20,15 @@ from torch import nn
 
 from pathveil.errors import FederationError
 
+
+class GateError(FederationError):
+    """A site's own gate refused what was about to leave."""
+
+
+class QuestionError(FederationError):
+    """A site refused what the hub sent."""
+
+
 Arrays = Mapping[str, np.ndarray]
 Manifest = Mapping[str, tuple[int, ...]]
 LARGEST = float(np.finfo(np.float32).max)
@@ -45,22 +54,21 @@ def arrays_of(network: nn.Module, manifest: Manifest | None = None) -> dict[str,
     }
 
 
-def check(arrays: Arrays, manifest: Manifest, *, sender: str) -> None:
+def check(arrays: Arrays, manifest: Manifest, *, sender: str, error: type[FederationError] = FederationError) -> None:
     """Refuse anything that is not exactly the manifest's arrays: float32, of its shapes, finite."""
     for name, array in arrays.items():
         if name not in manifest:
-            raise FederationError(f"{sender}: '{name}' is not a shared parameter of this round; nothing was passed on")
+            raise error(f"{sender}: '{name}' is not a shared parameter of this round; nothing was passed on")
         if array.dtype != np.float32:
-            raise FederationError(f"{sender}: '{name}' has type {array.dtype}, expected float32; nothing was passed on")
+            raise error(f"{sender}: '{name}' has type {array.dtype}, expected float32; nothing was passed on")
         if array.shape != tuple(manifest[name]):
-            raise FederationError(
-                f"{sender}: '{name}' has shape {array.shape}, expected {tuple(manifest[name])}; nothing was passed on"
-            )
+            expected = tuple(manifest[name])
+            raise error(f"{sender}: '{name}' has shape {array.shape}, expected {expected}; nothing was passed on")
         if not np.isfinite(array).all():
-            raise FederationError(f"{sender}: '{name}' holds values that are not finite; nothing was passed on")
+            raise error(f"{sender}: '{name}' holds values that are not finite; nothing was passed on")
     missing = [name for name in manifest if name not in arrays]
     if missing:
-        raise FederationError(f"{sender}: {len(missing)} shared parameters are missing, '{missing[0]}' first")
+        raise error(f"{sender}: {len(missing)} shared parameters are missing, '{missing[0]}' first")
 
 
 def norm(arrays: Arrays) -> float:

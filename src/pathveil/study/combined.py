@@ -14,8 +14,9 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from pathveil.audit import evidence, metrics
+from pathveil.disclosure import FEWEST_CASES_TOLD
 from pathveil.errors import UsageError
-from pathveil.federation.run import SMALLEST_CELL, Mode, cases_of, check_sites, result_of, run
+from pathveil.federation.run import Mode, cases_of, check_sites, result_of, run
 from pathveil.federation.settings import FederationSettings
 from pathveil.progress import Progress, silent
 from pathveil.study.distribution import at_cap, config_of, fixed, known_modes, mode_of
@@ -68,9 +69,9 @@ def check_cells(corpus: Encoded, held: Mapping[int, np.ndarray]) -> None:
         for rows in held.values()
         for task, names in corpus.classes.items()
     )
-    if most < SMALLEST_CELL:
+    if most < FEWEST_CASES_TOLD:
         raise UsageError(
-            f"it needs a registry with at least {SMALLEST_CELL} labelled cases to test on, and none has more than "
+            f"it needs a registry with at least {FEWEST_CASES_TOLD} labelled cases to test on, and none has more than "
             f"{most}; raise 'test_share', add reports, or leave the section out"
         )
 

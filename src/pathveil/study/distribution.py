@@ -16,12 +16,12 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from pathveil.audit import evidence, metrics
+from pathveil.disclosure import may_be_told
 from pathveil.errors import UsageError, VocabularyError, meant
 from pathveil.federation.release import Release
 from pathveil.federation.run import (
     LARGEST_SEED,
     MODES,
-    SMALLEST_CELL,
     Mode,
     Outcome,
     cases_of,
@@ -388,11 +388,11 @@ def by_class(corpus: Encoded, outcome: Outcome) -> list[dict[str, Any]]:
         samples = np.bincount(labels[labels >= 0], minlength=len(names))
         answers = np.concatenate([predicted[task] for predicted in outcome.predictions.values()])
         cases, by_class = cases_of(labels[rows], corpus.cases[rows], classes=len(names))
-        if cases < SMALLEST_CELL:
+        if not may_be_told(cases):
             continue
         scores = evaluate(labels[rows], answers, cases=corpus.cases[rows], seed=outcome.seed)
         for one in scores.per_class:
-            if by_class[one.label] >= SMALLEST_CELL:
+            if may_be_told(by_class[one.label]):
                 place = {"mode": outcome.mode, "seed": outcome.seed, "task": task, "label": names[one.label]}
                 counts = {"samples": int(samples[one.label]), "support": one.support}
                 counts |= {"cases": int(by_class[one.label])}

@@ -34,11 +34,12 @@ from scipy import stats
 
 from pathveil.audit.all_attacks import CLASSIFIERS
 from pathveil.audit.evidence import ALL, CROSS, MATCHED
+from pathveil.disclosure import FEWEST_CASES_TOLD
 from pathveil.study.statistics import CONFIDENCE, Answer, Comparison, above, alike, compare, together
 
 MARGIN = {"micro": 0.01, "macro": 0.02, "accuracy": 0.01}
 PROBE_MARGIN = 0.02  # above what the label alone gives away
-LISTED = 10  # test cases from which on a class is listed with its F1 (``federation.run.SMALLEST_CELL``)
+LISTED = FEWEST_CASES_TOLD  # test cases from which on a class is listed with its F1
 
 CLAIMS = {
     "A1": "more shadow models raise attack accuracy, which levels off",

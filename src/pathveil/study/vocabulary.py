@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from pathveil.disclosure import may_be_told
 from pathveil.errors import UsageError
-from pathveil.federation.run import SMALLEST_CELL
 from pathveil.progress import Progress, silent
 from pathveil.study import membership
 from pathveil.study.findings import vocabulary_findings
@@ -326,7 +326,7 @@ class VocabularyStudy:
         """The tasks whose scores may be told: enough unseen cases have a label."""
         cases = self.corpus.cases[fold.unseen]
         labels = {task: np.asarray(self.corpus.labels[task])[fold.unseen] for task in self.corpus.tasks}
-        return [task for task, label in labels.items() if len(np.unique(cases[label >= 0])) >= SMALLEST_CELL]
+        return [task for task, label in labels.items() if may_be_told(len(np.unique(cases[label >= 0])))]
 
     def seconds(self) -> list[dict[str, Any]]:
         """What each finished cell took."""

@@ -19,9 +19,9 @@ from nvflare.apis.shareable import Shareable, make_reply
 from nvflare.apis.signal import Signal
 from nvflare.fuel.f3.message import Message as Parcel
 
-from pathveil.errors import CorpusError, FederationError, PathveilError, VocabularyError
+from pathveil.errors import CorpusError, FederationError, PathveilError
 from pathveil.federation.flare import policy
-from pathveil.federation.protocol.message import Message, outgoing, place, read
+from pathveil.federation.protocol.message import Message, fault_of, outgoing, place, read
 from pathveil.federation.protocol.plan import Plan, read_reports
 from pathveil.federation.protocol.site_run import SiteRun
 from pathveil.vocabulary.words import Vocabulary
@@ -50,7 +50,7 @@ class SiteExecutor(Executor):
             # The sentence stays in the site's log; of a foreign exception, whose message may quote data, only its kind.
             known = isinstance(error, PathveilError)
             log.error("%s", error if known else f"a defect of ours at this site: {place(error)}")
-            facts = {"run": plan.run, "session": session, "fault": fault_of(error) if known else "defect"}
+            facts = {"run": plan.run, "session": session, "fault": fault_of(error)}
             hub.ask(outgoing(facts, {}, manifest={}, sender=name))
             return make_reply(ReturnCode.EXECUTION_EXCEPTION)
         finally:
@@ -129,12 +129,3 @@ def work(site_run: SiteRun, hub: HubConnection) -> None:
         if "refused" in facts:
             raise FederationError(f"the hub refused: {facts['refused']}")
         data = site_run.say({"waiting": True}) if facts.get("wait") else site_run.answer(question)
-
-
-def fault_of(error: PathveilError) -> str:
-    """The word for the hub; the sentence stays in the site's log."""
-    if isinstance(error, VocabularyError):
-        return "words"
-    if isinstance(error, CorpusError):
-        return "corpus"
-    return "gate" if "nothing was" in str(error) else "state"

@@ -76,7 +76,9 @@ class Course(Protocol):
 def course_of(plan: Plan) -> Course:
     """The course of a planned run."""
     if plan.plain:
-        return Plain(plan.network(), settings=plan.settings, sites=len(plan.sites), cyclic=plan.mode == "cyclic")
+        return Plain(
+            plan.networks().plain(), settings=plan.settings, sites=len(plan.sites), cyclic=plan.mode == "cyclic"
+        )
     return SharedPrivate(plan.shared(), settings=plan.settings, sites=len(plan.sites))
 
 

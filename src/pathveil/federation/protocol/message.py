@@ -11,7 +11,7 @@ hub trusts no gate: ``heard`` holds every message against the same list when it 
 ({'round': 3, 'documents': 20}, [0.0, 0.0])
 >>> outgoing({"round": 3, "label": "C50"}, {}, manifest={}, sender="north")
 Traceback (most recent call last):
-pathveil.errors.FederationError: north: 'label' is not among what a site may say; nothing was sent
+pathveil.federation.wire.GateError: north: 'label' is not among what a site may say; nothing was sent
 """
 
 import json
@@ -24,7 +24,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
-from pathveil.errors import FederationError
+from pathveil.errors import CorpusError, FederationError, PathveilError, VocabularyError
 from pathveil.federation import wire
 
 # Faults a site may report: a word each, never a message, because a message could name a file of the site's.
@@ -33,7 +33,17 @@ FAULTS = {
     "corpus": "its corpus cannot be used; its own log says why",
     "state": "it does not have its part of the run from where the hub has it",
     "gate": "its gate refused what it was about to send; its own log says what",
+    "hub": "it refused what the hub sent; its own log says what",
     "defect": "its program failed; its own log says where",
+}
+# The word for each kind of error, the first that fits; the error's own sentence stays in the site's log.
+FAULT_OF: dict[type[Exception], str] = {
+    VocabularyError: "words",
+    CorpusError: "corpus",
+    wire.GateError: "gate",
+    wire.QuestionError: "hub",
+    PathveilError: "state",
+    Exception: "defect",
 }
 # Everything that a site may say beside its arrays.
 SAYS: dict[str, type] = {
@@ -72,10 +82,10 @@ def outgoing(facts: Mapping[str, Any], arrays: wire.Arrays, *, manifest: wire.Ma
     """A site's message as bytes, if all of it may leave."""
     for name, value in facts.items():
         if name not in SAYS:
-            raise FederationError(f"{sender}: '{name}' is not among what a site may say; nothing was sent")
+            raise wire.GateError(f"{sender}: '{name}' is not among what a site may say; nothing was sent")
         if not fits(name, value):
-            raise FederationError(f"{sender}: '{name}' is not {meant(name)}; nothing was sent")
-    wire.check(arrays, manifest, sender=sender)
+            raise wire.GateError(f"{sender}: '{name}' is not {meant(name)}; nothing was sent")
+    wire.check(arrays, manifest, sender=sender, error=wire.GateError)
     return write(Message(facts, arrays))
 
 
@@ -93,6 +103,15 @@ def heard(message: Message, kind: str, *, sender: str) -> None:
             raise FederationError(f"{sender}: its '{name}' is not {meant(name)}; refused")
     if message.arrays and kind not in UPDATES:
         raise FederationError(f"{sender}: sent arrays where none were asked for; refused")
+
+
+def fault_of(error: Exception) -> str:
+    """The word that the hub is told for what went wrong at a site.
+
+    >>> fault_of(CorpusError("/data/smith.parquet: is empty")), fault_of(ZeroDivisionError())
+    ('corpus', 'defect')
+    """
+    return next(word for kind, word in FAULT_OF.items() if isinstance(error, kind))
 
 
 def fits(name: str, value: Any) -> bool:

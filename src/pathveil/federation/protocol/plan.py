@@ -12,7 +12,7 @@ name a run by the plan's hash: submitting the same plan again goes on where the 
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -20,12 +20,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pathveil import text
 from pathveil.errors import FederationError, VocabularyError
+from pathveil.federation.networks import Networks
 from pathveil.federation.plain import PlainSite
 from pathveil.federation.release import KEPT, Release
 from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Site
-from pathveil.model import MTCNN
-from pathveil.model.shared_private import Private, Shared
+from pathveil.model.shared_private import Shared
 from pathveil.vocabulary.encoded import MISSING, Encoded
 from pathveil.vocabulary.words import Vocabulary
 
@@ -56,36 +56,24 @@ class Plan(BaseModel):
     def plain(self) -> bool:
         return self.mode in PLAIN
 
-    def shape(self, device: torch.device | str = "cpu") -> dict[str, Any]:
-        settings, sparse = self.settings, torch.device(device).type == "cpu"
+    def networks(self, device: torch.device | str = "cpu") -> Networks:
+        """The networks at their start, the same everywhere."""
         classes = {task: len(names) for task, names in self.classes.items()}
-        size = {"dim": settings.dim, "windows": settings.windows, "filters": settings.filters}
-        return {"vocabulary_size": self.vocabulary_size, "classes": classes, "sparse": sparse, **size}
+        return Networks(self.settings, self.vocabulary_size, classes, self.seed, device)
 
     def shared(self, device: torch.device | str = "cpu") -> Shared:
-        """The shared part at its start, the same everywhere."""
-        settings = self.settings
-        return Shared(
-            registries=len(self.sites),
-            hidden=settings.hidden,
-            common_heads=settings.common_heads,
-            seed=self.seed,
-            **self.shape(device),
-        ).to(device)
-
-    def network(self) -> MTCNN:
-        """The plain network at its start, the same everywhere."""
-        return MTCNN(dropout=self.settings.dropout, seed=self.seed, **self.shape())
+        """The shared part at its start."""
+        return self.networks(device).shared(registries=len(self.sites))
 
     def site(self, reports: Encoded, name: str, device: torch.device | str = "cpu") -> Site:
         """A site with its private part at its start."""
         number = self.sites.index(name)
-        private = Private(seed=self.seed * 1000 + number + 1, **self.shape(device)).to(device)
+        private = self.networks(device).private(number)
         return Site(reports, name=name, registry=number, private=private, settings=self.settings, seed=self.seed)
 
     def plain_site(self, reports: Encoded, name: str, device: torch.device | str = "cpu") -> PlainSite:
-        number = self.sites.index(name)
-        settings = self.settings
+        """A site with the whole network at its start."""
+        number, settings = self.sites.index(name), self.settings
         return PlainSite(reports, settings=settings, seed=self.seed, registry=number, name=name, device=device)
 
 

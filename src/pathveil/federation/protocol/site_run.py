@@ -99,7 +99,7 @@ class SiteRun:
         try:
             number = 1 + (json.loads(path.read_text("utf-8"))["updates"] if path.exists() else 0)
         except (ValueError, KeyError, TypeError):
-            raise FederationError(f"{path}: does not tell how many updates have left; nothing was sent") from None
+            raise wire.GateError(f"{path}: does not tell how many updates have left; nothing was sent") from None
         write_json(path, {"updates": number})
         return number
 

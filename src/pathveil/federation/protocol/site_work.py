@@ -50,7 +50,8 @@ class SharedWork:
     def answer(self, exchange: Exchange, arrays: wire.Arrays) -> tuple[dict[str, Any], wire.Arrays]:
         site, turns = self.site, exchange.turns
         again = bool(turns) and turns[0].again and EMBEDDING not in arrays  # the encoder is here already
-        wire.check(arrays, wire.of_discriminator(self.manifest) if again else self.manifest, sender="the hub")
+        manifest = wire.of_discriminator(self.manifest) if again else self.manifest
+        wire.check(arrays, manifest, sender="the hub", error=wire.QuestionError)
         load(self.shared, arrays)
         if not again:
             site.known = None  # was of another encoder
@@ -114,7 +115,7 @@ class PlainWork:
         return self.manifest if exchange.kind == "epoch" else NOTHING
 
     def answer(self, exchange: Exchange, arrays: wire.Arrays) -> tuple[dict[str, Any], wire.Arrays]:
-        wire.check(arrays, self.manifest, sender="the hub")
+        wire.check(arrays, self.manifest, sender="the hub", error=wire.QuestionError)
         self.site.load(arrays)
         if exchange.kind == "epoch":
             steps = steps_of([self.documents], self.site.settings.batch_size)
