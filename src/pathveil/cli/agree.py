@@ -1,6 +1,5 @@
 """``pathveil vocab agree …``: choose words that k registries have, without any of them showing the rest."""
 
-import json
 import logging
 import sys
 from pathlib import Path
@@ -15,7 +14,6 @@ from pathveil.errors import UsageError
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from pathveil.vocabulary.agree.agreement import Agreement
     from pathveil.vocabulary.agree.hub import Hub
     from pathveil.vocabulary.agree.keyholder import KeyHolder
 
@@ -75,6 +73,7 @@ def propose(
     Give the file to every party. Its sha256 goes with every request, so a party with another version is refused.
     """
     from pathveil.vocabulary.agree.agreement import Agreement
+    from pathveil.vocabulary.agree.results import ProposedAgreement
 
     pairs = [one.partition("=")[::2] for one in holder]
     if len({name for name, _ in pairs}) != len(pairs):
@@ -93,7 +92,8 @@ def propose(
     _warn(k)
     terms.save(out)
     text = f"{out}: {len(terms.sites)} sites, k = {k}, m = {m}, until {terms.expires:%Y-%m-%d %H:%M} UTC"
-    emit({"out": str(out), "id": terms.id, "sha256": terms.sha256}, as_json=as_json, text=f"{text}\n{terms.sha256}")
+    result = ProposedAgreement(out=str(out), id=terms.id, sha256=terms.sha256)
+    emit(result, as_json=as_json, text=f"{text}\n{terms.sha256}")
 
 
 @app.command()
@@ -108,23 +108,9 @@ def tokens(
     Writes tokens.json, which the server keeps (it holds only hashes), and SITE/SERVER.token, which goes to that site
     by a safe way and is then deleted here.
     """
-    from pathveil.vocabulary.agree.agreement import HUB, Agreement, new_tokens, write_whole
+    from pathveil.vocabulary.agree.agreement import Agreement, write_tokens
 
-    terms = Agreement.load(agreement)
-    if server not in (HUB, *terms.holders):
-        raise UsageError(f"--server {server}: the agreement's servers are {', '.join((HUB, *terms.holders))}")
-    if (out / "tokens.json").exists():
-        raise UsageError(f"{out / 'tokens.json'}: is already there; remove it to make new tokens")
-    given, digests = new_tokens(terms.sites)
-    written = []
-    for name, token in given.items():
-        path = out / name / f"{server}.token"
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_whole(path, token + "\n", private=True)
-        written.append(str(path))
-    write_whole(out / "tokens.json", json.dumps(digests, indent=1) + "\n", private=True)
-    text = "\n".join([f"{out / 'tokens.json'}: for the server", *(f"{path}: for the site" for path in written)])
-    emit({"server": str(out / "tokens.json"), "sites": written}, as_json=as_json, text=text)
+    emit(write_tokens(Agreement.load(agreement), server, out), as_json=as_json)
 
 
 @app.command()
@@ -142,9 +128,10 @@ def certificates(
     NAME.key and NAME.pem stay there; NAME-authority.pem goes to every site, which names it with --ca.
     """
     from pathveil.vocabulary.agree.certificates import make_certificate
+    from pathveil.vocabulary.agree.results import CertificateFiles
 
-    paths = [str(path) for path in make_certificate(out, name, hosts=host, days=days)]
-    emit({"written": paths}, as_json=as_json, text="\n".join(paths))
+    paths = make_certificate(out, name, hosts=host, days=days)
+    emit(CertificateFiles(written=[str(path) for path in paths]), as_json=as_json)
 
 
 def _serve(
@@ -176,6 +163,7 @@ def keyholder(
     """
     from pathveil.vocabulary.agree.agreement import Agreement, load_digests
     from pathveil.vocabulary.agree.keyholder import KeyHolder
+    from pathveil.vocabulary.agree.results import ServerEnd
     from pathveil.vocabulary.agree.service import keyholder_app
 
     terms = Agreement.load(agreement)
@@ -183,7 +171,8 @@ def keyholder(
     holder = KeyHolder(terms, name, folder=state)
     try:
         _serve(holder, keyholder_app(holder, digests), terms.holders[name], listen, port, certificate, key)
-        _finish(terms, holder, as_json, "its key is erased")
+        _finish(holder)
+        emit(ServerEnd(agreement=terms.id, missing=holder.waiting_for), as_json=as_json)
     finally:
         holder.store.close()
 
@@ -205,6 +194,7 @@ def hub(
     """
     from pathveil.vocabulary.agree.agreement import Agreement, load_digests
     from pathveil.vocabulary.agree.hub import Hub
+    from pathveil.vocabulary.agree.results import HubEnd
     from pathveil.vocabulary.agree.service import hub_app
 
     terms = Agreement.load(agreement)
@@ -212,24 +202,17 @@ def hub(
     counter = Hub(terms, folder=state)
     try:
         _serve(counter, hub_app(counter, digests), terms.hub, listen, port, certificate, key)
-        _finish(terms, counter, as_json, "its tags are erased", counter.summary())
+        counts = counter.counts()
+        _finish(counter)
+        emit(HubEnd(missing=counter.waiting_for, **dict(counts)), as_json=as_json)
     finally:
         counter.store.close()
 
 
-def _finish(
-    terms: "Agreement", role: "KeyHolder | Hub", as_json: bool, erased: str, summary: dict | None = None
-) -> None:
+def _finish(role: "KeyHolder | Hub") -> None:
     if not role.finished:
         raise UsageError("stopped before the agreement was over; the same command goes on with it")
     role.erase()
-    missing = role.waiting_for
-    end = f"expired with {len(missing)} of {len(terms.sites)} sites missing" if missing else "over: every site is done"
-    text = f"agreement {terms.id} is {end}; {erased}"
-    if summary and summary["tags_at_sites"]:
-        counts = ", ".join(f"{tags:,} at {sites}" for sites, tags in summary["tags_at_sites"].items())
-        text += f"\n{summary['passed']:,} words passed; tags by number of sites: {counts} (dummies are at 1)"
-    emit({"agreement": terms.id, "missing": missing} | (summary or {}), as_json=as_json, text=text)
 
 
 @app.command(short_help="Take part as a registry.")
@@ -261,6 +244,7 @@ def site(
     """
     from pathveil.vocabulary.agree.agreement import Agreement
     from pathveil.vocabulary.agree.client import already_done, read_tokens, take_part, trusting
+    from pathveil.vocabulary.agree.results import SiteResult
     from pathveil.vocabulary.agree.site import Site, cases_of
     from pathveil.vocabulary.selection import gather_counts
 
@@ -271,8 +255,8 @@ def site(
         raise UsageError(f"{out.parent}: no such folder to write the vocabulary to")
     _warn(terms.threshold)
     if vocabulary := already_done(terms, name, out=out, folder=state, tokens=given, trust=trust):
-        result = {"out": str(out), "agreed": len(vocabulary.words), "id_space": vocabulary.id_space}
-        return emit(result, as_json=as_json, text=f"{out}: {result['agreed']:,} agreed words, from an earlier run")
+        result = SiteResult(out=str(out), agreed=len(vocabulary.words), id_space=vocabulary.id_space)
+        return emit(result, as_json=as_json)
     with bar() as progress:
         counts = gather_counts(sources, tasks=(), without=without, progress=progress)
         part = Site(terms, name, cases_of(counts), folder=state)
@@ -280,19 +264,15 @@ def site(
             vocabulary = take_part(part, out=out, tokens=given, trust=trust, progress=progress)
         finally:
             part.store.close()
-    result = {
-        "out": str(out),
-        "submitted": part.words,
-        "left_out": part.left_out,
-        "agreed": len(vocabulary.words),
-        "named": vocabulary.source["named"],
-        "id_space": vocabulary.id_space,
-    }
-    text = (
-        f"{out}: {result['agreed']:,} agreed words, of which you have {result['named']:,} "
-        f"(you submitted {part.words:,}{f', {part.left_out:,} more were above the cap' if part.left_out else ''})"
+    result = SiteResult(
+        out=str(out),
+        agreed=len(vocabulary.words),
+        id_space=vocabulary.id_space,
+        submitted=part.words,
+        left_out=part.left_out,
+        named=vocabulary.source["named"],
     )
-    emit(result, as_json=as_json, text=text)
+    emit(result, as_json=as_json)
 
 
 @app.command(short_help="Join sites' vocabularies into one with every agreed word.")
@@ -305,12 +285,13 @@ def publish(
 
     A second, deliberate step: whoever does it sees every agreed word. Each was submitted by at least k sites.
     """
+    from pathveil.vocabulary.agree.results import PublishedWords
     from pathveil.vocabulary.agree.site import publish as join
     from pathveil.vocabulary.words import Vocabulary
 
     vocabulary = join([Vocabulary.load(path) for path in files])
     vocabulary.save(out)
-    result = {"out": str(out), "words": len(vocabulary.words), "sha256": vocabulary.sha256}
+    result = PublishedWords(out=str(out), words=len(vocabulary.words), sha256=vocabulary.sha256)
     emit(result, as_json=as_json, text=f"{out}: {len(vocabulary.words):,} words agreed on by {len(files)} sites' files")
 
 
@@ -338,6 +319,7 @@ def simulate(
 
     The same code as in a deployment, without the network, on one corpus of several registries.
     """
+    from pathveil.vocabulary.agree.results import SimulatedAgreement
     from pathveil.vocabulary.agree.simulate import by_registry
     from pathveil.vocabulary.agree.simulate import simulate as run
     from pathveil.vocabulary.selection import gather_counts
@@ -359,20 +341,17 @@ def simulate(
     _warn(k)
     outcome.vocabulary.save(out)
     if sites:
-        sites.mkdir(parents=True, exist_ok=True)
         for name, vocabulary in outcome.sites.items():
             vocabulary.save(sites / f"{name}.json")
-    result = {
-        "out": str(out),
-        "words": len(outcome.vocabulary.words),
-        "sha256": outcome.vocabulary.sha256,
-        "named": {name: vocabulary.source["named"] for name, vocabulary in outcome.sites.items()},
-        "left_out": dict(outcome.left_out),
-        "hub": dict(outcome.hub),
-    }
-    lines = [f"{out}: {result['words']:,} words agreed on by {len(counts)} sites, k = {k}, m = {m}"]
-    lines += [f"  {name}: has {named:,} of them" for name, named in result["named"].items()]
-    emit(result, as_json=as_json, text="\n".join(lines))
+    result = SimulatedAgreement(
+        out=str(out),
+        words=len(outcome.vocabulary.words),
+        sha256=outcome.vocabulary.sha256,
+        named={name: vocabulary.source["named"] for name, vocabulary in outcome.sites.items()},
+        left_out=dict(outcome.left_out),
+        hub=outcome.hub,
+    )
+    emit(result, as_json=as_json)
 
 
 @app.command(short_help="Count the planted personal words that would be agreed on.")
@@ -386,14 +365,13 @@ def leftover(
 
     A personal word is one that stands in planted text alone. Numbers are written, never the words.
     """
-    from pathveil.vocabulary.agree import leftover as study
+    from pathveil.vocabulary.agree.leftover import measure_leftover, write_leftover
     from pathveil.vocabulary.planted import planted_words
     from pathveil.vocabulary.selection import gather_counts
 
     with bar() as progress:
         planted = planted_words(corpus, truth, progress=progress)
         counts = gather_counts(corpus, tasks=(), progress=progress)
-    result = study.measure(counts.words, counts.cases, planted)
-    paths = study.write(result, out)
-    text = "\n".join([paths[1].read_text(encoding="utf-8").rstrip(), "", *map(str, paths)])
-    emit(result, as_json=as_json, text=text)
+    result = measure_leftover(counts.words, counts.cases, planted)
+    paths = write_leftover(result, out)
+    emit(result, as_json=as_json, text="\n".join([result.summary(), "", *map(str, paths)]))

@@ -67,7 +67,7 @@ def test_each_site_learns_the_places_of_its_own_tags():
     for site, numbers in SETS.items():
         send(hub, site, tag_set(numbers, 8))
     assert places_of(hub, "R1") == {3: 0}  # at all three
-    assert hub.summary()["tags_at_sites"] == {1: 2 + 3 * 5, 2: 2, 3: 1} and hub.summary()["passed"] == 1
+    assert hub.counts().tags_at_sites == {1: 2 + 3 * 5, 2: 2, 3: 1} and hub.counts().passed == 1
     hub = Hub(terms(threshold=2, allow_small_threshold=True))
     for site, numbers in SETS.items():
         send(hub, site, tag_set(numbers, 8))
@@ -163,7 +163,7 @@ def test_it_resumes_and_forgets(tmp_path):
     assert hub.finished
     hub.received("R1")  # its answer was lost
     assert refused(hub.result, "R1").status == 410
-    assert hub.summary()["passed"] == 1
+    assert hub.counts().passed == 1
     assert [path.name for path in tmp_path.iterdir() if dummy in path.read_bytes()] == []
 
 

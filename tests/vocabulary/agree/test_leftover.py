@@ -9,7 +9,7 @@ import pytest
 from pathveil.corpus.synth import SynthSettings, write_corpus
 from pathveil.errors import CorpusError, UsageError
 from pathveil.vocabulary.agree import leftover
-from pathveil.vocabulary.agree.leftover import measure, table
+from pathveil.vocabulary.agree.leftover import measure_leftover
 from pathveil.vocabulary.agree.simulate import by_registry, simulate
 from pathveil.vocabulary.planted import Planted, planted_words
 from pathveil.vocabulary.selection import count_corpus
@@ -50,7 +50,7 @@ def test_every_cell_against_a_loop():
         only={"patient_name": frozenset(words[:20]), "address": frozenset(words[10:25])},
         also={"address": frozenset(words[30:33])},
     )
-    result = measure(words, cases, planted)
+    result = measure_leftover(words, cases, planted).to_dict()
     assert len(result["rows"]) == 60 and result["planted"] == 25
     for row in result["rows"]:
         passed = {
@@ -70,7 +70,7 @@ def test_it_says_what_an_agreement_gives(synthetic):
     corpus, truth = synthetic
     counts = count_corpus(corpus, tasks=())
     planted = planted_words(corpus, truth)
-    result = measure(counts.words, counts.cases, planted)
+    result = measure_leftover(counts.words, counts.cases, planted).to_dict()
     personal = frozenset().union(*planted.only.values())
     assert result["planted"] == len(personal) > 300
     agreed = simulate(by_registry(counts), threshold=4, min_cases=10, batch=64).vocabulary.words
@@ -81,7 +81,7 @@ def test_it_says_what_an_agreement_gives(synthetic):
 def test_more_sites_or_more_cases_never_leave_more(synthetic):
     corpus, truth = synthetic
     counts = count_corpus(corpus, tasks=())
-    rows = measure(counts.words, counts.cases, planted_words(corpus, truth))["rows"]
+    rows = measure_leftover(counts.words, counts.cases, planted_words(corpus, truth)).rows()
     left = {(row["k"], row["m"]): row["personal"] for row in rows}
     assert all(left[k, m] >= left[k + 1, m] for k in range(2, 7) for m in range(1, 11))
     assert all(left[k, m] >= left[k, m + 1] for k in range(2, 8) for m in range(1, 10))
@@ -95,7 +95,7 @@ def test_the_command_writes_numbers_and_no_words(synthetic, tmp_path, pathveil):
     result = json.loads(done.stdout)
     assert len(result["rows"]) == 60
     markdown = (tmp_path / "left" / "leftover.md").read_text()
-    assert table(result) in markdown and "| 7 |" in markdown
+    assert f"| 2 | {result['rows'][0]['personal']:,} /" in markdown and "| 7 |" in markdown
     assert (tmp_path / "left" / "leftover.svg").read_text().startswith("<?xml")
     personal = {word for words in planted_words(corpus, truth).only.values() for word in words if len(word) > 5}
     written = done.stdout + done.stderr + markdown + (tmp_path / "left" / "leftover.json").read_text()
@@ -108,5 +108,5 @@ def test_bad_input(tmp_path, synthetic):
         with pytest.raises(CorpusError, match="is not a truth file"):
             planted_words(corpus, wrong)
     with pytest.raises(UsageError, match="the corpus has 3"):
-        measure(["a"], np.ones((3, 1)), Planted(only={"x": frozenset(["a"])}, also={}))
+        measure_leftover(["a"], np.ones((3, 1)), Planted(only={"x": frozenset(["a"])}, also={}))
     assert leftover.THRESHOLDS == range(2, 8) and leftover.MIN_CASES == range(1, 11)

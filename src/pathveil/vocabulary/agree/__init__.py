@@ -11,6 +11,7 @@
     certificates.py  a private certificate authority for those without one
     simulate.py      all roles in one process
     leftover.py      how many planted personal words pass, for every k and m
+    results.py       what the commands of an agreement give
 
 The three roles are plain objects that take and return bytes; the network is put around them. The protocol with its
 equations and what it does and does not protect against: ``docs/private-words.md``.

@@ -31,7 +31,9 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pathveil.errors import AgreementError, UsageError, explained
+from pathveil.files import write_json, write_text
 from pathveil.vocabulary.agree.oprf import MAX_BATCH
+from pathveil.vocabulary.agree.results import TokenFiles
 
 FORMAT = "pathveil-agreement/1"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
@@ -145,7 +147,7 @@ class Agreement(BaseModel):
         return self.hub if name == HUB else self.holders[name]
 
     def save(self, path: Path) -> None:
-        write_whole(path, json.dumps(self.model_dump(mode="json"), indent=1) + "\n")
+        write_json(path, self.model_dump(mode="json"))
 
     @classmethod
     def load(cls, path: Path) -> "Agreement":
@@ -177,6 +179,23 @@ def new_tokens(sites: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
     return tokens, {site: token_digest(token) for site, token in tokens.items()}
 
 
+def write_tokens(agreement: Agreement, server: str, out: Path) -> TokenFiles:
+    """Make the tokens by which a server knows its sites: ``tokens.json`` for it, SITE/SERVER.token for each site."""
+    if server not in (HUB, *agreement.holders):
+        raise UsageError(f"--server {server}: the agreement's servers are {', '.join((HUB, *agreement.holders))}")
+    if (out / "tokens.json").exists():
+        raise UsageError(f"{out / 'tokens.json'}: is already there; remove it to make new tokens")
+    tokens, digests = new_tokens(agreement.sites)
+    written = []
+    for name, token in tokens.items():
+        path = out / name / f"{server}.token"
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        write_text(path, token + "\n", private=True)
+        written.append(str(path))
+    write_json(out / "tokens.json", digests, private=True)
+    return TokenFiles(server=str(out / "tokens.json"), sites=written)
+
+
 def token_digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()
 
@@ -201,12 +220,3 @@ def load_digests(path: Path, agreement: Agreement) -> dict[str, str]:
     if not all(isinstance(digest, str) and re.fullmatch("[0-9a-f]{64}", digest) for digest in digests.values()):
         raise UsageError(f"{path}: a digest is the sha256 of a token, 64 hexadecimal digits")
     return digests
-
-
-def write_whole(path: Path, text: str, *, private: bool = False) -> None:
-    """Write under a temporary name, then rename; readable by the owner alone where asked."""
-    part = path.with_name(path.name + ".part")
-    part.unlink(missing_ok=True)
-    part.touch(mode=0o600 if private else 0o666)
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)

@@ -10,12 +10,12 @@ to the sites. As the authority's key is never written, nothing else can be signe
 """
 
 import ipaddress
-import os
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pathveil.errors import MissingExtraError, UsageError
+from pathveil.files import new_file
 from pathveil.vocabulary.agree.agreement import NAME
 
 try:
@@ -25,6 +25,11 @@ try:
     from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 except ModuleNotFoundError:
     raise MissingExtraError(package="cryptography", extra="agreement", purpose="making certificates") from None
+
+UNUSED = dict.fromkeys(
+    ("content_commitment", "key_encipherment", "data_encipherment", "key_agreement", "encipher_only", "decipher_only"),
+    False,
+)  # of what a certificate's key may be used for
 
 
 def make_certificate(
@@ -42,17 +47,6 @@ def make_certificate(
     start = (now or datetime.now(UTC)) - timedelta(minutes=5)  # clocks differ
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"pathveil authority of {name}")])
-    usage = dict.fromkeys(
-        (
-            "content_commitment",
-            "key_encipherment",
-            "data_encipherment",
-            "key_agreement",
-            "encipher_only",
-            "decipher_only",
-        ),
-        False,
-    )
 
     def certificate(
         subject: x509.Name, public_key: ec.EllipticCurvePublicKey, authority: bool
@@ -67,7 +61,7 @@ def make_certificate(
             .not_valid_after(start + timedelta(days=days))
             .add_extension(x509.BasicConstraints(ca=authority, path_length=0 if authority else None), critical=True)
             .add_extension(
-                x509.KeyUsage(digital_signature=not authority, key_cert_sign=authority, crl_sign=authority, **usage),
+                x509.KeyUsage(digital_signature=not authority, key_cert_sign=authority, crl_sign=authority, **UNUSED),
                 critical=True,
             )
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
@@ -87,11 +81,10 @@ def make_certificate(
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(os.open(paths[0], os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(private)
-    paths[1].write_bytes(leaf.public_bytes(serialization.Encoding.PEM))
-    paths[2].write_bytes(authority.public_bytes(serialization.Encoding.PEM))
+    public = (made.public_bytes(serialization.Encoding.PEM) for made in (leaf, authority))
+    for path, content in zip(paths, (private, *public), strict=True):
+        with new_file(path, private=content is private) as part:
+            part.write_bytes(content)
     return paths
 
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from pathveil.errors import AgreementError
 from pathveil.vocabulary.agree.agreement import Agreement, ladder
+from pathveil.vocabulary.agree.results import HubCounts
 from pathveil.vocabulary.agree.store import Store
 
 TAG = 16  # bytes of the function's output that are kept: two words of the same tag in 10⁷ have probability 10⁻²⁵
@@ -222,14 +223,14 @@ class Hub:
             database.execute("DELETE FROM tags")
             database.execute("DELETE FROM passed")
 
-    def summary(self) -> dict:
-        """What the operator may keep: sizes as announced, and how many tags were at 1, 2, 3, … sites (dummies at 1)."""
+    def counts(self) -> HubCounts:
+        """What the operator may keep."""
         sizes = self.store.rows("SELECT site, batches FROM submission ORDER BY site")
         histogram = json.loads(self.store.noted("histogram") or "{}")
-        return {
-            "agreement": self.agreement.id,
-            "threshold": self.agreement.threshold,
-            "padded_sizes": {site: batches * self.agreement.batch for site, batches in sizes},
-            "tags_at_sites": {int(number): tags for number, tags in histogram.items()},
-            "passed": sum(tags for number, tags in histogram.items() if int(number) >= self.agreement.threshold),
-        }
+        return HubCounts(
+            agreement=self.agreement.id,
+            threshold=self.agreement.threshold,
+            padded_sizes={site: batches * self.agreement.batch for site, batches in sizes},
+            tags_at_sites={int(number): tags for number, tags in histogram.items()},
+            passed=sum(tags for number, tags in histogram.items() if int(number) >= self.agreement.threshold),
+        )

@@ -9,14 +9,16 @@ counted apart. Whether a word passes is plain counting, which an agreement is pr
 [True, True, False]
 """
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from pathveil.errors import UsageError
+from pathveil.files import new_file, write_text
+from pathveil.results import Part, Result
 from pathveil.vocabulary.planted import Planted
 
 THRESHOLDS, MIN_CASES = range(2, 8), range(1, 11)
@@ -27,107 +29,135 @@ def passing(cases: np.ndarray, *, threshold: int, min_cases: int) -> np.ndarray:
     return np.sum(cases >= min_cases, axis=0) >= threshold
 
 
-def measure(
+class LeftoverRow(Part):
+    """What passes at one k and m."""
+
+    k: int
+    m: int
+    cases_at_least: int  # that hold any word which passes
+    words: int
+    personal: int
+    share_of_planted: float
+    also_ordinary: int  # planted words that stand elsewhere too
+    by_kind: dict[str, int]
+
+
+class LeftoverResult(Result):
+    """How many planted personal words pass, for every k and m; numbers, never words."""
+
+    registries: int
+    words: int
+    planted: int
+    planted_by_kind: dict[str, int]
+    cells: list[LeftoverRow] = Field(serialization_alias="rows")
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [row.to_dict() for row in self.cells]
+
+    def summary(self) -> str:
+        head = (
+            f"Personal words that pass / words that pass. {self.registries} registries, {self.words:,} words, "
+            f"{self.planted:,} of them personal.\n\n"
+        )
+        return head + self.table()
+
+    def table(self) -> str:
+        """Personal words that pass, k down and m across, in Markdown."""
+        least = sorted({row.m for row in self.cells})
+        cell = {(row.k, row.m): f"{row.personal:,} / {row.words:,}" for row in self.cells}
+        lines = ["| k | " + " | ".join(f"m = {m}" for m in least) + " |", "|---" * (len(least) + 1) + "|"]
+        for threshold in sorted({row.k for row in self.cells}):
+            lines.append(f"| {threshold} | " + " | ".join(cell[threshold, m] for m in least) + " |")
+        return "\n".join(lines)
+
+
+def measure_leftover(
     words: Sequence[str],
     cases: np.ndarray,  # (registries, words)
     planted: Planted,
     *,
     thresholds: Sequence[int] = THRESHOLDS,
     min_cases: Sequence[int] = MIN_CASES,
-) -> dict[str, Any]:
+) -> LeftoverResult:
     """For every k and m: words that pass, personal words among them by kind, and the share of personal words left."""
     if cases.shape[0] < max(thresholds):
         raise UsageError(f"k up to {max(thresholds)} needs as many registries; the corpus has {cases.shape[0]}")
     number = {word: place for place, word in enumerate(words)}
 
-    def mask(some: frozenset[str]) -> np.ndarray:
-        chosen = np.zeros(len(words), bool)
-        chosen[[number[word] for word in some if word in number]] = True
-        return chosen
+    def mask(chosen: frozenset[str]) -> np.ndarray:
+        marked = np.zeros(len(words), bool)
+        marked[[number[word] for word in chosen if word in number]] = True
+        return marked
 
-    personal = {kind: mask(some) for kind, some in planted.only.items()}
+    personal = {kind: mask(chosen) for kind, chosen in planted.only.items()}
     anyone = np.any(list(personal.values()), axis=0)
-    shared = np.any([mask(some) for some in planted.also.values()], axis=0) & ~anyone
-    rows = []
+    shared = np.any([mask(chosen) for chosen in planted.also.values()], axis=0) & ~anyone
+    cells = []
     for threshold in thresholds:
         for least in min_cases:
             passed = passing(cases, threshold=threshold, min_cases=least)
             left = int(np.sum(passed & anyone))
-            rows.append(
-                {
-                    "k": threshold,
-                    "m": least,
-                    "cases_at_least": threshold * least,  # that hold any word which passes
-                    "words": int(passed.sum()),
-                    "personal": left,
-                    "share_of_planted": left / max(int(anyone.sum()), 1),
-                    "also_ordinary": int(np.sum(passed & shared)),
-                    "by_kind": {kind: int(np.sum(passed & chosen)) for kind, chosen in personal.items()},
-                }
+            cells.append(
+                LeftoverRow(
+                    k=threshold,
+                    m=least,
+                    cases_at_least=threshold * least,
+                    words=int(passed.sum()),
+                    personal=left,
+                    share_of_planted=left / max(int(anyone.sum()), 1),
+                    also_ordinary=int(np.sum(passed & shared)),
+                    by_kind={kind: int(np.sum(passed & chosen)) for kind, chosen in personal.items()},
+                )
             )
-    return {
-        "registries": int(cases.shape[0]),
-        "words": len(words),
-        "planted": int(anyone.sum()),
-        "planted_by_kind": {kind: int(chosen.sum()) for kind, chosen in personal.items()},
-        "rows": rows,
-    }
-
-
-def table(result: Mapping[str, Any]) -> str:
-    """Personal words that pass, k down and m across, in Markdown."""
-    least = sorted({row["m"] for row in result["rows"]})
-    cell = {(row["k"], row["m"]): f"{row['personal']:,} / {row['words']:,}" for row in result["rows"]}
-    lines = ["| k | " + " | ".join(f"m = {m}" for m in least) + " |", "|---" * (len(least) + 1) + "|"]
-    for threshold in sorted({row["k"] for row in result["rows"]}):
-        lines.append(f"| {threshold} | " + " | ".join(cell[threshold, m] for m in least) + " |")
-    return "\n".join(lines)
-
-
-def write(result: Mapping[str, Any], folder: Path) -> list[Path]:
-    """leftover.json, leftover.md and leftover.svg."""
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"leftover.{kind}" for kind in ("json", "md", "svg")]
-    head = (
-        f"Personal words that pass / words that pass. {result['registries']} registries, {result['words']:,} words, "
-        f"{result['planted']:,} of them personal.\n\n"
+    return LeftoverResult(
+        registries=int(cases.shape[0]),
+        words=len(words),
+        planted=int(anyone.sum()),
+        planted_by_kind={kind: int(chosen.sum()) for kind, chosen in personal.items()},
+        cells=cells,
     )
-    paths[0].write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    paths[1].write_text(head + table(result) + "\n", encoding="utf-8")
-    _draw(result, paths[2])
+
+
+def write_leftover(result: LeftoverResult, folder: Path) -> list[Path]:
+    """leftover.json, leftover.md and leftover.svg."""
+    paths = [folder / f"leftover.{kind}" for kind in ("json", "md", "svg")]
+    result.to_json(paths[0])
+    write_text(paths[1], result.summary() + "\n")
+    with new_file(paths[2]) as part:
+        _draw(result, part)
     return paths
 
 
-def _draw(result: Mapping[str, Any], path: Path) -> None:
+def _draw(result: LeftoverResult, path: Path) -> None:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     left, right = figure.subplots(1, 2, sharex=True)
-    thresholds = sorted({row["k"] for row in result["rows"]})
+    thresholds = sorted({row.k for row in result.cells})
     for place, threshold in enumerate(thresholds):
-        rows = sorted((row for row in result["rows"] if row["k"] == threshold), key=lambda row: row["m"])
+        rows = sorted((row for row in result.cells if row.k == threshold), key=lambda row: row.m)
         look = {"color": COLOURS[place % len(COLOURS)], "marker": "os^Dv<>p"[place % 8], "markersize": 4}
-        least = [row["m"] for row in rows]
-        left.plot(least, [row["personal"] for row in rows], label=f"k = {threshold}", **look)
-        right.plot(least, [row["words"] for row in rows], **look)
+        least = [row.m for row in rows]
+        left.plot(least, [row.personal for row in rows], label=f"k = {threshold}", **look)
+        right.plot(least, [row.words for row in rows], **look)
     left.set_yscale("symlog", linthresh=1)
-    most, least_left = (find(row["personal"] for row in result["rows"]) for find in (max, min))
+    most, least_left = (find(row.personal for row in result.cells) for find in (max, min))
     ticks = [0, *(digit * 10**power for power in range(8) for digit in (1, 2, 5))]
     inner = [tick for tick in ticks if least_left / 2 <= tick <= 2 * most]
     left.set_yticks(inner, labels=[f"{tick:,}" for tick in inner])
     left.minorticks_off()
     right.yaxis.set_major_formatter("{x:,.0f}")
     right.set_ylim(bottom=0)
-    left.set_ylabel(f"personal words that pass (of {result['planted']:,})")
+    left.set_ylabel(f"personal words that pass (of {result.planted:,})")
     right.set_ylabel("words that pass")
     for axes in (left, right):
         axes.set_xlabel("m: cases a registry must have a word in")
-        axes.set_xticks(sorted({row["m"] for row in result["rows"]}))
+        axes.set_xticks(sorted({row.m for row in result.cells}))
         axes.grid(alpha=0.3)
     left.legend(frameon=False, ncols=2)
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "leftover"}):  # small, and the same every time
-        figure.savefig(path, metadata={"Date": None})
+        figure.savefig(path, format="svg", metadata={"Date": None})
 
 
 # Okabe and Ito's colours, which people with any kind of colour vision tell apart.

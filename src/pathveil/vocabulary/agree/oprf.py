@@ -42,7 +42,6 @@ if os.name == "posix":
 
 POINT = SCALAR = 32  # bytes of an encoded point, of a scalar
 PROOF = 2 * SCALAR
-OUTPUT = 64
 BASE, VERIFIABLE = 0, 1  # the RFC's modes
 MAX_BATCH = 65_535  # the proof numbers its points in two bytes
 
@@ -131,14 +130,6 @@ def finalize(data: bytes, unblinded: bytes) -> bytes:
 def evaluate(secret: bytes, data: bytes, *, mode: int = VERIFIABLE) -> bytes:
     """F(secret, data) by someone who has both: the check on all the rest."""
     return finalize(data, multiply(secret, hash_to_group(data, mode=mode)))
-
-
-def combine_keys(secrets: Sequence[bytes]) -> bytes:
-    """The product of several holders' keys: asking them one after the other is asking a holder of this one."""
-    product = secrets[0]
-    for secret in secrets[1:]:
-        product = rbcl.crypto_core_ristretto255_scalar_mul(product, secret)
-    return product
 
 
 def _weights(public: bytes, inputs: Sequence[bytes], outputs: Sequence[bytes], mode: int) -> list[bytes]:

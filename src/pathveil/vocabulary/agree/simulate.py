@@ -16,7 +16,6 @@ import hashlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,7 @@ from pathveil.progress import Progress, silent
 from pathveil.vocabulary.agree.agreement import Agreement
 from pathveil.vocabulary.agree.hub import TAG, Hub
 from pathveil.vocabulary.agree.keyholder import KeyHolder
+from pathveil.vocabulary.agree.results import HubCounts
 from pathveil.vocabulary.agree.site import Site, publish
 from pathveil.vocabulary.counts import Counts
 from pathveil.vocabulary.words import Vocabulary
@@ -36,7 +36,7 @@ class Outcome:
     vocabulary: Vocabulary  # every word named
     sites: Mapping[str, Vocabulary]  # as each site has it
     left_out: Mapping[str, int]  # words above the cap
-    hub: Mapping[str, Any]  # the hub's summary
+    hub: HubCounts
 
 
 def simulate(
@@ -94,7 +94,7 @@ def simulate(
         result = hub.result(site.name)
         assert result is not None  # every site has submitted
         vocabularies[site.name] = site.conclude(result)
-    summary = hub.summary()
+    counted = hub.counts()
     for site in sites:
         hub.received(site.name)
         site.erase()
@@ -102,7 +102,7 @@ def simulate(
         vocabulary=publish(list(vocabularies.values())),
         sites=vocabularies,
         left_out={site.name: site.left_out for site in sites},
-        hub=summary,
+        hub=counted,
     )
 
 
