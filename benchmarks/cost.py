@@ -35,7 +35,7 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
     from pathveil.study import plan
     from pathveil.study.study_corpus import read_study_corpus, relabelled, table_of
     from pathveil.study.study_file import read
-    from pathveil.vocabulary.selection import PAPER_SIZES
+    from pathveil.vocabulary.folds import PAPER_SIZES
     from pathveil.vocabulary.words import FIRST_WORD
 
     settings = read(options.study)

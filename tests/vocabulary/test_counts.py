@@ -9,8 +9,8 @@ import pytest
 
 from pathveil.errors import VocabularyError
 from pathveil.text import tokenize
+from pathveil.vocabulary.corpus_counts import count_corpus
 from pathveil.vocabulary.counts import Counts, merge, without_rare
-from pathveil.vocabulary.selection import count_corpus
 from vocabulary.corpora import random_corpus
 
 

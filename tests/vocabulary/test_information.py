@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.metrics import mutual_info_score
 
+from pathveil.vocabulary.corpus_counts import count_corpus
 from pathveil.vocabulary.encoding import read_labels
 from pathveil.vocabulary.information import information, scores
-from pathveil.vocabulary.selection import count_corpus
 from pathveil.vocabulary.tokens import tokens
 from vocabulary.corpora import random_corpus
 

@@ -10,8 +10,8 @@ import pytest
 from pathveil.errors import UsageError, VocabularyError
 from pathveil.text import tokenize
 from pathveil.vocabulary import Vocabulary
-from pathveil.vocabulary.lexicon import read_lexicon
-from pathveil.vocabulary.selection import Measures, SelectionSettings, folds, gather_counts, select, select_words
+from pathveil.vocabulary.corpus_counts import gather_counts
+from pathveil.vocabulary.selection import Measures, SelectionSettings, select, select_words
 from vocabulary.corpora import random_corpus
 
 
@@ -54,62 +54,6 @@ def test_what_it_was_chosen_from_is_recorded(corpus, tmp_path):
     assert Vocabulary.load(tmp_path / "v.json").words == vocabulary.words
 
 
-@pytest.fixture
-def planted(tmp_path):
-    """Three registries; each case of R1 and each test case holds a word of its own."""
-    rows = []
-    for number in range(60):
-        registry = f"R{number % 3 + 1}"
-        test = number % 5 == 0
-        own = f" secret{number}" * 6 if registry == "R1" or test else ""
-        text = f"left breast carcinoma grade number{number % 7}{own}"
-        rows.append((f"r{number}", f"c{number}", registry, text, ["C50", "C18"][number % 2], test))
-    names = ["report_id", "case_id", "registry", "text", "site", "test"]
-    frame = pl.DataFrame(rows, schema=names, orient="row")
-    frame.drop("test").write_parquet(tmp_path / "all.parquet")
-    frame.filter(pl.col("test")).drop("test").write_parquet(tmp_path / "test.parquet")
-    return tmp_path
-
-
-def test_a_fold_never_sees_the_registry_or_the_cases_left_out(planted):
-    counts = gather_counts([planted / "all.parquet"], without=planted / "test.parquet")
-    made = folds(counts, sizes=[3, 5])
-    assert list(made) == ["R1", "R2", "R3"]
-    assert list(made["R1"]) == ["B", "I2", "MI3", "MI5"]
-    for left_out, vocabularies in made.items():
-        for name, vocabulary in vocabularies.items():
-            secrets = [int(word.removeprefix("secret")) for word in vocabulary.words if word.startswith("secret")]
-            assert all(number % 5 and left_out != "R1" for number in secrets), (left_out, name)
-            assert vocabulary.source["left_out"] == [left_out]
-            assert left_out not in vocabulary.source["registries"]
-    assert any(
-        word.startswith("secret") for word in made["R2"]["B"].words
-    )  # they would be seen, were they not left out
-
-
-def test_a_fold_equals_choosing_from_a_corpus_without_the_registry(planted, tmp_path):
-    frame = pl.read_parquet(planted / "all.parquet")
-    frame.filter(pl.col("registry") != "R2").write_parquet(tmp_path / "others.parquet")
-    for name, vocabulary in folds(gather_counts([planted / "all.parquet"]), sizes=[9])["R2"].items():
-        assert vocabulary.words == chosen(tmp_path / "others.parquet", vocabulary.method).words, name
-
-
-def test_count_files_choose_as_the_reports_do(corpus, tmp_path):
-    frame = pl.read_parquet(corpus)
-    files = []
-    for registry in ("R1", "R2", "R3"):
-        frame.filter(pl.col("registry") == registry).write_parquet(tmp_path / f"{registry}.parquet")
-        gather_counts([tmp_path / f"{registry}.parquet"]).save(tmp_path / f"{registry}.npz")
-        files.append(tmp_path / f"{registry}.npz")
-    for sentence in ("occurrences >= 9", "registries >= 2 and cases >= 4", "top 11 by mutual-information"):
-        pooled = chosen(corpus, sentence)
-        assert select(Measures(gather_counts(files)), sentence).sha256 == pooled.sha256
-        mixed = gather_counts([files[0], tmp_path / "R2.parquet", tmp_path / "R3.parquet"])
-        assert select(Measures(mixed), sentence).sha256 == pooled.sha256
-    fewer = select(Measures(gather_counts(files, leave_out=["R3"])), "top 11 by mutual-information")
-    assert fewer.words == chosen(corpus, "top 11 by mutual-information", leave_out=["R3"]).words
-
-
 def test_mistakes_say_what_to_do(corpus, tmp_path):
     counts = gather_counts([corpus])
     one = Measures(counts.take(["R1"]))
@@ -125,41 +69,10 @@ def test_mistakes_say_what_to_do(corpus, tmp_path):
         select(Measures(counts, tasks=["stage"]), "top 5 by mutual-information")
     with pytest.raises(UsageError, match="--lexicon"):
         select(Measures(counts), "in lexicon")
-    with pytest.raises(UsageError, match="no registry 'R9' to leave out; there are R1, R2, R3"):
-        gather_counts([corpus], leave_out=["R9"])
-    with pytest.raises(UsageError, match="every registry is left out"):
-        counts.save(tmp_path / "c.npz")
-        gather_counts([tmp_path / "c.npz"], leave_out=["R1", "R2", "R3"])
-    with pytest.raises(UsageError, match="vocab count"):
-        gather_counts([tmp_path / "c.npz"], without=corpus)
-    with pytest.raises(VocabularyError, match="at least three"):
-        folds(counts.take(["R1", "R2"]))
     unlabelled = tmp_path / "unlabelled.parquet"
     pl.read_parquet(corpus).drop("site", "laterality").write_parquet(unlabelled)
     with pytest.raises(VocabularyError, match="no task column"):
         chosen(unlabelled, "top 5 by mutual-information")
-
-
-def test_a_lexicon_is_cleaned_as_reports_are(tmp_path):
-    plain = tmp_path / "terms.txt"
-    plain.write_text("Ductal carcinoma in-situ\nW01X\nKi-67 (antigen)\n")
-    assert read_lexicon(plain) == {"ductal", "carcinoma", "in-situ", "w01x", "ki-67", "antigen"}
-    corpus = random_corpus(tmp_path / "reports.parquet")
-    measures = Measures(gather_counts([corpus]), lexicon=read_lexicon(plain))
-    assert select(measures, "in lexicon").words == ("w01x",)
-    rows = [
-        f"C{number}|{language}|P|L|PF|S|Y|A||||NCI|PT|X|{term}|0|N||"
-        for number, (language, term) in enumerate([("ENG", "Mucinous tumour"), ("SPA", "tumor mucinoso")])
-    ]
-    (tmp_path / "MRCONSO.RRF").write_text("\n".join(rows) + "\n")
-    assert read_lexicon(tmp_path / "MRCONSO.RRF") == {"mucinous", "tumour"}
-    for content, expected in (("", "no word"), ("C1|ENG|\n", "line 1 has 3 fields")):
-        (tmp_path / "bad.txt").write_text(content)
-        with pytest.raises(VocabularyError, match=expected):
-            read_lexicon(tmp_path / "bad.txt")
-    (tmp_path / "bad.txt").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(VocabularyError, match="UTF-8"):
-        read_lexicon(tmp_path / "bad.txt")
 
 
 def test_a_choice_of_ones_own(corpus):
@@ -189,11 +102,3 @@ def test_methods_are_sentences(corpus, settings, sentence):
     settings = SelectionSettings(**settings)
     assert settings.sentence() == sentence
     assert select_words(corpus, settings).words == select_words(corpus, sentence).words
-
-
-def test_a_vocabulary_shows_no_word_unless_asked(corpus):
-    vocabulary = select_words(corpus, "cases >= 4")
-    number = len(vocabulary.words)
-    assert repr(vocabulary) == f"{number} words, by 'cases >= 4'" and "&gt;=" in vocabulary._repr_html_()
-    assert vocabulary.to_frame().rows()[0] == (2, vocabulary.words[0])
-    assert json.loads(vocabulary.to_json())["words"] == list(vocabulary.words)

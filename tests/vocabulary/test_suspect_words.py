@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pathveil.vocabulary.corpus_counts import count_corpus
 from pathveil.vocabulary.planted import planted_words
-from pathveil.vocabulary.selection import count_corpus
 from pathveil.vocabulary.suspect_words import misspellings, places, suspects
 
 

@@ -26,9 +26,10 @@ from pathveil.training.ensemble import Trained, train
 from pathveil.training.metrics import evaluate
 from pathveil.training.scores import Scores, Threshold
 from pathveil.training.settings import TrainingSettings, preset_settings
+from pathveil.vocabulary.corpus_counts import count_corpus
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import encode
-from pathveil.vocabulary.selection import MINIMUM, Measures, count_corpus, select
+from pathveil.vocabulary.selection import MINIMUM, Measures, select
 from pathveil.vocabulary.words import Vocabulary
 
 ACCURACY = 0.97  # what registries ask of codes that no person looks at

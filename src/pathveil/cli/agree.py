@@ -246,7 +246,7 @@ def site(
     from pathveil.vocabulary.agree.client import already_done, read_tokens, take_part, trusting
     from pathveil.vocabulary.agree.results import SiteResult
     from pathveil.vocabulary.agree.site import Site, cases_of
-    from pathveil.vocabulary.selection import gather_counts
+    from pathveil.vocabulary.corpus_counts import gather_counts
 
     terms = Agreement.load(agreement)
     given = read_tokens(tokens, terms)
@@ -322,7 +322,7 @@ def simulate(
     from pathveil.vocabulary.agree.results import SimulatedAgreement
     from pathveil.vocabulary.agree.simulate import by_registry
     from pathveil.vocabulary.agree.simulate import simulate as run
-    from pathveil.vocabulary.selection import gather_counts
+    from pathveil.vocabulary.corpus_counts import gather_counts
 
     with bar() as progress:
         gathered = gather_counts(sources, tasks=(), leave_out=leave_out, without=without, progress=progress)
@@ -366,8 +366,8 @@ def leftover(
     A personal word is one that stands in planted text alone. Numbers are written, never the words.
     """
     from pathveil.vocabulary.agree.leftover import measure_leftover, write_leftover
+    from pathveil.vocabulary.corpus_counts import gather_counts
     from pathveil.vocabulary.planted import planted_words
-    from pathveil.vocabulary.selection import gather_counts
 
     with bar() as progress:
         planted = planted_words(corpus, truth, progress=progress)

@@ -54,7 +54,7 @@ def count(
     The file holds every word (see --min-cases), in how many reports and cases it occurs, and with which labels.
     Choosing from the files of several registries gives the same vocabulary as choosing from their reports together.
     """
-    from pathveil.vocabulary.selection import write_counts
+    from pathveil.vocabulary.corpus_counts import write_counts
 
     with bar() as progress:
         result = write_counts(
@@ -136,8 +136,9 @@ def folds(
     reports with --without to keep their cases out too.
     """
     from pathveil.files import check_new
-    from pathveil.vocabulary.selection import folds as make_folds
-    from pathveil.vocabulary.selection import gather_counts, save_folds
+    from pathveil.vocabulary.corpus_counts import gather_counts
+    from pathveil.vocabulary.folds import folds as make_folds
+    from pathveil.vocabulary.folds import save_folds
 
     wanted = names_from(sizes, option="--sizes") or []
     numbers = [int(size) for size in wanted if size.isdecimal() and int(size)]

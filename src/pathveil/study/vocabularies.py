@@ -20,7 +20,8 @@ from pathveil.study.store import Cells
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.expression import parse
-from pathveil.vocabulary.selection import PAPER_BASELINE, PAPER_SIZES, Measures, paper_sentences, scaled, select
+from pathveil.vocabulary.folds import PAPER_BASELINE, PAPER_SIZES, paper_sentences, scaled
+from pathveil.vocabulary.selection import Measures, select
 from pathveil.vocabulary.tokens import Tokens
 from pathveil.vocabulary.words import Vocabulary
 

@@ -11,8 +11,8 @@ from pathveil.errors import CorpusError, UsageError
 from pathveil.vocabulary.agree import leftover
 from pathveil.vocabulary.agree.leftover import measure_leftover
 from pathveil.vocabulary.agree.simulate import by_registry, simulate
+from pathveil.vocabulary.corpus_counts import count_corpus
 from pathveil.vocabulary.planted import Planted, planted_words
-from pathveil.vocabulary.selection import count_corpus
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,9 @@ import pytest
 
 from pathveil.vocabulary.agree.simulate import by_registry, simulate
 from pathveil.vocabulary.agree.site import cases_of
+from pathveil.vocabulary.corpus_counts import count_corpus
 from pathveil.vocabulary.counts import Counts, without_rare
-from pathveil.vocabulary.selection import Measures, count_corpus, select
+from pathveil.vocabulary.selection import Measures, select
 from pathveil.vocabulary.tokens import tokens
 
 MIN_CASES = 250  # some 200 words a site, so that seven folds of real cryptography take seconds

@@ -15,8 +15,8 @@ from pathveil.training.loop import fit
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary import FIRST_WORD, UNKNOWN, Encoded
 from pathveil.vocabulary.agree.simulate import Outcome, by_registry, simulate
+from pathveil.vocabulary.corpus_counts import count_corpus
 from pathveil.vocabulary.encoding import encode
-from pathveil.vocabulary.selection import count_corpus
 
 REGISTRIES = 3
 
