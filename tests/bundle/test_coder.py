@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from bundle import device_checks
 from bundle.conftest import reports
 from pathveil.bundle.coder import Coder, decide
 from pathveil.errors import BundleError
@@ -95,9 +96,16 @@ def test_networks_and_batches_are_on_the_device_that_was_asked_for(bundle):
     assert logits["site"].shape == (2, 3)
 
 
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_a_model_is_trained_scored_and_asked_on_a_device(device):
+    if device == "cuda" and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    device_checks.check(device)
+
+
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_a_gpu_codes_as_a_cpu_does(bundle, fresh):
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_files_and_many_texts_are_read_on_a_gpu(bundle, fresh):
     texts = reports(130, seed=9)["text"].to_list()
     here, there = Coder(bundle).read(texts)[0], Coder(bundle, device="cuda").read(texts)[0]
     for task in bundle.tasks:

@@ -13,6 +13,7 @@ from pathveil.results import Part, Result
 from pathveil.training.blend import choose
 from pathveil.training.metrics import evaluate
 from pathveil.training.scores import NEVER, Scores
+from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import encode
 
 
@@ -94,6 +95,19 @@ def evaluate_model(
     corpus = encode(
         source.paths, model.vocabulary, tasks=wanted, classes=model.labels, words=model.clip, progress=progress
     )
+    return evaluate_encoded(model, corpus, resamples=resamples, seed=seed, device=device, progress=progress)
+
+
+def evaluate_encoded(
+    model: Model,
+    corpus: Encoded,
+    *,
+    resamples: int = 1000,
+    seed: int = 0,
+    device: str = "cpu",
+    progress: Progress = silent,
+) -> Evaluation:
+    """The same for a corpus that was encoded with the model's words and labels."""
     shared = [task for task in model.tasks if task in corpus.tasks and (np.asarray(corpus.labels[task]) >= 0).any()]
     if not shared:
         raise CorpusError(f"the corpus has no labels for any of the bundle's tasks ({', '.join(model.tasks)})")
