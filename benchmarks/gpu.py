@@ -202,12 +202,12 @@ def graphed_steps(corpus: Any, settings: Any, rng: np.random.Generator, *, slots
     import torch
 
     from pathveil.training.graphed import GraphedStack
-    from pathveil.training.stacked import Trainee, fresh
+    from pathveil.training.stacked import Trainee, starting_weights
 
     stack = GraphedStack(corpus, settings, slots=slots, device=torch.device("cuda"))
     for slot in range(slots):
         trainee = Trainee(slot, np.arange(corpus.documents), corpus, settings, seed=slot)
-        stack.reset(slot, trainee, fresh(corpus, settings, slot, None), None)
+        stack.reset(slot, trainee, starting_weights(corpus, settings, slot, None), None)
     size = settings.batch_size
     rows = np.stack([np.stack(batches(corpus, size, slots, rng)) for _ in range(steps)])  # (steps, slots, batch)
 

@@ -8,7 +8,7 @@ import pytest
 
 from bundle.conftest import TINY
 from pathveil.bundle import Model
-from pathveil.bundle.train import make_model, summarised, train_model
+from pathveil.bundle.train import make_model, train_model, training_summary
 from pathveil.errors import UsageError
 from pathveil.training.calibration import NEVER
 from pathveil.training.ensemble import train
@@ -25,7 +25,7 @@ def test_a_frame_teaches_what_its_file_teaches(corpus, made):
 def test_a_model_written_where_it_is_trained_is_the_model(corpus, made, folder, tmp_path):
     model = train_model(corpus, TINY, preset="tiny", seed=3, out=str(tmp_path / "model"))
     assert model.sha256 == Model.load(folder).sha256 and [p.name for p in tmp_path.iterdir()] == ["model"]
-    summary = summarised(model, tmp_path / "model")
+    summary = training_summary(model, tmp_path / "model")
     assert summary.reports == 160 and summary.words == len(made.words) and "card.md" in repr(summary)
     assert summary.to_frame()["task"].to_list() == list(made.tasks)
     with pytest.raises(UsageError, match="is there already"):

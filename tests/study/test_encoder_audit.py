@@ -19,7 +19,7 @@ from pathveil.study import encoder_audit
 from pathveil.study.distribution import DistributionSettings, DistributionStudy
 from pathveil.study.encoder_audit import arm_of, audit_encoder, learnt_by_shadow, shadow_encoder, sites_of
 from pathveil.study.scheduler import run_in_folder
-from pathveil.training.workers import Here
+from pathveil.training.workers import ThisProcess
 from study.conftest import PLANTED
 
 # Trained until everything is known by heart, and kept as it is then.
@@ -57,7 +57,7 @@ def finished(reports, tmp_path_factory):
 def audited(finished, reports, tmp_path_factory):
     """The whole audit of the encoder that centralized training makes of them."""
     folder = tmp_path_factory.mktemp("audits")
-    told = {"arm": "centralized", "appetite": read_appetite(None), "crew": Here(), "models": 8}
+    told = {"arm": "centralized", "appetite": read_appetite(None), "crew": ThisProcess(), "models": 8}
     audit = audit_encoder(finished, reports, out=folder / "audit", store=folder / "store", **told)
     return folder, told, audit
 

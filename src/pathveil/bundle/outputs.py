@@ -89,7 +89,12 @@ def csv_writer(file: IO[str], tasks: Sequence[str], *, by_case: bool) -> Write:
         values = (
             value
             for code in (coded.codes[task] for task in tasks)
-            for value in (code.code, f"{code.probability:.4f}", spoken(code.abstained), spoken(code.lifted))
+            for value in (
+                code.code,
+                f"{code.probability:.4f}",
+                true_or_false(code.abstained),
+                true_or_false(code.lifted),
+            )
         )
         rows.writerow([*ids, *values])
 
@@ -144,14 +149,15 @@ def patient(coded: Coded) -> str:
     lines += [f"        <pathveil:report id={quoteattr(plain(report))}/>" for report in coded.report_ids]
     lines += [
         f"        <pathveil:task name={quoteattr(task)} code={quoteattr(code.code)} "
-        f'probability="{code.probability:.4f}" abstained="{spoken(code.abstained)}" lifted="{spoken(code.lifted)}"/>'
+        f'probability="{code.probability:.4f}" abstained="{true_or_false(code.abstained)}" '
+        f'lifted="{true_or_false(code.lifted)}"/>'
         for task, code in coded.codes.items()
     ]
     lines += ["      </pathveil:coded>", "    </Tumor>", "  </Patient>"]
     return "\n".join(lines) + "\n"
 
 
-def spoken(value: bool) -> str:
+def true_or_false(value: bool) -> str:
     return "true" if value else "false"
 
 

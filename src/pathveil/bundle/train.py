@@ -70,7 +70,7 @@ class TrainingSummary(Result):
         return "\n".join(lines)
 
 
-def summarised(model: Model, path: Path) -> TrainingSummary:
+def training_summary(model: Model, path: Path) -> TrainingSummary:
     """What a model saved at ``path`` was trained on and reaches."""
     return TrainingSummary(
         bundle=str(path),

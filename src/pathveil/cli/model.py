@@ -52,7 +52,7 @@ def train(
     set below which a report is left to a person. A run that was interrupted continues where it stopped when the same
     command is given again.
     """
-    from pathveil.bundle.train import summarised, train_model
+    from pathveil.bundle.train import train_model, training_summary
     from pathveil.training.settings import preset_settings
     from pathveil.vocabulary import Vocabulary
 
@@ -76,7 +76,7 @@ def train(
             out=out,
             progress=progress,
         )
-    emit(summarised(model, out), as_json=as_json)
+    emit(training_summary(model, out), as_json=as_json)
 
 
 def evaluate(

@@ -43,11 +43,11 @@ def run(
     device = chosen(device, here=plan_only or engine != "dask")
     if plan_only:
         from pathveil.study.plan import described, plan
-        from pathveil.training.workers import sensible
+        from pathveil.training.workers import usual_workers
 
         with bar() as progress:
             made = plan(
-                file, out=out, corpus=corpus, device=device, workers=workers or sensible(device), progress=progress
+                file, out=out, corpus=corpus, device=device, workers=workers or usual_workers(device), progress=progress
             )
         emit(made, as_json=as_json, text=described(made))
         return
@@ -76,11 +76,11 @@ def tell(result: dict[str, Any], out: Path, *, as_json: bool) -> None:
 
 def crew_for(engine: str, workers: int | None, scheduler: str | None, device: str):
     """The workers that the options ask for."""
-    from pathveil.training.workers import crew, sensible
+    from pathveil.training.workers import crew, usual_workers
 
     if engine not in ("local", "dask"):
         raise UsageError(f"--engine: '{engine}' is not one of local, dask")
-    return crew(engine=engine, workers=workers or sensible(device), scheduler=scheduler)
+    return crew(engine=engine, workers=workers or usual_workers(device), scheduler=scheduler)
 
 
 def check_run(out: Path, *, mark: str) -> None:

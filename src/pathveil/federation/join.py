@@ -32,7 +32,7 @@ from pathveil.federation.site import Site, Turn
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Private, Shared, merged
 from pathveil.progress import Progress, silent
-from pathveil.training.ensemble import Trained, assembled
+from pathveil.training.ensemble import Trained, assemble
 from pathveil.training.loop import validation_scores
 from pathveil.training.metrics import evaluate
 from pathveil.training.settings import TrainingSettings
@@ -193,7 +193,7 @@ def bundled(
     """A site's network as a bundle, calibrated on its validation cases, whose logits are given."""
     model = model.cpu().eval()
     views = {task: [log_softmax(scores, axis=1)] for task, scores in logits.items()}
-    ensemble, held = assembled([model], None, views, training, held_out)
+    ensemble, held = assemble([model], None, views, training, held_out)
     trained = Trained(model=ensemble, histories=histories, best_epochs=[kept], held_out=held)
     described = TrainingSettings(
         dim=model.dim,

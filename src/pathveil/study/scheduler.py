@@ -16,7 +16,7 @@ from pathveil.progress import Progress, silent
 from pathveil.study.machine import name_of
 from pathveil.study.result import write
 from pathveil.study.store import Cells, key_of
-from pathveil.training.workers import Crew, Here, OnDask
+from pathveil.training.workers import Crew, OnDask, ThisProcess
 from pathveil.vocabulary.encoded import Encoded
 
 WORK = "reports to train"  # the stage that tells how much of a study's work is done, where cells differ in size
@@ -67,7 +67,7 @@ def run_in_folder(study: Study, *, crew: Crew | None = None, device: str = "cpu"
     """Run a study in its folder, alone there, and write its result."""
     with only_process(study.out):
         study.cells.clean()
-        result = study.run(crew=crew or Here(), device=device)
+        result = study.run(crew=crew or ThisProcess(), device=device)
         write(study.out / "result.json", result, part=result["study"])
         write_json(study.out / "times.json", {"cells": study.seconds()})
     return result
@@ -86,12 +86,12 @@ def finish(
         return
     shared = crew.share(corpus)
     folder = None if isinstance(crew, OnDask) else str(cells.folder)
-    watching = progress if isinstance(crew, Here) else silent
+    watching = progress if isinstance(crew, ThisProcess) else silent
 
     def start(unit: Unit) -> None:
         own = str(cells.folder) if unit.here else folder
-        shown = (watching,) if isinstance(crew, Here) else ()
-        crew.submit(_do, shared, unit.function, unit.arguments, unit.name, device, own, *shown, here=unit.here)
+        shown = (watching,) if isinstance(crew, ThisProcess) else ()
+        crew.submit(_do, shared, unit.function, unit.arguments, unit.name, device, own, *shown, local=unit.here)
 
     waiting = {unit.name: {key_of(parts) for parts in unit.needs if not cells.has(parts)} for unit in missing}
     for unit in missing:

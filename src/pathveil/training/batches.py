@@ -54,10 +54,10 @@ def noise(rows: np.ndarray, *, seed: Seed, epoch: int) -> np.ndarray:
     return (start + np.asarray(rows).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)).view(np.int64)
 
 
-def forget(ids: np.ndarray, offsets: np.ndarray, numbers: np.ndarray, *, share: float) -> np.ndarray:
+def drop_words(ids: np.ndarray, offsets: np.ndarray, numbers: np.ndarray, *, share: float) -> np.ndarray:
     """Words (tokens,) with a share of them unknown; which ones is a hash of the document's number and the position.
 
-    >>> forget(np.array([7, 8, 9, 7, 8]), np.array([0, 3, 5]), np.array([1, 2]), share=0.5).tolist()
+    >>> drop_words(np.array([7, 8, 9, 7, 8]), np.array([0, 3, 5]), np.array([1, 2]), share=0.5).tolist()
     [1, 1, 9, 1, 8]
     """
     low = np.uint64(0xFFFFFFFF)

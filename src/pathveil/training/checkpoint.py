@@ -16,7 +16,6 @@ True
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from pathveil.errors import UsageError
+from pathveil.files import new_file
 
 FORMAT = "pathveil-checkpoint/1"
 
@@ -34,10 +34,9 @@ FORMAT = "pathveil-checkpoint/1"
 def save(path: Path, tensors: Mapping[str, Tensor], *, fingerprint: str, content: Mapping[str, Any]) -> None:
     """Replace the file at ``path`` by this state of the run."""
     metadata = {"format": FORMAT, "fingerprint": fingerprint, "content": content}
-    part = path.with_name(path.name + ".part")
     flat = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    save_file(flat, part, metadata={"pathveil": json.dumps(metadata, sort_keys=True)})
-    os.replace(part, path)
+    with new_file(path) as part:
+        save_file(flat, part, metadata={"pathveil": json.dumps(metadata, sort_keys=True)})
 
 
 def load(path: Path, *, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, Any]] | None:

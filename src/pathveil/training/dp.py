@@ -56,12 +56,12 @@ from pathveil.progress import Progress, silent
 from pathveil.results import Part
 from pathveil.training import checkpoint as checkpoints
 from pathveil.training.accounting import needed_noise, spent_epsilon
-from pathveil.training.batches import forget, noise
+from pathveil.training.batches import drop_words, noise
 from pathveil.training.defences import DPSettings
 from pathveil.training.loop import EMBEDDING, SAVE_SECONDS, Fitted, fingerprint, logits_of, split, validate
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser
 from pathveil.training.settings import TrainingSettings
-from pathveil.training.stacked import Trained, fresh, model_of
+from pathveil.training.stacked import FinishedModel, model_of, starting_weights
 from pathveil.vocabulary.encoded import Encoded, take_documents
 from pathveil.vocabulary.words import UNKNOWN
 
@@ -192,7 +192,7 @@ def train_many_private(
     stack: int | None = None,
     progress: Progress = silent,
     stage: str = "training models",
-) -> Iterator[Trained]:
+) -> Iterator[FinishedModel]:
     """``training.stacked.train_many`` for this defence: models that an audit compares with, never released. Their noise
     comes from their seeds, so that an audit can be repeated. Words outside a model's mask have the unknown word's
     vector in the weights that are handed over, and so are read as unknown."""
@@ -220,18 +220,18 @@ def train_many_private(
 
 def trained(
     trainee: "Trainee", weights: Arrays, corpus: Encoded, settings: TrainingSettings, *, device: torch.device
-) -> Trained:
+) -> FinishedModel:
     """A finished model of many, judged on its held-out cases."""
     if trainee.mask is not None:
         weights[EMBEDDING][~torch.from_numpy(trainee.mask)] = weights[EMBEDDING][UNKNOWN].clone()
     entry: dict[str, Any] = {"epoch": settings.epochs}
     if len(trainee.held_out):
         entry |= validate(model_of(weights, corpus, settings).to(device), corpus, trainee.held_out)
-    return Trained(trainee.number, weights, [entry], settings.epochs, trainee.held_out)
+    return FinishedModel(trainee.number, weights, [entry], settings.epochs, trainee.held_out)
 
 
 def logits_of_trained(
-    trained: Trained, corpus: Encoded, settings: TrainingSettings, rows: np.ndarray, *, device: str | torch.device
+    trained: FinishedModel, corpus: Encoded, settings: TrainingSettings, rows: np.ndarray, *, device: str | torch.device
 ) -> dict[str, np.ndarray]:
     """A finished model's logits (rows, classes) a task."""
     return logits_of(trained.model(corpus, settings).to(device), corpus, rows)
@@ -300,7 +300,7 @@ class PrivateStack:
         self.corpus, self.settings, self.trainees, self.device = corpus, settings, trainees, device
         self.kernel, self.step = kernel, 0
         self.sizes = [len(names) for names in corpus.classes.values()]
-        starts = [fresh(corpus, settings, trainee.seed, vectors) for trainee in trainees]
+        starts = [starting_weights(corpus, settings, trainee.seed, vectors) for trainee in trainees]
         self.weights = {name: torch.stack([start[name] for start in starts]).to(device) for name in ENCODER}
         for kind in ("weight", "bias"):  # the heads of all tasks as one
             joined = [torch.cat([start[f"heads.{task}.{kind}"] for task in corpus.tasks]) for start in starts]
@@ -343,7 +343,7 @@ class PrivateStack:
         there = rows.reshape(-1) >= 0
         ids, short = take_documents(self.corpus.ids, self.corpus.offsets, rows.reshape(-1)[there])
         if self.settings.word_dropout:
-            ids = forget(ids, short, numbers[0].reshape(-1)[there], share=self.settings.word_dropout)
+            ids = drop_words(ids, short, numbers[0].reshape(-1)[there], share=self.settings.word_dropout)
         lengths = np.zeros(rows.size, np.int64)
         lengths[there] = np.diff(short)
         offsets = np.concatenate([[0], np.cumsum(lengths)])

@@ -126,7 +126,7 @@ def train(
         linear, plain = linear_views(corpus, held_rows, progress=progress)
         for task in corpus.classes:
             views[task].append(log_softmax(np.concatenate([one[task] for one in plain]), axis=1))
-    model, held_out = assembled([member.model for member in fitted], linear, views, corpus, np.concatenate(held_rows))
+    model, held_out = assemble([member.model for member in fitted], linear, views, corpus, np.concatenate(held_rows))
     return Trained(
         model=model,
         histories=[member.history for member in fitted],
@@ -135,7 +135,7 @@ def train(
     )
 
 
-def assembled(
+def assemble(
     members: Sequence[MTCNN],
     linear: LinearView | None,
     views: Mapping[str, Sequence[np.ndarray]],

@@ -26,10 +26,10 @@ from pathveil.model import StackedMTCNN, TokenBatch
 from pathveil.model.kernels import in_order
 from pathveil.progress import Progress
 from pathveil.training import checkpoint as checkpoints
-from pathveil.training.loop import Fitted, fingerprint, standing
+from pathveil.training.loop import Fitted, early_stopping, fingerprint
 from pathveil.training.optimisers import Adadelta, Adam
 from pathveil.training.settings import TrainingSettings
-from pathveil.training.stacked import Trainee, fresh, model_of, read_in_parts, shape_of, train_epoch
+from pathveil.training.stacked import Trainee, model_of, read_in_parts, shape_of, starting_weights, train_epoch
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.words import UNKNOWN
 
@@ -307,13 +307,13 @@ def fit_graphed(
     """``training.loop.fit`` on a GPU: a stack of one."""
     trainee = Trainee(0, np.arange(corpus.documents), corpus, settings, seed=seed, held_out=held_out)
     machine = GraphedStack(corpus, settings, slots=1, device=device, autocast=autocast)
-    machine.reset(0, trainee, fresh(corpus, settings, seed, vectors), None)
+    machine.reset(0, trainee, starting_weights(corpus, settings, seed, vectors), None)
     of = fingerprint(corpus, settings, seed=seed, held_out=trainee.held_out, vectors=vectors, on=device)
     found = checkpoints.load(checkpoint, fingerprint=of) if checkpoint else None
     if found:
         machine.restore(found[0])
         trainee.history = found[1]["history"]
-        trainee.best_epoch, trainee.finished = standing(trainee.history, settings)
+        trainee.best_epoch, trainee.finished = early_stopping(trainee.history, settings)
     saved = time.monotonic()
     while not trainee.finished:
         progress(stage, trainee.epoch, settings.epochs)
@@ -326,7 +326,7 @@ def fit_graphed(
     return Fitted(model=model, history=trainee.history, best_epoch=trainee.best_epoch, validation=trainee.held_out)
 
 
-def affordable(corpus: Encoded, settings: TrainingSettings, device: torch.device) -> int:
+def affordable_models(corpus: Encoded, settings: TrainingSettings, device: torch.device) -> int:
     """How many models fit into the device's free memory at once, with a third of it to spare."""
     filters = sum(settings.windows) * settings.filters
     classes = sum(map(len, corpus.classes.values()))

@@ -32,7 +32,7 @@ from pathveil.model import MTCNN, TokenBatch
 from pathveil.model.inference import Tabulated
 from pathveil.progress import Progress, silent
 from pathveil.training import checkpoint as checkpoints
-from pathveil.training.batches import forget, hold_out_cases, noise, plan, spans
+from pathveil.training.batches import drop_words, hold_out_cases, noise, plan, spans
 from pathveil.training.losses import balanced_weights, cross_entropy, task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
 from pathveil.training.settings import TrainingSettings
@@ -175,7 +175,7 @@ class _Run:
         ids, offsets = take_documents(self.corpus.ids, self.corpus.offsets, rows)
         if self.settings.word_dropout:
             numbers = noise(rows, seed=[self.seed, 2], epoch=self.epoch)
-            ids = forget(ids, offsets, numbers, share=self.settings.word_dropout)
+            ids = drop_words(ids, offsets, numbers, share=self.settings.word_dropout)
         if self.lazy:
             self._mark[ids] = True
             touched = np.flatnonzero(self._mark)
@@ -209,7 +209,7 @@ class _Run:
         self.history.append(entry)
         self.epoch, self.batch = self.epoch + 1, 0
         self.loss.zero_()
-        self.best_epoch, self.finished = standing(self.history, self.settings)
+        self.best_epoch, self.finished = early_stopping(self.history, self.settings)
         if self.best_epoch == self.epoch:
             self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
 
@@ -277,10 +277,10 @@ def fingerprint(
     return checkpoints.fingerprint_of(content, arrays | ({} if vectors is None else {"vectors": vectors}))
 
 
-def standing(history: Sequence[Mapping[str, Any]], settings: TrainingSettings) -> tuple[int, bool]:
+def early_stopping(history: Sequence[Mapping[str, Any]], settings: TrainingSettings) -> tuple[int, bool]:
     """The epoch, from 1, whose weights count so far, and whether training is over.
 
-    >>> standing([{"validation_loss": loss} for loss in (3.0, 2.0, 2.5, 2.0)], TrainingSettings(patience=2))
+    >>> early_stopping([{"validation_loss": loss} for loss in (3.0, 2.0, 2.5, 2.0)], TrainingSettings(patience=2))
     (2, True)
     """
     best = len(history)

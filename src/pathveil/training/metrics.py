@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
+from pathveil.seeds import generator
 from pathveil.training.scores import Interval
 
 BLOCK_CELLS = 8_000_000  # case counts held at a time: 32 MB as float32
@@ -150,7 +151,7 @@ class _Labelled:
 
     def draws(self, resamples: int, seed: int, *, stratified: bool) -> Iterator[np.ndarray]:
         """Case counts in blocks, each (cases, some resamples) float32."""
-        rng = np.random.default_rng([seed, int(stratified)])
+        rng = generator(seed, int(stratified))
         order, start, size = self._strata() if stratified else self._one_stratum()
         block = max(1, BLOCK_CELLS // self.cases)
         for done in range(0, resamples, block):

@@ -28,7 +28,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -37,8 +37,8 @@ from torch import Tensor, nn
 from pathveil.errors import UsageError
 from pathveil.model import MTCNN, StackedMTCNN, TokenBatch
 from pathveil.progress import Progress, silent
-from pathveil.training.batches import forget, noise, plan
-from pathveil.training.loop import EMBEDDING, check_loss, split, standing, validation_scores
+from pathveil.training.batches import drop_words, noise, plan
+from pathveil.training.loop import EMBEDDING, check_loss, early_stopping, split, validation_scores
 from pathveil.training.losses import balanced_weights, task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
 from pathveil.training.settings import TrainingSettings
@@ -49,9 +49,11 @@ DOCUMENTS_AT_ONCE = 1024  # in a step of a stack on a GPU: enough to fill it
 REDUCED_AT_ONCE = 20_000  # documents whose logits are held, where they are reduced
 READ_AT_ONCE = 128  # documents a model in one forward pass without training
 
+Reduce = Callable[[np.ndarray, dict[str, np.ndarray]], dict[str, np.ndarray]]  # rows and their logits to other arrays
+
 
 @dataclass(frozen=True)
-class Trained:
+class FinishedModel:
     """A finished model of many."""
 
     number: int  # its place in ``members``
@@ -64,28 +66,32 @@ class Trained:
         return model_of(self.state, corpus, settings)
 
 
+class ManyOptions(TypedDict, total=False):
+    """What ``train_many`` and ``logits_many`` have in common."""
+
+    masks: Sequence[np.ndarray] | None  # for each model, which words of the vocabulary (V,) it may know
+    vectors: np.ndarray | None  # (V, dim) where every embedding starts, else at random
+    device: str | torch.device
+    stack: int | None  # models trained at once; None chooses for the device
+    progress: Progress
+    stage: str  # what progress is told
+
+
 def train_many(
     corpus: Encoded,
     members: Sequence[np.ndarray],
     settings: TrainingSettings,
     *,
     seeds: Sequence[int],
-    masks: Sequence[np.ndarray] | None = None,
-    vectors: np.ndarray | None = None,
-    device: str | torch.device = "cpu",
-    stack: int | None = None,
-    progress: Progress = silent,
-    stage: str = "training models",
-) -> Iterator[Trained]:
-    """Train one model on each of ``members`` (rows of the corpus), and yield each as it is finished, in any order.
-
-    ``masks`` says, for each model, which words of the vocabulary (V,) it may know. ``stack`` is how many are trained at
-    once; None chooses for the device. ``vectors`` (V, dim) is where every embedding starts (else at random).
-    """
-    for machine, finished in _train(corpus, members, settings, seeds, masks, vectors, device, stack, progress, stage):
+    **options: Unpack[ManyOptions],
+) -> Iterator[FinishedModel]:
+    """Train one model on each of ``members`` (rows of the corpus), and yield each as it is finished, in any order."""
+    for machine, finished in _train(corpus, members, settings, seeds, **options):
         for slot, trainee in finished:
             state = machine.best_state(slot)
-            yield Trained(trainee.number, state, trainee.history, trainee.best_epoch, trainee.rows[trainee.held_out])
+            yield FinishedModel(
+                trainee.number, state, trainee.history, trainee.best_epoch, trainee.rows[trainee.held_out]
+            )
 
 
 def logits_many(
@@ -95,21 +101,16 @@ def logits_many(
     *,
     seeds: Sequence[int],
     rows: np.ndarray | None = None,
-    masks: Sequence[np.ndarray] | None = None,
-    vectors: np.ndarray | None = None,
-    device: str | torch.device = "cpu",
-    stack: int | None = None,
-    progress: Progress = silent,
-    stage: str = "training models",
     note: Callable[[int, int, int], None] | None = None,
-    reduce: Callable[[np.ndarray, dict[str, np.ndarray]], dict[str, np.ndarray]] | None = None,
+    reduce: Reduce | None = None,
+    **options: Unpack[ManyOptions],
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
     """Train as ``train_many`` does, and yield each model's number and its logits, float16 (documents, classes) a task,
     on all documents or the given rows. No model is kept; ``note`` is told each one's number, the epoch it was best at,
     and how many it had, before it is yielded. Where all logits are too many to hold, ``reduce(rows, logits)`` takes
     them some documents at a time, and the arrays it makes of them are yielded, joined, instead."""
     wanted = np.arange(corpus.documents) if rows is None else np.asarray(rows)
-    for machine, finished in _train(corpus, members, settings, seeds, masks, vectors, device, stack, progress, stage):
+    for machine, finished in _train(corpus, members, settings, seeds, **options):
         slots = [slot for slot, _ in finished]
         for slot in slots:
             machine.restore_best(slot)
@@ -131,7 +132,7 @@ def _reduced(
     machine: "Machine",
     slots: Sequence[int],
     wanted: np.ndarray,
-    reduce: Callable[[np.ndarray, dict[str, np.ndarray]], dict[str, np.ndarray]],
+    reduce: Reduce,
 ) -> dict[int, dict[str, np.ndarray]]:
     parts: dict[int, list[dict[str, np.ndarray]]] = {slot: [] for slot in slots}
     for at in range(0, max(len(wanted), 1), REDUCED_AT_ONCE):
@@ -200,7 +201,7 @@ class Trainee:
             rows = self.rows[self.held_out]
             entry |= validation_scores(logits, {task: np.asarray(self.corpus.labels[task])[rows] for task in logits})
         self.history.append(entry)
-        self.best_epoch, self.finished = standing(self.history, self.settings)
+        self.best_epoch, self.finished = early_stopping(self.history, self.settings)
         return self.best_epoch == self.epoch
 
 
@@ -237,12 +238,13 @@ def _train(
     members: Sequence[np.ndarray],
     settings: TrainingSettings,
     seeds: Sequence[int],
-    masks: Sequence[np.ndarray] | None,
-    vectors: np.ndarray | None,
-    device: str | torch.device,
-    stack: int | None,
-    progress: Progress,
-    stage: str,
+    *,
+    masks: Sequence[np.ndarray] | None = None,
+    vectors: np.ndarray | None = None,
+    device: str | torch.device = "cpu",
+    stack: int | None = None,
+    progress: Progress = silent,
+    stage: str = "training models",
 ) -> Iterator[tuple[Machine, list[tuple[int, Trainee]]]]:
     """Epoch by epoch, the models that are finished with it, while their slots still hold them."""
     for name, given in (("seeds", seeds), ("masks", masks)):
@@ -282,14 +284,14 @@ def starts(
     """Each model's number and the weights it starts from, in order; ``ahead`` of them are drawn while a GPU is busy."""
     if not ahead:
         for number, seed in enumerate(seeds):
-            yield number, fresh(corpus, settings, seed, vectors)
+            yield number, starting_weights(corpus, settings, seed, vectors)
         return
     with ThreadPoolExecutor(ahead) as pool:
-        drawn = deque(pool.submit(fresh, corpus, settings, seed, vectors) for seed in seeds[:ahead])
+        drawn = deque(pool.submit(starting_weights, corpus, settings, seed, vectors) for seed in seeds[:ahead])
         for number in range(len(seeds)):
             state = drawn.popleft().result()
             if number + ahead < len(seeds):
-                drawn.append(pool.submit(fresh, corpus, settings, seeds[number + ahead], vectors))
+                drawn.append(pool.submit(starting_weights, corpus, settings, seeds[number + ahead], vectors))
             yield number, state
 
 
@@ -343,7 +345,9 @@ def model_of(state: Mapping[str, Tensor], corpus: Encoded, settings: TrainingSet
     return model.eval()
 
 
-def fresh(corpus: Encoded, settings: TrainingSettings, seed: int, vectors: np.ndarray | None) -> dict[str, Tensor]:
+def starting_weights(
+    corpus: Encoded, settings: TrainingSettings, seed: int, vectors: np.ndarray | None
+) -> dict[str, Tensor]:
     """The weights a model of this seed starts with."""
     state = MTCNN(**shape_of(corpus, settings), seed=seed).state_dict()
     if vectors is not None:
@@ -355,9 +359,11 @@ def machine_for(
     device: torch.device, corpus: Encoded, settings: TrainingSettings, *, models: int, stack: int | None, masked: bool
 ) -> Machine:
     if device.type == "cuda":
-        from pathveil.training.graphed import GraphedStack, affordable
+        from pathveil.training.graphed import GraphedStack, affordable_models
 
-        slots = stack or min(max(DOCUMENTS_AT_ONCE // settings.batch_size, 8), affordable(corpus, settings, device))
+        slots = stack or min(
+            max(DOCUMENTS_AT_ONCE // settings.batch_size, 8), affordable_models(corpus, settings, device)
+        )
         return GraphedStack(corpus, settings, slots=min(slots, models), device=device, masked=masked)
     # Cores are busy with one model already: a stack costs memory there and saves next to nothing.
     return PlainStack(corpus, settings, slots=min(stack or 1, models))
@@ -459,7 +465,7 @@ class PlainStack:
         lengths[there.reshape(-1)] = np.diff(short)
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         if words is not None:
-            ids = forget(ids, short, words[there], share=self.settings.word_dropout)
+            ids = drop_words(ids, short, words[there], share=self.settings.word_dropout)
         for slot, mask in enumerate(self.masks):
             if mask is not None:
                 mine = slice(offsets[slot * rows.shape[1]], offsets[(slot + 1) * rows.shape[1]])

@@ -45,10 +45,10 @@ from pathveil.errors import MissingExtraError, UsageError
 from pathveil.vocabulary.encoded import Encoded
 
 EngineName = Literal["local", "dask"]
-CONNECT = "10s"  # to a scheduler
+CONNECT_TIMEOUT = "10s"
 ATTEMPTS = 3  # at jobs whose workers died
-MOST = 16  # processes that are started unasked
-MEMORY = 3 << 30  # bytes that a process which trains small models may come to need
+MOST_PROCESSES = 16  # processes that are started unasked
+PROCESS_MEMORY = 3 << 30  # bytes that a process which trains small models may come to need
 
 
 class Crew(Protocol):
@@ -57,8 +57,8 @@ class Crew(Protocol):
     def share(self, corpus: Encoded) -> Any:
         """A corpus that jobs can be given."""
 
-    def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, here: bool = False) -> None:
-        """Have ``function(corpus, *arguments)`` run; ``here`` for a job that needs this machine's disk: such jobs
+    def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, local: bool = False) -> None:
+        """Have ``function(corpus, *arguments)`` run; ``local`` for a job that needs this machine's disk: such jobs
         read what others made, and go before those that wait."""
 
     def results(self) -> Iterator[Any]:
@@ -79,10 +79,10 @@ def crew(*, engine: EngineName = "local", workers: int = 1, scheduler: str | Non
         with processes(workers) as several:
             yield several
     else:
-        yield Here()
+        yield ThisProcess()
 
 
-def sensible(device: str) -> int:
+def usual_workers(device: str) -> int:
     """How many processes suit this machine: on a CPU one a core, as far as memory allows; on a GPU a few, so that
     one keeps it busy while another reads or attacks."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -91,11 +91,11 @@ def sensible(device: str) -> int:
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError):
-        memory = MEMORY
-    return max(min(cores, MOST, memory // MEMORY), 1)
+        memory = PROCESS_MEMORY
+    return max(min(cores, MOST_PROCESSES, memory // PROCESS_MEMORY), 1)
 
 
-class Here:
+class ThisProcess:
     """This process does it all, a job at a time, in the order of submission."""
 
     def __init__(self) -> None:
@@ -104,9 +104,9 @@ class Here:
     def share(self, corpus: Encoded) -> Encoded:
         return corpus
 
-    def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, here: bool = False) -> None:
+    def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, local: bool = False) -> None:
         job = (function, (corpus, *arguments))
-        self.waiting.appendleft(job) if here else self.waiting.append(job)
+        self.waiting.appendleft(job) if local else self.waiting.append(job)
 
     def results(self) -> Iterator[Any]:
         while self.waiting:
@@ -122,7 +122,7 @@ def processes(workers: int) -> Generator["Processes"]:
     asked = os.environ.get("OMP_NUM_THREADS")
     # Read when a library is loaded, so by the processes to come and not by this one.
     os.environ["OMP_NUM_THREADS"] = str(threads)
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _begin, (threads, os.getpid()))
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, (threads, os.getpid()))
     try:
         with TemporaryDirectory(prefix="pathveil-") as folder:
             yield Processes(pool, workers, Path(folder))
@@ -151,26 +151,26 @@ class Processes:
         corpus.save(folder)
         return str(folder)
 
-    def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, here: bool = False) -> None:
+    def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, local: bool = False) -> None:
         job = (function, corpus, arguments)
-        self.waiting.appendleft(job) if here else self.waiting.append(job)
+        self.waiting.appendleft(job) if local else self.waiting.append(job)
 
     def results(self) -> Iterator[Any]:
         while self.waiting or self.running:
             # The pool is first in, first out: it is given no more than keeps it busy, so that the order stays ours.
             while self.waiting and len(self.running) <= self.workers:
-                with _one_sentence(), _control_c_waits():  # a job may start a process
+                with _dead_worker_as_a_sentence(), _control_c_held_back():  # a job may start a process
                     self.running.add(self.pool.submit(_work, *self.waiting.popleft()))
             done, _ = wait(self.running, return_when=FIRST_COMPLETED)
             for future in done:
                 self.running.discard(future)
-                with _one_sentence():
+                with _dead_worker_as_a_sentence():
                     result = future.result()
                 yield result
 
 
 @contextmanager
-def _one_sentence() -> Generator[None]:
+def _dead_worker_as_a_sentence() -> Generator[None]:
     """A pool whose worker died says so to whoever waits for a result, and to whoever brings the next job."""
     try:
         yield
@@ -181,7 +181,7 @@ def _one_sentence() -> Generator[None]:
 
 
 @contextmanager
-def _control_c_waits() -> Generator[None]:
+def _control_c_held_back() -> Generator[None]:
     """A terminal's ctrl-C reaches the whole group, but the parent decides: a process started in this block does not
     hear it from its first instruction on; this one hears it when the block ends."""
     resource_tracker.ensure_running()  # multiprocessing starts it with the first process, and then hears again
@@ -201,7 +201,7 @@ def _control_c_waits() -> Generator[None]:
             signal.raise_signal(number)
 
 
-def _begin(threads: int, parent: int) -> None:
+def _start_worker(threads: int, parent: int) -> None:
     """A worker's first act: its share of the cores, and an end when its parent has gone."""
     os.environ["NUMBA_NUM_THREADS"] = str(threads)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -234,7 +234,7 @@ def cluster(scheduler: str) -> Generator[Any]:
     except ImportError:
         raise MissingExtraError(package="dask", extra="cluster", purpose="--engine dask") from None
     try:
-        client = dask.Client(scheduler, timeout=CONNECT)
+        client = dask.Client(scheduler, timeout=CONNECT_TIMEOUT)
     except OSError:
         raise UsageError(f"no Dask scheduler answers at {scheduler}; start one, or mend the address") from None
     with client:
@@ -246,7 +246,7 @@ class OnDask:
 
     def __init__(self, client: Any):
         self.client, self.dask = client, import_module("distributed")
-        self.here = Here()
+        self.this_process = ThisProcess()
         self.corpora: list[Encoded] = []
         self.scattered: dict[int, Any] = {}
         self.running: dict[Any, tuple[Callable[..., Any], int, tuple[Any, ...], int]] = {}
@@ -257,9 +257,9 @@ class OnDask:
         self.corpora.append(Encoded(**{name: _in_memory(value) for name, value in vars(corpus).items()}))
         return len(self.corpora) - 1
 
-    def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, here: bool = False) -> None:
-        if here:
-            self.here.submit(function, self.corpora[corpus], *arguments)
+    def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, local: bool = False) -> None:
+        if local:
+            self.this_process.submit(function, self.corpora[corpus], *arguments)
         else:
             self._send(function, corpus, arguments, attempt=1)
 
@@ -285,8 +285,8 @@ class OnDask:
 
     def results(self) -> Iterator[Any]:
         lost = self.dask.scheduler.KilledWorker, self.dask.client.FutureCancelledError
-        while self.running or self.here.waiting:
-            yield from self.here.results()
+        while self.running or self.this_process.waiting:
+            yield from self.this_process.results()
             if not self.running:
                 continue
             future = next(self.finished)
