@@ -127,7 +127,7 @@ def scan_chunks(chunks: Iterable[str]) -> list[str]:
     return _TOKEN.findall("\n".join(chunks).translate(_PLAIN))
 
 
-def named(token: str) -> str:
+def word_for(token: str) -> str:
     """``decimal`` and ``large_integer`` for the numbers they stand for; no other rule's token looks like one."""
     if token[0] > "9":
         return token
@@ -140,7 +140,7 @@ def named(token: str) -> str:
 
 def tokenize(text: str, *, words: int = WORDS) -> list[str]:
     """Tokens of a report, at most ``words`` of them."""
-    return [named(token) for token in scan_chunks(_CHUNK.findall(text)) if token and token != "\n"][:words]
+    return [word_for(token) for token in scan_chunks(_CHUNK.findall(text)) if token and token != "\n"][:words]
 
 
 def chunks(text: str) -> Iterator[tuple[int, int]]:
@@ -160,4 +160,4 @@ def _spans(text: str) -> Iterator[tuple[str, int, int]]:
         place = [start for start, piece in enumerate(pieces, start=chunk.start()) for _ in piece]
         for match in _TOKEN.finditer("".join(pieces)):
             if match.group(1):
-                yield named(match.group()), place[match.start()], place[match.end() - 1] + 1
+                yield word_for(match.group()), place[match.start()], place[match.end() - 1] + 1

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pathveil.corpus import hl7
-from pathveil.corpus.hl7 import Broken, Delimiters, delimiters_of, plain, split_messages, split_segments
+from pathveil.corpus.hl7 import Delimiters, UnusableMessage, delimiters_of, split_messages, split_segments, unescape
 
 ONE = b"MSH|^~\\&||LAB|||||ORU^R01"
 USUAL = Delimiters()
@@ -36,7 +36,7 @@ def test_a_frame_without_header_is_a_message_of_its_own():
     content = b"\x0b" + ONE + b"\rPID|1\x1c\r\x0bgarbage\x1c\r\x0b" + ONE + b"\x1c\r"
     found = list(split_messages(io.BytesIO(content)))
     assert len(found) == 3
-    with pytest.raises(Broken, match="does not begin with MSH"):
+    with pytest.raises(UnusableMessage, match="does not begin with MSH"):
         split_segments(found[1][1])
 
 
@@ -90,7 +90,7 @@ def test_delimiters():
     for odd in ("MSH||LAB", "MSH|^~\\\\&|", "MSH|^^^^|", "MSH|^|", "MSH|", "MSH|abcd|"):
         assert delimiters_of(odd) == USUAL
     segment = split_segments(b"MSH$@*!%$$LAB@1\nOBX$1$TX$22634-0@gross$$a!T!b")[1]
-    assert segment.parts(3) == ["22634-0", "gross"] and plain(segment[5], segment.marks) == "a%b"
+    assert segment.parts(3) == ["22634-0", "gross"] and unescape(segment[5], segment.marks) == "a%b"
 
 
 @pytest.mark.parametrize(
@@ -109,11 +109,11 @@ def test_delimiters():
     ],
 )
 def test_escapes(given, expected):
-    assert plain(given, USUAL) == expected
+    assert unescape(given, USUAL) == expected
 
 
 def test_br_is_a_break_under_other_escapes():
-    assert plain(r"a\.br\b", Delimiters("|", "^", "~", "!", "&")) == "a\nb"
+    assert unescape(r"a\.br\b", Delimiters("|", "^", "~", "!", "&")) == "a\nb"
 
 
 def test_a_message_too_long_is_broken_not_kept(monkeypatch):
@@ -121,7 +121,7 @@ def test_a_message_too_long_is_broken_not_kept(monkeypatch):
     content = ONE + b"\nOBX|1|TX|||" + b"x" * 150 + b"\n" + b"y" * 5000 + b"\n" + ONE
     (_, first), (_, second) = split_messages(io.BytesIO(content))
     assert len(first) < 500 and names(second) == ["MSH"]
-    with pytest.raises(Broken, match="is longer than"):
+    with pytest.raises(UnusableMessage, match="is longer than"):
         split_segments(first)
 
 
@@ -134,13 +134,13 @@ def test_any_bytes_split_without_a_fault(noise, place):
             assert line >= 1 and message.strip()
             try:
                 for segment in split_segments(message):
-                    assert plain(segment[5], segment.marks) is not None
-            except Broken:
+                    assert unescape(segment[5], segment.marks) is not None
+            except UnusableMessage:
                 pass
 
 
 @given(st.text(max_size=200))
 def test_plain_never_fails_and_leaves_text_without_marks_alone(text):
-    result = plain(text, USUAL)
+    result = unescape(text, USUAL)
     if "\\" not in text:
         assert result == text

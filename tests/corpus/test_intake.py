@@ -8,7 +8,7 @@ import random
 import polars as pl
 import pytest
 
-from pathveil.corpus.intake import detect, import_corpus
+from pathveil.corpus.intake import detect_format, import_corpus
 from pathveil.errors import CorpusError, UsageError
 
 KEY = b"a key of sixteen bytes"
@@ -176,13 +176,13 @@ def test_usage(tmp_path, csv):
 def test_forms_are_told_by_content(tmp_path, content, form):
     path = tmp_path / "export.dat"
     path.write_bytes(content)
-    assert detect(path) == form
+    assert detect_format(path) == form
 
 
 def test_an_unknown_form_is_refused(tmp_path):
     (tmp_path / "x.dat").write_bytes(b"%PDF-1.7")
     with pytest.raises(CorpusError, match="say which with --format"):
-        detect(tmp_path / "x.dat")
+        detect_format(tmp_path / "x.dat")
 
 
 def test_tcga_imports_as_it_is(tcga, tmp_path, pathveil):

@@ -6,7 +6,7 @@ import random
 import polars as pl
 import pytest
 
-from pathveil.corpus.relevance import relevant
+from pathveil.corpus.relevance import relevant_reports
 from pathveil.errors import CorpusError, UsageError
 
 DAY = datetime.date(2015, 3, 1)
@@ -22,10 +22,10 @@ def test_ten_days_either_way():
     dates = [DAY + datetime.timedelta(days=day) for day in days]
     names = [str(day) for day in days]
     reports = pl.LazyFrame({"report_id": names, "case_id": ["1"] * 5, "date": dates, "diagnosis": [DAY] + [None] * 4})
-    kept, counts = relevant(reports, to=["diagnosis"])
+    kept, counts = relevant_reports(reports, to=["diagnosis"])
     assert kept.collect()["report_id"].to_list() == ["-10", "0", "10"]
     assert counts == {"kept": 3, "outside": 2, "without_date": 0, "without_reference": 0}
-    assert relevant(reports, to=["diagnosis"], days=0)[1]["kept"] == 1
+    assert relevant_reports(reports, to=["diagnosis"], days=0)[1]["kept"] == 1
     assert kept.collect_schema().names() == reports.collect_schema().names()
 
 
@@ -50,7 +50,7 @@ def test_against_a_plain_loop():
         row["report_id"] for row in rows
         if row["date"] and any(abs((row["date"] - date).days) <= 10 for date in known[row["case_id"]])
     ]  # fmt: skip
-    kept, counts = relevant(reports, to=["diagnosis", "surgery"])
+    kept, counts = relevant_reports(reports, to=["diagnosis", "surgery"])
     assert kept.collect()["report_id"].to_list() == expected
     assert counts["kept"] == len(expected) and sum(counts.values()) == 400
     assert counts["without_date"] == sum(row["date"] is None for row in rows)
@@ -58,7 +58,7 @@ def test_against_a_plain_loop():
 
 def test_dates_written_as_text():
     reports = frame(date=["2015-03-01", "20150311", None], diagnosis=["20150301", " ", "2015-03-01T10:00"])
-    assert relevant(reports, to=["diagnosis"])[1] == {
+    assert relevant_reports(reports, to=["diagnosis"])[1] == {
         "kept": 2,
         "outside": 0,
         "without_date": 1,
@@ -77,11 +77,11 @@ def test_dates_written_as_text():
 )  # fmt: skip
 def test_bad_reference_dates(columns, to, match):
     with pytest.raises(CorpusError, match=match):
-        relevant(frame(**columns), to=[to])
+        relevant_reports(frame(**columns), to=[to])
 
 
 def test_a_year_is_not_enough_and_days_are_not_negative():
     with pytest.raises(CorpusError, match="needs a column 'date'"):
-        relevant(frame().drop("date").with_columns(year=2015), to=["diagnosis"])
+        relevant_reports(frame().drop("date").with_columns(year=2015), to=["diagnosis"])
     with pytest.raises(UsageError, match="--days -1 is below 0"):
-        relevant(frame(), to=["diagnosis"], days=-1)
+        relevant_reports(frame(), to=["diagnosis"], days=-1)

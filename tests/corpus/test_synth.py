@@ -11,7 +11,7 @@ import pytest
 from pathveil.corpus.synth import KINDS, SynthSettings, synthesise, write_corpus
 from pathveil.corpus.synth.cases import draw_case
 from pathveil.corpus.synth.codes import LATERALITIES, chapters, code_lists, families, looks, select_classes
-from pathveil.corpus.synth.facts import gather
+from pathveil.corpus.synth.facts import report_facts
 from pathveil.corpus.synth.grammar import Deck, compile_rules, expand
 from pathveil.corpus.synth.houses import Mix, clashes
 from pathveil.corpus.synth.people import CLOSE, OPEN, mark, reveal
@@ -234,7 +234,9 @@ def test_a_marker_is_not_both_positive_and_negative():
     mixes = [Mix(classes, 0, seed=4, rarity=1)]
     for number in range(40):
         case = draw_case(number, classes=classes, mixes=mixes, shares=[1.0], seed=4)
-        facts = gather(case, "biopsy", case.diagnosed, Random(number).random, names=classes.names, terms=classes.terms)
+        facts = report_facts(
+            case, "biopsy", case.diagnosed, Random(number).random, names=classes.names, terms=classes.terms
+        )
         pos, neg = facts["pos"].options, facts["neg"].options
         assert pos and neg and not clashes(tuple(pos), tuple(neg))
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pathveil.vocabulary.corpus_counts import count_corpus
 from pathveil.vocabulary.planted import planted_words
-from pathveil.vocabulary.suspect_words import misspellings, places, suspects
+from pathveil.vocabulary.suspect_words import count_places, misspellings, suspects
 
 
 @pytest.mark.parametrize(
@@ -27,11 +27,11 @@ from pathveil.vocabulary.suspect_words import misspellings, places, suspects
     ],
 )
 def test_places_where_people_stand(text, kind, words):
-    assert words <= set(places(pl.Series([text]))[kind])
+    assert words <= set(count_places(pl.Series([text]))[kind])
 
 
 def test_ordinary_reports_are_left_alone():
-    found = places(
+    found = count_places(
         pl.Series(["Invasive ductal carcinoma, grade 3, 2.5 cm, pT2 N0. Received in formalin labeled left."])
     )
     assert not any(found.values())
@@ -39,7 +39,7 @@ def test_ordinary_reports_are_left_alone():
 
 def test_a_word_that_mostly_stands_elsewhere_is_no_suspect():
     words = ["brown", "kowalski"]
-    found = places(pl.Series(["Dr. Brown and Dr. Kowalski"]))
+    found = count_places(pl.Series(["Dr. Brown and Dr. Kowalski"]))
     assert suspects(words, np.array([40, 1]), np.array([30, 1]), found) == {"kowalski": "name"}
 
 
@@ -66,7 +66,7 @@ def test_against_planted_truth(tmp_path):
     write_corpus(SynthSettings(reports=2000, seed=9), out=tmp_path / "c.parquet", truth=tmp_path / "t.parquet")
     counts = count_corpus(tmp_path / "c.parquet")
     texts = pl.read_parquet(tmp_path / "c.parquet")["text"]
-    found = suspects(counts.words, counts.occurrences.sum(axis=0), counts.cases.sum(axis=0), places(texts))
+    found = suspects(counts.words, counts.occurrences.sum(axis=0), counts.cases.sum(axis=0), count_places(texts))
     planted = planted_words(tmp_path / "c.parquet", tmp_path / "t.parquet")
     names = planted.only["patient_name"] | planted.only["physician_name"]
     suspected = {word for word, kind in found.items() if kind == "name"}

@@ -21,7 +21,7 @@ from pathveil.bundle.explanation import explain_codes
 from pathveil.bundle.model import Model
 from pathveil.bundle.outputs import Coded, format_of, writer
 from pathveil.corpus import Corpus
-from pathveil.corpus.intake import SkippedMessage, Tally, detect, expand, read_reports
+from pathveil.corpus.intake import SkippedMessage, Tally, detect_format, expand_folders, read_reports
 from pathveil.corpus.reading import as_polars
 from pathveil.corpus.tables import FORMS, open_table
 from pathveil.errors import CorpusError, UsageError
@@ -301,8 +301,8 @@ def is_path(text: str) -> bool:
 def read_files(source: Path, *, form: str, key: bytes, tally: Tally) -> Iterator[list[Incoming]]:
     """The reports of a file or folder, a batch at a time; table rows without an id are numbered from 1 over all."""
     number = 0
-    for path in expand(source):
-        kind = detect(path) if form == "auto" else form
+    for path in expand_folders(source):
+        kind = detect_format(path) if form == "auto" else form
         if kind == "hl7":
             waiting: list[Incoming] = []
             for report in read_reports(path, registry=None, key=key, strict=False, tally=tally):

@@ -243,14 +243,14 @@ def site(
     are used, and nobody else sees them: key holders get random points, the hub gets tags.
     """
     from pathveil.vocabulary.agree.agreement import Agreement
-    from pathveil.vocabulary.agree.client import already_done, read_tokens, take_part, trusting
+    from pathveil.vocabulary.agree.client import already_done, read_tokens, take_part, trust_authorities
     from pathveil.vocabulary.agree.results import SiteResult
     from pathveil.vocabulary.agree.site import Site, cases_of
     from pathveil.vocabulary.corpus_counts import gather_counts
 
     terms = Agreement.load(agreement)
     given = read_tokens(tokens, terms)
-    trust = trusting(ca or [])
+    trust = trust_authorities(ca or [])
     if not out.parent.is_dir():
         raise UsageError(f"{out.parent}: no such folder to write the vocabulary to")
     _warn(terms.threshold)

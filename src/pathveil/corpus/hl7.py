@@ -8,7 +8,7 @@ MSH-1 and MSH-2. Nothing here knows what a report is (``naaccr.py`` does), and n
 >>> file = io.BytesIO(rb"MSH|^~\\&||LAB<CR>OBX|1|TX|22634-0||3 \\T\\ 4 mm<CR>")
 >>> ((line, message),) = split_messages(file)
 >>> header, obx = split_segments(message)
->>> header[4], obx.first(3), plain(obx[5], obx.marks)
+>>> header[4], obx.first(3), unescape(obx[5], obx.marks)
 ('LAB', '22634-0', '3 & 4 mm')
 """
 
@@ -49,7 +49,7 @@ class Segment:
 
     def parts(self, number: int) -> list[str]:
         """The components of a field's first repetition."""
-        return [plain(part, self.marks).strip() for part in self.repetitions(number)[0].split(self.marks.component)]
+        return [unescape(part, self.marks).strip() for part in self.repetitions(number)[0].split(self.marks.component)]
 
     def repetitions(self, number: int) -> list[str]:
         return self[number].split(self.marks.repetition)
@@ -58,7 +58,7 @@ class Segment:
         return self.parts(number)[0]
 
 
-class Broken(Exception):
+class UnusableMessage(Exception):
     """A message that gives no report; what is wrong with it in words, never its content."""
 
 
@@ -110,10 +110,10 @@ def split_lines(file: IO[bytes]) -> Iterator[tuple[int, bool, bytes]]:
 def split_segments(message: bytes) -> list[Segment]:
     """The segments of a message, text that was broken over lines put back into the segment it belongs to."""
     if not HEADER.match(message):
-        raise Broken("does not begin with MSH")
+        raise UnusableMessage("does not begin with MSH")
     if len(message) > LONGEST:
-        raise Broken(f"is longer than {LONGEST >> 20} MB")
-    lines = decoded(message).lstrip("\ufeff \t\n").split("\n")
+        raise UnusableMessage(f"is longer than {LONGEST >> 20} MB")
+    lines = decode_text(message).lstrip("\ufeff \t\n").split("\n")
     marks = delimiters_of(lines[0])
     opening = opening_of(marks.field)
     raw: list[tuple[str, str]] = []
@@ -135,7 +135,7 @@ def opening_of(separator: str) -> re.Pattern[str]:
     return re.compile(rf"\s*([A-Za-z][A-Za-z0-9]{{1,3}}){bar}|()[^{bar}]{{0,5}}{bar}(?:[^{bar}]*{bar}){{2}}")
 
 
-def decoded(message: bytes) -> str:
+def decode_text(message: bytes) -> str:
     try:
         return message.decode("utf-8")
     except UnicodeDecodeError:
@@ -151,7 +151,7 @@ def delimiters_of(header: str) -> Delimiters:
     return Delimiters(header[3], *marks[:4])
 
 
-def plain(value: str, marks: Delimiters) -> str:
+def unescape(value: str, marks: Delimiters) -> str:
     """A value without HL7's escapes; formatting commands become line breaks, highlighting goes."""
     if marks.escape not in value and "\\" not in value:
         return value
@@ -163,7 +163,7 @@ def plain(value: str, marks: Delimiters) -> str:
             return named.get(letter, "")
         if command:
             return "\n" if command.lower() in ("br", "sp", "ce", "ti") else " "
-        return decoded(bytes.fromhex(digits)) if digits else ""
+        return decode_text(bytes.fromhex(digits)) if digits else ""
 
     value = escape_of(marks.escape).sub(meaning, value)
     return re.sub(r"(?i)\\\.br\\", "\n", value)  # some send it so whatever their MSH-2 says

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pathveil.corpus.hl7 import HEADER, WRAPPER
 from pathveil.corpus.naaccr import Report, Skipped, read_messages
-from pathveil.corpus.schema import typed, validate
+from pathveil.corpus.schema import validate, with_corpus_types
 from pathveil.corpus.tables import (
     BATCH,
     FORMS,
@@ -32,8 +32,8 @@ from pathveil.corpus.tables import (
     Paths,
     content_sha256,
     form_of,
+    open_bytes,
     open_table,
-    opened,
     write_parquet,
 )
 from pathveil.errors import CorpusError, UsageError
@@ -161,12 +161,14 @@ def import_corpus(
         raise UsageError(f"--format {form} is not known; expected auto, hl7, {', '.join(FORMS)}")
     if out.suffix != ".parquet":
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
-    paths = {path: form if form != "auto" else detect(path) for path in expand(sources)}
+    paths = {path: form if form != "auto" else detect_format(path) for path in expand_folders(sources)}
     secret, tally = key or secrets.token_bytes(32), Tally()
     frames = []
     for path, kind in paths.items():
         if kind != "hl7":
-            frames.append(prepared(open_table(path, form=kind), source=path, registry=registry, columns=columns or {}))
+            frames.append(
+                prepare_table(open_table(path, form=kind), source=path, registry=registry, columns=columns or {})
+            )
     if messages := [path for path, kind in paths.items() if kind == "hl7"]:
         frames.append(scan_hl7(messages, registry=registry, key=secret, strict=strict, tally=tally, progress=progress))
     staged = out.with_name(f"{out.name}.staged")
@@ -189,7 +191,7 @@ def import_corpus(
     return account(out, paths=paths, tally=tally, keyed=key is not None)
 
 
-def expand(sources: Paths) -> list[Path]:
+def expand_folders(sources: Paths) -> list[Path]:
     """The files meant; of a folder, those whose names are a table's or a message file's."""
     given = [Path(sources)] if isinstance(sources, str | Path) else [Path(path) for path in sources]
     found: list[Path] = []
@@ -198,7 +200,7 @@ def expand(sources: Paths) -> list[Path]:
             inside = [
                 file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith((".", "_"))
             ]
-            inside = [file for file in inside if form_of(file) or named_hl7(file)]
+            inside = [file for file in inside if form_of(file) or has_hl7_name(file)]
             if not inside:
                 raise CorpusError(f"{path}: the folder holds no table and no HL7 file")
             found += inside
@@ -211,16 +213,16 @@ def expand(sources: Paths) -> list[Path]:
     return found
 
 
-def named_hl7(path: Path) -> bool:
+def has_hl7_name(path: Path) -> bool:
     return path.name.lower().removesuffix(".gz").endswith(HL7_NAMES)
 
 
-def detect(path: Path) -> str:
+def detect_format(path: Path) -> str:
     """A file's form: by its name where that says so, else by how it begins."""
     if named := form_of(path):
         return named
     try:
-        with opened(path) as file:
+        with open_bytes(path) as file:
             start = file.read(4096)
     except UNREADABLE as error:
         raise CorpusError(f"{path}: cannot be read ({type(error).__name__})") from None
@@ -233,7 +235,7 @@ def detect(path: Path) -> str:
     raise CorpusError(f"{path}: is neither a table nor HL7 by its name and beginning; say which with --format")
 
 
-def prepared(
+def prepare_table(
     frame: "pl.LazyFrame", *, source: Path | str, registry: str | None, columns: Mapping[str, str]
 ) -> "pl.LazyFrame":
     """A table with its columns renamed, its registry filled in and its types checked."""
@@ -250,7 +252,7 @@ def prepared(
         raise UsageError(f"{source}: has a column 'registry' already; leave out --registry")
     if registry is not None:
         frame = frame.with_columns(pl.lit(registry).alias("registry"))
-    return typed(frame, source=source)
+    return with_corpus_types(frame, source=source)
 
 
 def scan_hl7(
@@ -299,7 +301,7 @@ def read_reports(path: Path, *, registry: str | None, key: bytes, strict: bool, 
     """The reports of a file of messages, each once."""
     before = tally.messages
     try:
-        with opened(path) as file:
+        with open_bytes(path) as file:
             for message in read_messages(file, key=key, registry=registry):
                 tally.messages += 1
                 if isinstance(message, Skipped):

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import IO
 
-from pathveil.corpus.hl7 import Broken, Segment, plain, split_messages, split_segments
+from pathveil.corpus.hl7 import Segment, UnusableMessage, split_messages, split_segments, unescape
 from pathveil.corpus.patient import Mask, case_id, report_id
 
 # Headings in the order in which sections are put, with their LOINC codes.
@@ -110,7 +110,7 @@ def read_messages(file: IO[bytes], *, key: bytes, registry: str | None) -> Itera
     for number, (line, message) in enumerate(split_messages(file), start=1):
         try:
             yield read_message(message, key=key, registry=registry)
-        except Broken as fault:
+        except UnusableMessage as fault:
             yield Skipped(message=number, line=line, reason=str(fault))
 
 
@@ -123,7 +123,7 @@ def read_message(message: bytes, *, key: bytes, registry: str | None) -> list[Re
     facility = next((part for part in header.parts(4) if part), "")
     registry = registry or facility
     if not registry:
-        raise Broken("names no sender (MSH-4), and no registry was given")
+        raise UnusableMessage("names no sender (MSH-4), and no registry was given")
     reports = []
     for patient, drafts in groups:
         for draft in drafts:
@@ -132,7 +132,9 @@ def read_message(message: bytes, *, key: bytes, registry: str | None) -> list[Re
                 continue
             identity = identity_of(patient, facility)
             if identity is None:
-                raise Broken("has no PID with a number, or with a name and birth date, so it belongs to no case")
+                raise UnusableMessage(
+                    "has no PID with a number, or with a name and birth date, so it belongs to no case"
+                )
             date, year = date_of(draft)
             reports.append(
                 Report(
@@ -149,7 +151,7 @@ def read_message(message: bytes, *, key: bytes, registry: str | None) -> list[Re
                 )
             )
     if not reports:
-        raise Broken("holds no report text (OBX)")
+        raise UnusableMessage("holds no report text (OBX)")
     return reports
 
 
@@ -171,7 +173,7 @@ def group_by_patient(segments: list[Segment]) -> list[tuple[Segment | None, list
         elif segment.name in ("OBX", "SPM"):
             if not drafts:
                 drafts.append(Draft(order=None))
-            (observe if segment.name == "OBX" else enter_specimen)(drafts[-1], segment)
+            (add_observation if segment.name == "OBX" else enter_specimen)(drafts[-1], segment)
         elif segment.name == "NTE" and after in ("OBR", "OBX", "SPM") and drafts:
             drafts[-1].add(drafts[-1].heading, drafts[-1].specimen, value_of(segment, 3, "TX"))
         after = segment.name if segment.name != "NTE" else after
@@ -183,7 +185,7 @@ def group_by_patient(segments: list[Segment]) -> list[tuple[Segment | None, list
     return groups
 
 
-def observe(draft: Draft, obx: Segment) -> None:
+def add_observation(draft: Draft, obx: Segment) -> None:
     """Put one OBX under its heading, unless it is no text, was withdrawn, or has come before."""
     kind = obx[2].upper()
     if kind in NO_TEXT or obx[11].upper() in WITHDRAWN:
@@ -223,11 +225,13 @@ def value_of(segment: Segment, number: int, kind: str) -> str:
     """A field as text, one repetition a line: the words of a code, the number of a measurement with its unit."""
     marks, values = segment.marks, segment.repetitions(number)
     if kind in CODED:
-        coded = [[plain(part, marks).strip() for part in value.split(marks.component)] + [""] * 9 for value in values]
+        coded = [
+            [unescape(part, marks).strip() for part in value.split(marks.component)] + [""] * 9 for value in values
+        ]
         return "\n".join(parts[1] or parts[8] or parts[0] for parts in coded)
     if kind in MEASURED:
-        return f"{plain(''.join(values[0].split(marks.component)), marks)} {segment.first(6)}".strip()
-    return "\n".join(plain(value, marks) for value in values)
+        return f"{unescape(''.join(values[0].split(marks.component)), marks)} {segment.first(6)}".strip()
+    return "\n".join(unescape(value, marks) for value in values)
 
 
 def render(sections: dict[str, dict[str, list[str]]]) -> str:
@@ -240,14 +244,14 @@ def render(sections: dict[str, dict[str, list[str]]]) -> str:
             texts = ["\n".join(lines) for lines in sections.get(heading, {}).values()]
             if len(numbered) > 1:
                 parts = sections.get(heading, {})
-                texts = [named(part, text, numbered) for part, text in zip(parts, texts, strict=True)]
+                texts = [with_part_name(part, text, numbered) for part, text in zip(parts, texts, strict=True)]
             body = tidy("\n".join(texts))
             if body:
                 blocks.append(f"{heading}\n{body}")
     return "\n\n".join(blocks)
 
 
-def named(part: str, text: str, numbered: list[str]) -> str:
+def with_part_name(part: str, text: str, numbered: list[str]) -> str:
     """``Part 2: …``, unless the text says so itself or the part is none of the specimens."""
     if part not in numbered or re.match(rf"(?i)\s*(?:part|specimen)?\s*#?\s*{re.escape(part)}(?!\w)", text):
         return text
@@ -286,7 +290,7 @@ def identity_of(pid: Segment | None, facility: str) -> tuple[str, ...] | None:
         return None
     found = []
     for value in (*pid.repetitions(3), *pid.repetitions(2), *pid.repetitions(4)):
-        parts = [plain(part, pid.marks).strip() for part in value.split(pid.marks.component)] + [""] * 5
+        parts = [unescape(part, pid.marks).strip() for part in value.split(pid.marks.component)] + [""] * 5
         number, authority, kind = parts[0], parts[3].split(pid.marks.subcomponent)[0], parts[4].upper()
         found.append(("SS", "", number) if kind in ("SS", "SSN") else ("number", authority or facility, number))
     found.append(("SS", "", pid.first(19)))
@@ -311,7 +315,7 @@ def mask_of(segments: Iterable[Segment]) -> Mask:
         def components(*places: int, segment: Segment = segment) -> Iterator[list[str]]:
             for place in places:
                 for value in segment.repetitions(place):
-                    parts = [plain(part, segment.marks).strip() for part in value.split(segment.marks.component)]
+                    parts = [unescape(part, segment.marks).strip() for part in value.split(segment.marks.component)]
                     yield parts + [""] * 7
 
         for parts in components(*(5, 6, 9) if person else (2,)):

@@ -62,15 +62,15 @@ def read_key(path: Path) -> bytes:
 
 def case_id(key: bytes, *identity: str) -> str:
     """A name for a case that only the key's holder can link to a person."""
-    return f"case-{keyed(key, 'case', *identity)}"
+    return f"case-{keyed_hash(key, 'case', *identity)}"
 
 
 def report_id(key: bytes, *content: str) -> str:
     """A name for a report: the same content under the same key gives the same name."""
-    return f"report-{keyed(key, 'report', *content)}"
+    return f"report-{keyed_hash(key, 'report', *content)}"
 
 
-def keyed(key: bytes, *parts: str) -> str:
+def keyed_hash(key: bytes, *parts: str) -> str:
     message = b"".join(len(part.encode()).to_bytes(8, "big") + part.encode() for part in parts)
     return hmac.new(key, message, hashlib.sha256).hexdigest()[:24]
 
@@ -103,16 +103,16 @@ class Mask:
         # Nearly all texts name nobody, and a look at the squeezed text tells so: patterns are made for those that may.
         squeezed = squeeze(text)
 
-        def here(phrase: str) -> bool:
+        def may_hold(phrase: str) -> bool:
             return squeeze(phrase) in squeezed
 
-        single = sorted(filter(here, self.single), key=len, reverse=True)
+        single = sorted(filter(may_hold, self.single), key=len, reverse=True)
         ordinary = [re.escape(word) for word in single if word.lower() in WORDS]
-        names = [beside(one, other) for one, other in self.pairs if here(one) and here(other)]
-        names += [spaced(word) for word in single if word.lower() not in WORDS]
+        names = [side_by_side(one, other) for one, other in self.pairs if may_hold(one) and may_hold(other)]
+        names += [phrase_pattern(word) for word in single if word.lower() not in WORDS]
         numbers = [number for number in sorted(self.numbers, key=len, reverse=True) if number in squeezed]
         searches = [
-            ([spaced(street) for street in self.streets if here(street)], "[address]"),
+            ([phrase_pattern(street) for street in self.streets if may_hold(street)], "[address]"),
             (names, "[patient]"),
             ([r"[-\s./()]{0,2}".join(map(re.escape, number)) for number in numbers], "[number]"),
         ]
@@ -129,14 +129,14 @@ class Mask:
     def _without_births(self, text: str) -> tuple[str, int]:
         count = 0
 
-        def judged(found: re.Match[str]) -> str:
+        def replacement(found: re.Match[str]) -> str:
             nonlocal count
-            if not self.births & readings(found):
+            if not self.births & possible_days(found):
                 return found[0]
             count += 1
             return "[date]"
 
-        return (WRITTEN_DATE.sub(judged, text) if self.births else text), count
+        return (WRITTEN_DATE.sub(replacement, text) if self.births else text), count
 
 
 def squeeze(text: str) -> str:
@@ -144,17 +144,17 @@ def squeeze(text: str) -> str:
     return re.sub(r"[\W_]", "", text.lower())
 
 
-def beside(one: str, other: str) -> str:
+def side_by_side(one: str, other: str) -> str:
     """Two parts of a name in this order, with at most a comma and an initial between them."""
-    return rf"{spaced(one)},?\s+(?:\w\.?\s+)?{spaced(other)}"
+    return rf"{phrase_pattern(one)},?\s+(?:\w\.?\s+)?{phrase_pattern(other)}"
 
 
-def spaced(phrase: str) -> str:
+def phrase_pattern(phrase: str) -> str:
     """A pattern for the phrase, however its words are spaced or hyphenated."""
     return r"[\s-]+".join(map(re.escape, re.split(r"[\s-]+", phrase)))
 
 
-def readings(found: re.Match[str]) -> set[str]:
+def possible_days(found: re.Match[str]) -> set[str]:
     """The days, as YYYYMMDD, that a written date can mean: day and month in either order, in either century."""
     parts = [part for part in found.groups() if part is not None]
     named = [MONTHS.index(part.lower()) + 1 if part.lower() in MONTHS else int(part) for part in parts]

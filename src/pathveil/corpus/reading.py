@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pathveil.corpus.check import CheckResult, check
-from pathveil.corpus.intake import detect, expand, import_corpus, prepared
+from pathveil.corpus.intake import detect_format, expand_folders, import_corpus, prepare_table
 from pathveil.corpus.relevance import DAYS
-from pathveil.corpus.schema import dated, scan, tasks_of, validate
+from pathveil.corpus.schema import scan, tasks_of, validate, with_dates
 from pathveil.corpus.split import VALIDATION, split_corpus
 from pathveil.corpus.tables import Paths, form_of, write_parquet
 from pathveil.errors import CorpusError, UsageError
@@ -53,7 +53,7 @@ class Corpus:
 
     def lazy(self) -> "pl.LazyFrame":
         """The reports, not yet read into memory."""
-        return dated(scan(self.paths, tasks=self.tasks))
+        return with_dates(scan(self.paths, tasks=self.tasks))
 
     def to_frame(self) -> "pl.DataFrame":
         """The reports as a polars frame."""
@@ -166,13 +166,13 @@ def read(
     if (frame := as_polars(source)) is not None:
         folder = PrivateFolder()
         path = folder.path / "reports.parquet"
-        write_parquet(prepared(frame, source="the frame", registry=registry, columns=columns or {}), path)
+        write_parquet(prepare_table(frame, source="the frame", registry=registry, columns=columns or {}), path)
         return Corpus(path, tasks=tasks, folder=folder)
     paths = _as_paths(source)
     messages = _message_files(paths)
     if registry is None and not columns and not messages:
         return Corpus(paths, tasks=tasks)
-    tables = [path for path in expand(paths) if form_of(path)]
+    tables = [path for path in expand_folders(paths) if form_of(path)]
     folder = PrivateFolder()
     path = folder.path / "reports.parquet"
     import_corpus([*tables, *messages], out=path, registry=registry, key=key, columns=columns, progress=progress)
@@ -202,16 +202,16 @@ def _as_paths(source: Any) -> Path | list[Path]:
 
 def _message_files(paths: Path | list[Path]) -> list[Path]:
     """The files of HL7 messages among those meant; of a folder with tables, only files that do begin as messages."""
-    found = expand(paths)
+    found = expand_folders(paths)
     others = [path for path in found if not form_of(path)]
     if isinstance(paths, Path) and len(others) < len(found):
         return [path for path in others if _is_hl7(path)]
-    return [path for path in others if detect(path) == "hl7"]
+    return [path for path in others if detect_format(path) == "hl7"]
 
 
 def _is_hl7(path: Path) -> bool:
     try:
-        return detect(path) == "hl7"
+        return detect_format(path) == "hl7"
     except CorpusError:
         return False
 

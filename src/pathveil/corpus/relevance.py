@@ -7,7 +7,7 @@ reference dates in columns of its own (of diagnosis, of surgery, or both), fille
 >>> import polars as pl
 >>> reports = pl.LazyFrame({"report_id": ["a", "b", "c"], "case_id": ["1", "1", "2"],
 ...                         "date": ["2015-03-01", "2015-03-12", "2015-03-01"], "surgery": ["2015-03-01", None, None]})
->>> kept, counts = relevant(reports, to=["surgery"])
+>>> kept, counts = relevant_reports(reports, to=["surgery"])
 >>> kept.collect()["report_id"].to_list(), counts
 (['a'], {'kept': 1, 'outside': 1, 'without_date': 0, 'without_reference': 1})
 """
@@ -15,7 +15,7 @@ reference dates in columns of its own (of diagnosis, of surgery, or both), fille
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pathveil.corpus.schema import SHOWN, clipped, dated, nearest, parsed_date, shortened
+from pathveil.corpus.schema import SHOWN, clipped, did_you_mean, parsed_date, shortened, with_dates
 from pathveil.errors import CorpusError, UsageError
 
 if TYPE_CHECKING:
@@ -24,20 +24,22 @@ if TYPE_CHECKING:
 DAYS = 10
 
 
-def relevant(frame: "pl.LazyFrame", *, to: Sequence[str], days: int = DAYS) -> "tuple[pl.LazyFrame, dict[str, int]]":
+def relevant_reports(
+    frame: "pl.LazyFrame", *, to: Sequence[str], days: int = DAYS
+) -> "tuple[pl.LazyFrame, dict[str, int]]":
     """The reports dated within so many days of one of their case's reference dates, and what became of the others."""
     import polars as pl
 
     if days < 0:
         raise UsageError(f"--days {days} is below 0; expected the days a report may lie from its case's date")
-    frame = dated(frame)
+    frame = with_dates(frame)
     schema = frame.collect_schema()
     if "date" not in schema:
         raise CorpusError("the relevance rule needs a column 'date'; the corpus has none (a year is not enough)")
     references = []
     for column in to:
         if column not in schema:
-            raise CorpusError(f"there is no column '{column}' of reference dates{nearest(column, schema.names())}")
+            raise CorpusError(f"there is no column '{column}' of reference dates{did_you_mean(column, schema.names())}")
         references.append(reference_dates(frame, column))
     distance = (pl.col("date") - pl.col("reference")).dt.total_days().abs()
     near = frame

@@ -44,13 +44,15 @@ def scan(paths: Paths, *, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
     """
     import polars as pl
 
-    frames = [typed(open_table(path), source=path, tasks=tasks) for path in files(paths)]
+    frames = [with_corpus_types(open_table(path), source=path, tasks=tasks) for path in files(paths)]
     if len(frames) == 1:
         return frames[0]
     return pl.concat(frames, how="diagonal_relaxed")
 
 
-def typed(frame: "pl.LazyFrame", *, source: Path | str, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
+def with_corpus_types(
+    frame: "pl.LazyFrame", *, source: Path | str, tasks: Iterable[str] | None = None
+) -> "pl.LazyFrame":
     """The frame with the columns a corpus needs, in the types it needs."""
     import polars as pl
 
@@ -58,7 +60,7 @@ def typed(frame: "pl.LazyFrame", *, source: Path | str, tasks: Iterable[str] | N
     for column in REQUIRED:
         if column not in schema:
             raise CorpusError(
-                f"{source}: column '{column}' is missing{nearest(column, schema.names())}; "
+                f"{source}: column '{column}' is missing{did_you_mean(column, schema.names())}; "
                 f"a corpus needs {', '.join(REQUIRED)}"
             )
     labels = dict.fromkeys((*TASKS, *(tasks or ())))
@@ -96,7 +98,7 @@ def tasks_of(frame: "pl.LazyFrame | pl.DataFrame", wanted: Iterable[str] | None 
         if task not in names or task in (*REQUIRED, *WHEN):
             others = [name for name in names if name not in (*REQUIRED, *WHEN)]
             raise CorpusError(
-                f"there is no task column '{task}'{nearest(task, others)}; "
+                f"there is no task column '{task}'{did_you_mean(task, others)}; "
                 f"the corpus has the tasks {', '.join(tasks_of(frame)) or 'none'}"
             )
     return chosen
@@ -107,10 +109,10 @@ def validate(frame: "pl.LazyFrame") -> "pl.LazyFrame":
     found = problems(frame)
     if found:
         raise CorpusError("\n  ".join(found))
-    return dated(frame)
+    return with_dates(frame)
 
 
-def dated(frame: "pl.LazyFrame") -> "pl.LazyFrame":
+def with_dates(frame: "pl.LazyFrame") -> "pl.LazyFrame":
     """``date`` as pl.Date and ``year`` as pl.Int32, missing where blank or where they cannot be read."""
     import polars as pl
 
@@ -140,7 +142,7 @@ def problems(frame: "pl.LazyFrame") -> list[str]:
     schema = frame.collect_schema()
     parsed = [column for column in WHEN if column in schema]
     rows = frame.select(*REQUIRED, *parsed, *(pl.col(column).alias(f"raw {column}") for column in parsed))
-    rows = dated(rows.with_row_index("row"))
+    rows = with_dates(rows.with_row_index("row"))
     faults = {
         "report_id": (pl.col("report_id").is_null(), "has none", "have none", "expected a unique id"),
         "case_id": (pl.col("case_id").is_null(), "has none", "have none", "expected the id of the patient's case"),
@@ -173,7 +175,7 @@ def problems(frame: "pl.LazyFrame") -> list[str]:
         sentences = repeated_ids(frame)
         for column, (fault, one, many, hint) in faults.items():
             if total := totals[column]:
-                ids = shown(rows.filter(fault))
+                ids = first_ids(rows.filter(fault))
                 reports = f"1 report {one}" if total == 1 else f"{total:,} reports {many}"
                 sentences.append(f"column '{column}': {reports} ({ids}); {hint}")
         return sentences
@@ -193,7 +195,7 @@ def repeated_ids(frame: "pl.LazyFrame") -> list[str]:
     return [f"column 'report_id': {count} used by more than one report ({ids}); each report needs its own"]
 
 
-def shown(rows: "pl.LazyFrame") -> str:
+def first_ids(rows: "pl.LazyFrame") -> str:
     """The first offending rows' ids, or their row numbers where they have none."""
     first = rows.select("row", "report_id").head(SHOWN + 1).collect(engine="streaming").sort("row")
     names = [clipped(name) if name else f"row {row + 1:,}" for row, name in first.iter_rows()]
@@ -211,7 +213,7 @@ def clipped(name: str) -> str:
     return name if len(name) <= 40 else name[:12] + "…"
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str]) -> str:
     """A hint at the column that was perhaps meant."""
     close = difflib.get_close_matches(name.lower(), [other.lower() for other in names], n=1, cutoff=0.6)
     return next((f" (did you mean '{other}'?)" for other in names if close and other.lower() == close[0]), "")

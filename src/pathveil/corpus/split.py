@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pathveil.corpus.relevance import DAYS, relevant
+from pathveil.corpus.relevance import DAYS, relevant_reports
 from pathveil.corpus.schema import scan, tasks_of, validate
 from pathveil.corpus.tables import Paths, content_sha256, stream_parquet
 from pathveil.errors import CorpusError, UsageError
@@ -123,7 +123,7 @@ def split_corpus(
     frame = validate(scan(sources, tasks=tasks))
     relevance = None
     if relevant_to:
-        frame, counts = relevant(frame, to=relevant_to, days=days)
+        frame, counts = relevant_reports(frame, to=relevant_to, days=days)
         relevance = RelevanceCounts(to=list(relevant_to), days=days, **counts)
         if not relevance.kept:
             raise CorpusError(f"no report lies within {days} days of {' or '.join(relevant_to)}")
@@ -192,9 +192,9 @@ def assign(
     if test_from is not None:
         part[on_or_after(cases["day"].to_numpy(), test_from)] = 2
     else:
-        part[drawn(cases, np.arange(cases.height), share, rng)] = 2
+        part[draw_share(cases, np.arange(cases.height), share, rng)] = 2
     left = np.flatnonzero(part == 0)
-    part[drawn(cases, left, validation, rng)] = 1
+    part[draw_share(cases, left, validation, rng)] = 1
     for number, (name, wanted) in enumerate((("train", 1), ("validation", validation), ("test", test_from or share))):
         if wanted and not (part == number).any():
             raise CorpusError(f"{cases.height:,} cases leave none for {name}; the corpus is too small for these shares")
@@ -228,7 +228,7 @@ def cases_of(frame: "pl.LazyFrame", tasks: Sequence[str]) -> "pl.DataFrame":
     return cases.select("case_id", "registry", label.alias("stratum"), "day")
 
 
-def drawn(cases: "pl.DataFrame", rows: "np.ndarray", share: float, rng: "np.random.Generator") -> "np.ndarray":
+def draw_share(cases: "pl.DataFrame", rows: "np.ndarray", share: float, rng: "np.random.Generator") -> "np.ndarray":
     """A share of the rows, spread evenly over registries and strata: every n-th of a shuffled, sorted list."""
     import numpy as np
 

@@ -132,7 +132,7 @@ def open_jsonl(path: Path) -> "pl.LazyFrame":
 
 def jsonl_fault(path: Path) -> str:
     """Where a JSONL file goes wrong; read line by line in Python, since it is only asked for once something has."""
-    with opened(path) as file:
+    with open_bytes(path) as file:
         number = 0
         for number, line in enumerate(file, start=1):
             try:
@@ -151,7 +151,7 @@ def open_csv(path: Path) -> "pl.LazyFrame":
     import polars as pl
     from polars.io.plugins import register_io_source
 
-    with opened(path) as file:
+    with open_bytes(path) as file:
         try:
             header = file.readline().decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -185,7 +185,7 @@ def open_csv(path: Path) -> "pl.LazyFrame":
 def csv_records(path: Path, *, separator: str, fields: int) -> Iterator[list[str]]:
     """The records of a CSV file, blank lines left out; a fault names its line."""
     csv.field_size_limit(LONGEST)
-    with opened(path) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file:
+    with open_bytes(path) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file:
         reader = csv.reader(file, delimiter=separator)
         start = 1
         try:
@@ -210,7 +210,7 @@ def csv_records(path: Path, *, separator: str, fields: int) -> Iterator[list[str
 
 
 @contextmanager
-def opened(path: Path) -> Generator[IO[bytes]]:
+def open_bytes(path: Path) -> Generator[IO[bytes]]:
     """A file's bytes, unzipped where it begins as gzip does, whatever its name."""
     with path.open("rb") as file:
         zipped = file.peek(2)[:2] == b"\x1f\x8b"

@@ -29,7 +29,7 @@ from pathveil.study.study_corpus import provenance, read_study_corpus, relabelle
 from pathveil.study.vocabularies import choose, sentences, sizes_for
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
-from pathveil.vocabulary.encoding import lookup
+from pathveil.vocabulary.encoding import id_table
 from pathveil.vocabulary.words import FIRST_WORD, Vocabulary
 
 
@@ -119,7 +119,7 @@ class CombinedStudy:
         units = []
         for name in self.sentences:
             own = (words or {}).get(name)
-            table = None if own is None else lookup(self.store, own)
+            table = None if own is None else id_table(self.store, own)
             size = 0 if own is None else own.size
             for mode in self.settings.modes:
                 parts = self.parts(name, mode)

@@ -41,7 +41,7 @@ from pathveil.study.study_corpus import provenance, read_study_corpus, relabelle
 from pathveil.training.metrics import evaluate
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
-from pathveil.vocabulary.encoding import lookup
+from pathveil.vocabulary.encoding import id_table
 from pathveil.vocabulary.words import FIRST_WORD, Vocabulary
 
 
@@ -210,7 +210,7 @@ class DistributionStudy:
     @property
     def words(self) -> tuple[np.ndarray | None, int]:
         """The agreed words as a table of ids and their number; none where each seed's training documents choose."""
-        return (lookup(self.store, self.agreed), self.agreed.size) if self.agreed else (None, 0)
+        return (id_table(self.store, self.agreed), self.agreed.size) if self.agreed else (None, 0)
 
     def units(self, *, device: str) -> list[Unit]:
         """Everything the study needs done."""

@@ -37,7 +37,7 @@ from pathveil.study.vocabularies import choose, sentences, sizes_for
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
-from pathveil.vocabulary.encoding import lookup
+from pathveil.vocabulary.encoding import id_table
 
 TOGETHER = {"cpu": 1, "cuda": 50}  # shadows a unit: a GPU trains many at once
 
@@ -266,7 +266,7 @@ class VocabularyStudy:
                 stage=f"choosing words {fold.name}",
             )
             for name, vocabulary in found.items():
-                table = lookup(self.store, vocabulary)
+                table = id_table(self.store, vocabulary)
                 own = Words(name, table, vocabulary.size, vocabulary.sha256, vocabulary.method)
                 made[fold.name, name] = own
         return made

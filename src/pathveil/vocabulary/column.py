@@ -18,7 +18,7 @@ from itertools import compress
 import numba
 import numpy as np
 
-from pathveil.text import SEPARATORS, WORDS, named, scan_chunks
+from pathveil.text import SEPARATORS, WORDS, scan_chunks, word_for
 
 BATCH = 1 << 20  # bytes of text handled at a time
 LINE = 10  # the byte that parts chunks
@@ -49,7 +49,7 @@ class _Seen(dict[str, int]):
         self.number = number
 
     def __missing__(self, token: str) -> int:
-        self[token] = number = self.number(named(token))
+        self[token] = number = self.number(word_for(token))
         return number
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pathveil.corpus import scan, tasks_of
-from pathveil.corpus.schema import Paths, dated
+from pathveil.corpus.schema import Paths, with_dates
 from pathveil.corpus.split import known_day
 from pathveil.files import new_file, sha256_of_json
 from pathveil.progress import Progress, silent
@@ -71,11 +71,11 @@ def word_ids(paths: Paths, store: Tokens, vocabulary: Vocabulary) -> np.ndarray:
     except (OSError, ValueError, EOFError):  # not there, or not whole
         pass
     with new_file(path, shared=True) as part:
-        translate(store.ids, lookup(store, vocabulary), part)
+        translate(store.ids, id_table(store, vocabulary), part)
     return np.load(path, mmap_mode="r")
 
 
-def lookup(store: Tokens, vocabulary: Vocabulary) -> np.ndarray:
+def id_table(store: Tokens, vocabulary: Vocabulary) -> np.ndarray:
     """The table from a store's word numbers to a vocabulary's ids: (store words,) int32."""
     return np.fromiter((vocabulary.ids.get(word, UNKNOWN) for word in store.words), np.int32, len(store.words))
 
@@ -98,7 +98,7 @@ def read_labels(
 
 def read_days(paths: Paths) -> np.ndarray:
     """The day each report is known to be of, as ``corpus.split`` takes it: (documents,) datetime64[D], NaT unknown."""
-    frame = dated(scan(paths))
+    frame = with_dates(scan(paths))
     days = frame.select("report_id", known_day(frame).alias("day")).collect(engine="streaming")["day"]
     return days.to_numpy().astype("datetime64[D]")
 

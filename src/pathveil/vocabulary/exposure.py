@@ -27,7 +27,7 @@ from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.planted import Planted, planted_words
-from pathveil.vocabulary.suspect_words import KINDS, places, suspects
+from pathveil.vocabulary.suspect_words import KINDS, count_places, suspects
 from pathveil.vocabulary.tokens import Tokens, tokens
 from pathveil.vocabulary.words import Vocabulary
 
@@ -165,7 +165,7 @@ def measure_exposure(
     occurrences, cases = counts.occurrences.sum(axis=0), counts.cases.sum(axis=0)
     progress("looking for traces of people", 0, 0)
     texts = scan(corpus).select("text").collect(engine="streaming")["text"]
-    suspected = suspects(counts.words, occurrences, cases, places(texts.gather(rows)))
+    suspected = suspects(counts.words, occurrences, cases, count_places(texts.gather(rows)))
     planted = planted_words(corpus, truth, progress=progress) if truth else None
     owners = only_case(store, rows)
     numbers = {word: number for number, word in enumerate(counts.words)}
@@ -188,7 +188,7 @@ def measure_exposure(
             },
             cases_with_own_word=len(np.unique(owner[kept & (cases == 1)])),
             suspects={kind: kinds.count(kind) for kind in KINDS},
-            planted=survivors(planted, set(counts.words), set(vocabulary.words)) if planted else None,
+            planted=kept_of_planted(planted, set(counts.words), set(vocabulary.words)) if planted else None,
             scores=mean_scores((scores or {}).get(vocabulary.sha256)),
             shown=examples(vocabulary, suspected, numbers, cases) if show_words else None,
         )
@@ -216,7 +216,7 @@ def only_case(store: Tokens, rows: np.ndarray) -> np.ndarray:
     return owner
 
 
-def survivors(planted: Planted, there: set[str], kept: set[str]) -> dict[str, PlantedKept]:
+def kept_of_planted(planted: Planted, there: set[str], kept: set[str]) -> dict[str, PlantedKept]:
     """Of the personal words in the reports, by kind: how many the vocabulary keeps."""
     kinds = {kind: words & there for kind, words in planted.only.items()}
     kinds["any"] = frozenset().union(*kinds.values())

@@ -51,7 +51,7 @@ def planted_words(corpus: Paths, truth: Path, *, progress: Progress = silent) ->
     for start in range(0, frame.height, BATCH):
         rest = []
         for report, text in frame.slice(start, BATCH).iter_rows():
-            plain, touched = cut(text, spans.get(report, []))
+            plain, touched = cut_out_spans(text, spans.get(report, []))
             rest.append(plain)
             for piece, here in touched:
                 sort_tokens(piece, here, inside, outside)
@@ -64,7 +64,7 @@ def planted_words(corpus: Paths, truth: Path, *, progress: Progress = silent) ->
     )
 
 
-def cut(text: str, spans: list[Span]) -> tuple[str, list[tuple[str, list[Span]]]]:
+def cut_out_spans(text: str, spans: list[Span]) -> tuple[str, list[tuple[str, list[Span]]]]:
     """A text without the chunks that spans touch, and those chunks, each with its spans in its own coordinates."""
     if not spans:
         return text, []

@@ -8,7 +8,7 @@ docs/vocabulary.md: it is a pointer to what a person should look at, not a guara
 
 >>> import polars as pl
 >>> texts = pl.Series(["Read by Dr. Anna Kowalski. Carcinoma.", "Mr. Smith, 12 Mill Lane.\n  Carcinoma of colon."])
->>> found = places(texts)
+>>> found = count_places(texts)
 >>> {kind: sorted(words) for kind, words in found.items() if words}
 {'address': ['12', 'mill'], 'name': ['anna', 'kowalski', 'smith']}
 """
@@ -64,7 +64,7 @@ _CUES = set(
 _IDENTIFIER = re.compile(r"^(?!m[89]\d{3}/)(?:(?=.*[a-z])(?=.*\d{4})|(?=.{8})[a-z-]*\d+[a-z-]+\d+[a-z-]+\d)")
 
 
-def places(texts: "pl.Series") -> dict[str, Counter[str]]:
+def count_places(texts: "pl.Series") -> dict[str, Counter[str]]:
     """How often each word stands in a place of each kind."""
     found = {}
     for kind, pattern in PATTERNS.items():

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pathveil.errors import AgreementError, UsageError
-from pathveil.vocabulary.agree.agreement import Agreement, ladder, load_digests, new_tokens, site_of_token
+from pathveil.vocabulary.agree.agreement import Agreement, load_digests, new_tokens, padded_batches, site_of_token
 from vocabulary.agree.parties import HOLDERS, terms
 
 
 @given(st.integers(1, 10_000))
 def test_the_ladder_pads_by_half_at_most(batches):
-    size = ladder(batches)
+    size = padded_batches(batches)
     assert batches <= size <= max(batches, 1.5 * batches)
-    assert ladder(size) == size
+    assert padded_batches(size) == size
     assert bin(size).count("1") <= 2 and bin(size).rstrip("0").endswith(("b1", "b11"))
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pathveil.errors import AgreementError
-from pathveil.vocabulary.agree.hub import HEADER, NOT_PASSED, TAG, Hub, as_array, ascending, count, places
+from pathveil.vocabulary.agree.hub import HEADER, NOT_PASSED, TAG, Hub, as_array, ascending, count, ranks_of
 from vocabulary.agree.parties import digest, tag_set, terms
 
 KEYS = {"north": "aa" * 32, "south": "bb" * 32}
@@ -53,7 +53,7 @@ def test_counting_against_a_counter(sets, threshold):
     assert histogram == {n: sum(seen == n for seen in times.values()) for n in range(1, len(sets) + 1)}
     for one, array in zip(sets, arrays, strict=True):
         rank = {number: place for place, number in enumerate(expected)}
-        assert places(array, passed).tolist() == [rank.get(number, NOT_PASSED) for number in sorted(one)]
+        assert ranks_of(array, passed).tolist() == [rank.get(number, NOT_PASSED) for number in sorted(one)]
 
 
 def test_ascending_is_of_bytes():

@@ -66,7 +66,7 @@ def others(agreement, parties):
     for name in ("R2", "R3"):
         site = Site(agreement, name, COUNTS[name])
         for holder in ("north", "south"):
-            site.meet(holder, parties.roles[holder].public_key)
+            site.remember_key(holder, parties.roles[holder].public_key)
         for number in site.pending():
             points = site.points(number)
             for holder in ("north", "south"):
@@ -95,7 +95,7 @@ class Writes:
 
     def __init__(self, monkeypatch):
         self.at, self.after, self.count = 0, False, 0
-        transaction, note = Store.transaction, Store.note
+        transaction, set_value = Store.transaction, Store.set_value
 
         @contextmanager
         def watched_transaction(store):
@@ -105,16 +105,16 @@ class Writes:
                 self.kill(number, after=False)  # takes it all back
             self.kill(number, after=True)
 
-        def watched_note(store, key, value):
+        def watched_set_value(store, key, value):
             if store.database.in_transaction:
-                return note(store, key, value)
+                return set_value(store, key, value)
             number = self.next()
             self.kill(number, after=False)
-            note(store, key, value)
+            set_value(store, key, value)
             self.kill(number, after=True)
 
         monkeypatch.setattr(Store, "transaction", watched_transaction)
-        monkeypatch.setattr(Store, "note", watched_note)
+        monkeypatch.setattr(Store, "set_value", watched_set_value)
 
     def next(self) -> int:
         self.count += 1

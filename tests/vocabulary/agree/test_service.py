@@ -18,7 +18,7 @@ from pathveil.vocabulary import Vocabulary
 from pathveil.vocabulary.agree import client, oprf
 from pathveil.vocabulary.agree.agreement import HUB, new_tokens
 from pathveil.vocabulary.agree.certificates import make_certificate
-from pathveil.vocabulary.agree.client import Server, already_done, read_tokens, take_part, trusting
+from pathveil.vocabulary.agree.client import Server, already_done, read_tokens, take_part, trust_authorities
 from pathveil.vocabulary.agree.hub import TAG, Hub
 from pathveil.vocabulary.agree.keyholder import KeyHolder
 from pathveil.vocabulary.agree.service import hub_app, keyholder_app, make_server, serve
@@ -59,7 +59,7 @@ class Deployment:
             thread = threading.Thread(target=lambda s=server, on=listening: asyncio.run(s.serve(sockets=[on])))
             thread.start()
             self.servers[name] = (server, thread)
-        self.trust = trusting(folder / f"{name}-authority.pem" for name in sockets)
+        self.trust = trust_authorities(folder / f"{name}-authority.pem" for name in sockets)
         while not all(server.started for server, _ in self.servers.values()):
             time.sleep(0.01)
 
@@ -316,7 +316,7 @@ def test_certificates_that_are_not_trusted(deployment, tmp_path):
     parts = deployment()
     foreign = tmp_path / "foreign"
     make_certificate(foreign, "x", hosts=["localhost"])
-    for trust in (trusting([foreign / "x-authority.pem"]), ssl.create_default_context()):
+    for trust in (trust_authorities([foreign / "x-authority.pem"]), ssl.create_default_context()):
         server = Server(parts.agreement, "north", token="secret-token", trust=trust)
         error = refused(server, "GET", "key")
         assert "is not trusted" in str(error) and "secret-token" not in str(error)
@@ -345,7 +345,9 @@ def test_an_expired_or_misplaced_certificate(tmp_path, hosts, now, reason):
         url = f"https://localhost:{listening.getsockname()[1]}"
         agreement = terms(holders={"north": url, "south": "https://s.example"})
         error = refused(
-            Server(agreement, "north", token="t", trust=trusting([tmp_path / "north-authority.pem"])), "GET", "key"
+            Server(agreement, "north", token="t", trust=trust_authorities([tmp_path / "north-authority.pem"])),
+            "GET",
+            "key",
         )
         thread.join()
     assert "is not trusted" in str(error) and reason in str(error).lower()
@@ -364,7 +366,7 @@ def test_files_a_server_cannot_use(tmp_path):
     with pytest.raises(UsageError, match="at least one host"):
         make_certificate(tmp_path, "c", hosts=[])
     with pytest.raises(UsageError, match="not a certificate authority's file"):
-        trusting([tmp_path / "a.key"])
+        trust_authorities([tmp_path / "a.key"])
     for content in (None, "", "two words and more than twenty letters", "ünicode-token-of-twenty-letters"):
         if content is not None:
             (tmp_path / "hub.token").write_text(content)

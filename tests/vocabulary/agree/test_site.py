@@ -22,7 +22,7 @@ COUNTS = {"carcinoma": 40, "left": 12, "lobe": 5, "smith": 4, "mrn123": 1}
 
 def tagged(site: Site, holders) -> Site:
     for holder in holders:
-        site.meet(holder.name, holder.public_key)
+        site.remember_key(holder.name, holder.public_key)
     for number in site.pending():
         points = site.points(number)
         for holder in holders:
@@ -74,7 +74,7 @@ def test_an_interrupted_site_goes_on_with_the_same_points(tmp_path):
     holders = [KeyHolder(agreement, name) for name in agreement.holders]
     site = Site(agreement, "R1", counts, folder=tmp_path)
     for holder in holders:
-        site.meet(holder.name, holder.public_key)
+        site.remember_key(holder.name, holder.public_key)
     points = site.points(0)
     answer = holders[0].answer("R1", 0, points)  # and here it is killed
     site.store.close()
@@ -103,7 +103,7 @@ def test_a_key_holder_that_answers_wrongly_is_caught(wrong):
     agreement = terms()
     holder = KeyHolder(agreement, "north")
     site = Site(agreement, "R1", COUNTS)
-    site.meet("north", holder.public_key)
+    site.remember_key("north", holder.public_key)
     sent = site.points(0)
     good = holder.answer("R1", 0, sent)
     proof, points = good[: oprf.PROOF], split(good[oprf.PROOF :])
@@ -126,12 +126,12 @@ def test_a_key_holder_that_answers_wrongly_is_caught(wrong):
 def test_a_key_holder_that_changes_its_key_is_caught():
     agreement = terms()
     site = Site(agreement, "R1", COUNTS)
-    site.meet("north", KeyHolder(agreement, "north").public_key)
+    site.remember_key("north", KeyHolder(agreement, "north").public_key)
     with pytest.raises(AgreementError, match="north shows another public key"):
-        site.meet("north", KeyHolder(agreement, "north").public_key)
+        site.remember_key("north", KeyHolder(agreement, "north").public_key)
     for point in (bytes(32), b"\xff" * 32, b""):
         with pytest.raises(AgreementError, match="no element"):
-            site.meet("south", point)
+            site.remember_key("south", point)
 
 
 def test_a_wrong_answer_of_the_hub_is_caught():
@@ -142,11 +142,11 @@ def test_a_wrong_answer_of_the_hub_is_caught():
     head = (1).to_bytes(4, "little") + bytes(32)
     for wrong in (b"", head, head + none * 7, head + none * 9):
         with pytest.raises(AgreementError, match="wrong length"):
-            site.conclude(wrong)
+            site.vocabulary_from(wrong)
     for wrong in (head + bytes(4) * 8, head + b"\x05\0\0\0" * 8):  # all pass, the dummies too; a sixth of one word
         with pytest.raises(AgreementError, match="passes a dummy, or a place"):
-            site.conclude(wrong)
-    assert site.conclude(head + none * 8).words == ("agreed word 0",)
+            site.vocabulary_from(wrong)
+    assert site.vocabulary_from(head + none * 8).words == ("agreed word 0",)
 
 
 def test_nothing_to_agree_on():
@@ -267,7 +267,7 @@ def test_a_lying_site_learns_no_more_than_its_quota_allows():
     assert site.words == 8 and site.left_out == 992
     greedy = Site(agreement.model_copy(update={"cap": 1_000}), "R1", dictionary)
     for holder in holders:
-        greedy.meet(holder.name, holder.public_key)
+        greedy.remember_key(holder.name, holder.public_key)
     with pytest.raises(AgreementError, match="quota is 1 batches of 8"):
         holders[0].answer("R1", 1, greedy.points(1))
     assert len(result_of(agreement, holders, site)) == HEADER + 4 * 8

@@ -12,8 +12,8 @@ from datetime import date as Day
 
 from pathveil.corpus.synth.codes import Classes, family
 from pathveil.corpus.synth.grammar import Draw, expand
-from pathveil.corpus.synth.houses import ELSEWHERE, SHARED, House, Laboratory, Mix, generator, house
-from pathveil.corpus.synth.people import Patient, address, digits, given, mark, surname, town
+from pathveil.corpus.synth.houses import ELSEWHERE, SHARED, House, Laboratory, Mix, draw_stream, house
+from pathveil.corpus.synth.people import Patient, address, digits, given_name, mark, surname, town
 
 # Cases are diagnosed from 2004-01-01 to 2022-12-31 and followed to 2024-12-31, in days as date.toordinal counts.
 FIRST_DAY, LAST_DAY, FOLLOWED = 731_581, 738_520, 739_251
@@ -105,7 +105,7 @@ def side_of(subsite: str, classes: Classes, draw: Draw) -> str:
 
 def draw_case(number: int, *, classes: Classes, mixes: Sequence[Mix], shares: Sequence[float], seed: int) -> Case:
     """The case of that number."""
-    draw = generator(seed, "case", number)
+    draw = draw_stream(seed, "case", number)
     registry = draw_place(draw, shares)
     region = house(registry, seed=seed)
     subsite, morphology = mixes[registry].draw(draw)
@@ -199,9 +199,9 @@ def draw_patient(draw: Draw, region: House, sex: str, *, birth: int, diagnosed: 
     kin = "F" if draw() < 0.5 else "M"
     return Patient(
         sex=sex,
-        given=given(draw, sex),
+        given=given_name(draw, sex),
         surname=surname(draw),
-        relative=(kin, f"{given(draw, kin)} {surname(draw)}"),
+        relative=(kin, f"{given_name(draw, kin)} {surname(draw)}"),
         birth=birth,
         record=digits(draw, region.habits.record),
         address=address(draw, region.habits, region.towns),

@@ -61,7 +61,7 @@ class Classes:
     paired: frozenset[str]  # subsites
 
 
-class Lot:
+class WeightedDraw:
     """Draws from weighted things, the same on every machine: whole-number weights, one draw, one bisection."""
 
     def __init__(self, weights: Mapping[str, float]):
@@ -72,7 +72,7 @@ class Lot:
         return self.things[bisect_right(self.bounds, int(draw() * self.bounds[-1]))]
 
 
-def shrink(weight: float, rarity: float) -> float:
+def scale_weight(weight: float, rarity: float) -> float:
     """A weight made rarer or commoner: weight to the power of rarity, in decimal so that no libm has a say."""
     return weight if rarity == 1 else float(Decimal(weight) ** Decimal(str(rarity)))
 
@@ -156,9 +156,9 @@ def select_classes(
 ) -> Classes:
     """The most common labels, as many as asked for, such that each one has a plausible partner in every other task."""
     lists = code_lists()
-    limit("sites", sites, 1, len(lists.sites))
-    limit("behaviors", behaviors, 1, len(BEHAVIORS))
-    limit("lateralities", lateralities, 1, len(LATERALITIES))
+    check_range("sites", sites, 1, len(lists.sites))
+    check_range("behaviors", behaviors, 1, len(BEHAVIORS))
+    check_range("lateralities", lateralities, 1, len(LATERALITIES))
     kept_sites = sorted(lists.sites, key=lambda code: -lists.sites[code].weight)[:sites]
     weights = {
         subsite: lists.sites[code].weight * share / sum(lists.sites[code].subsites.values())
@@ -166,7 +166,7 @@ def select_classes(
         for subsite, share in lists.sites[code].subsites.items()
     }
     subsites = min(MOST_SUBSITES, len(weights)) if subsites is None else subsites
-    limit("subsites", subsites, sites, len(weights))
+    check_range("subsites", subsites, sites, len(weights))
     kept_subsites = select_subsites(weights, subsites)
     mixes = {}
     for subsite in kept_subsites:
@@ -182,7 +182,7 @@ def select_classes(
         site={code: lists.sites[code] for code in sorted(kept_sites)},
         subsite_weights={
             code: {
-                subsite: shrink(share, rarity)
+                subsite: scale_weight(share, rarity)
                 for subsite, share in sorted(lists.sites[code].subsites.items())
                 if subsite in mixes
             }
@@ -190,7 +190,9 @@ def select_classes(
         },
         morphology_weights={
             subsite: {
-                code: shrink(weight, rarity) for code, weight in sorted(mix.items()) if code[:4] in kept_histologies
+                code: scale_weight(weight, rarity)
+                for code, weight in sorted(mix.items())
+                if code[:4] in kept_histologies
             }
             for subsite, mix in sorted(mixes.items())
         },
@@ -231,7 +233,7 @@ def select_histologies(
     return kept | set([code for code in by_weight if code not in kept][: number - len(kept)])
 
 
-def limit(name: str, value: int, low: int, high: int) -> None:
+def check_range(name: str, value: int, low: int, high: int) -> None:
     if not low <= value <= high:
         raise UsageError(f"'{name}' must be from {low} to {high}; got {value}")
 
@@ -298,10 +300,10 @@ def looks() -> dict[str, dict[str, list[str]]]:
     return {name: dict(options(line) for line in body) for name, _, body in blocks("families.txt")}
 
 
-def relevant(said: Sequence[str], morphology: str) -> list[str]:
+def relevant_options(said: Sequence[str], morphology: str) -> list[str]:
     """What is said of this morphology: options without a tag, and those whose tag names it.
 
-    >>> relevant(["fascicles", "8850-8858>lipoblasts", "/2>no invasion"], "8851/3")
+    >>> relevant_options(["fascicles", "8850-8858>lipoblasts", "/2>no invasion"], "8851/3")
     ['fascicles', 'lipoblasts']
     """
 
@@ -324,7 +326,7 @@ GENERIC = {
 
 
 @cache
-def described(chapter: str, look: str, morphology: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def descriptions_of(chapter: str, look: str, morphology: str) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """What is said of a morphology of this family in this organ, rule by rule; the organ has the last word."""
     about = dict(looks()[look])
     for name, said in chapters()[chapter].items():
@@ -333,7 +335,7 @@ def described(chapter: str, look: str, morphology: str) -> tuple[tuple[str, tupl
             about[rule] = said
     found = []
     for rule, said in about.items():
-        fit = relevant(said, morphology)
+        fit = relevant_options(said, morphology)
         if len(fit) < 3:
             fit += GENERIC.get(rule, ())
         # What is said of none of these is better said of all than not at all.

@@ -12,7 +12,7 @@ from typing import Any
 from pathveil.corpus.synth.cases import Case
 from pathveil.corpus.synth.grammar import Deck, Draw
 from pathveil.corpus.synth.houses import SHARED, house
-from pathveil.corpus.synth.people import date, digits, favour, mark
+from pathveil.corpus.synth.people import date, digits, mark, pick_common
 
 Terms = Mapping[str, Sequence[str]]  # what may be said of a code
 
@@ -61,7 +61,7 @@ AWAY = (
 CNS = frozenset({"brain", "meninges", "nerve", "endocrine"})  # where WHO grades serve every behavior
 
 
-def gather(
+def report_facts(
     case: Case,
     kind: str,
     day: int,
@@ -81,14 +81,14 @@ def gather(
             facts.update(NOT_MALIGNANT)
     if kind == "metastasis":
         facts.update(normal=AWAY, benign=AWAY)
-    markers(case, facts)
+    add_markers(case, facts)
     for key in DEALT:
         options = facts[key]
         lean = draw()
         facts[key] = Deck(options, int(lean * lean * len(options)))
     place_told, type_told, side_told = EXPLICIT[kind]
     facts["dxtext"] = voice.term(case.morphology, terms[case.morphology]) if draw() < type_told else facts["vague"]
-    where(case, kind, facts, draw, place_told=place_told, side_told=side_told, names=names)
+    add_place(case, kind, facts, draw, place_told=place_told, side_told=side_told, names=names)
     positive, examined = case.nodes
     millimeters = case.size if kind == "resection" else max(2, case.size // 2)
     facts.update(
@@ -100,11 +100,11 @@ def gather(
         snomed=f"M-{case.morphology.replace('/', '')} T-{case.subsite[1:3]}",
         icdo=f"{case.subsite} M{case.morphology}",
     )
-    identify(case, kind, day, facts, draw)
+    add_people(case, kind, day, facts, draw)
     return facts
 
 
-def markers(case: Case, facts: dict[str, Any]) -> None:
+def add_markers(case: Case, facts: dict[str, Any]) -> None:
     """A marker that can be either is positive or negative in a case, in all its reports."""
     pos, neg = facts["pos"], facts["neg"]
     if facts["clash"]:
@@ -119,7 +119,7 @@ def markers(case: Case, facts: dict[str, Any]) -> None:
     facts["pos"], facts["neg"] = Deck(pos, case.phenotype % len(pos)), Deck(neg, case.phenotype % len(neg))
 
 
-def where(
+def add_place(
     case: Case,
     kind: str,
     facts: dict[str, Any],
@@ -141,7 +141,7 @@ def where(
             hour = CLOCK[case.subsite][int(draw() * 2)]
             place = f"breast, {hour if case.laterality == 'left' else MIRROR[hour]} o'clock"
         else:
-            place = favour(draw, case.voice.term(case.subsite, names[case.subsite]))
+            place = pick_common(draw, case.voice.term(case.subsite, names[case.subsite]))
     facts["where"] = place
     facts["place"] = ([side, " ", place], [place, ", ", side]) if side else place
     facts["organ"] = [side, " ", organ] if side and draw() < 0.5 else organ
@@ -163,14 +163,14 @@ def stage(case: Case) -> str:
     return f"pT{depth} pN{0 if not positive else 1 + (positive > 3) + (positive > 9)} pMX"
 
 
-def identify(case: Case, kind: str, day: int, facts: dict[str, Any], draw: Draw) -> None:
+def add_people(case: Case, kind: str, day: int, facts: dict[str, Any], draw: Draw) -> None:
     """Who and when: everything personal, marked."""
     region, laboratory, patient = case.region, case.laboratory, case.patient
     habits = case.voice.habits
     when, born = Day.fromordinal(day), Day.fromordinal(patient.birth)
     number = habits.accession.format(yy=f"{when.year % 100:02d}", yyyy=when.year)
     older = habits.accession.format(yy=f"{(when.year - 1) % 100:02d}", yyyy=when.year - 1)
-    one, two = (mark("physician_name", favour(draw, region.physicians)) for _ in range(2))
+    one, two = (mark("physician_name", pick_common(draw, region.physicians)) for _ in range(2))
     signer = laboratory.pathologists[int(draw() * len(laboratory.pathologists))]
     title = "Mrs. " if patient.sex == "F" else "Mr. "
     full = mark("patient_name", f"{patient.given} {patient.surname}")

@@ -78,16 +78,16 @@ def parse_until(tokens: Sequence[str], at: int, stop: tuple[str, ...], spell: Ca
     return (pieces[0] if len(pieces) == 1 and isinstance(pieces[0], str) else pieces), at
 
 
-def settle(choice: Any, draw: Draw) -> Any:
+def shuffle_alternatives(choice: Any, draw: Draw) -> Any:
     """The same piece with the order of every alternative shuffled: a house's habits."""
     if isinstance(choice, tuple):
-        options = [settle(option, draw) for option in choice]
+        options = [shuffle_alternatives(option, draw) for option in choice]
         for last in range(len(options) - 1, 0, -1):
             other = int(draw() * (last + 1))
             options[last], options[other] = options[other], options[last]
         return tuple(options)
     if isinstance(choice, list):
-        return [settle(piece, draw) for piece in choice]
+        return [shuffle_alternatives(piece, draw) for piece in choice]
     return choice
 
 
@@ -96,7 +96,7 @@ def compile_rules(
 ) -> dict[str, tuple]:
     """Rules ready to expand; with ``draw`` each gets habits of its own."""
     compiled = {name: tuple(parse(line, spell) for line in lines) for name, lines in rules.items()}
-    return {name: settle(rule, draw) for name, rule in compiled.items()} if draw else compiled
+    return {name: shuffle_alternatives(rule, draw) for name, rule in compiled.items()} if draw else compiled
 
 
 def expand(piece: Any, facts: Mapping[str, Any], draw: Draw, say: Callable[[str], None]) -> None:

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from pathveil.corpus.synth.codes import Classes, Lot, code_lists, described, shrink
+from pathveil.corpus.synth.codes import Classes, WeightedDraw, code_lists, descriptions_of, scale_weight
 from pathveil.corpus.synth.grammar import Draw, Table, compile_rules
 from pathveil.corpus.synth.layouts import (
     ACCESSIONS,
@@ -42,7 +42,7 @@ LABORATORIES, PHYSICIANS, PATHOLOGISTS, TOWNS = 5, 120, 7, 60
 ELSEWHERE = 0.2  # of cases, read by a laboratory that serves every registry
 
 
-def generator(*key: object) -> Draw:
+def draw_stream(*key: object) -> Draw:
     """A stream of its own for each purpose: Python promises the sequence of random() for an integer seed."""
     text = "/".join(map(str, key))
     return Random(int.from_bytes(text.encode(), "big")).random
@@ -88,9 +88,9 @@ class House:
 
     def facts(self, chapter: str, look: str, morphology: str) -> dict[str, Any]:
         """Everything this house says about an organ and a tumor, on top of its general rules."""
-        about = described(chapter, look, morphology)
+        about = descriptions_of(chapter, look, morphology)
         if about not in self.compiled:
-            draw = generator(self.seed, self.number, "facts", chapter, look)
+            draw = draw_stream(self.seed, self.number, "facts", chapter, look)
             facts = self.rules | compile_rules(dict(about), spell=self.spelling.phrase, draw=draw)
             facts["clash"] = clashes(facts["pos"], facts["neg"])
             self.compiled[about] = facts
@@ -99,13 +99,13 @@ class House:
     def term(self, code: str, said: Sequence[str]) -> tuple:
         """Names of a subsite or terms of a morphology, spelt and preferred as here."""
         if code not in self.compiled:
-            draw = generator(self.seed, self.number, "term", code)
+            draw = draw_stream(self.seed, self.number, "term", code)
             self.compiled[code] = compile_rules({code: said}, spell=self.spelling.term, draw=draw)[code]
         return self.compiled[code]
 
 
 @lru_cache(maxsize=512)
-def beside(subsite: str) -> tuple[str, ...]:
+def other_subsites(subsite: str) -> tuple[str, ...]:
     """The other subsites of the same site."""
     return tuple(code for code in code_lists().names if code[:3] == subsite[:3] and code != subsite)
 
@@ -126,7 +126,7 @@ def clashes(pos: tuple, neg: tuple) -> list[tuple[int, int]]:
 @lru_cache(maxsize=64)
 def house(number: int, *, seed: int) -> House:
     """The registry of that number (0 is R1), or the shared house."""
-    draw = generator(seed, number, "house")
+    draw = draw_stream(seed, number, "house")
     names = lists()
     # Two of the usual seven spell the British way, whatever the seed, so that a small corpus shows both.
     british = number in (2, 5) or (number > 6 and draw() < 0.3)
@@ -197,10 +197,10 @@ class Mix:
 
     def __init__(self, classes: Classes, number: int, *, seed: int, rarity: float):
         self.classes, self.key = classes, f"{seed}/{number}"
-        sites = {code: shrink(site.weight, rarity) for code, site in classes.site.items()}
+        sites = {code: scale_weight(site.weight, rarity) for code, site in classes.site.items()}
         self.sites = self.bend(sites, (0.5, 0.7, 1.0, 1.0, 1.4, 2.0))
-        self.subsites: dict[str, Lot] = {}
-        self.morphologies: dict[str, Lot] = {}
+        self.subsites: dict[str, WeightedDraw] = {}
+        self.morphologies: dict[str, WeightedDraw] = {}
 
     def draw(self, draw: Draw) -> tuple[str, str]:
         """A subsite and a morphology."""
@@ -212,9 +212,9 @@ class Mix:
             self.morphologies[subsite] = self.bend(self.classes.morphology_weights[subsite])
         return subsite, self.morphologies[subsite].draw(draw)
 
-    def bend(self, weights: Mapping[str, float], factors: Sequence[float] = (0.6, 0.8, 1.0, 1.25, 1.6)) -> Lot:
+    def bend(self, weights: Mapping[str, float], factors: Sequence[float] = (0.6, 0.8, 1.0, 1.25, 1.6)) -> WeightedDraw:
         """A region has more of some cancers, and its registrars prefer some codes to others."""
-        return Lot(
+        return WeightedDraw(
             {
                 code: weight * factors[crc32(f"{self.key}/{code}".encode()) % len(factors)]
                 for code, weight in weights.items()

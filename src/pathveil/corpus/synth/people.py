@@ -67,7 +67,7 @@ def pick(draw: Draw, things: tuple[str, ...]) -> str:
     return things[int(draw() * len(things))]
 
 
-def favour(draw: Draw, things: tuple[str, ...]) -> str:
+def pick_common(draw: Draw, things: tuple[str, ...]) -> str:
     """The earlier ones more often: a few very common names, many less common ones."""
     lean = draw()
     return things[int(lean * lean * len(things))]
@@ -76,12 +76,12 @@ def favour(draw: Draw, things: tuple[str, ...]) -> str:
 def surname(draw: Draw) -> str:
     names = lists()
     if draw() >= COMPOSED:
-        return favour(draw, names["surnames"])
+        return pick_common(draw, names["surnames"])
     return pick(draw, names["rare.start"]) + pick(draw, names["rare.middle"]) + pick(draw, names["rare.end"])
 
 
-def given(draw: Draw, sex: str) -> str:
-    return favour(draw, lists()["female" if sex == "F" else "male"])
+def given_name(draw: Draw, sex: str) -> str:
+    return pick_common(draw, lists()["female" if sex == "F" else "male"])
 
 
 def town(draw: Draw) -> str:
@@ -157,7 +157,7 @@ def shape(pattern: str) -> tuple[Any, ...]:
 def physician(draw: Draw) -> str:
     """A physician's name, with or without an initial."""
     sex = "F" if draw() < 0.4 else "M"
-    first, last = given(draw, sex), surname(draw)
+    first, last = given_name(draw, sex), surname(draw)
     form = draw()
     if form < 0.4:
         return f"{first} {last}"
@@ -168,13 +168,13 @@ def physician(draw: Draw) -> str:
 
 def laboratory(draw: Draw) -> str:
     names = lists()
-    where = town(draw) if draw() < 0.7 else f"St. {given(draw, 'F' if draw() < 0.5 else 'M')}"
+    where = town(draw) if draw() < 0.7 else f"St. {given_name(draw, 'F' if draw() < 0.5 else 'M')}"
     return f"{where} {pick(draw, names['hospital.kind'])}"
 
 
 def address(draw: Draw, habits: Habits, towns: tuple[str, ...]) -> str:
     names = lists()
     number = str(1 + int(draw() * 9800)) if draw() < 0.6 else str(1 + int(draw() * 240))
-    street = f"{pick(draw, names['street.name'])} {favour(draw, names['street.kind'])}"
-    place = favour(draw, towns) if draw() < 0.8 else town(draw)
+    street = f"{pick(draw, names['street.name'])} {pick_common(draw, names['street.kind'])}"
+    place = pick_common(draw, towns) if draw() < 0.8 else town(draw)
     return habits.address.format(number=number, street=street, town=place, code=digits(draw, habits.code))

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from pathveil.corpus.synth.cases import Case
-from pathveil.corpus.synth.facts import NODELESS, Terms, gather
+from pathveil.corpus.synth.facts import NODELESS, Terms, report_facts
 from pathveil.corpus.synth.grammar import Draw, articles, expand
-from pathveil.corpus.synth.houses import beside
-from pathveil.corpus.synth.people import favour, reveal
+from pathveil.corpus.synth.houses import other_subsites
+from pathveil.corpus.synth.people import pick_common, reveal
 
 LIQUID = frozenset({"marrow"})  # no margins, nodes or sizes
 FLUID = ("spirat", "FNA", "brush", "wash", "centesis", "cytolog", "smear")  # procedures that yield no piece of tissue
@@ -71,7 +71,7 @@ def write_report(
 ) -> tuple[str, list[tuple[str, int, int]]]:
     """The text of a report and the spans in it that are personal."""
     kind, day = case.visits[visit]
-    writer = Writer(gather(case, kind, day, draw, names=names, terms=terms), draw)
+    writer = Writer(report_facts(case, kind, day, draw, names=names, terms=terms), draw)
     laboratory = case.laboratory
     sections = compose(case, kind, writer, names)
     lines = [writer.raw("header")] if writer.chance(laboratory.header) else []
@@ -82,10 +82,10 @@ def write_report(
         lines.append(writer.say("codes"))
     if writer.chance(laboratory.footer):
         lines.append(writer.raw("footer"))
-    return reveal(slip("\n".join(lines), laboratory.typos, draw))
+    return reveal(add_typos("\n".join(lines), laboratory.typos, draw))
 
 
-def divide(case: Case, kind: str, w: Writer, names: Terms) -> list[Part]:
+def draw_parts(case: Case, kind: str, w: Writer, names: Terms) -> list[Part]:
     """The parts of a report: the tumor's, and what else was sent."""
     facts = w.facts
     signs = "ABCDEFGHIJKL" if case.laboratory.letters else [str(number) for number in range(1, 13)]
@@ -109,10 +109,10 @@ def divide(case: Case, kind: str, w: Writer, names: Terms) -> list[Part]:
         for _ in range(int(3 * w.draw() * w.draw())):
             found.append((w.say("margin.part"), BENIGN, w.say("dx.benign")))
     if kind in ("biopsy", "resection") and case.chapter not in LIQUID and w.chance(0.22):
-        others = beside(case.subsite)
+        others = other_subsites(case.subsite)
         if others:  # another place in the same organ, free of tumor
             other = others[int(w.draw() * len(others))]
-            place = w.sentence(favour(w.draw, case.voice.term(other, names[other])))
+            place = w.sentence(pick_common(w.draw, case.voice.term(other, names[other])))
             found.append((f"{place}, {procedure}", BENIGN, w.say("dx.benign")))
     if kind == "resection" and w.chance(0.15):  # something else removed in the same operation
         name, _, finding = w.say("extra").partition(" / ")
@@ -124,7 +124,7 @@ def compose(case: Case, kind: str, w: Writer, names: Terms) -> dict[str, str]:
     """The sections of a report, those that are there."""
     laboratory = case.laboratory
     solid = case.chapter not in LIQUID
-    parts = divide(case, kind, w, names)
+    parts = draw_parts(case, kind, w, names)
     w.facts["letter"] = parts[0].sign
     sections: dict[str, str] = {}
     if w.chance(0.9):
@@ -238,7 +238,7 @@ def diagnosis(case: Case, kind: str, w: Writer, parts: list[Part]) -> str:
     return "\n".join(said)
 
 
-def slip(text: str, rate: float, draw: Draw) -> str:
+def add_typos(text: str, rate: float, draw: Draw) -> str:
     """Slips of the keyboard: two letters change places, or one is lost."""
     for _ in range(int(rate * 2 * draw() + 0.5)):
         at = int(draw() * (len(text) - 2))

@@ -16,7 +16,7 @@ from pathveil.corpus import tables
 from pathveil.corpus.schema import TASKS
 from pathveil.corpus.synth.cases import draw_case
 from pathveil.corpus.synth.codes import BEHAVIORS, LATERALITIES, Classes, select_classes
-from pathveil.corpus.synth.houses import Mix, generator
+from pathveil.corpus.synth.houses import Mix, draw_stream
 from pathveil.corpus.synth.reports import write_report
 from pathveil.errors import UsageError, explained
 from pathveil.progress import Progress, silent
@@ -72,7 +72,7 @@ def configure(**options: Any) -> SynthSettings:
 def registry_shares(settings: SynthSettings) -> list[float]:
     """Registries differ in size, the largest up to about four times the smallest."""
     sizes = [
-        1 + int(3 * generator(settings.seed, number, "size")() * 100) / 100 for number in range(settings.registries)
+        1 + int(3 * draw_stream(settings.seed, number, "size")() * 100) / 100 for number in range(settings.registries)
     ]
     return [size / sum(sizes) for size in sizes]
 
@@ -89,7 +89,7 @@ def rows(settings: SynthSettings) -> Iterator[tuple[tuple[Any, ...], list[tuple[
         diagnosed = Day.fromordinal(case.diagnosed)
         labels = tuple(case.labels[task] for task in TASKS)
         for visit, (kind, day) in enumerate(case.visits[: settings.reports - made]):
-            draw = generator(settings.seed, "report", number, visit)
+            draw = draw_stream(settings.seed, "report", number, visit)
             text, spans = write_report(case, visit, draw, names=classes.names, terms=classes.terms)
             report_id = f"{case_id}-{visit + 1}"
             head = (report_id, case_id, case.region.name, Day.fromordinal(day), kind, diagnosed, text)

@@ -4,7 +4,7 @@ One file, ``agreement.json``, is handed to everyone; its sha256 goes with every 
 version is refused. Sizes are told only roughly: a site's set is padded with dummies to 1, 2, 3, 4, 6, 8, 12, 16, …
 batches.
 
->>> [ladder(batches) for batches in (0, 1, 5, 59, 65)]
+>>> [padded_batches(batches) for batches in (0, 1, 5, 59, 65)]
 [1, 1, 6, 64, 96]
 >>> terms = Agreement.propose(
 ...     sites=["R1", "R2", "R3"], hub="https://hub.example:8440",
@@ -130,7 +130,7 @@ class Agreement(BaseModel):
     @property
     def quota(self) -> int:
         """Batches a site may have answered, at most: what its cap needs once padded."""
-        return ladder(-(-self.cap // self.batch))
+        return padded_batches(-(-self.cap // self.batch))
 
     @property
     def sha256(self) -> str:
@@ -163,7 +163,7 @@ class Agreement(BaseModel):
         return terms
 
 
-def ladder(batches: int) -> int:
+def padded_batches(batches: int) -> int:
     """The next of 1, 2, 3, 4, 6, 8, 12, 16, …: so few sizes that a size tells little, at most half again as many."""
     step = 1
     while True:

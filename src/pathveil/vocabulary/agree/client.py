@@ -7,7 +7,7 @@ that the given authorities vouch for.
 >>> from pathveil.vocabulary.agree.agreement import Agreement
 >>> terms = Agreement.propose(sites=["R1", "R2", "R3"], hub="https://localhost:1",
 ...                           holders={"a": "https://a.example", "b": "https://b.example"})
->>> Server(terms, "hub", token="t", trust=trusting([])).call("GET", "result", attempts=1)
+>>> Server(terms, "hub", token="t", trust=trust_authorities([])).call("GET", "result", attempts=1)
 Traceback (most recent call last):
 pathveil.errors.AgreementError: hub at https://localhost:1 cannot be reached (ConnectionRefusedError); \
 run the same command again when it can
@@ -38,7 +38,7 @@ TIMEOUT = 60.0  # seconds for one answer
 PATIENCE = (0.5, 1, 2, 4, 8)  # seconds between attempts
 
 
-def trusting(authorities: Iterable[Path]) -> ssl.SSLContext:
+def trust_authorities(authorities: Iterable[Path]) -> ssl.SSLContext:
     """Trust the given certificate authorities and, where none is given, the system's."""
     given = list(authorities)
     context = ssl.create_default_context() if not given else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -154,12 +154,12 @@ def take_part(
     servers = {name: Server(agreement, name, token=tokens[name], trust=trust) for name in (HUB, *agreement.holders)}
     _tag(site, servers, workers, progress)
     for holder in agreement.holders:
-        _tell(servers[holder], "done")
+        _notify(servers[holder], "done")
     hub = servers[HUB]
     _submit(site, hub, progress)
-    vocabulary = site.conclude(_wait(site, hub, poll, progress))
+    vocabulary = site.vocabulary_from(_wait(site, hub, poll, progress))
     vocabulary.save(out)
-    _tell(hub, "received")
+    _notify(hub, "received")
     site.erase()
     return vocabulary
 
@@ -173,7 +173,7 @@ def already_done(
     vocabulary = Vocabulary.load(out)
     if (vocabulary.source.get("agreement"), vocabulary.source.get("site")) != (agreement.id, name):
         raise UsageError(f"{out}: is there already and is not of this agreement; give another --out")
-    _tell(Server(agreement, HUB, token=tokens[HUB], trust=trust), "received")
+    _notify(Server(agreement, HUB, token=tokens[HUB], trust=trust), "received")
     erase_state(folder)
     return vocabulary
 
@@ -186,7 +186,7 @@ def _tag(site: Site, servers: Mapping[str, Server], workers: int, progress: Prog
     for holder in site.agreement.holders:
         _, answer = servers[holder].call("GET", "key")
         try:
-            site.meet(holder, bytes.fromhex(json.loads(answer)["public_key"]))
+            site.remember_key(holder, bytes.fromhex(json.loads(answer)["public_key"]))
         except (ValueError, KeyError, TypeError):
             raise AgreementError(f"{holder} shows no public key; is it a key holder?") from None
 
@@ -228,7 +228,7 @@ def _wait(site: Site, hub: Server, poll: float, progress: Progress) -> bytes:
         time.sleep(poll)
 
 
-def _tell(server: Server, what: str) -> None:
+def _notify(server: Server, what: str) -> None:
     """Courtesies that let a server erase early; one that is gone has erased, or will when the agreement expires."""
     try:
         server.call("POST", what, attempts=2)

@@ -10,7 +10,7 @@ vocabulary: sites share ids for words that some of them cannot name.
 >>> passed, histogram = count(tags, threshold=2)
 >>> passed.tolist(), histogram
 ([[0, 7], [0, 9]], {1: 1, 2: 1, 3: 1})
->>> places(tags[1], passed).tolist()   # the first tag is word 0, the second did not pass
+>>> ranks_of(tags[1], passed).tolist()   # the first tag is word 0, the second did not pass
 [0, 4294967295]
 """
 
@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from pathveil.errors import AgreementError
-from pathveil.vocabulary.agree.agreement import Agreement, ladder
+from pathveil.vocabulary.agree.agreement import Agreement, padded_batches
 from pathveil.vocabulary.agree.results import HubCounts
 from pathveil.vocabulary.agree.store import Store
 
@@ -60,7 +60,7 @@ def count(sets: Sequence[np.ndarray], *, threshold: int) -> tuple[np.ndarray, di
     return together[starts[times >= threshold]].astype(">u8"), histogram
 
 
-def places(tags: np.ndarray, passed: np.ndarray) -> np.ndarray:
+def ranks_of(tags: np.ndarray, passed: np.ndarray) -> np.ndarray:
     """For each tag its rank among those that passed, or NOT_PASSED."""
     found = np.full(len(tags), NOT_PASSED, np.uint32)
     rank = {row.tobytes(): number for number, row in enumerate(passed)}
@@ -87,7 +87,7 @@ class Hub:
     def begin(self, site: str, *, commitment: str, batches: int, keys: Mapping[str, str]) -> list[int]:
         """Bind a site to its set; answers which batches are still to come."""
         self._open(site)
-        if batches != ladder(batches) or not 1 <= batches <= self.agreement.quota:
+        if batches != padded_batches(batches) or not 1 <= batches <= self.agreement.quota:
             raise AgreementError(
                 f"site {site} announced {batches} batches; sets are padded to 1, 2, 3, 4, 6, 8, … batches, "
                 f"{self.agreement.quota} at most",
@@ -97,7 +97,7 @@ class Hub:
             raise AgreementError(f"site {site} must name the public key it saw of each key holder", status=400)
         with self.store.transaction() as database:
             for holder, key in sorted(keys.items()):
-                known = self.store.noted(f"key of {holder}")
+                known = self.store.value(f"key of {holder}")
                 if known is not None and known != key:
                     raise AgreementError(
                         f"site {site} saw another public key of key holder {holder} than the sites before it: "
@@ -107,7 +107,7 @@ class Hub:
             if before and before[0] != (commitment, batches):
                 raise AgreementError(f"site {site} has bound itself to another set of words; a set cannot change")
             for holder, key in keys.items():
-                self.store.note(f"key of {holder}", key)
+                self.store.set_value(f"key of {holder}", key)
             database.execute("INSERT OR IGNORE INTO submission VALUES (?, ?, ?, 0)", (site, commitment, batches))
         there = {number for (number,) in self.store.rows("SELECT number FROM tags WHERE site = ?", site)}
         return [] if self._complete(site) else [number for number in range(batches) if number not in there]
@@ -163,7 +163,7 @@ class Hub:
             [self._tags(site) for site in self.agreement.sites], threshold=self.agreement.threshold
         )
         database.execute("INSERT INTO passed VALUES (?)", (passed.tobytes(),))
-        self.store.note("histogram", json.dumps(histogram))
+        self.store.set_value("histogram", json.dumps(histogram))
 
     def result(self, site: str) -> bytes | None:
         """How many words passed, their order's sha256, and a place for each tag of the site; None until all are in."""
@@ -174,7 +174,7 @@ class Hub:
         if not passed:
             return None
         body: bytes = passed[0][0]
-        found = places(self._tags(site), as_array(body))
+        found = ranks_of(self._tags(site), as_array(body))
         total = len(body) // TAG
         return total.to_bytes(4, "little") + hashlib.sha256(body).digest() + found.astype("<u4").tobytes()
 
@@ -226,7 +226,7 @@ class Hub:
     def counts(self) -> HubCounts:
         """What the operator may keep."""
         sizes = self.store.rows("SELECT site, batches FROM submission ORDER BY site")
-        histogram = json.loads(self.store.noted("histogram") or "{}")
+        histogram = json.loads(self.store.value("histogram") or "{}")
         return HubCounts(
             agreement=self.agreement.id,
             threshold=self.agreement.threshold,

@@ -66,17 +66,17 @@ class KeyHolder:
         self.store = Store(folder, agreement=agreement, role=f"key holder {name}", tables=TABLES)
         self.key_file = None if folder is None else folder / KEY_FILE
         self._secret: bytes | None = None
-        if self.store.noted("public_key") is None:
+        if self.store.value("public_key") is None:
             self._secret, public = oprf.generate_key() if seed is None else oprf.derive_key(seed, name.encode())
             if self.key_file is not None:
                 with open(os.open(self.key_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
                     file.write(self._secret)
                     file.flush()
                     os.fsync(file.fileno())
-            self.store.note("public_key", public.hex())
+            self.store.set_value("public_key", public.hex())
         elif self.key_file is not None and self.key_file.exists() and not self.finished:
             self._secret = self.key_file.read_bytes()
-        self.public_key = bytes.fromhex(self.store.noted("public_key") or "")
+        self.public_key = bytes.fromhex(self.store.value("public_key") or "")
         if self.finished:  # killed between the last word and the erasing
             self.erase()
 

@@ -81,7 +81,7 @@ def simulate(
 
     for site in sites:
         for holder in holders:
-            site.meet(holder.name, holder.public_key)
+            site.remember_key(holder.name, holder.public_key)
     with ThreadPoolExecutor(workers) as pool:
         for done, _ in enumerate(pool.map(tag, batches), start=1):
             progress("tagging words", done, len(batches))
@@ -93,7 +93,7 @@ def simulate(
     for site in sites:
         result = hub.result(site.name)
         assert result is not None  # every site has submitted
-        vocabularies[site.name] = site.conclude(result)
+        vocabularies[site.name] = site.vocabulary_from(result)
     counted = hub.counts()
     for site in sites:
         hub.received(site.name)

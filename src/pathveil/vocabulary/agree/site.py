@@ -25,7 +25,7 @@ from pathlib import Path
 
 from pathveil.errors import AgreementError, UsageError, VocabularyError
 from pathveil.vocabulary.agree import oprf
-from pathveil.vocabulary.agree.agreement import Agreement, ladder
+from pathveil.vocabulary.agree.agreement import Agreement, padded_batches
 from pathveil.vocabulary.agree.hub import HEADER, NOT_PASSED, TAG
 from pathveil.vocabulary.agree.keyholder import split, split_answer
 from pathveil.vocabulary.agree.store import Store
@@ -70,20 +70,20 @@ class Site:
         self.left_out = sum(cases >= agreement.min_cases for cases in counts.values()) - len(words)
         self.store = Store(folder, agreement=agreement, role=f"site {name}", tables=TABLES)
         digest = hashlib.sha256("\n".join(sorted(words)).encode()).hexdigest()
-        if self.store.noted("words") is None:
+        if self.store.value("words") is None:
             self._draw(words, digest)
-        elif self.store.noted("words") != digest:
+        elif self.store.value("words") != digest:
             self.store.close()
             raise UsageError(
                 f"{folder}: site {name} began this agreement with another set of words, and a set cannot change; "
                 "give the same counts, or start a new agreement"
             )
         self.words = len(words)
-        self.batches = ladder(-(-self.words // agreement.batch))
+        self.batches = padded_batches(-(-self.words // agreement.batch))
 
     def _draw(self, words: Sequence[str], digest: str) -> None:
         """Order, blinds and dummies, once and for all."""
-        size = ladder(-(-len(words) // self.agreement.batch)) * self.agreement.batch
+        size = padded_batches(-(-len(words) // self.agreement.batch)) * self.agreement.batch
         entries: list[tuple[str | None, bytes, bytes | None]] = [(word, oprf.random_scalar(), None) for word in words]
         # A dummy's "blind" is the random point it is sent as.
         entries += [(None, oprf.random_point(), secrets.token_bytes(TAG)) for _ in range(size - len(words))]
@@ -92,7 +92,7 @@ class Site:
             database.executemany(
                 "INSERT INTO entry VALUES (?, ?, ?, ?)", ((place, *entry) for place, entry in enumerate(entries))
             )
-            self.store.note("words", digest)
+            self.store.set_value("words", digest)
 
     def _entries(self, number: int) -> list[tuple[str | None, bytes]]:
         first = number * self.agreement.batch
@@ -102,9 +102,9 @@ class Site:
             first + self.agreement.batch,
         )
 
-    def meet(self, holder: str, public_key: bytes) -> None:
+    def remember_key(self, holder: str, public_key: bytes) -> None:
         """Remember a key holder's public key, or compare it with the one remembered."""
-        known = self.store.noted(f"key of {holder}")
+        known = self.store.value(f"key of {holder}")
         if not oprf.is_element(public_key):
             raise AgreementError(f"key holder {holder} shows a public key that is no element of the group")
         if known is not None and known != public_key.hex():
@@ -112,17 +112,17 @@ class Site:
                 f"key holder {holder} shows another public key than before; its answers cannot be used together, "
                 "and the agreement must start anew"
             )
-        self.store.note(f"key of {holder}", public_key.hex())
+        self.store.set_value(f"key of {holder}", public_key.hex())
 
     @property
     def keys(self) -> dict[str, str]:
         """The public keys met, by key holder."""
-        met = {holder: self.store.noted(f"key of {holder}") for holder in self.agreement.holders}
+        met = {holder: self.store.value(f"key of {holder}") for holder in self.agreement.holders}
         return {holder: key for holder, key in met.items() if key is not None}
 
     def pending(self) -> list[int]:
         """The batches that have no tags yet."""
-        done = {int(number) for number in json.loads(self.store.noted("tagged") or "[]")}
+        done = {int(number) for number in json.loads(self.store.value("tagged") or "[]")}
         return [number for number in range(self.batches) if number not in done]
 
     def points(self, number: int) -> bytes:
@@ -152,8 +152,8 @@ class Site:
         ]
         with self.store.transaction() as database:
             database.executemany("UPDATE entry SET tag = ? WHERE place = ?", tags)
-            done = {*json.loads(self.store.noted("tagged") or "[]"), number}
-            self.store.note("tagged", json.dumps(sorted(done)))
+            done = {*json.loads(self.store.value("tagged") or "[]"), number}
+            self.store.set_value("tagged", json.dumps(sorted(done)))
 
     def tags(self) -> bytes:
         """All tags, dummies' too, ascending: in an order that says nothing about the words'."""
@@ -161,7 +161,7 @@ class Site:
             raise AgreementError(f"site {self.name} has no tags yet for {len(self.pending())} of its batches")
         return b"".join(tag for (tag,) in self.store.rows("SELECT tag FROM entry ORDER BY tag"))
 
-    def conclude(self, result: bytes) -> Vocabulary:
+    def vocabulary_from(self, result: bytes) -> Vocabulary:
         """The hub's answer as a vocabulary."""
         places = result[HEADER:]
         total = int.from_bytes(result[:4], "little")

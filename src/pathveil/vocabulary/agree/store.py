@@ -50,8 +50,8 @@ class Store:
                     database.execute("CREATE TABLE about (key TEXT PRIMARY KEY, value TEXT)")
                     for statement in filter(str.strip, tables.split(";")):
                         database.execute(statement)
-                    self.note("agreement", agreement.sha256)
-                    self.note("role", role)
+                    self.set_value("agreement", agreement.sha256)
+                    self.set_value("role", role)
         except sqlite3.DatabaseError as error:
             self.database.close()
             busy = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
@@ -60,7 +60,7 @@ class Store:
                 if busy
                 else f"{folder}: {FILE} is damaged or not a state file; start the agreement anew in an empty folder"
             ) from None
-        if (self.noted("agreement"), self.noted("role")) != (agreement.sha256, role):
+        if (self.value("agreement"), self.value("role")) != (agreement.sha256, role):
             self.database.close()
             raise UsageError(f"{folder}: is the state of another agreement or role; give {role} a folder of its own")
 
@@ -80,12 +80,12 @@ class Store:
         with self.lock:
             return self.database.execute(query, values).fetchall()
 
-    def note(self, key: str, value: str) -> None:
+    def set_value(self, key: str, value: str) -> None:
         """Keep one named value; inside a transaction or alone."""
         with self.lock:
             self.database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (key, value))
 
-    def noted(self, key: str) -> str | None:
+    def value(self, key: str) -> str | None:
         found = self.rows("SELECT value FROM about WHERE key = ?", key)
         return found[0][0] if found else None
 
