@@ -40,7 +40,7 @@ def test_a_killed_worker_costs_nothing_that_was_finished(cluster, tmp_path):
 
 def test_no_scheduler_is_one_sentence(monkeypatch):
     pytest.importorskip("distributed", reason="needs Dask: pip install 'pathveil[cluster]'")
-    monkeypatch.setattr("pathveil.training.workers.CONNECT", "1s")
+    monkeypatch.setattr("pathveil.training.workers.CONNECT_TIMEOUT", "1s")
     engine = shadows.engine_for("dask", scheduler="tcp://127.0.0.1:9")
     corpus = encoded(20)
     with pytest.raises(UsageError, match="no Dask scheduler answers at tcp://127"):

@@ -159,7 +159,7 @@ class Processes:
         while self.waiting or self.running:
             # The pool is first in, first out: it is given no more than keeps it busy, so that the order stays ours.
             while self.waiting and len(self.running) <= self.workers:
-                with _dead_worker_as_a_sentence(), _control_c_held_back():  # a job may start a process
+                with _dead_worker_as_a_sentence(), _control_c_waits():  # a job may start a process
                     self.running.add(self.pool.submit(_work, *self.waiting.popleft()))
             done, _ = wait(self.running, return_when=FIRST_COMPLETED)
             for future in done:
@@ -181,7 +181,7 @@ def _dead_worker_as_a_sentence() -> Generator[None]:
 
 
 @contextmanager
-def _control_c_held_back() -> Generator[None]:
+def _control_c_waits() -> Generator[None]:
     """A terminal's ctrl-C reaches the whole group, but the parent decides: a process started in this block does not
     hear it from its first instruction on; this one hears it when the block ends."""
     resource_tracker.ensure_running()  # multiprocessing starts it with the first process, and then hears again
