@@ -165,3 +165,50 @@ def test_an_altered_bundle_is_refused(files, trained, inside, tmp_path):
     done = inside("predict", copy, files / "test.parquet", "--out", tmp_path / "codes.csv")
     assert done.returncode == 2 and "card.md was altered" in done.stderr
     assert not (tmp_path / "codes.csv").exists()
+
+
+TINY_DP = ("--set", "dim=16", "--set", "filters=8", "--set", "batch_size=20", "--epochs", 2, "--delta", "1e-3")
+
+
+def test_train_with_differential_privacy(files, inside, tmp_path):
+    arguments = ("train", files / "train.parquet", "--out", tmp_path / "model", "--defence", "dp", "--epsilon", 9)
+    done = inside(*arguments, *TINY_DP, "--json")
+    assert done.returncode == 0, done.stderr
+    bundle = Model.load(tmp_path / "model")
+    said = bundle.provenance["defence"]
+    assert 8.5 < said["epsilon"] <= 9 and said["training"]["steps"] == 6 and bundle.provenance["preset"] == "private"
+    assert "not covered by ε" in bundle.card and not (tmp_path / "model.training").exists()
+
+
+def test_differential_privacy_that_covers_everything(files, inside, tmp_path):
+    (tmp_path / "words.txt").write_text("carcinoma breast left right colon prostate")
+    (tmp_path / "codes.json").write_text(json.dumps({"site": ["C18", "C50", "C61"]}))
+    public = ("--public-words", tmp_path / "words.txt", "--public-classes", tmp_path / "codes.json")
+    arguments = ("train", files / "train.parquet", "--out", tmp_path / "model", "--defence", "dp", "--noise", 1.5)
+    done = inside(*arguments, *TINY_DP, "--clip", 0.5, "--embeddings", "frozen", *public)
+    assert done.returncode == 0, done.stderr
+    assert "held out" not in done.stdout
+    bundle = Model.load(tmp_path / "model")
+    said = bundle.provenance["defence"]
+    assert said["not_covered"] == [] and said["training"]["noise"] == 1.5 and said["training"]["clip"] == 0.5
+    assert said["training"]["embeddings"] == "frozen" and bundle.labels == {"site": ("C18", "C50", "C61")}
+    assert bundle.provenance["settings"]["validation_share"] == 0 and "ε covers all" in bundle.card
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--epsilon", 8], "--epsilon needs --defence dp"),
+        (["--public-words", "words.txt"], "--public-words and --public-classes need --defence dp"),
+        (["--defence", "dp", "--epsilon", 8, "--noise", 1], "give epsilon or noise, not both"),
+        (["--defence", "dp", "--preset", "small"], "needs patience = None: stopping by private cases"),
+        (["--defence", "dp", "--set", "members=3"], "needs members = 1"),
+        (["--defence", "dp", "--delta", "0.5"], "delta must be below 1 ÷ the number of training cases"),
+        (["--defence", "dp", "--epsilon", "-1"], "'defence.epsilon'"),
+        (["--defence", "dp", "--embeddings", "lost"], "'defence.embeddings'"),
+    ],
+)
+def test_differential_privacy_that_does_not_go_together_is_one_sentence(files, inside, tmp_path, arguments, message):
+    done = inside("train", files / "train.parquet", "--out", tmp_path / "model", *arguments)
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr, done.stderr
+    assert not (tmp_path / "model").exists()

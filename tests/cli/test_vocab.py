@@ -106,6 +106,10 @@ def test_folds(run, corpus, tmp_path):
         (["--choose", "cases > 1", "--method", "baseline"], "--choose says everything"),
         (["--choose", "in lexicon"], "--lexicon"),
         (["--method", "baseline", "--leave-out", "R7"], "no registry 'R7'"),
+        (["--epsilon", "1", "--method", "baseline"], "--epsilon chooses the words by itself"),
+        (["--epsilon", "1", "--leave-out", "R7"], "no registry 'R7'"),
+        (["--epsilon", "-1"], "an epsilon above 0"),
+        (["--epsilon", "0.1"], "take a larger epsilon"),
     ],
 )
 def test_mistakes_are_one_sentence(run, corpus, tmp_path, options, said):
@@ -113,6 +117,19 @@ def test_mistakes_are_one_sentence(run, corpus, tmp_path, options, said):
     assert done.returncode == 2 and said in done.stderr, done.stderr
     assert "Traceback" not in done.stderr and "kowalski" not in done.stderr.lower()
     assert not list(tmp_path.iterdir())
+
+
+def test_select_with_noise(run, corpus, tmp_path):
+    done = run("vocab", "select", corpus, "--epsilon", 30, "--delta", 0.01, "--out", tmp_path / "v.json", "--json")
+    assert done.returncode == 0, done.stderr
+    result, content = json.loads(done.stdout), json.loads((tmp_path / "v.json").read_text())
+    assert result["words"] == len(content["words"]) and {"breast", "carcinoma", "left"} <= set(content["words"])
+    assert content["parameters"] == result["parameters"] and content["parameters"]["epsilon"] == 30
+    assert "corpus_sha256" not in content["source"] and "kowalski" not in done.stdout.lower()
+    counts = tmp_path / "c.npz"
+    assert run("vocab", "count", corpus, "--out", counts).returncode == 0
+    done = run("vocab", "select", counts, "--epsilon", 3, "--out", tmp_path / "w.json")
+    assert done.returncode == 2 and "not from counts" in done.stderr
 
 
 def test_exposure(run, corpus, tmp_path):

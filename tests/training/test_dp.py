@@ -9,18 +9,23 @@ from hypothesis import strategies as st
 
 from pathveil.errors import UsageError
 from pathveil.model import MTCNN, TokenBatch
+from pathveil.training import ensemble
+from pathveil.training.accounting import privacy_of
+from pathveil.training.blend import fit_pool
 from pathveil.training.defences import DPSettings
 from pathveil.training.dp import (
+    PrivateFitted,
     PrivateStack,
     Trainee,
     clipped_gradients,
     fit_private,
-    privacy_of,
     secret_of_seed,
     train_many_private,
 )
+from pathveil.training.loop import fit, logits_of
 from pathveil.training.losses import cross_entropy
 from pathveil.training.settings import TrainingSettings
+from pathveil.training.stacked import logits_many, train_many
 from training.corpora import encoded
 
 SHAPE = {"dim": 6, "filters": 5, "windows": (2, 3), "patience": None, "epochs": 2, "batch_size": 20}
@@ -249,6 +254,43 @@ def test_words_outside_a_mask_are_read_as_unknown():
     two = other(TokenBatch(ids=masked.ids, offsets=masked.offsets))
     for task in one:
         torch.testing.assert_close(one[task], two[task], rtol=1e-5, atol=1e-6)
+
+
+def test_every_way_of_training_follows_the_defence():
+    """fit, train_many, logits_many and ensembles: an undefended model in place of a defended one would be a leak."""
+    corpus, told = encoded(90), private(epochs=1)
+    assert isinstance(fit(corpus, told, seed=1), PrivateFitted)
+    members, seeds = [np.arange(60), np.arange(30, 90)], [1, 2]
+    known = {one.number: one for one in train_many_private(corpus, members, told, seeds=seeds)}
+    for one in train_many(corpus, members, told, seeds=seeds):
+        assert all(torch.equal(tensor, known[one.number].state[name]) for name, tensor in one.state.items())
+    notes = []
+    found = dict(logits_many(corpus, members, told, seeds=seeds, rows=np.arange(7), note=lambda *n: notes.append(n)))
+    assert notes == [(0, 1, 1), (1, 1, 1)]
+    sums = dict(
+        logits_many(corpus, members, told, seeds=seeds, rows=np.arange(7),
+                    reduce=lambda rows, logits: {"sum": logits["task0"].sum(1)})
+    )  # fmt: skip
+    for number, one in known.items():
+        expected = logits_of(one.model(corpus, told), corpus, np.arange(7))
+        assert all(np.array_equal(expected[task].astype(np.float16), found[number][task]) for task in expected)
+        np.testing.assert_array_equal(sums[number]["sum"], expected["task0"].sum(1))
+
+
+def test_the_labels_of_training_cases_reach_nothing_but_the_noised_gradient():
+    """The pool of an ensemble counts labels to lift rare classes: here it sees the held-out cases' only."""
+    corpus, told = encoded(120, missing=0.0), private(epochs=1, validation_share=0.3)
+    seen = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            ensemble, "fit_pool", lambda v, labels, every: seen.append((labels, every)) or fit_pool(v, labels, every)
+        )
+        trained = ensemble.train(corpus, told, seed=1)
+    assert trained.privacy is not None and len(trained.held_out.rows) == 36
+    ((labels, every),) = seen
+    for task in corpus.tasks:
+        assert np.array_equal(labels[task], corpus.labels[task][trained.held_out.rows])
+        assert np.array_equal(every[task], labels[task])
 
 
 def test_a_promise_is_known_before_training():

@@ -21,6 +21,7 @@ from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Engine, ShadowTrainer, engine_for
 from pathveil.audit.verdict import Appetite, read_appetite
 from pathveil.bundle import Model
+from pathveil.bundle.defence import shadow_settings
 from pathveil.corpus import scan
 from pathveil.corpus.tables import Paths
 from pathveil.errors import UsageError
@@ -167,7 +168,7 @@ def read_audited_model(
         kept.append(np.array(new, np.int64))
     corpus = join([part.take(rows) for part, rows in zip(parts, kept, strict=True)], bundle.labels)
     rows = [np.array([places[name] for name in names], np.int64) for names in ids]
-    settings = TrainingSettings(**bundle.provenance["settings"])
+    settings = shadow_settings(bundle.provenance)
     notes = []
     held = held_out(bundle, parts[0], settings)
     if len(held):

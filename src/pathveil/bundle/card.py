@@ -6,6 +6,7 @@ It holds numbers, hashes and names of tasks; never a word of the vocabulary, a l
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pathveil.bundle.defence import card_lines
 from pathveil.wording import counted, listed
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ def write_card(model: "Model") -> str:
         "## What it was trained on",
         "",
         f"- {source.get('reports', '?'):,} reports of {source.get('cases', '?'):,} cases from "
-        f"{registries(source.get('registries', []))}; "
-        f"corpus sha256 `{str(source.get('corpus_sha256', '?'))[:16]}…`",
+        f"{registries(source.get('registries', []))}; " + corpus_hash(source.get("corpus_sha256")),
         f"- {len(model.vocabulary.words):,} words, chosen by: {model.vocabulary.method}; "
         f"sha256 `{model.vocabulary.sha256[:16]}…`",
         f"- preset `{source.get('preset', '?')}`, seed {source.get('seed', '?')}, "
@@ -44,6 +44,7 @@ def write_card(model: "Model") -> str:
         "",
         "## What it may give away",
         "",
+        *card_lines(source.get("defence")),
         *privacy(model),
         "",
         "## Use and limits",
@@ -62,6 +63,10 @@ def write_card(model: "Model") -> str:
 
 def registries(names: Sequence[str]) -> str:
     return counted(len(names), "registry", "registries") + (f" ({', '.join(names)})" if names else "")
+
+
+def corpus_hash(sha256: str | None) -> str:
+    return f"corpus sha256 `{sha256[:16]}…`" if sha256 else "the corpus's hash is not told"
 
 
 def scores(model: "Model") -> list[str]:

@@ -28,7 +28,8 @@ def draw_history(history: Sequence[Sequence[Mapping[str, Any]]]) -> str:
     shares: list[Curve] = []
     tasks = list(dict.fromkeys(task for member in history for entry in member for task in accuracy(entry)))
     for member in history:
-        losses.append(("training", COLOURS[0], "4 3", [(entry["epoch"], entry["loss"]) for entry in member]))
+        trained = [(entry["epoch"], entry["loss"]) for entry in member if "loss" in entry]  # none where it is private
+        losses.append(("training", COLOURS[0], "4 3", trained))
         held = [entry for entry in member if entry.get("validation_losses")]
         means = [(entry["epoch"], mean(entry["validation_losses"].values())) for entry in held]
         losses.append(("validation", COLOURS[1], "", means))

@@ -6,28 +6,31 @@ will keep.
 """
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pathveil import __version__
+from pathveil.bundle.defence import dp_statement
 from pathveil.bundle.model import Model
 from pathveil.bundle.weights import architecture_of, to_arrays
 from pathveil.corpus import read
 from pathveil.corpus.schema import Paths
-from pathveil.errors import CorpusError, VocabularyError
-from pathveil.files import check_new
+from pathveil.errors import CorpusError, UsageError, VocabularyError
+from pathveil.files import check_new, read_json
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.training.calibration import threshold_for
+from pathveil.training.defences import DPSettings
 from pathveil.training.ensemble import Trained, train
 from pathveil.training.metrics import evaluate
 from pathveil.training.scores import Scores, Threshold
 from pathveil.training.settings import TrainingSettings, preset_settings
 from pathveil.vocabulary.corpus_counts import count_corpus
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import MISSING, Encoded
 from pathveil.vocabulary.encoding import encode
 from pathveil.vocabulary.selection import MINIMUM, Measures, select
 from pathveil.vocabulary.words import Vocabulary
@@ -63,7 +66,7 @@ class TrainingSummary(Result):
     def summary(self) -> str:
         lines = [
             f"{self.bundle}: trained on {self.reports:,} reports of {self.cases:,} cases, {self.words:,} words.",
-            "On cases held out of training:",
+            *(["On cases held out of training:"] if self.held_out else []),
             *(f"  {task:<12}{score}; {self.thresholds[task]}" for task, score in self.held_out.items()),
             f"Read {Path(self.bundle) / 'card.md'}; next: pathveil evaluate, pathveil audit.",
         ]
@@ -95,27 +98,35 @@ def train_model(
     seed: int = 0,
     device: str = "cpu",
     out: str | Path | None = None,
+    public_classes: Mapping[str, Sequence[str]] | None = None,
     progress: Progress = silent,
 ) -> Model:
     """Train with the preset's settings or others, and write the model as a bundle where ``out`` says so.
 
     ``reports`` is whatever ``pathveil.corpus.read`` reads. Without a vocabulary, the papers' baseline is chosen from
     the reports' own text. With ``out``, a run that was stopped continues where it stood when it is started again.
+    ``public_classes`` are each task's codes, from a public source, for a differentially private model: other labels are
+    read as missing.
     """
     settings = settings or preset_settings(preset)
+    if public_classes is not None and not isinstance(settings.defence, DPSettings):
+        raise UsageError("public classes are for differentially private training; leave them away without --defence dp")
     folder = None if out is None else Path(out)
     checkpoint = None if folder is None else folder.with_name(folder.name + ".training")
     if folder is not None:
         check_new(folder)
-    wanted = None if tasks is None else list(tasks)
+    wanted = list(tasks) if tasks is not None else None if public_classes is None else list(public_classes)
     source = read(reports, tasks=wanted, progress=progress)  # a frame's files last as long as this object
     vocabulary = vocabulary or baseline_words(source.paths, progress=progress)
-    corpus = encode(source.paths, vocabulary, tasks=wanted, progress=progress)
+    corpus = encode(source.paths, vocabulary, tasks=wanted, classes=public_classes, progress=progress)
+    if public_classes is not None:
+        corpus = with_classes(corpus, public_classes)
     check_labels(corpus)
     trained = train(corpus, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress)
     model = make_model(
-        trained, corpus, vocabulary, settings=settings, preset=preset, accuracy=accuracy, seed=seed, device=device
-    )
+        trained, corpus, vocabulary, settings=settings, preset=preset, accuracy=accuracy, seed=seed, device=device,
+        public_classes=public_classes is not None,
+    )  # fmt: skip
     if folder is None or checkpoint is None:
         return model
     model = model.save(folder)
@@ -129,6 +140,32 @@ def baseline_words(paths: Paths, *, progress: Progress = silent) -> Vocabulary:
     if not vocabulary.words:
         raise VocabularyError(f"no word occurs {MINIMUM} times in the corpus; train on more reports, or give --vocab")
     return vocabulary
+
+
+def read_public_classes(path: Path) -> dict[str, list[str]]:
+    """Each task's codes from a JSON file such as {"site": ["C18", "C50"]}."""
+    content = read_json(path)
+    for task, codes in content.items():
+        if not isinstance(codes, list) or not all(isinstance(code, str) for code in codes) or not codes:
+            raise UsageError(f'{path}: task \'{task}\' needs a list of codes, such as ["C18", "C50"]')
+        if len(set(codes)) != len(codes):
+            raise UsageError(f"{path}: task '{task}' names a code twice")
+    return content
+
+
+def with_classes(corpus: Encoded, classes: Mapping[str, Sequence[str]]) -> Encoded:
+    """The corpus with the given codes only, of the tasks it has; other labels are missing."""
+    for task in corpus.tasks:
+        if not classes.get(task):
+            raise UsageError(
+                f"the public classes name no code of task '{task}'; name some, or leave it out with --tasks"
+            )
+    kept = {task: len(classes[task]) for task in corpus.tasks}
+    return replace(
+        corpus,
+        classes={task: tuple(names[: kept[task]]) for task, names in corpus.classes.items()},
+        labels={task: np.where(label < kept[task], label, MISSING) for task, label in corpus.labels.items()},
+    )
 
 
 def check_labels(corpus: Encoded) -> None:
@@ -152,6 +189,7 @@ def make_model(
     accuracy: float = ACCURACY,
     seed: int,
     device: str = "cpu",
+    public_classes: bool = False,
 ) -> Model:
     """A trained model with its words, labels, scores on held-out cases and thresholds."""
     scores: dict[str, Scores] = {}
@@ -169,7 +207,7 @@ def make_model(
         thresholds[task] = threshold_for(
             probability[known], (predicted == labels)[known], cases=cases[known], accuracy=accuracy
         )
-    provenance = {
+    provenance: dict[str, Any] = {
         "pathveil": __version__,
         "corpus_sha256": corpus.provenance["corpus_sha256"],
         "vocabulary_sha256": vocabulary.sha256,
@@ -182,6 +220,13 @@ def make_model(
         "device": device,
         "best_epochs": trained.best_epochs,
     }
+    if trained.privacy is not None:
+        promise = dp_statement(
+            trained.privacy, vocabulary, public_classes=public_classes, held_out_cases=len(np.unique(cases))
+        )
+        provenance["defence"] = promise.to_dict()
+        if not promise.not_covered:
+            provenance["corpus_sha256"] = None  # who knows all cases but one could find that one by it
     return Model(
         architecture=architecture_of(trained.model),
         labels=corpus.classes,

@@ -1,11 +1,18 @@
 """``pathveil train``, ``evaluate`` and ``predict``: a corpus to a bundle, and a bundle at work."""
 
+import enum
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from pathveil.cli.console import DEVICE, JSON_OPTION, bar, chosen, emit, names_from, resumable
 from pathveil.errors import UsageError
+
+
+class Defence(enum.StrEnum):
+    none = "none"
+    dp = "dp"
 
 
 def train(
@@ -17,11 +24,46 @@ def train(
         help="The words the model may know (from 'pathveil vocab select'). Without it: every word that occurs at least "
         "5 times in CORPUS, the papers' baseline, which was not chosen with privacy in mind.",
     ),
-    preset: str = typer.Option(
-        "default",
+    preset: str | None = typer.Option(
+        None,
         "--preset",
         help="default: several networks and a linear view, averaged; small: one network; paper: one network of the "
-        "papers' size.",
+        "papers' size; private: one network, differentially private.",
+        show_default="default; private with --defence dp",
+    ),
+    defence: Defence = typer.Option(
+        Defence.none,
+        "--defence",
+        help="dp: differentially private training, whose model hardly depends on any one case; its card says how much.",
+    ),
+    epsilon: float | None = typer.Option(
+        None,
+        "--epsilon",
+        help="dp: the privacy loss that noise is chosen for (8 unless --noise is given).",
+    ),
+    delta: float | None = typer.Option(
+        None, "--delta", help="dp: the chance with which the promise may fail; below 1 ÷ cases (default 1e-5)."
+    ),
+    noise: float | None = typer.Option(
+        None, "--noise", help="dp: instead of --epsilon, the noise's standard deviation in units of --clip."
+    ),
+    clip: float | None = typer.Option(
+        None, "--clip", help="dp: the largest norm of what a case adds to the gradient (default 1)."
+    ),
+    embeddings: str | None = typer.Option(
+        None, "--embeddings", help="dp: trained (with noise, the default) or frozen word vectors."
+    ),
+    public_words: Path | None = typer.Option(
+        None,
+        "--public-words",
+        help="dp: words from a public source, one a line (or MRCONSO.RRF), so that epsilon covers the list of words.",
+    ),
+    public_classes: Path | None = typer.Option(
+        None,
+        "--public-classes",
+        help='dp: the codes of each task from a public source, as JSON {"site": ["C18", …]}, so that epsilon covers '
+        "the list of codes. With public words, or words chosen by 'vocab select --epsilon', no cases are held out "
+        "either: epsilon then covers the whole bundle.",
     ),
     tasks: str | None = typer.Option(
         None, "--tasks", help="Columns to learn, with commas; else those of the usual five that CORPUS has."
@@ -52,13 +94,22 @@ def train(
     set below which a report is left to a person. A run that was interrupted continues where it stopped when the same
     command is given again.
     """
-    from pathveil.bundle.train import train_model, training_summary
+    from pathveil.bundle.train import read_public_classes, train_model, training_summary
     from pathveil.training.settings import preset_settings
     from pathveil.vocabulary import Vocabulary
+    from pathveil.vocabulary.lexicon import public_words as read_public_words
 
     if epochs and fixed_epochs:
         raise UsageError("give --epochs or --fixed-epochs, not both")
-    settings = preset_settings(preset, **values_of(changes))
+    asked = {"epsilon": epsilon, "delta": delta, "noise": noise, "clip": clip, "embeddings": embeddings}
+    preset = preset or ("private" if defence is Defence.dp else "default")
+    values = values_of(changes) | dp_values(defence, asked, public=bool(public_words or public_classes))
+    if vocab and public_words:
+        raise UsageError("give --vocab or --public-words, not both")
+    vocabulary = Vocabulary.load(vocab) if vocab else read_public_words(public_words) if public_words else None
+    if public_classes and vocabulary and {"public", "mechanism"} & set(vocabulary.parameters):
+        values = {"validation_share": 0} | values  # cases that are held out would not be covered
+    settings = preset_settings(preset, **values)
     if epochs:
         settings = settings.changed(epochs=epochs)
     if fixed_epochs:
@@ -68,12 +119,13 @@ def train(
             corpus,
             settings,
             preset=preset,
-            vocabulary=Vocabulary.load(vocab) if vocab else None,
+            vocabulary=vocabulary,
             tasks=names_from(tasks),
             accuracy=accuracy,
             seed=seed,
             device=chosen(device),
             out=out,
+            public_classes=read_public_classes(public_classes) if public_classes else None,
             progress=progress,
         )
     emit(training_summary(model, out), as_json=as_json)
@@ -159,6 +211,17 @@ def predict(
             progress=progress,
         )
     emit(result, as_json=as_json)
+
+
+def dp_values(defence: Defence, asked: dict[str, Any], *, public: bool) -> dict[str, Any]:
+    """The settings of differentially private training as a change of a preset's; none without it."""
+    given = {name: value for name, value in asked.items() if value is not None}
+    if defence is Defence.dp:
+        return {"defence": given if "noise" in given else {"epsilon": 8.0} | given}
+    if given or public:
+        option = f"--{next(iter(given))}" if given else "--public-words and --public-classes"
+        raise UsageError(f"{option} needs --defence dp" if given else f"{option} need --defence dp")
+    return {}
 
 
 def values_of(changes: list[str] | None) -> dict[str, str]:

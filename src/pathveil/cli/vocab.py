@@ -87,6 +87,13 @@ def select(
     lexicon: Path = typer.Option(
         None, "--lexicon", help="lexicon: a list of terms, one a line, or UMLS's MRCONSO.RRF (may be gzipped)."
     ),
+    epsilon: float | None = typer.Option(
+        None,
+        "--epsilon",
+        help="Instead of a method: words that enough cases hold, chosen with noise so that the list is differentially "
+        "private for a case, with this epsilon.",
+    ),
+    delta: float = typer.Option(1e-5, "--delta", help="With --epsilon: the chance with which its promise may fail."),
     tasks: str | None = TASKS,
     leave_out: list[str] = LEAVE_OUT,
     without: Path = WITHOUT,
@@ -96,9 +103,22 @@ def select(
 
     baseline keeps words that occur often enough; intersection, words that several registries have; mutual-information,
     the words that say most about a label; lexicon, words of a word list. What was chosen from, and how, is recorded.
+    With --epsilon the list itself gives nearly nothing away about any one case (docs/differential-privacy.md).
     """
     from pathveil.vocabulary.selection import SelectionResult, SelectionSettings, select_words
 
+    if epsilon is not None:
+        from pathveil.vocabulary.private_union import PrivateSelectionResult, select_words_privately
+
+        if any(option is not None for option in (method, choose, min_count, threshold, min_cases, top, lexicon)):
+            raise UsageError("--epsilon chooses the words by itself; leave --method, --choose and their options away")
+        with bar() as progress:
+            vocabulary = select_words_privately(
+                sources, epsilon=epsilon, delta=delta, leave_out=leave_out, without=without, progress=progress
+            )
+        vocabulary.save(out)
+        emit(PrivateSelectionResult.of_vocabulary(vocabulary, out), as_json=as_json)
+        return
     settings = SelectionSettings().changed(
         method=method, choose=choose, min_count=min_count, unit=unit, threshold=threshold, top=top, min_cases=min_cases
     )

@@ -14,11 +14,58 @@ inf
 True
 """
 
+import math
 import warnings
 from functools import lru_cache
 from typing import Any
 
 from pathveil.errors import MissingExtraError, UsageError
+from pathveil.results import Part
+from pathveil.training.defences import DPSettings
+from pathveil.training.settings import TrainingSettings
+
+
+class Privacy(Part):
+    """What a run promises: whether a case was among those trained on changes the chance of any model by a factor of at
+    most exp(ε), but for a chance of δ."""
+
+    epsilon: float | None  # None: no noise, no promise
+    delta: float
+    unit: str = "case"
+    noise: float  # standard deviation, in units of clip
+    clip: float  # largest norm of what a case adds
+    steps: int
+    sampling_rate: float  # chance of a case to be in a step's batch
+    embeddings: str  # trained or frozen
+    accountant: str
+
+
+def privacy_of(settings: TrainingSettings, *, cases: int) -> Privacy:
+    """What training on so many cases will promise; known before it starts.
+
+    >>> from pathveil.training.settings import TrainingSettings
+    >>> settings = TrainingSettings(patience=None, epochs=10, batch_size=100, defence=DPSettings(noise=1.0))
+    >>> promise = privacy_of(settings, cases=950)
+    >>> promise.steps, round(promise.sampling_rate, 4), round(promise.epsilon, 1)
+    (100, 0.1053, 8.3)
+    """
+    defence = settings.defence
+    assert isinstance(defence, DPSettings), "only for differentially private training"
+    if defence.delta * cases >= 1:
+        raise UsageError(
+            f"delta must be below 1 ÷ the number of training cases ({cases:,}), or giving a whole case away would be "
+            f"within the promise; got {defence.delta:g}"
+        )
+    run: dict[str, Any] = {
+        "sampling_rate": min(1.0, settings.batch_size / cases),
+        "steps": settings.epochs * max(1, math.ceil(cases / settings.batch_size)),
+        "delta": defence.delta,
+        "accountant": defence.accountant,
+    }
+    amount = defence.noise if defence.epsilon is None else needed_noise(epsilon=defence.epsilon, **run)
+    assert amount is not None
+    epsilon = spent_epsilon(noise=amount, **run) if amount else None
+    return Privacy(epsilon=epsilon, noise=amount, clip=defence.clip, embeddings=defence.embeddings, **run)
 
 
 def spent_epsilon(*, noise: float, sampling_rate: float, steps: int, delta: float, accountant: str = "rdp") -> float:

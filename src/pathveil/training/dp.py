@@ -35,7 +35,6 @@ the least significant bits") shows for a single noised answer is not defended ag
 """
 
 import hashlib
-import math
 import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,12 +52,11 @@ from pathveil.model.kernels.cpu import spread
 from pathveil.model.kernels.norms import encoder_squares, head_squares
 from pathveil.model.mtcnn import drop
 from pathveil.progress import Progress, silent
-from pathveil.results import Part
 from pathveil.training import checkpoint as checkpoints
-from pathveil.training.accounting import needed_noise, spent_epsilon
+from pathveil.training.accounting import Privacy, privacy_of
 from pathveil.training.batches import drop_words, noise
 from pathveil.training.defences import DPSettings
-from pathveil.training.loop import EMBEDDING, SAVE_SECONDS, Fitted, fingerprint, logits_of, split, validate
+from pathveil.training.loop import EMBEDDING, SAVE_SECONDS, Fitted, fingerprint, split, validate
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.stacked import FinishedModel, model_of, starting_weights
@@ -73,54 +71,11 @@ NOISE_BLOCK = 2**20  # numbers of noise that one thread draws at a time
 Arrays = dict[str, Tensor]
 
 
-class Privacy(Part):
-    """What a run promises: whether a case was among those trained on changes the chance of any model by a factor of at
-    most exp(ε), but for a chance of δ."""
-
-    epsilon: float | None  # None: no noise, no promise
-    delta: float
-    unit: str = "case"
-    noise: float  # standard deviation, in units of clip
-    clip: float  # largest norm of what a case adds
-    steps: int
-    sampling_rate: float  # chance of a case to be in a step's batch
-    embeddings: str  # trained or frozen
-    accountant: str
-
-
 @dataclass(frozen=True)
 class PrivateFitted(Fitted):
     """A trained model with its promise."""
 
     privacy: Privacy
-
-
-def privacy_of(settings: TrainingSettings, *, cases: int) -> Privacy:
-    """What training on so many cases will promise; known before it starts.
-
-    >>> from pathveil.training.settings import TrainingSettings
-    >>> settings = TrainingSettings(patience=None, epochs=10, batch_size=100, defence=DPSettings(noise=1.0))
-    >>> promise = privacy_of(settings, cases=950)
-    >>> promise.steps, round(promise.sampling_rate, 4), round(promise.epsilon, 1)
-    (100, 0.1053, 8.3)
-    """
-    defence = settings.defence
-    assert isinstance(defence, DPSettings), "only for differentially private training"
-    if defence.delta * cases >= 1:
-        raise UsageError(
-            f"delta must be below 1 ÷ the number of training cases ({cases:,}), or giving a whole case away would be "
-            f"within the promise; got {defence.delta:g}"
-        )
-    run: dict[str, Any] = {
-        "sampling_rate": min(1.0, settings.batch_size / cases),
-        "steps": settings.epochs * max(1, math.ceil(cases / settings.batch_size)),
-        "delta": defence.delta,
-        "accountant": defence.accountant,
-    }
-    amount = defence.noise if defence.epsilon is None else needed_noise(epsilon=defence.epsilon, **run)
-    assert amount is not None
-    epsilon = spent_epsilon(noise=amount, **run) if amount else None
-    return Privacy(epsilon=epsilon, noise=amount, clip=defence.clip, embeddings=defence.embeddings, **run)
 
 
 def fit_private(
@@ -228,13 +183,6 @@ def trained(
     if len(trainee.held_out):
         entry |= validate(model_of(weights, corpus, settings).to(device), corpus, trainee.held_out)
     return FinishedModel(trainee.number, weights, [entry], settings.epochs, trainee.held_out)
-
-
-def logits_of_trained(
-    trained: FinishedModel, corpus: Encoded, settings: TrainingSettings, rows: np.ndarray, *, device: str | torch.device
-) -> dict[str, np.ndarray]:
-    """A finished model's logits (rows, classes) a task."""
-    return logits_of(trained.model(corpus, settings).to(device), corpus, rows)
 
 
 def secret_of_seed(seed: int) -> bytes:

@@ -24,6 +24,7 @@ from scipy.special import log_softmax, logsumexp
 from pathveil.model import MTCNN
 from pathveil.model.inference import Tabulated
 from pathveil.progress import Progress, silent
+from pathveil.training.accounting import Privacy
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.blend import HeldOut, blended, cross_fit, fit_pool
 from pathveil.training.linear import fit_linear, weighted_counts, word_weights
@@ -86,6 +87,7 @@ class Trained:
     histories: list[list[dict[str, Any]]]  # a member's epochs
     best_epochs: list[int]
     held_out: HeldOut
+    privacy: Privacy | None = None  # what differentially private training promises
 
 
 def train(
@@ -126,12 +128,19 @@ def train(
         linear, plain = linear_views(corpus, held_rows, progress=progress)
         for task in corpus.classes:
             views[task].append(log_softmax(np.concatenate([one[task] for one in plain]), axis=1))
-    model, held_out = assemble([member.model for member in fitted], linear, views, corpus, np.concatenate(held_rows))
+    members, rows = [member.model for member in fitted], np.concatenate(held_rows)
+    privacy = getattr(fitted[0], "privacy", None)
+    if privacy is None:
+        model, held_out = assemble(members, linear, views, corpus, rows)
+    else:  # the labels of the training cases are not looked at again
+        model, held_out = assemble(members, linear, views, corpus.take(rows), np.arange(len(rows)))
+        held_out = replace(held_out, rows=rows)
     return Trained(
         model=model,
         histories=[member.history for member in fitted],
         best_epochs=[member.best_epoch for member in fitted],
         held_out=held_out,
+        privacy=privacy,
     )
 
 

@@ -70,6 +70,21 @@ def fit(
     ``vectors`` (words, dim) is where the embedding starts (else at random). On a GPU a step is one CUDA graph, and
     checkpoints are written between epochs."""
     device = torch.device(device)
+    if settings.defence:
+        from pathveil.training.dp import fit_private
+
+        return fit_private(
+            corpus,
+            settings,
+            seed=seed,
+            held_out=held_out,
+            vectors=vectors,
+            device=device,
+            checkpoint=checkpoint,
+            save_seconds=save_seconds,
+            progress=progress,
+            stage=stage,
+        )
     if device.type == "cuda" and find_spec("triton"):
         from pathveil.training.graphed import fit_graphed
 

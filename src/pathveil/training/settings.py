@@ -108,6 +108,8 @@ PRESETS = {
     # What a small corpus gains most from (docs/findings.md): smoothed labels, words dropped, word vectors to start at,
     # an average of networks, and the linear view beside them.
     "default": TrainingSettings(smoothing=0.1, word_dropout=0.1, vectors=0.1, members=5, linear=True),
+    # Differentially private training: large batches, few steps, nothing that reads cases beside the noised gradient.
+    "private": TrainingSettings(dropout=0.0, batch_size=256, epochs=30, patience=None, defence=DPSettings(epsilon=8.0)),
 }
 
 

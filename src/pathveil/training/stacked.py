@@ -38,7 +38,7 @@ from pathveil.errors import UsageError
 from pathveil.model import MTCNN, StackedMTCNN, TokenBatch
 from pathveil.progress import Progress, silent
 from pathveil.training.batches import drop_words, noise, plan
-from pathveil.training.loop import EMBEDDING, check_loss, early_stopping, split, validation_scores
+from pathveil.training.loop import EMBEDDING, check_loss, early_stopping, logits_of, split, validation_scores
 from pathveil.training.losses import balanced_weights, task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
 from pathveil.training.settings import TrainingSettings
@@ -86,6 +86,11 @@ def train_many(
     **options: Unpack[ManyOptions],
 ) -> Iterator[FinishedModel]:
     """Train one model on each of ``members`` (rows of the corpus), and yield each as it is finished, in any order."""
+    if settings.defence:
+        from pathveil.training.dp import train_many_private
+
+        yield from train_many_private(corpus, members, settings, seeds=seeds, **options)
+        return
     for machine, finished in _train(corpus, members, settings, seeds, **options):
         for slot, trainee in finished:
             state = machine.best_state(slot)
@@ -110,6 +115,10 @@ def logits_many(
     and how many it had, before it is yielded. Where all logits are too many to hold, ``reduce(rows, logits)`` takes
     them some documents at a time, and the arrays it makes of them are yielded, joined, instead."""
     wanted = np.arange(corpus.documents) if rows is None else np.asarray(rows)
+    if settings.defence:
+        models, device = train_many(corpus, members, settings, seeds=seeds, **options), options.get("device", "cpu")
+        yield from _logits_one_by_one(models, corpus, settings, wanted, device=device, note=note, reduce=reduce)
+        return
     for machine, finished in _train(corpus, members, settings, seeds, **options):
         slots = [slot for slot, _ in finished]
         for slot in slots:
@@ -126,6 +135,32 @@ def logits_many(
             if note is not None:
                 note(trainee.number, trainee.best_epoch, trainee.epoch)
             yield trainee.number, answers[slot]
+
+
+def _logits_one_by_one(
+    models: Iterator[FinishedModel],
+    corpus: Encoded,
+    settings: TrainingSettings,
+    wanted: np.ndarray,
+    *,
+    device: str | torch.device,
+    note: Callable[[int, int, int], None] | None,
+    reduce: Reduce | None,
+) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+    """What ``logits_many`` gives, from finished models."""
+    for trained in models:
+        model = trained.model(corpus, settings).to(device)
+        if note is not None:
+            note(trained.number, trained.best_epoch, trained.best_epoch)
+        if reduce is None:
+            logits = logits_of(model, corpus, wanted)
+            yield trained.number, {task: scores.astype(np.float16) for task, scores in logits.items()}
+            continue
+        parts = []
+        for at in range(0, max(len(wanted), 1), REDUCED_AT_ONCE):
+            rows = wanted[at : at + REDUCED_AT_ONCE]
+            parts.append(reduce(rows, logits_of(model, corpus, rows)))
+        yield trained.number, {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def _reduced(

@@ -20,7 +20,7 @@ from pathveil.text import WORDS
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.counts import Counts, merge, without_rare
 from pathveil.vocabulary.encoding import read_labels
-from pathveil.vocabulary.tokens import case_number, tokens
+from pathveil.vocabulary.tokens import Tokens, case_number, tokens
 
 
 class CountResult(Result):
@@ -116,6 +116,15 @@ def count_corpus(
 ) -> Counts:
     """Counts of a corpus; registries and cases that are left out are never counted."""
     store = tokens(paths, words=words, progress=progress)
+    rows, notes = remaining_rows(store, leave_out=leave_out, without=without)
+    labels, classes = read_labels(paths, tasks=tasks)
+    return with_source(count(store, labels, classes, rows=rows, progress=progress), **notes)
+
+
+def remaining_rows(
+    store: Tokens, *, leave_out: Sequence[str], without: Paths | None
+) -> tuple[np.ndarray, dict[str, object]]:
+    """The reports that are neither of a registry left out nor of a case of ``without``; and what to say about that."""
     absent = [name for name in leave_out if name in store.registry_names]
     kept = ~np.isin(store.registries, [store.registry_names.index(name) for name in absent])
     notes: dict[str, object] = {"left_out": sorted(absent)} if absent else {}
@@ -123,8 +132,7 @@ def count_corpus(
         held = scan(without).select("case_id").unique().collect(engine="streaming")["case_id"]
         kept &= ~np.isin(store.cases, np.fromiter(map(case_number, held), np.int64, len(held)))
         notes["without_cases_of"] = content_sha256(without)
-    labels, classes = read_labels(paths, tasks=tasks)
-    return with_source(count(store, labels, classes, rows=np.flatnonzero(kept), progress=progress), **notes)
+    return np.flatnonzero(kept), notes
 
 
 def with_source(counts: Counts, **notes: object) -> Counts:

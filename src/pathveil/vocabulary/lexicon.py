@@ -17,7 +17,9 @@ from itertools import islice
 from pathlib import Path
 
 from pathveil.errors import VocabularyError
+from pathveil.files import sha256_of_file
 from pathveil.text import tokenize
+from pathveil.vocabulary.words import Vocabulary
 
 TERM, LANGUAGE, FIELDS = 14, 1, 18  # of MRCONSO.RRF, counted from 0
 BLOCK = 20_000  # lines cleaned at a time
@@ -37,6 +39,15 @@ def read_lexicon(path: Path) -> set[str]:
     if not words:
         raise VocabularyError(f"{path}: holds no word; expected one term a line, or an MRCONSO.RRF file")
     return words
+
+
+def public_words(path: Path) -> Vocabulary:
+    """A vocabulary of every word of a public lexicon: one that says nothing about anybody's reports."""
+    return Vocabulary(
+        words=tuple(sorted(read_lexicon(path))),
+        method="words of a public list",
+        parameters={"public": True, "lexicon_sha256": sha256_of_file(path)},
+    )
 
 
 def _terms(path: Path) -> Iterator[str]:

@@ -22,14 +22,19 @@ which the words that one case alone holds, t of them at weights of at most 1/√
 import secrets
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from pathveil.errors import VocabularyError
+from pathveil.corpus.schema import Paths
+from pathveil.errors import UsageError, VocabularyError
 from pathveil.progress import Progress, silent
-from pathveil.vocabulary.tokens import Tokens
+from pathveil.results import Result
+from pathveil.vocabulary.corpus_counts import remaining_rows
+from pathveil.vocabulary.tokens import Tokens, tokens
 from pathveil.vocabulary.words import Vocabulary
 
 MOST = 300  # words that a case has a say in
@@ -67,6 +72,56 @@ def policy_weights(
         if number % 1000 == 0:
             progress("choosing words", number, total)
     return weights
+
+
+class PrivateSelectionResult(Result):
+    """Which vocabulary was chosen with noise, and where it is."""
+
+    out: str
+    words: int
+    method: str
+    sha256: str
+    source: dict[str, Any]
+    parameters: dict[str, Any]
+
+    @classmethod
+    def of_vocabulary(cls, vocabulary: Vocabulary, out: Path) -> "PrivateSelectionResult":
+        return cls(
+            out=str(out),
+            words=len(vocabulary.words),
+            method=vocabulary.method,
+            sha256=vocabulary.sha256,
+            source=dict(vocabulary.source),
+            parameters=dict(vocabulary.parameters),
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"method": self.method, "words": self.words}]
+
+    def summary(self) -> str:
+        return f"{self.out}: {self.words:,} words, by '{self.method}'\n  from {self.source['cases']:,} cases"
+
+
+def select_words_privately(
+    corpus: Sequence[Path],
+    *,
+    epsilon: float,
+    delta: float = 1e-5,
+    leave_out: Sequence[str] = (),
+    without: Paths | None = None,
+    progress: Progress = silent,
+) -> Vocabulary:
+    """``select_privately`` from files of reports; registries and cases can be left out."""
+    for path in corpus:
+        if path.suffix == ".npz":
+            raise UsageError(f"{path}: words are chosen with noise from reports, a case at a time, not from counts")
+    store = tokens(corpus, progress=progress)
+    for name in leave_out:
+        if name not in store.registry_names:
+            there = ", ".join(store.registry_names)
+            raise UsageError(f"there is no registry '{name}' to leave out; there are {there}")
+    rows, _ = remaining_rows(store, leave_out=leave_out, without=without)
+    return select_privately(store, epsilon=epsilon, delta=delta, rows=rows, progress=progress)
 
 
 def select_privately(
