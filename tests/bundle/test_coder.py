@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from bundle import device_checks
 from bundle.conftest import reports
 from pathveil.bundle.coder import Coder, decide
 from pathveil.errors import BundleError
-from pathveil.training.loop import document_logits
 from pathveil.training.scores import Threshold
 
 
@@ -75,32 +73,6 @@ def test_a_code_that_is_not_the_most_probable_says_so(bundle):
     assert (lifted.code, round(lifted.probability, 2), lifted.lifted) == ("2", 0.27, True)
     assert (plain.code, round(plain.probability, 2), plain.lifted) == ("3", 0.95, False)
     assert (rare.code, round(rare.probability, 2), rare.lifted) == ("2", 0.9, False)
-
-
-def test_networks_and_batches_are_on_the_device_that_was_asked_for(bundle):
-    """On a machine with a GPU the networks stayed on the CPU while batches went to the GPU. PyTorch's device without
-    memory stands in for one here."""
-    ensemble = bundle.ensemble("meta")
-    assert ensemble is bundle.ensemble("meta") and ensemble is not bundle.ensemble()
-    assert {p.device.type for member in ensemble.members for p in member.parameters()} == {"meta"}
-    assert {member.device.type for member in bundle.ensemble().members} == {"cpu"}
-
-    class Elsewhere:
-        classes, device = {"site": 3}, torch.device("meta")
-
-        def __call__(self, batch):
-            assert batch.ids.device.type == batch.offsets.device.type == "meta"
-            return {"site": torch.zeros(len(batch.offsets) - 1, 3)}
-
-    logits = document_logits(Elsewhere(), np.arange(2, 8, dtype=np.int32), np.array([0, 3, 6]))
-    assert logits["site"].shape == (2, 3)
-
-
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_a_model_is_trained_scored_and_asked_on_a_device(device):
-    if device == "cuda" and not torch.cuda.is_available():
-        pytest.skip("needs a CUDA device")
-    device_checks.check(device)
 
 
 @pytest.mark.gpu

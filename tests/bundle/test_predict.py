@@ -12,8 +12,7 @@ import pytest
 from scipy.special import log_softmax
 
 from bundle.conftest import people, reports
-from pathveil.bundle.coder import Code, Coder
-from pathveil.bundle.outputs import Coded, naaccr_items, patient
+from pathveil.bundle.coder import Coder
 from pathveil.bundle.predict import predict_to_file
 from pathveil.corpus import read
 from pathveil.errors import CorpusError, UsageError
@@ -154,35 +153,6 @@ def test_naaccr_xml_keeps_the_standards_shape(bundle, table, tmp_path):
     assert len(patients) == 25
     items = [item.attrib["naaccrId"] for item in patients[0].iter(f"{NAACCR}Item")]
     assert items[0] == "patientIdNumber" and patients[0].find(f"{NAACCR}Item").text == "00000120"
-
-
-def test_naaccr_items_are_the_standards_codes():
-    sure = {
-        "site": Code("C50", 0.99, False),
-        "subsite": Code("C50.4", 0.99, False),
-        "laterality": Code("bilateral", 0.99, False),
-        "histology": Code("8500", 0.99, False),
-        "behavior": Code("3", 0.99, False),
-    }
-    assert naaccr_items(sure) == {
-        "primarySite": "C504",
-        "laterality": "4",
-        "histologicTypeIcdO3": "8500",
-        "behaviorCodeIcdO3": "3",
-    }
-    assert naaccr_items({task: Code(code.code, 0.5, True) for task, code in sure.items()}) == {}
-    sides = ("not_paired", "right", "left", "one_side", "bilateral", "midline", "paired_unknown")
-    codes = [naaccr_items({"laterality": Code(side, 1.0, False)})["laterality"] for side in sides]
-    assert codes == ["0", "1", "2", "3", "4", "5", "9"]
-    # A label the standard has no code for is left out rather than written wrongly.
-    assert naaccr_items({"laterality": Code("sideways", 1.0, False), "subsite": Code("C50", 1.0, False)}) == {}
-
-
-def test_ids_are_escaped():
-    xml = patient(Coded('a<b>&"c\x00', ("r<1>",), {"site": Code("C50", 0.5, True)}, report_number="S&1"))
-    root = ElementTree.fromstring(f'<x xmlns:pathveil="urn:x">{xml}</x>')
-    assert root.find(".//{urn:x}coded").attrib["caseId"] == 'a<b>&"c'
-    assert root.find(".//Item").text == "S&1"
 
 
 def test_hl7_in_naaccr_xml_out(bundle, hl7_samples, tmp_path):

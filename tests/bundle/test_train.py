@@ -32,13 +32,6 @@ def test_a_model_written_where_it_is_trained_is_the_model(corpus, made, folder, 
         train_model(corpus, TINY, preset="tiny", seed=3, out=tmp_path / "model")
 
 
-def test_a_model_prints_what_it_is(bundle, made):
-    for wanted in ("site, subsite, laterality, histology and behavior", "2 networks and a linear view", "not audited"):
-        assert wanted in repr(bundle)
-    assert bundle.words == made.vocabulary.words and bundle.card.startswith("# Model card")
-    assert bundle._repr_html_().startswith("<pre>Model for site")
-
-
 def test_scores_and_thresholds_are_of_answers_that_other_cases_weighed(corpus, made):
     """The bundle's figures follow from the cross-fitted answers alone: other ones change them."""
     encoded = encode(corpus, made.vocabulary)
