@@ -6,6 +6,8 @@ import math
 import os
 import pickle
 import stat
+import subprocess
+import sys
 
 import polars as pl
 import pytest
@@ -202,3 +204,9 @@ def test_a_corpus_travels_to_another_process_by_its_paths():
     del again
     gc.collect()
     assert len(corpus.to_frame()) == 40
+
+
+def test_pathveil_corpus_stays_light():
+    code = "import sys, pathveil.corpus; print([m for m in ('polars', 'pydantic', 'numpy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr

@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from pathveil.vocabulary.counts import Counts
+
 REGISTRIES = ("R1", "R2", "R3")
 
 
@@ -26,3 +28,18 @@ def random_corpus(path: Path, *, reports: int = 60, seed: int = 0, words: int = 
     }
     pl.DataFrame(table).write_parquet(path)
     return path
+
+
+def unfolded(counts: Counts) -> dict:
+    """Counts as a dictionary, without zeros: {(what, registry, word[, task, class]): number}."""
+    found = {}
+    kinds = [(task, name) for task in counts.classes for name in counts.classes[task]]
+    for r, registry in enumerate(counts.registry_names):
+        for w, word in enumerate(counts.words):
+            for what in ("occurrences", "reports", "cases"):
+                found[what, registry, word] = int(getattr(counts, what)[r, w])
+            for (task, name), number in zip(kinds, counts.joint[r].toarray()[w], strict=True):
+                found["joint", registry, word, task, name] = int(number)
+        for (task, name), number in zip(kinds, counts.labels[r], strict=True):
+            found["labels", registry, task, name] = int(number)
+    return {key: number for key, number in found.items() if number}

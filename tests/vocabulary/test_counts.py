@@ -1,55 +1,20 @@
-"""Counts: against plain counting, per registry, and combined to the bit."""
+"""Counts: saved, thinned, and combined to the bit."""
 
 import json
-from collections import Counter, defaultdict
 
 import numpy as np
 import polars as pl
 import pytest
 
 from pathveil.errors import VocabularyError
-from pathveil.text import tokenize
 from pathveil.vocabulary.corpus_counts import count_corpus
 from pathveil.vocabulary.counts import Counts, merge, without_rare
-from vocabulary.corpora import random_corpus
+from vocabulary.corpora import random_corpus, unfolded
 
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
     return random_corpus(tmp_path_factory.mktemp("counts") / "reports.parquet")
-
-
-def plain(frame: pl.DataFrame) -> dict:
-    """The same numbers by loops over Python objects: {(what, registry, word[, task, class]): number}."""
-    seen: Counter = Counter()
-    cases = defaultdict(set)
-    for row in frame.iter_rows(named=True):
-        registry, tokens = row["registry"], tokenize(row["text"])
-        seen.update(("occurrences", registry, token) for token in tokens)
-        for token in set(tokens):
-            seen["reports", registry, token] += 1
-            cases["cases", registry, token].add(row["case_id"])
-            for task in ("site", "laterality"):
-                if row[task]:
-                    seen["joint", registry, token, task, row[task]] += 1
-        for task in ("site", "laterality"):
-            if row[task]:
-                seen["labels", registry, task, row[task]] += 1
-    return dict(seen) | {key: len(value) for key, value in cases.items()}
-
-
-def unfolded(counts: Counts) -> dict:
-    found = {}
-    kinds = [(task, name) for task in counts.classes for name in counts.classes[task]]
-    for r, registry in enumerate(counts.registry_names):
-        for w, word in enumerate(counts.words):
-            for what in ("occurrences", "reports", "cases"):
-                found[what, registry, word] = int(getattr(counts, what)[r, w])
-            for (task, name), number in zip(kinds, counts.joint[r].toarray()[w], strict=True):
-                found["joint", registry, word, task, name] = int(number)
-        for (task, name), number in zip(kinds, counts.labels[r], strict=True):
-            found["labels", registry, task, name] = int(number)
-    return {key: number for key, number in found.items() if number}
 
 
 def same(one: Counts, other: Counts) -> bool:
@@ -60,15 +25,6 @@ def same(one: Counts, other: Counts) -> bool:
         and one.total_reports.tolist() == other.total_reports.tolist()
         and one.total_cases.tolist() == other.total_cases.tolist()
     )
-
-
-def test_equals_plain_counting(corpus):
-    frame = pl.read_parquet(corpus)
-    counts = count_corpus(corpus)
-    assert unfolded(counts) == plain(frame)
-    sizes = frame.group_by("registry").agg(pl.len(), pl.col("case_id").n_unique()).sort("registry")
-    assert counts.total_reports.tolist() == sizes["len"].to_list()
-    assert counts.total_cases.tolist() == sizes["case_id"].to_list()
 
 
 def test_sites_counting_at_home_equal_pooled_text(corpus, tmp_path):
@@ -132,8 +88,3 @@ def test_a_file_that_is_no_count_file(corpus, tmp_path, harm):
     with pytest.raises(VocabularyError, match=r"counts\.npz") as caught:
         Counts.load(path)
     assert "kowalski" not in str(caught.value)
-
-
-def test_nothing_left_to_count(corpus):
-    with pytest.raises(VocabularyError, match="no report"):
-        count_corpus(corpus, without=corpus)
