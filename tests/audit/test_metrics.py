@@ -104,13 +104,20 @@ def test_resampled_auc_and_accuracy_equal_those_of_the_resampled_records(case, s
     weights = metrics.case_weights(member, cases, resamples=5, seed=seed)
     guess = scores > 0
     found = metrics.auc_resampled(scores, member, weights)
-    for column in range(5):
-        rows = np.repeat(np.arange(len(member)), weights[:, column].astype(int))
+    drawn = [np.repeat(np.arange(len(member)), weights[:, column].astype(int)) for column in range(5)]
+    for column, rows in enumerate(drawn):
         assert found[column] == pytest.approx(roc_auc_score(member[rows], scores[rows]))
     plain, balanced = metrics.accuracy_estimates(guess, member, weights)
     assert plain.value == pytest.approx((guess == member).mean())
     assert balanced.value == pytest.approx(balanced_accuracy_score(member, guess))
-    assert plain.low <= plain.value <= plain.high and balanced.low <= balanced.value <= balanced.high
+    # The interval is the middle 95 % of the resampled figures, and holds the figure itself.
+    for estimate, figures in (
+        (plain, [(guess == member)[rows].mean() for rows in drawn]),
+        (balanced, [balanced_accuracy_score(member[rows], guess[rows]) for rows in drawn]),
+    ):
+        low, high = np.quantile(figures, [0.025, 0.975])
+        assert estimate.low == pytest.approx(min(low, estimate.value), abs=1e-6)
+        assert estimate.high == pytest.approx(max(high, estimate.value), abs=1e-6)
 
 
 def test_cases_are_drawn_whole_and_sides_apart():

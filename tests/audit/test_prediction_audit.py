@@ -11,10 +11,9 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 
 from audit.made import two_tasks
-from pathveil.audit import controls, metrics
 from pathveil.audit.all_attacks import shadowless_attacks
-from pathveil.audit.evidence import Records, measure
-from pathveil.audit.prediction_audit import read_predictions
+from pathveil.audit.evidence import measure
+from pathveil.audit.prediction_audit import audit_predictions, read_predictions
 from pathveil.errors import CorpusError
 
 
@@ -172,33 +171,36 @@ def test_edges_and_options_are_checked(pathveil, tmp_path):
     assert shown.returncode == 0 and "[[limits]]" in shown.stdout
 
 
-def test_an_attack_that_learns_on_what_it_judges_is_caught_by_the_null_control(monkeypatch):
-    """The permutation control is there to catch flattery: without the halves, the risk score flatters itself."""
-    rng = np.random.default_rng(0)
-    n = 400
-    p = rng.dirichlet(np.ones(20), n)
-    labels = np.array([rng.integers(0, 20) for _ in range(n)])
-    classes = tuple(map(str, range(20)))
-    data = Records(np.arange(n) < 200, np.arange(n), {"the label": labels}, {"the label": classes})
-    honest = controls.permuted_membership(data, {"the label": p}, seed=0)
-    assert honest.holds
+def test_an_attack_of_ones_own_is_measured_beside_ours_and_may_decide(forests):
+    """One that knows the truth breaks a limit that no other attack does."""
+    table = forests["blind"]
+    member = table["member"].to_numpy()
+    noise = np.random.default_rng(0).normal(size=len(member))
 
-    def everything(cases, *, seed):
-        yield np.ones(len(cases), bool), np.ones(len(cases), bool)
+    def insider(given):
+        assert given.shadow_margin.shape == given.inside.shape == (0, len(member))
+        np.testing.assert_allclose(given.log_probability, np.log(np.maximum(own(given), 1e-12)))
+        return noise + 2 * member
 
-    monkeypatch.setattr(metrics, "halves", everything)
-    assert not controls.permuted_membership(data, {"the label": p}, seed=0).holds
+    def own(given):
+        return given.probabilities[np.arange(len(member)), given.labels]
+
+    without, found = audit_predictions(table), audit_predictions(table, attacks={"insider": insider})
+    assert without.verdict.answer != "fail" and found.verdict.answer == "fail"
+    assert {number.attack for number in found.verdict.numbers if number.state == "broken"} == {"insider"}
+    assert [row.attack for row in found.measured if row.bucket == "all"][-1] == "insider"
+    assert found.attacks["insider"] == "An attack given by the auditor." and "insider attack" in found.verdict.sentence
 
 
-def test_a_planted_leak_is_found_unless_there_is_hardly_anyone_to_plant_it_on(forests, tmp_path):
+def test_a_frame_is_audited_as_its_file_is(forests, tmp_path):
     forests["blind"].write_parquet(tmp_path / "blind.parquet")
-    found = read_predictions(tmp_path / "blind.parquet")
-    assert controls.planted_leak(found.records, found.probabilities, seed=0).holds
-    few = np.flatnonzero(found.records.member | (np.arange(len(found.records.member)) < 605))
-    data = Records(
-        found.records.member[few],
-        found.records.cases[few],
-        {"the label": found.records.labels["the label"][few]},
-        found.records.classes,
-    )
-    assert not controls.planted_leak(data, {"the label": found.probabilities["the label"][few]}, seed=0).holds
+    from_file, from_frame = audit_predictions(tmp_path / "blind.parquet"), audit_predictions(forests["blind"])
+    assert from_file.evidence == from_frame.evidence and from_file.controls == from_frame.controls
+    assert len(from_file.provenance["predictions sha256"]) == 64 and not from_frame.provenance
+
+
+def test_the_permuted_control_lists_only_attacks_that_it_can_catch(forests):
+    """Dealt out at random, an attack that looks at no membership has an AUC of 0.5 whatever it does."""
+    null, planted = audit_predictions(forests["blind"]).controls
+    assert [one.attack for one in null.attacks] == ["privacy risk"] and null.kind == "null"
+    assert {"loss", "privacy risk", "label only"} <= {one.attack for one in planted.attacks}

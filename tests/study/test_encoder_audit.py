@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Job
 from pathveil.audit.verdict import read_appetite
 from pathveil.cli import app
@@ -57,7 +58,8 @@ def finished(reports, tmp_path_factory):
 def audited(finished, reports, tmp_path_factory):
     """The whole audit of the encoder that centralized training makes of them."""
     folder = tmp_path_factory.mktemp("audits")
-    told = {"arm": "centralized", "appetite": read_appetite(None), "crew": ThisProcess(), "models": 8}
+    told = {"arm": "centralized", "appetite": read_appetite(None), "crew": ThisProcess()}
+    told["settings"] = AuditSettings(shadows=8)
     audit = audit_encoder(finished, reports, out=folder / "audit", store=folder / "store", **told)
     return folder, told, audit
 
@@ -103,7 +105,7 @@ def test_trained_again_an_encoder_is_what_was_released(finished, reports):
     """Modes that release nothing are trained again: seen here on one that does."""
     found, training = arm_of(finished, reports, arm="adversarial", seed=1)
     told = {"mode": found.mode, "config": found.config, "seed": 1, "device": "cpu"}
-    again = encoder_audit.trained(training, **told)
+    again = encoder_audit.train_encoder(training, **told)
     first = found.encoder(training, device="cpu", progress=lambda *_: None)
     np.testing.assert_allclose(features_of(again, found.public), features_of(first, found.public), rtol=1e-4, atol=1e-5)
 

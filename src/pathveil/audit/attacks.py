@@ -16,6 +16,7 @@ a case's reports by ``by_case``.
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.special
 
 SMALLEST = 1e-12  # a probability below this is taken as this: no logarithm of zero
 MISSING = -1
@@ -23,9 +24,7 @@ MISSING = -1
 
 def log_softmax(logits: np.ndarray) -> np.ndarray:
     """Of the last axis, in float64."""
-    logits = np.asarray(logits, np.float64)
-    shifted = logits - logits.max(-1, keepdims=True)
-    return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    return scipy.special.log_softmax(np.asarray(logits, np.float64), axis=-1)
 
 
 def of_label(values: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -34,7 +34,7 @@ from pathveil.vocabulary.encoding import encode
 
 
 def audit_bundle(
-    path: Path,
+    bundle: str | Path | Model,
     *,
     members: Paths,
     non_members: Paths,
@@ -49,7 +49,7 @@ def audit_bundle(
     records_file: Path | None = None,
     progress: Progress = silent,
 ) -> Audit:
-    """Audit a bundle: shadow models, all attacks, both protocols, controls with models trained for them.
+    """Audit a bundle (its folder, or the loaded model): shadow models, all attacks, both protocols, controls.
 
     ``attacker``: reports an attacker owns; without it, the non-members of other registries. ``attacks``: one's own, by
     name (see ``all_attacks.AttackInput``). ``engine``: where shadows are trained, else in this process. ``store``: a
@@ -59,9 +59,9 @@ def audit_bundle(
     if out is not None:
         check_writable(out)
     appetite, settings = appetite or read_appetite(None), settings or AuditSettings()
-    bundle = Model.load(path)
+    model = bundle if isinstance(bundle, Model) else Model.load(Path(bundle))
     given = read_audited_model(
-        bundle,
+        model,
         members=members,
         non_members=non_members,
         attacker=attacker,
@@ -89,7 +89,7 @@ def audit_bundle(
         appetite=appetite,
         attacks=descriptions(found.scores, attacks),
         settings=settings_in_words(settings, appetite) | {"device": device},
-        provenance={"bundle sha256": bundle.sha256, **given.hashes, "vocabulary sha256": bundle.vocabulary.sha256},
+        provenance={"bundle sha256": model.sha256, **given.hashes, "vocabulary sha256": model.vocabulary.sha256},
         notes=[shadow_note(given.model, settings), *given.notes],
     )
     if out is not None:

@@ -153,7 +153,7 @@ def describe(records: Records) -> AuditedRecords:
 
 def schema() -> dict[str, Any]:
     """The JSON schema of ``audit.json``."""
-    return Audit.model_json_schema(mode="serialization")
+    return Audit.model_json_schema()
 
 
 def read_audit(path: str | Path) -> Audit:

@@ -233,6 +233,7 @@ def audit(
     0 pass, 3 fail, 4 not enough evidence. A run that was interrupted goes on where it stopped when the same command is
     given again.
     """
+    from pathveil.audit.settings import AuditSettings
     from pathveil.audit.verdict import read_appetite
     from pathveil.study.encoder_audit import audit_encoder
 
@@ -247,7 +248,7 @@ def audit(
             crew=crew,
             arm=mode,
             seed=seed,
-            models=models,
+            settings=AuditSettings(shadows=models),
             store=store or out.with_name(out.name + ".shadows"),
             device=device,
             progress=progress,

@@ -20,7 +20,6 @@ import numpy as np
 
 from pathveil.audit import result as audit_result
 from pathveil.audit.all_attacks import Logits, OwnAttack, descriptions
-from pathveil.audit.evidence import EDGES
 from pathveil.audit.model_audit import AuditedModel, attack_model
 from pathveil.audit.result import Audit
 from pathveil.audit.settings import AuditSettings
@@ -63,7 +62,9 @@ class AuditedArm:
         if self.released is not None:
             classes = {task: len(names) for task, names in self.corpus.classes.items()}
             return self.released.shared(classes, device=device).encoder
-        return trained(training, mode=self.mode, config=self.config, seed=self.seed, device=device, progress=progress)
+        return train_encoder(
+            training, mode=self.mode, config=self.config, seed=self.seed, device=device, progress=progress
+        )
 
 
 def audit_encoder(
@@ -75,9 +76,8 @@ def audit_encoder(
     crew: Crew,
     arm: str | None = None,
     seed: int | None = None,
-    models: int = 20,
+    settings: AuditSettings | None = None,
     store: Path,
-    edges: Sequence[int] = EDGES,
     attacks: Mapping[str, OwnAttack] | None = None,
     device: str = "cpu",
     progress: Progress = silent,
@@ -103,7 +103,7 @@ def audit_encoder(
         inputs={"mode": found.mode, "sites": digest(found.corpus.registries), "public": digest(found.public.ids)},
         progress=progress,
     )
-    settings = AuditSettings(shadows=models, edges=tuple(edges), seed=found.seed)
+    settings = (settings or AuditSettings()).changed(seed=found.seed)
     seen = attack_model(model, trainer, settings, fprs=fprs, own_attacks=attacks)
     audit = audit_result.assemble(
         kind="encoder",
@@ -116,10 +116,10 @@ def audit_encoder(
         attacks=descriptions(seen.scores, attacks),
         settings={
             "mode": found.arm,
-            "edges": list(edges),
+            "edges": list(settings.edges),
             "fprs": list(fprs),
             "seed": found.seed,
-            "shadows": models,
+            "shadows": settings.shadows,
             "public reports": found.public.documents,
             "device": device,
         },
@@ -127,7 +127,7 @@ def audit_encoder(
             "corpus sha256": found.corpus_sha256,
             **({"shared sha256": found.released.sha256} if found.released else {}),
         },
-        notes=[note(found, models)],
+        notes=[_note(found, settings.shadows)],
     )
     audit_result.write_audit(audit, out)
     return audit
@@ -147,8 +147,8 @@ def arm_of(
     arms = [name for name in (*settings.modes, *settings.arms) if settings.mode(name) != "single"]
     if not arms:
         raise UsageError(f"{run}: has trained every registry alone; there is no common encoder to audit")
-    arm = _one(arm, arms, option="--mode", run=run)
-    seed = _one(seed, list(settings.seeds), option="--seed", run=run)
+    arm = _chosen(arm, arms, option="--mode", run=run)
+    seed = _chosen(seed, list(settings.seeds), option="--seed", run=run)
     study = DistributionStudy(corpus, settings, out=run, progress=progress)
     if study.store.provenance["corpus_sha256"] != result["provenance"]["corpus_sha256"]:
         raise UsageError(f"{corpus}: is not the corpus of {run}, whose members and unseen cases are to be told apart")
@@ -156,7 +156,7 @@ def arm_of(
     table, size = study.words
     encoded, _ = in_words(study.corpus, unseen, table=table, size=size, minimum=settings.minimum_documents)
     known = np.setdiff1d(np.arange(encoded.documents), np.concatenate(list(unseen.values())))
-    others, public = halved(encoded, unseen, seed=seed)
+    others, public = attacked_and_public(encoded, unseen, seed=seed)
     config, training = settings.config(arm), encoded.take(known)
     folder = run / "shared" / f"{arm}-{seed}"
     found = AuditedArm(
@@ -174,7 +174,7 @@ def arm_of(
     return found, training
 
 
-def _one(wanted: Any, known: Sequence[Any], *, option: str, run: Path) -> Any:
+def _chosen(wanted: Any, known: Sequence[Any], *, option: str, run: Path) -> Any:
     """What was asked for, or the only one there is."""
     listed = ", ".join(map(str, known))
     if wanted is None and len(known) > 1:
@@ -186,7 +186,9 @@ def _one(wanted: Any, known: Sequence[Any], *, option: str, run: Path) -> Any:
     return known[0] if wanted is None else wanted
 
 
-def halved(corpus: Encoded, unseen: Mapping[int, np.ndarray], *, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def attacked_and_public(
+    corpus: Encoded, unseen: Mapping[int, np.ndarray], *, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Every registry's unseen documents, by case: the half that is attacked, and the half that is public."""
     attacked, public = [], []
     for number, rows in unseen.items():
@@ -200,7 +202,7 @@ def halved(corpus: Encoded, unseen: Mapping[int, np.ndarray], *, seed: int) -> t
     return np.sort(np.concatenate(attacked)), np.sort(np.concatenate(public))
 
 
-def trained(
+def train_encoder(
     training: Encoded, *, mode: Mode, config: FederationSettings, seed: int, device: str, progress: Progress = silent
 ) -> Encoder:
     """The encoder that a mode makes of training documents."""
@@ -240,7 +242,7 @@ def shadow_encoder(
     corpus: Encoded, job: Job, config: FederationSettings, mode: Mode, public: Encoded, device: str
 ) -> tuple[int, dict[str, np.ndarray]]:
     """One shadow: its encoder, from its documents; its heads, from the public ones; what it says of all documents."""
-    encoder = trained(sites_of(corpus, job), mode=mode, config=config, seed=job.seed, device=device)
+    encoder = train_encoder(sites_of(corpus, job), mode=mode, config=config, seed=job.seed, device=device)
     answers = under_public_head(encoder, corpus, public, seed=job.seed, device=device)
     return job.number, {task: values.astype(np.float16) for task, values in answers.items()}
 
@@ -264,7 +266,7 @@ def digest(array: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
 
 
-def note(found: AuditedArm, models: int) -> str:
+def _note(found: AuditedArm, models: int) -> str:
     given = "is the one that was released" if found.released else "was trained again as in the run"
     return (
         f"What is audited is the encoder of {found.arm} training, which {given}, under heads trained on "
