@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from pathveil.audit import result
-from pathveil.audit.all_attacks import OwnAttack, descriptions
+from pathveil.audit.all_attacks import OwnAttack
 from pathveil.audit.model_audit import AuditedModel, attack_model
 from pathveil.audit.result import Audit
 from pathveil.audit.settings import AuditSettings
@@ -80,14 +80,10 @@ def audit_bundle(
         )
         found = attack_model(given.model, trainer, settings, fprs=fprs, own_attacks=attacks)
     audit = result.assemble(
+        found,
         kind="bundle",
-        records=found.records,
-        rows=found.rows,
-        curves=found.curves,
-        controls=found.controls,
-        spread=found.spread,
         appetite=appetite,
-        attacks=descriptions(found.scores, attacks),
+        own_attacks=attacks,
         settings=settings_in_words(settings, appetite) | {"device": device},
         provenance={"bundle sha256": model.sha256, **given.hashes, "vocabulary sha256": model.vocabulary.sha256},
         notes=[shadow_note(given.model, settings), *given.notes],
@@ -95,7 +91,7 @@ def audit_bundle(
     if out is not None:
         result.write_audit(audit, out)
     if records_file is not None:
-        names = [given.report_ids[row] for row in found.document_rows]
+        names = [given.report_ids[row] for row in given.model.rows]
         result.write_records(found.scores, found.records, names, records_file)
     return audit
 

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from pathveil.audit import result
-from pathveil.audit.all_attacks import OwnAttack, descriptions
+from pathveil.audit.all_attacks import OwnAttack
 from pathveil.audit.attacks import MISSING, SMALLEST
 from pathveil.audit.model_audit import AuditedModel, attack_model
 from pathveil.audit.result import Audit
@@ -110,14 +110,10 @@ def audit_estimator(
         )
         found = attack_model(model, trainer, settings, fprs=appetite.measured_fprs, own_attacks=attacks)
     audit = result.assemble(
+        found,
         kind="estimator",
-        records=found.records,
-        rows=found.rows,
-        curves=found.curves,
-        controls=found.controls,
-        spread=found.spread,
         appetite=appetite,
-        attacks=descriptions(found.scores, attacks),
+        own_attacks=attacks,
         settings={
             "edges": list(settings.edges),
             "fprs": list(appetite.measured_fprs),

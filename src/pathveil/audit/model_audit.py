@@ -18,7 +18,6 @@ from pathveil.audit.all_attacks import (
     Logits,
     ModelAnswers,
     OwnAttack,
-    SpreadRow,
     all_scores,
     answers_of,
     overall,
@@ -27,7 +26,8 @@ from pathveil.audit.all_attacks import (
 )
 from pathveil.audit.canaries import plant
 from pathveil.audit.controls import Control
-from pathveil.audit.evidence import MATCHED, Curve, Records, Row, Score
+from pathveil.audit.evidence import MATCHED, Records, Score
+from pathveil.audit.result import Attacked
 from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Job, Sampling, ShadowTrainer, Store, jobs_of
 from pathveil.errors import UsageError
@@ -108,19 +108,6 @@ class Family:
     answers: ModelAnswers
 
 
-@dataclass(frozen=True)
-class Attacked:
-    """Everything that attacks and controls found, before it is judged."""
-
-    records: Records
-    document_rows: np.ndarray  # (records,) which document of the corpus each record is
-    scores: list[Score]
-    rows: list[Row]
-    curves: list[Curve]
-    spread: list[SpreadRow]
-    controls: list[Control]
-
-
 def attack_model(
     model: AuditedModel,
     trainer: ShadowTrainer,
@@ -145,7 +132,6 @@ def attack_model(
         planted = _planted_leak_found(model, records, rows, theirs, auditor.answers, shared)
     return Attacked(
         records=records,
-        document_rows=rows,
         scores=scores,
         rows=measured,
         curves=evidence.curves(_with_most_shadows(overall(scores)), records),

@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pathveil.audit import controls, evidence, result
-from pathveil.audit.all_attacks import OwnAttack, descriptions, overall, own_scores, shadowless_attacks
+from pathveil.audit.all_attacks import OwnAttack, overall, own_scores, shadowless_attacks
 from pathveil.audit.evidence import Records
-from pathveil.audit.result import Audit
+from pathveil.audit.result import Attacked, Audit
 from pathveil.audit.settings import AuditSettings
 from pathveil.audit.verdict import Appetite, read_appetite
 from pathveil.corpus.tables import read_table
@@ -85,17 +85,21 @@ def audit_predictions(
     records, seed, fprs = found.records, settings.seed, appetite.measured_fprs
     scores = shadowless_attacks(records, found.probabilities, seed=seed)
     scores += own_scores(attacks or {}, records, found.probabilities)
-    audit = result.assemble(
-        kind="predictions",
+    attacked = Attacked(
         records=records,
+        scores=scores,
         rows=evidence.measure(scores, records, edges=settings.edges, fprs=fprs, seed=seed, progress=progress),
         curves=evidence.curves(overall(scores), records),
         controls=[
             controls.permuted_membership(records, found.probabilities, seed=seed, progress=progress),
             controls.planted_leak(records, found.probabilities, seed=seed),
         ],
+    )
+    audit = result.assemble(
+        attacked,
+        kind="predictions",
         appetite=appetite,
-        attacks=descriptions(scores, attacks),
+        own_attacks=attacks,
         settings={"edges": list(settings.edges), "fprs": list(fprs), "seed": seed},
         provenance={"predictions sha256": sha256_of_file(found.path)} if found.path else {},
         notes=_notes(records),

@@ -12,6 +12,7 @@ no number. Scores of single records are written only on demand, to a file of the
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +21,7 @@ from pydantic import Field, ValidationError
 
 from pathveil import __version__
 from pathveil.audit import metrics
-from pathveil.audit.all_attacks import SpreadRow
+from pathveil.audit.all_attacks import OwnAttack, SpreadRow, descriptions
 from pathveil.audit.controls import Control
 from pathveil.audit.evidence import PROTOCOLS, Curve, MeasuredRow, Records, Row, Score
 from pathveil.audit.verdict import Answer, Appetite, ReleaseForm, Verdict, judge
@@ -100,26 +101,34 @@ def _columns(name: str, figure: Mapping[str, Any]) -> dict[str, Any]:
     return {name: figure["value"], f"{name}_low": figure["low"], f"{name}_high": figure["high"]}
 
 
+@dataclass(frozen=True)
+class Attacked:
+    """What attacks and controls found on some records, before it is judged."""
+
+    records: Records
+    scores: Sequence[Score]
+    rows: Sequence[Row]
+    curves: Sequence[Curve]
+    controls: Sequence[Control]
+    spread: Sequence[SpreadRow] = ()
+
+
 def assemble(
+    found: Attacked,
     *,
     kind: Kind,
-    records: Records,
-    rows: Sequence[Row],
-    curves: Sequence[Curve],
-    controls: Sequence[Control],
     appetite: Appetite,
-    attacks: Mapping[str, str],
     settings: Mapping[str, Any],
     provenance: Mapping[str, str],
-    spread: Sequence[SpreadRow] = (),
     notes: Sequence[str] = (),
+    own_attacks: Mapping[str, OwnAttack] | None = None,
 ) -> Audit:
     """Everything an audit found as one result; the verdict is derived here, for each kind of release."""
+    rows, controls = found.rows, found.controls
     by_release = {}
     for release in RELEASES:
         other = judge(rows, controls=controls, appetite=appetite.changed(release=release))
         by_release[release] = OtherRelease(answer=other.answer, sentence=other.sentence)
-    found = list(dict.fromkeys(row.protocol for row in rows))
     return Audit(
         format=FORMAT,
         pathveil=__version__,
@@ -127,13 +136,13 @@ def assemble(
         verdict=judge(rows, controls=controls, appetite=appetite),
         appetite=appetite,
         by_release=by_release,
-        data=describe(records),
-        protocols={name: PROTOCOLS[name] for name in found},
-        attacks=dict(attacks),
+        data=describe(found.records),
+        protocols={name: PROTOCOLS[name] for name in dict.fromkeys(row.protocol for row in rows)},
+        attacks=descriptions(found.scores, own_attacks),
         controls=tuple(controls),
         rows=tuple(rows),
-        curves=tuple(curves),
-        spread=tuple(spread),
+        curves=tuple(found.curves),
+        spread=tuple(found.spread),
         notes=tuple(notes),
         settings={**settings, "confidence": metrics.CONFIDENCE, "resamples": metrics.RESAMPLES},
         provenance=dict(provenance),

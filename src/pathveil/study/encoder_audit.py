@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pathveil.audit import result as audit_result
-from pathveil.audit.all_attacks import Logits, OwnAttack, descriptions
+from pathveil.audit.all_attacks import Logits, OwnAttack
 from pathveil.audit.model_audit import AuditedModel, attack_model
 from pathveil.audit.result import Audit
 from pathveil.audit.settings import AuditSettings
@@ -104,16 +104,12 @@ def audit_encoder(
         progress=progress,
     )
     settings = (settings or AuditSettings()).changed(seed=found.seed)
-    seen = attack_model(model, trainer, settings, fprs=fprs, own_attacks=attacks)
+    attacked = attack_model(model, trainer, settings, fprs=fprs, own_attacks=attacks)
     audit = audit_result.assemble(
+        attacked,
         kind="encoder",
-        records=seen.records,
-        rows=seen.rows,
-        curves=seen.curves,
-        controls=seen.controls,
-        spread=seen.spread,
         appetite=appetite,
-        attacks=descriptions(seen.scores, attacks),
+        own_attacks=attacks,
         settings={
             "mode": found.arm,
             "edges": list(settings.edges),
