@@ -157,7 +157,7 @@ def test_usage(tmp_path, csv):
     with pytest.raises(CorpusError, match="no file was given"):
         import_corpus([], out=tmp_path / "c.parquet")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(CorpusError, match="holds no table and no HL7 file"):
+    with pytest.raises(CorpusError, match="holds no table or HL7 file"):
         import_corpus(tmp_path / "empty", out=tmp_path / "c.parquet")
 
 

@@ -14,7 +14,9 @@ import pytest
 
 from pathveil.corpus import Corpus, content_sha256, read
 from pathveil.corpus.check import check
+from pathveil.corpus.reading import synthetic_corpus
 from pathveil.corpus.schema import scan
+from pathveil.corpus.synth import SynthSettings
 from pathveil.errors import CorpusError, UsageError
 from pathveil.vocabulary.tokens import tokens
 
@@ -170,6 +172,18 @@ def test_split(tmp_path):
     assert parts.test.to_frame().equals(test.to_frame())
     parts = read(reports(200)).split(test_from="2020")
     assert parts.test.to_frame()["date"].max() == reports(200)["date"].max() > parts.train.to_frame()["date"].max()
+
+
+def test_an_invented_corpus(tmp_path):
+    settings = SynthSettings(reports=30, seed=5)
+    private = synthetic_corpus(settings)
+    written = synthetic_corpus(settings, out=tmp_path / "c.parquet", truth=tmp_path / "t.parquet")
+    assert len(private) == 30 and private.to_frame().equals(written.to_frame())
+    assert written.paths == tmp_path / "c.parquet" and (tmp_path / "t.parquet").exists()
+    place = private.paths
+    del private
+    gc.collect()
+    assert not place.exists()
 
 
 @pytest.mark.parametrize(

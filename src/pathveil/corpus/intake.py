@@ -31,6 +31,7 @@ from pathveil.corpus.tables import (
     UNREADABLE,
     Paths,
     content_sha256,
+    files,
     form_of,
     open_bytes,
     open_table,
@@ -193,24 +194,7 @@ def import_corpus(
 
 def expand_folders(sources: Paths) -> list[Path]:
     """The files meant; of a folder, those whose names are a table's or a message file's."""
-    given = [Path(sources)] if isinstance(sources, str | Path) else [Path(path) for path in sources]
-    found: list[Path] = []
-    for path in given:
-        if path.is_dir():
-            inside = [
-                file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith((".", "_"))
-            ]
-            inside = [file for file in inside if form_of(file) or has_hl7_name(file)]
-            if not inside:
-                raise CorpusError(f"{path}: the folder holds no table and no HL7 file")
-            found += inside
-        elif path.exists():
-            found.append(path)
-        else:
-            raise CorpusError(f"{path}: there is no such file")
-    if not found:
-        raise CorpusError("no file was given; expected tables or HL7 files")
-    return found
+    return files(sources, meant=lambda file: form_of(file) or has_hl7_name(file), expected="table or HL7 file")
 
 
 def has_hl7_name(path: Path) -> bool:

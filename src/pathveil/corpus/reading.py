@@ -29,6 +29,7 @@ from pathveil.corpus.intake import detect_format, expand_folders, import_corpus,
 from pathveil.corpus.relevance import DAYS
 from pathveil.corpus.schema import scan, tasks_of, validate, with_dates
 from pathveil.corpus.split import VALIDATION, split_corpus
+from pathveil.corpus.synth import SynthSettings, write_corpus
 from pathveil.corpus.tables import Paths, form_of, write_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
@@ -177,6 +178,16 @@ def read(
     path = folder.path / "reports.parquet"
     import_corpus([*tables, *messages], out=path, registry=registry, key=key, columns=columns, progress=progress)
     return Corpus(path, tasks=tasks, folder=folder)
+
+
+def synthetic_corpus(
+    settings: SynthSettings, *, out: Path | None = None, truth: Path | None = None, progress: Progress = silent
+) -> Corpus:
+    """An invented corpus, written to ``out``, or to a private file that goes with the object."""
+    folder = PrivateFolder() if out is None else None
+    path = folder.path / "reports.parquet" if folder else Path(out or "")
+    write_corpus(settings, out=path, truth=truth, progress=progress)
+    return Corpus(path, folder=folder)
 
 
 class PrivateFolder:

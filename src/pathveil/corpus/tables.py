@@ -37,17 +37,21 @@ UNREADABLE = (OSError, EOFError, zlib.error)  # what a missing, locked or damage
 Paths = str | Path | Sequence[str | Path]
 
 
-def files(paths: Paths) -> list[Path]:
-    """The files meant: a folder stands for the tables in it, by name; hidden and unfinished files are passed over."""
+def files(paths: Paths, *, meant: Callable[[Path], object] | None = None, expected: str | None = None) -> list[Path]:
+    """The files meant: a folder stands for the tables in it, by name; hidden and unfinished files are passed over.
+
+    ``meant`` tells which files of a folder are wanted instead of tables, and ``expected`` what they are.
+    """
     given = [Path(paths)] if isinstance(paths, str | Path) else [Path(path) for path in paths]
     if not given:
-        raise CorpusError("no file was given; expected a corpus file or a folder of them")
+        raise CorpusError(f"no file was given; expected {expected or 'a corpus file or a folder of them'}")
     found = []
     for path in given:
         if path.is_dir():
-            inside = [file for file in sorted(path.iterdir()) if form_of(file) and not file.name.startswith((".", "_"))]
+            names = [file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith((".", "_"))]
+            inside = [file for file in names if (meant or form_of)(file)]
             if not inside:
-                raise CorpusError(f"{path}: the folder holds no {', '.join(suffixes())} file")
+                raise CorpusError(f"{path}: the folder holds no {expected or ', '.join(suffixes()) + ' file'}")
             found += inside
         elif path.exists():
             found.append(path)
