@@ -6,6 +6,7 @@ import pytest
 
 from pathveil.report import distribution, figures
 from pathveil.report.figures import Series
+from pathveil.study.result import ClassScore, DistributionResult
 from report.conftest import cells
 
 BOXES = """[...document.querySelectorAll(`SELECTOR`)].map(one => {
@@ -74,8 +75,8 @@ def study():
             f1 = {"value": value, "low": max(0.0, value - 0.05), "high": value and value + 0.05}
             row = {"mode": mode, "seed": 1, "task": "site", "label": f"C{place:02d}", "samples": 500 - place}
             if (place, mode) != (21, "strong"):
-                classes.append(row | {"support": 100 - place, "f1": f1})
-    return {"settings": {"class_samples": 100}, "classes": classes[::-1]}
+                classes.append(ClassScore(**row, support=100 - place, cases=100 - place, f1=f1))
+    return DistributionResult.model_construct(settings={"class_samples": 100}, classes=classes[::-1])
 
 
 def test_figures_3_and_4_show_the_most_and_least_frequent_classes_and_nought(study, shown):

@@ -4,10 +4,13 @@ import json
 
 import pytest
 
-from pathveil.report import distribution, page
-from pathveil.report.findings import MARKS, counted, judged
+from pathveil.report import page
+from pathveil.report.epochs import NOTE
+from pathveil.report.findings import MARKS
 from pathveil.report.tables import mean
 from pathveil.report.terms import terms
+from pathveil.study.answer import answer, findings_counted, findings_listed
+from pathveil.study.result import Finding, Studies, StudyResult, read_run
 from report.conftest import cells
 
 WIDTHS = (390, 1280)
@@ -15,7 +18,9 @@ WIDTHS = (390, 1280)
 
 def test_numbers_are_those_of_the_result(opened, made):
     result = json.loads((made / "result.json").read_text())
-    assert opened.locator("#answer p").all_inner_texts() == [" ".join(page.answer(result))]  # one paragraph
+    assert opened.locator("#answer p").all_inner_texts() == [
+        " ".join(answer(read_run(made / "result.json")))
+    ]  # one paragraph
     assert (
         opened.locator("#why ~ p").first.inner_text() == result["studies"]["vocabulary"]["recommendation"]["sentence"]
     )
@@ -137,10 +142,10 @@ def test_provenance_names_corpus_machine_time_and_versions(opened, made):
 def test_provenance_tells_the_study_file_the_date_and_the_time_by_the_clock():
     began = ("2026-11-14T23:10:00+00:00", "2026-11-15T08:00:00+00:00")
     sessions = [{"began": one, "file": "mine.toml", "machine": "m", "seconds": 300.0, "joules": None} for one in began]
-    told = dict(page.provenance({}, {"sessions": sessions}))
+    told = dict(page.provenance(Studies(), {"sessions": sessions}))
     assert (told["study file"], told["date"]) == ("mine.toml", "2026-11-14 to 2026-11-15")
     assert told["time, by the clock"] == "10.0 min, in 2 sessions"
-    assert "date" not in dict(page.provenance({}, {}))
+    assert "date" not in dict(page.provenance(Studies(), {}))
 
 
 def test_who_was_trained_on_stands_in_a_table_where_it_was_asked(opened, made):
@@ -150,55 +155,18 @@ def test_who_was_trained_on_stands_in_a_table_where_it_was_asked(opened, made):
         assert shown[0] == row["mode"] and shown[2].startswith(told)
 
 
-def test_advice_on_training_compares_the_best_that_shares_no_reports():
-    def score(mode, macro):
-        return {"mode": mode, "macro": {"value": macro}}
-
-    probe = {"mode": "strong", "linear": 0.7, "mlp": 0.72, "chance": 0.5, "label": 0.65}
-    study = {"scores": [score("single", 0.3), score("centralized", 0.5), score("strong", 0.48), score("cyclic", 0.4)]}
-    sentence = distribution.advice(study | {"probe": [probe]})
-    assert sentence.startswith(
-        "Of the ways that share no reports, strong codes best: macro F1 0.480 (0.500 centrally and"
-    )
-    assert "72% of reports" in sentence and "65%" in sentence
-    without_adversary = study | {"scores": [*study["scores"], score("no-adversary", 0.6)], "probe": [probe]}
-    assert distribution.advice(without_adversary) == sentence  # an ablation is not on offer
-    assert distribution.advice({"scores": [score("single", 0.3)], "probe": []}) == ""
-
-
-@pytest.mark.parametrize(
-    ("mode", "told"),
-    [
-        ("strong", "who has its encoder tells members with an AUC of 0.530"),
-        ("adversarial", "who has its encoder tells members with an AUC of 0.530"),
-        ("fedavg", "who has its model tells members with an AUC of 0.610"),
-        ("cyclic", "who has its model tells members with an AUC of 0.610"),
-        ("own", "who has its model tells members with an AUC of 0.610"),  # an arm of fedavg's
-    ],
-)
-def test_the_leak_that_is_told_is_that_of_what_travels(mode, told):
-    """Of shared/private training the encoder leaves the sites; of fedavg and cyclic the whole model does."""
-    leaks = (("as trained", 0.61), ("encoder, public head", 0.53))
-    study = {
-        "settings": {"arms": {"own": {"mode": "fedavg"}}},
-        "scores": [{"mode": mode, "macro": {"value": 0.5}}],
-        "probe": [],
-        "membership": [{"mode": mode, "model": model, "auc": {"value": value}} for model, value in leaks],
-    }
-    assert told in distribution.advice(study)
-
-
 def test_a_finding_that_the_study_cannot_judge_is_not_called_undecided(browser, made, tmp_path):
     result = json.loads((made / "result.json").read_text())
     short = next(finding for finding in result["findings"] if finding["id"] == "B3")
     short |= {"holds": None, "evidence": {"test": "a test", "comparisons": [], "missing": "the study has no single"}}
-    undecided = {"id": "B1", "holds": None, "evidence": {}}
+    findings = StudyResult.model_validate(result).findings
+    short = next(finding for finding in findings if finding.id == "B3")
+    undecided = Finding(id="B1", claim="…", holds=None, evidence={"test": "a test", "comparisons": []})
     told = "B1 cannot be decided with this much data. B3 was not judged: the study lacks what it compares."
-    assert " ".join(judged("Found:", [undecided, short])) == f"Found: {told}"
-    assert (
-        counted([undecided, short]) == "none holds here, 1 cannot be decided with this much data and 1 was not judged"
-    )
-    (tmp_path / "page.html").write_text(page.render(result))
+    assert findings_listed("Found:", [undecided, short]) == f"Found: {told}"
+    counted = "none holds here, 1 cannot be decided with this much data and 1 was not judged"
+    assert findings_counted([undecided, short]) == counted
+    (tmp_path / "page.html").write_text(page.render(StudyResult.model_validate(result)))
     tab = browser.new_page()
     tab.goto((tmp_path / "page.html").as_uri())
     shown = tab.locator('.finding[data-id="B3"]').first
@@ -214,8 +182,8 @@ def test_every_name_on_the_page_is_explained(opened, made):
     assert modes <= set(told) and "fedavg" not in told  # what is not on the page is not explained
     assert {"B", "I2, I3 …", "MI and a number", "Attacker's AUC", "Macro F1", "RMIA", "Probe"} <= set(told)
     assert told["B"].endswith("at least 5 times.") and all(told.values())
-    (alone,) = [study for name, study in studies.items() if name == "combined"]
-    assert "Fold" not in dict(terms({"combined": alone})) and "centralized" in dict(terms({"combined": alone}))
+    alone = dict(terms(Studies(combined=studies["combined"])))
+    assert "Fold" not in alone and "centralized" in alone
 
 
 def test_the_strong_adversarys_tests_speak_of_it(opened):
@@ -236,27 +204,55 @@ def test_the_appetites_of_the_result_stand_in_tables(opened, made):
 
 
 def test_what_has_too_few_cases_is_left_out_or_called_suppressed(made, shown):
-    """Rows that are missing, and rows that only say that they are suppressed."""
+    """Rows that are missing, and attacks that only say that they are suppressed."""
     result = json.loads((made / "result.json").read_text())
     study, few = result["studies"]["distribution"], {"suppressed": "fewer than 10 cases"}
-    study["scores"] = [row for row in study["scores"] if row["registry"] != "R3"]
-    for row in study["scores"]:
-        if (row["registry"], row["mode"]) == ("R2", "strong"):
-            del row["micro"], row["macro"]
-            row |= few
-    study["classes"][0] = {k: v for k, v in study["classes"][0].items() if k not in ("f1", "support")} | few
-    study["per_class"] = []
+    study["scores"] = [
+        row for row in study["scores"] if row["registry"] != "R3" and (row["registry"], row["mode"]) != ("R2", "strong")
+    ]
+    study["classes"], study["per_class"] = study["classes"][1:], []
     study["membership"][0] = {k: study["membership"][0][k] for k in ("mode", "model", "seed", "attack")} | few
     vocabulary = result["studies"]["vocabulary"]
     vocabulary["table2"] = [row for row in vocabulary["table2"] if row["strategy"] != "I2"]
-    tab = shown(page.render(result))
+    tab = shown(page.render(StudyResult.model_validate(result)))
     tab.locator("#tab-scores-R2").click()
     assert ["site", "strong", *["suppressed (fewer than 10 cases)"] * 2] in cells(tab, "scores-R2")
     assert "fewer than 10 cases were tested on: R3" in tab.locator("#panel-scores .note").text_content()
     assert tab.locator("#scores-R3").count() == 0
     assert "suppressed (fewer than 10 cases)" in [row[2] for row in cells(tab, "membership")]
     assert ["I2", "–"] == [cells(tab, "table2-mean")[1][place] for place in (0, 2)]
-    assert page.answer(result)
     vocabulary["table2"], study["scores"], study["classes"] = [], [], []
     vocabulary["recommendation"] = {"sentence": "No vocabulary can be recommended.", "steps": []}
-    assert "No vocabulary can be recommended." in page.render(result)
+    assert "No vocabulary can be recommended." in page.render(StudyResult.model_validate(result))
+
+
+def test_the_answer_is_one_paragraph_above_the_fold_of_a_phone(browser, made):
+    tab = browser.new_page(viewport={"width": 390, "height": 900})
+    tab.goto((made / "report.html").as_uri())
+    assert tab.locator("#answer p").count() == 1
+    box = tab.locator("#answer").bounding_box()
+    assert box["y"] + box["height"] <= 900
+    tab.close()
+
+
+def test_models_kept_at_their_last_epoch_are_told_and_marked(made, shown):
+    result = json.loads((made / "result.json").read_text())
+    for row in result["studies"]["vocabulary"]["vocabularies"]:
+        row |= {"epoch": 1, "at_cap": False}
+    for row in (*result["studies"]["distribution"]["traffic"], *result["studies"]["combined"]["points"]):
+        row |= (
+            {"epoch": [2, 1], "at_cap": [True, False]} if row["mode"] == "single" else {"epoch": [1], "at_cap": [False]}
+        )
+    warning = {"kind": "last epoch", "text": "1 of 2 models were best at the last epoch allowed"}
+    for name, study in result["studies"].items():
+        study["warnings"] = [warning] if name == "distribution" else []
+    typed = StudyResult.model_validate(result)
+    assert "1 of " in answer(typed)[-1] and "was kept at its last epoch (†)" in answer(typed)[-1]
+    assert warning["text"] not in answer(typed)[-1]  # it stands among the reasons
+    tab = shown(page.render(typed))
+    head = tab.locator("#traffic th").all_inner_texts().index("best epoch")
+    found = {row[0]: row[head] for row in cells(tab, "traffic")}
+    assert found["single"] == "2†, 1" and found["centralized"] == "1"
+    assert NOTE in tab.locator("#panel-traffic").inner_text()
+    assert tab.locator("#panel-points .note").count() == 0
+    assert f"Of the distribution study: {warning['text']}." in tab.locator("#why ~ p").all_inner_texts()

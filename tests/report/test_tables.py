@@ -8,29 +8,36 @@ import pytest
 
 from pathveil.report.page import render
 from pathveil.report.tables import Cell, Section, Table, count, number, with_interval
+from pathveil.study.result import CombinedResult, Estimate, StudyResult
 from report.conftest import cells
 
 
 @pytest.fixture
 def table(shown, monkeypatch):
     """A page with a single table of everything that cells can be."""
-    half = {"value": 0.5, "low": 0.4, "high": 0.6}
+
+    def half(value: float = 0.5) -> Estimate:
+        return Estimate(value=value, low=0.4, high=0.6)
+
     rows = [
-        [Cell("all", order=0), count(2503), with_interval(half), number(0.25), "I10"],
+        [Cell("all", order=0), count(2503), with_interval(half()), number(0.25), "I10"],
         [Cell("≥ 100", order=3), count(900), Cell("suppressed (few)", None), number(None), "B"],
-        [Cell("< 25", order=1), count(10_000), with_interval(half | {"value": 0.55}), number(-0.5), ""],
-        [Cell("25 to 99", order=2), count(80), with_interval(half | {"value": 0.1}), number(0.1), "I2"],
+        [Cell("< 25", order=1), count(10_000), with_interval(half(0.55)), number(-0.5), ""],
+        [Cell("25 to 99", order=2), count(80), with_interval(half(0.1)), number(0.1), "I2"],
     ]
     heads = ["bucket", "words", "AUC (95 %)", "gain", "name"]
     section = Section("combined", "Title", "Text", tables=[Table("one", "A table", heads, rows, note="A note.")])
     monkeypatch.setattr("pathveil.report.combined.section", lambda study: section)
-    about = {"corpus_sha256": "0" * 64, "reports": 1, "registries": {}, "text": ""}
-    study = {
-        "settings": {"seed": 1, "tolerated": 0.6},
-        "provenance": about,
-        "recommendation": {"sentence": "Use it.", "steps": []},
-    }
-    return shown(render({"name": "x", "studies": {"combined": study | {"points": []}}, "findings": []}))
+    study = CombinedResult(
+        study="combined",
+        settings={"seed": 1, "tolerated": 0.6, "minimum": 5},
+        provenance={"corpus_sha256": "0" * 64, "reports": 1, "registries": {}, "text": ""},
+        points=[],
+        recommendation={"sentence": "Use it.", "steps": []},
+        findings=[],
+        warnings=[],
+    )
+    return shown(render(StudyResult.of_one(study)))
 
 
 def test_tabs_show_one_table_at_a_time(opened):

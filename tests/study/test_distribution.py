@@ -24,7 +24,7 @@ QUICK = {"dim": 8, "filters": 6, "epochs": 3, "batch_size": 32, "optimiser": "ad
 
 
 def study(corpus, settings, *, out):
-    return run_in_folder(DistributionStudy(corpus, settings, out=out))
+    return run_in_folder(DistributionStudy(corpus, settings, out=out)).to_dict()
 
 
 def test_a_run_is_complete_and_holds_aggregates_only(corpus, tmp_path):
@@ -54,7 +54,7 @@ def test_a_class_of_few_cases_is_not_shown_however_many_reports_it_has(tmp_path)
     assert {row["label"] for row in result["classes"]} == {row["label"] for row in result["per_class"]} == {"C50"}
     assert all(row["support"] == 6 * row["cases"] >= 60 for row in result["classes"] + result["per_class"])
     words = VocabularySettings(strategies=("B",), shadows=2, test_share=0.3, training={"dim": 4, "epochs": 1})
-    tables = run_in_folder(vocabulary.VocabularyStudy(tmp_path / "c.parquet", words, out=tmp_path / "words"))
+    tables = run_in_folder(vocabulary.VocabularyStudy(tmp_path / "c.parquet", words, out=tmp_path / "words")).to_dict()
     assert {row["task"] for row in tables["table2"]} == {"site"}
     for row in tables["table1"]:
         assert "suppressed" in row or min(row["member_cases"], row["non_member_cases"]) >= 10
@@ -172,7 +172,7 @@ def test_the_summary_shows_a_probe_beside_what_the_features_are_good_for(pathvei
     assert float(line[6]) == pytest.approx(np.mean([row["norm"] for row in rows]), rel=0.06)
     sent = [row["bytes_to_hub"] / 1e6 for row in result["traffic"] if row["mode"] == "adversarial"]
     assert float(line[9]) == pytest.approx(np.mean(sent), abs=0.06)
-    assert all(f"Note: {line}." in done.stdout for line in result["warnings"]) and result["warnings"]
+    assert all(f"Note: {warning['text']}." in done.stdout for warning in result["warnings"]) and result["warnings"]
     assert f"'pathveil study report {tmp_path / 'run'}' makes a page of it" in done.stdout
     done = pathveil("study", "report", tmp_path / "run", "--json")
     assert done.returncode == 0, done.stderr
@@ -189,7 +189,9 @@ def test_the_summary_shows_a_probe_beside_what_the_features_are_good_for(pathvei
 def test_a_released_encoder_whose_words_nobody_agreed_on_is_told_of(corpus, tmp_path):
     def told(name: str, **settings) -> bool:
         chosen = DistributionSettings(training=QUICK, **settings)
-        return any("agree on words" in line for line in study(corpus, chosen, out=tmp_path / name)["warnings"])
+        return "words not agreed" in [
+            warning["kind"] for warning in study(corpus, chosen, out=tmp_path / name)["warnings"]
+        ]
 
     Vocabulary(("carcinoma", "breast", "left"), "by hand").save(tmp_path / "words.json")
     assert told("own", modes=("adversarial",), release=True)

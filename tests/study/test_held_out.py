@@ -91,7 +91,7 @@ NEW_YEAR = np.datetime64("2015-01-01")
 
 def test_the_distribution_study_tests_on_the_newest(by_day, trained, tmp_path):
     settings = DistributionSettings(modes=("single", "centralized"), seeds=(1, 2), test_from="2015", training=QUICK)
-    result = run_in_folder(distribution.DistributionStudy(by_day, settings, out=tmp_path / "run"))
+    result = run_in_folder(distribution.DistributionStudy(by_day, settings, out=tmp_path / "run")).to_dict()
     for before, after in trained:
         assert not (before >= NEW_YEAR).any() and (after >= NEW_YEAR).any()
     rows = {(row["registry"], row["mode"], row["seed"]): row["documents"] for row in result["scores"]}

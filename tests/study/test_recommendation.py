@@ -2,8 +2,9 @@
 
 import pytest
 
-from pathveil.study.combined import candidate, recommended
-from pathveil.study.recommendation import Candidate, of_vocabularies, recommend, steps
+from pathveil.study.combined import candidate, recommend_combination
+from pathveil.study.recommendation import Candidate, recommend, steps, vocabulary_candidates
+from pathveil.study.result import AttackRow, CombinedPoint, Estimate, TaskScore
 
 FOLDS = ("R1", "R2", "R3", "R4")
 
@@ -18,7 +19,7 @@ def made(name, words, macro, auc, *, half=0.02, tasks=("site",), folds=FOLDS, wo
 
 def used(candidates, tolerated):
     found = recommend(candidates, tolerated=tolerated, kind="vocabulary")
-    return found["use"], found["sentence"]
+    return found.use, found.sentence
 
 
 def test_the_best_f1_among_those_that_pass_and_its_price():
@@ -38,8 +39,8 @@ def test_the_best_f1_among_those_that_pass_and_its_price():
 def test_where_none_passes_that_is_said_with_the_least_leaking_one():
     candidates = [made("B", 900, 0.70, 0.75), made("MI100", 100, 0.30, 0.54)]
     found = recommend(candidates, tolerated=0.55, kind="vocabulary")
-    assert found["verdicts"] == {"B": "fail", "MI100": "not enough evidence"} and not found["within"]
-    assert found["sentence"].startswith(
+    assert found.verdicts == {"B": "fail", "MI100": "not enough evidence"} and not found.within
+    assert found.sentence.startswith(
         "No vocabulary passes where an attacker's AUC up to 0.55 is tolerated (0.5 is guessing): 1 fails and for 1 "
         "there is not enough evidence. The least leaking is MI100 (100 words): macro F1 0.300, AUC 0.540 (at most "
         "0.560)."
@@ -86,26 +87,29 @@ def test_a_task_that_is_lost_is_not_made_up_for_by_the_others():
 def test_steps_are_all_that_appetites_can_lead_to():
     candidates = [made("B", 900, 0.70, 0.75), made("I3", 300, 0.60, 0.58), made("MI100", 100, 0.30, 0.52)]
     ladder = steps(candidates)
-    assert [(round(step["from"], 3), step["use"]) for step in ladder] == [(0.54, "MI100"), (0.6, "I3"), (0.77, "B")]
+    assert [(round(step.tolerated, 3), step.use) for step in ladder] == [(0.54, "MI100"), (0.6, "I3"), (0.77, "B")]
     for step in ladder:
-        assert used(candidates, step["from"])[0] == step["use"]
+        assert used(candidates, step.tolerated)[0] == step.use
 
 
 def test_a_vocabulary_leaks_what_any_attack_finds_on_all_classes_under_the_matched_protocol():
     def row(auc, **place):
-        return {"strategy": "B", "fold": "R1", "protocol": "matched", "bucket": "all"} | place | auc
+        return AttackRow.model_construct(
+            **{"strategy": "B", "fold": "R1", "protocol": "matched", "bucket": "all"} | place | auc
+        )
 
     def measured(value):
         return {"auc": value, "ci": {"auc": [value - 0.02, value + 0.02]}}
 
     rows = [row(measured(0.6)), row(measured(0.65)), row(measured(0.9), protocol="cross-registry")]
     rows += [row(measured(0.8), bucket="< 25"), row({"suppressed": "too few cases"}), row(measured(0.5), fold="R2")]
-    scores = [{"strategy": "B", "attack_registry": fold, "task": "site", "macro": 0.5, "size": 9} for fold in FOLDS[:2]]
-    (found,) = of_vocabularies(rows, scores)
+    about = {"strategy": "B", "task": "site", "macro": 0.5, "size": 9}
+    scores = [TaskScore.model_construct(attack_registry=fold, **about) for fold in FOLDS[:2]]
+    (found,) = vocabulary_candidates(rows, scores)
     assert found.leaks == {"R1": pytest.approx((0.65, 0.63, 0.67)), "R2": pytest.approx((0.5, 0.48, 0.52))}
     assert found.scores == {"site": {"R1": 0.5, "R2": 0.5}} and found.words == 9
     nothing = recommend([], tolerated=0.6, kind="vocabulary")
-    assert nothing == {
+    assert nothing.to_dict() == {
         "sentence": "No vocabulary can be recommended: there are too few cases to attack one.",
         "steps": [],
     }
@@ -113,18 +117,19 @@ def test_a_vocabulary_leaks_what_any_attack_finds_on_all_classes_under_the_match
 
 def test_combinations_are_chosen_the_same_way():
     def point(strategy, mode, size, macro, auc):
-        leak = {"value": auc, "low": auc - 0.02, "high": auc + 0.02}
-        return {"strategy": strategy, "mode": mode, "size": size, "macro": macro, "auc": leak}
+        leak = Estimate(value=auc, low=auc - 0.02, high=auc + 0.02)
+        return CombinedPoint.model_construct(strategy=strategy, mode=mode, size=size, macro=macro, auc=leak)
 
     points = [point("B", "centralized", 900, 0.70, 0.57), point("B", "strong", 900, 0.75, 0.65)]
     points += [point("I3", "strong", 300, 0.69, 0.57)]
     found = recommend([*map(candidate, points)], tolerated=0.6, kind="combination")
-    assert found["use"] == "I3 with strong training"
-    assert "2 of 3 combinations pass" in found["sentence"]
-    assert recommended(points, tolerated=0.6) == found  # it pools nothing, and nothing more is to be said
-    pooled = recommended([*points[:2], point("I3", "strong", 300, 0.64, 0.57)], tolerated=0.6)
-    assert pooled["use"] == "B with centralized training"
-    assert pooled["sentence"].endswith(
+    assert found.use == "I3 with strong training"
+    assert "2 of 3 combinations pass" in found.sentence
+    assert recommend_combination(points, tolerated=0.6) == found  # it pools nothing, and nothing more is to be said
+    pooled = recommend_combination([*points[:2], point("I3", "strong", 300, 0.64, 0.57)], tolerated=0.6)
+    assert pooled.use == "B with centralized training"
+    assert pooled.sentence.endswith(
         " Where reports may not be pooled: I3 with strong training (300 words): "
         "macro F1 0.640, AUC 0.570 (at most 0.590)."
     )
+    assert pooled.without_pooling is not None and pooled.without_pooling.use == "I3 with strong training"

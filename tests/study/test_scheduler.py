@@ -260,7 +260,7 @@ def test_a_sentence_is_a_vocabulary(whole):
 def test_epochs_can_be_fixed(small_corpus, tmp_path):
     settings = VocabularySettings(strategies=("B",), folds=("R1",), shadows=2, fixed_epochs=3, training={"dim": 8})
     result = run_in_folder(vocabulary.VocabularyStudy(small_corpus, settings, out=tmp_path))
-    assert [(row["epoch"], row["shadow_epochs"]) for row in result["vocabularies"]] == [(3, [3, 3])]
+    assert [(row.epoch, row.shadow_epochs) for row in result.vocabularies] == [(3, [3, 3])]
 
 
 def test_times_are_beside_the_result(whole):

@@ -6,16 +6,18 @@ import json
 import re
 import tomllib
 from datetime import UTC, datetime, timedelta
-from importlib.resources import files
 
 import polars as pl
 import pytest
+from pydantic import ValidationError
 
 from conftest import ROOT
 from pathveil.errors import CorpusError, PathveilError, UsageError
 from pathveil.progress import silent
 from pathveil.report import page
-from pathveil.study import distribution, result, study_file, vocabulary
+from pathveil.study import distribution, study_file, vocabulary
+from pathveil.study.answer import answer
+from pathveil.study.result import StudyResult, fault_of, read_run
 from pathveil.study.scheduler import WORK, run_in_folder
 from study.conftest import PLANTED
 
@@ -58,13 +60,13 @@ def run(tmp_path_factory, small_corpus):
 def test_all_findings_are_judged(run):
     out, result = run
     wanted = [f"A{n}" for n in range(1, 8)] + [f"B{n}" for n in range(1, 6)]
-    assert [finding["id"] for finding in result["findings"]] == wanted
-    assert json.loads((out / "result.json").read_text())["findings"] == json.loads(json.dumps(result["findings"]))
+    assert [finding.id for finding in result.findings] == wanted
+    assert json.loads((out / "result.json").read_text()) == result.to_dict()
 
 
 def test_the_result_keeps_to_its_schema(run):
     jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema: pip install 'pathveil[dev]'")
-    schema = json.loads((files("pathveil.study") / "result.schema.json").read_text())
+    schema = StudyResult.model_json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     result = json.loads((run[0] / "result.json").read_text())
@@ -80,7 +82,7 @@ def test_the_result_keeps_to_its_schema(run):
     ):
         spoilt = copy.deepcopy(result)
         spoil(spoilt)
-        assert not validator.is_valid(spoilt)
+        assert not validator.is_valid(spoilt) and fault_of(json.dumps(spoilt), StudyResult)
 
 
 @pytest.mark.parametrize(
@@ -89,23 +91,27 @@ def test_the_result_keeps_to_its_schema(run):
         (lambda r: r.pop("findings"), "'findings' is missing"),
         (lambda r: r["studies"]["vocabulary"].pop("recommendation"), "'studies.vocabulary.recommendation' is missing"),
         (lambda r: r["studies"]["combined"]["points"][1].pop("front"), "'studies.combined.points.1.front' is missing"),
-        (lambda r: r["studies"]["distribution"]["probe"][0].update(norm="3"), "probe.0.norm' is no number"),
-        (lambda r: r["findings"][0].update(holds="yes"), "'findings.0.holds' is no boolean or null"),
+        (
+            lambda r: r["studies"]["distribution"]["probe"][0].update(norm="3"),
+            "probe.0.norm': input should be a valid n",
+        ),
+        (lambda r: r["findings"][0].update(holds="yes"), "'findings.0.holds': input should be a valid boolean"),
+        (lambda r: r["studies"]["vocabulary"].update(warnings=["raise epochs"]), "'studies.vocabulary.warnings.0'"),
         (lambda r: r["studies"].update(other={}), "'studies.other' is unknown"),
     ],
 )
 def test_a_result_of_another_version_is_refused(run, tmp_path, spoil, message):
-    whole = result.read(run[0] / "result.json")
-    assert whole == json.loads((run[0] / "result.json").read_text())
+    whole = json.loads((run[0] / "result.json").read_text())
+    assert read_run(run[0] / "result.json").to_dict() == whole
     spoil(whole)
     (tmp_path / "result.json").write_text(json.dumps(whole))
     with pytest.raises(UsageError) as error:
-        result.read(tmp_path / "result.json")
+        read_run(tmp_path / "result.json")
     assert message in str(error.value) and "makes it anew" in str(error.value)
 
 
 def test_table1_has_the_contracts_columns_and_both_protocols_with_the_control(run):
-    rows = [row for row in run[1]["studies"]["vocabulary"]["table1"] if "accuracy" in row]
+    rows = [row for row in run[1].to_dict()["studies"]["vocabulary"]["table1"] if "accuracy" in row]
     assert {row["protocol"] for row in rows} == {"matched", "cross-registry", "cross-registry control"}
     columns = "protocol strategy size bucket shadows attack accuracy balanced_accuracy auc tpr_at_fpr ci n_members"
     for row in rows:
@@ -119,15 +125,15 @@ def test_a_finished_study_is_not_trained_again(run, monkeypatch):
     monkeypatch.setattr("pathveil.study.combined.run", None)
     monkeypatch.setattr("pathveil.study.distribution.run", None)
     again = study_file.run(out / "study.toml", out=out)
-    assert json.dumps(again, sort_keys=True) == json.dumps(result, sort_keys=True)
+    assert again == result and again.to_json() == result.to_json()
 
 
 def test_the_report_is_one_file_that_answers_first(run):
     text = (run[0] / "report.html").read_text()
     assert not re.search(r'(src|href)="https?://', text)
     assert text.index('id="answer"') < text.index('id="findings"') < text.index('id="vocabulary"')
-    for finding in run[1]["findings"]:
-        assert f'data-id="{finding["id"]}"' in text
+    for finding in run[1].findings:
+        assert f'data-id="{finding.id}"' in text
 
 
 def test_the_report_is_written_again_without_the_cells(run, pathveil, tmp_path):
@@ -135,11 +141,11 @@ def test_the_report_is_written_again_without_the_cells(run, pathveil, tmp_path):
     for name in ("result.json", "times.json"):
         (tmp_path / name).write_bytes((out / name).read_bytes())
     done = pathveil("study", "report", tmp_path, "--json")
-    assert done.returncode == 0 and json.loads(done.stdout) == result
+    assert done.returncode == 0 and json.loads(done.stdout) == result.to_dict()
     page.write(result, out / "report.html")  # the run may have had another session since
     assert (tmp_path / "report.html").read_bytes() == (out / "report.html").read_bytes()
     done = pathveil("study", "report", tmp_path)
-    assert done.stdout.splitlines()[:3] == page.answer(result)[:3]
+    assert done.stdout.splitlines()[:3] == answer(result)[:3]
     assert f"Report: {tmp_path / 'report.html'}" in done.stdout
 
 
@@ -223,7 +229,7 @@ def test_a_missing_corpus_or_file_is_one_sentence(pathveil, tmp_path):
     assert done.returncode == 2 and "there is no finished result" in done.stderr
     (tmp_path / "result.json").write_text("[]")
     done = pathveil("study", "report", tmp_path)
-    assert done.returncode == 2 and "'it' is no object" in done.stderr and not (tmp_path / "report.html").exists()
+    assert done.returncode == 2 and "expected a JSON object" in done.stderr and not (tmp_path / "report.html").exists()
 
 
 def test_a_file_without_a_study_is_refused(pathveil, tmp_path):
@@ -278,36 +284,39 @@ def contents(folder):
     return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-def test_a_result_that_breaks_the_schema_is_not_written(tmp_path, monkeypatch):
-    whole = {"name": "x", "studies": {}, "findings": [{"id": "A1", "claim": "…", "holds": "yes", "evidence": {}}]}
-    with pytest.raises(RuntimeError, match=r"breaks its own schema: 'findings.0.holds' is no boolean or null"):
-        result.write(tmp_path / "result.json", whole)
-    assert not (tmp_path / "result.json").exists()
-    result.write(tmp_path / "result.json", whole | {"findings": []})
-    assert result.read(tmp_path / "result.json")["name"] == "x"
-
-
-def test_a_study_is_held_against_the_schema(small_corpus, tmp_path, monkeypatch):
+def test_a_study_is_held_against_its_type(small_corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "pathveil.study.distribution.distribution_findings", lambda *_, **__: {"adversarial": [{"id": "B1"}]}
     )
     settings = distribution.DistributionSettings(modes=("single",), training={"dim": 4, "filters": 2, "epochs": 1})
-    with pytest.raises(RuntimeError, match=r"'findings.0.claim' is missing"):
+    with pytest.raises(ValidationError, match=r"findings\.0\.claim"):
         run_in_folder(distribution.DistributionStudy(small_corpus, settings, out=tmp_path))
+    assert not (tmp_path / "result.json").exists()
+
+
+def test_a_result_is_a_table_and_a_paragraph(run):
+    result = run[1]
+    frame = result.to_frame()
+    assert set(frame["study"]) == {"vocabulary", "distribution", "combined"}
+    words = frame.filter(pl.col("study") == "vocabulary")
+    assert dict(zip(words["name"], words["verdict"], strict=True)) == result.studies.vocabulary.recommendation.verdicts
+    assert str(result).splitlines()[:3] == answer(result) and str(result.report_path) in str(result)
+    assert result.report_path == run[0] / "report.html"
+    assert result.studies.distribution.to_frame().height == len(result.studies.distribution.scores)
 
 
 def test_models_that_were_best_at_the_last_epoch_are_told(run):
     """Two epochs are not enough for anything."""
-    studies = run[1]["studies"]
+    studies = run[1].to_dict()["studies"]
     places = studies["vocabulary"]["vocabularies"]
     assert [place["at_cap"] for place in places] == [place["epoch"] == 2 for place in places]
     assert [place["shadows_at_cap"] for place in places] == [place["shadow_epochs"].count(2) for place in places]
     capped = sum(place["at_cap"] for place in places)
     told = "9 targets were best at the last epoch allowed, and might have learnt more: raise epochs"
-    assert capped and studies["vocabulary"]["warnings"][0] == f"{capped} of {told}"
+    assert capped and studies["vocabulary"]["warnings"][0] == {"kind": "last epoch", "text": f"{capped} of {told}"}
     for row in (*studies["distribution"]["traffic"], *studies["combined"]["points"]):
         assert row["at_cap"] == [epoch == 2 for epoch in row["epoch"]]
-    assert all("raise epochs" in warning for warning in studies["distribution"]["warnings"])
+    assert all(warning["kind"] == "last epoch" for warning in studies["distribution"]["warnings"])
 
 
 def test_epochs_that_were_meant_are_no_warning():

@@ -116,7 +116,8 @@ def run(
     with resumable(), crew_for("local", workers, None, device) as crew, bar() as progress:
         study = distribution.DistributionStudy(corpus, settings, out=out, progress=progress)
         result = run_in_folder(study, crew=crew, device=device)
-    emit(result, as_json=as_json, text=summary(result, out))
+    written = f"Written: {out / 'result.json'}; 'pathveil study report {out}' makes a page of it"
+    emit(result, as_json=as_json, text=f"{result}\n{written}")
 
 
 @app.command("join", short_help="Join later: a private part beside the released encoder.")
@@ -311,49 +312,3 @@ def pooled(groups: list[str]) -> dict[str, tuple[str, ...]]:
             raise UsageError(f"--group: '{name}' is there twice; name all its registries in one, as {name}=R1,R2")
         found[name] = tuple(members.split(","))
     return found
-
-
-def summary(result: dict, out: Path) -> str:
-    """Mean F1 a mode and task over registries and seeds; what the features tell beside what they are good for, and what
-    was sent; what to know before the result is used."""
-    import numpy as np
-
-    lines = ["", f"{'mode':18}{'task':12}{'micro F1':>10}{'macro F1':>10}"]
-    modes = result["settings"]["modes"]
-    for mode in modes:
-        rows = [row for row in result["scores"] if row["mode"] == mode]
-        for task in dict.fromkeys(row["task"] for row in rows):
-            own = [row for row in rows if row["task"] == task]
-            micro, macro = (np.mean([row[figure]["value"] for row in own]) for figure in ("micro", "macro"))
-            lines.append(f"{mode:18}{task:12}{micro:10.3f}{macro:10.3f}")
-    if result["probe"]:
-        heads = f"{'probe':>7}{'largest':>9}{'label':>7}{'micro, macro F1':>18}{'norm':>8}{'AUC':>7}"
-        lines += ["", f"{'mode':18}{heads}{'rounds':>8}{'MB to the hub':>15}"]
-    for mode in modes:
-        probes = [row for row in result["probe"] if row["mode"] == mode]
-        if not probes:
-            continue
-        probe = np.mean([max(row["linear"], row["mlp"]) for row in probes])
-        largest, label, norm = (np.mean([row[name] for row in probes]) for name in ("chance", "label", "norm"))
-        alone = [[own[figure] for row in probes for own in row["head"].values()] for figure in ("micro", "macro")]
-        good = ", ".join(f"{np.mean(own):.3f}" for own in alone if own) or "–"
-        public = [row for row in result["membership"] if (row["mode"], row["model"]) == (mode, "encoder, public head")]
-        found = [row["auc"]["value"] for row in public if "auc" in row]
-        auc = f"{np.mean(found):.3f}" if found else "–"
-        sent = [row for row in result["traffic"] if row["mode"] == mode]
-        rounds, size = (np.mean([row[name] for row in sent]) for name in ("rounds", "bytes_to_hub"))
-        told = f"{probe:7.3f}{largest:9.3f}{label:7.3f}{good:>18}{norm:8.2g}{auc:>7}"
-        lines.append(f"{mode:18}{told}{rounds:8,.0f}{size / 1e6:15,.1f}")
-    if result["probe"]:
-        lines += [
-            "Of shared features, on unseen cases: how many registries a fresh probe names; always naming the largest;",
-            "by the true label alone; F1 of fresh heads on them (far below the modes' own: they are empty)",
-            "and norm; the AUC by which an attacker tells members under a public head. Means over seeds.",
-        ]
-    for row in result["traffic"]:
-        for loss in row["epsilon"]:
-            lines.append(f"{row['mode']}, seed {row['seed']}: the privacy loss ε of a site's updates is {loss:.3g}")
-    notes = [f"Note: {line}." for line in result["warnings"]]
-    return "\n".join(
-        [*lines, "", *notes, f"Written: {out / 'result.json'}; 'pathveil study report {out}' makes a page of it"]
-    )

@@ -1,12 +1,15 @@
 """``pathveil study``: the papers' whole evidence on any corpus, from one file."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, chosen, emit, names_from, resumable
 from pathveil.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathveil.study.result import StudyResult
 
 app = typer.Typer(help="The papers' experiments on your corpus, from one file.", no_args_is_help=True)
 
@@ -63,15 +66,12 @@ def run(
                 finish=lambda result: page.write(result, out / "report.html"),
                 progress=progress,
             )
-    tell(result, out, as_json=as_json)
+    show(result, out, as_json=as_json)
 
 
-def tell(result: dict[str, Any], out: Path, *, as_json: bool) -> None:
-    """The answer, and where the rest is."""
-    from pathveil.report import page
-
-    text = "\n".join([*page.answer(result), "", f"Report: {out / 'report.html'}", f"Numbers: {out / 'result.json'}"])
-    emit(result, as_json=as_json, text=text)
+def show(result: "StudyResult", out: Path, *, as_json: bool) -> None:
+    """Print the answer, and where the rest is."""
+    emit(result, as_json=as_json, text=f"{result}\nNumbers: {out / 'result.json'}")
 
 
 def crew_for(engine: str, workers: int | None, scheduler: str | None, device: str):
@@ -125,8 +125,8 @@ def report(
 ) -> None:
     """Write a run's report again, from its result.json, and from times.json where it is there."""
     from pathveil.report import page
-    from pathveil.study.result import read
+    from pathveil.study.result import read_run
 
-    result = read(run / "result.json")
+    result = read_run(run / "result.json")
     page.write(result, run / "report.html")
-    tell(result, run, as_json=as_json)
+    show(result, run, as_json=as_json)

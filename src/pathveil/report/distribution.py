@@ -1,48 +1,46 @@
 """The distribution study on the page: Tables II and III for every registry, Figures 3 and 4, the probe, traffic."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from pathveil.report import epochs, figures
+from pathveil.disclosure import TOO_FEW
+from pathveil.report import figures
+from pathveil.report.epochs import epoch_cell, epoch_note
 from pathveil.report.figures import Series
 from pathveil.report.tables import (
     Cell,
-    Row,
     Section,
     Table,
-    appetites,
+    appetite_tables,
+    caveat_of_dates,
     count,
     mean,
     mean_of,
-    newer,
     number,
     suppressed,
     with_interval,
 )
-from pathveil.study.distribution import ARMS
-from pathveil.study.recommendation import Candidate, steps
+from pathveil.study.result import ClassScore, DistributionResult, Estimate, ProbeRow, RegistryScore
+from pathveil.study.training_choice import macro_by_mode
 
 SHOWN_CLASSES = 10  # most and least frequent classes in the per-class figures
-KNOWN = {"centralized": "centrally", "single": "each alone"}  # what a way of sharing is held against
-TOLERATED = 0.6  # the attacker's AUC, where a result of an earlier version names none
-WHOLE = ("centralized", "fedavg", "cyclic")  # modes whose whole model is given away, not its encoder alone
-COMPARED = ("single", "centralized", "adversarial", "strong")  # in them
+COMPARED = ("single", "centralized", "adversarial", "strong")  # modes in the figures of classes
 
 
-def section(study: Row) -> Section:
-    modes = list(dict.fromkeys(row["mode"] for row in study["scores"]))
+def section(study: DistributionResult) -> Section:
+    modes = list(dict.fromkeys(row.mode for row in study.scores))
     return Section(
         id="distribution",
         title="One model from registries that share no reports",
         text="Every registry's unseen cases, scored by a model trained alone, centrally, or together without "
         "showing reports. The probe asks how well a fresh classifier names the registry from the features that travel; "
         "a collapsed encoder would pass it, so the features' norm and the F1 of a fresh head on them stand beside it."
-        + newer(study),
+        + caveat_of_dates(study.settings),
         figures=[*overall(study, modes), *hidden(study), *class_figures(study, modes), *probe_figure(study)],
         tables=[
             *scores(study, modes),
             *class_tables(study, modes),
-            *probes(study["probe"]),
+            *probes(study.probe),
             *membership(study),
             *appetite(study),
             traffic(study),
@@ -50,54 +48,57 @@ def section(study: Row) -> Section:
     )
 
 
-def scores(study: Row, modes: Sequence[str]) -> list[Table]:
+def scores(study: DistributionResult, modes: Sequence[str]) -> list[Table]:
     """Tables II and III: all registries together, a row a mode; then a tab a registry, with intervals."""
-    rows, tasks = study["scores"], list(dict.fromkeys(row["task"] for row in study["scores"]))
-    seeds = len({row["seed"] for row in rows})
+    rows, tasks = study.scores, list(dict.fromkeys(row.task for row in study.scores))
+    seeds = len({row.seed for row in rows})
     title = "Tables II and III: F1 on unseen cases" + (f", mean of {seeds} seeds" if seeds > 1 else "")
 
-    def own(mode: str, task: str, registry: str | None = None) -> list[Row]:
-        place = {"mode": mode, "task": task} | ({} if registry is None else {"registry": registry})
-        return [row for row in rows if place.items() <= row.items()]
+    def own(mode: str, task: str, registry: str | None = None) -> list[RegistryScore]:
+        there = [row for row in rows if (row.mode, row.task) == (mode, task)]
+        return [row for row in there if registry in (None, row.registry)]
 
     figures = ("micro", "macro")
     means = [
-        [mode, *(number(mean([r[f]["value"] for r in own(mode, task)])) for task in tasks for f in figures)]
+        [mode, *(number(mean([getattr(r, f).value for r in own(mode, task)])) for task in tasks for f in figures)]
         for mode in modes
     ]
     heads = ["mode", *(f"{task} {figure}" for task in tasks for figure in figures)]
-    there = dict.fromkeys(row["registry"] for row in rows)
-    wanted = study["settings"].get("groups") or study.get("provenance", {}).get("registries", {})
+    there = dict.fromkeys(row.registry for row in rows)
+    wanted = study.settings["groups"] or study.provenance.registries
     absent = [name for name in wanted if name not in there]
-    note = f"Not shown, as fewer than 10 cases were tested on: {', '.join(absent)}." if absent else ""
+    note = f"Not shown, as {TOO_FEW} were tested on: {', '.join(absent)}." if absent else ""
     tables = [Table("scores", title, heads, means, group="scores", tab="mean of the registries", note=note)]
     for registry in there:
         cells = []
         for task in tasks:
             for mode in modes:
                 found = own(mode, task, registry)
-                shown = [with_interval(over_seeds([r[f] for r in found])) if found else suppressed({}) for f in figures]
+                shown = [
+                    with_interval(over_seeds([getattr(r, f) for r in found])) if found else suppressed()
+                    for f in figures
+                ]
                 cells.append([task, mode, *shown])
         heads = ["task", "mode", "micro F1 (95 %)", "macro F1 (95 %)"]
         tables.append(Table(f"scores-{registry}", title, heads, cells, group="scores", tab=registry))
     return tables
 
 
-def over_seeds(estimates: Sequence[Mapping[str, float]]) -> dict[str, float]:
+def over_seeds(estimates: Sequence[Estimate]) -> Estimate:
     """The mean of estimates, and the means of their limits."""
-    return {end: mean([one[end] for one in estimates]) or 0.0 for end in ("value", "low", "high")}
+    return Estimate(**{end: mean_of(estimates, end) or 0.0 for end in ("value", "low", "high")})
 
 
-def overall(study: Row, modes: Sequence[str]) -> list[tuple[str, str, str]]:
+def overall(study: DistributionResult, modes: Sequence[str]) -> list[tuple[str, str, str]]:
     """Micro and macro F1 of every mode over registries and tasks; a line from the lowest to the highest seed."""
     series = []
     for figure in ("micro", "macro"):
         means, low, high = [], [], []
         for mode in modes:
             by_seed: dict[int, list[float]] = {}
-            for row in study["scores"]:
-                if row["mode"] == mode:
-                    by_seed.setdefault(row["seed"], []).append(row[figure]["value"])
+            for row in study.scores:
+                if row.mode == mode:
+                    by_seed.setdefault(row.seed, []).append(getattr(row, figure).value)
             seeds = [sum(values) / len(values) for values in by_seed.values()]
             means.append(sum(seeds) / len(seeds))
             low.append(min(seeds))
@@ -107,16 +108,15 @@ def overall(study: Row, modes: Sequence[str]) -> list[tuple[str, str, str]]:
     return [("F1 by way of training", svg, "Mean over registries, tasks and seeds; lines: lowest to highest seed.")]
 
 
-def hidden(study: Row) -> list[tuple[str, str, str]]:
+def hidden(study: DistributionResult) -> list[tuple[str, str, str]]:
     """What the features are worth and what they betray: macro F1 of each mode against the probe."""
-    if not study["probe"]:
+    if not study.probe:
         return []
-    worth_of = macros(study)
-    probed = {**study, "probe": [row for row in study["probe"] if row["mode"] in worth_of]}
-    modes, middle, low, high = told_by_mode(probed)
+    worth_of = macro_by_mode(study.scores)
+    modes, middle, low, high = probe_by_mode([row for row in study.probe if row.mode in worth_of])
     worth = [worth_of[mode] for mode in modes]
     points = Series("", middle, worth, low, high, modes)
-    label = mean_of(study["probe"], "label")
+    label = mean_of(study.probe, "label")
     svg = figures.plane(
         [points],
         x_title="registry named by a fresh probe (left is better)",
@@ -127,19 +127,19 @@ def hidden(study: Row) -> list[tuple[str, str, str]]:
     return [("Useful, and how well hidden?", svg, caption)]
 
 
-def of_classes(study: Row) -> dict[str, dict[str, list[Row]]]:
+def of_classes(study: DistributionResult) -> dict[str, dict[str, list[ClassScore]]]:
     """Of each task the classes with enough reports, the most frequent first, with the rows of the compared modes; all
     registries together."""
-    enough = study["settings"].get("class_samples", 100)
-    found: dict[str, dict[str, list[Row]]] = {}
-    for row in sorted(study.get("classes", ()), key=lambda row: -row["samples"]):
-        if row["samples"] >= enough and row["mode"] in COMPARED and "f1" in row:
-            found.setdefault(row["task"], {}).setdefault(row["label"], []).append(row)
-    tasks = list(dict.fromkeys(row["task"] for row in study.get("classes", ())))
+    enough = study.settings["class_samples"]
+    found: dict[str, dict[str, list[ClassScore]]] = {}
+    for row in sorted(study.classes, key=lambda row: -row.samples):
+        if row.samples >= enough and row.mode in COMPARED:
+            found.setdefault(row.task, {}).setdefault(row.label, []).append(row)
+    tasks = list(dict.fromkeys(row.task for row in study.classes))
     return {task: found[task] for task in tasks if task in found}
 
 
-def class_figures(study: Row, modes: Sequence[str]) -> list[tuple[str, str, str]]:
+def class_figures(study: DistributionResult, modes: Sequence[str]) -> list[tuple[str, str, str]]:
     """Figures 3 and 4: the ten most and ten least frequent classes with enough reports, all registries together."""
     drawings, classes = [], of_classes(study)
     for task in [task for task in classes if task in ("site", "subsite", "histology")] or list(classes)[:1]:
@@ -150,47 +150,49 @@ def class_figures(study: Row, modes: Sequence[str]) -> list[tuple[str, str, str]
         for number_of, kind, shown in groups:
             series = []
             for mode in [mode for mode in modes if mode in COMPARED]:
-                of_mode = [[row["f1"] for row in classes[task][label] if row["mode"] == mode] for label in shown]
+                of_mode = [[row.f1 for row in classes[task][label] if row.mode == mode] for label in shown]
                 measured = {place: over_seeds(found) for place, found in enumerate(of_mode) if found}
-                value, low, high = ([one[end] for one in measured.values()] for end in ("value", "low", "high"))
+                value, low, high = (
+                    [getattr(one, end) for one in measured.values()] for end in ("value", "low", "high")
+                )
                 series += [Series(mode, list(measured), value, low, high)] if measured else []
-            names = [f"{label} ({classes[task][label][0]['samples']:,})" for label in shown]
+            names = [f"{label} ({classes[task][label][0].samples:,})" for label in shown]
             svg = figures.bars(series, names=names, x_title="F1", marked=True)
-            caption = f"Classes with at least {study['settings'].get('class_samples', 100)} reports (in brackets); "
+            caption = f"Classes with at least {study.settings['class_samples']} reports (in brackets); "
             caption += "all registries' unseen cases, 95 % intervals, mean over seeds. A mark on the axis is an F1 of "
             caption += "nought; where there is no mark, nothing was measured. The numbers stand in a table below."
             drawings.append((f"Figure {number_of}: the {kind} frequent classes, {task}", svg, caption))
     return drawings
 
 
-def class_tables(study: Row, modes: Sequence[str]) -> list[Table]:
+def class_tables(study: DistributionResult, modes: Sequence[str]) -> list[Table]:
     """The numbers of Figures 3 and 4, and of the classes between: a tab a task."""
     shown, tables = [mode for mode in modes if mode in COMPARED], []
     for task, classes in of_classes(study).items():
         rows = []
         for label, own in classes.items():
-            of_modes = [[row["f1"] for row in own if row["mode"] == mode] for mode in shown]
+            of_modes = [[row.f1 for row in own if row.mode == mode] for mode in shown]
             cells = [with_interval(over_seeds(found)) if found else number(None) for found in of_modes]
-            unseen = mean([row["support"] for row in own if "support" in row])
-            rows.append([label, count(own[0]["samples"]), Cell("–") if unseen is None else count(unseen), *cells])
+            unseen = mean_of(own, "support")
+            rows.append([label, count(own[0].samples), count(unseen or 0), *cells])
         heads = ["class", "reports", "unseen, a seed", *(f"{mode}, F1 (95 %)" for mode in shown)]
         title = "F1 of each class, all registries together, mean over seeds"
-        note = "–: not measured, as fewer than 10 cases were tested on."
+        note = f"–: not measured, as {TOO_FEW} were tested on."
         note = note if any(cell == "–" for row in rows for cell in row) else ""
         tables.append(Table(f"classes-{task}", title, heads, rows, group="classes", tab=task, note=note))
     return tables
 
 
-def probes(rows: Sequence[Row]) -> list[Table]:
+def probes(rows: Sequence[ProbeRow]) -> list[Table]:
     """What a fresh probe reads off the features that travel, and what they are worth to a fresh head."""
     told, worth = [], []
-    tasks = list(dict.fromkeys(task for row in rows for task in row["head"]))
-    for mode in dict.fromkeys(row["mode"] for row in rows):
-        own = [row for row in rows if row["mode"] == mode]
+    tasks = list(dict.fromkeys(task for row in rows for task in row.head))
+    for mode in dict.fromkeys(row.mode for row in rows):
+        own = [row for row in rows if row.mode == mode]
         found = [number(mean_of(own, name)) for name in ("linear", "mlp", "chance", "label")]
         norm = mean_of(own, "norm") or 0.0
         told.append([mode, *found, Cell(f"{norm:.1f}", norm)])
-        heads_of = [[row["head"].get(task, {}) for row in own] for task in tasks]
+        heads_of = [[row.head[task] for row in own if task in row.head] for task in tasks]
         worth.append([mode, *(number(mean_of(one, figure)) for one in heads_of for figure in ("micro", "macro"))])
     heads = ["mode", "linear probe", "two-layer probe", "largest registry", "label alone", "feature norm"]
     columns = ["mode", *(f"{task} {figure}" for task in tasks for figure in ("micro", "macro"))]
@@ -200,39 +202,39 @@ def probes(rows: Sequence[Row]) -> list[Table]:
     ]
 
 
-def told_by_mode(study: Row) -> tuple[list[str], list[float], list[float], list[float]]:
+def probe_by_mode(rows: Sequence[ProbeRow]) -> tuple[list[str], list[float], list[float], list[float]]:
     """The modes that were probed, and the better probe's mean, lowest and highest accuracy over seeds of each."""
-    modes = list(dict.fromkeys(row["mode"] for row in study["probe"]))
-    told = [[max(row["linear"], row["mlp"]) for row in study["probe"] if row["mode"] == mode] for mode in modes]
+    modes = list(dict.fromkeys(row.mode for row in rows))
+    told = [[row.best for row in rows if row.mode == mode] for mode in modes]
     return modes, [sum(one) / len(one) for one in told], [*map(min, told)], [*map(max, told)]
 
 
-def probe_figure(study: Row) -> list[tuple[str, str, str]]:
-    if not study["probe"]:
+def probe_figure(study: DistributionResult) -> list[tuple[str, str, str]]:
+    if not study.probe:
         return []
-    names, middle, low, high = told_by_mode(study)
+    names, middle, low, high = probe_by_mode(study.probe)
     series = [Series("fresh probe", list(range(len(names))), middle, low, high)]
-    marks = [("largest registry", mean_of(study["probe"], "chance") or 0.0)]
-    label = mean_of(study["probe"], "label")
+    marks = [("largest registry", mean_of(study.probe, "chance") or 0.0)]
+    label = mean_of(study.probe, "label")
     marks += [("label alone", label)] if label else []
     svg = figures.bars(series, names=names, x_title="registry named rightly", marks=marks)
     caption = "The better of two fresh probes on unseen cases; mean over seeds, lines from lowest to highest."
     return [("Can the registry be told from the features?", svg, caption)]
 
 
-def membership(study: Row) -> list[Table]:
+def membership(study: DistributionResult) -> list[Table]:
     """What an attacker learns about who was trained on, where the study asked."""
     rows, notes = [], []
-    asked = study.get("membership", ())
-    for mode, model in dict.fromkeys((row["mode"], row["model"]) for row in asked):
-        own = [row for row in asked if (row["mode"], row["model"]) == (mode, model)]
-        known = [row for row in own if "auc" in row]
+    asked = study.membership
+    for mode, model in dict.fromkeys((row.mode, row.model) for row in asked):
+        own = [row for row in asked if (row.mode, row.model) == (mode, model)]
+        known = [row.auc for row in own if row.auc is not None]
         if not known:
-            rows.append([mode, model, suppressed(own[0]), number(None)])
+            rows.append([mode, model, suppressed(own[0].suppressed), number(None)])
             continue
-        low = [row["tpr_at_fpr"].get("0.01", {}) for row in known]
-        notes += [one["note"] for one in low if one.get("note")]
-        auc = with_interval(over_seeds([row["auc"] for row in known]))
+        low = [row.tpr_at_fpr["0.01"] for row in own if "0.01" in row.tpr_at_fpr]
+        notes += [one.note for one in low if one.note]
+        auc = with_interval(over_seeds(known))
         rows.append([mode, model, auc, number(mean_of(low, "value"))])
     heads = ["mode", "what is attacked", "attacker's AUC (95 %)", "TPR at 1 % FPR"]
     title = "Can an attacker tell who was trained on? Mean over seeds"
@@ -240,64 +242,9 @@ def membership(study: Row) -> list[Table]:
     return [Table("membership", title, heads, rows, note=note)] if rows else []
 
 
-def macros(study: Row) -> dict[str, float]:
-    """Mean macro F1 of each mode."""
-    found: dict[str, list[float]] = {}
-    for row in study["scores"]:
-        found.setdefault(row["mode"], []).append(row["macro"]["value"])
-    return {mode: sum(values) / len(values) for mode, values in found.items()}
-
-
-def offered(study: Row) -> list[str]:
-    """The modes that share no reports and make one model; an ablation is not on offer."""
-    ablations = [arm for arm, off in ARMS.items() if off]
-    return [mode for mode in macros(study) if mode not in ("single", "centralized", *ablations)]
-
-
-def given_away(study: Row, mode: str) -> tuple[str, list[Row]]:
-    """What a mode gives away, its whole model or the encoder, and the attacks on that."""
-    trained = study.get("settings", {}).get("arms", {}).get(mode, {}).get("mode", mode)
-    thing, model = ("model", "as trained") if trained in WHOLE else ("encoder", "encoder, public head")
-    rows = [row for row in study.get("membership", ()) if row["mode"] == mode and row["model"] == model]
-    return thing, [row for row in rows if "auc" in row]
-
-
-def candidates(study: Row) -> list[Candidate]:
-    """The modes on offer that were attacked, with their F1 by task and their leak by seed."""
-    sizes = study.get("provenance", {}).get("vocabulary_sizes", {}).values()
-    words, found = round(sum(sizes) / len(sizes)) if sizes else 0, []
-    for mode in offered(study):
-        _, attacked = given_away(study, mode)
-        tasks: dict[str, dict[str, float]] = {}
-        for row in study["scores"]:
-            if row["mode"] == mode:
-                tasks.setdefault(row["task"], {})[f"{row['registry']} {row['seed']}"] = row["macro"]["value"]
-        leaks = {str(row["seed"]): (row["auc"]["value"], row["auc"]["low"], row["auc"]["high"]) for row in attacked}
-        found += [Candidate(mode, words, tasks, leaks)] if leaks else []
-    return found
-
-
-def advice(study: Row) -> str:
-    """Which way of training codes best, with what it is compared to and what its features betray."""
-    means, apart = macros(study), offered(study)
-    if not apart:
-        return ""
-    best = max(apart, key=means.__getitem__)
-    beside = [f"{means[mode]:.3f} {words}" for mode, words in KNOWN.items() if mode in means]
-    compared = f" ({' and '.join(beside)})" if beside else ""
-    told = [max(row["linear"], row["mlp"]) for row in study["probe"] if row["mode"] == best]
-    chance = [max(row["chance"], row["label"] or 0.0) for row in study["probe"] if row["mode"] == best]
-    probe = f"; a fresh probe names the registry of {mean(told):.0%} of reports from its features" if told else ""
-    probe += f", where the label alone tells {mean(chance):.0%}" if told else ""
-    thing, attacked = given_away(study, best)
-    known = mean([row["auc"]["value"] for row in attacked])
-    leak = "" if known is None else f", and an attacker who has its {thing} tells members with an AUC of {known:.3f}"
-    return f"Of the ways that share no reports, {best} codes best: macro F1 {means[best]:.3f}{compared}{probe}{leak}."
-
-
-def appetite(study: Row) -> list[Table]:
-    """From which tolerated leak on which way of training is the one to use."""
-    found = appetites({"steps": steps(candidates(study))}, "training-appetites")
+def appetite(study: DistributionResult) -> list[Table]:
+    """Which way of training to use, by the leak that is tolerated."""
+    found = appetite_tables(study.recommendation, "training-appetites")
     note = "Ways that share no reports; attacked is what leaves a registry: the whole model of averaged and cyclic "
     note += "training, of shared/private training the encoder under a public head. "
     return [replace(table, title="Which training under which appetite", note=note + table.note) for table in found]
@@ -311,22 +258,21 @@ def megabytes(bytes: int) -> Cell:
     return Cell(f"{bytes / 1e6:,.{1 if bytes < 1e8 else 0}f}", bytes / 1e6)
 
 
-def traffic(study: Row) -> Table:
-    rows = study["traffic"]
+def traffic(study: DistributionResult) -> Table:
+    rows = study.traffic
     heads = ["mode", "seed", "rounds", "MB to sites", "MB to the hub", "reports seen", "best epoch", "refused updates"]
     cells = [
         [
-            row["mode"],
-            row["seed"],
-            count(row["rounds"]),
-            megabytes(row["bytes_to_sites"]),
-            megabytes(row["bytes_to_hub"]),
-            count(row["documents_seen"]),
-            epochs.shown(study, row),
-            len(row["refused"]),
+            row.mode,
+            row.seed,
+            count(row.rounds),
+            megabytes(row.bytes_to_sites),
+            megabytes(row.bytes_to_hub),
+            count(row.documents_seen),
+            epoch_cell(row.epoch, row.at_cap),
+            len(row.refused),
         ]
         for row in rows
     ]
-    return Table(
-        "traffic", "What crossed the wire, and when the best epoch came", heads, cells, note=epochs.note(study, rows)
-    )
+    note = epoch_note([cap for row in rows for cap in row.at_cap])
+    return Table("traffic", "What crossed the wire, and when the best epoch came", heads, cells, note=note)

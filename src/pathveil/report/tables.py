@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from pathveil.disclosure import TOO_FEW
 from pathveil.study.recommendation import rounded_up
-
-Row = Mapping[str, Any]
+from pathveil.study.result import Estimate, Recommendation
 
 
 class Cell(str):
@@ -65,7 +65,7 @@ class Table:
     def columns(self) -> list[list[str]]:
         """The names in the CSV file of each column: more than one where its cells have several numbers.
 
-        >>> Table("t", "", ["mode", "F1"], [["strong", with_interval({"value": 0.5, "low": 0.4, "high": 0.6})]]).columns
+        >>> Table("t", "", ["mode", "F1"], [["strong", with_interval(Estimate(value=0.5, low=0.4, high=0.6))]]).columns
         [['mode'], ['F1', 'F1 low', 'F1 high']]
         """
         found = []
@@ -99,8 +99,9 @@ def mean(values: Sequence[float | None]) -> float | None:
     return float(np.mean(there)) if there else None
 
 
-def mean_of(rows: Sequence[Row], name: str) -> float | None:
-    return mean([row.get(name) for row in rows])
+def mean_of(rows: Sequence[Any], name: str) -> float | None:
+    """The mean of a field over the rows that have it."""
+    return mean([getattr(row, name) for row in rows])
 
 
 def spread(values: Sequence[float]) -> tuple[float, float] | None:
@@ -127,48 +128,35 @@ def count(value: float) -> Cell:
     return Cell(f"{value:,.0f}", round(value))
 
 
-def with_interval(figure: Mapping[str, float]) -> Cell:
-    ends = figure["value"], figure["low"], figure["high"]
+def with_interval(figure: Estimate) -> Cell:
+    """
+    >>> with_interval(Estimate(value=0.5, low=0.4, high=0.6))
+    '0.500 (0.400, 0.600)'
+    """
+    ends = figure.value, figure.low, figure.high
     return Cell("{:.3f} ({:.3f}, {:.3f})".format(*ends), *ends)
 
 
-FEW = "fewer than 10 cases"  # of which nothing is told
+def suppressed(reason: str | None = None) -> Cell:
+    """In the place of a figure that is not told.
 
-
-def suppressed(row: Row) -> Cell:
-    """
-    >>> suppressed({"suppressed": "3 non-member cases"}), suppressed({})
+    >>> suppressed("3 non-member cases"), suppressed()
     ('suppressed (3 non-member cases)', 'suppressed (fewer than 10 cases)')
     """
-    return Cell(f"suppressed ({row.get('suppressed') or FEW})", None)
+    return Cell(f"suppressed ({reason or TOO_FEW})", None)
 
 
-def told(result: Row) -> dict[str, Any]:
-    """A result without the rows of which nothing is told, because too few cases stand behind them.
-
-    >>> rows = [{"micro": {}, "macro": {}}, {"suppressed": "fewer than 10 cases"}]
-    >>> told({"studies": {"distribution": {"scores": rows}}})["studies"]
-    {'distribution': {'scores': [{'micro': {}, 'macro': {}}]}}
-    """
-    needed = {"scores": "macro", "per_class": "f1", "classes": "f1", "table2": "macro", "points": "macro"}
-    studies = {}
-    for name, study in result["studies"].items():
-        kept = {rows: [row for row in study[rows] if n in row] for rows, n in needed.items() if rows in study}
-        studies[name] = {**study, **kept}
-    return {**result, "studies": studies}
-
-
-def appetites(recommendation: Row, id: str) -> list[Table]:
-    """From which tolerated leak on what is the thing to use."""
+def appetite_tables(recommendation: Recommendation, id: str) -> list[Table]:
+    """A table of what to use, by the leak that is tolerated; none where there is nothing to choose from."""
     rows = [
         [
-            Cell(rounded_up(step["from"]), float(rounded_up(step["from"]))),
-            step["use"],
-            count(step["words"]),
-            number(step["macro"]),
-            with_interval(step["auc"]),
+            Cell(rounded_up(step.tolerated), float(rounded_up(step.tolerated))),
+            step.use,
+            count(step.words),
+            number(step.macro),
+            with_interval(step.auc),
         ]
-        for step in recommendation["steps"]
+        for step in recommendation.steps
     ]
     heads = ["tolerated AUC, from", "use", "words", "macro F1", "attacker's AUC (lowest, highest end)"]
     note = "Of those that keep to it the best macro F1 is taken; of those that cannot be told from it, the least "
@@ -178,8 +166,8 @@ def appetites(recommendation: Row, id: str) -> list[Table]:
     return [Table(id, "What to use under which appetite", heads, rows, note=note)] if rows else []
 
 
-def newer(study: Row) -> str:
+def caveat_of_dates(settings: Mapping[str, Any]) -> str:
     """What is to be said of attacks where test cases were chosen by date."""
-    day = study["settings"].get("test_from")
+    day = settings.get("test_from")
     newer = f" Test cases are those with a report on or after {day}: non-members are newer than members, and part of "
     return f"{newer}what an attack finds is change over time." if day else ""

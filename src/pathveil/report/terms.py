@@ -1,15 +1,7 @@
-"""What the report's words mean, for a reader who has met none of them: those that stand on the page and no others.
+"""What the report's words mean, for a reader who has met none of them: those that stand on the page and no others."""
 
->>> kept("MI100", 100, 5), kept("I3", 2276, 5), kept("B", 2735, 5)
-('the 100 words that tell most', '2,276 words of 3 registries or more', '2,735 words used 5 times or more')
->>> kept("cases >= 9", 800, 5)
-'800 words'
-"""
-
-from collections.abc import Mapping
-from typing import Any
-
-from pathveil.report.vocabulary import kind_of
+from pathveil.study.result import Studies
+from pathveil.study.vocabularies import kind_of
 
 GENERAL = (
     ("Micro F1", "The share of unseen reports that are coded rightly."),
@@ -57,31 +49,20 @@ PROBED = (
 )
 
 
-def terms(studies: Mapping[str, Any]) -> list[tuple[str, str]]:
+def terms(studies: Studies) -> list[tuple[str, str]]:
     """The terms of these studies, each with a sentence."""
+    words, training, both = studies.vocabulary, studies.distribution, studies.combined
     found = [*GENERAL]
-    names = [row["strategy"] for row in studies.get("vocabulary", {}).get("vocabularies", ())]
-    names += [point["strategy"] for point in studies.get("combined", {}).get("points", ())]
-    minimum = next((study["settings"]["minimum"] for study in studies.values() if "minimum" in study["settings"]), 5)
+    names = [] if words is None else [row.strategy for row in words.vocabularies]
+    names += [] if both is None else [point.strategy for point in both.points]
+    minimum = next((study.settings["minimum"] for study in (words, both) if study is not None), 5)
     there = {kind_of(name) for name in names}
     for kind, shown, meaning in KINDS:
         if kind in there:
             found.append((shown, meaning.format(minimum=minimum)))
-    found += ATTACKS if "vocabulary" in studies else ()
-    modes = {row["mode"] for row in studies.get("distribution", {}).get("scores", ())}
-    modes |= {point["mode"] for point in studies.get("combined", {}).get("points", ())}
+    found += ATTACKS if words is not None else ()
+    modes = set() if training is None else {row.mode for row in training.scores}
+    modes |= set() if both is None else {point.mode for point in both.points}
     found += [(mode, meaning) for mode, meaning in MODES.items() if mode in modes]
-    found += PROBED if "distribution" in studies else PROBED[:1] if "combined" in studies else ()
+    found += PROBED if training is not None else PROBED[:1] if both is not None else ()
     return found
-
-
-def kept(name: str, words: int, minimum: int) -> str:
-    """What a vocabulary of this name holds, in a few words."""
-    match kind_of(name):
-        case "mutual information":
-            return f"the {words:,} words that tell most"
-        case "intersection":
-            return f"{words:,} words of {name[1:]} registries or more"
-        case "baseline":
-            return f"{words:,} words used {minimum} times or more"
-    return f"{words:,} words"

@@ -2,37 +2,37 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from pathveil.audit.all_attacks import CLASSIFIERS
 from pathveil.audit.evidence import CONTROL, CROSS, MATCHED
 from pathveil.report import figures
-from pathveil.report.epochs import note as epoch_note
-from pathveil.report.epochs import shown as shown_epoch
+from pathveil.report.epochs import epoch_cell, epoch_note
 from pathveil.report.figures import Series
 from pathveil.report.tables import (
     Cell,
-    Row,
     Section,
     Table,
-    appetites,
+    appetite_tables,
+    caveat_of_dates,
     count,
     mean,
     mean_of,
-    newer,
     number,
     spread,
     with_interval,
 )
-from pathveil.study.recommendation import Candidate, front, of_vocabularies
+from pathveil.study.result import AttackRow, RatedCandidate, VocabularyResult
+from pathveil.study.vocabularies import kind_of
 
 FEW = 4  # vocabularies in a figure of curves, as in the paper's
 
 
-def section(study: Row) -> Section:
-    measured = [row for row in study["table1"] if "accuracy" in row]
-    names = list(dict.fromkeys(row["strategy"] for row in study["vocabularies"]))
-    size = {name: mean_of([r for r in study["vocabularies"] if r["strategy"] == name], "size") or 0 for name in names}
-    candidates = scored(study)
+def section(study: VocabularyResult) -> Section:
+    measured = [row for row in study.table1 if row.measured]
+    names = list(dict.fromkeys(row.strategy for row in study.vocabularies))
+    size = {name: mean_of([r for r in study.vocabularies if r.strategy == name], "size") or 0 for name in names}
+    candidates = study.recommendation.candidates
     return Section(
         id="vocabulary",
         title="Which words a model may know",
@@ -40,7 +40,7 @@ def section(study: Row) -> Section:
         "“Cross-registry” is the paper's protocol, in which non-members come from the left-out registry: it mixes "
         "membership with change of source, and its control, with unseen reports in the members' place, shows how much "
         "of it is the latter. In “matched” the non-members are unseen cases of the members' own registries: "
-        "membership alone." + newer(study),
+        "membership alone." + caveat_of_dates(study.settings),
         figures=[*attack_figures(measured, names), *score_figures(study, names, size), *plane(study, candidates)],
         tables=[
             *judged(study, candidates),
@@ -52,27 +52,21 @@ def section(study: Row) -> Section:
     )
 
 
-def scored(study: Row) -> list[Candidate]:
-    """The vocabularies that were attacked and have scores: with too few cases they have none."""
-    names = {row["strategy"] for row in study["table2"]}
-    return of_vocabularies([row for row in study["table1"] if row["strategy"] in names], study["table2"])
-
-
-def table1(measured: Sequence[Row], names: Sequence[str], size: Mapping[str, float]) -> list[Table]:
+def table1(measured: Sequence[AttackRow], names: Sequence[str], size: Mapping[str, float]) -> list[Table]:
     """The paper's layout, a tab for each protocol: rows of buckets and shadows, a column a vocabulary; accuracy over
     all reports, as in the paper, above balanced accuracy, and the share of members, which says what guessing earns."""
     tables = []
-    own = [row for row in measured if row["attack"] == CLASSIFIERS]
-    buckets = {row["bucket"]: row["bucket_order"] for row in sorted(own, key=lambda row: row["bucket_order"])}
+    own = [row for row in measured if row.attack == CLASSIFIERS]
+    buckets = {row.bucket: row.bucket_order for row in sorted(own, key=lambda row: row.bucket_order)}
     wanted = ((CROSS, "cross-registry, as in the paper"), (CONTROL, "its control"), (MATCHED, "matched"))
     for protocol, tab in wanted:
         rows = []
         for bucket, place in buckets.items():
-            for shadows in sorted({row["shadows"] for row in own}):
-                cell = [r for r in own if (r["protocol"], r["bucket"], r["shadows"]) == (protocol, bucket, shadows)]
-                values = [both_accuracies([row for row in cell if row["strategy"] == name]) for name in names]
+            for shadows in sorted({row.shadows for row in own}):
+                cell = [r for r in own if (r.protocol, r.bucket, r.shadows) == (protocol, bucket, shadows)]
+                values = [both_accuracies([row for row in cell if row.strategy == name]) for name in names]
                 if cell:
-                    members = mean([row["n_members"] / (row["n_members"] + row["n_non_members"]) for row in cell])
+                    members = mean([row.share_of_members for row in cell])
                     rows.append([Cell(bucket, order=place), shadows, number(members), *values])
         if rows:
             heads = ["training reports a class", "shadows", "share of members"]
@@ -95,36 +89,37 @@ def table1(measured: Sequence[Row], names: Sequence[str], size: Mapping[str, flo
     return tables
 
 
-def both_accuracies(rows: Sequence[Row]) -> Cell:
+def both_accuracies(rows: Sequence[Any]) -> Cell:
     """
-    >>> both_accuracies([{"accuracy": 0.8, "balanced_accuracy": 0.5}, {"accuracy": 0.6, "balanced_accuracy": None}])
+    >>> first = AttackRow.model_construct(accuracy=0.8, balanced_accuracy=0.5)
+    >>> both_accuracies([first, AttackRow.model_construct(accuracy=0.6)])
     '0.700\\n(0.500)'
     """
     every, balanced = (mean_of(rows, name) for name in ("accuracy", "balanced_accuracy"))
     return Cell("–" if every is None else f"{number(every)}\n({number(balanced)})", every, balanced)
 
 
-def stronger(measured: Sequence[Row], names: Sequence[str]) -> Table:
+def stronger(measured: Sequence[AttackRow], names: Sequence[str]) -> Table:
     rows = []
-    kept = [row for row in measured if row["bucket"] == "all" and row["attack"] != CLASSIFIERS]
-    for place in dict.fromkeys((row["protocol"], row["attack"], row["task"]) for row in kept):
-        own = [row for row in kept if (row["protocol"], row["attack"], row["task"]) == place]
-        rows.append([*place, *(number(mean_of([r for r in own if r["strategy"] == n], "auc")) for n in names)])
+    kept = [row for row in measured if row.bucket == "all" and row.attack != CLASSIFIERS]
+    for place in dict.fromkeys((row.protocol, row.attack, row.task) for row in kept):
+        own = [row for row in kept if (row.protocol, row.attack, row.task) == place]
+        rows.append([*place, *(number(mean_of([r for r in own if r.strategy == n], "auc")) for n in names)])
     heads = ["protocol", "attack", "task", *names]
     return Table("stronger", "Stronger attacks: AUC, mean over folds", heads, rows)
 
 
-def table2(study: Row, names: Sequence[str]) -> list[Table]:
+def table2(study: VocabularyResult, names: Sequence[str]) -> list[Table]:
     """The paper's layout, a tab a left-out registry, their mean first."""
-    table = study["table2"]
-    tasks = list(dict.fromkeys(row["task"] for row in table))
+    table = study.table2
+    tasks = list(dict.fromkeys(row.task for row in table))
     heads = ["vocabulary", "words", *(f"{task} {figure}" for task in [*tasks, "mean"] for figure in ("micro", "macro"))]
     tables = []
-    for registry in ["mean", *dict.fromkeys(row["attack_registry"] for row in table)]:
+    for registry in ["mean", *dict.fromkeys(row.attack_registry for row in table)]:
         rows = []
         for name in names:
-            own = [r for r in table if r["strategy"] == name and registry in ("mean", r["attack_registry"])]
-            parts = [[row for row in own if row["task"] == task] for task in tasks]
+            own = [r for r in table if r.strategy == name and registry in ("mean", r.attack_registry)]
+            parts = [[row for row in own if row.task == task] for task in tasks]
             scores = [number(mean_of(part, figure)) for part in [*parts, own] for figure in ("micro", "macro")]
             rows.append([name, count(mean_of(own, "size") or 0), *scores])
         tab = "mean of the folds" if registry == "mean" else f"{registry} left out"
@@ -133,17 +128,17 @@ def table2(study: Row, names: Sequence[str]) -> list[Table]:
     return tables
 
 
-def epochs(study: Row, names: Sequence[str]) -> Table:
+def epochs(study: VocabularyResult, names: Sequence[str]) -> Table:
     rows = []
     for name in names:
-        own = [row for row in study["vocabularies"] if row["strategy"] == name]
-        shadows = [epoch for row in own for epoch in row["shadow_epochs"]]
+        own = [row for row in study.vocabularies if row.strategy == name]
+        shadows = [epoch for row in own for epoch in row.shadow_epochs]
         mean_epoch = sum(shadows) / max(len(shadows), 1)
-        targets = ", ".join(shown_epoch(study, row) for row in own)
-        rows.append([name, own[0]["method"], targets, Cell(f"{mean_epoch:.1f}", mean_epoch)])
+        targets = ", ".join(epoch_cell([row.epoch], [row.at_cap]) for row in own)
+        rows.append([name, own[0].method, targets, Cell(f"{mean_epoch:.1f}", mean_epoch)])
     heads = ["vocabulary", "words kept", "epoch of each fold's target", "mean epoch of the shadows"]
     title = "How words were chosen, and the epochs at which training stopped"
-    return Table("epochs", title, heads, rows, note=epoch_note(study, study["vocabularies"]))
+    return Table("epochs", title, heads, rows, note=epoch_note([row.at_cap for row in study.vocabularies]))
 
 
 def shown(names: Sequence[str]) -> list[str]:
@@ -163,15 +158,15 @@ def shown(names: Sequence[str]) -> list[str]:
     return kept or list(names)[:FEW]
 
 
-def attack_figures(measured: Sequence[Row], names: Sequence[str]) -> list[tuple[str, str, str]]:
+def attack_figures(measured: Sequence[AttackRow], names: Sequence[str]) -> list[tuple[str, str, str]]:
     """Figure 1 of the paper, with intervals: a drawing for each bucket, and all classes under the matched protocol."""
-    own = [row for row in measured if row["attack"] == CLASSIFIERS]
-    buckets = dict.fromkeys(row["bucket"] for row in sorted(own, key=lambda row: row["bucket_order"]))
+    own = [row for row in measured if row.attack == CLASSIFIERS]
+    buckets = dict.fromkeys(row.bucket for row in sorted(own, key=lambda row: row.bucket_order))
     wanted = [*((CROSS, bucket) for bucket in buckets), (MATCHED, "all")]
     curves: dict[tuple[str, str], list[Series]] = {}
     for protocol, bucket in wanted:
         for name in shown(names):
-            cell = [r for r in own if (r["protocol"], r["bucket"], r["strategy"]) == (protocol, bucket, name)]
+            cell = [r for r in own if (r.protocol, r.bucket, r.strategy) == (protocol, bucket, name)]
             points = _points(cell, "shadows", "balanced_accuracy")
             if points[0]:
                 curves.setdefault((protocol, bucket), []).append(Series(name, *points))
@@ -193,9 +188,9 @@ def attack_figures(measured: Sequence[Row], names: Sequence[str]) -> list[tuple[
     return drawings
 
 
-def over_folds(rows: Sequence[Row]) -> str:
+def over_folds(rows: Sequence[Any]) -> str:
     """How many folds a mean is over, and what the lines beside it are."""
-    folds = len({row["fold"] for row in rows})
+    folds = len({row.fold for row in rows})
     if folds < 2:
         return "one fold, with 95 % intervals over cases"
     return "mean over folds with 95 % intervals" if folds > 2 else "mean of two folds, with lines to each"
@@ -212,13 +207,13 @@ def _reach(series: Sequence[Series]) -> tuple[float, float]:
     return min(ends) - air, max(ends) + air
 
 
-def _points(rows: Sequence[Row], over: str, name: str) -> tuple[list, list, list, list]:
+def _points(rows: Sequence[Any], over: str, name: str) -> tuple[list, list, list, list]:
     """(places, means, lower ends, upper ends) of a figure along ``over``; one fold has the interval over its cases."""
     places, means, low, high = [], [], [], []
-    for place in sorted({row[over] for row in rows}):
-        own = [row for row in rows if row[over] == place and row[name] is not None]
+    for place in sorted({getattr(row, over) for row in rows}):
+        own = [row for row in rows if getattr(row, over) == place and getattr(row, name) is not None]
         if own:
-            ends = spread([row[name] for row in own]) or own[0]["ci"][name]
+            ends = spread([getattr(row, name) for row in own]) or own[0].ci[name]
             places.append(place)
             means.append(mean_of(own, name))
             low.append(ends[0])
@@ -226,60 +221,50 @@ def _points(rows: Sequence[Row], over: str, name: str) -> tuple[list, list, list
     return places, means, low, high
 
 
-def kind_of(name: str) -> str:
-    """
-    >>> kind_of("B"), kind_of("I3"), kind_of("MI500"), kind_of("cases >= 5")
-    ('baseline', 'intersection', 'mutual information', 'other')
-    """
-    if name == "B":
-        return "baseline"
-    if re.fullmatch(r"I\d+", name):
-        return "intersection"
-    return "mutual information" if re.fullmatch(r"MI\d+", name) else "other"
-
-
-def score_figures(study: Row, names: Sequence[str], size: Mapping[str, float]) -> list[tuple[str, str, str]]:
+def score_figures(
+    study: VocabularyResult, names: Sequence[str], size: Mapping[str, float]
+) -> list[tuple[str, str, str]]:
     """Figure 2 of the paper: F1 against vocabulary size."""
     drawings = []
     for figure in ("micro", "macro"):
         kinds: dict[str, list[tuple[float, float, float, float]]] = {}
         for name in names:
-            own = [row for row in study["table2"] if row["strategy"] == name]
+            own = [row for row in study.table2 if row.strategy == name]
             if not own:
                 continue
-            folds = dict.fromkeys(row["attack_registry"] for row in own)
-            means = [mean_of([row for row in own if row["attack_registry"] == fold], figure) or 0.0 for fold in folds]
-            low, high = spread(means) or (mean([row[f"{figure}_ci"][end] for row in own]) or 0.0 for end in (0, 1))
+            folds = dict.fromkeys(row.attack_registry for row in own)
+            means = [mean_of([row for row in own if row.attack_registry == fold], figure) or 0.0 for fold in folds]
+            ends = [getattr(row, f"{figure}_ci") for row in own]
+            low, high = spread(means) or (mean([pair[end] for pair in ends]) or 0.0 for end in (0, 1))
             kinds.setdefault(kind_of(name), []).append((size[name], sum(means) / len(means), low, high))
         if not kinds:
             continue
         series = [Series(kind, *map(list, zip(*sorted(points), strict=True))) for kind, points in kinds.items()]
         svg = figures.lines(series, x_title="words in the vocabulary", y_title=f"{figure} F1", logarithmic=True)
-        caption = f"Mean over tasks; {over_folds(study['vocabularies'])}."
+        caption = f"Mean over tasks; {over_folds(study.vocabularies)}."
         drawings.append((f"Figure 2: {figure} F1 against vocabulary size", svg, caption))
     return drawings
 
 
-def plane(study: Row, candidates: Sequence[Candidate]) -> list[tuple[str, str, str]]:
+def plane(study: VocabularyResult, candidates: Sequence[RatedCandidate]) -> list[tuple[str, str, str]]:
     """Privacy against F1: the strongest attack a fold under the matched protocol."""
     if not candidates:
         return []
-    kinds: dict[str, list[Candidate]] = {}
+    kinds: dict[str, list[RatedCandidate]] = {}
     for one in candidates:
         kinds.setdefault(kind_of(one.name), []).append(one)
     drawn = []
     for kind, own in kinds.items():
-        ends = ([one.auc[end] for one in own] for end in ("low", "high"))
-        places = [one.auc["value"] for one in own], [one.macro for one in own]
+        ends = ([getattr(one.auc, end) for one in own] for end in ("low", "high"))
+        places = [one.auc.value for one in own], [one.macro for one in own]
         drawn.append(Series(kind, *places, *ends, [one.name for one in own]))
-    points = [(one.auc["value"], one.macro) for one in candidates]
-    best = [point for point, on in zip(points, front(points), strict=True) if on]
+    best = [(one.auc.value, one.macro) for one in candidates if one.front]
     svg = figures.plane(
         drawn,
         x_title="attacker's AUC (left is more private)",
         y_title="macro F1",
         front=best,
-        limit=(study["settings"]["tolerated"], "tolerated"),
+        limit=(study.settings["tolerated"], "tolerated"),
     )
     caption = (
         "The strongest attack, matched protocol: mean over folds, with lines to the lowest and highest end of any "
@@ -288,22 +273,21 @@ def plane(study: Row, candidates: Sequence[Candidate]) -> list[tuple[str, str, s
     return [("Privacy against F1", svg, caption)]
 
 
-def judged(study: Row, candidates: Sequence[Candidate]) -> list[Table]:
+def judged(study: VocabularyResult, candidates: Sequence[RatedCandidate]) -> list[Table]:
     """Every vocabulary under the study's appetite, and what other appetites lead to."""
-    tolerated, verdicts = study["settings"]["tolerated"], study["recommendation"].get("verdicts", {})
-    on = front([(one.auc["value"], one.macro) for one in candidates])
+    tolerated = study.settings["tolerated"]
     rows = [
         [
             one.name,
             count(one.words),
             number(one.macro),
             with_interval(one.auc),
-            verdicts[one.name],
-            "yes" if mark else "",
+            one.verdict,
+            "yes" if one.front else "",
         ]
-        for one, mark in zip(candidates, on, strict=True)
+        for one in candidates
     ]
     heads = ["vocabulary", "words", "macro F1", "attacker's AUC (ends of the folds)"]
     heads += [f"tolerating {tolerated:g}", "on the front"]
     title = "Each vocabulary under the tolerated leak"
-    return [Table("verdicts", title, heads, rows), *appetites(study["recommendation"], "words-appetites")]
+    return [Table("verdicts", title, heads, rows), *appetite_tables(study.recommendation, "words-appetites")]

@@ -21,8 +21,9 @@ from pathveil.federation.settings import FederationSettings
 from pathveil.progress import Progress, silent
 from pathveil.study.distribution import at_cap, config_of, fixed, known_modes, mode_of
 from pathveil.study.held_out import HeldOutSettings
-from pathveil.study.recommendation import Candidate, briefly, front, recommend
-from pathveil.study.scheduler import Keep, Parts, Unit, finish, seconds_of, unfinished
+from pathveil.study.recommendation import Candidate, front, recommend, recommend_briefly
+from pathveil.study.result import CombinedPoint, CombinedResult, Provenance, Recommendation
+from pathveil.study.scheduler import Keep, Parts, Unit, WordChoices, finish, last_epoch_warnings, seconds_of
 from pathveil.study.settings import Names, Sizes, naming_errors, not_empty, validated
 from pathveil.study.store import Cells
 from pathveil.study.study_corpus import provenance, read_study_corpus, relabelled
@@ -137,11 +138,11 @@ class CombinedStudy:
                 )
         return units
 
-    def choices(self) -> tuple[list[str], np.ndarray, int]:
-        """What choosing its words takes: the sentences, the documents that choose, and how many times."""
-        return [*self.sentences.values()], self.rows, 1
+    def choices(self) -> WordChoices:
+        """What choosing its words takes."""
+        return WordChoices([*self.sentences.values()], self.rows, 1)
 
-    def run(self, *, crew: Crew, device: str) -> dict[str, Any]:
+    def run(self, *, crew: Crew, device: str) -> CombinedResult:
         """Do what is left, and put everything together."""
         words: dict[str, Vocabulary] = {}
         if not all(self.cells.has(self.parts(*place)) for place in self.places):
@@ -165,21 +166,23 @@ class CombinedStudy:
         )
         return self.result()
 
-    def result(self) -> dict[str, Any]:
-        points: list[dict[str, Any]] = [
-            {"strategy": name, "mode": mode} | self.cells.read(self.parts(name, mode))[0] for name, mode in self.places
-        ]
-        for point in points:
-            point["at_cap"] = at_cap(self.configs[point["mode"]], point["epoch"])
-        return {
-            "study": "combined",
-            "settings": self.settings.model_dump(mode="json"),
-            "provenance": provenance(self.store, self.corpus),
-            "points": marked(points),
-            "recommendation": recommended(points, tolerated=self.settings.tolerated),
-            "findings": [],
-            "warnings": unfinished("models", [cap for point in points for cap in point["at_cap"]]),
-        }
+    def result(self) -> CombinedResult:
+        points: list[dict[str, Any]] = []
+        for name, mode in self.places:
+            values = self.cells.read(self.parts(name, mode))[0]
+            last = at_cap(self.configs[mode], values["epoch"])
+            points.append({"strategy": name, "mode": mode, **values, "at_cap": last})
+        on_front = front([(point["auc"]["value"], point["macro"]) for point in points])
+        rows = [CombinedPoint(**point, front=mark) for point, mark in zip(points, on_front, strict=True)]
+        return CombinedResult(
+            study="combined",
+            settings=self.settings.model_dump(mode="json"),
+            provenance=Provenance(**provenance(self.store, self.corpus)),
+            points=rows,
+            recommendation=recommend_combination(rows, tolerated=self.settings.tolerated),
+            findings=[],
+            warnings=last_epoch_warnings("models", [cap for point in rows for cap in point.at_cap]),
+        )
 
     def seconds(self) -> list[dict[str, Any]]:
         """What each finished cell took."""
@@ -221,23 +224,20 @@ def point_of(rows: Mapping[str, Any], confidence: Any, *, seed: int) -> dict[str
     return {"micro": micro, "macro": macro, **leak, "probe": told}
 
 
-def marked(points: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Points with their place on the front."""
-    on = front([(point["auc"]["value"], point["macro"]) for point in points])
-    return [{**point, "front": mark} for point, mark in zip(points, on, strict=True)]
-
-
-def recommended(points: Sequence[Mapping[str, Any]], *, tolerated: float) -> dict[str, Any]:
+def recommend_combination(points: Sequence[CombinedPoint], *, tolerated: float) -> Recommendation:
     """What to use; and where that pools everybody's reports, what else to use without."""
     found = recommend([*map(candidate, points)], tolerated=tolerated, kind="combination")
-    apart = [candidate(point) for point in points if point["mode"] != "centralized"]
-    if apart and found["use"] not in [one.name for one in apart]:
-        found["sentence"] += f" Where reports may not be pooled: {briefly(apart, tolerated=tolerated)}."
-    return found
+    apart = [candidate(point) for point in points if point.mode != "centralized"]
+    if not apart or found.use in [one.name for one in apart]:
+        return found
+    half = recommend_briefly(apart, tolerated=tolerated)
+    sentence = f"{found.sentence} Where reports may not be pooled: {half}."
+    without = recommend(apart, tolerated=tolerated, kind="combination")
+    return found.model_copy(update={"sentence": sentence, "without_pooling": without})
 
 
-def candidate(point: Mapping[str, Any]) -> Candidate:
+def candidate(point: CombinedPoint) -> Candidate:
     """A combination as something that may be released; its scores were taken once, so it has no folds."""
-    leak = tuple(point["auc"][end] for end in ("value", "low", "high"))
-    name = f"{point['strategy']} with {point['mode']} training"
-    return Candidate(name, point["size"], {"all tasks": {"": point["macro"]}}, {"": leak})
+    leak = (point.auc.value, point.auc.low, point.auc.high)
+    name = f"{point.strategy} with {point.mode} training"
+    return Candidate(name, point.size, {"all tasks": {"": point.macro}}, {"": leak})

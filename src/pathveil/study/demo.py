@@ -6,7 +6,7 @@ studies of ``demo.toml``. Started again in the same folder, it goes on with what
 """
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pathveil.progress import Progress, silent
 
 if TYPE_CHECKING:
+    from pathveil.study.result import StudyResult
     from pathveil.training.workers import Crew
 
 STUDY = files("pathveil.study") / "demo.toml"
@@ -25,15 +26,16 @@ def run(
     out: Path,
     *,
     crew: "Crew | None" = None,
-    finish: Callable[[dict[str, Any]], None] = lambda result: None,
+    finish: "Callable[[StudyResult], None]" = lambda result: None,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Everything into the folder ``out``; the studies' figures also in its ``result.json``."""
     from pathveil.study import study_file
+    from pathveil.study.result import StudyResult
 
     model = {}
 
-    def then(study: dict[str, Any]) -> None:
+    def then(study: StudyResult) -> None:
         finish(study)
         model.update(train_model(out / study_file.CORPUS, out, progress))
 
@@ -76,7 +78,7 @@ def train_model(corpus: Path, out: Path, progress: Progress) -> dict[str, Any]:
     return {"bundle": str(out / "model"), "parts": parts.to_dict(), "scores": scores, "explained": explained}
 
 
-def describe(result: dict[str, Any], *, answer: Sequence[str], report: Path) -> str:
+def describe(result: dict[str, Any]) -> str:
     """What happened, for a person."""
     scores = result["model"]["scores"]
     lines = [
@@ -99,8 +101,6 @@ def describe(result: dict[str, Any], *, answer: Sequence[str], report: Path) -> 
     lines += [
         "",
         f"The model is in {result['model']['bundle']}: read card.md. The three studies, small:",
-        *answer,
-        "",
-        f"Report: {report}",
+        str(result["study"]),
     ]
     return "\n".join(lines)

@@ -34,10 +34,22 @@ from pathveil.federation.settings import FederationSettings, strong_with
 from pathveil.progress import Progress, silent
 from pathveil.study.findings import distribution_findings
 from pathveil.study.held_out import HeldOutSettings
-from pathveil.study.scheduler import Keep, Parts, Unit, finish, seconds_of, unfinished
+from pathveil.study.result import (
+    ClassScore,
+    DistributionResult,
+    MembershipRow,
+    ProbeRow,
+    Provenance,
+    RegistryClassScore,
+    RegistryScore,
+    StudyWarning,
+    TrafficRow,
+)
+from pathveil.study.scheduler import Keep, Parts, Unit, finish, last_epoch_warnings, seconds_of
 from pathveil.study.settings import Names, Numbers, each_once, naming_errors, not_empty, validated
 from pathveil.study.store import Cells
 from pathveil.study.study_corpus import provenance, read_study_corpus, relabelled, table_of
+from pathveil.study.training_choice import recommend_training
 from pathveil.training.metrics import evaluate
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
@@ -230,7 +242,7 @@ class DistributionStudy:
             for seed, arm in self.arms
         ]
 
-    def run(self, *, crew: Crew, device: str) -> dict[str, Any]:
+    def run(self, *, crew: Crew, device: str) -> DistributionResult:
         """Do what is left, and put everything together."""
         finish(
             self.units(device=device),
@@ -272,46 +284,70 @@ class DistributionStudy:
                 },
             ).save(self.out / "shared" / f"{arm}-{seed}")
 
-    def result(self) -> dict[str, Any]:
-        names = ("scores", "per_class", "classes", "probe", "membership", "traffic")
-        collected: dict[str, list[Any]] = {name: [] for name in names}
+    def result(self) -> DistributionResult:
+        scores: list[RegistryScore] = []
+        per_class: list[RegistryClassScore] = []
+        classes: list[ClassScore] = []
+        probes: list[ProbeRow] = []
+        attacks: list[MembershipRow] = []
+        traffic: list[TrafficRow] = []
         sizes = {}
         for seed, arm in self.arms:
             values = self.cells.read(self.parts(seed, arm))[0]
             sizes[str(seed)] = values["vocabulary"]
-            for name, rows in collected.items():
-                rows.extend(values[name])
-        for row in collected["traffic"]:
-            row["at_cap"] = at_cap(self.configs[row["mode"]], row["epoch"])
-        caps = {
-            arm: [cap for row in collected["traffic"] if row["mode"] == arm for cap in row["at_cap"]]
-            for arm in self.configs
-        }
+            scores += [RegistryScore(**row) for row in values["scores"]]
+            per_class += [RegistryClassScore(**row) for row in values["per_class"]]
+            classes += [ClassScore(**row) for row in values["classes"]]
+            probes += [ProbeRow(**row) for row in values["probe"]]
+            attacks += [MembershipRow(**row) for row in values["membership"]]
+            for row in values["traffic"]:
+                traffic.append(TrafficRow(**row, at_cap=at_cap(self.configs[arm], row["epoch"])))
         adversaries = ("adversarial", *(["strong"] if "strong" in self.settings.modes else []))
-        found = distribution_findings(
-            collected["scores"], per_class=collected["per_class"], probes=collected["probe"], adversaries=adversaries
+        found = distribution_findings(scores, per_class=per_class, probes=probes, adversaries=adversaries)
+        return DistributionResult(
+            study="distribution",
+            settings=self.settings.model_dump(mode="json"),
+            provenance=Provenance(**provenance(self.store, self.corpus), vocabulary_sizes=sizes),
+            scores=scores,
+            per_class=per_class,
+            classes=classes,
+            probe=probes,
+            membership=attacks,
+            traffic=traffic,
+            recommendation=recommend_training(
+                scores,
+                attacks,
+                probes,
+                arms={arm: self.settings.mode(arm) for arm in self.settings.arms},
+                words=round(sum(sizes.values()) / len(sizes)),
+                tolerated=self.settings.tolerated,
+            ),
+            findings=found["adversarial"],
+            findings_of_strong=found.get("strong", []),
+            warnings=[*self.last_epochs(traffic), *self.not_agreed()],
         )
-        return {
-            "study": "distribution",
-            "settings": self.settings.model_dump(mode="json"),
-            "provenance": {**provenance(self.store, self.corpus), "vocabulary_sizes": sizes},
-            **collected,
-            "findings": found["adversarial"],
-            "findings_of_strong": found.get("strong", []),
-            "warnings": [line for arm, of in caps.items() for line in unfinished(f"models of {arm}", of)]
-            + self.not_agreed(),
-        }
 
-    def not_agreed(self) -> list[str]:
-        """A sentence where a shared encoder is left to give away, with words that nobody has agreed on."""
+    def last_epochs(self, traffic: Sequence[TrafficRow]) -> list[StudyWarning]:
+        found = []
+        for arm in self.configs:
+            caps = [cap for row in traffic if row.mode == arm for cap in row.at_cap]
+            found += last_epoch_warnings(f"models of {arm}", caps)
+        return found
+
+    def not_agreed(self) -> list[StudyWarning]:
+        """A warning where a shared encoder is left to give away, with words that nobody has agreed on."""
         given = {"adversarial", "strong"} & {self.settings.mode(arm) for arm in self.configs}
         if not self.settings.release or self.agreed or not given:
             return []
-        return [
+        text = (
             f"the words in shared/ are those that at least {self.settings.minimum_documents} training reports hold, "
             "people's names perhaps among them: agree on words and give them with --vocab before a shared encoder is "
             "given away"
-        ]
+        )
+        return [StudyWarning(kind="words not agreed", text=text)]
+
+    def choices(self) -> None:
+        """Words are those that enough training documents hold, or agreed on: no sentence chooses them."""
 
     def seconds(self) -> list[dict[str, Any]]:
         """What each finished cell took."""

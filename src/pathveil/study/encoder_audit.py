@@ -34,7 +34,7 @@ from pathveil.files import check_writable
 from pathveil.model.mtcnn import Encoder
 from pathveil.progress import Progress, silent
 from pathveil.study.distribution import DistributionSettings, DistributionStudy, in_words
-from pathveil.study.result import read
+from pathveil.study.result import read_distribution
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
@@ -133,8 +133,8 @@ def arm_of(
     run: Path, corpus: Path, *, arm: str | None, seed: int | None, progress: Progress = silent
 ) -> tuple[AuditedArm, Encoded]:
     """An arm of a finished run, and all its training documents."""
-    result = read(run / "result.json", part="distribution", made_by="pathveil federate run")
-    told = {name: value for name, value in result["settings"].items() if value is not None}
+    result = read_distribution(run / "result.json")
+    told = {name: value for name, value in result.settings.items() if value is not None}
     if "test_from" in told:
         del told["test_share"]  # is there by default and says nothing
     settings = DistributionSettings.model_validate(told)
@@ -146,7 +146,7 @@ def arm_of(
     arm = _chosen(arm, arms, option="--mode", run=run)
     seed = _chosen(seed, list(settings.seeds), option="--seed", run=run)
     study = DistributionStudy(corpus, settings, out=run, progress=progress)
-    if study.store.provenance["corpus_sha256"] != result["provenance"]["corpus_sha256"]:
+    if study.store.provenance["corpus_sha256"] != result.provenance.corpus_sha256:
         raise UsageError(f"{corpus}: is not the corpus of {run}, whose members and unseen cases are to be told apart")
     unseen = settings.unseen(study.corpus, seed=seed)
     table, size = study.words
@@ -165,7 +165,7 @@ def arm_of(
         non_members=others,
         public=encoded.take(public),
         released=Release.load(folder) if folder.exists() else None,
-        corpus_sha256=result["provenance"]["corpus_sha256"],
+        corpus_sha256=result.provenance.corpus_sha256,
     )
     return found, training
 

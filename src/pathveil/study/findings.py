@@ -15,18 +15,22 @@ Attacks are judged on balanced accuracy (the mean of the shares of members and o
 of seven registries four reports of five are members, and who calls everyone a member is right about four of five. The
 paper's own figure, accuracy over all reports, stands beside it, as does the matched protocol.
 
->>> rows = [{"registry": r, "task": "site", "seed": 1, "mode": mode, "micro": {"value": base + bonus},
-...          "macro": {"value": base + bonus}}
+>>> def score(registry: str, mode: str, value: float) -> RegistryScore:
+...     f1 = {"value": value, "low": value, "high": value}
+...     row = {"registry": registry, "mode": mode, "seed": 1, "task": "site", "documents": 20, "cases": 20}
+...     return RegistryScore(**row, micro=f1, macro=f1)
+>>> rows = [score(r, mode, base + bonus)
 ...         for r, base in (("R1", .7), ("R2", .8), ("R3", .75), ("R4", .72), ("R5", .78), ("R6", .74))
 ...         for mode, bonus in (("single", 0.0), ("centralized", 0.05 + base / 100))]
 >>> found = distribution_findings(rows, per_class=[], probes=[])["adversarial"]
->>> found[0]["id"], found[0]["holds"], found[1]["id"], found[1]["evidence"]["missing"]
+>>> found[0].id, found[0].holds, found[1].id, found[1].evidence.missing
 ('B1', True, 'B2', 'the study has no adversarial beside centralized')
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -35,11 +39,21 @@ from scipy import stats
 from pathveil.audit.all_attacks import CLASSIFIERS
 from pathveil.audit.evidence import ALL, CROSS, MATCHED
 from pathveil.disclosure import FEWEST_CASES_TOLD
+from pathveil.study.result import (
+    AttackRow,
+    Difference,
+    Evidence,
+    Finding,
+    ProbeAccuracy,
+    ProbeRow,
+    RegistryClassScore,
+    RegistryScore,
+    TaskScore,
+)
 from pathveil.study.statistics import CONFIDENCE, Answer, Comparison, above, alike, compare, together
 
 MARGIN = {"micro": 0.01, "macro": 0.02, "accuracy": 0.01}
 PROBE_MARGIN = 0.02  # above what the label alone gives away
-LISTED = FEWEST_CASES_TOLD  # test cases from which on a class is listed with its F1
 
 CLAIMS = {
     "A1": "more shadow models raise attack accuracy, which levels off",
@@ -75,8 +89,8 @@ TESTS = {
     "B2": f"micro F1 (±0.01) and macro F1 (±0.02) of adversarial alike centralized, {OVER}",
     "B3": f"micro and macro F1 of adversarial above single, {OVER}",
     "B4": "F1 of adversarial above single in the rarer half of the classes, and the gain larger there than in the "
-    f"other half, {OVER}; of a registry's classes only those with at least {LISTED} test cases there are scored, so "
-    "the rarest are in neither half",
+    f"other half, {OVER}; of a registry's classes only those with at least {FEWEST_CASES_TOLD} test cases there are "
+    "scored, so the rarest are in neither half",
     "B5": "the better probe's accuracy on unseen reports at most 0.02 above what the true label alone gives away, in "
     "every seed",
 }
@@ -91,7 +105,8 @@ class Probe:
     values: tuple[float, ...]
     documents: tuple[int, ...]
     bound: float
-    told: Mapping[str, Any]  # what is shown beside it
+    norm: float  # of the features, shown beside it
+    other_modes: Mapping[str, float]  # the same accuracy of other modes, shown beside it
 
     @property
     def mean(self) -> float:
@@ -129,78 +144,86 @@ class Judgement:
         return 0 if self.missing else len(self.over) + len(self.near) + (self.probe is not None)
 
 
-def verdicts(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
-    """Answers read off intervals that cover together."""
+def judge_together(judgements: Sequence[Judgement]) -> list[Finding]:
+    """Findings, their answers read off intervals that cover together."""
     count = sum(judgement.intervals for judgement in judgements)
     return [_finding(judgement, count) for judgement in judgements]
 
 
-def _finding(judgement: Judgement, count: int) -> dict[str, Any]:
+def _finding(judgement: Judgement, count: int) -> Finding:
     """One of those that are read off so many intervals in all."""
     confidence = together(count)
     answers: list[Answer] = []
-    shown: list[dict[str, Any]] = []
+    compared: list[Difference | ProbeAccuracy] = []
     for name, comparison in judgement.over:
         answers.append(above(comparison, confidence=confidence))
         chance = {"p": comparison.p, "p_adjusted": min(1.0, count * comparison.p)}
-        shown.append(_shown(name, comparison, confidence) | chance)
+        compared.append(_difference(name, comparison, confidence, **chance))
     for name, comparison, margin in judgement.near:
         answers.append(alike(comparison, margin=margin, confidence=confidence))
-        shown.append(_shown(name, comparison, confidence) | {"margin": margin})
+        compared.append(_difference(name, comparison, confidence, margin=margin))
     if judgement.probe is not None:
         answers.append(judgement.probe.answer(confidence))
-        shown.append(_probed(judgement.probe, confidence))
-    evidence: dict[str, Any] = {"test": judgement.test or TESTS[judgement.id], "comparisons": shown}
+        compared.append(_probe_accuracy(judgement.probe, confidence))
+    more: dict[str, Any] = {"missing": judgement.missing} if judgement.missing else {}
     if judgement.beside:
-        evidence["beside"] = [_shown(name, comparison, CONFIDENCE) for name, comparison in judgement.beside]
-    if judgement.missing:
-        evidence["missing"] = judgement.missing
-    holds = None if judgement.missing else both(answers)
-    return {"id": judgement.id, "claim": CLAIMS[judgement.id], "holds": holds, "evidence": evidence}
+        more["beside"] = [_difference(name, comparison, CONFIDENCE) for name, comparison in judgement.beside]
+    return Finding(
+        id=judgement.id,
+        claim=CLAIMS[judgement.id],
+        holds=None if judgement.missing else all_of(answers),
+        evidence=Evidence(test=judgement.test or TESTS[judgement.id], comparisons=compared, **more),
+    )
 
 
-def both(answers: Sequence[Answer]) -> Answer:
+def all_of(answers: Sequence[Answer]) -> Answer:
     """True if all are, False if any is, None otherwise."""
     if not answers:
         return None
     return False if any(a is False for a in answers) else (True if all(answers) else None)
 
 
-def _shown(name: str, comparison: Comparison, confidence: float) -> dict[str, Any]:
+def _difference(name: str, comparison: Comparison, confidence: float, **more: float) -> Difference:
     """A difference with its interval at the confidence it is read at, and at 95 % by itself."""
     ends: dict[str, Any] = {"low": None, "high": None, "alone": None}
     if comparison.units > 1:
         low, high = comparison.interval(confidence)
         ends = {"low": low, "high": high, "alone": list(comparison.interval())}
-    about = {"compared": name, "difference": comparison.mean}
-    return about | ends | {"confidence": confidence, "units": comparison.units}
+    about = {"confidence": confidence, "units": comparison.units, **more}
+    return Difference(compared=name, difference=comparison.mean, **ends, **about)
 
 
-def _probed(probe: Probe, confidence: float) -> dict[str, Any]:
+def _probe_accuracy(probe: Probe, confidence: float) -> ProbeAccuracy:
     low, high = probe.interval(confidence)
-    ends = {"low": low, "high": high, "alone": list(probe.interval(CONFIDENCE)), "confidence": confidence}
-    about = {"compared": "probe accuracy", "value": probe.mean, "bound": probe.bound, "units": len(probe.values)}
-    return about | ends | dict(probe.told)
-
-
-Row = Mapping[str, Any]
+    return ProbeAccuracy(
+        compared="probe accuracy",
+        value=probe.mean,
+        bound=probe.bound,
+        units=len(probe.values),
+        low=low,
+        high=high,
+        alone=list(probe.interval(CONFIDENCE)),
+        confidence=confidence,
+        norm=probe.norm,
+        other_modes=dict(probe.other_modes),
+    )
 
 
 def paired(
-    rows: Sequence[Row],
+    rows: Sequence[Any],
     *,
     arms: tuple[Any, Any],
     arm: str,
     match: Sequence[str],
     block: Sequence[str],
-    value: Callable[[Row], float],
+    value: Callable[[Any], float],
 ) -> Comparison | None:
     """First arm minus second where both have a row with the same ``match`` fields; None where there is no pair."""
     sides: tuple[dict[tuple, float], dict[tuple, float]] = ({}, {})
     for row in rows:
         for side, wanted in zip(sides, arms, strict=True):
-            if row[arm] == wanted:
-                side[tuple(row[name] for name in match)] = value(row)
+            if getattr(row, arm) == wanted:
+                side[tuple(getattr(row, name) for name in match)] = value(row)
     common = [key for key in sides[0] if key in sides[1]]
     if not common:
         return None
@@ -210,12 +233,12 @@ def paired(
 
 
 def distribution_findings(
-    scores: Sequence[Row],
+    scores: Sequence[RegistryScore],
     *,
-    per_class: Sequence[Row],
-    probes: Sequence[Row],
+    per_class: Sequence[RegistryClassScore],
+    probes: Sequence[ProbeRow],
     adversaries: Sequence[str] = ("adversarial",),
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[Finding]]:
     """B1 to B5 of the first adversary, and B2 to B5 of any other (B1 is about none), judged together, from the rows of
     a distribution study."""
 
@@ -228,7 +251,7 @@ def distribution_findings(
                 arm="mode",
                 match=("registry", "task", "seed"),
                 block=("registry",),
-                value=lambda row, figure=figure: row[figure]["value"],
+                value=lambda row, figure=figure: getattr(row, figure).value,
             )
             if comparison is None:
                 judgement.missing = f"the study has no {first} beside {second}"
@@ -248,20 +271,20 @@ def distribution_findings(
         ]
     for adversary, judgement in asked:
         judgement.test = TESTS[judgement.id].replace("of adversarial", f"of {adversary}")
-    found: dict[str, list[dict[str, Any]]] = {adversary: [] for adversary in adversaries}
-    for (adversary, _), finding in zip(asked, verdicts([judgement for _, judgement in asked]), strict=True):
+    found: dict[str, list[Finding]] = {adversary: [] for adversary in adversaries}
+    for (adversary, _), finding in zip(asked, judge_together([judgement for _, judgement in asked]), strict=True):
         found[adversary].append(finding)
     return found
 
 
-def _rare_gain(per_class: Sequence[Row], adversary: str) -> Judgement:
+def _rare_gain(per_class: Sequence[RegistryClassScore], adversary: str) -> Judgement:
     """B4: a class's gain, its support deciding which half it is in; halves are taken within a registry, task and seed,
     a middle class in neither."""
     gains: dict[tuple, dict[str, float]] = {}
     for row in per_class:
-        if row["mode"] in (adversary, "single"):
-            place = (row["registry"], row["task"], row["seed"], row["support"], row["label"])
-            gains.setdefault(place, {})[row["mode"]] = row["f1"]["value"]
+        if row.mode in (adversary, "single"):
+            place = (row.registry, row.task, row.seed, row.support, row.label)
+            gains.setdefault(place, {})[row.mode] = row.f1.value
     whole = {place: sides[adversary] - sides["single"] for place, sides in gains.items() if len(sides) == 2}
     rare, other, blocks = [], [], []
     for group in sorted({place[:3] for place in whole}):
@@ -282,57 +305,55 @@ def _rare_gain(per_class: Sequence[Row], adversary: str) -> Judgement:
     )
 
 
-def _probing(probes: Sequence[Row], adversary: str) -> Judgement:
+def _probing(probes: Sequence[ProbeRow], adversary: str) -> Judgement:
     """B5: a proportion against a bound."""
-    own = [row for row in probes if row["mode"] == adversary]
+    own = [row for row in probes if row.mode == adversary]
     if not own:
         return Judgement("B5", missing=f"the study has no probe of {adversary}")
     others: dict[str, list[float]] = {}
     for row in probes:
-        if row["mode"] != adversary:
-            others.setdefault(row["mode"], []).append(max(row["linear"], row["mlp"]))
+        if row.mode != adversary:
+            others.setdefault(row.mode, []).append(row.best)
     probe = Probe(
-        values=tuple(max(row["linear"], row["mlp"]) for row in own),
-        documents=tuple(row["documents"] for row in own),
-        bound=float(np.mean([max(row["chance"], row["label"] or 0.0) for row in own])) + PROBE_MARGIN,
-        told={
-            "norm": float(np.mean([row["norm"] for row in own])),
-            "other_modes": {mode: float(np.mean(values)) for mode, values in others.items()},
-        },
+        values=tuple(row.best for row in own),
+        documents=tuple(row.documents for row in own),
+        bound=float(np.mean([max(row.chance, row.label or 0.0) for row in own])) + PROBE_MARGIN,
+        norm=float(np.mean([row.norm for row in own])),
+        other_modes={mode: float(np.mean(values)) for mode, values in others.items()},
     )
     return Judgement("B5", probe=probe)
 
 
 def vocabulary_findings(
-    table1: Sequence[Row], table2: Sequence[Row], *, attack: str = CLASSIFIERS
-) -> list[dict[str, Any]]:
+    table1: Sequence[AttackRow], table2: Sequence[TaskScore], *, attack: str = CLASSIFIERS
+) -> list[Finding]:
     """A1 to A7 from the rows of a vocabulary study; each row carries its fold (the attack registry)."""
-    rows = [row for row in table1 if row["attack"] == attack]
-    everything = [row for row in rows if row["bucket"] == ALL]
-    numbers = sorted({row["shadows"] for row in everything if row["protocol"] == CROSS})
+    rows = [row for row in table1 if row.measured and row.attack == attack]
+    everything = [row for row in rows if row.bucket == ALL]
+    numbers = sorted({row.shadows for row in everything if row.protocol == CROSS})
     most = numbers[-1] if numbers else 0
-    strategies = {row["strategy"] for row in everything if row["shadows"] == most and row["protocol"] == CROSS}
+    strategies = {row.strategy for row in everything if row.shadows == most and row.protocol == CROSS}
     intersections = sorted((s for s in strategies if re.fullmatch(r"I\d+", s)), key=lambda s: int(s[1:]))
     informative = sorted((s for s in strategies if re.fullmatch(r"MI\d+", s)), key=lambda s: int(s[2:]))
 
     def over(id: str, first: str | None, second: str | None) -> Judgement:
         if first is None or second is None:
             return Judgement(id, missing="the study does not contain both vocabularies")
-        settled = [row for row in everything if row["shadows"] == most]
+        settled = [row for row in everything if row.shadows == most]
         return _leaking(id, settled, arm="strategy", arms=(first, second), match=("fold",))
 
     full = intersections[-1] if intersections else None
     baseline = "B" if "B" in strategies else None
     judgements = [
         _shadows(everything, numbers),
-        _rarity([row for row in rows if row["shadows"] == most]),
+        _rarity([row for row in rows if row.shadows == most]),
         over("A3", baseline, full),
         over("A4", informative[-1] if len(informative) > 1 else None, informative[0] if informative else None),
         over("A5", "I2" if "I2" in strategies else None, baseline),
         _keeps(table2, full),
         _loses(table2, informative[0] if informative else None),
     ]
-    return verdicts(judgements)
+    return judge_together(judgements)
 
 
 # What is judged, and what stands beside it: a name, the protocol, the figure.
@@ -343,14 +364,16 @@ BESIDE = (
 )
 
 
-def _leaking(id: str, rows: Sequence[Row], *, arm: str, arms: tuple[Any, Any], match: Sequence[str]) -> Judgement:
+def _leaking(id: str, rows: Sequence[AttackRow], *, arm: str, arms: tuple[Any, Any], match: Sequence[str]) -> Judgement:
     """One arm leaks more than another."""
 
     def compared(figure: tuple[str, str, str]) -> tuple[str, Comparison | None]:
         name, protocol, value = figure
-        own = [row for row in rows if row["protocol"] == protocol]
+        own = [row for row in rows if row.protocol == protocol]
         told = f"{name}, {arms[0]} − {arms[1]}" + (" shadows" if arm == "shadows" else "")
-        return told, paired(own, arms=arms, arm=arm, match=match, block=("fold",), value=lambda row: row[value])
+        return told, paired(
+            own, arms=arms, arm=arm, match=match, block=("fold",), value=lambda row: getattr(row, value)
+        )
 
     name, judged = compared(JUDGED)
     if judged is None:
@@ -359,7 +382,7 @@ def _leaking(id: str, rows: Sequence[Row], *, arm: str, arms: tuple[Any, Any], m
     return Judgement(id, over=[(name, judged)], beside=beside)
 
 
-def _shadows(rows: Sequence[Row], numbers: Sequence[int]) -> Judgement:
+def _shadows(rows: Sequence[AttackRow], numbers: Sequence[int]) -> Judgement:
     if len(numbers) < 3:
         return Judgement("A1", missing="levelling off needs attacks at three numbers of shadows at least")
     fewest, most = numbers[0], numbers[-1]
@@ -377,30 +400,32 @@ def _shadows(rows: Sequence[Row], numbers: Sequence[int]) -> Judgement:
     return judgement
 
 
-def _rarity(rows: Sequence[Row]) -> Judgement:
-    inside = [row for row in rows if row["bucket"] != ALL]
-    judged = sorted((row for row in inside if row["protocol"] == CROSS), key=lambda row: row["bucket_order"])
-    names = list(dict.fromkeys(row["bucket"] for row in judged))
+def _rarity(rows: Sequence[AttackRow]) -> Judgement:
+    inside = [row for row in rows if row.bucket != ALL]
+    judged = sorted((row for row in inside if row.protocol == CROSS), key=lambda row: row.bucket_order)
+    names = list(dict.fromkeys(row.bucket for row in judged))
     if len(names) < 2:
         return Judgement("A2", missing="fewer than two buckets could be measured")
     return _leaking("A2", inside, arm="bucket", arms=(names[0], names[-1]), match=("fold", "strategy"))
 
 
-def _tasks(table2: Sequence[Row], first: str, second: str, figure: str) -> Comparison | None:
+def _tasks(
+    table2: Sequence[TaskScore], first: str, second: str, figure: Callable[[TaskScore], float]
+) -> Comparison | None:
     return paired(
         table2,
         arms=(first, second),
         arm="strategy",
         match=("attack_registry", "task"),
         block=("attack_registry",),
-        value=lambda row: row[figure],
+        value=figure,
     )
 
 
-def _keeps(table2: Sequence[Row], full: str | None) -> Judgement:
+def _keeps(table2: Sequence[TaskScore], full: str | None) -> Judgement:
     judgement = Judgement("A6", missing="" if full else "the study has no intersection vocabulary")
     for figure in ("micro", "macro") if full else ():
-        comparison = _tasks(table2, str(full), "B", figure)
+        comparison = _tasks(table2, str(full), "B", attrgetter(figure))
         if comparison is None:
             judgement.missing = "the study has no baseline beside the intersection"
         else:
@@ -408,16 +433,19 @@ def _keeps(table2: Sequence[Row], full: str | None) -> Judgement:
     return judgement
 
 
-def _loses(table2: Sequence[Row], smallest: str | None) -> Judgement:
+def _loses(table2: Sequence[TaskScore], smallest: str | None) -> Judgement:
     judgement = Judgement("A7", missing="" if smallest else "the study has no mutual-information vocabulary")
-    losses = {figure: _tasks(table2, "B", str(smallest), figure) for figure in ("micro", "macro")} if smallest else {}
+    losses = (
+        {figure: _tasks(table2, "B", str(smallest), attrgetter(figure)) for figure in ("micro", "macro")}
+        if smallest
+        else {}
+    )
     for figure, comparison in losses.items():
         if comparison is None:
             judgement.missing = "the study has no baseline beside mutual information"
         else:
             judgement.over.append((f"{figure} F1, B − {smallest}", comparison))
-    spread = [row | {"gap": row["macro"] - row["micro"]} for row in map(dict, table2)]
-    comparison = _tasks(spread, "B", str(smallest), "gap") if losses else None
+    comparison = _tasks(table2, "B", str(smallest), lambda row: row.macro - row.micro) if losses else None
     if comparison is not None:
         judgement.over.append((f"loss in macro − loss in micro F1, {smallest}", comparison))
     return judgement

@@ -27,10 +27,12 @@ from typing import Any
 import numpy as np
 
 from pathveil.errors import VocabularyError
+from pathveil.federation.settings import FederationSettings
 from pathveil.progress import Progress, silent
 from pathveil.study.scheduler import Unit
 from pathveil.study.study_corpus import relabelled, table_of
-from pathveil.study.study_file import STUDIES, CorpusSettings, is_made_for, prepared_corpus, read, with_corpus
+from pathveil.study.study_file import STUDIES, AnyStudy, CorpusSettings, is_made_for, prepared_corpus, read, with_corpus
+from pathveil.study.vocabulary import VocabularyStudy
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.encoded import Encoded
@@ -46,7 +48,6 @@ SHOWS, MOST_TIMES = 0.5, 64  # seconds that a calibration's work should take, an
 REPORT = 4.0  # seconds to draw the figures of a report and to load what draws them
 VARIES = 1.3  # what the same work took more or less on the same machine at another time
 FEW, MANY = 500, 20_000  # answers that the paper's attack is fitted to in calibration
-MODELS = ("targets", "shadows")
 # Ways of training that cost alike are measured once; registries alone have no features to probe.
 LIKE = {"fedavg": "centralized", "cyclic": "centralized"}
 LIKE |= {"no-adversary": "adversarial", "no-orthogonality": "adversarial"}
@@ -87,7 +88,7 @@ def plan(
             if section is None:
                 continue
             began_reading = perf_counter()
-            study: Any = kind_of_study(source, section, out=out / name)
+            study = kind_of_study(source, section, out=out / name)
             reading += (perf_counter() - began_reading) * scale
             units = study.units(device=device)
             kinds = dict.fromkeys(unit.kind for unit in units)
@@ -118,7 +119,7 @@ def _source(settings: CorpusSettings, out: Path, stack: ExitStack, progress: Pro
 
 
 def _row(
-    study: Any,
+    study: AnyStudy,
     name: str,
     kind: str,
     units: Sequence[Unit],
@@ -136,14 +137,14 @@ def _row(
     if not left:
         return row
     models = sum(not study.cells.has(parts) for unit in left for parts in unit.cells)
-    if kind == "attacks":
+    if kind == "attacks" and isinstance(study, VocabularyStudy):
         answers = sum(unit.documents for unit in left) * scale
         speed = _attack_speed(study, device, scale=scale)
         return row | ranged(speed.seconds(models=models, documents=answers) / workers)
     epochs, assumed = _epochs(study, cells, there, units[0])
     documents = sum(unit.documents for unit in left) * epochs * scale
     reads = sum(unit.reads for unit in left) * scale
-    alike = f"{LIKE.get(kind, kind)} {_setting(study, kind)} {study.corpus.tasks}"
+    alike = f"{LIKE.get(kind, kind)} {_training_of(study, kind)} {study.corpus.tasks}"
     if alike not in known:
         known[alike] = _speed(study, kind, device)
     speed = known[alike]
@@ -179,41 +180,44 @@ def starting(workers: int) -> float:
     return (perf_counter() - began) * (1 + (workers > 1))
 
 
-def _choosing(study: Any, *, sampled: bool) -> float:
+def _choosing(study: AnyStudy, *, sampled: bool) -> float:
     """Seconds to choose a study's words: those of one fold are counted and ranked, and nothing is kept. A sample may
     have fewer words than are asked of the corpus that it stands for."""
-    if not hasattr(study, "choices"):
+    choices = study.choices()
+    if choices is None:
         return 0.0
     began = perf_counter()
-    wanted, rows, times = study.choices()
-    measures = Measures(count(study.store, study.corpus.labels, study.corpus.classes, rows=rows))
-    for sentence in wanted:
+    measures = Measures(count(study.store, study.corpus.labels, study.corpus.classes, rows=choices.rows))
+    for sentence in choices.sentences:
         try:
             select(measures, sentence)
         except VocabularyError:
             if not sampled:
                 raise
-    return (perf_counter() - began) * times
+    return (perf_counter() - began) * choices.times
 
 
-def _setting(study: Any, kind: str) -> Any:
-    return study.training if kind in MODELS else study.configs[kind]
+def _training_of(study: AnyStudy, kind: str) -> TrainingSettings | FederationSettings:
+    """The settings by which a kind of model is trained."""
+    return study.training if isinstance(study, VocabularyStudy) else study.configs[kind]
 
 
-def _epochs(study: Any, cells: Sequence[Mapping[str, Any]], there: Sequence[bool], unit: Unit) -> tuple[float, bool]:
+def _epochs(
+    study: AnyStudy, cells: Sequence[Mapping[str, Any]], there: Sequence[bool], unit: Unit
+) -> tuple[float, bool]:
     """Epochs a model is expected to have, and whether that is only assumed."""
-    if unit.kind not in MODELS or study.training.patience is None:
+    if not isinstance(study, VocabularyStudy) or study.training.patience is None:
         return unit.epochs, False
     had = [study.cells.read(parts)[0]["epochs"] for parts, done in zip(cells, there, strict=True) if done]
     return (float(np.mean(had)), False) if had else (min(unit.epochs, ASSUMED), unit.epochs > ASSUMED)
 
 
-def _speed(study: Any, kind: str, device: str) -> Speed:
+def _speed(study: AnyStudy, kind: str, device: str) -> Speed:
     """Measure one kind of training on a few reports of every registry."""
     where = device.split(":")[0]
-    batch = _setting(study, kind).batch_size
+    batch = _training_of(study, kind).batch_size
     small = _few(study, batch * BATCHES[where])
-    if kind in MODELS:
+    if isinstance(study, VocabularyStudy):
         return model_speed(small, study.training, models=STACK[where] if kind == "shadows" else 1, device=device)
     from pathveil.federation.run import result_of
     from pathveil.federation.run import run as train_mode
@@ -271,7 +275,7 @@ def speed_of(trial: Callable[[int, int], None], *, models: int, documents: int, 
     return Speed(fixed=fixed, document=document, read=read, first=max(first - once, 0.0))
 
 
-def _few(study: Any, documents: int) -> Encoded:
+def _few(study: AnyStudy, documents: int) -> Encoded:
     """So many reports, alike from every registry, with the words that are frequent in the whole corpus."""
     corpus: Encoded = study.corpus
     numbers = np.unique(corpus.registries)
@@ -299,7 +303,7 @@ def train_models(
         pass
 
 
-def _attack_speed(study: Any, device: str, *, scale: float) -> Speed:
+def _attack_speed(study: VocabularyStudy, device: str, *, scale: float) -> Speed:
     """The paper's attack fitted to made-up answers, and one score measured: the work is the same whatever they say."""
     from pathveil.audit import evidence, shokri
 

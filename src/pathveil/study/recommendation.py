@@ -9,27 +9,26 @@ among equals in both the fewest words: a word that is not in the vocabulary cann
 
 >>> first = Candidate("B", 900, {"site": {"R1": 0.70}}, {"R1": (0.74, 0.72, 0.76)})
 >>> second = Candidate("I3", 300, {"site": {"R1": 0.69}}, {"R1": (0.57, 0.55, 0.59)})
->>> recommend([first, second], tolerated=0.6, kind="vocabulary")["use"]
+>>> recommend([first, second], tolerated=0.6, kind="vocabulary").use
 'I3'
->>> [(step["from"], step["use"]) for step in steps([first, second])]
+>>> [(step.tolerated, step.use) for step in steps([first, second])]
 [(0.59, 'I3')]
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from pathveil.audit.evidence import ALL, MATCHED
-from pathveil.audit.verdict import Answer
 from pathveil.study.findings import MARGIN
+from pathveil.study.result import AttackRow, Estimate, RatedCandidate, Recommendation, Step, TaskScore, Verdict
 from pathveil.study.statistics import compare
 from pathveil.wording import listed
 
 FEWEST = 3  # folds from which on an interval of their differences says anything
 PLURAL = {"vocabulary": "vocabularies", "combination": "combinations"}
-Leak = tuple[float, float, float]  # AUC, and the ends of its interval
+AucEnds = tuple[float, float, float]  # AUC, and the ends of its interval
 
 
 @dataclass(frozen=True)
@@ -39,68 +38,89 @@ class Candidate:
     name: str
     words: int
     scores: Mapping[str, Mapping[str, float]]  # task: fold: macro F1
-    leaks: Mapping[str, Leak]  # fold: the largest of all attacks' values and ends
+    leaks: Mapping[str, AucEnds]  # fold: the largest of all attacks' values and ends
 
     @property
     def macro(self) -> float:
         return float(np.mean([value for folds in self.scores.values() for value in folds.values()]))
 
     @property
-    def auc(self) -> dict[str, float]:
+    def auc(self) -> Estimate:
         """The mean over folds, between the lowest and the highest end of any fold."""
         values, low, high = zip(*self.leaks.values(), strict=True)
-        return {"value": float(np.mean(values)), "low": min(low), "high": max(high)}
+        return Estimate(value=float(np.mean(values)), low=min(low), high=max(high))
 
-    def verdict(self, tolerated: float) -> Answer:
+    def verdict(self, tolerated: float) -> Verdict:
         if all(high <= tolerated for _, _, high in self.leaks.values()):
             return "pass"
         return "fail" if any(low > tolerated for _, low, _ in self.leaks.values()) else "not enough evidence"
 
 
-def of_vocabularies(table1: Sequence[Mapping[str, Any]], table2: Sequence[Mapping[str, Any]]) -> list[Candidate]:
+def vocabulary_candidates(table1: Sequence[AttackRow], table2: Sequence[TaskScore]) -> list[Candidate]:
     """The vocabularies of a study that could be attacked: every attack on all classes under the matched protocol,
     which measures membership alone."""
-    leaks: dict[str, dict[str, Leak]] = {}
+    leaks: dict[str, dict[str, AucEnds]] = {}
     for row in table1:
-        if row["protocol"] == MATCHED and row["bucket"] == ALL and "auc" in row:
-            folds = leaks.setdefault(row["strategy"], {})
-            before = folds.get(row["fold"], (0.0, 0.0, 0.0))
-            value, low, high = map(max, before, (row["auc"], *row["ci"]["auc"]))
-            folds[row["fold"]] = value, low, high
+        if row.protocol == MATCHED and row.bucket == ALL and row.auc is not None:
+            folds = leaks.setdefault(row.strategy, {})
+            before = folds.get(row.fold, (0.0, 0.0, 0.0))
+            value, low, high = map(max, before, (row.auc, *row.ci["auc"]))
+            folds[row.fold] = value, low, high
     candidates = []
     for name, found in leaks.items():
-        own = [row for row in table2 if row["strategy"] == name]
+        own = [row for row in table2 if row.strategy == name]
         if not own:  # too few cases with a label to score it
             continue
         scores: dict[str, dict[str, float]] = {}
         for row in own:
-            scores.setdefault(row["task"], {})[row["attack_registry"]] = row["macro"]
-        words = round(float(np.mean([row["size"] for row in own])))
+            scores.setdefault(row.task, {})[row.attack_registry] = row.macro
+        words = round(float(np.mean([row.size for row in own])))
         candidates.append(Candidate(name, words, scores, found))
     return candidates
 
 
-def recommend(candidates: Sequence[Candidate], *, tolerated: float, kind: str) -> dict[str, Any]:
+def recommend(candidates: Sequence[Candidate], *, tolerated: float, kind: str) -> Recommendation:
     """What to use under this appetite and why, in sentences and as values, and what other appetites would lead to."""
     if not candidates:
-        return {"sentence": f"No {kind} can be recommended: there are too few cases to attack one.", "steps": []}
+        sentence = f"No {kind} can be recommended: there are too few cases to attack one."
+        return Recommendation(sentence=sentence, steps=[])
     verdicts = {one.name: one.verdict(tolerated) for one in candidates}
     chosen, within = _chosen(candidates, tolerated)
     sentence = (_passing if within else _none)(candidates, chosen, verdicts, tolerated, kind)
-    return {
-        "sentence": " ".join([sentence, *_further(candidates, chosen, tolerated)]),
-        "use": chosen.name,
-        "within": within,
-        "verdicts": verdicts,
-        "steps": steps(candidates),
-    }
+    sentences = [sentence, *_further(candidates, chosen, tolerated)]
+    return recommendation(candidates, tolerated=tolerated, sentence=" ".join(sentences))
 
 
-def briefly(candidates: Sequence[Candidate], *, tolerated: float) -> str:
+def recommendation(candidates: Sequence[Candidate], *, tolerated: float, sentence: str) -> Recommendation:
+    """The choice among candidates under this appetite, with a sentence that tells it."""
+    chosen, within = _chosen(candidates, tolerated)
+    on_front = front([(one.auc.value, one.macro) for one in candidates])
+    rated = [
+        RatedCandidate(
+            name=one.name,
+            words=one.words,
+            macro=one.macro,
+            auc=one.auc,
+            verdict=one.verdict(tolerated),
+            front=mark,
+        )
+        for one, mark in zip(candidates, on_front, strict=True)
+    ]
+    return Recommendation(
+        sentence=sentence,
+        use=chosen.name,
+        within=within,
+        verdicts={one.name: one.verdict for one in rated},
+        steps=steps(candidates),
+        candidates=rated,
+    )
+
+
+def recommend_briefly(candidates: Sequence[Candidate], *, tolerated: float) -> str:
     """The same in half a sentence.
 
     >>> loud = Candidate("B", 900, {"site": {"": 0.70}}, {"": (0.74, 0.72, 0.76)})
-    >>> briefly([loud], tolerated=0.6)
+    >>> recommend_briefly([loud], tolerated=0.6)
     'none passes, the least leaking is B (900 words): macro F1 0.700, AUC 0.740 (at most 0.760)'
     """
     chosen, within = _chosen(candidates, tolerated)
@@ -108,20 +128,20 @@ def briefly(candidates: Sequence[Candidate], *, tolerated: float) -> str:
     return told if within else f"none passes, the least leaking is {told}"
 
 
-def steps(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
+def steps(candidates: Sequence[Candidate]) -> list[Step]:
     """From which tolerated AUC on which candidate is the one to use: the whole of what an appetite can lead to."""
-    found: list[dict[str, Any]] = []
-    for reach in sorted({one.auc["high"] for one in candidates}):
-        best = _best([one for one in candidates if one.auc["high"] <= reach])
-        if not found or found[-1]["use"] != best.name:
-            found.append({"from": reach, "use": best.name, "words": best.words, "macro": best.macro, "auc": best.auc})
+    found: list[Step] = []
+    for reach in sorted({one.auc.high for one in candidates}):
+        best = _best([one for one in candidates if one.auc.high <= reach])
+        if not found or found[-1].use != best.name:
+            found.append(Step(tolerated=reach, use=best.name, words=best.words, macro=best.macro, auc=best.auc))
     return found
 
 
 def _chosen(candidates: Sequence[Candidate], tolerated: float) -> tuple[Candidate, bool]:
     """The best of those that pass, and else the one that leaks least; and whether it passes."""
     fitting = [one for one in candidates if one.verdict(tolerated) == "pass"]
-    return (_best(fitting), True) if fitting else (min(candidates, key=lambda one: one.auc["high"]), False)
+    return (_best(fitting), True) if fitting else (min(candidates, key=lambda one: one.auc.high), False)
 
 
 def _best(candidates: Sequence[Candidate]) -> Candidate:
@@ -136,7 +156,7 @@ def _equals(candidates: Sequence[Candidate]) -> list[Candidate]:
 
 def _quiet(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The least leaking candidate, and those that cannot be told from it."""
-    least = min(candidates, key=lambda one: one.auc["value"])
+    least = min(candidates, key=lambda one: one.auc.value)
     return [one for one in candidates if not _apart(_leaks(one), _leaks(least), MARGIN["accuracy"])]
 
 
@@ -166,7 +186,7 @@ def _leaks(one: Candidate) -> dict[str, float]:
 
 
 def _passing(
-    candidates: Sequence[Candidate], chosen: Candidate, verdicts: Mapping[str, Answer], tolerated: float, kind: str
+    candidates: Sequence[Candidate], chosen: Candidate, verdicts: Mapping[str, Verdict], tolerated: float, kind: str
 ) -> str:
     fitting = [one for one in candidates if verdicts[one.name] == "pass"]
     equals = _equals(fitting)
@@ -200,7 +220,7 @@ def _price(chosen: Candidate, candidates: Sequence[Candidate]) -> str:
 
 
 def _none(
-    candidates: Sequence[Candidate], chosen: Candidate, verdicts: Mapping[str, Answer], tolerated: float, kind: str
+    candidates: Sequence[Candidate], chosen: Candidate, verdicts: Mapping[str, Verdict], tolerated: float, kind: str
 ) -> str:
     failed = sum(answer == "fail" for answer in verdicts.values())
     rest = len(candidates) - failed
@@ -217,10 +237,10 @@ def _further(candidates: Sequence[Candidate], chosen: Candidate, tolerated: floa
     """The next larger appetite under which something codes better, and the one under which nothing does any more."""
     named = {one.name: one for one in candidates}
     top = max(candidates, key=lambda one: one.macro)
-    more = [step for step in steps(candidates) if step["from"] > tolerated and _worse(chosen, named[step["use"]])]
-    last = next((place for place, step in enumerate(more) if not _worse(named[step["use"]], top)), 0)
+    more = [step for step in steps(candidates) if step.tolerated > tolerated and _worse(chosen, named[step.use])]
+    last = next((place for place, step in enumerate(more) if not _worse(named[step.use], top)), 0)
     shown = more[:1] + more[1:][last - 1 : last]
-    told = [f"{rounded_up(step['from'])} allows {step['use']} (macro F1 {step['macro']:.3f})" for step in shown]
+    told = [f"{rounded_up(step.tolerated)} allows {step.use} (macro F1 {step.macro:.3f})" for step in shown]
     return [f"Tolerating {listed(told)}."] if told else []
 
 
@@ -234,7 +254,7 @@ def rounded_up(value: float) -> str:
 
 
 def _auc(one: Candidate) -> str:
-    return f"{one.auc['value']:.3f} (at most {rounded_up(one.auc['high'])})"
+    return f"{one.auc.value:.3f} (at most {rounded_up(one.auc.high)})"
 
 
 def front(points: Sequence[tuple[float, float]]) -> list[bool]:

@@ -9,12 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
 
 from pathveil.files import only_process, write_json
 from pathveil.progress import Progress, silent
 from pathveil.study.machine import name_of
-from pathveil.study.result import write
+from pathveil.study.result import OneStudy, StudyWarning
 from pathveil.study.store import Cells, key_of
 from pathveil.training.workers import Crew, OnDask, ThisProcess
 from pathveil.vocabulary.encoded import Encoded
@@ -47,7 +49,10 @@ class Unit:
         return self.documents * max(self.epochs, 1) + self.reads // 3
 
 
-class Study(Protocol):
+Found = TypeVar("Found", bound=OneStudy, covariant=True)
+
+
+class Study(Protocol[Found]):
     """What the three studies have in common."""
 
     cells: Cells
@@ -56,19 +61,31 @@ class Study(Protocol):
     def units(self, *, device: str) -> list[Unit]:
         """Everything the study needs done."""
 
-    def run(self, *, crew: Crew, device: str) -> dict[str, Any]:
+    def choices(self) -> "WordChoices | None":
+        """What choosing its words takes; nothing where words are not chosen by sentences."""
+
+    def run(self, *, crew: Crew, device: str) -> Found:
         """Do what is left, and put everything together."""
 
     def seconds(self) -> list[dict[str, Any]]:
         """What each finished cell took."""
 
 
-def run_in_folder(study: Study, *, crew: Crew | None = None, device: str = "cpu") -> dict[str, Any]:
+@dataclass(frozen=True)
+class WordChoices:
+    """The sentences that choose a study's words, the documents that they choose from, and how many times."""
+
+    sentences: list[str]
+    rows: np.ndarray
+    times: int
+
+
+def run_in_folder(study: Study[Found], *, crew: Crew | None = None, device: str = "cpu") -> Found:
     """Run a study in its folder, alone there, and write its result."""
     with only_process(study.out):
         study.cells.clean()
         result = study.run(crew=crew or ThisProcess(), device=device)
-        write(study.out / "result.json", result, part=result["study"])
+        write_json(study.out / "result.json", result.to_dict())
         write_json(study.out / "times.json", {"cells": study.seconds()})
     return result
 
@@ -147,14 +164,16 @@ def _do(
     return name, kept
 
 
-def unfinished(kind: str, at_cap: Sequence[bool]) -> list[str]:
+def last_epoch_warnings(kind: str, at_cap: Sequence[bool]) -> list[StudyWarning]:
     """A warning where models of a kind were best at the last epoch they were allowed.
 
-    >>> unfinished("targets", [True, False, True]), unfinished("targets", [False])
-    (['2 of 3 targets were best at the last epoch allowed, and might have learnt more: raise epochs'], [])
+    >>> [warning.text for warning in last_epoch_warnings("targets", [True, False, True])]
+    ['2 of 3 targets were best at the last epoch allowed, and might have learnt more: raise epochs']
+    >>> last_epoch_warnings("targets", [False])
+    []
     """
-    told = f"{sum(at_cap):,} of {len(at_cap):,} {kind} were best at the last epoch allowed"
-    return [f"{told}, and might have learnt more: raise epochs"] if any(at_cap) else []
+    text = f"{sum(at_cap):,} of {len(at_cap):,} {kind} were best at the last epoch allowed, and might have learnt more"
+    return [StudyWarning(kind="last epoch", text=f"{text}: raise epochs")] if any(at_cap) else []
 
 
 def seconds_of(cells: Cells, parts: Sequence[Parts]) -> list[dict[str, Any]]:

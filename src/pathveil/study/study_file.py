@@ -30,7 +30,7 @@ from pathveil.settings import Settings
 from pathveil.study.combined import CombinedSettings, CombinedStudy
 from pathveil.study.distribution import DistributionSettings, DistributionStudy
 from pathveil.study.machine import Session
-from pathveil.study.result import write
+from pathveil.study.result import StudyResult
 from pathveil.study.scheduler import WORK, Study, Unit, run_in_folder
 from pathveil.study.settings import naming_errors
 from pathveil.study.store import Cells
@@ -39,6 +39,7 @@ from pathveil.study.vocabulary import VocabularySettings, VocabularyStudy
 from pathveil.training.workers import Crew
 
 STUDIES = {"vocabulary": VocabularyStudy, "distribution": DistributionStudy, "combined": CombinedStudy}
+AnyStudy = VocabularyStudy | DistributionStudy | CombinedStudy
 CELLS = "cells"  # of all studies together, as their progress is called
 COPY, CORPUS, TRUTH, RECIPE = "study.toml", "corpus.parquet", "truth.parquet", "corpus.json"  # in a run's folder
 SYNTHETIC = ("sites", "subsites", "histologies", "lateralities", "behaviors")  # kinds of class a synthetic corpus has
@@ -113,9 +114,9 @@ def run(
     corpus: Path | None = None,
     device: str = "cpu",
     crew: Crew | None = None,
-    finish: Callable[[dict[str, Any]], None] = lambda result: None,
+    finish: Callable[[StudyResult], None] = lambda result: None,
     progress: Progress = silent,
-) -> dict[str, Any]:
+) -> StudyResult:
     """Run a study file, or go on with it, in ``out``, alone there; writes and returns ``out/result.json``.
 
     ``corpus``, a corpus or an encoded folder, stands in for the one that the file names. What the file asks of the
@@ -134,16 +135,15 @@ def run(
                 shutil.copyfile(path, out / COPY)
         parts = {name: run_in_folder(study, crew=crew, device=device) for name, study in studies.items()}
         session.note(work=work_of(studies))
-        findings = [finding for part in parts.values() for finding in part["findings"]]
-        result = {"name": settings.name, "studies": parts, "findings": findings}
-        write(out / "result.json", result)
+        result = StudyResult.of(settings.name, parts, folder=out)
+        write_json(out / "result.json", result.to_dict())
         finish(result)
     return result
 
 
 def studies_of(
     settings: StudySettings, source: Path, *, out: Path, progress: "RunProgress", file: Path
-) -> dict[str, VocabularyStudy | DistributionStudy | CombinedStudy]:
+) -> dict[str, AnyStudy]:
     """The studies that a file asks for, on its corpus; one that the corpus does not allow is named with its file."""
     made = {}
     for name, study in STUDIES.items():

@@ -9,6 +9,7 @@ Traceback (most recent call last):
 pathveil.errors.UsageError: 'I9' is neither a vocabulary here (B, I2, MI500) nor a sentence such as 'registries >= 3'
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -46,6 +47,36 @@ def sentences(names: Sequence[str] | None, *, registries: int, minimum: int, siz
             ) from None
         chosen[sentence] = sentence
     return chosen
+
+
+def kind_of(name: str) -> str:
+    """
+    >>> kind_of("B"), kind_of("I3"), kind_of("MI500"), kind_of("cases >= 5")
+    ('baseline', 'intersection', 'mutual information', 'other')
+    """
+    if name == "B":
+        return "baseline"
+    if re.fullmatch(r"I\d+", name):
+        return "intersection"
+    return "mutual information" if re.fullmatch(r"MI\d+", name) else "other"
+
+
+def described(name: str, words: int, *, minimum: int) -> str:
+    """What a vocabulary of this name holds, in a few words.
+
+    >>> described("MI100", 100, minimum=5), described("I3", 2276, minimum=5)
+    ('the 100 words that tell most', '2,276 words of 3 registries or more')
+    >>> described("B", 2735, minimum=5), described("cases >= 9", 800, minimum=5)
+    ('2,735 words used 5 times or more', '800 words')
+    """
+    match kind_of(name):
+        case "mutual information":
+            return f"the {words:,} words that tell most"
+        case "intersection":
+            return f"{words:,} words of {name[1:]} registries or more"
+        case "baseline":
+            return f"{words:,} words used {minimum} times or more"
+    return f"{words:,} words"
 
 
 def sizes_for(store: Tokens, *, minimum: int) -> tuple[int, ...]:

@@ -28,8 +28,9 @@ from pathveil.study import membership
 from pathveil.study.findings import vocabulary_findings
 from pathveil.study.held_out import HeldOutSettings
 from pathveil.study.membership import Attack, Fold, Words
-from pathveil.study.recommendation import of_vocabularies, recommend
-from pathveil.study.scheduler import Unit, finish, seconds_of, unfinished
+from pathveil.study.recommendation import recommend, vocabulary_candidates
+from pathveil.study.result import AttackRow, ChosenWords, Provenance, TaskScore, VocabularyResult
+from pathveil.study.scheduler import Unit, WordChoices, finish, last_epoch_warnings, seconds_of
 from pathveil.study.settings import NOT_IN_STUDIES, Names, Numbers, Sizes, naming_errors, validated
 from pathveil.study.store import Cells
 from pathveil.study.study_corpus import provenance, read_study_corpus
@@ -241,11 +242,11 @@ class VocabularyStudy:
             )
         return units
 
-    def choices(self) -> tuple[list[str], np.ndarray, int]:
-        """What choosing its words takes: the sentences of a fold, the documents that choose, and how many folds."""
+    def choices(self) -> WordChoices:
+        """What choosing the words of a fold takes, and how many folds there are."""
         fold = self.places[0].fold
         folds = len({place.fold.name for place in self.places})
-        return [place.sentence for place in self.places if place.fold is fold], fold.training, folds
+        return WordChoices([place.sentence for place in self.places if place.fold is fold], fold.training, folds)
 
     def words(self) -> dict[tuple[str, str], Words]:
         """The vocabularies of the folds in which something is left to train."""
@@ -271,7 +272,7 @@ class VocabularyStudy:
                 made[fold.name, name] = own
         return made
 
-    def run(self, *, crew: Crew, device: str) -> dict[str, Any]:
+    def run(self, *, crew: Crew, device: str) -> VocabularyResult:
         """Do what is left, and put everything together."""
         units = self.units(device=device, words=self.words())
         finish(
@@ -285,44 +286,52 @@ class VocabularyStudy:
         )
         return self.result()
 
-    def result(self) -> dict[str, Any]:
-        table1: list[dict[str, Any]] = []
-        table2: list[dict[str, Any]] = []
-        vocabularies: list[dict[str, Any]] = []
+    def result(self) -> VocabularyResult:
+        table1: list[AttackRow] = []
+        table2: list[TaskScore] = []
+        vocabularies: list[ChosenWords] = []
         for place in self.places:
             values = self.cells.read(place.target)[0]
             epochs = [self.cells.read(parts)[0]["epoch"] for parts in place.shadows]
-            where = {"fold": place.fold.name, "strategy": place.name, "size": values["words"]}
-            about = {name: values[name] for name in ("method", "sha256", "epoch", "epochs")}
-            caps = {"at_cap": self.at_cap(values["epoch"]), "shadows_at_cap": sum(map(self.at_cap, epochs))}
-            vocabularies.append(where | about | {"shadow_epochs": epochs} | caps)
-            table1 += [where | row for row in self.cells.read(place.attack)[0]["rows"]]
-            registry = {"attack_registry": place.fold.name, "strategy": place.name, "size": values["words"]}
-            shown = self.shown(place.fold)
-            table2 += [registry | {"task": task} | scores for task, scores in values["scores"].items() if task in shown]
-        settings = self.settings.model_dump(mode="json") | {"training": self.training.model_dump(mode="json")}
-        return {
-            "study": "vocabulary",
-            "settings": settings,
-            "provenance": provenance(self.store, self.corpus),
-            "vocabularies": vocabularies,
-            "table1": table1,
-            "table2": table2,
-            "recommendation": recommend(
-                of_vocabularies(table1, table2), tolerated=self.settings.tolerated, kind="vocabulary"
-            ),
-            "findings": vocabulary_findings([row for row in table1 if "accuracy" in row], table2),
-            "warnings": [
-                *unfinished("targets", [row["at_cap"] for row in vocabularies]),
-                *unfinished("shadows", [self.at_cap(epoch) for row in vocabularies for epoch in row["shadow_epochs"]]),
+            words: dict[str, Any] = {"strategy": place.name, "size": values["words"]}
+            vocabularies.append(
+                ChosenWords(
+                    fold=place.fold.name,
+                    **words,
+                    **{name: values[name] for name in ("method", "sha256", "epoch", "epochs")},
+                    shadow_epochs=epochs,
+                    at_cap=self.at_cap(values["epoch"]),
+                    shadows_at_cap=sum(map(self.at_cap, epochs)),
+                )
+            )
+            attacks = self.cells.read(place.attack)[0]["rows"]
+            table1 += [AttackRow(fold=place.fold.name, **words, **row) for row in attacks]
+            for task in self.scored_tasks(place.fold):
+                if task in values["scores"]:
+                    score = values["scores"][task]
+                    table2.append(TaskScore(attack_registry=place.fold.name, **words, task=task, **score))
+        candidates = vocabulary_candidates(table1, table2)
+        at_cap = [self.at_cap(epoch) for row in vocabularies for epoch in row.shadow_epochs]
+        return VocabularyResult(
+            study="vocabulary",
+            settings=self.settings.model_dump(mode="json") | {"training": self.training.model_dump(mode="json")},
+            provenance=Provenance(**provenance(self.store, self.corpus)),
+            vocabularies=vocabularies,
+            table1=table1,
+            table2=table2,
+            recommendation=recommend(candidates, tolerated=self.settings.tolerated, kind="vocabulary"),
+            findings=vocabulary_findings(table1, table2),
+            warnings=[
+                *last_epoch_warnings("targets", [row.at_cap for row in vocabularies]),
+                *last_epoch_warnings("shadows", at_cap),
             ],
-        }
+        )
 
     def at_cap(self, epoch: int) -> bool:
         """Whether a model that was to stop by its validation cases was best at the last epoch allowed."""
         return self.training.patience is not None and epoch == self.training.epochs
 
-    def shown(self, fold: Fold) -> list[str]:
+    def scored_tasks(self, fold: Fold) -> list[str]:
         """The tasks whose scores may be told: enough unseen cases have a label."""
         cases = self.corpus.cases[fold.unseen]
         labels = {task: np.asarray(self.corpus.labels[task])[fold.unseen] for task in self.corpus.tasks}
