@@ -141,7 +141,7 @@ def test_provenance_names_corpus_machine_time_and_versions(opened, made):
 
 def test_provenance_tells_the_study_file_the_date_and_the_time_by_the_clock():
     began = ("2026-11-14T23:10:00+00:00", "2026-11-15T08:00:00+00:00")
-    sessions = [{"began": one, "file": "mine.toml", "machine": "m", "seconds": 300.0, "joules": None} for one in began]
+    sessions = [{"began": one, "file": "mine.toml", "machine": "m", "seconds": 300.0} for one in began]
     told = dict(page.provenance(Studies(), {"sessions": sessions}))
     assert (told["study file"], told["date"]) == ("mine.toml", "2026-11-14 to 2026-11-15")
     assert told["time, by the clock"] == "10.0 min, in 2 sessions"

@@ -15,11 +15,11 @@ import psutil
 import pytest
 
 from conftest import ROOT
-from pathveil.cli.study import check_run
 from pathveil.errors import UsageError
 from pathveil.study import study_file, vocabulary
 from pathveil.study.plan import Speed, described, plan
 from pathveil.study.scheduler import run_in_folder
+from pathveil.study.store import check_run
 from pathveil.study.vocabulary import VocabularySettings
 from pathveil.training.workers import _control_c_waits, crew
 from study import jobs

@@ -6,7 +6,6 @@ import typer
 
 from pathveil.cli.console import JSON_OPTION, bar, chosen, emit, names_from
 from pathveil.cli.model import values_of
-from pathveil.cli.study import check_run
 from pathveil.errors import UsageError, meant
 
 MODE = typer.Option(
@@ -147,6 +146,8 @@ def submit(
         local_steps=local_steps,
         changes=changes,
     )
+    from pathveil.study.store import check_run
+
     check_run(out, mark="history.json")
     try:
         with bar() as progress:

@@ -14,7 +14,7 @@ from pathveil.cli import deployment
 from pathveil.cli.audit import APPETITE_OPTION, STORE_OPTION
 from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, chosen, emit, names_from, resumable
 from pathveil.cli.model import values_of
-from pathveil.cli.study import check_run, crew_for
+from pathveil.cli.study import crew_for
 from pathveil.errors import UsageError, meant
 
 app = typer.Typer(
@@ -83,6 +83,7 @@ def run(
     from pathveil.study import distribution
     from pathveil.study.scheduler import run_in_folder
     from pathveil.study.settings import validated
+    from pathveil.study.store import check_run
 
     given = {"epochs": epochs, "filters": filters, "local_steps": local_steps}
     training = {name: value for name, value in given.items() if value is not None} | values_of(changes)

@@ -10,6 +10,7 @@ from pathveil.errors import UsageError
 
 if TYPE_CHECKING:
     from pathveil.study.result import StudyResult
+    from pathveil.training.workers import EngineName
 
 app = typer.Typer(help="The papers' experiments on your corpus, from one file.", no_args_is_help=True)
 
@@ -39,14 +40,14 @@ def run(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Run a study, or go on with one that was stopped, and write its report."""
-    from pathveil.report import page
-    from pathveil.study import study_file
+    from pathveil.report.run import run_study
     from pathveil.study.scheduler import WORK
+    from pathveil.study.study_file import CELLS
+    from pathveil.training.workers import usual_workers
 
     device = chosen(device, here=plan_only or engine != "dask")
     if plan_only:
         from pathveil.study.plan import described, plan
-        from pathveil.training.workers import usual_workers
 
         with bar() as progress:
             made = plan(
@@ -54,18 +55,17 @@ def run(
             )
         emit(made, as_json=as_json, text=described(made))
         return
-    check_run(out, mark="study.toml")
-    with resumable(), bar((study_file.CELLS, WORK)) as progress:
-        with crew_for(engine, workers, scheduler, device) as crew:
-            result = study_file.run(
-                file,
-                out=out,
-                corpus=corpus,
-                device=device,
-                crew=crew,
-                finish=lambda result: page.write(result, out / "report.html"),
-                progress=progress,
-            )
+    with resumable(), bar((CELLS, WORK)) as progress:
+        result = run_study(
+            file,
+            out=out,
+            corpus=corpus,
+            device=device,
+            workers=workers or usual_workers(device),
+            engine=known_engine(engine),
+            scheduler=scheduler,
+            progress=progress,
+        )
     show(result, out, as_json=as_json)
 
 
@@ -74,23 +74,17 @@ def show(result: "StudyResult", out: Path, *, as_json: bool) -> None:
     emit(result, as_json=as_json, text=f"{result}\nNumbers: {out / 'result.json'}")
 
 
+def known_engine(engine: str) -> "EngineName":
+    if engine == "local" or engine == "dask":
+        return engine
+    raise UsageError(f"--engine: '{engine}' is not one of local, dask")
+
+
 def crew_for(engine: str, workers: int | None, scheduler: str | None, device: str):
     """The workers that the options ask for."""
     from pathveil.training.workers import crew, usual_workers
 
-    if engine not in ("local", "dask"):
-        raise UsageError(f"--engine: '{engine}' is not one of local, dask")
-    return crew(engine=engine, workers=workers or usual_workers(device), scheduler=scheduler)
-
-
-def check_run(out: Path, *, mark: str) -> None:
-    """Refuse to work in a folder that is something else than a run, which has this file or folder; one that was stopped
-    before it came to that has a lock, and what was half made."""
-    if not out.exists():
-        return
-    there = [path.name for path in out.iterdir()] if out.is_dir() else [out.name]
-    if mark not in there and any(name != "lock" and not name.startswith(".part-") for name in there):
-        raise UsageError(f"{out}: is there already, and is no run to go on with; give --out a new folder")
+    return crew(engine=known_engine(engine), workers=workers or usual_workers(device), scheduler=scheduler)
 
 
 @app.command("encode", short_help="Put a corpus into a folder for a machine without reports.")
@@ -114,6 +108,16 @@ def encode(
         f"Written: {out} (it holds every word of the corpus: keep it as you keep the corpus)"
     )
     emit(made, as_json=as_json, text=text)
+
+
+@app.command("schema", short_help="Print the JSON schema of result.json.")
+def schema() -> None:
+    """Print the JSON schema of a run's result.json, made from the types that write it."""
+    import json
+
+    from pathveil.study.result import StudyResult
+
+    typer.echo(json.dumps(StudyResult.model_json_schema(), indent=2, ensure_ascii=False))
 
 
 @app.command("report", short_help="Write a run's report again.")

@@ -27,7 +27,7 @@ from pathveil.study.scheduler import Keep, Parts, Unit, WordChoices, finish, las
 from pathveil.study.settings import Names, Sizes, naming_errors, not_empty, validated
 from pathveil.study.store import Cells
 from pathveil.study.study_corpus import provenance, read_study_corpus, relabelled
-from pathveil.study.vocabularies import choose, sentences, sizes_for
+from pathveil.study.vocabularies import OwnWords, choose, key_of_own, own_words, sentences, sizes_for
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import id_table
@@ -39,6 +39,7 @@ class CombinedSettings(HeldOutSettings):
 
     modes: tuple[str, ...] = ("centralized", "adversarial", "strong")
     strategies: Names | None = None  # names as in the vocabulary study; None for all
+    own: Mapping[str, str] = Field(default_factory=dict)  # vocabulary files of one's own, by name
     sizes: Sizes | None = None
     minimum: int = Field(5, ge=1)
     tasks: Names | None = None
@@ -80,7 +81,15 @@ def check_cells(corpus: Encoded, held: Mapping[int, np.ndarray]) -> None:
 class CombinedStudy:
     """A combined study on one corpus: its combinations, what is left to do, and the result."""
 
-    def __init__(self, corpus: Path, settings: CombinedSettings, *, out: Path, progress: Progress = silent):
+    def __init__(
+        self,
+        corpus: Path,
+        settings: CombinedSettings,
+        *,
+        out: Path,
+        own: Mapping[str, OwnWords] | None = None,
+        progress: Progress = silent,
+    ):
         self.settings, self.out, self.progress = settings, out, progress
         self.cells = Cells(out / "cells")
         self.store, self.corpus = read_study_corpus(corpus, tasks=settings.tasks, progress=progress)
@@ -94,6 +103,9 @@ class CombinedStudy:
                 minimum=settings.minimum,
                 sizes=settings.sizes or sizes_for(self.store, minimum=settings.minimum),
             )
+        with naming_errors("'own'"):
+            self.own = own_words(settings.own, own or {}, taken=self.sentences)
+        self.sentences |= {name: key_of_own(words) for name, words in self.own.items()}
         training = fixed(settings.training, settings.fixed_epochs)
         self.configs = {mode: config_of(mode, training) for mode in settings.modes}
         self.places = [(name, mode) for name in self.sentences for mode in settings.modes]
@@ -140,7 +152,8 @@ class CombinedStudy:
 
     def choices(self) -> WordChoices:
         """What choosing its words takes."""
-        return WordChoices([*self.sentences.values()], self.rows, 1)
+        wanted = [sentence for name, sentence in self.sentences.items() if name not in self.own]
+        return WordChoices(wanted, self.rows, 1)
 
     def run(self, *, crew: Crew, device: str) -> CombinedResult:
         """Do what is left, and put everything together."""
@@ -154,6 +167,7 @@ class CombinedStudy:
                 cells=self.cells,
                 parts=self._common(),
                 progress=self.progress,
+                own=self.own,
             )
         finish(
             self.units(device=device, words=words),

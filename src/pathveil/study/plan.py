@@ -31,7 +31,16 @@ from pathveil.federation.settings import FederationSettings
 from pathveil.progress import Progress, silent
 from pathveil.study.scheduler import Unit
 from pathveil.study.study_corpus import relabelled, table_of
-from pathveil.study.study_file import STUDIES, AnyStudy, CorpusSettings, is_made_for, prepared_corpus, read, with_corpus
+from pathveil.study.study_file import (
+    STUDIES,
+    AnyStudy,
+    CorpusSettings,
+    is_made_for,
+    prepared_corpus,
+    read,
+    study_of,
+    with_corpus,
+)
 from pathveil.study.vocabulary import VocabularyStudy
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.counting import count
@@ -83,12 +92,12 @@ def plan(
         rows: list[dict[str, Any]] = []
         known: dict[str, Speed] = {}
         reading = 0.0
-        for name, kind_of_study in STUDIES.items():
+        for name in STUDIES:
             section = getattr(settings, name)
             if section is None:
                 continue
             began_reading = perf_counter()
-            study = kind_of_study(source, section, out=out / name)
+            study = study_of(section, source, {}, out=out / name)
             reading += (perf_counter() - began_reading) * scale
             units = study.units(device=device)
             kinds = dict.fromkeys(unit.kind for unit in units)

@@ -24,6 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from pathveil.errors import UsageError
+
 VERSION = 3  # of what cells hold; raised when code changes what a cell's inputs lead to
 
 
@@ -83,3 +85,13 @@ class Cells:
             if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
                 raise
             shutil.rmtree(part)
+
+
+def check_run(out: Path, *, mark: str) -> None:
+    """Refuse to work in a folder that is something else than a run, which has this file or folder; one that was stopped
+    before it came to that has a lock, and what was half made."""
+    if not out.exists():
+        return
+    there = [path.name for path in out.iterdir()] if out.is_dir() else [out.name]
+    if mark not in there and any(name != "lock" and not name.startswith(".part-") for name in there):
+        raise UsageError(f"{out}: is there already, and is no run to go on with; choose a new folder")

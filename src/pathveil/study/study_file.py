@@ -35,10 +35,11 @@ from pathveil.study.scheduler import WORK, Study, Unit, run_in_folder
 from pathveil.study.settings import naming_errors
 from pathveil.study.store import Cells
 from pathveil.study.study_corpus import ENCODED
+from pathveil.study.vocabularies import OwnWords
 from pathveil.study.vocabulary import VocabularySettings, VocabularyStudy
 from pathveil.training.workers import Crew
 
-STUDIES = {"vocabulary": VocabularyStudy, "distribution": DistributionStudy, "combined": CombinedStudy}
+STUDIES = ("vocabulary", "distribution", "combined")
 AnyStudy = VocabularyStudy | DistributionStudy | CombinedStudy
 CELLS = "cells"  # of all studies together, as their progress is called
 COPY, CORPUS, TRUTH, RECIPE = "study.toml", "corpus.parquet", "truth.parquet", "corpus.json"  # in a run's folder
@@ -92,11 +93,38 @@ def read(path: Path) -> StudySettings:
         raise UsageError(f"{path}: cannot be read ({error.strerror}); expected a study file in TOML") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: is not TOML: {error}") from None
+    return settings_of(content, place=str(path))
+
+
+def settings_of(content: Mapping[str, Any], *, place: str) -> StudySettings:
+    """The settings in what a study file holds."""
     try:
         # By way of JSON, in which a list may stand for a tuple while a "3" may not for a 3; TOML has dates besides.
         return StudySettings.model_validate_json(json.dumps(content, default=str), strict=True)
     except ValidationError as error:
-        raise UsageError(f"{path}: {explained(error, StudySettings)}") from None
+        raise UsageError(f"{place}: {explained(error, StudySettings)}") from None
+
+
+def toml_of(settings: StudySettings) -> str:
+    """A study file with these settings.
+
+    >>> print(toml_of(StudySettings(name="x", corpus={"reports": 90}, distribution={"training": {"epochs": 3}})))
+    name = "x"
+    corpus = { "reports" = 90 }
+    distribution = { "training" = { "epochs" = 3 } }
+    """
+    content = settings.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+    return "\n".join(f"{name} = {_toml_value(value)}" for name, value in content.items())
+
+
+def _toml_value(value: Any) -> str:
+    """A value of TOML, a table in one line."""
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{json.dumps(name)} = {_toml_value(part)}" for name, part in value.items())
+        return f"{{ {inside} }}" if inside else "{}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def with_corpus(settings: StudySettings, corpus: Path | None) -> StudySettings:
@@ -112,6 +140,7 @@ def run(
     *,
     out: Path,
     corpus: Path | None = None,
+    own: Mapping[str, OwnWords] | None = None,
     device: str = "cpu",
     crew: Crew | None = None,
     finish: Callable[[StudyResult], None] = lambda result: None,
@@ -119,7 +148,8 @@ def run(
 ) -> StudyResult:
     """Run a study file, or go on with it, in ``out``, alone there; writes and returns ``out/result.json``.
 
-    ``corpus``, a corpus or an encoded folder, stands in for the one that the file names. What the file asks of the
+    ``corpus``, a corpus or an encoded folder, stands in for the one that the file names. ``own`` are vocabularies that
+    are compared with those of the file (``study.vocabularies``). What the file asks of the
     corpus is judged before anything is kept. ``finish`` is called with the result while the folder is still held.
     """
     settings = with_corpus(read(path), corpus)
@@ -127,7 +157,7 @@ def run(
         session = Session(out / "times.json", file=path.name, device=device)
         run_progress = RunProgress(progress, session)
         with new_corpus(settings.corpus, out, progress) as source:
-            studies = studies_of(settings, source, out=out, progress=run_progress, file=path)
+            studies = studies_of(settings, source, own or {}, out=out, progress=run_progress, file=path)
             for name, study in studies.items():
                 run_progress.expect(name, study.units(device=device), study.cells)
             # The first thing kept: by it a folder that was left at any later moment is known as a run.
@@ -142,16 +172,38 @@ def run(
 
 
 def studies_of(
-    settings: StudySettings, source: Path, *, out: Path, progress: "RunProgress", file: Path
+    settings: StudySettings,
+    source: Path,
+    own: Mapping[str, OwnWords],
+    *,
+    out: Path,
+    progress: "RunProgress",
+    file: Path,
 ) -> dict[str, AnyStudy]:
     """The studies that a file asks for, on its corpus; one that the corpus does not allow is named with its file."""
-    made = {}
-    for name, study in STUDIES.items():
+    made: dict[str, AnyStudy] = {}
+    for name in STUDIES:
         section = getattr(settings, name)
         if section is not None:
             with naming_errors(f"{file}: [{name}]"):
-                made[name] = study(source, section, out=out / name, progress=progress.of(name))
+                made[name] = study_of(section, source, own, out=out / name, progress=progress.of(name))
     return made
+
+
+def study_of(
+    section: VocabularySettings | DistributionSettings | CombinedSettings,
+    source: Path,
+    own: Mapping[str, OwnWords],
+    *,
+    out: Path,
+    progress: Progress = silent,
+) -> AnyStudy:
+    """The study that a section of a file describes."""
+    if isinstance(section, DistributionSettings):
+        return DistributionStudy(source, section, out=out, progress=progress)
+    if isinstance(section, VocabularySettings):
+        return VocabularyStudy(source, section, out=out, own=own, progress=progress)
+    return CombinedStudy(source, section, out=out, own=own, progress=progress)
 
 
 class RunProgress:

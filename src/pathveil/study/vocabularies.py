@@ -1,4 +1,6 @@
-"""The vocabularies a study compares: the papers' by name, or any sentence of ``pathveil.vocabulary.expression``.
+"""The vocabularies a study compares: the papers' by name, any sentence of ``pathveil.vocabulary.expression``, and own
+ones: a file, a ``Vocabulary``, or a function that chooses words in each fold from what was counted in its training
+documents.
 
 >>> sentences(("B", "I3", "registries>=2 and cases >= 5"), registries=6, minimum=5, sizes=(500,))
 {'B': 'occurrences >= 5', 'I3': 'registries >= 3', 'registries >= 2 and cases >= 5': 'registries >= 2 and cases >= 5'}
@@ -9,8 +11,11 @@ Traceback (most recent call last):
 pathveil.errors.UsageError: 'I9' is neither a vocabulary here (B, I2, MI500) nor a sentence such as 'registries >= 3'
 """
 
+import hashlib
+import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +30,33 @@ from pathveil.vocabulary.folds import PAPER_BASELINE, PAPER_SIZES, paper_sentenc
 from pathveil.vocabulary.selection import Measures, select
 from pathveil.vocabulary.tokens import Tokens
 from pathveil.vocabulary.words import Vocabulary
+
+OwnWords = Vocabulary | Callable[[Measures], Vocabulary | Iterable[str]]
+
+
+def own_words(files: Mapping[str, str], given: Mapping[str, OwnWords], *, taken: Iterable[str]) -> dict[str, OwnWords]:
+    """Own vocabularies by name: those of a study file, then those given in Python."""
+    own = {name: Vocabulary.load(Path(file)) for name, file in files.items()} | dict(given)
+    for name in taken:
+        if name in own:
+            raise UsageError(f"'{name}' is the name of another vocabulary of the study; choose another name")
+    return own
+
+
+def key_of_own(words: OwnWords) -> str:
+    """What stands for an own vocabulary where a sentence stands for others: it changes when its words may.
+
+    >>> key_of_own(Vocabulary(("left", "right"), "by hand"))[:22]
+    'own words, sha256 96e7'
+    """
+    if isinstance(words, Vocabulary):
+        return f"own words, sha256 {words.sha256}"
+    try:
+        source = inspect.getsource(words)
+    except (OSError, TypeError):
+        source = repr(words)
+    name = getattr(words, "__qualname__", type(words).__qualname__)
+    return f"own choice {name}, sha256 {hashlib.sha256(source.encode()).hexdigest()}"
 
 
 def sentences(names: Sequence[str] | None, *, registries: int, minimum: int, sizes: Sequence[int]) -> dict[str, str]:
@@ -96,6 +128,7 @@ def choose(
     parts: Mapping[str, Any],
     progress: Progress = silent,
     stage: str = "choosing words",
+    own: Mapping[str, OwnWords] | None = None,
 ) -> dict[str, Vocabulary]:
     """Vocabularies by name, from these documents alone; what was chosen before is found again (as numbers of words,
     never as words) among the cells."""
@@ -103,15 +136,24 @@ def choose(
     measures: Measures | None = None
     for done, (name, sentence) in enumerate(wanted.items()):
         progress(stage, done, len(wanted))
-        own = {**parts, "unit": "words", "sentence": sentence}
-        if not cells.has(own):
+        given = (own or {}).get(name)
+        if isinstance(given, Vocabulary):
+            made[name] = given
+            continue
+        kept = {**parts, "unit": "words", "sentence": sentence}
+        if not cells.has(kept):
             if measures is None:
                 measures = Measures(count(store, corpus.labels, corpus.classes, rows=rows))
-            numbers = np.array([store.numbers[word] for word in select(measures, sentence).words], np.int32)
-            cells.write(own, {}, {"numbers": numbers})
-        numbers = cells.read(own)[1]["numbers"]
+            words = select(measures, sentence).words if given is None else _words_of(given(measures))
+            numbers = [store.numbers[word] for word in words if word in store.numbers]
+            cells.write(kept, {}, {"numbers": np.array(numbers, np.int32)})
+        numbers = cells.read(kept)[1]["numbers"]
         made[name] = Vocabulary(words=tuple(store.words[number] for number in numbers), method=sentence)
         if not made[name].words:
             raise VocabularyError(f"'{sentence}' keeps no word of the training reports; ask for less")
     progress(stage, len(wanted), len(wanted))
     return made
+
+
+def _words_of(chosen: Vocabulary | Iterable[str]) -> tuple[str, ...]:
+    return chosen.words if isinstance(chosen, Vocabulary) else tuple(dict.fromkeys(chosen))

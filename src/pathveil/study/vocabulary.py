@@ -34,7 +34,7 @@ from pathveil.study.scheduler import Unit, WordChoices, finish, last_epoch_warni
 from pathveil.study.settings import NOT_IN_STUDIES, Names, Numbers, Sizes, naming_errors, validated
 from pathveil.study.store import Cells
 from pathveil.study.study_corpus import provenance, read_study_corpus
-from pathveil.study.vocabularies import choose, sentences, sizes_for
+from pathveil.study.vocabularies import OwnWords, choose, key_of_own, own_words, sentences, sizes_for
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
@@ -47,6 +47,7 @@ class VocabularySettings(HeldOutSettings):
     """What a vocabulary study compares."""
 
     strategies: Names | None = None  # names (B, I2, MI500) or sentences; None: all of the paper's
+    own: Mapping[str, str] = Field(default_factory=dict)  # vocabulary files of one's own, by name
     sizes: Sizes | None = None  # of mutual-information vocabularies; None scales the paper's to the corpus
     minimum: int = Field(5, ge=1)  # occurrences of a baseline word
     folds: Names | None = None  # registries to leave out in turn; None for all
@@ -150,7 +151,15 @@ class Place:
 class VocabularyStudy:
     """A vocabulary study on one corpus: its places, what is left to do, and the result."""
 
-    def __init__(self, corpus: Path, settings: VocabularySettings, *, out: Path, progress: Progress = silent):
+    def __init__(
+        self,
+        corpus: Path,
+        settings: VocabularySettings,
+        *,
+        out: Path,
+        own: Mapping[str, OwnWords] | None = None,
+        progress: Progress = silent,
+    ):
         self.settings, self.out, self.progress = settings, out, progress
         self.training = settings.of_models
         self.cells = Cells(out / "cells")
@@ -164,17 +173,20 @@ class VocabularyStudy:
             )
         sizes = settings.sizes or sizes_for(self.store, minimum=settings.minimum)
         folds = folds_of(self.corpus, settings)
+        chosen = {}
         with naming_errors("'strategies'"):
-            self.places = [
-                Place(fold, name, sentence, self._parts(fold, sentence), settings)
-                for fold in folds
-                for name, sentence in sentences(
-                    settings.strategies,
-                    registries=len(np.unique(self.corpus.registries[fold.training])),
-                    minimum=settings.minimum,
-                    sizes=sizes,
-                ).items()
-            ]
+            for fold in folds:
+                registries = len(np.unique(self.corpus.registries[fold.training]))
+                about = {"registries": registries, "minimum": settings.minimum, "sizes": sizes}
+                chosen[fold.name] = sentences(settings.strategies, **about)
+        with naming_errors("'own'"):
+            self.own = own_words(settings.own, own or {}, taken=[name for names in chosen.values() for name in names])
+        keys = {name: key_of_own(words) for name, words in self.own.items()}
+        self.places = [
+            Place(fold, name, sentence, self._parts(fold, sentence), settings)
+            for fold in folds
+            for name, sentence in (chosen[fold.name] | keys).items()
+        ]
 
     def _parts(self, fold: Fold, sentence: str) -> dict[str, Any]:
         return {
@@ -246,7 +258,8 @@ class VocabularyStudy:
         """What choosing the words of a fold takes, and how many folds there are."""
         fold = self.places[0].fold
         folds = len({place.fold.name for place in self.places})
-        return WordChoices([place.sentence for place in self.places if place.fold is fold], fold.training, folds)
+        wanted = [place.sentence for place in self.places if place.fold is fold and place.name not in self.own]
+        return WordChoices(wanted, fold.training, folds)
 
     def words(self) -> dict[tuple[str, str], Words]:
         """The vocabularies of the folds in which something is left to train."""
@@ -265,6 +278,7 @@ class VocabularyStudy:
                 parts=parts,
                 progress=self.progress,
                 stage=f"choosing words {fold.name}",
+                own=self.own,
             )
             for name, vocabulary in found.items():
                 table = id_table(self.store, vocabulary)

@@ -138,7 +138,7 @@ def test_what_is_wrong_is_said_before_a_training(pathveil, tmp_path, kits):
     ended = pathveil(*call, "--out", tmp_path / "run", "--mode", "strng")
     assert ended.returncode == 2 and "did you mean 'strong'?" in ended.stderr
     ended = pathveil(*call, "--out", tmp_path)
-    assert ended.returncode == 2 and "is no run to go on with; give --out a new folder" in ended.stderr
+    assert ended.returncode == 2 and "is no run to go on with; choose a new folder" in ended.stderr
     ended = pathveil(*call, "--out", tmp_path / "run", "--seed", -1)
     assert ended.returncode == 2 and "--seed" in ended.stderr
     ended = pathveil(*call, "--out", tmp_path / "run", "--mode", "fedavg", "--local-steps", 3)
