@@ -1,5 +1,6 @@
 """The command line as a whole: light, and clear when something is wrong."""
 
+import re
 import signal
 import subprocess
 import sys
@@ -29,10 +30,12 @@ def test_help_imports_nothing_heavy():
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
-def test_help_lists_the_commands(pathveil):
+def test_help_lists_every_command_with_what_it_does(pathveil):
     done = pathveil("--help")
     assert done.returncode == 0
-    assert "demo" in done.stdout
+    listed = dict(re.findall(r"^  (\S+) {2,}(\S.*)$", done.stdout.partition("Commands:")[2], re.M))
+    assert set(listed) == set(typer.main.get_command(app).commands) and all(listed.values())
+    assert {"demo", "corpus", "vocab", "train", "evaluate", "predict", "audit", "federate", "study"} <= set(listed)
 
 
 def groups(command, path=()):

@@ -47,14 +47,14 @@ def test_demo_trains_explains_and_studies(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "EPOCHS", 2)
     stages = set()
     result = demo.run(tmp_path / "demo", progress=lambda stage, *_: stages.add(stage))
-    assert json.loads((tmp_path / "demo" / "result.json").read_text()) == result["study"].to_dict()
-    assert Model.load(tmp_path / "demo" / "model").sha256 == result["model"]["scores"]["bundle"]
-    text = demo.describe(result)
+    assert json.loads((tmp_path / "demo" / "result.json").read_text()) == result.study.to_dict()
+    assert Model.load(tmp_path / "demo" / "model").sha256 == result.model.scores.bundle
+    text = str(result)
     for task in ("site", "subsite", "laterality", "histology", "behavior"):
-        assert f"  {task}" in text and result["model"]["explained"][task]["places"]
+        assert f"  {task}" in text and result.model.explained[task].places
     assert "training" in stages
     again = demo.run(tmp_path / "demo")  # goes on with what is there
-    assert again["model"]["scores"] == result["model"]["scores"]
+    assert again.model.scores == result.model.scores
 
 
 def test_the_demos_study_file_explains_every_setting():

@@ -65,9 +65,9 @@ def test_what_a_run_takes_however_few_its_cells_is_counted(small_corpus, tmp_pat
     made = plan.plan(tmp_path / "study.toml", out=tmp_path / "run", workers=2)
     kinds = ["targets", "shadows", "single", "centralized", "adversarial"]  # the combined study's is like one of them
     counted = 2 * 3.0 + 3 * 5.0 + plan.REPORT + 2.0 * len(kinds)
-    rest = made["work"][-1]
-    assert rest["study"] == "the run" and rest["seconds"] > counted  # and the reading of the corpus
-    assert made["low"] < made["seconds"] < made["high"] and "between" in plan.described(made)
+    rest = made.work[-1]
+    assert rest.study == "the run" and rest.seconds > counted  # and the reading of the corpus
+    assert made.low < made.seconds < made.high and "between" in str(made)
     epochs = plan.ranged(10.0, more=6.0, less=3.0)
     assert epochs["low"] == pytest.approx(7.0 / plan.VARIES) and epochs["high"] == pytest.approx(16.0 * plan.VARIES)
 
@@ -81,5 +81,5 @@ def test_the_papers_files_can_be_planned_before_their_corpus_is_made(name, tmp_p
     monkeypatch.setattr(plan, "starting", lambda workers: 1.0)
     made = plan.plan(ROOT / "studies" / f"{name}.toml", out=tmp_path / "run")
     cells = 7 * 10 * (1 + 100 + 1) if name == "vocabulary-paper" else 3
-    assert made["scaled_from_sample"] and made["left"] == made["cells"] == cells and made["seconds"] > 1e3
+    assert made.scaled_from_sample and made.left == made.cells == cells and made.seconds > 1e3
     assert not (tmp_path / "run").exists()

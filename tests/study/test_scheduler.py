@@ -17,7 +17,7 @@ import pytest
 from conftest import ROOT
 from pathveil.errors import UsageError
 from pathveil.study import study_file, vocabulary
-from pathveil.study.plan import Speed, described, plan
+from pathveil.study.plan import Speed, plan
 from pathveil.study.scheduler import run_in_folder
 from pathveil.study.store import check_run
 from pathveil.study.vocabulary import VocabularySettings
@@ -206,29 +206,29 @@ def test_a_plan_of_a_changed_corpus_counts_anew(tmp_path, one_thread, monkeypatc
     (tmp_path / "study.toml").write_text(text)
     study_file.run(tmp_path / "study.toml", out=tmp_path / "run")
     monkeypatch.setattr("pathveil.study.plan._speed", lambda *_: Speed(0.1, 0.001))
-    assert plan(tmp_path / "study.toml", out=tmp_path / "run")["left"] == 0
+    assert plan(tmp_path / "study.toml", out=tmp_path / "run").left == 0
     (tmp_path / "changed.toml").write_text(text.replace("reports = 400", "reports = 300"))
     before = contents(tmp_path / "run")
     made = plan(tmp_path / "changed.toml", out=tmp_path / "run")
-    assert made["left"] == 1 and made["finished"] == 0 and not made["scaled_from_sample"]
-    assert made["documents"] == pytest.approx(300 * 0.8 * 2, rel=0.1)
+    assert made.left == 1 and made.finished == 0 and not made.scaled_from_sample
+    assert made.documents == pytest.approx(300 * 0.8 * 2, rel=0.1)
     assert contents(tmp_path / "run") == before
 
 
 def test_a_plan_counts_what_is_left_and_makes_nothing(whole, tmp_path, monkeypatch):
     made = plan(whole[0], out=tmp_path / "none", workers=2)
     assert not (tmp_path / "none").exists()
-    counts = {(row["study"], row["kind"]): (row["cells"], row["finished"]) for row in made["work"]}
+    counts = {(row.study, row.kind): (row.cells, row.finished) for row in made.work}
     assert counts["vocabulary", "targets"] == (4, 0) and counts["vocabulary", "shadows"] == (12, 0)
     assert counts["vocabulary", "attacks"] == (4, 0) and counts["distribution", "single"] == (1, 0)
-    assert made["cells"] == made["left"] == 24 and made["seconds"] > 0
-    targets = made["work"][0]
+    assert made.cells == made.left == 24 and made.seconds > 0
+    targets = made.work[0]
     # 360 reports: two of three registries, four fifths of their cases, two epochs, two folds and two vocabularies
-    assert targets["documents"] == pytest.approx(240 * 0.8 * 2 * 4, rel=0.1) and targets["epochs"] == 2
-    assert "together" in described(made)
+    assert targets.documents == pytest.approx(240 * 0.8 * 2 * 4, rel=0.1) and targets.epochs == 2
+    assert "together" in str(made)
     monkeypatch.setattr("pathveil.study.plan._speed", None)  # nothing is left to measure
     finished = plan(whole[0], out=whole[0].parent / "run")
-    assert finished["left"] == 0 and finished["seconds"] == 0 and finished["finished"] == 24
+    assert finished.left == 0 and finished.seconds == 0 and finished.finished == 24
 
 
 def test_a_corpus_that_is_not_made_yet_is_planned_from_a_small_one(tmp_path, monkeypatch):
@@ -237,8 +237,8 @@ def test_a_corpus_that_is_not_made_yet_is_planned_from_a_small_one(tmp_path, mon
     text = text.replace('path = ""', "reports = 5000\nregistries = 3").replace('"I2", "MI5"', '"I2"')
     (tmp_path / "study.toml").write_text(text)
     made = plan(tmp_path / "study.toml", out=tmp_path / "run")
-    assert made["scaled_from_sample"] and list(tmp_path.iterdir()) == [tmp_path / "study.toml"]
-    assert made["work"][0]["documents"] == pytest.approx(2 / 3 * 5000 * 0.8 * 2 * 3 * 2, rel=0.15)
+    assert made.scaled_from_sample and list(tmp_path.iterdir()) == [tmp_path / "study.toml"]
+    assert made.work[0].documents == pytest.approx(2 / 3 * 5000 * 0.8 * 2 * 3 * 2, rel=0.15)
 
 
 def test_the_distribution_papers_file_is_planned_with_its_test_years(tmp_path, monkeypatch):
@@ -248,7 +248,7 @@ def test_the_distribution_papers_file_is_planned_with_its_test_years(tmp_path, m
     settings = study_file.read(file).distribution
     assert settings is not None and settings.test_from == "2016"
     made = plan(file, out=tmp_path / "run")
-    assert made["cells"] == 3 and 0.4 < made["documents"] / (3 * 15 * 410_064) < 0.8
+    assert made.cells == 3 and 0.4 < made.documents / (3 * 15 * 410_064) < 0.8
 
 
 def test_a_sentence_is_a_vocabulary(whole):

@@ -21,4 +21,4 @@ def run(
     with resumable(), bar((CELLS, WORK)) as progress, crew_for("local", None, None, "cpu") as crew:
         report = out / "report.html"
         result = demo.run(out, crew=crew, finish=lambda study: page.write(study, report), progress=progress)
-    emit(result | {"study": result["study"].to_dict()}, as_json=as_json, text=demo.describe(result))
+    emit(result, as_json=as_json)

@@ -47,13 +47,13 @@ def run(
 
     device = chosen(device, here=plan_only or engine != "dask")
     if plan_only:
-        from pathveil.study.plan import described, plan
+        from pathveil.study.plan import plan
 
         with bar() as progress:
             made = plan(
                 file, out=out, corpus=corpus, device=device, workers=workers or usual_workers(device), progress=progress
             )
-        emit(made, as_json=as_json, text=described(made))
+        emit(made, as_json=as_json)
         return
     with resumable(), bar((CELLS, WORK)) as progress:
         result = run_study(
@@ -101,13 +101,7 @@ def encode(
 
     with bar() as progress:
         made = study_corpus.encode_corpus(corpus, out, tasks=names_from(tasks), progress=progress)
-    classes = ", ".join(f"{task} {count}" for task, count in made["classes"].items())
-    text = (
-        f"Encoded {made['reports']:,} reports of {len(made['registries'])} registries: {made['running_words']:,} "
-        f"words, {made['words']:,} of them distinct; classes: {classes or 'none'}.\n"
-        f"Written: {out} (it holds every word of the corpus: keep it as you keep the corpus)"
-    )
-    emit(made, as_json=as_json, text=text)
+    emit(made, as_json=as_json)
 
 
 @app.command("schema", short_help="Print the JSON schema of result.json.")

@@ -9,98 +9,123 @@ import shutil
 from collections.abc import Callable
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import polars as pl
+
+from pathveil.bundle.evaluation import Evaluation
+from pathveil.bundle.train import train_model
+from pathveil.corpus.split import SplitResult, split_corpus
 from pathveil.progress import Progress, silent
-
-if TYPE_CHECKING:
-    from pathveil.study.result import StudyResult
-    from pathveil.training.workers import Crew
+from pathveil.results import Part, Result
+from pathveil.study import study_file
+from pathveil.study.result import StudyResult
+from pathveil.training.settings import PRESETS
+from pathveil.training.workers import Crew
 
 STUDY = files("pathveil.study") / "demo.toml"
 SEED = 1
 EPOCHS = 12
 
 
+class ExplainedWords(Part):
+    """A place in the explained report, and how much it spoke for the code."""
+
+    text: str
+    weight: float
+
+
+class ExplainedCode(Part):
+    """A task's code of the explained report, beside its label."""
+
+    truth: str | None
+    code: str
+    probability: float
+    places: list[ExplainedWords]
+
+
+class DemoModel(Part):
+    """The demo's model: where it is, how it does on unseen cases, and one of its answers explained."""
+
+    bundle: str
+    parts: SplitResult
+    scores: Evaluation
+    explained: dict[str, ExplainedCode]
+
+
+class DemoResult(Result):
+    """What the demo made."""
+
+    out: str
+    model: DemoModel
+    study: StudyResult
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"out": self.out, "model": self.model.to_dict(), "study": self.study.to_dict()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        return self.model.scores.rows()
+
+    def summary(self) -> str:
+        lines = [
+            "Made up reports of several registries and trained a small model on four fifths of the cases.",
+            f"On the {self.model.scores.documents:,} reports it never saw:",
+            "",
+        ]
+        for task, score in self.model.scores.tasks.items():
+            micro, macro = score.micro, score.macro
+            lines.append(
+                f"  {task:<11} micro F1 {micro.value:.2f} ({micro.low:.2f}–{micro.high:.2f})   "
+                f"macro F1 {macro.value:.2f} ({macro.low:.2f}–{macro.high:.2f})   "
+                f"codes {score.coded.share:.0%} without a person"
+            )
+        lines += ["", "One of them, explained (the model's words for each code, strongest first):", ""]
+        for task, reason in self.model.explained.items():
+            places = ", ".join(f"'{' '.join(place.text.split())}'" for place in reason.places[:4])
+            mark = "as labelled" if reason.code == reason.truth else f"labelled {reason.truth}"
+            lines.append(f"  {task:<11} {reason.code} ({reason.probability:.0%}, {mark}): {places}")
+        lines += ["", f"The model is in {self.model.bundle}: read card.md. The three studies, small:", str(self.study)]
+        return "\n".join(lines)
+
+
 def run(
     out: Path,
     *,
-    crew: "Crew | None" = None,
-    finish: "Callable[[StudyResult], None]" = lambda result: None,
+    crew: Crew | None = None,
+    finish: Callable[[StudyResult], None] = lambda result: None,
     progress: Progress = silent,
-) -> dict[str, Any]:
+) -> DemoResult:
     """Everything into the folder ``out``; the studies' figures also in its ``result.json``."""
-    from pathveil.study import study_file
-    from pathveil.study.result import StudyResult
+    models: list[DemoModel] = []
 
-    model = {}
-
-    def then(study: StudyResult) -> None:
+    def train_too(study: StudyResult) -> None:
         finish(study)
-        model.update(train_model(out / study_file.CORPUS, out, progress))
+        models.append(train_and_explain(out / study_file.CORPUS, out, progress))
 
     with as_file(STUDY) as settings:
-        study = study_file.run(settings, out=out, crew=crew, finish=then, progress=progress)
-    return {"out": str(out), "model": model, "study": study}
+        study = study_file.run(settings, out=out, crew=crew, finish=train_too, progress=progress)
+    return DemoResult.model_construct(out=str(out), model=models[0], study=study)
 
 
-def train_model(corpus: Path, out: Path, progress: Progress) -> dict[str, Any]:
+def train_and_explain(corpus: Path, out: Path, progress: Progress) -> DemoModel:
     """A small network beside the linear view, its scores on unseen cases, and one answer explained."""
-    import polars as pl
-
-    from pathveil.bundle.train import train_model as train
-    from pathveil.corpus.split import split_corpus
-    from pathveil.training.settings import PRESETS
-
     parts = split_corpus(corpus, out=out / "parts", seed=SEED, test=0.2, validation=0.0, progress=progress)
     shutil.rmtree(out / "model", ignore_errors=True)
     settings = PRESETS["small"].changed(epochs=EPOCHS, patience=3, linear=True)
-    model = train(out / "parts" / "train.parquet", settings, preset="small", seed=SEED, progress=progress)
+    model = train_model(out / "parts" / "train.parquet", settings, preset="small", seed=SEED, progress=progress)
     model = model.save(out / "model")
     test = out / "parts" / "test.parquet"
-    scores = model.evaluate(test, resamples=300, progress=progress).to_dict()
+    scores = model.evaluate(test, resamples=300, progress=progress)
     reports = pl.read_parquet(test).drop_nulls(["site", "histology", "laterality"])
     paired = reports.filter(pl.col("laterality").is_in(["left", "right"]))
     report = (paired if paired.height else reports).row(0, named=True)
-    explained = {
-        task: {
-            "truth": report[task],
-            "code": reasons.code.code,
-            "probability": reasons.code.probability,
-            "places": [
-                {"text": report["text"][place.start : place.end], "weight": place.weight}
-                for place in reasons.places
-                if place.weight > 0
-            ],
-        }
-        for task, reasons in model.explain(report["text"]).tasks.items()
-    }
-    return {"bundle": str(out / "model"), "parts": parts.to_dict(), "scores": scores, "explained": explained}
-
-
-def describe(result: dict[str, Any]) -> str:
-    """What happened, for a person."""
-    scores = result["model"]["scores"]
-    lines = [
-        "Made up reports of several registries and trained a small model on four fifths of the cases.",
-        f"On the {scores['documents']:,} reports it never saw:",
-        "",
-    ]
-    for task, score in scores["tasks"].items():
-        micro, macro, coded = score["micro"], score["macro"], score["coded"]
-        lines.append(
-            f"  {task:<11} micro F1 {micro['value']:.2f} ({micro['low']:.2f}–{micro['high']:.2f})   "
-            f"macro F1 {macro['value']:.2f} ({macro['low']:.2f}–{macro['high']:.2f})   "
-            f"codes {coded['share']:.0%} without a person"
-        )
-    lines += ["", "One of them, explained (the model's words for each code, strongest first):", ""]
-    for task, reason in result["model"]["explained"].items():
-        places = ", ".join(f"'{' '.join(place['text'].split())}'" for place in reason["places"][:4])
-        mark = "as labelled" if reason["code"] == reason["truth"] else f"labelled {reason['truth']}"
-        lines.append(f"  {task:<11} {reason['code']} ({reason['probability']:.0%}, {mark}): {places}")
-    lines += [
-        "",
-        f"The model is in {result['model']['bundle']}: read card.md. The three studies, small:",
-        str(result["study"]),
-    ]
-    return "\n".join(lines)
+    explained = {}
+    for task, reasons in model.explain(report["text"]).tasks.items():
+        places = [
+            ExplainedWords(text=report["text"][place.start : place.end], weight=place.weight)
+            for place in reasons.places
+            if place.weight > 0
+        ]
+        code = {"code": reasons.code.code, "probability": reasons.code.probability}
+        explained[task] = ExplainedCode(truth=report[task], **code, places=places)
+    return DemoModel(bundle=str(out / "model"), parts=parts, scores=scores, explained=explained)

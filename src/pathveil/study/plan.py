@@ -29,6 +29,7 @@ import numpy as np
 from pathveil.errors import VocabularyError
 from pathveil.federation.settings import FederationSettings
 from pathveil.progress import Progress, silent
+from pathveil.results import Part, Result
 from pathveil.study.scheduler import Unit
 from pathveil.study.study_corpus import relabelled, table_of
 from pathveil.study.study_file import (
@@ -75,6 +76,63 @@ class Speed:
         return self.fixed * models + self.document * documents + self.read * reads
 
 
+class PlannedWork(Part):
+    """One kind of a study's work: how much of it, and how long what is left will take."""
+
+    study: str
+    kind: str
+    cells: int = 0
+    finished: int = 0
+    left: int = 0
+    documents: int = 0  # to learn from, over all epochs
+    epochs: float | None = None
+    seconds: float
+    low: float
+    high: float
+    documents_a_second: float | None = None
+
+
+class StudyPlan(Result):
+    """What is left of a study's run, and what it will take."""
+
+    name: str
+    device: str
+    workers: int
+    scaled_from_sample: bool  # the corpus is not made yet, and counts are scaled
+    work: list[PlannedWork]
+    cells: int
+    finished: int
+    left: int
+    documents: int
+    seconds: float
+    low: float
+    high: float
+    calibration_seconds: float
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [row.model_dump() for row in self.work]
+
+    def summary(self) -> str:
+        lines = [f"{'':14}{'':18}{'cells':>8}{'finished':>10}{'epochs':>8}{'reports to train':>18}{'expected':>12}"]
+        before = ""
+        for row in self.work:
+            study, before = row.study if row.study != before else "", row.study
+            epochs = "" if row.epochs is None else f"{row.epochs:.0f}"
+            trained = f"{row.documents:,}" if row.documents else ""
+            counts = f"{row.cells:>8,}{row.finished:>10,}" if row.cells else ""
+            lines.append(f"{study:14}{row.kind:18}{counts:18}{epochs:>8}{trained:>18}{duration(row.seconds):>12}")
+        total = f"{'together':32}{self.cells:>8,}{self.finished:>10,}{'':8}{self.documents:>18,}"
+        lines.append(f"{total}{duration(self.seconds):>12}")
+        if self.left:
+            lines.append(f"{'':32}between {duration(self.low)} and {duration(self.high)}")
+        device = "one GPU" if self.device.startswith("cuda") else "this machine's cores"
+        note = f"Expected on {device}, from {self.calibration_seconds:.0f} s of calibration"
+        note += f"; models that stop early are taken to need {ASSUMED} epochs until some are finished."
+        if self.scaled_from_sample:
+            note += f" The corpus is not made yet: counts are scaled from {SAMPLE:,} reports like its."
+        return "\n".join([*lines, "", note])
+
+
 def plan(
     path: Path,
     *,
@@ -83,13 +141,13 @@ def plan(
     device: str = "cpu",
     workers: int = 1,
     progress: Progress = silent,
-) -> dict[str, Any]:
+) -> StudyPlan:
     """What is left of a study file's run in ``out`` and what it will take here; trains a few batches, keeps nothing."""
     settings = with_corpus(read(path), corpus)
     began = perf_counter()
     with ExitStack() as stack:
         source, scale = _source(settings.corpus, out, stack, progress)
-        rows: list[dict[str, Any]] = []
+        rows: list[PlannedWork] = []
         known: dict[str, Speed] = {}
         reading = 0.0
         for name in STUDIES:
@@ -106,15 +164,21 @@ def plan(
                 own = [unit for unit in units if unit.kind == kind]
                 rows.append(_row(study, name, kind, own, scale=scale, device=device, workers=workers, known=known))
             progress(f"calibrating the {name} study", len(kinds), len(kinds))
-            if any(row["left"] for row in rows if row["study"] == name):
+            if any(row.left for row in rows if row.study == name):
                 reading += _choosing(study, sampled=scale != 1) * scale
-    if any(row["left"] for row in rows):
+    if any(row.left for row in rows):
         seconds = reading + starting(workers) + sum(speed.first for speed in known.values()) + REPORT
-        rows.append(_empty("the run", "start and report") | ranged(seconds))
+        rows.append(PlannedWork(study="the run", kind="start and report", **ranged(seconds)))
     names = ("cells", "finished", "left", "documents", "seconds", "low", "high")
-    total = {key: sum(row[key] for row in rows) for key in names}
-    about = {"name": settings.name, "device": device, "workers": workers, "scaled_from_sample": scale != 1}
-    return about | {"work": rows, **total, "calibration_seconds": perf_counter() - began}
+    return StudyPlan(
+        name=settings.name,
+        device=device,
+        workers=workers,
+        scaled_from_sample=scale != 1,
+        work=rows,
+        **{name: sum(getattr(row, name) for row in rows) for name in names},
+        calibration_seconds=perf_counter() - began,
+    )
 
 
 def _source(settings: CorpusSettings, out: Path, stack: ExitStack, progress: Progress) -> tuple[Path, float]:
@@ -137,19 +201,20 @@ def _row(
     device: str,
     workers: int,
     known: dict[str, Speed],
-) -> dict[str, Any]:
+) -> PlannedWork:
     """One kind of work: how much of it, and how long it will take."""
     cells = [parts for unit in units for parts in unit.cells]
     there = [study.cells.has(parts) for parts in cells]
     left = [unit for unit in units if not all(map(study.cells.has, unit.cells))]
-    row = _empty(name, kind) | {"cells": len(cells), "finished": sum(there), "left": len(cells) - sum(there)}
+    about: dict[str, Any] = {"study": name, "kind": kind, "cells": len(cells), "finished": sum(there)}
+    about["left"] = len(cells) - sum(there)
     if not left:
-        return row
+        return PlannedWork(**about, **ranged(0.0))
     models = sum(not study.cells.has(parts) for unit in left for parts in unit.cells)
     if kind == "attacks" and isinstance(study, VocabularyStudy):
         answers = sum(unit.documents for unit in left) * scale
         speed = _attack_speed(study, device, scale=scale)
-        return row | ranged(speed.seconds(models=models, documents=answers) / workers)
+        return PlannedWork(**about, **ranged(speed.seconds(models=models, documents=answers) / workers))
     epochs, assumed = _epochs(study, cells, there, units[0])
     documents = sum(unit.documents for unit in left) * epochs * scale
     reads = sum(unit.reads for unit in left) * scale
@@ -160,13 +225,8 @@ def _row(
     seconds = speed.seconds(models=models, documents=documents, reads=reads)
     rate = 1 / speed.document if speed.document else None
     more, less = (speed.document * documents * part if assumed else 0.0 for part in (1.0, 0.5))
-    row |= {"documents": round(documents), "epochs": epochs, "documents_a_second": rate}
-    return row | ranged(seconds, more=more, less=less)
-
-
-def _empty(study: str, kind: str) -> dict[str, Any]:
-    counts = {"cells": 0, "finished": 0, "left": 0, "documents": 0, "epochs": None}
-    return {"study": study, "kind": kind, **counts, **ranged(0.0)}
+    about |= {"documents": round(documents), "epochs": epochs, "documents_a_second": rate}
+    return PlannedWork(**about, **ranged(seconds, more=more, less=less))
 
 
 def ranged(seconds: float, *, more: float = 0.0, less: float = 0.0) -> dict[str, float]:
@@ -345,26 +405,3 @@ def _attack_speed(study: VocabularyStudy, device: str, *, scale: float) -> Speed
     numbers = len(study.settings.numbers)
     fits = max(few - answer * FEW, 0.0) * numbers  # however few answers: one for each number of shadows
     return Speed(fixed=measured * (numbers + 4) * scale + fits, document=answer)
-
-
-def described(plan: Mapping[str, Any]) -> str:
-    """The plan for a person."""
-    lines = [f"{'':14}{'':18}{'cells':>8}{'finished':>10}{'epochs':>8}{'reports to train':>18}{'expected':>12}"]
-    before = ""
-    for row in plan["work"]:
-        study = row["study"] if row["study"] != before else ""
-        before = row["study"]
-        epochs = "" if row["epochs"] is None else f"{row['epochs']:.0f}"
-        trained = f"{row['documents']:,}" if row["documents"] else ""
-        counts = f"{row['cells']:>8,}{row['finished']:>10,}" if row["cells"] else ""
-        lines.append(f"{study:14}{row['kind']:18}{counts:18}{epochs:>8}{trained:>18}{duration(row['seconds']):>12}")
-    total = f"{'together':32}{plan['cells']:>8,}{plan['finished']:>10,}{'':8}{plan['documents']:>18,}"
-    lines.append(f"{total}{duration(plan['seconds']):>12}")
-    if plan["left"]:
-        lines.append(f"{'':32}between {duration(plan['low'])} and {duration(plan['high'])}")
-    device = "one GPU" if plan["device"].startswith("cuda") else "this machine's cores"
-    note = f"Expected on {device}, from {plan['calibration_seconds']:.0f} s of calibration"
-    note += f"; models that stop early are taken to need {ASSUMED} epochs until some are finished."
-    if plan["scaled_from_sample"]:
-        note += f" The corpus is not made yet: counts are scaled from {SAMPLE:,} reports like its."
-    return "\n".join([*lines, "", note])

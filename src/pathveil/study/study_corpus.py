@@ -7,7 +7,6 @@ every word of the corpus: it is as private as the corpus, and made for its owner
 
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from pathveil.errors import CorpusError, UsageError
+from pathveil.files import new_folder
 from pathveil.progress import Progress, silent
+from pathveil.results import Result
 from pathveil.study.settings import naming_errors
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import read_days, read_labels
@@ -63,34 +64,54 @@ def read_study_corpus(
     return store, encoded
 
 
+class EncodedFolder(Result):
+    """What is in an encoded folder."""
+
+    out: str
+    reports: int
+    registries: list[str]
+    words: int  # distinct
+    running_words: int
+    classes: dict[str, int]
+    corpus_sha256: str
+    text: str  # settings of the cleaning of text
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"task": task, "classes": count} for task, count in self.classes.items()]
+
+    def summary(self) -> str:
+        classes = ", ".join(f"{task} {count}" for task, count in self.classes.items())
+        return (
+            f"Encoded {self.reports:,} reports of {len(self.registries)} registries: {self.running_words:,} "
+            f"words, {self.words:,} of them distinct; classes: {classes or 'none'}.\n"
+            f"Written: {self.out} (it holds every word of the corpus: keep it as you keep the corpus)"
+        )
+
+
 def encode_corpus(
     corpus: Path, out: Path, *, tasks: Iterable[str] | None = None, progress: Progress = silent
-) -> dict[str, Any]:
-    """Put a corpus into a folder for studies, whole or not at all; returns what is in it."""
+) -> EncodedFolder:
+    """Put a corpus into a folder for studies, whole or not at all."""
     if out.exists() and not (out / ENCODED).is_file():
         raise UsageError(f"{out}: is there already, and is no encoded corpus; give --out a new folder")
     store, encoded = read_study_corpus(corpus, tasks=tasks, progress=progress)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}-"))  # readable by its owner alone
-    try:
+    made = out.with_name(f".{out.name}.new")  # takes the place of one that is there when it is whole
+    shutil.rmtree(made, ignore_errors=True)
+    with new_folder(made, private=True) as part:
         text = "".join(word + "\n" for word in store.words)
         (part / WORDS).write_text(text, encoding="utf-8", errors="surrogatepass")
         encoded.save(part)
-        if out.exists():
-            shutil.rmtree(out)
-        os.rename(part, out)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-    classes = {task: len(names) for task, names in encoded.classes.items()}
-    return {
-        "out": str(out),
-        "reports": encoded.documents,
-        "registries": list(encoded.registry_names),
-        "words": len(store.words),
-        "running_words": len(encoded.ids),
-        "classes": classes,
+    shutil.rmtree(out, ignore_errors=True)
+    os.replace(made, out)
+    return EncodedFolder(
+        out=str(out),
+        reports=encoded.documents,
+        registries=list(encoded.registry_names),
+        words=len(store.words),
+        running_words=len(encoded.ids),
+        classes={task: len(names) for task, names in encoded.classes.items()},
         **encoded.provenance,
-    }
+    )
 
 
 def load_encoded(folder: Path, *, tasks: Iterable[str] | None = None) -> tuple[Tokens, Encoded]:
