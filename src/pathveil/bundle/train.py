@@ -23,6 +23,7 @@ from pathveil.errors import CorpusError, UsageError, VocabularyError
 from pathveil.files import check_new, read_json
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
+from pathveil.training.blend import HeldOut
 from pathveil.training.calibration import threshold_for
 from pathveil.training.defences import DPSettings
 from pathveil.training.ensemble import Trained, train
@@ -179,6 +180,27 @@ def check_labels(corpus: Encoded) -> None:
             raise CorpusError(f"column '{task}': no report has a label; leave the task out with --tasks")
 
 
+def judge(
+    held_out: HeldOut, corpus: Encoded, *, accuracy: float, seed: int
+) -> tuple[dict[str, Scores], dict[str, Threshold]]:
+    """Each task's scores and threshold by what was said about held-out cases; a task without labels there has none."""
+    scores: dict[str, Scores] = {}
+    thresholds: dict[str, Threshold] = {}
+    cases = corpus.cases[held_out.rows]
+    for task, predicted in held_out.chosen.items():
+        labels = np.asarray(corpus.labels[task])[held_out.rows]
+        known = labels >= 0
+        if not known.any():
+            continue
+        found = evaluate(labels, predicted, cases=cases, seed=seed)
+        scores[task] = Scores(documents=found.documents, micro=found.micro, macro=found.macro, accuracy=found.accuracy)
+        probability = np.exp(held_out.log_probabilities[task][np.arange(len(labels)), predicted])
+        thresholds[task] = threshold_for(
+            probability[known], (predicted == labels)[known], cases=cases[known], accuracy=accuracy
+        )
+    return scores, thresholds
+
+
 def make_model(
     trained: Trained,
     corpus: Encoded,
@@ -192,21 +214,7 @@ def make_model(
     public_classes: bool = False,
 ) -> Model:
     """A trained model with its words, labels, scores on held-out cases and thresholds."""
-    scores: dict[str, Scores] = {}
-    thresholds: dict[str, Threshold] = {}
-    held_out = trained.held_out
-    cases = corpus.cases[held_out.rows]
-    for task, predicted in held_out.chosen.items():
-        labels = np.asarray(corpus.labels[task])[held_out.rows]
-        known = labels >= 0
-        if not known.any():
-            continue
-        found = evaluate(labels, predicted, cases=cases, seed=seed)
-        scores[task] = Scores(documents=found.documents, micro=found.micro, macro=found.macro, accuracy=found.accuracy)
-        probability = np.exp(held_out.log_probabilities[task][np.arange(len(labels)), predicted])
-        thresholds[task] = threshold_for(
-            probability[known], (predicted == labels)[known], cases=cases[known], accuracy=accuracy
-        )
+    scores, thresholds = judge(trained.held_out, corpus, accuracy=accuracy, seed=seed)
     provenance: dict[str, Any] = {
         "pathveil": __version__,
         "corpus_sha256": corpus.provenance["corpus_sha256"],
@@ -221,8 +229,9 @@ def make_model(
         "best_epochs": trained.best_epochs,
     }
     if trained.privacy is not None:
+        held_out_cases = len(np.unique(corpus.cases[trained.held_out.rows]))
         promise = dp_statement(
-            trained.privacy, vocabulary, public_classes=public_classes, held_out_cases=len(np.unique(cases))
+            trained.privacy, vocabulary, public_classes=public_classes, held_out_cases=held_out_cases
         )
         provenance["defence"] = promise.to_dict()
         if not promise.not_covered:
