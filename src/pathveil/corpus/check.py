@@ -57,7 +57,7 @@ class RegistryCounts(Part):
 
 
 class LengthBucket(Part):
-    """Reports of so many words or more, up to the next bucket."""
+    """Reports of ``start`` words or more, but fewer than the next bucket's start."""
 
     start: int = Field(serialization_alias="from")
     reports: int
@@ -75,7 +75,7 @@ class WordCounts(Part):
 
 
 class RarityBucket(Part):
-    """Classes with so many reports."""
+    """Classes that have from ``low`` to ``high`` reports."""
 
     low: int = Field(serialization_alias="from")
     high: int | None = Field(serialization_alias="to")
@@ -143,7 +143,7 @@ def check(
     today: datetime.date | None = None,
     progress: Progress = silent,
 ) -> CheckResult:
-    """Counts by registry, task, class rarity, length and year, the overlap of registries, and warnings."""
+    """Count by registry, task, rarity, length and year, compare the registries, and collect warnings."""
     progress("checking the schema", 0, 0)
     frame = validate(frame)
     chosen = tasks_of(frame, tasks)
@@ -164,7 +164,7 @@ def check(
 
 
 def facts_of(frame: "pl.LazyFrame", tasks: Iterable[str]) -> "pl.DataFrame":
-    """What the tables need of each report, without its text."""
+    """Turn each report into the few numbers that the tables need; its text is not among them."""
     import polars as pl
 
     text, names = pl.col("text"), frame.collect_schema().names()
@@ -192,7 +192,7 @@ def facts_of(frame: "pl.LazyFrame", tasks: Iterable[str]) -> "pl.DataFrame":
 
 
 def own_code(names: list[str]) -> "pl.Expr":
-    """Whether a text holds the very code that is its label: C50.4, or 8500/3 made of histology and behavior."""
+    """Whether a text holds its own label as a code: C50.4, or 8500/3 made of histology and behavior."""
     import polars as pl
 
     found = pl.lit(False)

@@ -35,7 +35,7 @@ class Warnings:
         self.found: list[CorpusWarning] = []
 
     def add(self, name: str, sentence: str, count: int, where: "pl.Series | None" = None) -> None:
-        """A warning, unless it concerns nothing; ``where`` marks the reports concerned."""
+        """Add a warning, unless its count is zero; ``where`` marks the reports concerned."""
         if count:
             ids = [] if where is None else [clipped(report) for report in self.facts["report_id"].filter(where)[:SHOWN]]
             self.found.append(CorpusWarning(id=name, count=count, sentence=sentence, reports=ids))
@@ -43,7 +43,7 @@ class Warnings:
     def add_reports(
         self, name: str, where: "pl.Series", verb: str, what: str, *, examples: "pl.Series | None" = None
     ) -> None:
-        """A warning about reports: how many of all, and what they hold, have or are."""
+        """Add a warning about the reports that ``where`` marks: how many they are, and what they hold, have or are."""
         count, reports = int(where.sum()), self.facts.height
         share = f" ({count / reports:.1%})" if count >= reports / 1000 else ""
         verb = verb if count != 1 else {"have": "has", "are": "is"}.get(verb, f"{verb}s")
@@ -52,7 +52,7 @@ class Warnings:
 
 
 def warnings_of(facts: "pl.DataFrame", tasks: Sequence[str], *, year: int) -> list[CorpusWarning]:
-    """What to mend or to know, gravest first; ``year`` is the present one."""
+    """Collect what to mend or to know, the gravest first; ``year`` is the present one."""
     warnings = Warnings(facts)
     warn_of_leaks(warnings)
     for task in tasks:
@@ -64,7 +64,7 @@ def warnings_of(facts: "pl.DataFrame", tasks: Sequence[str], *, year: int) -> li
 
 
 def warn_of_leaks(warnings: Warnings) -> None:
-    """What a text should not hold, and what two cases should not share."""
+    """Warn of what a text should not hold, and of what two cases should not share."""
     import polars as pl
 
     facts = warnings.facts
@@ -88,7 +88,7 @@ def warn_of_leaks(warnings: Warnings) -> None:
 
 
 def warn_of_task(warnings: Warnings, task: str) -> None:
-    """What a single task's labels give cause to say."""
+    """Warn of what is unusual about one task's labels."""
     import polars as pl
 
     facts = warnings.facts
@@ -129,7 +129,7 @@ def warn_of_task(warnings: Warnings, task: str) -> None:
 
 
 def warn_of_codes(warnings: Warnings, tasks: Sequence[str]) -> None:
-    """Codes that do not fit each other."""
+    """Warn of codes that contradict each other."""
     import polars as pl
 
     if {"site", "subsite"} <= set(tasks):
@@ -149,7 +149,7 @@ def warn_of_dates(warnings: Warnings, year: int) -> None:
 
 
 def warn_of_texts(warnings: Warnings) -> None:
-    """Texts that are hardly a report, or damaged."""
+    """Warn of texts that are hardly a report, or damaged."""
     facts = warnings.facts
     damage = "control or replacement characters: an encoding went wrong"
     warnings.add_reports("short-texts", facts["words"] < SHORT, "have", f"fewer than {SHORT} words")

@@ -59,11 +59,11 @@ class Segment:
 
 
 class UnusableMessage(Exception):
-    """A message that gives no report; what is wrong with it in words, never its content."""
+    """Raised for a message that gives no report; it says what is wrong and never quotes the message."""
 
 
 def split_messages(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Each message as lines of bytes, with the line where it starts; batch envelopes are passed over."""
+    """Yield the line where each message starts, and its bytes; batch envelopes are skipped."""
     pieces: list[bytes] = []
     start = size = 0
     for line, opens, piece in split_lines(file):
@@ -82,7 +82,7 @@ def split_messages(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def split_lines(file: IO[bytes]) -> Iterator[tuple[int, bool, bytes]]:
-    """Line number, whether an MLLP frame opens here, and the bytes of each line that is not blank."""
+    """Yield for each line that is not blank its number, whether an MLLP frame opens there, and its bytes."""
     rest, line, opens = b"", 1, False
     head = file.read(1 << 20)
     wide = codecs.getincrementaldecoder("utf-16")("replace") if head[:2] in (b"\xff\xfe", b"\xfe\xff") else None
@@ -108,7 +108,7 @@ def split_lines(file: IO[bytes]) -> Iterator[tuple[int, bool, bytes]]:
 
 
 def split_segments(message: bytes) -> list[Segment]:
-    """The segments of a message, text that was broken over lines put back into the segment it belongs to."""
+    """Split a message into segments; text that was broken over lines goes back into its segment."""
     if not HEADER.match(message):
         raise UnusableMessage("does not begin with MSH")
     if len(message) > LONGEST:

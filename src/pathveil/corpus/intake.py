@@ -202,7 +202,7 @@ def has_hl7_name(path: Path) -> bool:
 
 
 def detect_format(path: Path) -> str:
-    """A file's form: by its name where that says so, else by how it begins."""
+    """Tell a file's format by its name, or by how it begins."""
     if named := form_of(path):
         return named
     try:
@@ -222,7 +222,7 @@ def detect_format(path: Path) -> str:
 def prepare_table(
     frame: "pl.LazyFrame", *, source: Path | str, registry: str | None, columns: Mapping[str, str]
 ) -> "pl.LazyFrame":
-    """A table with its columns renamed, its registry filled in and its types checked."""
+    """Rename a table's columns, fill in its registry and check its types."""
     import polars as pl
 
     names = frame.collect_schema().names()
@@ -242,7 +242,7 @@ def prepare_table(
 def scan_hl7(
     paths: list[Path], *, registry: str | None, key: bytes, strict: bool, tally: Tally, progress: Progress
 ) -> "pl.LazyFrame":
-    """The reports of files of messages, read when the frame is; what happens on the way is noted in ``tally``."""
+    """A lazy frame of the reports in files of HL7 messages; while it is read, ``tally`` counts what happens."""
     import polars as pl
     from polars.io.plugins import register_io_source
 
@@ -282,7 +282,7 @@ def scan_hl7(
 
 
 def read_reports(path: Path, *, registry: str | None, key: bytes, strict: bool, tally: Tally) -> Iterator[Report]:
-    """The reports of a file of messages, each once."""
+    """Yield the reports of a file of messages, each once."""
     before = tally.messages
     try:
         with open_bytes(path) as file:

@@ -65,7 +65,7 @@ WITHDRAWN = ("D", "W")  # OBX-11: deleted, or posted as wrong
 
 @dataclass(frozen=True)
 class Skipped:
-    """A message left out: which of its file, where it starts, and why."""
+    """A message that was left out: its number in the file, the line where it starts, and why."""
 
     message: int
     line: int
@@ -106,7 +106,7 @@ class Draft:
 
 
 def read_messages(file: IO[bytes], *, key: bytes, registry: str | None) -> Iterator[list[Report] | Skipped]:
-    """The messages of a file one after another: their reports, or why there are none."""
+    """Yield for each message of a file its reports, or why there are none."""
     for number, (line, message) in enumerate(split_messages(file), start=1):
         try:
             yield read_message(message, key=key, registry=registry)
@@ -211,7 +211,7 @@ def enter_specimen(draft: Draft, spm: Segment) -> None:
 
 
 def heading_of(obx: Segment) -> str:
-    """By the LOINC code where it is one we know, else by what the section's name says, else its name."""
+    """The heading of a section: by its LOINC code if we know it, else by a hint in its name, else its name."""
     parts = obx.parts(3) + [""] * 5
     for code in (parts[0], parts[3]):
         if code in CODES:

@@ -27,7 +27,7 @@ DAYS = 10
 def relevant_reports(
     frame: "pl.LazyFrame", *, to: Sequence[str], days: int = DAYS
 ) -> "tuple[pl.LazyFrame, dict[str, int]]":
-    """The reports dated within so many days of one of their case's reference dates, and what became of the others."""
+    """Keep the reports dated at most ``days`` from a reference date of their case, and count the others."""
     import polars as pl
 
     if days < 0:
@@ -63,7 +63,7 @@ def relevant_reports(
 
 
 def reference_dates(frame: "pl.LazyFrame", column: str) -> "pl.DataFrame":
-    """case_id and its one reference date, from whichever of its reports bear it."""
+    """The one reference date of each case, from any of its reports that has it."""
     import polars as pl
 
     dtype = frame.collect_schema()[column]

@@ -89,7 +89,7 @@ def with_corpus_types(
 
 
 def tasks_of(frame: "pl.LazyFrame | pl.DataFrame", wanted: Iterable[str] | None = None) -> tuple[str, ...]:
-    """The task columns there are (none is allowed), or those wanted, each of which must be there."""
+    """The usual task columns that are there, perhaps none; or those wanted, each of which must be there."""
     names = frame.collect_schema().names()
     if wanted is None:
         return tuple(task for task in TASKS if task in names)
@@ -105,7 +105,7 @@ def tasks_of(frame: "pl.LazyFrame | pl.DataFrame", wanted: Iterable[str] | None 
 
 
 def validate(frame: "pl.LazyFrame") -> "pl.LazyFrame":
-    """The frame with ``date`` as dates and ``year`` as whole numbers, once its contents have passed every check."""
+    """Check the contents, and give the frame with ``date`` as dates and ``year`` as whole numbers."""
     found = problems(frame)
     if found:
         raise CorpusError("\n  ".join(found))

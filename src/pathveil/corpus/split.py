@@ -176,7 +176,7 @@ def assign(
     test_from: str | None = None,
     tasks: Iterable[str] | None = None,
 ) -> "pl.DataFrame":
-    """``case_id`` and ``part`` of every case, in order of case_id."""
+    """Draw each case's part: a frame of ``case_id`` and ``part``, in order of case_id."""
     import numpy as np
     import polars as pl
 
@@ -202,7 +202,7 @@ def assign(
 
 
 def cases_of(frame: "pl.LazyFrame", tasks: Sequence[str]) -> "pl.DataFrame":
-    """One row a case: its registry, its stratum, and the last day it is known to have a report of."""
+    """One row for each case: its registry, its stratum, and the day of its last dated report."""
     import polars as pl
 
     cases = (
@@ -240,7 +240,7 @@ def draw_share(cases: "pl.DataFrame", rows: "np.ndarray", share: float, rng: "np
 
 
 def known_day(frame: "pl.LazyFrame") -> "pl.Expr":
-    """The day a report is known to be of: its date, or the first of its year; missing where it has neither."""
+    """A report's day: its date, else the first of its year; missing where it has neither."""
     import polars as pl
 
     names = frame.collect_schema().names()
@@ -249,7 +249,7 @@ def known_day(frame: "pl.LazyFrame") -> "pl.Expr":
 
 
 def on_or_after(days: "np.ndarray", day: str, *, option: str = "--test-from") -> "np.ndarray":
-    """Which days (datetime64[D], as of ``known_day``) are that one or later; a missing one is not.
+    """Mark the days (datetime64[D], see ``known_day``) that are ``day`` or later; a missing one is not.
 
     >>> import numpy as np
     >>> on_or_after(np.array(["2015-01-01", "2016-03-02", "NaT"], "datetime64[D]"), "2016").tolist()

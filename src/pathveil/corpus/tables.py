@@ -135,7 +135,7 @@ def open_jsonl(path: Path) -> "pl.LazyFrame":
 
 
 def jsonl_fault(path: Path) -> str:
-    """Where a JSONL file goes wrong; read line by line in Python, since it is only asked for once something has."""
+    """Find where a JSONL file is wrong, line by line in Python: it is asked only once reading has failed."""
     with open_bytes(path) as file:
         number = 0
         for number, line in enumerate(file, start=1):
@@ -232,7 +232,7 @@ def write_parquet(frame: "pl.LazyFrame", path: Path) -> None:
 
 
 def stream_parquet(frame: "pl.LazyFrame", part: Path, path: Path) -> None:
-    """Write a frame to an unfinished file; a fault is told of the ``path`` it is to have."""
+    """Write a frame to the unfinished file ``part``; an error names ``path``, which it is to become."""
     try:
         frame.sink_parquet(part, row_group_size=BATCH, compression="zstd", engine="streaming")
     except polars_faults():

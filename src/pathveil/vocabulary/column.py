@@ -54,7 +54,7 @@ class _Seen(dict[str, int]):
 
 
 class Column:
-    """Word numbers of texts, added a few at a time; ``number`` gives a word's number and is asked once a chunk."""
+    """Turns texts into word numbers; ``number`` gives a word's number and is asked once for each new chunk."""
 
     def __init__(self, number: Callable[[str], int], *, words: int = WORDS, limit: int = 1 << 19):
         self.number, self.words, self.limit = number, words, limit

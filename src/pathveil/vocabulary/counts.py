@@ -155,7 +155,7 @@ def merge(parts: Sequence[Counts]) -> Counts:
 
 
 def _spread(part: Counts, words: Sequence[str], classes: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
-    """A site's tables by registry, over all sites' words and classes."""
+    """A site's tables for each of its registries, widened to the words and classes of all sites."""
     numbers = {word: number for number, word in enumerate(words)}
     kinds = {key: place for place, key in enumerate((task, name) for task in classes for name in classes[task])}
     word_at = np.fromiter((numbers[word] for word in part.words), np.int64, len(part.words))
@@ -181,7 +181,7 @@ def _spread(part: Counts, words: Sequence[str], classes: Mapping[str, Sequence[s
 
 
 def without_rare(counts: Counts, minimum_cases: int) -> Counts:
-    """Without words that fewer cases of a registry hold: for a site that will not show its rare words to anyone."""
+    """Leave out words that fewer cases of a registry hold, for a site that shows its rare words to no one."""
     rare = counts.cases < minimum_cases
 
     def without(table: np.ndarray) -> np.ndarray:

@@ -36,7 +36,7 @@ def encode(
     words: int = WORDS,
     progress: Progress = silent,
 ) -> Encoded:
-    """A corpus with a vocabulary: every report tokenised once for all vocabularies, then looked up.
+    """Encode a corpus with a vocabulary; reports are tokenised once for all vocabularies, then looked up.
 
     ``tasks`` defaults to the usual ones the corpus has. ``classes`` (a trained model's) numbers labels as it does;
     labels the model never saw are appended after its own.
@@ -113,7 +113,7 @@ def encode_texts(texts: Sequence[str], vocabulary: Vocabulary, *, words: int = W
 
 
 def text_encoder(vocabulary: Vocabulary, *, words: int = WORDS) -> "Column":
-    """For a stream of texts: its ``add(texts)`` is `encode_texts`, and what it learned serves the next batch."""
+    """An encoder for a stream of texts: ``add(texts)`` is `encode_texts`, and remembers words between calls."""
     from pathveil.vocabulary.column import Column
 
     return Column(vocabulary.id_of, words=words)

@@ -204,7 +204,7 @@ def measure_exposure(
 
 
 def only_case(store: Tokens, rows: np.ndarray) -> np.ndarray:
-    """A case that holds each word of the store; for a word of one case, that case: (words,)."""
+    """For each word of the store a case that holds it, which is the only one for a word of one case: (words,)."""
     owner = np.zeros(len(store.words), np.int64)
     offsets, cases = np.asarray(store.offsets), np.asarray(store.cases)
     taken = np.zeros(store.documents, bool)

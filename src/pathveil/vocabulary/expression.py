@@ -143,7 +143,7 @@ class Sentence:
 
 
 def parse(text: str) -> Sentence:
-    """The sentence a text says; where it says none, an error that shows the place."""
+    """Read a sentence; a mistake is an error that shows its place."""
     return _Reader(text).sentence()
 
 

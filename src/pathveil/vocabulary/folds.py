@@ -48,7 +48,7 @@ def paper_sentences(registries: int, *, minimum: int, sizes: Sequence[int]) -> d
 
 
 def scaled(size: float) -> int:
-    """A size in two digits, as people give them.
+    """A size rounded to two digits, as people give them.
 
     >>> scaled(3243.2), scaled(87.6), scaled(3)
     (3200, 88, 3)
@@ -65,7 +65,7 @@ def folds(
     tasks: Iterable[str] | None = None,
     progress: Progress = silent,
 ) -> dict[str, dict[str, Vocabulary]]:
-    """For each registry, left out: the paper's ten vocabularies of the others, by name.
+    """Leave each registry out in turn, and choose the paper's ten vocabularies from the others.
 
     ``sizes`` of mutual information default to the paper's, as shares of the baseline: to its 58,332 words and 2,000
     correspond 400 of a baseline of 11,700.

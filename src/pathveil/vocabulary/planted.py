@@ -65,7 +65,7 @@ def planted_words(corpus: Paths, truth: Path, *, progress: Progress = silent) ->
 
 
 def cut_out_spans(text: str, spans: list[Span]) -> tuple[str, list[tuple[str, list[Span]]]]:
-    """A text without the chunks that spans touch, and those chunks, each with its spans in its own coordinates."""
+    """Cut the chunks that spans touch out of a text; give what is left, and each chunk with the spans inside it."""
     if not spans:
         return text, []
     starts, ends = [], []
@@ -97,7 +97,7 @@ def sort_tokens(piece: str, spans: list[Span], inside: dict[str, set[str]], outs
 
 
 def read_truth(path: Path) -> dict[str, list[Span]]:
-    """Report: its planted stretches."""
+    """The planted stretches of each report."""
     import polars as pl
 
     try:

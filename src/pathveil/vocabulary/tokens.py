@@ -112,7 +112,7 @@ def cache_folder(paths: Paths) -> Path:
 
 
 def _load(folder: Path, provenance: Mapping[str, str]) -> Tokens | None:
-    """The store in a folder; none where there is none, or where it is not whole (it is then removed)."""
+    """Load the store in a folder; none where there is none, or where it is incomplete (then it is removed)."""
     try:
         about = json.loads((folder / "tokens.json").read_text(encoding="utf-8"))
         arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in about["shapes"]}

@@ -164,7 +164,7 @@ class Agreement(BaseModel):
 
 
 def padded_batches(batches: int) -> int:
-    """The next of 1, 2, 3, 4, 6, 8, 12, 16, …: so few sizes that a size tells little, at most half again as many."""
+    """Round up to 1, 2, 3, 4, 6, 8, 12, 16, …: there are so few sizes that a size tells little."""
     step = 1
     while True:
         for size in (step, step + step // 2):

@@ -107,7 +107,7 @@ def simulate(
 
 
 def by_registry(counts: Counts) -> dict[str, dict[str, int]]:
-    """Counts as sites have them, each registry for itself: word: cases that hold it."""
+    """For each registry its words and how many of its cases hold each, as a site would count them."""
     return {
         registry: {counts.words[place]: int(held[place]) for place in np.flatnonzero(held)}
         for registry, held in zip(counts.registry_names, counts.cases, strict=True)
