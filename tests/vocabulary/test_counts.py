@@ -70,7 +70,7 @@ def test_a_registry_counted_twice_is_refused(corpus):
         merge([counts, counts.take(["R1"])])
 
 
-@pytest.mark.parametrize("harm", ["text", "cut", "foreign", "words", "absent"])
+@pytest.mark.parametrize("harm", ["text", "cut", "foreign", "words", "pointer", "index", "absent"])
 def test_a_file_that_is_no_count_file(corpus, tmp_path, harm):
     path = tmp_path / "counts.npz"
     count_corpus(corpus).save(path)
@@ -83,6 +83,10 @@ def test_a_file_that_is_no_count_file(corpus, tmp_path, harm):
     elif harm == "words":
         arrays = dict(np.load(path))
         np.savez(path, **{**arrays, "words": np.frombuffer(b"one", np.uint8)})
+    elif harm in ("pointer", "index"):
+        arrays = dict(np.load(path))
+        arrays["joint-0-indptr" if harm == "pointer" else "joint-0-indices"][2] = 2_000_000_000
+        np.savez(path, **arrays)
     else:
         path.unlink()
     with pytest.raises(VocabularyError, match=r"counts\.npz") as caught:

@@ -110,6 +110,8 @@ class Counts:
                 )
                 for number in range(len(about["registry_names"]))
             )
+            for table in joint:
+                table.check_format(full_check=True)  # a pointer or index out of range would be followed
             counts = cls(
                 words=tuple(words.split("\n")) if words else (),
                 registry_names=tuple(about["registry_names"]),
