@@ -40,6 +40,19 @@ def test_agrees_with_torch(smoothing, weighted):
         torch.testing.assert_close(a, b)
 
 
+@pytest.mark.parametrize("robustness", [0.3, 0.9])
+def test_a_robust_slope_is_that_of_the_generalised_cross_entropy(robustness):
+    """(1 − pᵠ) / q, differentiated by torch; the value stays the cross-entropy's."""
+    _, logits, labels = random_case()
+    probabilities = torch.softmax(logits["site"], -1)[torch.arange(40), labels["site"].clamp_min(0)]
+    known = labels["site"] >= 0
+    generalised = ((1 - probabilities**robustness) / robustness)[known].mean()
+    ours = task_loss({"site": logits["site"]}, {"site": labels["site"]}, robustness=robustness)
+    torch.testing.assert_close(ours, task_loss({"site": logits["site"]}, {"site": labels["site"]}))
+    (mine,), (theirs,) = (torch.autograd.grad(loss, [logits["site"]]) for loss in (ours, generalised))
+    torch.testing.assert_close(mine, theirs)
+
+
 def test_a_task_without_labels_does_not_thin_the_others():
     _, logits, labels = random_case()
     labels["side"] = torch.full_like(labels["side"], -1)

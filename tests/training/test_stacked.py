@@ -38,6 +38,7 @@ def assert_alike(trained, fitted, members):
     [
         {},
         {"optimiser": "adadelta", "learning_rate": 1.0, "clip": 0.5, "order": "length"},
+        {"class_balance": 0.5, "robustness": 0.6},
         {"class_balance": 0.5, "smoothing": 0.1, "word_dropout": 0.2, "clip": 0.5},
     ],
 )

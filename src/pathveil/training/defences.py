@@ -14,6 +14,29 @@ from pydantic import Field, model_validator
 from pathveil.settings import Settings
 
 
+class TeacherSettings(Settings):
+    """A student that learns from models which never saw the case (``training/teachers.py``)."""
+
+    kind: Literal["teachers"] = "teachers"
+    teachers: int = Field(20, ge=2, description="models that answer for each other's unseen cases")
+    unseen: int = Field(2, ge=1, description="teachers that do not see a case, and answer for it")
+    lift: float = Field(0.2, ge=0, le=1, description="how far teachers' answers are shifted towards rare codes")
+    sure: float = Field(0.0, ge=0, lt=1, description="probability below which teachers' code is not taught")
+    near: float = Field(
+        0.4, gt=0, le=1, description="share of word triples in common from which two reports are one case"
+    )
+
+    @classmethod
+    def spoken_name(cls) -> str:
+        return "teachers"
+
+    @model_validator(mode="after")
+    def someone_sees_it(self) -> "TeacherSettings":
+        if self.unseen >= self.teachers:
+            raise ValueError("'unseen' must be below 'teachers': every case must teach somebody")
+        return self
+
+
 class DPSettings(Settings):
     """Differentially private training (``training/dp.py``); the unit that is protected is a case."""
 

@@ -27,9 +27,11 @@ from pathveil.progress import Progress, silent
 from pathveil.training.accounting import Privacy
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.blend import HeldOut, blended, cross_fit, fit_pool
+from pathveil.training.defences import TeacherSettings
 from pathveil.training.linear import fit_linear, weighted_counts, word_weights
 from pathveil.training.loop import document_logits, fit, logits_of
 from pathveil.training.settings import TrainingSettings
+from pathveil.training.teachers import teach
 from pathveil.training.vectors import word_vectors
 from pathveil.vocabulary.encoded import Encoded, take_documents
 
@@ -96,20 +98,36 @@ def train(
     *,
     seed: int = 0,
     device: str | torch.device = "cpu",
+    workers: int = 1,
     checkpoint: Path | None = None,
     progress: Progress = silent,
 ) -> Trained:
-    """Train all members and the linear view. ``checkpoint`` is a folder; a run killed at any moment continues there."""
+    """Train all members and the linear view, and their teachers where the settings have any.
+
+    ``checkpoint`` is a folder; a run killed at any moment continues there. ``workers`` processes share the teachers.
+    """
     if checkpoint:
         checkpoint.mkdir(parents=True, exist_ok=True)
     start = start_vectors(corpus, settings, seed=seed, progress=progress)
+    lessons = corpus
+    if isinstance(settings.defence, TeacherSettings):
+        lessons = teach(
+            corpus,
+            settings,
+            seed=seed,
+            vectors=start,
+            device=str(device),
+            workers=workers,
+            checkpoint=checkpoint,
+            progress=progress,
+        )
     fitted, held_rows = [], []
     for number in range(settings.members):
         held = np.arange(0)
         if settings.validation_share:
             held = hold_out_cases(corpus.cases, share=settings.validation_share, seed=[seed, 0], part=number)[1]
         member = fit(
-            corpus,
+            lessons,
             settings,
             seed=member_seed(seed, number),
             held_out=held,
@@ -125,16 +143,15 @@ def train(
     views = {task: [log_softmax(np.concatenate([one[task] for one in networks]), axis=1)] for task in corpus.classes}
     linear = None
     if settings.linear:
-        linear, plain = linear_views(corpus, held_rows, progress=progress)
+        linear, plain = linear_views(lessons, held_rows, progress=progress)
         for task in corpus.classes:
             views[task].append(log_softmax(np.concatenate([one[task] for one in plain]), axis=1))
     members, rows = [member.model for member in fitted], np.concatenate(held_rows)
     privacy = getattr(fitted[0], "privacy", None)
-    if privacy is None:
-        model, held_out = assemble(members, linear, views, corpus, rows)
-    else:  # the labels of the training cases are not looked at again
-        model, held_out = assemble(members, linear, views, corpus.take(rows), np.arange(len(rows)))
-        held_out = replace(held_out, rows=rows)
+    # Held-out cases taught their network nothing, so their labels may set the few numbers that weigh its answers. Which
+    # classes are rare is told by what was taught; in private training by held-out cases, for that costs no privacy.
+    common = lessons.labels if privacy is None else {task: np.asarray(corpus.labels[task])[rows] for task in views}
+    model, held_out = assemble(members, linear, views, corpus, rows, common=common)
     return Trained(
         model=model,
         histories=[member.history for member in fitted],
@@ -150,11 +167,14 @@ def assemble(
     views: Mapping[str, Sequence[np.ndarray]],
     corpus: Encoded,
     rows: np.ndarray,
+    *,
+    common: Mapping[str, np.ndarray] | None = None,
 ) -> tuple[Ensemble, HeldOut]:
     """Weigh the views by what each says about held-out rows, log-probabilities (rows, classes) a task; and what the
-    whole says about these rows when weighed by other cases."""
-    all_labels = {task: np.asarray(corpus.labels[task]) for task in views}
-    labels = {task: label[rows] for task, label in all_labels.items()}
+    whole says about these rows when weighed by other cases. ``common`` are the labels whose counts tell rare classes
+    from common ones, where they are not the corpus's own."""
+    labels = {task: np.asarray(corpus.labels[task])[rows] for task in views}
+    all_labels = {task: np.asarray((common or corpus.labels)[task]) for task in views}
     pool = fit_pool(views, labels, all_labels)
     held_out = cross_fit(views, labels, all_labels, rows=rows, cases=corpus.cases[rows])
     return Ensemble(members=tuple(members), linear=linear, blend=pool.coefficients, lift=pool.lift), held_out

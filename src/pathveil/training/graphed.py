@@ -224,7 +224,7 @@ class GraphedStack:
         slope = torch.empty_like(logits)
         programs.loss[(len(rows),)](
             logits, rows, self.labels, self.weights, shares, self.bounds, losses, slope, *sizes,
-            self.settings.smoothing, BLOCK=self.most,
+            self.settings.smoothing, self.settings.robustness, BLOCK=self.most,
         )  # fmt: skip
         return losses.sum(1), slope
 

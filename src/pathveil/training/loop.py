@@ -202,7 +202,13 @@ class _Run:
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
             logits = self.model(batch, noise=drops)
         labels = {task: label[here] for task, label in self.labels.items()}
-        loss = task_loss(logits, labels, class_weights=self.weights, smoothing=self.settings.smoothing)
+        loss = task_loss(
+            logits,
+            labels,
+            class_weights=self.weights,
+            smoothing=self.settings.smoothing,
+            robustness=self.settings.robustness,
+        )
         # Looking at every loss would hold a GPU up; there the end of the epoch tells.
         if self.device.type == "cpu":
             self.check(loss.item())

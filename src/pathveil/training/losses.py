@@ -19,12 +19,19 @@ from torch import Tensor
 
 
 def cross_entropy(
-    logits: Tensor, labels: Tensor, *, class_weights: Tensor | None = None, smoothing: float = 0.0
+    logits: Tensor,
+    labels: Tensor,
+    *,
+    class_weights: Tensor | None = None,
+    smoothing: float = 0.0,
+    robustness: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Sum of weighted cross-entropies over documents and the sum of their weights, each of the leading shape.
 
     ``class_weights`` are (classes,), or (…, classes) where every model of a stack has its own. ``smoothing`` mixes the
-    label with the uniform distribution over the classes: (1 − s) · label + s / classes.
+    label with the uniform distribution over the classes: (1 − s) · label + s / classes. ``robustness`` q scales the
+    slope of a document by pᵠ, with p the probability of its label: the slope of the generalised cross-entropy
+    (1 − pᵠ) / q (Zhang & Sabuncu 2018), which heeds less what is probably mislabelled. The sum itself stays what it is.
     """
     log_probabilities = torch.log_softmax(logits.float(), dim=-1)  # (…, documents, classes)
     present = labels >= 0
@@ -32,6 +39,10 @@ def cross_entropy(
     losses = -log_probabilities.gather(-1, index.unsqueeze(-1)).squeeze(-1)  # (…, documents)
     if smoothing:
         losses = (1 - smoothing) * losses - smoothing * log_probabilities.mean(dim=-1)
+    if robustness:
+        # The value of the loss, with the slope of another: what is added is nought, and its slope is not.
+        heeded = torch.exp(log_probabilities.gather(-1, index.unsqueeze(-1)).squeeze(-1).detach()) ** robustness
+        losses = losses.detach() + heeded * (losses - losses.detach())
     weights = present.to(losses.dtype)
     if class_weights is not None:
         weights = weights * class_weights.expand(*index.shape[:-1], -1).gather(-1, index)
@@ -45,12 +56,15 @@ def task_loss(
     *,
     class_weights: Mapping[str, Tensor] | None = None,
     smoothing: float = 0.0,
+    robustness: float = 0.0,
 ) -> Tensor:
     """Mean over tasks with labels of the mean cross-entropy over documents with labels; shape: the leading axes."""
     means, counted = [], []
     for task, scores in logits.items():
         weights = class_weights[task] if class_weights else None
-        total, weight = cross_entropy(scores, labels[task], class_weights=weights, smoothing=smoothing)
+        total, weight = cross_entropy(
+            scores, labels[task], class_weights=weights, smoothing=smoothing, robustness=robustness
+        )
         means.append(torch.where(weight > 0, total / weight.clamp_min(1e-12), 0.0))
         counted.append(weight > 0)
     return torch.stack(means).sum(0) / torch.stack(counted).sum(0).clamp_min(1)

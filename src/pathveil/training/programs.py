@@ -84,7 +84,7 @@ def weigh(rows, labels, weights, bounds, shares, documents, batch, classes, task
 @triton.jit
 def loss(
     logits, rows, labels, weights, shares, bounds, losses, gradient, documents, batch, classes, tasks, smoothing,
-    BLOCK: tl.constexpr,
+    robustness, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Each document's part of ``training.losses.task_loss`` (M · B,), and its gradient by the logits (M · B, C)."""
     document = tl.program_id(0).to(tl.int64)
@@ -108,7 +108,8 @@ def loss(
         # Where a document has no label, nothing counts, not even an infinite loss.
         terms = tl.where(truth > 0, truth * logs, 0.0)
         summed -= tl.where(part > 0, part * tl.sum(terms, 0), 0.0)
-        slope = tl.where(part > 0, part * (powers / total - truth), 0.0)
+        heeded = tl.exp(robustness * tl.sum(tl.where(c == label, logs, 0.0), 0))
+        slope = tl.where(part > 0, part * heeded * (powers / total - truth), 0.0)
         tl.store(gradient + document * classes + start + c, slope.to(gradient.dtype.element_ty), mask=inside)
     tl.store(losses + document, summed)
 

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pathveil.errors import UsageError
 from pathveil.settings import Settings
-from pathveil.training.defences import DPSettings
+from pathveil.training.defences import DPSettings, TeacherSettings
 
 
 def split_windows(value: Any) -> Any:
@@ -72,7 +72,12 @@ class TrainingSettings(NetworkSettings):
     )
     members: int = Field(1, ge=1, description="networks that are averaged, each with validation cases of its own")
     linear: bool = Field(False, description="a logistic regression on word counts beside the networks")
-    defence: DPSettings | None = Field(None, description="a way of training that gives less away, with its settings")
+    robustness: float = Field(
+        0.0, ge=0, lt=1, description="how much less a label counts that the network finds improbable: 0 not, 1 fully"
+    )
+    defence: TeacherSettings | DPSettings | None = Field(
+        None, discriminator="kind", description="a way of training that gives less away, with its settings"
+    )
 
     @model_validator(mode="after")
     def stopping_needs_cases(self) -> "TrainingSettings":
@@ -99,6 +104,7 @@ UNDONE_BY = {
     "vectors": (0, "word vectors of the training text are made without noise"),
     "class_balance": (0, "class weights are counts of private cases"),
     "clip": (None, "the gradient of each case is clipped by the defence's own clip"),
+    "robustness": (0, "the slopes of private training are those of the plain loss"),
 }
 
 PRESETS = {
@@ -110,6 +116,11 @@ PRESETS = {
     "default": TrainingSettings(smoothing=0.1, word_dropout=0.1, vectors=0.1, members=5, linear=True),
     # Differentially private training: large batches, few steps, nothing that reads cases beside the noised gradient.
     "private": TrainingSettings(dropout=0.0, batch_size=256, epochs=30, patience=None, defence=DPSettings(epsilon=8.0)),
+    # A model that may leave the building (docs/defences.md): one network taught by models that never saw the case, with
+    # half of the words dropped and little heed to lessons that are probably wrong; rare classes count for more.
+    "release": TrainingSettings(
+        word_dropout=0.5, vectors=0.1, class_balance=0.5, robustness=0.6, defence=TeacherSettings()
+    ),
 }
 
 

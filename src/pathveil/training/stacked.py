@@ -465,6 +465,7 @@ class PlainStack:
             labels,
             class_weights=self.weights if self.settings.class_balance else None,
             smoothing=self.settings.smoothing,
+            robustness=self.settings.robustness,
         )
         losses.sum().backward()
         for name, whole in self.model.named_parameters():

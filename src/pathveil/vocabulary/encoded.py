@@ -16,8 +16,8 @@ so that a hundred models share one copy and a GPU node needs neither polars nor 
 """
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -117,3 +117,18 @@ def take_documents(ids: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> tu
     # Position of every token: its document's start, plus how far it is into the document.
     where = np.repeat(offsets[rows] - taken[:-1], lengths) + np.arange(taken[-1])
     return np.asarray(ids[where]), taken
+
+
+def join_documents(parts: Sequence[Encoded]) -> Encoded:
+    """Corpora of one vocabulary, with the same registries and classes, end to end."""
+    first = parts[0]
+    starts = np.cumsum([0, *(len(part.ids) for part in parts)])
+    return replace(
+        first,
+        ids=np.concatenate([part.ids for part in parts]),
+        offsets=np.concatenate([[0], *(part.offsets[1:] + start for part, start in zip(parts, starts, strict=False))]),
+        cases=np.concatenate([part.cases for part in parts]),
+        registries=np.concatenate([part.registries for part in parts]),
+        labels={task: np.concatenate([part.labels[task] for part in parts]) for task in first.labels},
+        days=None,
+    )
