@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from pathveil.errors import UsageError
 from pathveil.training.defences import TeacherSettings
 from pathveil.training.ensemble import train
-from pathveil.training.loop import logits_of
+from pathveil.training.loop import fit, logits_of
 from pathveil.training.settings import TrainingSettings
-from pathveil.training.teachers import choose_codes, deal, lessons_many, taught_logits_many, teach
+from pathveil.training.stacked import logits_many
+from pathveil.training.teachers import choose_codes, deal, lessons_many, teach
 from pathveil.vocabulary.encoded import join_documents
 from training.corpora import encoded
 
@@ -103,10 +104,12 @@ def test_shadows_have_the_models_own_defence(corpus):
     """A shadow on all documents is the model itself: same teachers, same lessons, same student."""
     settings = SMALL.changed(patience=None, validation_share=0.0)
     model = train(corpus, settings, seed=5).model.members[0]
-    ((number, logits),) = taught_logits_many(corpus, [np.arange(corpus.documents)], settings, seeds=[5])
+    ((number, logits),) = logits_many(corpus, [np.arange(corpus.documents)], settings, seeds=[5])
     assert number == 0
+    alone = fit(corpus, settings, seed=5).model
     for task, expected in logits_of(model, corpus).items():
         np.testing.assert_allclose(logits[task], expected, atol=0.02)
+        np.testing.assert_array_equal(logits_of(alone, corpus)[task], expected)
 
 
 def test_a_bootstrap_samples_lessons_follow_its_rows(corpus):

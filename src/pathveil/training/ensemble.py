@@ -109,7 +109,7 @@ def train(
     if checkpoint:
         checkpoint.mkdir(parents=True, exist_ok=True)
     start = start_vectors(corpus, settings, seed=seed, progress=progress)
-    lessons = corpus
+    lessons, own = corpus, settings
     if isinstance(settings.defence, TeacherSettings):
         lessons = teach(
             corpus,
@@ -121,6 +121,7 @@ def train(
             checkpoint=checkpoint,
             progress=progress,
         )
+        own = settings.changed(defence=None)
     fitted, held_rows = [], []
     for number in range(settings.members):
         held = np.arange(0)
@@ -128,7 +129,7 @@ def train(
             held = hold_out_cases(corpus.cases, share=settings.validation_share, seed=[seed, 0], part=number)[1]
         member = fit(
             lessons,
-            settings,
+            own,
             seed=member_seed(seed, number),
             held_out=held,
             vectors=start,

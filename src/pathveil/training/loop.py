@@ -33,6 +33,7 @@ from pathveil.model.inference import Tabulated
 from pathveil.progress import Progress, silent
 from pathveil.training import checkpoint as checkpoints
 from pathveil.training.batches import drop_words, hold_out_cases, noise, plan, spans
+from pathveil.training.defences import DPSettings, TeacherSettings
 from pathveil.training.losses import balanced_weights, cross_entropy, task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
 from pathveil.training.settings import TrainingSettings
@@ -70,7 +71,12 @@ def fit(
     ``vectors`` (words, dim) is where the embedding starts (else at random). On a GPU a step is one CUDA graph, and
     checkpoints are written between epochs."""
     device = torch.device(device)
-    if settings.defence:
+    if isinstance(settings.defence, TeacherSettings):
+        from pathveil.training.teachers import teach
+
+        corpus = teach(corpus, settings, seed=seed, vectors=vectors, device=str(device), progress=progress)
+        settings = settings.changed(defence=None)
+    if isinstance(settings.defence, DPSettings):
         from pathveil.training.dp import fit_private
 
         return fit_private(

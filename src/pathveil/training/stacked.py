@@ -38,6 +38,7 @@ from pathveil.errors import UsageError
 from pathveil.model import MTCNN, StackedMTCNN, TokenBatch
 from pathveil.progress import Progress, silent
 from pathveil.training.batches import drop_words, noise, plan
+from pathveil.training.defences import DPSettings, TeacherSettings
 from pathveil.training.loop import EMBEDDING, check_loss, early_stopping, logits_of, split, validation_scores
 from pathveil.training.losses import balanced_weights, task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
@@ -86,7 +87,7 @@ def train_many(
     **options: Unpack[ManyOptions],
 ) -> Iterator[FinishedModel]:
     """Train one model on each of ``members`` (rows of the corpus), and yield each as it is finished, in any order."""
-    if settings.defence:
+    if isinstance(settings.defence, DPSettings):
         from pathveil.training.dp import train_many_private
 
         yield from train_many_private(corpus, members, settings, seeds=seeds, **options)
@@ -115,7 +116,12 @@ def logits_many(
     and how many it had, before it is yielded. Where all logits are too many to hold, ``reduce(rows, logits)`` takes
     them some documents at a time, and the arrays it makes of them are yielded, joined, instead."""
     wanted = np.arange(corpus.documents) if rows is None else np.asarray(rows)
-    if settings.defence:
+    if isinstance(settings.defence, TeacherSettings):
+        from pathveil.training.teachers import with_lessons
+
+        corpus, members = with_lessons(corpus, members, settings, seeds=seeds, options=options)
+        settings = settings.changed(defence=None)
+    if isinstance(settings.defence, DPSettings):
         models, device = train_many(corpus, members, settings, seeds=seeds, **options), options.get("device", "cpu")
         yield from _logits_one_by_one(models, corpus, settings, wanted, device=device, note=note, reduce=reduce)
         return
@@ -282,6 +288,7 @@ def _train(
     stage: str = "training models",
 ) -> Iterator[tuple[Machine, list[tuple[int, Trainee]]]]:
     """Epoch by epoch, the models that are finished with it, while their slots still hold them."""
+    assert settings.defence is None, "a defence is seen to before: a stack would leave it out unnoticed"
     for name, given in (("seeds", seeds), ("masks", masks)):
         if given is not None and len(given) != len(members):
             raise UsageError(f"{name} must be one for each of the {len(members)} models; got {len(given)}")

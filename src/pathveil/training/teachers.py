@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.special import softmax
 
 from pathveil.errors import UsageError
@@ -34,7 +35,7 @@ from pathveil.training.blend import rarity_of
 from pathveil.training.defences import TeacherSettings
 from pathveil.training.near_duplicates import group_cases
 from pathveil.training.settings import TrainingSettings
-from pathveil.training.stacked import logits_many
+from pathveil.training.stacked import ManyOptions, logits_many
 from pathveil.training.workers import crew
 from pathveil.vocabulary.encoded import MISSING, Encoded, join_documents
 
@@ -178,7 +179,7 @@ def train_here(
     *,
     seeds: Sequence[int],
     vectors: np.ndarray | None,
-    device: str,
+    device: str | torch.device,
 ) -> Iterator[tuple[int, Answers]]:
     """Models trained in this process, stacked as the device likes it."""
     for number, logits in logits_many(corpus, rows, settings, seeds=seeds, vectors=vectors, device=device):
@@ -242,20 +243,16 @@ def remembered(train: TrainMany, folder: Path | None, *, fingerprint: str) -> Tr
     return resumed
 
 
-def taught_logits_many(
+def with_lessons(
     corpus: Encoded,
-    pools: Sequence[np.ndarray],
+    members: Sequence[np.ndarray],
     settings: TrainingSettings,
     *,
     seeds: Sequence[int],
-    vectors: np.ndarray | None = None,
-    device: str = "cpu",
-    stack: int | None = None,
-    progress: Progress = silent,
-    stage: str = "training models",
-) -> Iterator[tuple[int, Answers]]:
-    """Whole students with teachers of their own, as many as there are pools of rows: each one's number and its logits
-    on all documents. What an audit needs of a defended model's shadows."""
+    options: ManyOptions,
+) -> tuple[Encoded, list[np.ndarray]]:
+    """What several students learn from, each with teachers of its own: a corpus that begins with the given one and goes
+    on with every student's documents under lessons in the place of labels, and each student's rows of it."""
     own = teacher_settings(settings)
 
     def train(
@@ -263,19 +260,10 @@ def taught_logits_many(
     ) -> Iterator[tuple[int, Answers]]:
         return train_here(corpus, rows, asked, own, seeds=own_seeds, vectors=vectors, device=device)
 
-    lessons = lessons_many(corpus, pools, settings, train, seeds=seeds, progress=progress, stage=f"{stage}: teachers")
-    # Every student has labels of its own: the corpus once for the questions, and each pool again with its lessons.
-    parts = [corpus, *(replace(corpus.take(pool), labels=own) for pool, own in zip(pools, lessons, strict=True))]
+    lessons = lessons_many(corpus, members, settings, train, seeds=seeds, progress=progress, stage=f"{stage}: teachers")
+    parts = [
+        corpus,
+        *(replace(corpus.take(rows), labels=taught) for rows, taught in zip(members, lessons, strict=True)),
+    ]
     ends = np.cumsum([part.documents for part in parts])
-    yield from logits_many(
-        join_documents(parts),
-        [np.arange(start, end) for start, end in pairwise(ends)],
-        settings.changed(defence=None),
-        seeds=seeds,
-        rows=np.arange(corpus.documents),
-        vectors=vectors,
-        device=device,
-        stack=stack,
-        progress=progress,
-        stage=stage,
-    )
+    return join_documents(parts), [np.arange(start, end) for start, end in pairwise(ends)]
