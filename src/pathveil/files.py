@@ -49,12 +49,16 @@ def new_file(
 
 
 @contextmanager
-def new_folder(path: Path, *, private: bool = False, error: type[PathveilError] = UsageError) -> Generator[Path]:
+def new_folder(
+    path: Path, *, private: bool = False, replace: bool = False, error: type[PathveilError] = UsageError
+) -> Generator[Path]:
     """A temporary folder to fill; it takes the place of ``path`` when the block ends well and vanishes otherwise.
 
-    A folder that holds something already is refused. ``private``: only the owner may open it.
+    A folder that holds something already is refused, or with ``replace`` gives way when the new one is whole.
+    ``private``: only the owner may open it.
     """
-    check_new(path)
+    if not replace:
+        check_new(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
@@ -64,7 +68,9 @@ def new_folder(path: Path, *, private: bool = False, error: type[PathveilError] 
         if not private:
             part.chmod(0o777 & ~_umask())
         yield part
-        if path.exists():
+        if replace:
+            shutil.rmtree(path, ignore_errors=True)
+        elif path.exists():
             path.rmdir()
         os.replace(part, path)
     except OSError as fault:

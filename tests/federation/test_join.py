@@ -1,5 +1,7 @@
 """A registry that joins later: the released encoder stays as it is to the bit, and only the private part learns."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch
 from federation.test_run import QUICK, corpus
 from pathveil.bundle import Model
 from pathveil.errors import FederationError, UsageError
-from pathveil.federation.join import bundle_of, join, only
+from pathveil.federation.join import bundle_of, only, train_beside
 from pathveil.federation.release import Release, arrays_of
 from pathveil.federation.run import run
 from pathveil.federation.settings import FederationSettings
@@ -38,12 +40,12 @@ def later():
 
 def test_joining_learns_and_leaves_the_shared_encoder_alone(released, tmp_path):
     before = {name: array.copy() for name, array in released.tensors.items()}
-    joined = join(released, later(), settings=FederationSettings(**QUICK), seed=3)
+    joined = train_beside(released, later(), settings=FederationSettings(**QUICK), seed=3)
     now = arrays_of(joined.shared)
     assert set(now) == set(before)
     for name, array in now.items():
         assert array.tobytes() == before[name].tobytes() == released.tensors[name].tobytes(), name
-    scores = {row["mode"]: row["micro"]["value"] for row in joined.scores}
+    scores = {row.mode: row.micro.value for row in joined.scores}
     assert set(scores) == {"joined", "single"} and scores["joined"] > 0.6
     started = Private(vocabulary_size=40, classes={"site": 4}, **SHAPE, seed=3).state_dict()
     assert all((joined.site.private.state_dict()[name] != start).any() for name, start in started.items())
@@ -87,27 +89,27 @@ def test_a_release_is_checked_and_holds_no_discriminator(released, tmp_path):
 
 def test_reports_that_do_not_fit_are_refused(released):
     with pytest.raises(UsageError, match="R1, R2, R3: choose one"):
-        join(released, corpus(), settings=FederationSettings(**QUICK))
+        train_beside(released, corpus(), settings=FederationSettings(**QUICK))
     with pytest.raises(UsageError, match="no registry 'R9'"):
         only(corpus(), "R9")
     other = later()
     with pytest.raises(UsageError, match="41 word ids, the shared encoder has 40"):
-        join(released, type(other)(**{**other.__dict__, "vocabulary_size": 41}), settings=FederationSettings(**QUICK))
+        train_beside(released, replace(other, vocabulary_size=41), settings=FederationSettings(**QUICK))
 
 
 def test_cases_given_as_unseen_are_tested_on_and_nothing_is_learnt_from_them(released):
     reports, settings = later(), FederationSettings(**QUICK | {"epochs": 1})
     unseen = np.arange(reports.documents - 30, reports.documents)
-    joined = join(released, reports, settings=settings, seed=3, unseen=unseen)
+    joined = train_beside(released, reports, settings=settings, seed=3, unseen=unseen)
     assert set(joined.training.cases) == set(reports.cases[: reports.documents - 30])
-    assert {(row["mode"], row["documents"], row["cases"]) for row in joined.scores} == {
+    assert {(row.mode, row.documents, row.cases) for row in joined.scores} == {
         ("joined", 30, 30),
         ("single", 30, 30),
     }
-    few = join(released, reports, settings=settings, seed=3, unseen=unseen[:9])
-    assert few.scores == [] and few.kept == 1  # nothing is told of fewer than ten cases
+    few = train_beside(released, reports, settings=settings, seed=3, unseen=unseen[:9])
+    assert few.scores == () and few.kept == 1  # nothing is told of fewer than ten cases
     with pytest.raises(UsageError, match="registry R3 has 4 cases with labels to train on and 76 to test on"):
-        join(released, reports, settings=settings, seed=3, unseen=np.arange(4, reports.documents))
+        train_beside(released, reports, settings=settings, seed=3, unseen=np.arange(4, reports.documents))
 
 
 @pytest.mark.parametrize("added", [False, True])

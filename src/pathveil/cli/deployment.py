@@ -1,12 +1,17 @@
 """``pathveil federate provision | hub | site | classes | submit``: the same training, over a network."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from pathveil.cli.console import JSON_OPTION, bar, chosen, emit, names_from
 from pathveil.cli.model import values_of
-from pathveil.errors import UsageError, meant
+from pathveil.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathveil.federation.protocol.plan import Plan
+    from pathveil.federation.protocol.run_result import RunResult
 
 MODE = typer.Option(
     "adversarial",
@@ -17,7 +22,6 @@ SEED = typer.Option(1, "--seed", min=0, max=2**32 - 1, help="Of the split, the s
 EPOCHS = typer.Option(None, "--epochs", min=1, help="Passes over every site's reports; 15 if not given.")
 FILTERS = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder; 100 if not given.")
 DIM = typer.Option(None, "--dim", min=1, help="Length of a word vector; 300 if not given.")
-LOCAL_STEPS = 8  # over a network, where none are given: an exchange costs about as much as several steps
 
 
 def provision(
@@ -82,13 +86,10 @@ def classes(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """List the labels that a corpus has, task by task: what sites show each other to agree on classes."""
-    import json
-
     from pathveil.federation.protocol.classes import write_classes
 
     found = write_classes(corpora, tasks=names_from(tasks), out=out)
-    lines = [f"{task}: {len(names)} classes" for task, names in found.items()]
-    emit(json.loads(json.dumps(found)), as_json=as_json, text="\n".join([*lines, f"Written: {out}"]))
+    emit(found, as_json=as_json, text=f"{found}\nWritten: {out}")
 
 
 def submit(
@@ -131,23 +132,11 @@ def submit(
     """Train over the network: submit, watch, fetch. Submitting the same again goes on where a run stopped."""
     from pathveil.federation.flare.submit import submit as train
     from pathveil.federation.protocol.classes import read_classes
-
-    plan = planned(
-        mode,
-        sites=sites,
-        vocab=vocab,
-        classes=read_classes(class_files),
-        seed=seed,
-        name=name,
-        epochs=epochs,
-        filters=filters,
-        dim=dim,
-        batch_size=batch_size,
-        local_steps=local_steps,
-        changes=changes,
-    )
     from pathveil.study.store import check_run
 
+    settings = {"epochs": epochs, "filters": filters, "dim": dim, "batch_size": batch_size, "local_steps": local_steps}
+    agreed = {"sites": sites, "classes": read_classes(class_files), "seed": seed, "name": name}
+    plan = planned(mode, vocab, changes=changes, settings=settings, **agreed)
     check_run(out, mark="history.json")
     try:
         with bar() as progress:
@@ -165,8 +154,7 @@ def submit(
     except KeyboardInterrupt:
         typer.echo("The job goes on at the hub; the same command again follows it and fetches its result.", err=True)
         raise typer.Exit(130) from None
-    given(plan, vocab, out)
-    emit(result, as_json=as_json, text=summary(result, out))
+    finish(result, plan, vocab, out, as_json=as_json)
 
 
 def simulate(
@@ -202,92 +190,27 @@ def simulate(
         )
     check_names(sites)
     _, classes = read_labels(corpus, tasks=names_from(tasks))
-    plan = planned(
-        mode,
-        sites=list(sites),
-        vocab=vocab,
-        classes=classes,
-        seed=seed,
-        epochs=epochs,
-        filters=filters,
-        dim=dim,
-        local_steps=local_steps,
-        changes=changes,
-    )
+    settings = {"epochs": epochs, "filters": filters, "dim": dim, "local_steps": local_steps}
+    plan = planned(mode, vocab, changes=changes, settings=settings, sites=sites, classes=classes, seed=seed)
     where = {"corpus": [str(corpus.resolve())], "vocabulary": str(vocab.resolve())}
     result = run(plan, {site: where | {"registries": [site]} for site in sites}, folder=out)
-    given(plan, vocab, out)
-    emit(result, as_json=as_json, text=summary(result, out))
+    finish(result, plan, vocab, out, as_json=as_json)
 
 
-def planned(
-    mode: str,
-    *,
-    sites: list[str],
-    vocab: Path,
-    classes: dict,
-    seed: int,
-    changes: list[str],
-    name: str = "",
-    **settings: int | None,
-):
+def planned(mode: str, vocab: Path, *, changes: list[str], settings: dict[str, int | None], **agreed) -> "Plan":
     """The plan of a run from the command line's options; settings that were not given keep their defaults."""
-    from pathveil.federation.protocol.plan import MODES, PLAIN, Plan
-    from pathveil.study.distribution import config_of
+    from pathveil.federation.protocol.plan import plan_run
     from pathveil.vocabulary.words import Vocabulary
 
-    if mode not in MODES:
-        raise UsageError(f"--mode: '{mode}' is not one of {', '.join(MODES)}{meant(mode, MODES)}")
-    if len(set(sites)) < 2 or len(set(sites)) != len(sites):
-        raise UsageError("--site: name at least two sites, each once")
-    wanted = {option: value for option, value in settings.items() if value is not None} | values_of(changes)
-    if mode in PLAIN and "local_steps" in wanted:
-        raise UsageError(f"--local-steps: {mode} exchanges once an epoch; leave it out, or choose another --mode")
-    if mode not in PLAIN:
-        wanted = {"local_steps": LOCAL_STEPS} | wanted
-    try:
-        config = config_of(mode, wanted)
-    except ValueError as error:
-        raise UsageError(f"--set: {error}") from None
-    words = Vocabulary.load(vocab)
-    return Plan(
-        name=name,
-        mode=mode,
-        sites=tuple(sorted(sites)),
-        classes=classes,
-        vocabulary=words.id_space,
-        vocabulary_size=words.size,
-        settings=config,
-        seed=seed,
-    )
+    given = {option: value for option, value in settings.items() if value is not None} | values_of(changes)
+    return plan_run(mode, vocabulary=Vocabulary.load(vocab), changes=given, **agreed)
 
 
-def given(plan, vocab: Path, out: Path) -> None:
-    """Leave the shared encoder as a folder that 'federate join' takes; a plain network has none."""
-    from safetensors.numpy import load_file
-
-    from pathveil.federation.protocol.plan import give
+def finish(result: "RunResult", plan: "Plan", vocab: Path, out: Path, *, as_json: bool) -> None:
+    """Leave the shared encoder as a folder that 'federate join' takes, and print the run's account."""
+    from pathveil.federation.protocol.plan import write_release
     from pathveil.vocabulary.words import Vocabulary
 
-    if not plan.plain:
-        give(plan, Vocabulary.load(vocab), load_file(out / "parameters.safetensors"), folder=out / "shared")
-
-
-def summary(result: dict, out: Path) -> str:
-    from pathveil.federation.protocol.plan import PLAIN
-
-    plain = result["mode"] in PLAIN
-    rounds, best = max(result["rounds"], 1), result["best_epoch"]
-    privacy = (
-        f"privacy loss of a site's updates: ε = {result['epsilon'][-1]:.3g} at δ = {result['delta']:g}, "
-        f"of {result['updates']} updates\n"
-        if result["epsilon"]
-        else ""
-    )
-    return (
-        f"{result['mode']}: {result['rounds']} rounds with {', '.join(result['documents'])}, "
-        f"best epoch {best} (validation loss {result['validation_loss'][best - 1]:.4f})\n"
-        f"{result['bytes_to_hub'] / rounds / 1e6:.2f} MB a round to the hub, "
-        f"{result['bytes_to_sites'] / rounds / 1e6:.2f} MB from it, all sites together\n"
-        f"{privacy}Written: {out / ('parameters.safetensors' if plain else 'shared')} and {out / 'history.json'}"
-    )
+    write_release(plan, Vocabulary.load(vocab), folder=out)
+    left = out / ("parameters.safetensors" if plan.plain else "shared")
+    emit(result, as_json=as_json, text=f"{result}\nWritten: {left} and {out / 'history.json'}")

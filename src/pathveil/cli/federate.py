@@ -1,11 +1,5 @@
 """``pathveil federate``: one model from registries that share no reports."""
 
-import os
-import shutil
-import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -155,63 +149,25 @@ def join(
     with 95 % intervals (tasks with fewer than ten unseen cases are left out); OUT/bundle is the
     registry's own model for predict, evaluate and audit. It holds the private part, so it is not for others.
     """
-    import numpy as np
+    from pathveil.federation.join import join as join_release
 
-    from pathveil.corpus.split import first_day
-    from pathveil.federation import join as joining
-    from pathveil.federation.release import Release
-    from pathveil.federation.settings import FederationSettings
-    from pathveil.files import write_json
-    from pathveil.study.distribution import config_of
-    from pathveil.study.held_out import HeldOutSettings
-    from pathveil.vocabulary.encoding import encode, read_days
-    from pathveil.vocabulary.words import Vocabulary
-
-    if out.exists():
-        raise UsageError(f"{out}: is there already; choose another name, or remove it first")
     device = chosen(device)
-    if test_from is not None:
-        first_day(test_from)  # says what is wrong with it
-    released = Release.load(one_release(release))
-    words = Vocabulary.load(vocab) if vocab else released.vocabulary
-    if words is None:
-        raise UsageError("the words of this release were agreed on privately: give the registry's own with --vocab")
-    if words.id_space != released.id_space:
-        raise UsageError(f"{vocab}: its ids stand for other words than the release's; take the list that was agreed on")
-    given = values_of(changes)
-    for name in given:
-        if name in FederationSettings.model_fields and name not in joining.SETTINGS:
-            usable = ", ".join(joining.SETTINGS)
-            raise UsageError(f"--set: '{name}' says nothing to a registry that joins; these do: {usable}")
-    try:
-        config = config_of("adversarial", dict(released.shape) | ({"epochs": epochs} if epochs else {}) | given)
-    except ValueError as error:
-        raise UsageError(f"--set: {error}") from None
-    with part_of(out) as part:
-        with bar() as progress:
-            wanted = names_from(tasks)
-            reports = encode(corpus, words, tasks=wanted, classes=released.classes, progress=progress)
-            if test_from is not None:
-                reports = replace(reports, days=read_days(corpus))
-            if registry is not None:
-                reports = joining.only(reports, registry)
-            unseen = None
-            if test_from is not None:
-                unseen = np.concatenate(list(HeldOutSettings(test_from=test_from).unseen(reports, seed=seed).values()))
-            trained = {"settings": config, "seed": seed, "unseen": unseen, "device": device, "progress": progress}
-            joined = joining.join(released, reports, **trained)
-        told = joined.site.settings.model_dump(mode="json", include={*joining.SETTINGS, "windows", "added_heads"})
-        result = {"shared": released.sha256, "config": told, "epoch": joined.kept, "scores": joined.scores}
-        joining.bundle_of(joined, words, release=released, seed=seed, device=device).save(part / "bundle")
-        write_json(part / "result.json", result)
-    lines = [f"{'task':12}{'cases':>6}{'joined: micro, macro F1':>26}{'alone: micro, macro F1':>26}"]
-    for row in joined.scores:
-        if row["mode"] == "joined":
-            other = next(r for r in joined.scores if r["mode"] == "single" and r["task"] == row["task"])
-            shown = [f"{r['micro']['value']:.3f}, {r['macro']['value']:.3f}" for r in (row, other)]
-            lines.append(f"{row['task']:12}{row['cases']:6}{shown[0]:>26}{shown[1]:>26}")
-    lines += ["", f"Written: {out / 'result.json'}, {out / 'bundle'} (the registry's own: it holds its private part)"]
-    emit(result, as_json=as_json, text="\n".join(lines))
+    with bar() as progress:
+        result = join_release(
+            release,
+            corpus,
+            out=out,
+            registry=registry,
+            vocabulary=vocab,
+            tasks=names_from(tasks),
+            seed=seed,
+            test_from=test_from,
+            changes=({"epochs": epochs} if epochs else {}) | values_of(changes),
+            device=device,
+            progress=progress,
+        )
+    left = f"{out / 'result.json'}, {out / 'bundle'} (the registry's own: it holds its private part)"
+    emit(result, as_json=as_json, text=f"{result}\n\nWritten: {left}")
 
 
 @app.command("audit", short_help="Audit a run's encoder with shadow federations.")
@@ -257,33 +213,6 @@ def audit(
         )
     emit(found, as_json=as_json, text=f"{found.verdict.sentence}\n{out / 'audit.html'}")
     raise typer.Exit(found.verdict.exit_code)
-
-
-@contextmanager
-def part_of(out: Path) -> Generator[Path]:
-    """A folder to fill, which becomes ``out`` if all goes well, and else is gone; whether it can be there is known at
-    once."""
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
-    except OSError as error:
-        raise UsageError(f"{out}: cannot be written ({error.strerror})") from None
-    try:
-        yield part
-        os.replace(part, out)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-
-
-def one_release(folder: Path) -> Path:
-    """The release that a folder is, or the only one that a run has."""
-    inside = sorted((folder / "shared").glob("*/shared.json"))
-    if not inside and (folder / "result.json").exists() and not (folder / "shared.json").exists():
-        raise UsageError(f"{folder}: has no shared encoder; adversarial and strong training leave one")
-    if len(inside) > 1:
-        names = ", ".join(str(path.parent) for path in inside)
-        raise UsageError(f"{folder}: has several shared encoders; name one of {names}")
-    return inside[0].parent if inside else folder
 
 
 def named(text: str, known, *, option: str) -> tuple[str, ...]:

@@ -18,8 +18,6 @@ and heads never come near this folder.
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +27,7 @@ import numpy as np
 import torch
 
 from pathveil.errors import FederationError, UsageError, VocabularyError
+from pathveil.files import new_folder, sha256_of_file, write_json
 from pathveil.model.shared_private import Linear, Shared
 from pathveil.vocabulary.words import Vocabulary
 
@@ -53,27 +52,21 @@ class Release:
         """Write the folder whole or not at all, in place of one that was there."""
         from safetensors.numpy import save_file
 
-        part = folder.with_name(folder.name + ".part")
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        save_file({name: np.ascontiguousarray(self.tensors[name]) for name in sorted(self.tensors)}, part / TENSORS)
         words = self.vocabulary
-        if words and "id_space" not in words.source:
-            words.save(part / WORDS)
-        files = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(part.iterdir())}
-        content = {
-            "format": FORMAT,
-            "shape": dict(self.shape),
-            "classes": dict(self.classes),
-            "text": self.text,
-            "id_space": self.id_space or (words.id_space if words else ""),
-            "provenance": dict(self.provenance),
-            "files": files,
-        }
-        text = json.dumps(content, ensure_ascii=False, indent=1)
-        (part / CONTENT).write_text(text + "\n", encoding="utf-8")
-        shutil.rmtree(folder, ignore_errors=True)
-        os.replace(part, folder)
+        with new_folder(folder, replace=True, error=FederationError) as part:
+            save_file({name: np.ascontiguousarray(self.tensors[name]) for name in sorted(self.tensors)}, part / TENSORS)
+            if words and "id_space" not in words.source:
+                words.save(part / WORDS)
+            content = {
+                "format": FORMAT,
+                "shape": dict(self.shape),
+                "classes": dict(self.classes),
+                "text": self.text,
+                "id_space": self.id_space or (words.id_space if words else ""),
+                "provenance": dict(self.provenance),
+                "files": {path.name: sha256_of_file(path) for path in sorted(part.iterdir())},
+            }
+            write_json(part / CONTENT, content)
         return folder
 
     @classmethod
@@ -93,7 +86,7 @@ class Release:
             raise FederationError(f"{folder}: is of format {content.get('format')!r}, expected {FORMAT!r}")
         for name, digest in files.items():
             path = folder / name
-            if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+            if not path.is_file() or sha256_of_file(path) != digest:
                 raise FederationError(f"{folder}: {name} is missing or was altered; get the whole folder again")
         try:
             tensors = load_file(folder / TENSORS)

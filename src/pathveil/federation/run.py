@@ -19,8 +19,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from pathveil.corpus.split import on_or_after
 from pathveil.disclosure import may_be_told
-from pathveil.errors import UsageError
+from pathveil.errors import CorpusError, UsageError
 from pathveil.federation import embedded, plain
 from pathveil.federation.heads import Confidence, confidence_of, features_of, fresh_head, public_confidence
 from pathveil.federation.hub import History
@@ -184,6 +185,22 @@ def unseen_rows(corpus: Encoded, *, share: float, seed: int) -> dict[int, np.nda
         own = np.flatnonzero(corpus.registries == number)
         _, held = hold_out_cases(corpus.cases[own], share=share, seed=[seed, int(number), 1])
         rows[int(number)] = own[held]
+    return rows
+
+
+def unseen_from(corpus: Encoded, day: str) -> dict[int, np.ndarray]:
+    """Each registry's documents of cases with a report on or after a day (or year); those without a date are older."""
+    days = np.full(corpus.documents, "NaT", "datetime64[D]") if corpus.days is None else np.asarray(corpus.days)
+    late = on_or_after(days, day, option="test_from")
+    late = np.isin(corpus.cases, corpus.cases[late])
+    rows = {}
+    for number in np.unique(corpus.registries):
+        own = corpus.registries == number
+        for there, what in ((late[own].any(), "on or after"), ((~late[own]).any(), "before")):
+            if not there:
+                name = corpus.registry_names[number]
+                raise CorpusError(f"test_from {day}: registry {name} has no case {what} that day")
+        rows[int(number)] = np.flatnonzero(own & late)
     return rows
 
 

@@ -125,3 +125,12 @@ def strong_with(changes: Mapping[str, Any]) -> dict[str, Any]:
     """
     several = str(changes.get("local_steps", 1)) != "1"
     return {**STRONG, **(CATCHING_UP if several else {}), **changes}
+
+
+def settings_for(mode: str, changes: Mapping[str, Any]) -> FederationSettings:
+    """The settings of a mode of training with changes, as they may stand on a command line; a mistake is one sentence.
+
+    >>> settings_for("strong", {"epochs": "3"}).hidden, settings_for("fedavg", {"epochs": "3"}).epochs
+    (256, 3)
+    """
+    return FederationSettings().changed(**(strong_with(changes) if mode == "strong" else changes))

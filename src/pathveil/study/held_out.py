@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from pathveil.corpus.split import first_day, on_or_after
-from pathveil.errors import CorpusError, UsageError
-from pathveil.federation.run import unseen_rows
+from pathveil.corpus.split import first_day
+from pathveil.errors import UsageError
+from pathveil.federation.run import unseen_from, unseen_rows
 from pathveil.settings import Settings
 from pathveil.vocabulary.encoded import Encoded
 
@@ -52,15 +52,4 @@ class HeldOutSettings(Settings):
         """Each registry's test documents, by case."""
         if self.test_from is None:
             return unseen_rows(corpus, share=self.test_share, seed=seed)
-        days = np.full(corpus.documents, "NaT", "datetime64[D]") if corpus.days is None else np.asarray(corpus.days)
-        late = on_or_after(days, self.test_from, option="test_from")
-        late = np.isin(corpus.cases, corpus.cases[late])
-        rows = {}
-        for number in np.unique(corpus.registries):
-            own = corpus.registries == number
-            for there, what in ((late[own].any(), "on or after"), ((~late[own]).any(), "before")):
-                if not there:
-                    name = corpus.registry_names[number]
-                    raise CorpusError(f"test_from {self.test_from}: registry {name} has no case {what} that day")
-            rows[int(number)] = np.flatnonzero(own & late)
-        return rows
+        return unseen_from(corpus, self.test_from)

@@ -10,11 +10,9 @@ import torch
 
 pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'pathveil[federation]'")
 
-from pathveil.cli.deployment import summary
 from pathveil.errors import FederationError, UsageError
 from pathveil.federation.flare.provision import provision
 from pathveil.federation.flare.submit import wait_for_sites
-from pathveil.federation.protocol.classes import read_classes
 from pathveil.vocabulary.words import Vocabulary
 
 GIVEN = {"sites": ["north", "south"], "hub": "hub.example.org:8443", "admin": "lead@example.org"}
@@ -186,23 +184,6 @@ def test_who_is_connected_is_told_where_a_site_is_waited_for():
     with pytest.raises(FederationError, match="sooth: not connected"):
         wait_for_sites(Session(), ("north", "sooth"), wait=0.01, note=said.append)
     assert said == ["waiting for sooth to connect (connected: north, south)"]
-
-
-@pytest.mark.parametrize("content", ["[1]", "{}", '{"site": "C50"}', '{"site": []}', '{"site": [1]}', '{"words": {}}'])
-def test_classes_are_lists_of_labels_by_task(tmp_path, content):
-    (tmp_path / "classes.json").write_text(content)
-    with pytest.raises(UsageError, match="does not list labels by task"):
-        read_classes([tmp_path / "classes.json"])
-    with pytest.raises(UsageError, match=r"other\.json: cannot be read \(No such file or directory\)"):
-        read_classes([tmp_path / "other.json"])
-
-
-def test_the_summary_tells_the_loss_of_the_epoch_that_was_kept(tmp_path):
-    told = {"mode": "strong", "rounds": 8, "documents": {"north": 1, "south": 2}, "best_epoch": 3}
-    told |= {"validation_loss": [0.5, 0.25, 0.75], "bytes_to_hub": 8e6, "bytes_to_sites": 8e6}
-    assert "best epoch 3 (validation loss 0.7500)" in summary(told | {"epsilon": []}, tmp_path)
-    noisy = summary(told | {"epsilon": [9.0, 12.5], "delta": 1e-5, "updates": 11}, tmp_path)
-    assert "ε = 12.5 at δ = 1e-05, of 11 updates" in noisy
 
 
 def test_a_corpus_without_labels_has_no_classes_to_list(pathveil, tmp_path):

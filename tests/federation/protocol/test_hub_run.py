@@ -177,7 +177,7 @@ def test_rounds_that_a_restart_repeats_count_for_the_privacy_loss(tmp_path, monk
     hub_run = drive(plan, tmp_path, pause=1000)
     history = hub_run.course.history
     assert min(before.values()) > 2 and hub_run.resumed == -1  # nothing was saved: all of it was repeated
-    assert max(left.values()) == history.updates == history.rounds + max(before.values()) == hub_run.result()["updates"]
+    assert max(left.values()) == history.updates == history.rounds + max(before.values()) == hub_run.result().updates
     assert history.epsilon[-1] == epsilon(multiplier=1.0, updates=max(left.values()), delta=1e-5)
     assert history.epsilon[-1] > epsilon(multiplier=1.0, updates=history.rounds, delta=1e-5)
 
@@ -447,7 +447,7 @@ def test_a_defect_of_the_hub_ends_the_run_for_everybody(begun, monkeypatch, wher
     for name, one in site_runs.items():
         told = read(hub_run.exchange(name, one.say({"waiting": True}), wait=0), sender="hub").facts
         assert told["end"] and "the hub's program failed in round" in told["reason"] and "ValueError" in told["reason"]
-    assert hub_run.status()["stopped"] == hub_run.result()["stopped"] == told["reason"] and not hub_run.finished
+    assert hub_run.status()["stopped"] == hub_run.result().stopped == told["reason"] and not hub_run.finished
     assert "test_hub_run.py:" in caplog.text and "smith" not in caplog.text + told["reason"]
 
 

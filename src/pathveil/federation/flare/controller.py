@@ -18,9 +18,10 @@ from nvflare.fuel.f3.message import Message as Parcel
 from nvflare.private.defs import CellMessageHeaderKeys
 
 from pathveil.federation.flare.executor import ALIVE, CHANNEL, TASK, TOPIC
-from pathveil.federation.protocol.hub_run import HubRun, leave
+from pathveil.federation.protocol.hub_run import HubRun
 from pathveil.federation.protocol.message import Message, write
 from pathveil.federation.protocol.plan import Plan
+from pathveil.federation.protocol.run_result import write_run
 
 log = logging.getLogger(__name__)
 STATUS = "pathveil-status"
@@ -62,7 +63,7 @@ class HubController(Controller):
             shutil.copytree(run.folder / "result", self.run_dir / "result", dirs_exist_ok=True)
             log.info("run %s is finished", run.plan.run)
         else:
-            leave(self.run_dir / "result", run.plan, run.result())
+            write_run(self.run_dir / "result", run.plan, run.result())
             self.system_panic(run.stopped, fl_ctx)
 
     def reply(self, request: Parcel) -> Parcel:

@@ -11,11 +11,11 @@ administrator cannot change them, and whoever runs the site can read them.
 'none'
 """
 
-import json
 import logging
-import os
 from pathlib import Path
 from typing import Any
+
+from pathveil.files import write_json
 
 HUB = "pathveil.federation.flare.controller.HubController"
 SITE = "pathveil.federation.flare.executor.SiteExecutor"
@@ -129,6 +129,4 @@ class Settled(logging.Filter):
 def write(local: Path, files: Files) -> None:
     """Put the files into a kit's ``local`` folder, where FLARE prefers them to its defaults."""
     for name, content in files.items():
-        part = local / f"{name}.part"
-        part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-        os.replace(part, local / name)
+        write_json(local / name, content)

@@ -5,7 +5,6 @@ For trying a plan out before it meets a network. ``pathveil federate run`` needs
 
 import contextlib
 import io
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -17,12 +16,14 @@ from pathveil.federation.flare import policy
 from pathveil.federation.flare.provision import needed
 from pathveil.federation.flare.submit import write_job
 from pathveil.federation.protocol.plan import Plan
+from pathveil.federation.protocol.run_result import RunResult
+from pathveil.files import write_json
 
 
-def simulate(plan: Plan, sites: Mapping[str, Mapping[str, Any]], *, folder: Path) -> dict[str, Any]:
+def simulate(plan: Plan, sites: Mapping[str, Mapping[str, Any]], *, folder: Path) -> RunResult:
     """Run a plan in FLARE's simulator; ``sites`` are the settings that real ones have in ``local/pathveil.json``.
 
-    The result lies in ``folder``, which must be new, as `submit` leaves it; returns the run's history.
+    The result lies in ``folder``, which must be new, as `submit` leaves it.
     """
     needed()
     from nvflare.private.fed.app.simulator.simulator_runner import SimulatorRunner
@@ -34,7 +35,7 @@ def simulate(plan: Plan, sites: Mapping[str, Mapping[str, Any]], *, folder: Path
     job = write_job(plan, folder / "job", patience=600.0)  # nobody is lost on one machine, however busy it is
     # The simulator's own list of classes is fixed; a job that carries code, here none, is exempt from it.
     (job / "app" / "custom").mkdir()
-    (folder / "log_config.json").write_text(json.dumps(policy.logs()), encoding="utf-8")
+    write_json(folder / "log_config.json", policy.logs())
     runner = SimulatorRunner(
         job_folder=str(job),
         workspace=str(folder / "work"),
@@ -53,4 +54,4 @@ def simulate(plan: Plan, sites: Mapping[str, Mapping[str, Any]], *, folder: Path
         raise FederationError(f"{asked}: the simulated run ended without a result; {asked / 'work'} has its logs")
     for path in found[0].parent.iterdir():
         shutil.copyfile(path, folder / path.name)
-    return json.loads((folder / "history.json").read_text("utf-8"))
+    return RunResult.load(folder / "history.json")

@@ -8,7 +8,6 @@ import contextlib
 import io
 import json
 import logging
-import os
 import shutil
 import tempfile
 import time
@@ -20,6 +19,8 @@ from pathveil.errors import FederationError, UsageError
 from pathveil.federation.flare import policy
 from pathveil.federation.flare.processes import check_kit
 from pathveil.federation.protocol.plan import Plan
+from pathveil.federation.protocol.run_result import RunResult
+from pathveil.files import check_writable, write_json, write_text
 from pathveil.progress import Progress, silent
 
 STARTING = 8  # half seconds before a job's processes can be expected to answer
@@ -54,8 +55,8 @@ def write_job(plan: Plan, folder: Path, *, pause: float = 30.0, patience: float 
         (config / "config_fed_client.json", client),
         (folder / "meta.json", meta),
     ):
-        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    (config / "plan.json").write_text(plan.model_dump_json(indent=1) + "\n", encoding="utf-8")
+        write_json(path, content)
+    write_text(config / "plan.json", plan.model_dump_json(indent=1) + "\n")
     return folder
 
 
@@ -70,12 +71,10 @@ def submit(
     wait: float = 600.0,
     progress: Progress = silent,
     note: Callable[[str], None] = lambda line: None,
-) -> dict[str, Any]:
-    """Train as planned and put the released shared part and the run's history into ``out``; returns the history."""
+) -> RunResult:
+    """Train as planned and put the released shared part and the run's account into ``out``."""
     check_kit(kit, "fed_admin.json", kind="person who submits")
-    place = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
-    if not place.is_dir() or not os.access(place, os.W_OK):  # said now, and not when the training is over
-        raise UsageError(f"{out}: cannot be written to; choose another folder for the result")
+    check_writable(out)  # said now, and not when the training is over
     from nvflare.fuel.flare_api.api_spec import InternalError, NoReply, SessionClosed
 
     # FLARE tells of every try to connect; what a person needs to know is said here, in sentences.
@@ -93,14 +92,17 @@ def submit(
         except Unreachable as error:
             if not attempt:
                 raise
-            result = {"stopped": str(error), "again": True}
+            reason = str(error)
+        except Lost as error:
+            reason = str(error)
         except (ConnectionError, SessionClosed, InternalError, NoReply):
-            result = {"stopped": "the hub could not be reached", "again": True}
-        if not result["stopped"]:
-            return result
-        reason = result["stopped"]
-        if not result["again"]:
-            raise FederationError(reason)
+            reason = "the hub could not be reached"
+        else:
+            if not result.stopped:
+                return result
+            reason = result.stopped
+            if not result.again:
+                raise FederationError(reason)
     raise FederationError(f"{reason}; nothing that was saved is lost: submit the same again to go on")
 
 
@@ -114,8 +116,8 @@ def one_job(
     wait: float,
     progress: Progress,
     note: Callable[[str], None],
-) -> dict[str, Any]:
-    """One job from submission to its end: the run's history, with what it released in ``out`` if it is finished. Closes
+) -> RunResult:
+    """One job from submission to its end: the run's account, with what it released in ``out`` if it is finished. Closes
     the session."""
     try:
         wait_for_sites(session, plan.sites, wait=wait, note=note)
@@ -126,21 +128,25 @@ def one_job(
         with tempfile.TemporaryDirectory() as folder:
             found = sorted(Path(session.download_job_result(job, folder)).rglob("result/history.json"))
             if not found:
-                return {"stopped": f"the job ended without a result ({state})", "again": True}
-            history = json.loads(found[0].read_text("utf-8"))
-            for line in history["refused"][told:]:  # since the job was last asked
+                raise Lost(f"the job ended without a result ({state})")
+            result = RunResult.load(found[0])
+            for line in result.refused[told:]:  # since the job was last asked
                 note(f"refused: {line}")
-            if history["finished"]:
+            if result.finished:
                 out.mkdir(parents=True, exist_ok=True)
                 for path in found[0].parent.iterdir():
                     shutil.copyfile(path, out / path.name)
-        return history
+        return result
     finally:
         session.close()
 
 
 class Unreachable(FederationError):
     """The hub does not answer."""
+
+
+class Lost(FederationError):
+    """A job ended without leaving anything."""
 
 
 def connect(kit: Path, *, wait: float, note: Callable[[str], None]) -> Any:

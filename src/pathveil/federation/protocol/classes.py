@@ -8,27 +8,44 @@ take the scheme's whole list instead.
 """
 
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pathveil.errors import CorpusError, UsageError
+from pathveil.files import write_json
+from pathveil.results import Result
 
 
-def write_classes(corpora: Sequence[Path], *, tasks: Iterable[str] | None, out: Path) -> dict[str, tuple[str, ...]]:
-    """A corpus's labels, task by task, as a file."""
+class ClassLists(Result):
+    """A corpus's labels, task by task; the JSON is the file that sites show each other."""
+
+    classes: dict[str, tuple[str, ...]]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {task: list(labels) for task, labels in self.classes.items()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"task": task, "label": label} for task, labels in self.classes.items() for label in labels]
+
+    def summary(self) -> str:
+        return "\n".join(f"{task}: {len(labels)} classes" for task, labels in self.classes.items())
+
+
+def write_classes(corpora: Sequence[Path], *, tasks: Iterable[str] | None, out: Path) -> ClassLists:
+    """List the labels of corpora, task by task, in a file."""
     from pathveil.vocabulary.encoding import read_labels
 
     _, names = read_labels(list(corpora), tasks=tasks)
     if not names:
         raise CorpusError("the corpus has no task column with labels to list; name the columns with --tasks")
-    part = out.with_name(out.name + ".part")
-    part.write_text(json.dumps(names, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(part, out)
-    return names
+    found = ClassLists(classes=names)
+    write_json(out, found.to_dict())
+    return found
 
 
 def read_classes(files: Sequence[Path]) -> dict[str, tuple[str, ...]]:
+    """The joined lists of several files."""
     lists = []
     for file in files:
         try:
@@ -50,5 +67,6 @@ def read_classes(files: Sequence[Path]) -> dict[str, tuple[str, ...]]:
 
 
 def joined(lists: Sequence[Mapping[str, Sequence[str]]]) -> dict[str, tuple[str, ...]]:
+    """Every label that any of the lists has, task by task."""
     tasks = dict.fromkeys(task for one in lists for task in one)
     return {task: tuple(sorted({label for one in lists for label in one.get(task, ())})) for task in tasks}

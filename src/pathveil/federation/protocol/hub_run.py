@@ -9,22 +9,17 @@ that was killed goes on from there, and repeats at most the rounds of that time:
 have noise, for that is drawn anew. Each site counts the updates that have left it, and the privacy loss is of them all.
 """
 
-import json
 import logging
-import os
 import threading
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from safetensors.numpy import save_file
 
 from pathveil.errors import FederationError
 from pathveil.federation.protocol.course import Exchange, course_of
 from pathveil.federation.protocol.message import FAULTS, UPDATES, Message, heard, place, read, write
 from pathveil.federation.protocol.plan import Plan
+from pathveil.federation.protocol.run_result import RunResult, write_run
 from pathveil.training import checkpoint
 
 log = logging.getLogger(__name__)
@@ -266,45 +261,33 @@ class HubRun:
                 "finished": self.finished,
             }
 
-    def result(self) -> dict[str, Any]:
-        """What is told about the run when it ends."""
+    def result(self, *, finished: bool = False) -> RunResult:
+        """The account of the run so far."""
         history = self.course.history
-        seconds = round(time.monotonic() - self.began, 2)
         known = [site for site in self.plan.sites if site in self.hellos]
-        return {
-            "run": self.plan.run,
-            "mode": self.plan.mode,
-            "finished": self.finished,
-            "stopped": self.stopped,
-            "again": self.again,
-            "documents": {site: int(self.hellos[site].facts["documents"]) for site in known},
-            "best_epoch": self.course.best_epoch.number,
-            "validation_loss": history.validation_loss,
-            "feature_norm": history.feature_norm,
-            "epsilon": history.epsilon,
-            "delta": self.plan.settings.delta,
-            "rounds": history.rounds,
-            "updates": history.updates,
-            "bytes_to_sites": history.sent,
-            "bytes_to_hub": history.received,
-            "refused": history.refused,
-            "resumed_at": self.resumed,
-            "seconds": seconds,
-        }
+        return RunResult(
+            run=self.plan.run,
+            mode=self.plan.mode,
+            finished=finished or self.finished,
+            stopped=self.stopped,
+            again=self.again,
+            documents={site: int(self.hellos[site].facts["documents"]) for site in known},
+            best_epoch=self.course.best_epoch.number,
+            validation_loss=history.validation_loss,
+            feature_norm=history.feature_norm,
+            epsilon=history.epsilon,
+            delta=self.plan.settings.delta,
+            rounds=history.rounds,
+            updates=history.updates,
+            bytes_to_sites=history.sent,
+            bytes_to_hub=history.received,
+            refused=history.refused,
+            resumed_at=self.resumed,
+            seconds=round(time.monotonic() - self.began, 2),
+        )
 
     def release(self) -> None:
         """Leave the shared parameters of the best epoch and the account of the run."""
-        result = self.result() | {"finished": True}
-        leave(self.folder / "result", self.plan, result, self.course.arrays(self.exchanges[-1]))
+        result, arrays = self.result(finished=True), self.course.arrays(self.exchanges[-1])
+        write_run(self.folder / "result", self.plan, result, arrays)
         self.finished = True
-
-
-def leave(folder: Path, plan: Plan, result: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> None:
-    """``plan.json``, ``history.json`` and, of a finished run, ``parameters.safetensors``: all that travelled."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if arrays is not None:
-        part = folder / "parameters.part"
-        save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, part)
-        os.replace(part, folder / "parameters.safetensors")
-    (folder / "plan.json").write_text(plan.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    (folder / "history.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

@@ -12,32 +12,33 @@ name a run by the plan's hash: submitting the same plan again goes on where the 
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+from safetensors.numpy import load_file
 
 from pathveil import text
-from pathveil.errors import FederationError, VocabularyError
+from pathveil.errors import FederationError, UsageError, VocabularyError, meant
 from pathveil.federation.networks import Networks
 from pathveil.federation.plain import PlainSite
 from pathveil.federation.release import KEPT, Release
-from pathveil.federation.settings import FederationSettings
+from pathveil.federation.settings import FederationSettings, settings_for
 from pathveil.federation.site import Site
 from pathveil.model.shared_private import Shared
+from pathveil.settings import Settings
 from pathveil.vocabulary.encoded import MISSING, Encoded
 from pathveil.vocabulary.words import Vocabulary
 
 Mode = Literal["adversarial", "strong", "fedavg", "cyclic"]
 MODES: tuple[Mode, ...] = ("adversarial", "strong", "fedavg", "cyclic")
+LOCAL_STEPS = 8  # where none are given: an exchange costs about as much as several steps
 PLAIN = ("fedavg", "cyclic")  # one network for everybody, instead of a shared and a private part
 
 
-class Plan(BaseModel):
+class Plan(Settings):
     """One training, fully determined but for the reports."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = ""  # another name makes another run of the same settings
     mode: Mode
@@ -77,9 +78,45 @@ class Plan(BaseModel):
         return PlainSite(reports, settings=settings, seed=self.seed, registry=number, name=name, device=device)
 
 
-def give(plan: Plan, words: Vocabulary, arrays: Mapping[str, np.ndarray], *, folder: Path) -> None:
-    """The shared encoder as a folder to give away, which ``federate join`` starts from."""
+def plan_run(
+    mode: str,
+    *,
+    sites: Sequence[str],
+    vocabulary: Vocabulary,
+    classes: Mapping[str, tuple[str, ...]],
+    seed: int,
+    name: str = "",
+    changes: Mapping[str, Any] | None = None,  # to the mode's settings
+) -> Plan:
+    """The plan of a run over a network, where sites take several steps between exchanges unless told otherwise."""
+    changes = dict(changes or {})
+    known = next((known for known in MODES if known == mode), None)
+    if known is None:
+        raise UsageError(f"--mode: '{mode}' is not one of {', '.join(MODES)}{meant(mode, MODES)}")
+    if len(set(sites)) < 2 or len(set(sites)) != len(sites):
+        raise UsageError("--site: name at least two sites, each once")
+    if mode in PLAIN and "local_steps" in changes:
+        raise UsageError(f"--local-steps: {mode} exchanges once an epoch; leave it out, or choose another --mode")
+    if mode not in PLAIN:
+        changes = {"local_steps": LOCAL_STEPS} | changes
+    return Plan(
+        name=name,
+        mode=known,
+        sites=tuple(sorted(sites)),
+        classes=classes,
+        vocabulary=vocabulary.id_space,
+        vocabulary_size=vocabulary.size,
+        settings=settings_for(mode, changes),
+        seed=seed,
+    )
+
+
+def write_release(plan: Plan, words: Vocabulary, *, folder: Path) -> None:
+    """Make a finished run's shared encoder a folder to give away (``shared``); a plain network has none."""
+    if plan.plain:
+        return
     settings = plan.settings
+    arrays = load_file(folder / "parameters.safetensors")
     Release(
         tensors={name: array for name, array in arrays.items() if name.startswith(KEPT)},
         shape={"dim": settings.dim, "windows": list(settings.windows), "filters": settings.filters},
@@ -88,7 +125,7 @@ def give(plan: Plan, words: Vocabulary, arrays: Mapping[str, np.ndarray], *, fol
         vocabulary=words,
         provenance={"mode": plan.mode, "seed": plan.seed, "run": plan.run, "registries": list(plan.sites)}
         | {"config": settings.model_dump(mode="json")},
-    ).save(folder)
+    ).save(folder / "shared")
 
 
 def read_reports(
