@@ -253,17 +253,17 @@ def with_lessons(
 ) -> tuple[Encoded, list[np.ndarray]]:
     """What several students learn from, each with teachers of its own: a corpus that begins with the given one and goes
     on with every student's documents under lessons in the place of labels, and each student's rows of it."""
-    own = teacher_settings(settings)
+    own, vectors, device = teacher_settings(settings), options.get("vectors"), options.get("device", "cpu")
 
     def train(
         rows: Sequence[np.ndarray], asked: Sequence[np.ndarray], own_seeds: Sequence[int]
     ) -> Iterator[tuple[int, Answers]]:
         return train_here(corpus, rows, asked, own, seeds=own_seeds, vectors=vectors, device=device)
 
-    lessons = lessons_many(corpus, members, settings, train, seeds=seeds, progress=progress, stage=f"{stage}: teachers")
-    parts = [
-        corpus,
-        *(replace(corpus.take(rows), labels=taught) for rows, taught in zip(members, lessons, strict=True)),
-    ]
+    stage = f"{options.get('stage', 'training models')}: teachers"
+    progress = options.get("progress", silent)
+    lessons = lessons_many(corpus, members, settings, train, seeds=seeds, progress=progress, stage=stage)
+    taught = [replace(corpus.take(rows), labels=labels) for rows, labels in zip(members, lessons, strict=True)]
+    parts = [corpus, *taught]
     ends = np.cumsum([part.documents for part in parts])
     return join_documents(parts), [np.arange(start, end) for start, end in pairwise(ends)]
