@@ -96,3 +96,13 @@ def test_the_cost_benchmark_holds_scaled_runs_against_the_plan(pathveil, tmp_pat
     assert [row["reports"] for row in result["scaled"]] == [120, 240]
     assert result["whole"]["target"]["models"] == 6 and result["whole"]["shadows"]["models"] == 24
     assert result["whole"]["shadows"]["documents"] == 24 * 1000 * 12
+
+
+def test_the_private_step_agrees_with_opacus_and_is_timed_beside_it(pathveil):
+    small = ["--batch", 4, "--words", 60, "--vocabulary", 90, "--filters", 4, "--rounds", 1, "--json"]
+    done = pathveil("bench", "dp", *small)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert [row["step"] for row in result["rows"]] == ["ours", "opacus, per-sample", "opacus, ghost"]
+    # We scale to 1e-5 less than the bound; the rest is rounding.
+    assert all(value < 1e-4 for value in result["largest_difference"].values())

@@ -187,7 +187,7 @@ def test_differential_privacy_that_covers_everything(files, inside, tmp_path):
     arguments = ("train", files / "train.parquet", "--out", tmp_path / "model", "--defence", "dp", "--noise", 1.5)
     done = inside(*arguments, *TINY_DP, "--clip", 0.5, "--embeddings", "frozen", *public)
     assert done.returncode == 0, done.stderr
-    assert "held out" not in done.stdout
+    assert "held out" not in done.stdout and "Differentially private for a case: ε = " in done.stdout
     bundle = Model.load(tmp_path / "model")
     said = bundle.provenance["defence"]
     assert said["not_covered"] == [] and said["training"]["noise"] == 1.5 and said["training"]["clip"] == 0.5

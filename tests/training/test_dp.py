@@ -1,6 +1,11 @@
 """Differentially private training: clipped gradients against autograd, a case at a time; batches and noise against what
 their names promise; runs that go on bit for bit."""
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -318,3 +323,29 @@ def test_settings_that_undo_the_promise_are_refused_in_one_sentence(change, sent
     with pytest.raises(UsageError, match=sentence) as caught:
         private().changed(**change)
     assert "\n" not in str(caught.value)
+
+
+def test_a_step_without_any_case_is_noise_alone():
+    corpus, told = encoded(40), private(batch_size=1)
+    machine = stack(corpus, told)
+    machine.trainees[0].draw = lambda step: (np.arange(0), np.arange(0))
+    batch = machine.batch()
+    gradients, norms = clipped_gradients(machine.weights, batch, told, sizes=machine.sizes)
+    assert len(norms) == 0 and not any(gradient.any() for gradient in gradients.values())
+    before = machine.weights_of(0)
+    machine.learn()
+    assert all((before[name] != weight).all() for name, weight in machine.weights_of(0).items())
+
+
+@pytest.mark.parametrize("where", ["interpreter", pytest.param("gpu", marks=pytest.mark.gpu)])
+def test_the_gpus_steps_are_the_cpus(where):
+    """``dp_checks.py`` in a process of its own: the interpreter must be asked for before Triton is imported."""
+    pytest.importorskip("triton", reason="needs Triton: pip install 'pathveil[triton]'")
+    if where == "gpu" and not torch.cuda.is_available():
+        pytest.skip("needs a CUDA device")
+    environment = os.environ | {"TRITON_INTERPRET": "1" if where == "interpreter" else "0"}
+    checks = Path(__file__).with_name("dp_checks.py")
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", str(checks)]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1800)
+    assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
+    assert " passed" in run.stdout and "skipped" not in run.stdout

@@ -29,6 +29,12 @@ class DPStatement(Part):
     held_out_cases: int
     not_covered: list[str]  # each a phrase; empty where the promise is about the whole bundle
 
+    def __str__(self) -> str:
+        if self.epsilon is None:
+            return "Gradients were clipped a case at a time, without noise: nothing is promised."
+        rest = f"; not covered: {listed(self.not_covered)}" if self.not_covered else ", for the whole bundle"
+        return f"Differentially private for a {self.unit}: ε = {self.epsilon:.3g}, δ = {self.delta:.2g}{rest}."
+
 
 def dp_statement(privacy: Privacy, vocabulary: Vocabulary, *, public_classes: bool, held_out_cases: int) -> DPStatement:
     """Put together from how a model and its words were made.

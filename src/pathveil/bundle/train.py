@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pathveil import __version__
-from pathveil.bundle.defence import dp_statement
+from pathveil.bundle.defence import DPStatement, dp_statement
 from pathveil.bundle.model import Model
 from pathveil.bundle.weights import architecture_of, to_arrays
 from pathveil.corpus import read
@@ -50,6 +50,7 @@ class TrainingSummary(Result):
     best_epochs: list[int]  # of each network
     held_out: dict[str, Scores]
     thresholds: dict[str, Threshold]
+    defence: DPStatement | None = None  # what a differentially private model promises
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -67,6 +68,7 @@ class TrainingSummary(Result):
     def summary(self) -> str:
         lines = [
             f"{self.bundle}: trained on {self.reports:,} reports of {self.cases:,} cases, {self.words:,} words.",
+            *([str(self.defence)] if self.defence else []),
             *(["On cases held out of training:"] if self.held_out else []),
             *(f"  {task:<12}{score}; {self.thresholds[task]}" for task, score in self.held_out.items()),
             f"Read {Path(self.bundle) / 'card.md'}; next: pathveil evaluate, pathveil audit.",
@@ -85,6 +87,7 @@ def training_summary(model: Model, path: Path) -> TrainingSummary:
         best_epochs=model.provenance["best_epochs"],
         held_out=dict(model.scores),
         thresholds=dict(model.thresholds),
+        defence=model.provenance.get("defence"),
     )
 
 

@@ -17,12 +17,10 @@ The noise must be nobody else's to repeat, so a site draws it from the system's 
 [1.5, 2.0]
 """
 
-import warnings
-
 import numpy as np
 
-from pathveil.errors import MissingExtraError
 from pathveil.federation import wire
+from pathveil.training.accounting import spent_epsilon
 
 
 def noised(arrays: wire.Arrays, *, clip: float, multiplier: float, rng: np.random.Generator) -> dict[str, np.ndarray]:
@@ -41,14 +39,4 @@ def epsilon(*, multiplier: float, updates: int, delta: float) -> float:
 
     By Rényi divergences, an upper bound: tests hold it against the exact value for composed Gaussian mechanisms.
     """
-    if not multiplier:
-        return float("inf")
-    try:
-        from opacus.accountants import RDPAccountant
-    except ImportError:
-        raise MissingExtraError(package="opacus", extra="dp", purpose="accounting for noise") from None
-    accountant = RDPAccountant()
-    accountant.history = [(multiplier, 1.0, updates)]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that a wider range of orders might give a smaller bound
-        return float(accountant.get_epsilon(delta))
+    return spent_epsilon(noise=multiplier, sampling_rate=1.0, steps=updates, delta=delta)
