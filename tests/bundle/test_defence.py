@@ -105,8 +105,8 @@ def test_what_words_and_training_give_away_adds_up():
 def test_without_noise_nothing_is_promised():
     found = dp_statement(PRIVACY.model_copy(update={"epsilon": None, "noise": 0.0}),
                          Vocabulary(words=("a",), method="m"), public_classes=False, held_out_cases=0)  # fmt: skip
-    assert "nothing is promised" in card_lines(found.to_dict())[0]
-    assert card_lines(None) == []
+    assert "nothing is promised" in card_lines({"defence": found.to_dict()})[0]
+    assert card_lines({}) == [] and card_lines({"defence": {"kind": "teachers"}}) == []
 
 
 def test_shadows_are_trained_with_the_models_own_noise(model):

@@ -204,8 +204,8 @@ def test_differential_privacy_that_covers_everything(files, inside, tmp_path):
         (["--defence", "dp", "--preset", "small"], "needs patience = None: stopping by private cases"),
         (["--defence", "dp", "--set", "members=3"], "needs members = 1"),
         (["--defence", "dp", "--delta", "0.5"], "delta must be below 1 ÷ the number of training cases"),
-        (["--defence", "dp", "--epsilon", "-1"], "'defence.epsilon'"),
-        (["--defence", "dp", "--embeddings", "lost"], "'defence.embeddings'"),
+        (["--defence", "dp", "--epsilon", "-1"], "'defence.dp.epsilon'"),
+        (["--defence", "dp", "--embeddings", "lost"], "'defence.dp.embeddings'"),
     ],
 )
 def test_differential_privacy_that_does_not_go_together_is_one_sentence(files, inside, tmp_path, arguments, message):

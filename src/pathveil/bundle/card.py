@@ -44,7 +44,7 @@ def write_card(model: "Model") -> str:
         "",
         "## What it may give away",
         "",
-        *card_lines(source.get("defence")),
+        *card_lines(source),
         *privacy(model),
         "",
         "## Use and limits",

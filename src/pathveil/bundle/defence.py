@@ -83,11 +83,17 @@ def shadow_settings(provenance: Mapping[str, Any]) -> TrainingSettings:
     return settings
 
 
-def card_lines(defence: Mapping[str, Any] | None) -> list[str]:
+def dp_promise(provenance: Mapping[str, Any]) -> DPStatement | None:
+    """What a model's bundle promises; none where it is not differentially private."""
+    found = provenance.get("defence") or {}
+    return DPStatement(**found) if found.get("kind") == "dp" else None
+
+
+def card_lines(provenance: Mapping[str, Any]) -> list[str]:
     """The card's paragraph on how the model was defended."""
-    if not defence or defence.get("kind") != "dp":
+    found = dp_promise(provenance)
+    if found is None:
         return []
-    found = DPStatement(**defence)
     how = found.training
     if found.epsilon is None:
         promise = "**Trained without noise**: gradients are clipped a case at a time, and nothing is promised."

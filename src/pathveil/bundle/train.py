@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pathveil import __version__
-from pathveil.bundle.defence import DPStatement, dp_statement
+from pathveil.bundle.defence import DPStatement, dp_promise, dp_statement
 from pathveil.bundle.model import Model
 from pathveil.bundle.weights import architecture_of, to_arrays
 from pathveil.corpus import read
@@ -87,7 +87,7 @@ def training_summary(model: Model, path: Path) -> TrainingSummary:
         best_epochs=model.provenance["best_epochs"],
         held_out=dict(model.scores),
         thresholds=dict(model.thresholds),
-        defence=model.provenance.get("defence"),
+        defence=dp_promise(model.provenance),
     )
 
 

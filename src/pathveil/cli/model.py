@@ -217,7 +217,7 @@ def dp_values(defence: Defence, asked: dict[str, Any], *, public: bool) -> dict[
     """The settings of differentially private training as a change of a preset's; none without it."""
     given = {name: value for name, value in asked.items() if value is not None}
     if defence is Defence.dp:
-        return {"defence": given if "noise" in given else {"epsilon": 8.0} | given}
+        return {"defence": {"kind": "dp"} | ({} if "noise" in given else {"epsilon": 8.0}) | given}
     if given or public:
         option = f"--{next(iter(given))}" if given else "--public-words and --public-classes"
         raise UsageError(f"{option} needs --defence dp" if given else f"{option} need --defence dp")
