@@ -35,11 +35,7 @@ def provision(
     from pathveil.federation.flare.provision import provision as make
 
     kits = make(sites=sites, hub=hub, admin=admin, out=out)
-    lines = [f"  {kit}" for kit in kits.values()]
-    text = "\n".join(
-        ["Kits, each with a README for the person who gets it:", *lines, "Keep offline:", f"  {out}/authority"]
-    )
-    emit({"kits": {name: str(kit) for name, kit in kits.items()}}, as_json=as_json, text=text)
+    emit(kits, as_json=as_json, text=f"{kits}\nKeep offline:\n  {out}/authority")
 
 
 def hub(kit: Path = typer.Argument(..., metavar="KIT", help="The hub's kit.")) -> None:

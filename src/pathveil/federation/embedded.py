@@ -51,10 +51,10 @@ def train(
     progress: Progress = silent,
 ) -> tuple[Hub, History]:
     """Train sites together and leave hub and sites at the best epoch by the sites' validation cases."""
-    works = [SharedWork(site, shared) for site in sites]
     # Positions go through the reference kernel; clipping is of each site's own update.
     if joint and settings.local_steps == 1 and not settings.positions and settings.clip is None:
         course = JointCourse(shared, sites, settings=settings)
+        works = [SharedWork(site, shared) for site in sites]
         drive(course, works, ask=course.ask, stage="training sites together", progress=progress)
     else:
         course = SharedPrivate(shared, settings=settings, sites=len(sites))
@@ -117,7 +117,7 @@ class JointCourse(SharedPrivate):
         """The sites' answers; in a round there are none, for ``take_round`` does their steps."""
         if exchange.kind == "close":
             self.hub.optimiser.settle()
-            held = [site.held for site in self.members]
+            held = [site.validation_reports for site in self.members]
             features = shared_features(self.hub.shared, held, device=self.members[0].device)
             told = [close_answer(site, self.hub.shared, own) for site, own in zip(self.members, features, strict=True)]
             return [(site.name, Message(facts)) for site, facts in zip(self.members, told, strict=True)]

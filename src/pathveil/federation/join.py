@@ -284,7 +284,7 @@ def learn(joined: Joined, *, progress: Progress) -> None:
     site, shared, settings = joined.site, joined.shared, joined.site.settings
     known = torch.from_numpy(features_of(shared.encoder, joined.training)).to(site.device)
     held = known[torch.from_numpy(site.validate).to(site.device)]
-    truth = {task: np.asarray(label) for task, label in site.held.labels.items()}
+    truth = {task: np.asarray(label) for task, label in site.validation_reports.labels.items()}
     steps, best_epoch = steps_of([site.documents], settings.batch_size), BestEpoch()
     for epoch in range(settings.epochs):
         total = 0.0
@@ -297,7 +297,7 @@ def learn(joined: Joined, *, progress: Progress) -> None:
             loss.backward()
             site.advance(turn, every=1)
             total += float(loss.detach()) * len(rows)
-        answers = site.scores(shared, site.held, features=held)
+        answers = site.scores(shared, site.validation_reports, features=held)
         entry = {"epoch": epoch + 1, "loss": total / site.documents}
         entry |= validation_scores({task: scores.cpu().numpy() for task, scores in answers.items()}, truth)
         joined.history.append(entry)
@@ -313,7 +313,7 @@ def bundle_of(joined: Joined, vocabulary: Vocabulary, *, release: Release, seed:
     site, settings = joined.site, joined.site.settings
     return bundled(
         merged(joined.shared, site.private, dropout=settings.dropout, added_heads=settings.added_heads),
-        site.logits(joined.shared, site.held),
+        site.logits(joined.shared, site.validation_reports),
         joined.training,
         held_out=site.validate,
         vocabulary=vocabulary,

@@ -165,14 +165,14 @@ class Site:
         if not takes_turns(self.settings):
             return self.discrimination(shared, reverse(features, strength))
         with frozen(shared.discriminator):
-            return -strength * shared.discrimination(features, self.own(features))
+            return -strength * shared.discrimination(features, self.registry_numbers(features))
 
     def discrimination(self, shared: Shared, features: Tensor) -> Tensor:
         """The discriminator's loss on a batch of this site's documents."""
-        return shared.discrimination(features, self.own(features), flatness=self.settings.flatness)
+        return shared.discrimination(features, self.registry_numbers(features), flatness=self.settings.flatness)
 
-    def own(self, features: Tensor) -> Tensor:
-        """This registry's number for each document."""
+    def registry_numbers(self, features: Tensor) -> Tensor:
+        """This registry's number, once for each document: what the discriminator is to name."""
         return torch.full((len(features),), self.registry, device=features.device)
 
     def touch(self, batch: TokenBatch) -> None:
@@ -214,9 +214,9 @@ class Site:
             self.advance(turn, every=gathering(self.settings, shared))
         moving = moved(shared, self.settings, turn)
         named = ((name, parameter) for name, parameter in shared.named_parameters() if name in moving)
-        return self.passed({name: dense(p.grad, p.shape) for name, p in named}, moving)
+        return self.through_gate({name: dense(p.grad, p.shape) for name, p in named}, moving)
 
-    def passed(self, update: wire.Arrays, manifest: wire.Manifest) -> wire.Arrays:
+    def through_gate(self, update: wire.Arrays, manifest: wire.Manifest) -> wire.Arrays:
         """An update on its way out: clipped and noised if the settings say so, and checked by the gate."""
         if self.settings.clip is not None:
             update = noised(update, clip=self.settings.clip, multiplier=self.settings.noise, rng=self.entropy)
@@ -232,7 +232,7 @@ class Site:
         moving = moved(shared, self.settings, turns[0])
         parameters = {name: parameter for name, parameter in shared.named_parameters() if name in moving}
         before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
-        optimiser = self.stepping(shared)
+        optimiser = self.local_optimiser(shared)
         shared.zero_grad(set_to_none=True)  # what a round of the discriminator has left
         for turn in turns:
             documents = self.read(self.rows(turn), turn)
@@ -242,9 +242,11 @@ class Site:
             optimiser.step(turn)
             self.advance(turn, every=gathering(self.settings, shared))
         optimiser.settle()
-        return self.passed({name: (p.detach() - before[name]).cpu().numpy() for name, p in parameters.items()}, moving)
+        return self.through_gate(
+            {name: (p.detach() - before[name]).cpu().numpy() for name, p in parameters.items()}, moving
+        )
 
-    def stepping(self, shared: Shared) -> "SharedOptimiser":
+    def local_optimiser(self, shared: Shared) -> "SharedOptimiser":
         """The site's own optimiser of its copy of the shared part, for local steps: its running means outlast a round,
         without which every round would begin with the largest steps that Adam takes."""
         if self.local is None:
@@ -268,14 +270,14 @@ class Site:
         return {task: scores.cpu().numpy() for task, scores in self.scores(shared, reports).items()}
 
     @cached_property
-    def held(self) -> Encoded:
+    def validation_reports(self) -> Encoded:
         """The reports of the site's validation cases."""
         return self.reports.take(self.validate)
 
     def validation_loss(self, shared: Shared, *, features: Tensor | None = None) -> float:
         """The task loss on the site's held-out cases: one number, which the hub averages to choose the best epoch."""
-        scores = self.scores(shared, self.held, features=features)
-        return float(task_loss(scores, targets_of(self.held, self.device)))
+        scores = self.scores(shared, self.validation_reports, features=features)
+        return float(task_loss(scores, targets_of(self.validation_reports, self.device)))
 
     def keep(self) -> None:
         """This epoch was the best so far."""

@@ -33,36 +33,36 @@ REFUSED = {
 }
 
 
-def tampered(station: SiteRun, message: Message) -> list[Message]:
+def tampered(site_run: SiteRun, message: Message) -> list[Message]:
     """What the rogue sends in place of a message."""
-    facts, arrays, site = dict(message.facts), dict(message.arrays), station.work.site
+    facts, arrays, site = dict(message.facts), dict(message.arrays), site_run.work.site
     match facts.get("round"):
         case 0 | 13:
             arrays = {name: array * np.float32(1e25) for name, array in arrays.items()}
         case 1:
             arrays[JUDGE] = np.full_like(arrays[JUDGE], np.nan)
         case 2 | 3:  # what only the hub sets
-            arrays[SPREAD] = -2 * station.work.shared.discriminator[0].spread.detach().numpy()
+            arrays[SPREAD] = -2 * site_run.work.shared.discriminator[0].spread.detach().numpy()
         case 4:
             arrays[JUDGE] = np.zeros((3, 2), np.float32)
         case 5:
             arrays[JUDGE] = arrays[JUDGE].astype(np.float64)
         case 6:  # its own private part and the features of its reports
             arrays |= {f"private.{name}": p.detach().numpy() for name, p in site.private.named_parameters()}
-            (features,) = shared_features(station.work.shared, [site.held], device=site.device)
+            (features,) = shared_features(site_run.work.shared, [site.validation_reports], device=site.device)
             arrays["features"] = features.numpy()
         case 8:
             facts["feature_norm"] = "abc"
         case 9:
             return [Message(facts | {"round": 0}, arrays), message]
         case 10:
-            facts["documents"] = station.work.documents + 1
+            facts["documents"] = site_run.work.documents + 1
         case 11:
             arrays = {JUDGE: arrays[JUDGE]}
         case 12:
             arrays = {name: array * np.float32(1e4) for name, array in arrays.items()}
         case 14:
-            arrays[WORDS] = np.zeros(station.work.manifest[WORDS], np.float32)
+            arrays[WORDS] = np.zeros(site_run.work.manifest[WORDS], np.float32)
         case 15:
             facts["documents"] = 0
     return [Message(facts, arrays)]
@@ -81,17 +81,17 @@ def turn() -> None:
 
     honest = executor.work
 
-    def work(station: SiteRun, hub: executor.HubConnection) -> None:
+    def work(site_run: SiteRun, hub: executor.HubConnection) -> None:
         ask = hub.ask
 
         def dishonest(data: bytes) -> Message:
-            *before, last = tampered(station, read(data, sender=station.name))
+            *before, last = tampered(site_run, read(data, sender=site_run.name))
             for message in before:
                 ask(write(message))
             return ask(write(last))
 
         hub.ask = dishonest
-        honest(station, hub)
+        honest(site_run, hub)
 
     executor.work = work
 

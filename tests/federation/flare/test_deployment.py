@@ -511,7 +511,8 @@ def test_only_a_valid_certificate_of_this_federation_is_spoken_with(deployment, 
     root = own / "rootCA.pem"
     assert greeted(port, root, own / "client.crt", own / "client.key")
     assert not greeted(port, root, None, None)
-    other = provision(sites=list(SITES), hub=f"localhost:{port}", admin="lead@example.org", out=tmp_path / "other")
+    made = provision(sites=list(SITES), hub=f"localhost:{port}", admin="lead@example.org", out=tmp_path / "other")
+    other = made.kits
     foreign = other["north"] / "startup"
     assert not greeted(port, root, foreign / "client.crt", foreign / "client.key")
     certificate, key = expired(deployment.folder / "kits" / "authority", deployment.kit("north"), tmp_path / "old.crt")
@@ -521,7 +522,9 @@ def test_only_a_valid_certificate_of_this_federation_is_spoken_with(deployment, 
 
 
 def test_a_kit_of_another_federation_gets_a_sentence(deployment, trained, tmp_path, pathveil):
-    other = provision(sites=list(SITES), hub=f"localhost:{deployment.port}", admin="a@b.org", out=tmp_path / "other")
+    other = provision(
+        sites=list(SITES), hub=f"localhost:{deployment.port}", admin="a@b.org", out=tmp_path / "other"
+    ).kits
     agreed = ["--vocab", deployment.words, "--classes", deployment.classes, "--wait", 1, "--attempts", 1]
     sites = ["--site", "north", "--site", "south"]
     ended = pathveil("federate", "submit", other["a@b.org"], *sites, *agreed, "--out", tmp_path / "run")

@@ -20,11 +20,11 @@ GIVEN = {"sites": ["north", "south"], "hub": "hub.example.org:8443", "admin": "l
 
 @pytest.fixture(scope="module")
 def kits(tmp_path_factory):
-    return provision(**GIVEN, out=tmp_path_factory.mktemp("kits"))
+    return provision(**GIVEN, out=tmp_path_factory.mktemp("kits")).kits
 
 
 def test_kits_have_what_each_needs_and_not_more(tmp_path):
-    kits = provision(**GIVEN, out=tmp_path)
+    kits = provision(**GIVEN, out=tmp_path).kits
     assert set(kits) == {"hub", "north", "south", "lead@example.org"}
     for name, kit in kits.items():
         files = {str(path.relative_to(kit)) for path in kit.rglob("*") if path.is_file()}
@@ -41,7 +41,7 @@ def test_kits_have_what_each_needs_and_not_more(tmp_path):
 
 
 def test_a_site_takes_no_code_no_shell_and_keeps_its_logs(tmp_path):
-    local = provision(**GIVEN, out=tmp_path)["north"] / "local"
+    local = provision(**GIVEN, out=tmp_path).kits["north"] / "local"
     resources = json.loads((local / "resources.json").read_text())
     assert resources["class_allow_list"] == ["pathveil.federation.flare.executor.SiteExecutor"]
     assert resources["class_list_enforcement_mode"] == "enforce" and resources["allow_log_streaming"] is False
@@ -51,8 +51,8 @@ def test_a_site_takes_no_code_no_shell_and_keeps_its_logs(tmp_path):
 
 
 def test_a_site_is_added_and_keys_handed_over_stay(tmp_path):
-    before = (provision(**GIVEN, out=tmp_path)["north"] / "startup" / "client.key").read_text()
-    kits = provision(**GIVEN | {"sites": ["north", "south", "west"]}, out=tmp_path)
+    before = (provision(**GIVEN, out=tmp_path).kits["north"] / "startup" / "client.key").read_text()
+    kits = provision(**GIVEN | {"sites": ["north", "south", "west"]}, out=tmp_path).kits
     assert (kits["north"] / "startup" / "client.key").read_text() == before
     roots = {(kit / "startup" / "rootCA.pem").read_text() for kit in kits.values()}
     assert "west" in kits and len(roots) == 1
@@ -150,7 +150,7 @@ def test_a_hub_that_does_not_answer_is_said_once_and_given_up(pathveil, tmp_path
     with socket.socket() as taken:  # bound and not listening: nobody answers there
         taken.bind(("127.0.0.1", 0))
         hub = f"localhost:{taken.getsockname()[1]}"
-        kit = provision(**GIVEN | {"hub": hub}, out=tmp_path / "kits")["lead@example.org"]
+        kit = provision(**GIVEN | {"hub": hub}, out=tmp_path / "kits").kits["lead@example.org"]
         Vocabulary(("a", "b", "c"), "by hand").save(tmp_path / "words.json")
         (tmp_path / "classes.json").write_text('{"site": ["C50", "C18"]}')
         agreed = ["--vocab", tmp_path / "words.json", "--classes", tmp_path / "classes.json", "--wait", 7]
@@ -169,7 +169,7 @@ def test_a_hub_whose_port_is_taken_says_so_and_ends(pathveil, tmp_path):
         taken.bind(("", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        kit = provision(**GIVEN | {"hub": f"localhost:{port}"}, out=tmp_path / "kits")["hub"]
+        kit = provision(**GIVEN | {"hub": f"localhost:{port}"}, out=tmp_path / "kits").kits["hub"]
         ended = pathveil("federate", "hub", kit)
     assert ended.returncode == 2 and f"port {port} is taken; is this hub running already" in ended.stderr
     assert "until ctrl-C" not in ended.stderr

@@ -26,6 +26,7 @@ from typing import Any
 
 from pathveil.errors import MissingExtraError, UsageError
 from pathveil.federation.flare import policy
+from pathveil.results import Result
 
 PORT = 8002
 DAYS = 360  # that FLARE makes certificates valid for
@@ -36,8 +37,22 @@ MAIL = re.compile(r"[A-Za-z0-9._+-]+@[A-Za-z0-9.-]+\.[A-Za-z]{2,}")
 RESERVED = ("hub", "server", "admin", "authority", "all")
 
 
-def provision(*, sites: Sequence[str], hub: str, admin: str, out: Path) -> dict[str, Path]:
-    """Write the kits; with an ``out`` of an earlier call, add the sites that are new. Returns each kit's folder."""
+class Kits(Result):
+    """The start-up kits of a federation: a folder for the hub, each site and the administrator, by name."""
+
+    kits: dict[str, Path]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"name": name, "folder": str(kit)} for name, kit in self.kits.items()]
+
+    def summary(self) -> str:
+        return "\n".join(
+            ["Kits, each with a README for the person who gets it:", *(f"  {kit}" for kit in self.kits.values())]
+        )
+
+
+def provision(*, sites: Sequence[str], hub: str, admin: str, out: Path) -> Kits:
+    """Write the kits; with an ``out`` of an earlier call, add the sites that are new."""
     host, port = address(hub)
     check_names(sites)
     if not MAIL.fullmatch(admin):
@@ -58,7 +73,7 @@ def provision(*, sites: Sequence[str], hub: str, admin: str, out: Path) -> dict[
         os.replace(part, kit)
     for made in new.values():  # keys lie in their kits, and in the authority's own state
         shutil.rmtree(made)
-    return kits
+    return Kits(kits=kits)
 
 
 def needed() -> None:

@@ -1,4 +1,4 @@
-"""The hub at work in a run: gathers the sites' answers, takes them together, and tells each site what is next.
+"""The hub's side of a run: it gathers the sites' answers, takes them together, and tells each site what is next.
 
 A site's message is answered with the next question, so an exchange costs one round trip. Messages are bound to a run, a
 round and a process: one that is late, early or from a second process of the same site is refused and named; one that

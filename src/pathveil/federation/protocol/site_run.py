@@ -1,4 +1,4 @@
-"""A site at work in a run: takes the hub's questions and gives its gate's answers. Knows no transport.
+"""A site's side of a run: it takes the hub's questions and gives its gate's answers. It knows no transport.
 
 Its folder, inside the site's kit, holds the private part and never leaves:
 
@@ -36,7 +36,7 @@ KEPT = 2  # states on disk: the hub may be one behind
 
 
 class SiteRun:
-    """One site's state in one run."""
+    """One run at a site."""
 
     def __init__(
         self,

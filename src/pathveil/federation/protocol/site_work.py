@@ -59,7 +59,7 @@ class SharedWork:
             update = site.update(self.shared, turns)
             return {"documents": sum(len(site.rows(turn)) for turn in turns)}, update
         if exchange.kind == "close":
-            (features,) = shared_features(self.shared, [site.held], device=site.device)
+            (features,) = shared_features(self.shared, [site.validation_reports], device=site.device)
             return close_answer(site, self.shared, features), {}
         site.restore()
         return {}, {}
@@ -72,7 +72,7 @@ class SharedWork:
         tensors |= {f"best.{name}": tensor for name, tensor in self.site.best.items()}
         tensors |= {f"steps.{name}": tensor for name, tensor in self.site.optimiser.state().items()}
         if self.site.settings.local_steps > 1:
-            local = self.site.stepping(self.shared).encoder.state()
+            local = self.site.local_optimiser(self.shared).encoder.state()
             tensors |= {f"local.{name}": tensor for name, tensor in local.items()}
         return tensors, {}
 
@@ -81,7 +81,7 @@ class SharedWork:
         self.site.best = under(tensors, "best.")
         self.site.optimiser.restore(under(tensors, "steps."))
         if self.site.settings.local_steps > 1:
-            self.site.stepping(self.shared).encoder.restore(under(tensors, "local."))
+            self.site.local_optimiser(self.shared).encoder.restore(under(tensors, "local."))
 
     def private_files(self) -> dict[str, wire.Arrays]:
         """What the site keeps of a finished run beside the shared parameters."""
@@ -89,7 +89,7 @@ class SharedWork:
         return {"private.safetensors": arrays}
 
     def validation_logits(self) -> dict[str, np.ndarray]:
-        return self.site.logits(self.shared, self.site.held)
+        return self.site.logits(self.shared, self.site.validation_reports)
 
     def network(self) -> MTCNN:
         """Both parts as one network."""
