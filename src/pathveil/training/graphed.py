@@ -24,9 +24,9 @@ from torch import Tensor
 from pathveil.errors import MissingExtraError
 from pathveil.model import StackedMTCNN, TokenBatch
 from pathveil.model.kernels import in_order
-from pathveil.progress import Progress
+from pathveil.progress import Progress, silent
 from pathveil.training import checkpoint as checkpoints
-from pathveil.training.loop import Fitted, early_stopping, fingerprint
+from pathveil.training.loop import SAVE_SECONDS, Fitted, early_stopping, fingerprint
 from pathveil.training.optimisers import Adadelta, Adam
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.stacked import Trainee, model_of, read_in_parts, shape_of, starting_weights, train_epoch
@@ -294,14 +294,14 @@ def fit_graphed(
     corpus: Encoded,
     settings: TrainingSettings,
     *,
-    seed: int,
-    held_out: np.ndarray | None,
-    vectors: np.ndarray | None,
     device: torch.device,
-    checkpoint: Path | None,
-    save_seconds: float,
-    progress: Progress,
-    stage: str,
+    seed: int = 0,
+    held_out: np.ndarray | None = None,
+    vectors: np.ndarray | None = None,
+    checkpoint: Path | None = None,
+    save_seconds: float = SAVE_SECONDS,
+    progress: Progress = silent,
+    stage: str = "training",
     autocast: bool = True,
 ) -> Fitted:
     """``training.loop.fit`` on a GPU: a stack of one."""

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import torch
@@ -54,58 +54,54 @@ class Fitted:
     validation: np.ndarray  # rows of the corpus that were held out
 
 
+class FitOptions(TypedDict, total=False):
+    """What training one model can be told beside its corpus, its settings and the device."""
+
+    seed: int
+    held_out: np.ndarray | None  # the validation rows; else a share of the cases is drawn from the seed
+    vectors: np.ndarray | None  # (words, dim) where the embedding starts, else at random
+    checkpoint: Path | None  # a file to continue from
+    save_seconds: float
+    progress: Progress
+    stage: str  # what progress is told
+
+
 def fit(
-    corpus: Encoded,
-    settings: TrainingSettings,
-    *,
-    seed: int = 0,
-    held_out: np.ndarray | None = None,
-    vectors: np.ndarray | None = None,
-    device: str | torch.device = "cpu",
-    checkpoint: Path | None = None,
-    save_seconds: float = SAVE_SECONDS,
-    progress: Progress = silent,
-    stage: str = "training",
+    corpus: Encoded, settings: TrainingSettings, *, device: str | torch.device = "cpu", **options: Unpack[FitOptions]
 ) -> Fitted:
-    """Train one model. ``held_out`` names the validation rows (else a share of the cases is drawn from the seed);
-    ``vectors`` (words, dim) is where the embedding starts (else at random). On a GPU a step is one CUDA graph, and
-    checkpoints are written between epochs."""
+    """Train one model. On a GPU a step is one CUDA graph, and checkpoints are written between epochs."""
     device = torch.device(device)
     if isinstance(settings.defence, TeacherSettings):
         from pathveil.training.teachers import teach
 
+        seed, vectors, progress = options.get("seed", 0), options.get("vectors"), options.get("progress", silent)
         corpus = teach(corpus, settings, seed=seed, vectors=vectors, device=str(device), progress=progress)
         settings = settings.changed(defence=None)
     if isinstance(settings.defence, DPSettings):
         from pathveil.training.dp import fit_private
 
-        return fit_private(
-            corpus,
-            settings,
-            seed=seed,
-            held_out=held_out,
-            vectors=vectors,
-            device=device,
-            checkpoint=checkpoint,
-            save_seconds=save_seconds,
-            progress=progress,
-            stage=stage,
-        )
+        return fit_private(corpus, settings, device=device, **options)
     if device.type == "cuda" and find_spec("triton"):
         from pathveil.training.graphed import fit_graphed
 
-        return fit_graphed(
-            corpus,
-            settings,
-            seed=seed,
-            held_out=held_out,
-            vectors=vectors,
-            device=device,
-            checkpoint=checkpoint,
-            save_seconds=save_seconds,
-            progress=progress,
-            stage=stage,
-        )
+        return fit_graphed(corpus, settings, device=device, **options)
+    return _fit_step_by_step(corpus, settings, device=device, **options)
+
+
+def _fit_step_by_step(
+    corpus: Encoded,
+    settings: TrainingSettings,
+    *,
+    device: torch.device,
+    seed: int = 0,
+    held_out: np.ndarray | None = None,
+    vectors: np.ndarray | None = None,
+    checkpoint: Path | None = None,
+    save_seconds: float = SAVE_SECONDS,
+    progress: Progress = silent,
+    stage: str = "training",
+) -> Fitted:
+    """``fit`` on a CPU, or on any device that PyTorch has."""
     run = _Run(corpus, settings, seed=seed, held_out=held_out, vectors=vectors, device=device)
     run.resume(checkpoint)
     total = settings.epochs * run.batches
