@@ -27,7 +27,7 @@ from pathveil.corpus.tables import Paths
 from pathveil.errors import UsageError
 from pathveil.files import check_writable
 from pathveil.progress import Progress, silent
-from pathveil.training.batches import hold_out_cases
+from pathveil.training.loop import split
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import MISSING, Encoded
 from pathveil.vocabulary.encoding import encode
@@ -208,7 +208,7 @@ def held_out(bundle: Model, corpus: Encoded, settings: TrainingSettings) -> np.n
     if not same or settings.members > 1 or not settings.validation_share:
         return np.arange(0)
     seed = bundle.provenance["seed"]
-    return hold_out_cases(corpus.cases, share=settings.validation_share, seed=[seed, 0], part=0)[1]
+    return split(corpus.cases, settings, seed=seed)[1]
 
 
 def join(parts: list[Encoded], classes: Mapping[str, tuple[str, ...]]) -> Encoded:

@@ -105,6 +105,21 @@ def hold_out_cases(cases: np.ndarray, *, share: float, seed: Seed, part: int = 0
     return np.flatnonzero(~held), np.flatnonzero(held)
 
 
+def hold_out_each_case(cases: np.ndarray, *, share: float, seed: Seed) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on and rows to validate on, as a case's own number and the seed decide, whatever other cases there
+    are: with one case more or less, all others stay where they are, as differential privacy needs it.
+
+    >>> train, validate = hold_out_each_case(np.arange(1000), share=0.1, seed=1)
+    >>> len(validate), np.intersect1d(hold_out_each_case(np.arange(500), share=0.1, seed=1)[1], train).size
+    (111, 0)
+    """
+    bits = cases.astype(np.int64).view(np.uint64) ^ generator(seed).integers(2**64, dtype=np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):  # the mixing of SplitMix64
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    held = (bits ^ (bits >> np.uint64(31))) < share * 2.0**64
+    return np.flatnonzero(~held), np.flatnonzero(held)
+
+
 def case_folds(cases: np.ndarray, *, folds: int = 5, seed: Seed = 0) -> np.ndarray:
     """A fold, from 0, for every document; a case is in one of them, and there are no more folds than cases.
 

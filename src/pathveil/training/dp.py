@@ -12,11 +12,13 @@ DP-SGD (Abadi et al. 2016, "Deep learning with differential privacy"), a step at
 The number of steps is fixed before the first one, nothing is stopped or chosen by looking at private cases, and neither
 the loss nor the norms of the training cases are written down.
 
-Noise and batches must be secret: who knows them can subtract them. They come from a secret of 256 bits that the
-operating system draws for each run, by the Philox generator (keyed by 128 bits on a CPU, 64 on a GPU). The secret lies
-in the checkpoint, so that a killed run goes on bit for bit, and is lost with it; a seed says only where the weights
-start. Two runs of one seed therefore differ. The numbers are ordinary floats: what Mironov (2012, "On significance of
-the least significant bits") shows for a single noised answer is not defended against.
+Noise and batches must be secret: who knows them can subtract them. They, and what dropout drops, come from 256 bits
+that the operating system draws for each run, by the Philox generator (keyed by 128 bits on a CPU, 64 on a GPU). This
+secret lies in the checkpoint, so that a killed run goes on bit for bit, and is lost with it; a seed says only where the
+weights start and which cases are held out. Two runs of one seed therefore differ. The numbers are ordinary floats: what
+Mironov (2012, "On significance of the least significant bits") shows for a single noised answer is not defended
+against. One case more or less changes nothing for the others: a case is held out by its own number, and the number of
+cases, from which sampling rate and steps follow, is taken to be public.
 
 >>> import numpy as np
 >>> from pathveil.training.defences import DPSettings
@@ -284,9 +286,9 @@ class PrivateStack:
         cases = []
         for slot, (trainee, (places, sizes)) in enumerate(zip(self.trainees, drawn, strict=True)):
             rows[slot, : len(places)] = trainee.rows[places]
-            for stream in (0, 1):  # of dropped words and of dropped features
-                drops = noise(places, seed=[trainee.seed, 2 + stream], epoch=self.step)
-                numbers[stream, slot, : len(places)] = drops
+            for stream, name in enumerate(("dropped words", "dropped features")):
+                own = int.from_bytes(derived(trainee.secret, self.step, name)[:16])
+                numbers[stream, slot, : len(places)] = noise(places, seed=own, epoch=0)
             cases.append((slot * width + np.cumsum(sizes) - sizes, sizes))
         there = rows.reshape(-1) >= 0
         ids, short = take_documents(self.corpus.ids, self.corpus.offsets, rows.reshape(-1)[there])

@@ -27,9 +27,9 @@ from pathveil.progress import Progress, silent
 from pathveil.training.accounting import Privacy
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.blend import HeldOut, blended, cross_fit, fit_pool
-from pathveil.training.defences import TeacherSettings
+from pathveil.training.defences import DPSettings, TeacherSettings
 from pathveil.training.linear import fit_linear, weighted_counts, word_weights
-from pathveil.training.loop import document_logits, fit, logits_of
+from pathveil.training.loop import document_logits, fit, logits_of, split
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.teachers import teach
 from pathveil.training.vectors import word_vectors
@@ -125,7 +125,9 @@ def train(
     fitted, held_rows = [], []
     for number in range(settings.members):
         held = np.arange(0)
-        if settings.validation_share:
+        if isinstance(settings.defence, DPSettings):
+            held = split(corpus.cases, settings, seed=seed)[1]
+        elif settings.validation_share:
             held = hold_out_cases(corpus.cases, share=settings.validation_share, seed=[seed, 0], part=number)[1]
         member = fit(
             lessons,

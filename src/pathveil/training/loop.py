@@ -32,7 +32,7 @@ from pathveil.model import MTCNN, TokenBatch
 from pathveil.model.inference import Tabulated
 from pathveil.progress import Progress, silent
 from pathveil.training import checkpoint as checkpoints
-from pathveil.training.batches import drop_words, hold_out_cases, noise, plan, spans
+from pathveil.training.batches import drop_words, hold_out_cases, hold_out_each_case, noise, plan, spans
 from pathveil.training.defences import DPSettings, TeacherSettings
 from pathveil.training.losses import balanced_weights, cross_entropy, task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
@@ -276,6 +276,8 @@ def split(cases: np.ndarray, settings: TrainingSettings, *, seed: int) -> tuple[
         return np.arange(len(cases)), np.arange(0)
     if len(np.unique(cases)) < 2:
         raise UsageError("the corpus has one case; training needs at least two, one of them to stop by")
+    if isinstance(settings.defence, DPSettings):
+        return hold_out_each_case(cases, share=settings.validation_share, seed=[seed, 0])
     return hold_out_cases(cases, share=settings.validation_share, seed=[seed, 0])
 
 
