@@ -100,6 +100,17 @@ class Memory:
         return np.where(found[:, None] == "", 1 / len(self.names), seen)
 
 
+class Told(Memory):
+    """Fitted elsewhere, to labels that are words."""
+
+    classes_ = np.array(["a", "b"])
+
+
+class Broken(Memory):
+    def predict_proba(self, records):
+        return super().predict_proba(records) * np.nan
+
+
 def test_anything_that_fits_and_predicts_and_classes_that_a_half_lacks():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 3))
@@ -208,6 +219,8 @@ def test_a_copy_is_unfitted_and_a_random_state_that_was_set_is_kept():
         ({"cases": np.arange(200) // 2, "members": np.arange(200) % 2 == 0}, "a case may be on one side only"),
         ({"labels": {"a": [0, 1] * 100}, "estimator": {"b": Memory()}}, "for the same tasks"),
         ({"labels": {"a": [0, 1] * 100}, "members": np.arange(200) < 100}, "a fitted estimator is expected for each"),
+        ({"labels": [0, 1] * 100, "members": np.arange(200) < 100, "estimator": Told()}, "one are numbers"),
+        ({"estimator": Broken()}, "predict_proba gave no probabilities"),
         ({"attacks": {"loss": lambda given: given.margin}}, "attack 'loss': is the name of one of ours"),
         ({"attacks": {"mine": lambda given: [1.0]}}, "one score for each of 200 records"),
         ({"attacks": {"mine": lambda given: ["high"] * 200}}, "expected an array of numbers"),

@@ -14,6 +14,7 @@ from audit.made import two_tasks
 from pathveil.audit.all_attacks import shadowless_attacks
 from pathveil.audit.evidence import measure
 from pathveil.audit.prediction_audit import audit_predictions, read_predictions
+from pathveil.audit.result import schema
 from pathveil.errors import CorpusError
 
 
@@ -169,6 +170,7 @@ def test_edges_and_options_are_checked(pathveil, tmp_path):
     assert "--predictions" in pathveil("audit", "--out", tmp_path).stderr
     shown = pathveil("audit", "--show-appetite")
     assert shown.returncode == 0 and "[[limits]]" in shown.stdout
+    assert json.loads(pathveil("audit", "--show-schema").stdout) == schema()
 
 
 def test_an_attack_of_ones_own_is_measured_beside_ours_and_may_decide(forests):

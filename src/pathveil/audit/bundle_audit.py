@@ -43,10 +43,10 @@ def audit_bundle(
     settings: AuditSettings | None = None,
     attacks: Mapping[str, OwnAttack] | None = None,
     engine: Engine | None = None,
-    store: Path | None = None,
+    store: str | Path | None = None,
     device: str = "cpu",
-    out: Path | None = None,
-    records_file: Path | None = None,
+    out: str | Path | None = None,
+    records_file: str | Path | None = None,
     progress: Progress = silent,
 ) -> Audit:
     """Audit a bundle (its folder, or the loaded model): shadow models, all attacks, both protocols, controls.
@@ -57,7 +57,7 @@ def audit_bundle(
     ``records_file``: where each record's scores go, if anywhere.
     """
     if out is not None:
-        check_writable(out)
+        check_writable(Path(out))
     appetite, settings = appetite or read_appetite(None), settings or AuditSettings()
     model = bundle if isinstance(bundle, Model) else Model.load(Path(bundle))
     given = read_audited_model(
@@ -73,7 +73,7 @@ def audit_bundle(
     with TemporaryDirectory() as unkept:
         trainer = ShadowTrainer(
             engine or engine_for(device=device),
-            store or Path(unkept),
+            Path(store or unkept),
             device=device,
             networks=settings.networks,
             progress=progress,
@@ -89,10 +89,10 @@ def audit_bundle(
         notes=[shadow_note(given.model, settings), *given.notes],
     )
     if out is not None:
-        result.write_audit(audit, out)
+        result.write_audit(audit, Path(out))
     if records_file is not None:
         names = [given.report_ids[row] for row in given.model.rows]
-        result.write_records(found.scores, found.records, names, records_file)
+        result.write_records(found.scores, found.records, names, Path(records_file))
     return audit
 
 

@@ -52,6 +52,7 @@ from pathveil.vocabulary.encoded import Encoded
 from pathveil.wording import counted
 
 ONE_TASK = "the label"
+NUMBERS = "biuf"  # kinds of NumPy's types
 
 
 def audit_estimator(
@@ -65,8 +66,8 @@ def audit_estimator(
     appetite: Appetite | None = None,
     settings: AuditSettings | None = None,
     attacks: Mapping[str, OwnAttack] | None = None,
-    store: Path | None = None,
-    out: Path | None = None,
+    store: str | Path | None = None,
+    out: str | Path | None = None,
     progress: Progress = silent,
 ) -> Audit:
     """Audit an estimator with shadow models and all attacks.
@@ -80,7 +81,7 @@ def audit_estimator(
     goes on. ``out``: a folder for audit.json and audit.html.
     """
     if out is not None:
-        check_writable(out)
+        check_writable(Path(out))
     appetite, settings = appetite or read_appetite(None), settings or AuditSettings()
     fitter = _fitter(estimator, records, labels, fitted=members is not None)
     corpus = _corpus(fitter, cases, registries)
@@ -103,7 +104,7 @@ def audit_estimator(
     with TemporaryDirectory() as unkept:
         trainer = ShadowTrainer(
             fitter.engine,
-            store or Path(unkept),
+            Path(store or unkept),
             inside=_fitted_rows,
             inputs={"estimator": "not kept" if store is None else fitter.digest()},
             progress=progress,
@@ -126,7 +127,7 @@ def audit_estimator(
         notes=_notes(settings.shadows, given=members is not None),
     )
     if out is not None:
-        result.write_audit(audit, out)
+        result.write_audit(audit, Path(out))
     return audit
 
 
@@ -168,6 +169,8 @@ class EstimatorFitter:
                     f"predict_proba gave shape {said.shape}; expected {counted(len(self.labels[task]), 'row')} and "
                     f"{counted(len(known), 'class', 'classes')}"
                 )
+            if not np.isfinite(said).all() or (said < 0).any() or not np.isin(known, self.classes[task]).all():
+                raise UsageError(f"{task}: predict_proba gave no probabilities, or of other classes than the labels")
             # A class that a shadow never met has no column: it is as good as impossible.
             aligned = np.zeros((len(said), len(self.classes[task])))
             aligned[:, np.searchsorted(self.classes[task], known)] = said
@@ -279,6 +282,8 @@ def _numbered(values: Any, told: Any, task: str) -> tuple[np.ndarray, np.ndarray
     given = list(values)
     there = np.array([value is not None and value == value for value in given], bool)  # NaN is not itself
     known = np.asarray([value for value, is_there in zip(given, there, strict=True) if is_there])
+    if told is not None and (known.dtype.kind in NUMBERS) != (np.asarray(told).dtype.kind in NUMBERS):
+        raise UsageError(f"{task}: of the estimator's classes and the labels one are numbers, the other are not")
     classes = np.unique(known if told is None else np.concatenate([known, np.asarray(told)]))
     if len(classes) < 2:
         raise UsageError(f"{task}: expected labels of at least two classes")

@@ -68,8 +68,8 @@ def audit_predictions(
     appetite: Appetite | None = None,
     settings: AuditSettings | None = None,
     attacks: Mapping[str, OwnAttack] | None = None,
-    out: Path | None = None,
-    records_file: Path | None = None,
+    out: str | Path | None = None,
+    records_file: str | Path | None = None,
     progress: Progress = silent,
 ) -> Audit:
     """Audit any system's predictions: no shadow models, only attacks that need none.
@@ -79,7 +79,7 @@ def audit_predictions(
     scores go, if anywhere.
     """
     if out is not None:
-        check_writable(out)
+        check_writable(Path(out))
     appetite, settings = appetite or read_appetite(None), settings or AuditSettings()
     found = read_predictions(predictions)
     records, seed, fprs = found.records, settings.seed, appetite.measured_fprs
@@ -105,9 +105,9 @@ def audit_predictions(
         notes=_notes(records),
     )
     if out is not None:
-        result.write_audit(audit, out)
+        result.write_audit(audit, Path(out))
     if records_file is not None:
-        result.write_records(scores, records, found.record_ids, records_file)
+        result.write_records(scores, records, found.record_ids, Path(records_file))
     return audit
 
 
