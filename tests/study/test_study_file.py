@@ -98,6 +98,7 @@ def test_the_result_keeps_to_its_schema(run):
         (lambda r: r["findings"][0].update(holds="yes"), "'findings.0.holds': input should be a valid boolean"),
         (lambda r: r["studies"]["vocabulary"].update(warnings=["raise epochs"]), "'studies.vocabulary.warnings.0'"),
         (lambda r: r["studies"].update(other={}), "'studies.other' is unknown"),
+        (lambda r: r["studies"]["vocabulary"]["table1"][0].update(attack="per-class"), "vocabulary.table1.0.attack'"),
     ],
 )
 def test_a_result_of_another_version_is_refused(run, tmp_path, spoil, message):

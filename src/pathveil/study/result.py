@@ -225,7 +225,7 @@ class AttackRow(MeasuredOrSuppressed):
     strategy: str
     size: NonNegativeInt
     protocol: Literal["matched", "cross-registry", "cross-registry control"]
-    attack: str
+    attack: Literal["shadow classifiers", "loss", "RMIA offline"]  # as the audit names them
     task: str
     unit: Literal["report"]
     bucket: str  # training reports of a class, or 'all'
