@@ -11,7 +11,7 @@ import threading
 import pytest
 import typer
 
-from pathveil.cli.console import Lines, Pace, bar, chosen, drawn, resumable
+from pathveil.cli.console import Lines, Pace, bar, chosen, progress_bars, resumable
 from pathveil.errors import UsageError
 
 WHOLE = ("cells", "reports to train")
@@ -77,7 +77,7 @@ def test_on_a_terminal_one_line_has_the_clock():
 
     text, clock = io.StringIO(), Clock()
     console = Console(file=text, force_terminal=True, width=120)
-    with drawn(console, WHOLE, Pace(clock)) as show:
+    with progress_bars(console, WHOLE, Pace(clock)) as show:
         show(WHOLE[1], 0, 1000)
         clock.now = 60.0
         show(WHOLE[1], 250, 1000)

@@ -49,7 +49,7 @@ def test_names_on_the_plane_are_clear_of_the_limit_and_of_points(shown):
 
 
 def test_a_caption_speaks_of_the_front_where_it_is_drawn():
-    assert "dashed" in figures.joined([(0.5, 0.5), (0.6, 0.6)]) and figures.joined([(0.5, 0.5)]) == ""
+    assert "dashed" in figures.front_caption([(0.5, 0.5), (0.6, 0.6)]) and figures.front_caption([(0.5, 0.5)]) == ""
 
 
 def test_a_series_without_a_name_is_not_in_the_legend(shown):

@@ -7,7 +7,7 @@ from pathveil.disclosure import FEWEST_CASES_TOLD
 from pathveil.study import findings as module
 from pathveil.study.findings import CLAIMS, TESTS, vocabulary_findings
 from pathveil.study.result import AttackRow, Estimate, Finding, ProbeRow, RegistryClassScore, RegistryScore, TaskScore
-from pathveil.study.statistics import together
+from pathveil.study.statistics import confidence_of_each
 
 REGISTRIES = [f"R{number}" for number in range(1, 8)]
 
@@ -209,9 +209,9 @@ def test_all_intervals_of_a_study_are_read_together_the_strong_adversarys_too():
     found = module.distribution_findings(rows, per_class=per, probes=probe, adversaries=("adversarial", "strong"))
     assert [finding.id for finding in found["strong"]] == ["B2", "B3", "B4", "B5"]
     shown = [row for name in found for finding in found[name] for row in finding.evidence.comparisons]
-    assert len(shown) == 16 and {row.confidence for row in shown} == {together(16)}
+    assert len(shown) == 16 and {row.confidence for row in shown} == {confidence_of_each(16)}
     alone = distribution_findings(rows, per_class=per, probes=probe)
-    assert {row.confidence for finding in alone for row in finding.evidence.comparisons} == {together(9)}
+    assert {row.confidence for finding in alone for row in finding.evidence.comparisons} == {confidence_of_each(9)}
 
 
 @pytest.mark.parametrize("sign", [1, -1])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from scipy import stats
 
-from pathveil.study.statistics import Comparison, above, alike, block_means, compare, together
+from pathveil.study.statistics import Comparison, above, alike, block_means, compare, confidence_of_each
 
 
 @given(some.lists(some.floats(-1, 1), min_size=2, max_size=9), some.floats(0.5, 0.999))
@@ -27,14 +27,14 @@ def test_so_many_intervals_cover_together(count):
     missed = 0
     for _ in range(worlds):
         drawn = rng.normal(0, 1, (count, 7))
-        ends = [compare(row, [0.0] * 7, blocks=range(7)).interval(together(count)) for row in drawn]
+        ends = [compare(row, [0.0] * 7, blocks=range(7)).interval(confidence_of_each(count)) for row in drawn]
         missed += any(low > 0 or high < 0 for low, high in ends)
     assert missed / worlds == pytest.approx(0.05, abs=0.025)
 
 
 def test_an_adjusted_p_of_five_percent_is_where_the_interval_touches_zero():
-    edge = Comparison(float(stats.t.ppf((1 + together(16)) / 2, 6)), 1.0, 7)
-    assert edge.interval(together(16))[0] == pytest.approx(0, abs=1e-9)
+    edge = Comparison(float(stats.t.ppf((1 + confidence_of_each(16)) / 2, 6)), 1.0, 7)
+    assert edge.interval(confidence_of_each(16))[0] == pytest.approx(0, abs=1e-9)
     assert 16 * edge.p == pytest.approx(0.05)
 
 
@@ -55,12 +55,12 @@ def test_answers():
     assert above(Comparison(0.1, 0.02, 7)) is True
     assert above(Comparison(-0.1, 0.02, 7)) is False
     assert above(Comparison(0.01, 0.03, 7)) is None
-    assert above(Comparison(0.1, 0.03, 7), confidence=together(16)) is None
+    assert above(Comparison(0.1, 0.03, 7), confidence=confidence_of_each(16)) is None
     assert above(Comparison(-0.1, 0.03, 7)) is False
-    assert above(Comparison(-0.1, 0.03, 7), confidence=together(16)) is None
+    assert above(Comparison(-0.1, 0.03, 7), confidence=confidence_of_each(16)) is None
     assert alike(Comparison(0.01, 0.03, 7), margin=0.02) is None
     assert alike(Comparison(0.0, 0.006, 7), margin=0.02) is True
-    assert alike(Comparison(0.0, 0.006, 7), margin=0.02, confidence=together(16)) is None
+    assert alike(Comparison(0.0, 0.006, 7), margin=0.02, confidence=confidence_of_each(16)) is None
     assert alike(Comparison(0.04, 0.006, 7), margin=0.02) is False
-    assert alike(Comparison(0.04, 0.006, 7), margin=0.02, confidence=together(16)) is None
+    assert alike(Comparison(0.04, 0.006, 7), margin=0.02, confidence=confidence_of_each(16)) is None
     assert above(Comparison(0.1, 0.0, 7)) is True and Comparison(0.1, 0.0, 7).p == 0

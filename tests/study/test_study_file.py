@@ -323,7 +323,7 @@ def test_models_that_were_best_at_the_last_epoch_are_told(run):
 def test_epochs_that_were_meant_are_no_warning():
     settings = vocabulary.VocabularySettings(fixed_epochs=3)
     assert settings.of_models.patience is None
-    fixed = distribution.config_of("single", distribution.fixed({}, 3))
+    fixed = distribution.config_of("single", distribution.with_fixed_epochs({}, 3))
     assert distribution.at_cap(fixed, [3]) == [False]
 
 

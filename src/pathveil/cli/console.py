@@ -38,7 +38,7 @@ def bar(whole: tuple[str, str] | None = None) -> Generator[Progress]:
     console = Console(stderr=True)
     pace = Pace()
     if console.is_terminal:
-        with drawn(console, whole, pace) as show:
+        with progress_bars(console, whole, pace) as show:
             yield show
     else:
         yield Lines(whole, pace).show
@@ -77,7 +77,7 @@ class Pace:
 
 
 @contextmanager
-def drawn(console: Any, whole: tuple[str, str] | None, pace: Pace) -> Generator[Progress]:
+def progress_bars(console: Any, whole: tuple[str, str] | None, pace: Pace) -> Generator[Progress]:
     """Bars on a terminal; with ``whole`` one, above a line without clocks of its own."""
     from rich.progress import (
         BarColumn,

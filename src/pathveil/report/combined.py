@@ -40,7 +40,7 @@ def section(study: CombinedResult) -> Section:
         front=front,
         limit=(tolerated, "tolerated"),
     )
-    caption = "Mean over registries and tasks; AUC with 95 % intervals." + figures.joined(front)
+    caption = "Mean over registries and tasks; AUC with 95 % intervals." + figures.front_caption(front)
     return Section(
         id="combined",
         title="Words and training together",

@@ -36,19 +36,24 @@ def section(study: DistributionResult) -> Section:
         "showing reports. The probe asks how well a fresh classifier names the registry from the features that travel; "
         "a collapsed encoder would pass it, so the features' norm and the F1 of a fresh head on them stand beside it."
         + caveat_of_dates(study.settings),
-        figures=[*overall(study, modes), *hidden(study), *class_figures(study, modes), *probe_figure(study)],
+        figures=[
+            *overall_figure(study, modes),
+            *hiding_figure(study),
+            *class_figures(study, modes),
+            *probe_figure(study),
+        ],
         tables=[
-            *scores(study, modes),
+            *score_tables(study, modes),
             *class_tables(study, modes),
-            *probes(study.probe),
-            *membership(study),
-            *appetite(study),
-            traffic(study),
+            *probe_tables(study.probe),
+            *membership_table(study),
+            *appetite_table(study),
+            traffic_table(study),
         ],
     )
 
 
-def scores(study: DistributionResult, modes: Sequence[str]) -> list[Table]:
+def score_tables(study: DistributionResult, modes: Sequence[str]) -> list[Table]:
     """Tables II and III: all registries together, a row a mode; then a tab a registry, with intervals."""
     rows, tasks = study.scores, list(dict.fromkeys(row.task for row in study.scores))
     seeds = len({row.seed for row in rows})
@@ -89,7 +94,7 @@ def over_seeds(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(**{end: mean_of(estimates, end) or 0.0 for end in ("value", "low", "high")})
 
 
-def overall(study: DistributionResult, modes: Sequence[str]) -> list[tuple[str, str, str]]:
+def overall_figure(study: DistributionResult, modes: Sequence[str]) -> list[tuple[str, str, str]]:
     """Micro and macro F1 of every mode over registries and tasks; a line from the lowest to the highest seed."""
     series = []
     for figure in ("micro", "macro"):
@@ -108,7 +113,7 @@ def overall(study: DistributionResult, modes: Sequence[str]) -> list[tuple[str, 
     return [("F1 by way of training", svg, "Mean over registries, tasks and seeds; lines: lowest to highest seed.")]
 
 
-def hidden(study: DistributionResult) -> list[tuple[str, str, str]]:
+def hiding_figure(study: DistributionResult) -> list[tuple[str, str, str]]:
     """What the features are worth and what they betray: macro F1 of each mode against the probe."""
     if not study.probe:
         return []
@@ -127,7 +132,7 @@ def hidden(study: DistributionResult) -> list[tuple[str, str, str]]:
     return [("Useful, and how well hidden?", svg, caption)]
 
 
-def of_classes(study: DistributionResult) -> dict[str, dict[str, list[ClassScore]]]:
+def frequent_classes(study: DistributionResult) -> dict[str, dict[str, list[ClassScore]]]:
     """Of each task the classes with enough reports, the most frequent first, with the rows of the compared modes; all
     registries together."""
     enough = study.settings["class_samples"]
@@ -141,7 +146,7 @@ def of_classes(study: DistributionResult) -> dict[str, dict[str, list[ClassScore
 
 def class_figures(study: DistributionResult, modes: Sequence[str]) -> list[tuple[str, str, str]]:
     """Figures 3 and 4: the ten most and ten least frequent classes with enough reports, all registries together."""
-    drawings, classes = [], of_classes(study)
+    drawings, classes = [], frequent_classes(study)
     for task in [task for task in classes if task in ("site", "subsite", "histology")] or list(classes)[:1]:
         labels = list(classes[task])
         groups = [(3, "most", labels[:SHOWN_CLASSES])]
@@ -168,7 +173,7 @@ def class_figures(study: DistributionResult, modes: Sequence[str]) -> list[tuple
 def class_tables(study: DistributionResult, modes: Sequence[str]) -> list[Table]:
     """The numbers of Figures 3 and 4, and of the classes between: a tab a task."""
     shown, tables = [mode for mode in modes if mode in COMPARED], []
-    for task, classes in of_classes(study).items():
+    for task, classes in frequent_classes(study).items():
         rows = []
         for label, own in classes.items():
             of_modes = [[row.f1 for row in own if row.mode == mode] for mode in shown]
@@ -183,7 +188,7 @@ def class_tables(study: DistributionResult, modes: Sequence[str]) -> list[Table]
     return tables
 
 
-def probes(rows: Sequence[ProbeRow]) -> list[Table]:
+def probe_tables(rows: Sequence[ProbeRow]) -> list[Table]:
     """What a fresh probe reads off the features that travel, and what they are worth to a fresh head."""
     told, worth = [], []
     tasks = list(dict.fromkeys(task for row in rows for task in row.head))
@@ -222,7 +227,7 @@ def probe_figure(study: DistributionResult) -> list[tuple[str, str, str]]:
     return [("Can the registry be told from the features?", svg, caption)]
 
 
-def membership(study: DistributionResult) -> list[Table]:
+def membership_table(study: DistributionResult) -> list[Table]:
     """What an attacker learns about who was trained on, where the study asked."""
     rows, notes = [], []
     asked = study.membership
@@ -242,7 +247,7 @@ def membership(study: DistributionResult) -> list[Table]:
     return [Table("membership", title, heads, rows, note=note)] if rows else []
 
 
-def appetite(study: DistributionResult) -> list[Table]:
+def appetite_table(study: DistributionResult) -> list[Table]:
     """Which way of training to use, by the leak that is tolerated."""
     found = appetite_tables(study.recommendation, "training-appetites")
     note = "Ways that share no reports; attacked is what leaves a registry: the whole model of averaged and cyclic "
@@ -258,7 +263,7 @@ def megabytes(bytes: int) -> Cell:
     return Cell(f"{bytes / 1e6:,.{1 if bytes < 1e8 else 0}f}", bytes / 1e6)
 
 
-def traffic(study: DistributionResult) -> Table:
+def traffic_table(study: DistributionResult) -> Table:
     rows = study.traffic
     heads = ["mode", "seed", "rounds", "MB to sites", "MB to the hub", "reports seen", "best epoch", "refused updates"]
     cells = [

@@ -49,7 +49,7 @@ class Series:
     labels: Sequence[str] = ()
 
 
-def drawn(draw: Callable[["Axes"], None], *, width: float = WIDTH, height: float = 3.4) -> str:
+def svg_of(draw: Callable[["Axes"], None], *, width: float = WIDTH, height: float = 3.4) -> str:
     """An SVG element from a function that draws on axes; the same drawing gives the same text."""
     import matplotlib
 
@@ -108,7 +108,7 @@ def lines(
         if len(series) > 1:
             _legend(axes, series)
 
-    return drawn(draw)
+    return svg_of(draw)
 
 
 def _errors(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> Any:
@@ -306,10 +306,10 @@ def plane(
         joined = front if len(front) > 1 else ()
         _name_points(axes, series, front=joined, limit=None if limit is None else limit[0])
 
-    return drawn(draw, height=4.2)
+    return svg_of(draw, height=4.2)
 
 
-def joined(front: Sequence[tuple[float, float]]) -> str:
+def front_caption(front: Sequence[tuple[float, float]]) -> str:
     """What a caption says of the line along a front; nothing where there is none."""
     return " The dashed line joins what nothing else beats." if len(front) > 1 else ""
 
@@ -349,4 +349,4 @@ def bars(
             _legend(axes, series)
         axes.margins(y=0.02)
 
-    return drawn(draw, height=1.1 + 0.24 * len(names) * max(1, len(series) * 0.55))
+    return svg_of(draw, height=1.1 + 0.24 * len(names) * max(1, len(series) * 0.55))

@@ -43,11 +43,11 @@ def section(study: VocabularyResult) -> Section:
         "membership alone." + caveat_of_dates(study.settings),
         figures=[*attack_figures(measured, names), *score_figures(study, names, size), *plane(study, candidates)],
         tables=[
-            *judged(study, candidates),
+            *verdict_tables(study, candidates),
             *table1(measured, names, size),
-            stronger(measured, names),
+            stronger_attacks_table(measured, names),
             *table2(study, names),
-            epochs(study, names),
+            epochs_table(study, names),
         ],
     )
 
@@ -99,7 +99,7 @@ def both_accuracies(rows: Sequence[Any]) -> Cell:
     return Cell("–" if every is None else f"{number(every)}\n({number(balanced)})", every, balanced)
 
 
-def stronger(measured: Sequence[AttackRow], names: Sequence[str]) -> Table:
+def stronger_attacks_table(measured: Sequence[AttackRow], names: Sequence[str]) -> Table:
     rows = []
     kept = [row for row in measured if row.bucket == "all" and row.attack != CLASSIFIERS]
     for place in dict.fromkeys((row.protocol, row.attack, row.task) for row in kept):
@@ -128,7 +128,7 @@ def table2(study: VocabularyResult, names: Sequence[str]) -> list[Table]:
     return tables
 
 
-def epochs(study: VocabularyResult, names: Sequence[str]) -> Table:
+def epochs_table(study: VocabularyResult, names: Sequence[str]) -> Table:
     rows = []
     for name in names:
         own = [row for row in study.vocabularies if row.strategy == name]
@@ -141,12 +141,12 @@ def epochs(study: VocabularyResult, names: Sequence[str]) -> Table:
     return Table("epochs", title, heads, rows, note=epoch_note([row.at_cap for row in study.vocabularies]))
 
 
-def shown(names: Sequence[str]) -> list[str]:
+def names_in_figures(names: Sequence[str]) -> list[str]:
     """The vocabularies of the paper's Figure 1: baseline, full intersection, a middle and the smallest by information.
 
-    >>> shown(["B", "I2", "I3", "I6", "MI3200", "MI1600", "MI800", "MI320"])
+    >>> names_in_figures(["B", "I2", "I3", "I6", "MI3200", "MI1600", "MI800", "MI320"])
     ['B', 'I6', 'MI1600', 'MI320']
-    >>> shown(["B", "registries >= 2"])
+    >>> names_in_figures(["B", "registries >= 2"])
     ['B', 'registries >= 2']
     """
     if len(names) <= FEW:
@@ -165,7 +165,7 @@ def attack_figures(measured: Sequence[AttackRow], names: Sequence[str]) -> list[
     wanted = [*((CROSS, bucket) for bucket in buckets), (MATCHED, "all")]
     curves: dict[tuple[str, str], list[Series]] = {}
     for protocol, bucket in wanted:
-        for name in shown(names):
+        for name in names_in_figures(names):
             cell = [r for r in own if (r.protocol, r.bucket, r.strategy) == (protocol, bucket, name)]
             points = _points(cell, "shadows", "balanced_accuracy")
             if points[0]:
@@ -269,11 +269,11 @@ def plane(study: VocabularyResult, candidates: Sequence[RatedCandidate]) -> list
     caption = (
         "The strongest attack, matched protocol: mean over folds, with lines to the lowest and highest end of any "
     )
-    caption += "fold's 95 % interval." + figures.joined(best)
+    caption += "fold's 95 % interval." + figures.front_caption(best)
     return [("Privacy against F1", svg, caption)]
 
 
-def judged(study: VocabularyResult, candidates: Sequence[RatedCandidate]) -> list[Table]:
+def verdict_tables(study: VocabularyResult, candidates: Sequence[RatedCandidate]) -> list[Table]:
     """Every vocabulary under the study's appetite, and what other appetites lead to."""
     tolerated = study.settings["tolerated"]
     rows = [

@@ -19,7 +19,7 @@ from pathveil.errors import UsageError
 from pathveil.federation.run import Mode, cases_of, check_sites, result_of, run
 from pathveil.federation.settings import FederationSettings
 from pathveil.progress import Progress, silent
-from pathveil.study.distribution import at_cap, config_of, fixed, known_modes, mode_of
+from pathveil.study.distribution import at_cap, config_of, known_modes, mode_of, with_fixed_epochs
 from pathveil.study.held_out import HeldOutSettings
 from pathveil.study.recommendation import Candidate, front, recommend, recommend_briefly
 from pathveil.study.result import CombinedPoint, CombinedResult, Provenance, Recommendation
@@ -64,7 +64,7 @@ class CombinedSettings(HeldOutSettings):
         return training
 
 
-def check_cells(corpus: Encoded, held: Mapping[int, np.ndarray]) -> None:
+def check_enough_cases(corpus: Encoded, held: Mapping[int, np.ndarray]) -> None:
     """Some registry must have as many unseen cases of a task as scores may be told of, or no combination has any."""
     most = max(
         cases_of(np.asarray(corpus.labels[task])[rows], corpus.cases[rows], classes=len(names))[0]
@@ -106,10 +106,10 @@ class CombinedStudy:
         with naming_errors("'own'"):
             self.own = own_words(settings.own, own or {}, taken=self.sentences)
         self.sentences |= {name: key_of_own(words) for name, words in self.own.items()}
-        training = fixed(settings.training, settings.fixed_epochs)
+        training = with_fixed_epochs(settings.training, settings.fixed_epochs)
         self.configs = {mode: config_of(mode, training) for mode in settings.modes}
         self.places = [(name, mode) for name in self.sentences for mode in settings.modes]
-        check_cells(self.corpus, held)
+        check_enough_cases(self.corpus, held)
 
     def parts(self, name: str, mode: str) -> dict[str, Any]:
         return self._common() | {

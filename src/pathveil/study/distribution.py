@@ -136,7 +136,7 @@ class DistributionSettings(HeldOutSettings):
 
     def config(self, arm: str) -> FederationSettings:
         """The settings of an arm: its mode's, then the study's changes, then its own."""
-        training = fixed(self.training, self.fixed_epochs)
+        training = with_fixed_epochs(self.training, self.fixed_epochs)
         if arm not in self.arms:
             return config_of(arm, training)
         own = {name: value for name, value in self.arms[arm].items() if name != "mode"}
@@ -163,10 +163,10 @@ def known_modes(modes: tuple[str, ...]) -> tuple[str, ...]:
     return each_once(modes)
 
 
-def fixed(training: Mapping[str, Any], epochs: int | None) -> dict[str, Any]:
+def with_fixed_epochs(training: Mapping[str, Any], epochs: int | None) -> dict[str, Any]:
     """The changes with so many epochs, of which the last is kept.
 
-    >>> config = config_of("single", fixed({}, 7))
+    >>> config = config_of("single", with_fixed_epochs({}, 7))
     >>> [epoch for epoch in range(7) if config.may_keep(epoch)]
     [6]
     """
@@ -197,7 +197,7 @@ class DistributionStudy:
             self.agreed = Vocabulary.load(Path(settings.vocabulary)) if settings.vocabulary else None
         self.cells = Cells(out / "cells")
         self.store, everything = read_study_corpus(corpus, tasks=settings.tasks, progress=progress)
-        self.corpus = grouped(everything, settings.groups)
+        self.corpus = pooled_registries(everything, settings.groups)
         arms = (*settings.modes, *settings.arms)
         self.arms = [(seed, arm) for seed in settings.seeds for arm in arms]
         self.configs = {arm: settings.config(arm) for arm in arms}
@@ -254,10 +254,10 @@ class DistributionStudy:
             stage="distribution study",
         )
         if self.settings.release:
-            self.give()
+            self.write_releases()
         return self.result()
 
-    def give(self) -> None:
+    def write_releases(self) -> None:
         """Write the shared encoder of every arm that has one to ``shared/<arm>-<seed>``, in place of all before."""
         shutil.rmtree(self.out / "shared", ignore_errors=True)
         for seed, arm in self.arms:
@@ -373,15 +373,15 @@ def train_arm(
         held = np.concatenate(list(unseen.values()))
         corpus = corpus.take(np.setdiff1d(np.arange(corpus.documents), held))
         unseen = unseen_rows(corpus, share=settings.test_share, seed=seed)
-    encoded, kept = in_words(corpus, unseen, table=table, size=size, minimum=settings.minimum_documents)
+    encoded, kept = in_vocabulary(corpus, unseen, table=table, size=size, minimum=settings.minimum_documents)
     mode = settings.mode(arm)
     outcome = run(encoded, mode=mode, settings=config, seed=seed, unseen=unseen, device=device, progress=progress)
     outcome.mode = arm
     found = result_of(encoded, [outcome])
     # A result is the same whenever it is made; times are kept beside it.
     training = sum(row.pop("seconds") for row in found["traffic"])
-    classes = by_class(encoded, outcome)
-    found["membership"] = membership(outcome)
+    classes = class_scores(encoded, outcome)
+    found["membership"] = membership_rows(outcome)
     arrays = outcome.shared if settings.release else {}
     if arrays and kept is not None:
         arrays = arrays | {"words": kept}
@@ -389,7 +389,7 @@ def train_arm(
     keep(parts, found, arrays, training_seconds=training)
 
 
-def in_words(
+def in_vocabulary(
     corpus: Encoded, unseen: Mapping[int, np.ndarray], *, table: np.ndarray | None, size: int, minimum: int
 ) -> tuple[Encoded, np.ndarray | None]:
     """The corpus in the ids of its vocabulary: the agreed one, given as a table; or the words that enough training
@@ -401,7 +401,7 @@ def in_words(
     return relabelled(corpus, table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept)), kept
 
 
-def membership(outcome: Outcome) -> list[dict[str, Any]]:
+def membership_rows(outcome: Outcome) -> list[dict[str, Any]]:
     """What an attacker learns about who was trained on, members against unseen cases of the same registries: from a
     mode's own answers, and from its encoder under a head trained on other reports. All evidence for a report together,
     by a threshold on the probability of its labels; cells under ten cases are suppressed."""
@@ -415,7 +415,7 @@ def membership(outcome: Outcome) -> list[dict[str, Any]]:
     return found
 
 
-def by_class(corpus: Encoded, outcome: Outcome) -> list[dict[str, Any]]:
+def class_scores(corpus: Encoded, outcome: Outcome) -> list[dict[str, Any]]:
     """F1 of each class over all registries' unseen cases together, beside how many reports of it there are."""
     rows = np.concatenate([outcome.unseen[number] for number in outcome.predictions])
     found = []
@@ -436,7 +436,7 @@ def by_class(corpus: Encoded, outcome: Outcome) -> list[dict[str, Any]]:
     return found
 
 
-def grouped(corpus: Encoded, groups: Mapping[str, tuple[str, ...]]) -> Encoded:
+def pooled_registries(corpus: Encoded, groups: Mapping[str, tuple[str, ...]]) -> Encoded:
     """Registries pooled into sites; reports of registries that no group names are left out."""
     if not groups:
         return corpus

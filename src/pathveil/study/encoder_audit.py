@@ -33,7 +33,7 @@ from pathveil.federation.settings import FederationSettings
 from pathveil.files import check_writable
 from pathveil.model.mtcnn import Encoder
 from pathveil.progress import Progress, silent
-from pathveil.study.distribution import DistributionSettings, DistributionStudy, in_words
+from pathveil.study.distribution import DistributionSettings, DistributionStudy, in_vocabulary
 from pathveil.study.result import read_distribution
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.workers import Crew
@@ -150,7 +150,7 @@ def arm_of(
         raise UsageError(f"{corpus}: is not the corpus of {run}, whose members and unseen cases are to be told apart")
     unseen = settings.unseen(study.corpus, seed=seed)
     table, size = study.words
-    encoded, _ = in_words(study.corpus, unseen, table=table, size=size, minimum=settings.minimum_documents)
+    encoded, _ = in_vocabulary(study.corpus, unseen, table=table, size=size, minimum=settings.minimum_documents)
     known = np.setdiff1d(np.arange(encoded.documents), np.concatenate(list(unseen.values())))
     others, public = attacked_and_public(encoded, unseen, seed=seed)
     config, training = settings.config(arm), encoded.take(known)

@@ -3,8 +3,8 @@
 Each finding has a claim, a test that is stated in the report, and the numbers behind the answer. Comparisons are paired
 over folds (vocabulary study) or over registries (distribution study), each registry's tasks and seeds averaged first:
 all registries of a seed share one centralized model, and all seeds of a registry its reports. Every interval of a study
-is taken at the level at which all of them cover together at 95 % (``statistics.together``), those of the strong
-adversary's findings included, and answers in both directions are read off these intervals. A finding of several
+is taken at the level at which all of them cover together at 95 % (``statistics.confidence_of_each``), those of the
+strong adversary's findings included, and answers in both directions are read off these intervals. A finding of several
 comparisons holds if all come out, and does not hold if one is contradicted. "Alike" means an interval within a margin:
 0.01 for micro F1 and attack accuracy, 0.02 for macro F1.
 
@@ -50,7 +50,7 @@ from pathveil.study.result import (
     RegistryScore,
     TaskScore,
 )
-from pathveil.study.statistics import CONFIDENCE, Answer, Comparison, above, alike, compare, together
+from pathveil.study.statistics import CONFIDENCE, Answer, Comparison, above, alike, compare, confidence_of_each
 
 MARGIN = {"micro": 0.01, "macro": 0.02, "accuracy": 0.01}
 PROBE_MARGIN = 0.02  # above what the label alone gives away
@@ -152,7 +152,7 @@ def judge_together(judgements: Sequence[Judgement]) -> list[Finding]:
 
 def _finding(judgement: Judgement, count: int) -> Finding:
     """One of those that are read off so many intervals in all."""
-    confidence = together(count)
+    confidence = confidence_of_each(count)
     answers: list[Answer] = []
     compared: list[Difference | ProbeAccuracy] = []
     for name, comparison in judgement.over:

@@ -290,7 +290,7 @@ def _speed(study: AnyStudy, kind: str, device: str) -> Speed:
         return model_speed(small, study.training, models=STACK[where] if kind == "shadows" else 1, device=device)
     from pathveil.federation.run import result_of
     from pathveil.federation.run import run as train_mode
-    from pathveil.study.distribution import by_class, membership
+    from pathveil.study.distribution import class_scores, membership_rows
 
     config, mode = study.configs[kind], study.settings.mode(kind)
 
@@ -298,8 +298,8 @@ def _speed(study: AnyStudy, kind: str, device: str) -> Speed:
         changed = config.model_copy(update={"epochs": epochs})
         outcome = train_mode(small, mode=mode, settings=changed, seed=1, device=device)
         result_of(small, [outcome])
-        by_class(small, outcome)
-        membership(outcome)
+        class_scores(small, outcome)
+        membership_rows(outcome)
 
     found = speed_of(arm, models=1, documents=small.documents, reads=0)
     # Scores and probes grow with the reports as training does.

@@ -10,9 +10,9 @@ Why not an exact test: the signs of seven differences can fall in 128 ways, so n
 that asks seven things at once could never answer one. Student's interval takes the block means as roughly normal.
 
 >>> comparison = compare([0.72, 0.73, 0.71, 0.74], [0.70, 0.70, 0.70, 0.70], blocks=["R1", "R2", "R3", "R4"])
->>> [round(end, 3) for end in comparison.interval()], [round(end, 3) for end in comparison.interval(together(11))]
-([0.004, 0.046], [-0.025, 0.075])
->>> above(comparison), above(comparison, confidence=together(11))
+>>> [[round(end, 3) for end in comparison.interval(level)] for level in (0.95, confidence_of_each(11))]
+[[0.004, 0.046], [-0.025, 0.075]]
+>>> above(comparison), above(comparison, confidence=confidence_of_each(11))
 (True, None)
 """
 
@@ -27,10 +27,10 @@ CONFIDENCE = 0.95
 Answer = bool | None
 
 
-def together(intervals: int) -> float:
+def confidence_of_each(intervals: int) -> float:
     """The confidence at which each of so many intervals is taken for all of them to cover at 95 %.
 
-    >>> together(1), together(10)
+    >>> confidence_of_each(1), confidence_of_each(10)
     (0.95, 0.995)
     """
     return 1 - (1 - CONFIDENCE) / max(1, intervals)
