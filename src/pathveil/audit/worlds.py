@@ -1,0 +1,319 @@
+"""How much a way of training leaks, and what it costs: many models of one kind, each attacked with the others' help.
+
+An audit tells about one model. Whether a *defence* helps is a question about a way of training, and a single model is
+a single draw. So there are worlds: a share of the cases is never trained on and judges the codes; every other case is
+in each world with chance ½; one model is trained a world, with the defence, and attacked by attackers who know the
+defence, because their reference models are the other worlds' models.
+
+Averages hide the most exposed records, so canaries are planted, each once (Aerni, Zhang and Tramèr 2024, "Evaluations
+of machine learning privacy defenses are misleading"): reports under another report's codes; the same with a
+near-duplicate under another case; reports with a plausible wrong code in one task only. Real rare cases stand beside
+them. A defence is judged by the strongest of all attacks, each figure by itself.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.stats import t as student_t
+
+from pathveil.audit import attacks, metrics
+from pathveil.audit.lira import lira, lira_offline
+from pathveil.audit.rmia import log_ratio
+from pathveil.progress import Progress, silent
+from pathveil.results import Part
+from pathveil.seeds import child, generator
+from pathveil.training.metrics import macro_f1
+from pathveil.training.settings import TrainingSettings
+from pathveil.vocabulary.encoded import Encoded, join_documents
+from pathveil.vocabulary.words import UNKNOWN
+
+MISLABELLED, DUPLICATED, ONE_TASK = "mislabelled", "mislabelled, with a near-duplicate", "one wrong code"
+CANARIES = (MISLABELLED, DUPLICATED, ONE_TASK)
+CHANGED_WORDS = 0.1  # of a near-duplicate, read as unknown
+RARE = 25  # reports: a case is rare where one of its classes has fewer
+FPR = 0.01
+Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Worlds:
+    """Who is in which world."""
+
+    corpus: Encoded  # near-duplicates of canaries at its end
+    inside: np.ndarray  # (worlds, documents) bool
+    test: np.ndarray  # (documents,) bool: in no world
+    canary: np.ndarray  # (documents,) int8: 0 an ordinary report, else 1 + its place in CANARIES; −1 a near-duplicate
+
+    @property
+    def judged(self) -> np.ndarray:
+        """Ordinary reports that may be in a world (documents,)."""
+        return ~self.test & (self.canary == 0)
+
+
+class Estimate(Part):
+    """A mean over worlds with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class AttackFigures(Part):
+    """What one attack finds: all reports, those of rare classes, members found at 1 % false accusations; canaries."""
+
+    attack: str
+    auc: Estimate
+    rare_auc: Estimate
+    tpr_at_1: Estimate
+    canaries: dict[str, Estimate]  # kind: AUC
+
+
+class DefenceRow(Part):
+    """A way of training: the strongest attack on it, figure by figure, and how well its models code."""
+
+    name: str
+    auc: Estimate
+    rare_auc: Estimate
+    tpr_at_1: Estimate
+    canaries: dict[str, Estimate]
+    micro: Estimate  # F1 on unseen cases, mean of the tasks
+    macro: Estimate
+    tasks: dict[str, dict[str, Estimate]]  # task: {"micro", "macro"}
+    attacks: list[AttackFigures]
+    worlds: int
+
+
+def make_worlds(
+    corpus: Encoded, *, worlds: int = 20, test_share: float = 0.2, canaries: int = 0, seed: int = 0
+) -> Worlds:
+    """Draw who is in which world, by case, and plant so many canaries of each kind."""
+    cases, place = np.unique(corpus.cases, return_inverse=True)
+    rng = generator(seed, 8)
+    tested = rng.random(len(cases)) < test_share
+    inside = ((rng.random((worlds, len(cases))) < 0.5) & ~tested)[:, place]
+    canary = np.zeros(corpus.documents, np.int8)
+    made = Worlds(corpus, inside, tested[place], canary)
+    return plant_canaries(made, canaries, rng) if canaries else made
+
+
+def plant_canaries(worlds: Worlds, count: int, rng: np.random.Generator) -> Worlds:
+    """``count`` canaries of each kind among reports that may be in a world, one a case."""
+    corpus = worlds.corpus
+    free = rng.permutation(np.flatnonzero(~worlds.test))
+    free = free[np.unique(corpus.cases[free], return_index=True)[1]]
+    chosen = rng.permutation(free)[: len(CANARIES) * count]
+    if len(chosen) < len(CANARIES) * count:
+        raise ValueError(f"{len(CANARIES) * count} canaries need as many cases; there are {len(free)}")
+    canary = np.array(worlds.canary)
+    labels = {task: np.array(label) for task, label in corpus.labels.items()}
+    for kind in range(len(CANARIES)):
+        own = chosen[kind * count : (kind + 1) * count]
+        canary[own] = 1 + kind
+        if CANARIES[kind] == ONE_TASK:
+            _one_wrong_code(labels, corpus, own, rng)
+        else:
+            for task, label in labels.items():
+                label[own] = np.asarray(corpus.labels[task])[np.roll(own, 1)]
+    twins = chosen[CANARIES.index(DUPLICATED) * count :][:count]
+    copies = replace(corpus, labels=labels).take(twins)
+    words = np.where(rng.random(len(copies.ids)) < CHANGED_WORDS, copies.ids.dtype.type(UNKNOWN), copies.ids)
+    cases = corpus.cases.max() + 1 + np.arange(count)
+    return Worlds(
+        corpus=join_documents([replace(corpus, labels=labels), replace(copies, ids=words, cases=cases)]),
+        inside=np.concatenate([worlds.inside, worlds.inside[:, twins]], axis=1),
+        test=np.concatenate([worlds.test, np.zeros(count, bool)]),
+        canary=np.concatenate([canary, np.full(count, -1, np.int8)]),
+    )
+
+
+def _one_wrong_code(labels: Arrays, corpus: Encoded, rows: np.ndarray, rng: np.random.Generator) -> None:
+    """Give each row another code in one task, drawn from the codes of reports that share its other labels if any do."""
+    tasks = [task for task, names in corpus.classes.items() if len(names) > 1]
+    for row in rows:
+        task = tasks[rng.integers(len(tasks))]
+        truth = np.asarray(corpus.labels[task])
+        like = np.ones(corpus.documents, bool)
+        for other in tasks:
+            label = np.asarray(corpus.labels[other])
+            wanted = like & (label == label[row]) & (truth != truth[row]) & (truth >= 0)
+            like = like & (label == label[row]) if other != task and wanted.any() else like
+        others = np.unique(truth[like & (truth != truth[row]) & (truth >= 0)])
+        labels[task][row] = rng.choice(others) if len(others) else truth[row]
+
+
+def answer_worlds(
+    worlds: Worlds,
+    settings: TrainingSettings,
+    *,
+    device: str = "cpu",
+    seed: int = 0,
+    progress: Progress = silent,
+    stage: str = "worlds",
+) -> Arrays:
+    """Train a model a world and keep of its answers what attacks and scores need, float16 and int16.
+
+    For every task: the log-probability and the margin of each document's own label (``own …``, ``margin …``) and of the
+    code that models which saw it answer most often (``taught …``, ``taught margin …``), and the answered code
+    (``code …``): (worlds, documents) each. A student never sees the true label, so what it was taught is the better
+    thing to ask about.
+    """
+    from pathveil.training.ensemble import start_vectors
+    from pathveil.training.stacked import logits_many
+
+    corpus, count = worlds.corpus, len(worlds.inside)
+    start = start_vectors(corpus, settings, seed=seed)
+    members = [np.flatnonzero(mask) for mask in worlds.inside]
+    seeds = [child(seed, 9, world) for world in range(count)]
+    logits: list[Mapping[str, np.ndarray]] = [{}] * count
+    for world, said in logits_many(
+        corpus, members, settings, seeds=seeds, vectors=start, device=device, progress=progress, stage=stage
+    ):
+        logits[world] = said
+    arrays: Arrays = {}
+    for task in corpus.tasks:
+        codes = np.stack([said[task].argmax(axis=1) for said in logits]).astype(np.int16)
+        asked = {"own": np.asarray(corpus.labels[task]).astype(np.int64), "taught": _common(codes, worlds.inside)}
+        for name, label in asked.items():
+            margin = "margin" if name == "own" else f"{name} margin"
+            arrays[f"{name} {task}"] = np.stack(
+                [attacks.of_label(attacks.log_softmax(said[task]), label) for said in logits]
+            ).astype(np.float16)
+            arrays[f"{margin} {task}"] = np.stack(
+                [attacks.confidence_margin(said[task], label) for said in logits]
+            ).astype(np.float16)
+        arrays[f"code {task}"] = codes
+    return arrays
+
+
+def _common(codes: np.ndarray, inside: np.ndarray) -> np.ndarray:
+    """The code that models inside answer most often (documents,), of any where none is inside.
+
+    >>> _common(np.array([[1, 0], [1, 2], [0, 2]]), np.array([[True, False], [True, False], [True, False]])).tolist()
+    [1, 2]
+    """
+    votes = np.zeros((codes.shape[1], int(codes.max(initial=0)) + 1))
+    for code, mask in zip(codes, inside, strict=True):
+        votes[np.arange(len(code)), code] += mask + 1e-3
+    return votes.argmax(axis=1)
+
+
+def judge_worlds(worlds: Worlds, arrays: Mapping[str, np.ndarray], *, name: str) -> DefenceRow:
+    """Attack every world's model with the help of the others, and score its codes on the test cases."""
+    found: dict[str, list[list[float]]] = {}
+    rows = np.flatnonzero(~worlds.test & (worlds.canary >= 0))
+    rare = is_rare(worlds)[rows]
+    for world, inside in enumerate(worlds.inside):
+        others = np.arange(len(worlds.inside)) != world
+        member = inside[rows]
+        for attack, scores in _attacks(arrays, worlds, world, others, rows):
+            found.setdefault(attack, []).append(_figures(scores, member, worlds.canary[rows], rare))
+    kinds = [kind for number, kind in enumerate(CANARIES) if (worlds.canary == number + 1).any()]
+    listed = []
+    for attack, values in found.items():
+        auc, rare_auc, tpr, *canaries = (_estimate(column) for column in np.array(values).T)
+        planted = dict(zip(kinds, canaries, strict=False))
+        listed.append(AttackFigures(attack=attack, auc=auc, rare_auc=rare_auc, tpr_at_1=tpr, canaries=planted))
+    tasks = _scores(worlds, arrays)
+    wide = {
+        kind: _estimate(np.mean([values[kind] for values in tasks.values()], axis=0)) for kind in ("micro", "macro")
+    }
+    return DefenceRow(
+        name=name,
+        auc=max((one.auc for one in listed), key=_value),
+        rare_auc=max((one.rare_auc for one in listed), key=_value),
+        tpr_at_1=max((one.tpr_at_1 for one in listed), key=_value),
+        canaries={kind: max((one.canaries[kind] for one in listed), key=_value) for kind in kinds},
+        micro=micro,
+        macro=macro,
+        tasks={
+            task: {kind: _estimate(np.array(of_worlds)) for kind, of_worlds in values.items()}
+            for task, values in tasks.items()
+        },
+        attacks=listed,
+        worlds=len(worlds.inside),
+    )
+
+
+def is_rare(worlds: Worlds) -> np.ndarray:
+    """Reports of which a class (subsite or histology; any where there is neither) has fewer than 25 (documents,)."""
+    corpus = worlds.corpus
+    named = [task for task in corpus.tasks if task in ("subsite", "histology")] or list(corpus.tasks)
+    rare = np.zeros(corpus.documents, bool)
+    for task in named:
+        labels = np.asarray(corpus.labels[task])
+        counts = np.bincount(labels[~worlds.test & (labels >= 0)], minlength=len(corpus.classes[task]))
+        rare |= (labels >= 0) & (counts[np.maximum(labels, 0)] < RARE)
+    return rare
+
+
+def _attacks(
+    arrays: Mapping[str, np.ndarray], worlds: Worlds, world: int, others: np.ndarray, rows: np.ndarray
+) -> Iterator[tuple[str, np.ndarray]]:
+    """Every attack's scores (rows,) on one world's model, all tasks together."""
+    inside = worlds.inside[others][:, rows]
+    tasks = worlds.corpus.tasks
+
+    def of(name: str, task: str) -> tuple[np.ndarray, np.ndarray]:
+        values = arrays[f"{name} {task}"].astype(np.float64)
+        return values[world, rows], values[others][:, rows]
+
+    for about, margin in (("own", "margin"), ("taught", "taught margin")):
+        suffix = "" if about == "own" else ", taught code"
+        pairs = {task: of(margin, task) for task in tasks}
+        for variance in ("shrunk", "global"):
+            ratios = [lira(target, shadows, inside, variance=variance) for target, shadows in pairs.values()]
+            yield f"LiRA online{', global variance' if variance == 'global' else ''}{suffix}", attacks.joint(ratios)
+        yield f"LiRA offline{suffix}", attacks.joint([lira_offline(*pair, inside) for pair in pairs.values()])
+        logs = [of(about, task) for task in tasks]
+        target = attacks.joint([pair[0] for pair in logs])
+        shadows = np.sum([np.nan_to_num(pair[1]) for pair in logs], axis=0)
+        yield f"RMIA online{suffix}", log_ratio(target, shadows, inside)
+        if about == "own":
+            yield "loss", target
+    right = sum((arrays[f"code {task}"] == np.asarray(worlds.corpus.labels[task])).astype(float) for task in tasks)
+    strangers = np.where(inside, np.nan, np.asarray(right)[others][:, rows])
+    known = ~np.isnan(strangers)
+    usual = np.where(known, strangers, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    yield "label only, with shadows", np.where(known.any(axis=0), np.asarray(right)[world, rows] - usual, np.nan)
+
+
+def _figures(scores: np.ndarray, member: np.ndarray, canary: np.ndarray, rare: np.ndarray) -> list[float]:
+    """AUC, that of rare classes, TPR at 1 % FPR, all of ordinary reports; and the AUC of each kind of canary."""
+    known = ~np.isnan(scores)
+    ordinary = known & (canary == 0)
+    planted = [known & (canary == kind + 1) for kind in range(len(CANARIES)) if (canary == kind + 1).any()]
+    areas = [
+        float(metrics.auc(scores[own], member[own])) if 0 < member[own].sum() < own.sum() else np.nan
+        for own in (ordinary, ordinary & rare, *planted)
+    ]
+    tpr = metrics.tpr_at(metrics.roc(scores[ordinary], member[ordinary]), FPR)
+    return [*areas[:2], tpr, *areas[2:]]
+
+
+def _scores(worlds: Worlds, arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, list[float]]]:
+    """Micro and macro F1 of every world's model on the test cases, a task."""
+    scores: dict[str, dict[str, list[float]]] = {}
+    for task in worlds.corpus.tasks:
+        truth = np.asarray(worlds.corpus.labels[task])
+        tested = worlds.test & (truth >= 0)
+        codes = arrays[f"code {task}"][:, tested]
+        scores[task] = {
+            "micro": [float((code == truth[tested]).mean()) for code in codes],
+            "macro": [macro_f1(truth[tested], code) for code in codes],
+        }
+    return scores
+
+
+def _estimate(values: np.ndarray) -> Estimate:
+    """The mean over worlds, with Student's interval."""
+    kept = values[~np.isnan(values)]
+    if not len(kept):
+        return Estimate(value=0.5, low=0.0, high=1.0)
+    reach = float(student_t.ppf(0.975, len(kept) - 1) * kept.std(ddof=1) / np.sqrt(len(kept))) if len(kept) > 1 else 0.0
+    mean = float(kept.mean())
+    return Estimate(value=round(mean, 4), low=round(mean - reach, 4), high=round(mean + reach, 4))
+
+
+def _value(estimate: Estimate) -> float:
+    return estimate.value
