@@ -215,9 +215,9 @@ def judge_worlds(worlds: Worlds, arrays: Mapping[str, np.ndarray], *, name: str)
         planted = dict(zip(kinds, canaries, strict=False))
         listed.append(AttackFigures(attack=attack, auc=auc, rare_auc=rare_auc, tpr_at_1=tpr, canaries=planted))
     tasks = _scores(worlds, arrays)
-    wide = {
-        kind: _estimate(np.mean([values[kind] for values in tasks.values()], axis=0)) for kind in ("micro", "macro")
-    }
+    micro, macro = (
+        _estimate(np.mean([values[kind] for values in tasks.values()], axis=0)) for kind in ("micro", "macro")
+    )
     return DefenceRow(
         name=name,
         auc=max((one.auc for one in listed), key=_value),
