@@ -11,6 +11,7 @@ import pytest
 from pathveil.audit.bundle_audit import read_audited_model
 from pathveil.bundle import Model
 from pathveil.bundle.train import train_model
+from pathveil.training.defences import DPSettings
 from pathveil.training.settings import TrainingSettings
 
 SETTINGS = TrainingSettings(dim=12, filters=8, epochs=14, patience=6, batch_size=16, learning_rate=0.02, dropout=0.0)
@@ -87,6 +88,20 @@ def test_members_from_another_file_keep_all_their_rows(made, tmp_path):
         Model.load(made / "bundle"), members=tmp_path / "some.parquet", non_members=made / "non-members.parquet"
     )
     assert len(found.model.members) == 60 and not any("held out" in note for note in found.notes)
+
+
+def test_shadows_of_a_private_model_are_private(made):
+    settings = TrainingSettings(
+        dim=12, filters=8, epochs=2, patience=None, batch_size=30, defence=DPSettings(epsilon=10, delta=1e-3)
+    )
+    bundle = train_model(made / "members.parquet", settings, preset="private", seed=3)
+    found = read_audited_model(bundle, members=made / "members.parquet", non_members=made / "non-members.parquet")
+    promise = bundle.provenance["defence"]
+    held = pl.read_parquet(made / "members.parquet").height - len(found.model.members)
+    assert held >= promise["held_out_cases"] > 5 and f"{held} reports" in found.notes[0]
+    shadow = found.model.shadow_settings
+    assert shadow.defence.noise == promise["training"]["noise"] and shadow.defence.clip == 1.0
+    assert shadow.epochs == 2 and shadow.validation_share == 0
 
 
 def test_the_whole_command(made, tmp_path, pathveil):

@@ -53,6 +53,9 @@ def train(
     embeddings: str | None = typer.Option(
         None, "--embeddings", help="dp: trained (with noise, the default) or frozen word vectors."
     ),
+    accountant: str | None = typer.Option(
+        None, "--accountant", help="dp: rdp (the default), or prv: a little less noise for the same epsilon, slower."
+    ),
     public_words: Path | None = typer.Option(
         None,
         "--public-words",
@@ -101,7 +104,8 @@ def train(
 
     if epochs and fixed_epochs:
         raise UsageError("give --epochs or --fixed-epochs, not both")
-    asked = {"epsilon": epsilon, "delta": delta, "noise": noise, "clip": clip, "embeddings": embeddings}
+    asked = {"epsilon": epsilon, "delta": delta, "noise": noise, "clip": clip}
+    asked |= {"embeddings": embeddings, "accountant": accountant}
     preset = preset or ("private" if defence is Defence.dp else "default")
     values = values_of(changes) | dp_values(defence, asked, public=bool(public_words or public_classes))
     if vocab and public_words:
