@@ -5,6 +5,7 @@ defence (``pathveil.audit.worlds``). On one H200 a row takes seconds to a minute
 """
 
 import argparse
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
         worlds = make_worlds(corpus, worlds=options.worlds, canaries=options.canaries, seed=seed)
         for name, settings in ways_to_train(options.rows).items():
             began = time.perf_counter()
-            path = options.answers and options.answers / f"{name} {seed}.npz".replace(" ", "-").replace(",", "")
+            path = options.answers and options.answers / f"{re.sub(r'[^a-z0-9.]+', '-', name.lower())}-{seed}.npz"
             if path and path.exists():
                 with np.load(path) as content:
                     arrays = dict(content)

@@ -204,12 +204,18 @@ def _null_control(
 
 
 def _canaries_found(model: AuditedModel, trainer: ShadowTrainer, *, seed: int) -> Control:
-    """Canaries in a training set of the same kind, attacked by what needs no shadows."""
+    """Canaries in a training set of the same kind, attacked by what needs no shadows.
+
+    The model that learns them has no defence: whether attacks find what is there to be found is the question here.
+    """
     corpus = model.corpus
     base = model.attacker if len(model.attacker) else model.non_members
     base = np.sort(generator(seed, 5).permutation(base)[:CANARY_BASE])
     planted = plant(corpus, base, seed=seed)
-    store = trainer.train(planted.corpus, [planted.job], model.settings, stage="planted leak", family="canaries")
+    settings = model.settings
+    if isinstance(settings, TrainingSettings):
+        settings = settings.changed(defence=None, word_dropout=0.0, robustness=0.0)
+    store = trainer.train(planted.corpus, [planted.job], settings, stage="planted leak", family="canaries")
     logits, inside = store.read(planted.job, planted.corpus.documents)
     records = Records(
         member=inside[planted.canaries],  # a canary held out to stop by was not learned: it counts as not planted

@@ -12,7 +12,9 @@ them. A defence is judged by the strongest of all attacks, each figure by itself
 """
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.stats import t as student_t
@@ -173,17 +175,20 @@ def answer_worlds(
     arrays: Arrays = {}
     for task in corpus.tasks:
         codes = np.stack([said[task].argmax(axis=1) for said in logits]).astype(np.int16)
+        arrays[f"code {task}"] = codes
         asked = {"own": np.asarray(corpus.labels[task]).astype(np.int64), "taught": _common(codes, worlds.inside)}
         for name, label in asked.items():
             margin = "margin" if name == "own" else f"{name} margin"
-            arrays[f"{name} {task}"] = np.stack(
-                [attacks.of_label(attacks.log_softmax(said[task]), label) for said in logits]
-            ).astype(np.float16)
-            arrays[f"{margin} {task}"] = np.stack(
-                [attacks.confidence_margin(said[task], label) for said in logits]
-            ).astype(np.float16)
-        arrays[f"code {task}"] = codes
+            with ThreadPoolExecutor() as pool:  # NumPy lets go of the interpreter: a GPU need not wait for this
+                found = list(pool.map(partial(_of_label, label=label), [said[task] for said in logits]))
+            arrays[f"{name} {task}"], arrays[f"{margin} {task}"] = (np.stack(part) for part in zip(*found, strict=True))
     return arrays
+
+
+def _of_label(logits: np.ndarray, *, label: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The log-probability and the margin of each document's label (documents,)."""
+    logs = attacks.of_label(attacks.log_softmax(logits), label)
+    return logs.astype(np.float16), attacks.confidence_margin(logits, label).astype(np.float16)
 
 
 def _common(codes: np.ndarray, inside: np.ndarray) -> np.ndarray:
