@@ -104,7 +104,7 @@ def train(
 
     if epochs and fixed_epochs:
         raise UsageError("give --epochs or --fixed-epochs, not both")
-    asked = {"epsilon": epsilon, "delta": delta, "noise": noise, "clip": clip}
+    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "noise": noise, "clip": clip}
     asked |= {"embeddings": embeddings, "accountant": accountant}
     preset = preset or ("private" if defence is Defence.dp else "default")
     values = values_of(changes) | dp_values(defence, asked, public=bool(public_words or public_classes))
