@@ -115,7 +115,9 @@ PRESETS = {
     # an average of networks, and the linear view beside them.
     "default": TrainingSettings(smoothing=0.1, word_dropout=0.1, vectors=0.1, members=5, linear=True),
     # Differentially private training: large batches, few steps, nothing that reads cases beside the noised gradient.
-    "private": TrainingSettings(dropout=0.0, batch_size=256, epochs=30, patience=None, defence=DPSettings(epsilon=8.0)),
+    "private": TrainingSettings(
+        dropout=0.0, batch_size=512, learning_rate=2e-3, epochs=40, patience=None, defence=DPSettings(epsilon=8.0)
+    ),
     # A model that may leave the building (docs/defences.md): one network taught by models that never saw the case, with
     # half of the words dropped and little heed to lessons that are probably wrong; rare classes count for more.
     "release": TrainingSettings(
