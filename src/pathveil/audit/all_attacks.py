@@ -6,6 +6,10 @@ the offline attacks. The *auditor's* shadows train on halves of the attacked rec
 in half of them: the online attacks, the strongest known, which a registry can run against itself and an outsider
 hardly can. Where one family is missing, the other stands in as far as it can.
 
+A model may be taught something else than the true code (by teachers that answer for it, or because it gives in to the
+text), so the online attacks ask twice: about the true code, and about the *taught code*, the one that shadows which saw
+the record answer most often.
+
 An attack of one's own is a function from an ``AttackInput`` to one score a record. It is run like ours, on each task
 and on all together, and stands beside them in evidence, controls, verdict and page.
 
@@ -28,18 +32,21 @@ from pydantic import ConfigDict, Field
 from pathveil.audit import attacks, metrics, shokri
 from pathveil.audit.evidence import TOGETHER, Records, Score
 from pathveil.audit.lira import Variance, lira, lira_offline
-from pathveil.audit.rmia import log_ratio, rmia
+from pathveil.audit.rmia import OFFLINE_A, log_ratio, tuned_a
 from pathveil.audit.settings import AuditSettings
 from pathveil.errors import UsageError
 from pathveil.results import Part
 
 LOSS, LABEL_ONLY, CLASSIFIERS = "loss", "label only", "shadow classifiers"
 LIRA_ONLINE, LIRA_OFFLINE, RMIA_ONLINE, RMIA_OFFLINE = "LiRA online", "LiRA offline", "RMIA online", "RMIA offline"
+LIRA_OUT_MODELS, LABEL_WITH_SHADOWS = "LiRA, out-models only", "label only, with shadows"
+TAUGHT = ", taught code"  # behind an attack's name: it asks about the code that in-models answer most often
 VARIANCES: dict[Variance, str] = {
     "shrunk": LIRA_ONLINE,
     "global": "LiRA online, global variance",
     "record": "LiRA online, record variance",
 }
+TAUGHT_VARIANCES: tuple[Variance, ...] = ("shrunk", "global")
 ATTACKS = {
     LOSS: "Records whose true code gets a high probability are called members (Yeom et al., 2018).",
     "entropy": "Records on which the model is sure of itself, right or wrong, are called members.",
@@ -52,11 +59,22 @@ ATTACKS = {
     "LiRA online, global variance": "The same with one variance for all records.",
     "LiRA online, record variance": "The same with one variance a record: weak with few shadows.",
     LIRA_OFFLINE: "How surprisingly confident the model is for one that never saw the record.",
-    RMIA_ONLINE: "How much more probable the record is under the model than under reference models, ranked among "
-    "known non-members (Zarifzadeh et al., 2024).",
-    RMIA_OFFLINE: "The same with reference models that never saw the record.",
+    LIRA_OUT_MODELS: "The same with those of the auditor's shadow models that did not see the record.",
+    RMIA_ONLINE: "How much more probable the record is under the model than under reference models (Zarifzadeh et al., "
+    "2024).",
+    RMIA_OFFLINE: "The same with reference models that never saw the record; how far its hardness is discounted is "
+    "tuned on the shadow models themselves.",
+    LABEL_WITH_SHADOWS: "Records whose most likely code is right more often than shadow models are that did not see "
+    "them: what labels give away to an attacker with shadows.",
     CLASSIFIERS: "The vocabulary paper's attack: one classifier a class, trained on shadow models' answers "
     "(Shokri et al., 2017). Reported beside the others, never the verdict.",
+}
+
+ASKED_TWICE = (LIRA_ONLINE, VARIANCES["global"], LIRA_OUT_MODELS, RMIA_ONLINE, LABEL_WITH_SHADOWS)
+ATTACKS |= {
+    attack + TAUGHT: f"As {attack}, asked about the code that shadow models which saw the record answer most often, "
+    "instead of the true one."
+    for attack in ASKED_TWICE
 }
 
 Logits = Mapping[str, np.ndarray]  # task: (documents, classes)
@@ -88,9 +106,11 @@ class ModelAnswers:
 
     log_p: dict[str, np.ndarray]  # task: (models, documents) float32, log-probability of the label, NaN without one
     margin: dict[str, np.ndarray]  # task: (models, documents) float32, log(p / (1 − p)) of the label
+    right: dict[str, np.ndarray]  # task: (models, documents) float32, 1 where the label is the answered code, NaN
     inside: np.ndarray  # (models, documents) bool: the model trained on the document
     features: np.ndarray  # (models, pool, features) float32, of the main task, for the paper's attack
     pool: np.ndarray  # (pool,) documents that the models' training sets were drawn from
+    taught: "ModelAnswers | None" = None  # the same about the taught codes in the place of labels
 
     @property
     def models(self) -> int:
@@ -101,9 +121,11 @@ class ModelAnswers:
         return ModelAnswers(
             log_p={task: values[models] for task, values in self.log_p.items()},
             margin={task: values[models] for task, values in self.margin.items()},
+            right={task: values[models] for task, values in self.right.items()},
             inside=self.inside[models],
             features=self.features[models],
             pool=self.pool,
+            taught=None if self.taught is None else self.taught.only(models),
         )
 
 
@@ -111,31 +133,75 @@ def answers_of(
     models: Iterable[tuple[Logits, np.ndarray]],
     labels: Mapping[str, np.ndarray],
     *,
-    main_task: str,
-    pool: np.ndarray,
+    main_task: str | None = None,
+    pool: np.ndarray | None = None,
     features: shokri.Features = "sorted",
+    taught: Mapping[str, np.ndarray] | None = None,
 ) -> ModelAnswers:
-    """Gather what attacks need from (logits, in/out mask) of one model after another."""
-    log_p: dict[str, list[np.ndarray]] = {task: [] for task in labels}
-    margin: dict[str, list[np.ndarray]] = {task: [] for task in labels}
+    """Gather what attacks need from (logits, in/out mask) of one model after another.
+
+    ``main_task`` and ``pool``: for the paper's attack, which task's answers on which documents. ``taught``: codes that
+    the same is gathered about, beside the labels.
+    """
+    pool = np.arange(0) if pool is None else pool
+    about = [labels] if taught is None else [labels, taught]
+    gathered: list[dict[str, dict[str, list[np.ndarray]]]] = [
+        {name: {task: [] for task in labels} for name in ("log_p", "margin", "right")} for _ in about
+    ]
     inside, seen = [], []
     for logits, mask in models:
         for task, label in labels.items():
             values = attacks.log_softmax(logits[task])
-            log_p[task].append(attacks.of_label(values, label).astype(np.float32))
-            margin[task].append(attacks.confidence_margin(logits[task], label).astype(np.float32))
+            for asked, found in zip(about, gathered, strict=True):
+                found["log_p"][task].append(attacks.of_label(values, asked[task]).astype(np.float32))
+                margin = attacks.confidence_margin(logits[task], asked[task])
+                found["margin"][task].append(margin.astype(np.float32))
+                right = attacks.label_score(logits[task], asked[task])
+                found["right"][task].append(right.astype(np.float32))
             if task == main_task:
                 probabilities = np.exp(values[pool])
-                found = shokri.attack_features(probabilities, label[pool], features=features)
-                seen.append(found.astype(np.float32))
+                sorted_features = shokri.attack_features(probabilities, label[pool], features=features)
+                seen.append(sorted_features.astype(np.float32))
         inside.append(mask)
-    return ModelAnswers(
-        log_p={task: np.stack(values) for task, values in log_p.items()},
-        margin={task: np.stack(values) for task, values in margin.items()},
-        inside=np.stack(inside),
-        features=np.stack(seen),
-        pool=pool,
-    )
+    masks = np.stack(inside)
+    made: list[ModelAnswers] = []
+    for found in reversed(gathered):
+        stacked = {name: {task: np.stack(values) for task, values in found[name].items()} for name in found}
+        first = len(made) == len(about) - 1
+        made.append(
+            ModelAnswers(
+                log_p=stacked["log_p"],
+                margin=stacked["margin"],
+                right=stacked["right"],
+                inside=masks,
+                features=np.stack(seen) if seen and first else np.zeros((len(masks), 0, 0), np.float32),
+                pool=pool if first else np.arange(0),
+                taught=made[0] if made else None,
+            )
+        )
+    return made[-1]
+
+
+def taught_codes(
+    models: Iterable[tuple[Mapping[str, np.ndarray], np.ndarray]],
+    labels: Mapping[str, np.ndarray],
+    classes: Mapping[str, Sequence[str]],
+) -> dict[str, np.ndarray]:
+    """The code that models which trained on a document answer most often (documents,), of all models where none did;
+    none where there is no label. A model is its answered codes, {task: (documents,)}, and its in/out mask.
+
+    >>> said, inside = [[1, 0], [1, 2], [0, 2]], np.array([True, False])
+    >>> models = [({"site": np.array(codes)}, inside) for codes in said]
+    >>> taught_codes(models, {"site": np.array([0, 0])}, {"site": ("a", "b", "c")})["site"].tolist()
+    [1, 2]
+    """
+    votes = {task: np.zeros((len(label), len(classes[task])), np.float32) for task, label in labels.items()}
+    for codes, inside in models:
+        for task, counts in votes.items():
+            counts[np.arange(len(counts)), codes[task]] += inside + np.float32(1e-3)
+    return {
+        task: np.where(labels[task] >= 0, counts.argmax(axis=1), attacks.MISSING) for task, counts in votes.items()
+    }
 
 
 def doubling(models: int) -> tuple[int, ...]:
@@ -204,6 +270,7 @@ def all_scores(
     labels: Mapping[str, np.ndarray],
     attacker: ModelAnswers | None = None,
     auditor: ModelAnswers | None = None,
+    taught: Mapping[str, np.ndarray] | None = None,
     own_attacks: Mapping[str, OwnAttack] | None = None,
     settings: AuditSettings | None = None,
     curve: bool = True,
@@ -211,15 +278,16 @@ def all_scores(
     """Every attack on every task and on all together.
 
     ``target``: the attacked model's logits on all documents; ``rows``: the documents that ``records`` describes;
-    ``labels``: of all documents. With ``curve`` also with fewer shadows, for all tasks together.
+    ``labels``: of all documents; ``taught``: the codes that ``auditor.taught`` is about. With ``curve`` also with fewer shadows, for all tasks together.
     """
     settings = settings or AuditSettings()
     probabilities = {task: np.exp(attacks.log_softmax(target[task][rows])) for task in records.labels}
     found = shadowless_attacks(records, probabilities, seed=settings.seed)
     main = records.main_task
-    own = answers_of([(target, np.zeros(len(labels[main]), bool))], labels, main_task=main, pool=np.arange(0))
+    nobody = np.zeros(len(labels[main]), bool)
+    own = answers_of([(target, nobody)], labels, taught=taught)
     if auditor is not None and auditor.models > 1:
-        found += online(own, auditor, records, rows)
+        found += online(own, auditor, records, rows, out_models=attacker is not None)
         if curve:
             found += _with_fewer_shadows(own, auditor, records, rows, online)
     outside = attacker or auditor
@@ -255,26 +323,62 @@ def overall(scores: Sequence[Score]) -> list[Score]:
     return [one for one in scores if one.task == TOGETHER] or list(scores)
 
 
-def online(own: ModelAnswers, shadows: ModelAnswers, records: Records, rows: np.ndarray) -> list[Score]:
-    """LiRA with each kind of variance, and RMIA, from shadows of which half saw each record."""
-    inside = shadows.inside[:, rows]
+def online(
+    own: ModelAnswers, shadows: ModelAnswers, records: Records, rows: np.ndarray, *, out_models: bool = False
+) -> list[Score]:
+    """LiRA with each kind of variance, RMIA and the label alone, from shadows of which half saw each record; once more
+    about the taught codes. With ``out_models`` also LiRA from those that did not, as ``offline`` has it."""
     found = []
     for variance, name in VARIANCES.items():
-        ratios = {
-            task: lira(own.margin[task][0, rows], shadows.margin[task][:, rows], inside, variance=variance)
-            for task in records.labels
-        }
-        found += _added_up(name, ratios, shadows.models)
-    return found + rmia_scores(own, shadows, records, rows)
+        found += lira_scores(name, own, shadows, records, rows, variance=variance)
+    if out_models:
+        found += lira_scores(LIRA_OUT_MODELS, own, shadows, records, rows, variance="shrunk", offline=True)
+    found += [*rmia_scores(own, shadows, records, rows), *label_scores(own, shadows, records, rows)]
+    if own.taught is not None and shadows.taught is not None:
+        asked = own.taught, shadows.taught, records, rows
+        again = lira_scores(LIRA_OUT_MODELS, *asked, variance="shrunk", offline=True)
+        for variance in TAUGHT_VARIANCES:
+            again += lira_scores(VARIANCES[variance], *asked, variance=variance)
+        again += [*rmia_scores(*asked), *label_scores(*asked)]
+        found += [replace(one, attack=one.attack + TAUGHT) for one in again]
+    return found
 
 
 def offline(own: ModelAnswers, shadows: ModelAnswers, records: Records, rows: np.ndarray) -> list[Score]:
     """LiRA and RMIA from the shadows that did not see a record."""
-    inside = shadows.inside[:, rows]
-    tails = {
-        task: lira_offline(own.margin[task][0, rows], shadows.margin[task][:, rows], inside) for task in records.labels
+    lira_found = lira_scores(LIRA_OFFLINE, own, shadows, records, rows, variance="shrunk", offline=True)
+    return lira_found + rmia_scores(own, shadows, records, rows, offline=True)
+
+
+def lira_scores(
+    name: str,
+    own: ModelAnswers,
+    shadows: ModelAnswers,
+    records: Records,
+    rows: np.ndarray,
+    *,
+    variance: Variance,
+    offline: bool = False,
+) -> list[Score]:
+    """LiRA on each task and, added up, on all together."""
+    attack, inside = (lira_offline if offline else lira), shadows.inside[:, rows]
+    values = {
+        task: attack(own.margin[task][0, rows], shadows.margin[task][:, rows], inside, variance=variance)
+        for task in records.labels
     }
-    return _added_up(LIRA_OFFLINE, tails, shadows.models) + rmia_scores(own, shadows, records, rows, offline=True)
+    return _added_up(name, values, shadows.models)
+
+
+def label_scores(own: ModelAnswers, shadows: ModelAnswers, records: Records, rows: np.ndarray) -> list[Score]:
+    """Whether the top label is right, less how often it is by shadows that did not see the record."""
+    outside = ~shadows.inside[:, rows]
+    values = {}
+    for task in records.labels:
+        usual = np.where(outside, shadows.right[task][:, rows], np.nan)
+        known = ~np.isnan(usual)
+        share = np.where(known, usual, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+        values[task] = np.where(known.any(axis=0), own.right[task][0, rows] - share, np.nan).astype(np.float64)
+    return [replace(one, label_only=True) for one in _added_up(LABEL_WITH_SHADOWS, values, shadows.models)]
 
 
 def _added_up(name: str, values: Mapping[str, np.ndarray], models: int) -> list[Score]:
@@ -292,27 +396,29 @@ def rmia_scores(
     rows: np.ndarray,
     *,
     offline: bool = False,
-    population: np.ndarray | None = None,
     precision: type[np.floating] = np.float64,
 ) -> list[Score]:
-    """RMIA on each task, and on the probability of all labels together (their product).
+    """RMIA's log-ratios on each task, and of the probability of all labels together (their product).
 
-    ``population``: (records,) bool, those known to be no members, among whom a record is ranked; else all of those.
-    ``precision``: in which shadows' probabilities are averaged.
+    Offline, ``a`` is tuned on the documents that the shadows were drawn from. ``precision``: in which shadows'
+    probabilities are averaged.
     """
-    population = ~records.member if population is None else population
-    inside = shadows.inside[:, rows]
     tasks = list(records.labels)
     targets = {task: own.log_p[task][0, rows].astype(np.float64) for task in tasks}
-    others = {task: shadows.log_p[task][:, rows] for task in tasks}
+    others = {task: shadows.log_p[task] for task in tasks}
     if len(tasks) > 1:
         targets[TOGETHER] = attacks.joint([targets[task] for task in tasks])
         others[TOGETHER] = sum((np.nan_to_num(others[task]) for task in tasks), np.zeros_like(others[tasks[0]]))
     found = []
     for task, target in targets.items():
-        ratio = log_ratio(target, others[task].astype(precision), inside, offline=offline)
-        score = rmia(ratio, population=ratio[population])
-        found.append(Score(RMIA_OFFLINE if offline else RMIA_ONLINE, task, score, shadows=shadows.models))
+        a = OFFLINE_A
+        if offline:
+            a = tuned_a(others[task][:, shadows.pool].astype(precision), shadows.inside[:, shadows.pool])
+        ratio = log_ratio(
+            target, others[task][:, rows].astype(precision), shadows.inside[:, rows], offline=offline, a=a
+        )
+        name = RMIA_OFFLINE if offline else RMIA_ONLINE
+        found.append(Score(name, task, ratio, shadows=shadows.models, adds_up=True))
     return found
 
 

@@ -5,7 +5,7 @@ not. ``bundle_audit`` makes the arrays from files, ``estimator_audit`` from othe
 themselves.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from pathveil.audit.all_attacks import (
     overall,
     shadowless_attacks,
     spread,
+    taught_codes,
 )
 from pathveil.audit.canaries import plant
 from pathveil.audit.controls import Control
@@ -106,6 +107,7 @@ class Family:
     jobs: list[Job]
     store: Store
     answers: ModelAnswers
+    taught: Mapping[str, np.ndarray] | None = None  # the codes that shadows which saw a document answer most often
 
 
 def attack_model(
@@ -121,7 +123,12 @@ def attack_model(
     attacker, auditor = train_families(model, trainer, settings)
     rows = model.rows
     records = model.records(rows)
-    shared: dict[str, Any] = {"labels": model.labels, "own_attacks": own_attacks, "settings": settings}
+    shared: dict[str, Any] = {
+        "labels": model.labels,
+        "taught": auditor.taught,
+        "own_attacks": own_attacks,
+        "settings": settings,
+    }
     theirs = None if attacker is None else attacker.answers
     scores = all_scores(model.logits, records, rows, attacker=theirs, auditor=auditor.answers, **shared)
     seed = settings.seed
@@ -151,10 +158,18 @@ def train_families(
         jobs = jobs_of(corpus, pool, count=settings.shadows, sampling=sampling, seed=seed)
         stage = f"the {name}'s shadows"
         store = trainer.train(corpus, jobs, trained_by, stage=stage, family=name, sampling=sampling, seed=seed)
-        read = (store.read(job, corpus.documents) for job in jobs)
-        return Family(
-            jobs, store, answers_of(read, labels, main_task=main, pool=pool, features=settings.attack_features)
+
+        def read() -> Iterator[tuple[Logits, np.ndarray]]:
+            return (store.read(job, corpus.documents) for job in jobs)
+
+        taught = None
+        if name == "auditor":
+            codes = (({task: said.argmax(axis=1) for task, said in logits.items()}, mask) for logits, mask in read())
+            taught = taught_codes(codes, labels, corpus.classes)
+        answers = answers_of(
+            read(), labels, main_task=main, pool=pool, features=settings.attack_features, taught=taught
         )
+        return Family(jobs, store, answers, taught)
 
     attacker = None
     if len(np.unique(corpus.cases[model.attacker])) >= FEWEST_TO_TRAIN:

@@ -11,7 +11,7 @@ near-duplicate under another case; reports with a plausible wrong code in one ta
 them. A defence is judged by the strongest of all attacks, each figure by itself.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,8 +20,8 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from pathveil.audit import attacks, metrics
-from pathveil.audit.lira import lira, lira_offline
-from pathveil.audit.rmia import log_ratio
+from pathveil.audit.all_attacks import LOSS, ModelAnswers, online, overall, taught_codes
+from pathveil.audit.evidence import TOGETHER, Records, Score
 from pathveil.progress import Progress, silent
 from pathveil.results import Part
 from pathveil.seeds import child, generator
@@ -46,6 +46,11 @@ class Worlds:
     inside: np.ndarray  # (worlds, documents) bool
     test: np.ndarray  # (documents,) bool: in no world
     canary: np.ndarray  # (documents,) int8: 0 an ordinary report, else 1 + its place in CANARIES; −1 a near-duplicate
+
+    @property
+    def labels(self) -> Arrays:
+        """Of all documents, −1 where there is none."""
+        return {task: np.asarray(self.corpus.labels[task]).astype(np.int64) for task in self.corpus.tasks}
 
     @property
     def judged(self) -> np.ndarray:
@@ -176,7 +181,7 @@ def answer_worlds(
     for task in corpus.tasks:
         codes = np.stack([said[task].argmax(axis=1) for said in logits]).astype(np.int16)
         arrays[f"code {task}"] = codes
-        asked = {"own": np.asarray(corpus.labels[task]).astype(np.int64), "taught": _common(codes, worlds.inside)}
+        asked = {"own": worlds.labels[task], "taught": _taught(worlds, {task: codes})[task]}
         for name, label in asked.items():
             margin = "margin" if name == "own" else f"{name} margin"
             with ThreadPoolExecutor() as pool:  # NumPy lets go of the interpreter: a GPU need not wait for this
@@ -191,16 +196,33 @@ def _of_label(logits: np.ndarray, *, label: np.ndarray) -> tuple[np.ndarray, np.
     return logs.astype(np.float16), attacks.confidence_margin(logits, label).astype(np.float16)
 
 
-def _common(codes: np.ndarray, inside: np.ndarray) -> np.ndarray:
-    """The code that models inside answer most often (documents,), of any where none is inside.
+def _taught(worlds: Worlds, codes: Mapping[str, np.ndarray]) -> Arrays:
+    """The codes that models which saw a document answer most often, of some tasks' answered codes (worlds, documents)."""
+    models = (({task: said[world] for task, said in codes.items()}, mask) for world, mask in enumerate(worlds.inside))
+    return taught_codes(models, {task: worlds.labels[task] for task in codes}, worlds.corpus.classes)
 
-    >>> _common(np.array([[1, 0], [1, 2], [0, 2]]), np.array([[True, False], [True, False], [True, False]])).tolist()
-    [1, 2]
-    """
-    votes = np.zeros((codes.shape[1], int(codes.max(initial=0)) + 1))
-    for code, mask in zip(codes, inside, strict=True):
-        votes[np.arange(len(code)), code] += mask + 1e-3
-    return votes.argmax(axis=1)
+
+def model_answers(worlds: Worlds, arrays: Mapping[str, np.ndarray]) -> ModelAnswers:
+    """What ``answer_worlds`` kept, as attacks take it."""
+    tasks = worlds.corpus.tasks
+    codes = {task: arrays[f"code {task}"] for task in tasks}
+
+    def answers(name: str, margin: str, labels: Arrays, taught: ModelAnswers | None) -> ModelAnswers:
+        right = {
+            task: np.where(labels[task] < 0, np.nan, codes[task] == labels[task]).astype(np.float32) for task in tasks
+        }
+        return ModelAnswers(
+            log_p={task: arrays[f"{name} {task}"].astype(np.float32) for task in tasks},
+            margin={task: arrays[f"{margin} {task}"].astype(np.float32) for task in tasks},
+            right=right,
+            inside=worlds.inside,
+            features=np.zeros((len(worlds.inside), 0, 0), np.float32),
+            pool=np.arange(0),
+            taught=taught,
+        )
+
+    taught = answers("taught", "taught margin", _taught(worlds, codes), None)
+    return answers("own", "margin", worlds.labels, taught)
 
 
 def judge_worlds(worlds: Worlds, arrays: Mapping[str, np.ndarray], *, name: str) -> DefenceRow:
@@ -208,11 +230,11 @@ def judge_worlds(worlds: Worlds, arrays: Mapping[str, np.ndarray], *, name: str)
     found: dict[str, list[list[float]]] = {}
     rows = np.flatnonzero(~worlds.test & (worlds.canary >= 0))
     rare = is_rare(worlds)[rows]
+    answers = model_answers(worlds, arrays)
     for world, inside in enumerate(worlds.inside):
-        others = np.arange(len(worlds.inside)) != world
         member = inside[rows]
-        for attack, scores in _attacks(arrays, worlds, world, others, rows):
-            found.setdefault(attack, []).append(_figures(scores, member, worlds.canary[rows], rare))
+        for one in attack_world(worlds, answers, world, rows):
+            found.setdefault(one.attack, []).append(_figures(one.values, member, worlds.canary[rows], rare))
     kinds = [kind for number, kind in enumerate(CANARIES) if (worlds.canary == number + 1).any()]
     listed = []
     for attack, values in found.items():
@@ -252,35 +274,17 @@ def is_rare(worlds: Worlds) -> np.ndarray:
     return rare
 
 
-def _attacks(
-    arrays: Mapping[str, np.ndarray], worlds: Worlds, world: int, others: np.ndarray, rows: np.ndarray
-) -> Iterator[tuple[str, np.ndarray]]:
-    """Every attack's scores (rows,) on one world's model, all tasks together."""
-    inside = worlds.inside[others][:, rows]
-    tasks = worlds.corpus.tasks
-
-    def of(name: str, task: str) -> tuple[np.ndarray, np.ndarray]:
-        values = arrays[f"{name} {task}"].astype(np.float64)
-        return values[world, rows], values[others][:, rows]
-
-    for about, margin in (("own", "margin"), ("taught", "taught margin")):
-        suffix = "" if about == "own" else ", taught code"
-        pairs = {task: of(margin, task) for task in tasks}
-        for variance in ("shrunk", "global"):
-            ratios = [lira(target, shadows, inside, variance=variance) for target, shadows in pairs.values()]
-            yield f"LiRA online{', global variance' if variance == 'global' else ''}{suffix}", attacks.joint(ratios)
-        yield f"LiRA offline{suffix}", attacks.joint([lira_offline(*pair, inside) for pair in pairs.values()])
-        logs = [of(about, task) for task in tasks]
-        target = attacks.joint([pair[0] for pair in logs])
-        shadows = np.sum([np.nan_to_num(pair[1]) for pair in logs], axis=0)
-        yield f"RMIA online{suffix}", log_ratio(target, shadows, inside)
-        if about == "own":
-            yield "loss", target
-    right = sum((arrays[f"code {task}"] == np.asarray(worlds.corpus.labels[task])).astype(float) for task in tasks)
-    strangers = np.where(inside, np.nan, np.asarray(right)[others][:, rows])
-    known = ~np.isnan(strangers)
-    usual = np.where(known, strangers, 0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    yield "label only, with shadows", np.where(known.any(axis=0), np.asarray(right)[world, rows] - usual, np.nan)
+def attack_world(worlds: Worlds, answers: ModelAnswers, world: int, rows: np.ndarray) -> list[Score]:
+    """Every attack's scores (rows,) on one world's model with the help of the others, all tasks together."""
+    own, others = answers.only([world]), answers.only([n for n in range(answers.models) if n != world])
+    records = Records(
+        member=answers.inside[world, rows],
+        cases=worlds.corpus.cases[rows],
+        labels={task: label[rows] for task, label in worlds.labels.items()},
+        classes=worlds.corpus.classes,
+    )
+    loss = attacks.joint([own.log_p[task][0, rows].astype(np.float64) for task in records.labels])
+    return [*overall(online(own, others, records, rows, out_models=True)), Score(LOSS, TOGETHER, loss)]
 
 
 def _figures(scores: np.ndarray, member: np.ndarray, canary: np.ndarray, rare: np.ndarray) -> list[float]:

@@ -219,6 +219,7 @@ def _scores(
     said = ModelAnswers(
         log_p={task: np.stack([shadow[f"own-{task}"] for shadow in shadows]) for task in corpus.tasks},
         margin={},
+        right={},
         inside=inside,
         features=features,
         pool=fold.foreign,
@@ -236,9 +237,7 @@ def _scores(
     )
     loss = {task: values[kept].astype(np.float64) for task, values in own_log_p.items()}
     loss[evidence.TOGETHER] = attacks.joint(list(loss.values()))
-    # The attacker's own records, which he knows to be no members, are the population.
-    population = np.isin(kept, fold.foreign)
-    ranks = rmia_scores(own, said, records, kept, offline=True, population=population, precision=np.float32)
+    ranks = rmia_scores(own, said, records, kept, offline=True, precision=np.float32)
     ranked = {one.task: one for one in ranks}
     whole = ranked.get(evidence.TOGETHER, ranked[settings.task])  # with one task, it is the whole
     for task, score in ((settings.task, ranked[settings.task]), (evidence.TOGETHER, whole)):
