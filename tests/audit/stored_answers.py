@@ -16,11 +16,13 @@ REPORTS, MODELS, TASKS = 1000, 16, ("subsite", "histology")
 
 
 def stored() -> dict[str, np.ndarray]:
-    """``inside`` (models, reports) bool, and a task's ``log_p``, ``half`` and ``margin`` (models, reports) float64."""
+    """``inside`` (models, reports) bool, and a task's ``log_p``, ``half`` and ``margin`` (models, reports), of the
+    reports that have a label of both tasks."""
     with np.load(PATH) as content:
         arrays = {name: content[name].astype(np.float64) for name in content.files if name != "inside"}
         inside = np.unpackbits(content["inside"], axis=1, count=arrays[f"margin {TASKS[0]}"].shape[1]).astype(bool)
-    return arrays | {"inside": inside}
+    labelled = ~np.isnan([arrays[f"margin {task}"][0] for task in TASKS]).any(axis=0)
+    return {name: values[:, labelled] for name, values in (arrays | {"inside": inside}).items()}
 
 
 def make() -> None:

@@ -10,7 +10,7 @@ from pathveil.audit.attacks import confidence_margin
 from pathveil.audit.evidence import TOGETHER, Records
 from pathveil.audit.lira import lira
 from pathveil.audit.metrics import auc
-from pathveil.audit.rmia import log_ratio
+from pathveil.audit.rmia import log_ratio, softened, tuned
 
 DOCUMENTS, MODELS = 300, 12
 LABELS = {
@@ -39,31 +39,40 @@ def world():
     inside = np.concatenate([first, ~first])
     models = [(made(mask, rng, hardness), mask) for mask in inside]
     pool = np.arange(DOCUMENTS)
-    auditor = answers_of(models, LABELS, main_task="site", pool=pool)
+    taught = all_attacks.taught_codes(
+        (({task: said.argmax(axis=1) for task, said in logits.items()}, mask) for logits, mask in models),
+        LABELS,
+        CLASSES,
+    )
+    auditor = answers_of(models, LABELS, main_task="site", pool=pool, taught=taught)
     member = rng.random(DOCUMENTS) < 0.5
     target = made(member, rng, hardness)
     rows = np.arange(50, DOCUMENTS)
     records = Records(member[rows], rows, {task: label[rows] for task, label in LABELS.items()}, CLASSES)
-    return auditor, target, records, rows, models
+    return auditor, target, records, rows, models, taught
 
 
 def test_every_attack_on_every_task_and_together(world):
-    auditor, target, records, rows, _ = world
-    scores = all_attacks.all_scores(target, records, rows, auditor=auditor, labels=LABELS)
+    auditor, target, records, rows, _, taught = world
+    scores = all_attacks.all_scores(target, records, rows, auditor=auditor, labels=LABELS, taught=taught)
     full = {(one.attack, one.task) for one in scores if not one.whole_only and one.shadows in (0, MODELS)}
     single = {"loss", "entropy", "modified entropy", "privacy risk", "label only", "RMIA online", "RMIA offline"}
-    single |= {"LiRA offline", *all_attacks.VARIANCES.values()}
+    single |= {"LiRA offline", "label only, with shadows", *all_attacks.VARIANCES.values()}
+    single |= {attack + ", taught code" for attack in all_attacks.ASKED_TWICE}
+    assert single <= set(all_attacks.ATTACKS)
     wanted = {(attack, task) for attack in single for task in ("site", "side", TOGETHER)}
     assert full == wanted | {("shadow classifiers", "site")}
     steps = {one.shadows for one in scores if one.attack == "RMIA online" and one.task == TOGETHER}
     assert steps == {2, 4, 8, 12}
     assert {one.shadows for one in scores if one.attack == "shadow classifiers"} == {1, 10, 12}
     assert all(not one.decides for one in scores if one.whole_only or one.attack == "shadow classifiers")
-    assert [one.attack for one in scores if one.label_only and one.task == "site"] == ["label only"]
+    assert {one.attack for one in scores if one.label_only and one.task == "site" and not one.whole_only} == {
+        "label only", "label only, with shadows", "label only, with shadows, taught code",
+    }  # fmt: skip
 
 
 def test_scores_are_the_attacks_own(world):
-    auditor, target, records, rows, models = world
+    auditor, target, records, rows, models, _ = world
     found = {(one.attack, one.task): one.values for one in all_attacks.online(
         answers_of([(target, np.zeros(DOCUMENTS, bool))], LABELS, main_task="site", pool=np.arange(0)),
         auditor, records, rows,
@@ -78,18 +87,56 @@ def test_scores_are_the_attacks_own(world):
     np.testing.assert_allclose(found["LiRA online", "site"], ratios[0], rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(found["LiRA online", TOGETHER], np.nansum(ratios, axis=0), rtol=1e-3, atol=1e-3)
 
-    def together(logits):
+    def together(logits, temperature):
         site = log_softmax(logits["site"], axis=1)[np.arange(DOCUMENTS), LABELS["site"]]
         side = log_softmax(logits["side"], axis=1)[np.arange(DOCUMENTS), LABELS["side"]]
-        return (site + np.where(LABELS["side"] < 0, 0, side))[rows]
+        return (softened(site, temperature) + np.where(LABELS["side"] < 0, 0, softened(side, temperature)))[rows]
 
-    ratio = log_ratio(together(target), np.stack([together(logits) for logits, _ in models]), inside)
-    order = np.argsort(ratio)
-    assert (np.diff(found["RMIA online", TOGETHER][order]) >= 0).all()  # the score grows with the joint ratio
+    for one in ("site", "side"):
+        assert np.isnan(found["RMIA online", one]).tolist() == (records.labels[one] < 0).tolist()
+    log_p = [auditor.log_p[task] for task in LABELS]
+    chosen = tuned(log_p, auditor.inside)
+    ratio = log_ratio(
+        together(target, chosen.temperature),
+        np.stack([together(logits, chosen.temperature) for logits, _ in models]),
+        inside,
+    )
+    np.testing.assert_allclose(found["RMIA online", TOGETHER], ratio, atol=1e-4)
+    right = {task: target[task].argmax(1) == LABELS[task] for task in LABELS}
+    usual = np.mean([logits["site"].argmax(1) == LABELS["site"] for logits, mask in models if not mask[60]], axis=0)[60]
+    assert found["label only, with shadows", "site"][10] == pytest.approx(right["site"][60] - usual, abs=1e-6)
+
+
+def test_a_student_that_was_taught_another_code_is_found_by_that_code():
+    """Members answer a code that is not their label, others the label or not: only the taught code tells."""
+    rng = np.random.default_rng(0)
+    labels = {"site": np.zeros(400, np.int64)}
+    first = rng.random((6, 400)) < 0.5
+    masks = np.concatenate([first, ~first])
+    member = rng.random(400) < 0.5
+
+    def said(mask: np.ndarray) -> dict[str, np.ndarray]:
+        logits = rng.normal(size=(400, 3))
+        logits[:, 1] += np.where(mask, 4.0, 1.0)
+        logits[:, 0] -= 5 + rng.normal(0, 5, 400)  # of the true code there is only noise
+        return {"site": logits}
+
+    models = [(said(mask), mask) for mask in masks]
+    taught = all_attacks.taught_codes(
+        (({"site": logits["site"].argmax(axis=1)}, mask) for logits, mask in models), labels, {"site": ("a", "b", "c")}
+    )
+    assert (taught["site"] == 1).mean() > 0.9
+    auditor = answers_of(models, labels, main_task="site", pool=np.arange(400), taught=taught)
+    records = Records(member, np.arange(400), labels, {"site": ("a", "b", "c")})
+    scores = all_attacks.all_scores(
+        said(member), records, np.arange(400), auditor=auditor, labels=labels, taught=taught, curve=False
+    )
+    area = {one.attack: float(auc(one.values, member)) for one in scores if one.attack.split(",")[0] == "LiRA online"}
+    assert area["LiRA online, taught code"] > 0.85 > area["LiRA online"] + 0.1
 
 
 def test_comparing_with_shadows_beats_the_plain_loss(world):
-    auditor, target, records, rows, _ = world
+    auditor, target, records, rows, _, _ = world
     scores = all_attacks.all_scores(target, records, rows, auditor=auditor, labels=LABELS, curve=False)
     area = {}
     for one in scores:
@@ -101,7 +148,7 @@ def test_comparing_with_shadows_beats_the_plain_loss(world):
 
 
 def test_shadows_that_saw_no_attacked_record_serve_the_offline_attacks(world):
-    _, target, records, rows, models = world
+    _, target, records, rows, models, _ = world
     pool = np.arange(50)
     blind = [(logits, np.where(np.arange(DOCUMENTS) < 50, mask, False)) for logits, mask in models]
     attacker = answers_of(blind, LABELS, main_task="site", pool=pool)
@@ -112,7 +159,7 @@ def test_shadows_that_saw_no_attacked_record_serve_the_offline_attacks(world):
 
 
 def test_the_papers_attack_is_fitted_on_the_first_shadows(world):
-    auditor, target, records, rows, models = world
+    auditor, target, records, rows, models, _ = world
     from pathveil.audit.attacks import log_softmax as ours
 
     probabilities = np.exp(ours(target["site"]))[rows]
@@ -130,7 +177,7 @@ def test_the_papers_attack_is_fitted_on_the_first_shadows(world):
 
 
 def test_the_spread_is_over_shadows_in_the_targets_place(world):
-    auditor, _, records, rows, _ = world
+    auditor, _, records, rows, _, _ = world
     found = {row.attack: row for row in all_attacks.spread(auditor, records, rows, (0.1,))}
     assert set(found) == {"LiRA online", "RMIA online", "loss"}
     assert found["loss"].targets == MODELS

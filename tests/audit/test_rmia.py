@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pathveil.audit.metrics import auc
-from pathveil.audit.rmia import log_ratio, rmia
+from pathveil.audit.rmia import Tuning, log_ratio, rmia, softened, tuned
 
 
 def toy(seed: int, *, records: int = 40, shadows: int = 6):
@@ -54,3 +54,25 @@ def test_the_score_orders_records_as_the_ratio_does():
     ratio = log_ratio(np.log(target), np.log(values), inside)
     member = np.arange(400) < 200
     assert auc(rmia(ratio, population=ratio[~member]), member) == pytest.approx(auc(ratio, member), abs=0.005)
+
+
+def test_a_of_one_is_the_plain_ratio_to_strangers_without_a_warning():
+    target, values, inside = toy(2)
+    with np.errstate(all="raise"):
+        found = log_ratio(np.log(target), np.log(values), inside, offline=True, a=1.0)
+    want = [np.log(target[i] / values[~inside[:, i], i].mean()) for i in range(40)]
+    np.testing.assert_allclose(found, want, atol=1e-9)
+
+
+def test_softening_divides_the_log_odds_and_keeps_what_is_missing():
+    log_p = np.array([np.log(0.8), np.nan, 0.0, -80.0])
+    with np.errstate(all="raise"):
+        found = softened(log_p, 2.0)
+    assert np.exp(found[0]) == pytest.approx(1 / (1 + np.exp(-np.log(4) / 2)))
+    assert np.isnan(found[1]) and found[2] == pytest.approx(0.0, abs=1e-9) and found[3] == pytest.approx(-40.0)
+    assert softened(log_p, 1.0) is log_p
+
+
+def test_shadows_too_few_to_tune_on_leave_the_default():
+    log_p, inside = np.log(np.full((2, 30), 0.5)), np.stack([np.arange(30) < 15, np.arange(30) >= 15])
+    assert tuned([log_p], inside) == tuned([log_p], inside, offline=True) == Tuning()

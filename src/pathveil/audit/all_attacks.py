@@ -32,7 +32,7 @@ from pydantic import ConfigDict, Field
 from pathveil.audit import attacks, metrics, shokri
 from pathveil.audit.evidence import TOGETHER, Records, Score
 from pathveil.audit.lira import Variance, lira, lira_offline
-from pathveil.audit.rmia import OFFLINE_A, log_ratio, tuned_a
+from pathveil.audit.rmia import log_ratio, softened, tuned
 from pathveil.audit.settings import AuditSettings
 from pathveil.errors import UsageError
 from pathveil.results import Part
@@ -61,9 +61,9 @@ ATTACKS = {
     LIRA_OFFLINE: "How surprisingly confident the model is for one that never saw the record.",
     LIRA_OUT_MODELS: "The same with those of the auditor's shadow models that did not see the record.",
     RMIA_ONLINE: "How much more probable the record is under the model than under reference models (Zarifzadeh et al., "
-    "2024).",
+    "2024); how probabilities are softened is tuned on the shadow models.",
     RMIA_OFFLINE: "The same with reference models that never saw the record; how far its hardness is discounted is "
-    "tuned on the shadow models themselves.",
+    "tuned on the shadow models, too.",
     LABEL_WITH_SHADOWS: "Records whose most likely code is right more often than shadow models are that did not see "
     "them: what labels give away to an attacker with shadows.",
     CLASSIFIERS: "The vocabulary paper's attack: one classifier a class, trained on shadow models' answers "
@@ -175,7 +175,7 @@ def answers_of(
                 right=stacked["right"],
                 inside=masks,
                 features=np.stack(seen) if seen and first else np.zeros((len(masks), 0, 0), np.float32),
-                pool=pool if first else np.arange(0),
+                pool=pool,
                 taught=made[0] if made else None,
             )
         )
@@ -199,9 +199,7 @@ def taught_codes(
     for codes, inside in models:
         for task, counts in votes.items():
             counts[np.arange(len(counts)), codes[task]] += inside + np.float32(1e-3)
-    return {
-        task: np.where(labels[task] >= 0, counts.argmax(axis=1), attacks.MISSING) for task, counts in votes.items()
-    }
+    return {task: np.where(labels[task] >= 0, counts.argmax(axis=1), attacks.MISSING) for task, counts in votes.items()}
 
 
 def doubling(models: int) -> tuple[int, ...]:
@@ -278,7 +276,8 @@ def all_scores(
     """Every attack on every task and on all together.
 
     ``target``: the attacked model's logits on all documents; ``rows``: the documents that ``records`` describes;
-    ``labels``: of all documents; ``taught``: the codes that ``auditor.taught`` is about. With ``curve`` also with fewer shadows, for all tasks together.
+    ``labels``: of all documents; ``taught``: the codes that ``auditor.taught`` is about. With ``curve`` also with fewer
+    shadows, for all tasks together.
     """
     settings = settings or AuditSettings()
     probabilities = {task: np.exp(attacks.log_softmax(target[task][rows])) for task in records.labels}
@@ -313,8 +312,8 @@ def _with_fewer_shadows(
     """The same attack with fewer shadows, all tasks together, to draw a curve and not to decide."""
     found = []
     for models in doubling(shadows.models)[:-1]:
-        scores = overall(attack(own, shadows.only(slice(0, models)), records, rows))
-        found += [replace(one, decides=False, whole_only=True) for one in scores]
+        scores = overall(attack(replace(own, taught=None), shadows.only(slice(0, models)), records, rows))
+        found += [replace(one, decides=False, whole_only=True) for one in scores if not one.label_only]
     return found
 
 
@@ -400,25 +399,24 @@ def rmia_scores(
 ) -> list[Score]:
     """RMIA's log-ratios on each task, and of the probability of all labels together (their product).
 
-    Offline, ``a`` is tuned on the documents that the shadows were drawn from. ``precision``: in which shadows'
-    probabilities are averaged.
+    It is tuned on the documents that the shadows were drawn from. ``precision``: in which shadows' probabilities are
+    averaged.
     """
     tasks = list(records.labels)
-    targets = {task: own.log_p[task][0, rows].astype(np.float64) for task in tasks}
-    others = {task: shadows.log_p[task] for task in tasks}
-    if len(tasks) > 1:
-        targets[TOGETHER] = attacks.joint([targets[task] for task in tasks])
-        others[TOGETHER] = sum((np.nan_to_num(others[task]) for task in tasks), np.zeros_like(others[tasks[0]]))
     found = []
-    for task, target in targets.items():
-        a = OFFLINE_A
-        if offline:
-            a = tuned_a(others[task][:, shadows.pool].astype(precision), shadows.inside[:, shadows.pool])
-        ratio = log_ratio(
-            target, others[task][:, rows].astype(precision), shadows.inside[:, rows], offline=offline, a=a
+    for name, asked in [*((task, [task]) for task in tasks), *([(TOGETHER, tasks)] if len(tasks) > 1 else [])]:
+        known = [shadows.log_p[task][:, shadows.pool] for task in asked]
+        chosen = tuned(known, shadows.inside[:, shadows.pool], offline=offline)
+        target, others = (
+            attacks.joint([softened(said.astype(kind), chosen.temperature) for said in told])
+            for kind, told in (
+                (np.float64, [own.log_p[task][0, rows] for task in asked]),
+                (precision, [shadows.log_p[task][:, rows] for task in asked]),
+            )
         )
-        name = RMIA_OFFLINE if offline else RMIA_ONLINE
-        found.append(Score(name, task, ratio, shadows=shadows.models, adds_up=True))
+        ratio = log_ratio(target, others, shadows.inside[:, rows], offline=offline, a=chosen.a)
+        attack = RMIA_OFFLINE if offline else RMIA_ONLINE
+        found.append(Score(attack, name, ratio, shadows=shadows.models, adds_up=True))
     return found
 
 

@@ -103,23 +103,36 @@ def _legend(lines: Sequence[charts.Line]) -> list[tuple[Any, str]]:
 def roc_charts(audit: Audit) -> list[tuple[str, str, list[charts.Line]]]:
     """(protocol, figure, its lines) for each protocol; the control is a grey line in the figure it controls."""
     names = list(dict.fromkeys(curve.attack for curve in audit.curves))
-    if len(names) > len(DRAWN):
-        names = [name for name in names if name in DRAWN or name not in ATTACKS]  # the rest is in the table
+    if len(names) > len(DRAWN):  # the rest is in the table, but for the strongest of each protocol
+        best_names = {_best(curves).attack for curves in _by_protocol(audit).values()}
+        names = [name for name in names if name in DRAWN or name not in ATTACKS or name in best_names]
     colour = {name: number for number, name in enumerate(names)}
     found = []
-    for protocol in audit.protocols:
-        curves = [curve for curve in audit.curves if curve.protocol == protocol and curve.attack in names]
-        if protocol == CONTROL or not curves:
-            continue
-        # The area on the logarithmic grid weighs low FPRs as much as high ones.
-        best = max(curves, key=lambda curve: sum(curve.low))
-        lines = [_line(curve, colour[curve.attack], strong=curve is best) for curve in curves]
+    for protocol, curves in _by_protocol(audit).items():
+        best = _best(curves)
+        drawn = [curve for curve in curves if curve.attack in names]
+        lines = [_line(curve, colour[curve.attack], strong=curve is best) for curve in drawn]
         if protocol == CROSS:
             for curve in audit.curves:
                 if curve.protocol == CONTROL and curve.attack == best.attack:
                     lines.append(replace(_line(curve, 9, strong=False), name=f"control of {curve.attack}"))
         found.append((protocol, charts.roc(lines, title=f"ROC curves, {protocol} protocol"), lines))
     return found
+
+
+def _by_protocol(audit: Audit) -> dict[str, list[Curve]]:
+    """The curves of each protocol that measures membership."""
+    found = {
+        protocol: [curve for curve in audit.curves if curve.protocol == protocol]
+        for protocol in audit.protocols
+        if protocol != CONTROL
+    }
+    return {protocol: curves for protocol, curves in found.items() if curves}
+
+
+def _best(curves: Sequence[Curve]) -> Curve:
+    """The area on the logarithmic grid weighs low FPRs as much as high ones."""
+    return max(curves, key=lambda curve: sum(curve.low))
 
 
 def _line(curve: Curve, colour: int, *, strong: bool) -> charts.Line:

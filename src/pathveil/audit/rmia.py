@@ -8,9 +8,10 @@ An audit ranks records by the ratio itself: it orders them alike without ties, a
 population is not counted against itself.
 
 *Online*: ``Pr`` averages the in- and the out-models' means. *Offline*: only out-models exist; the in-models' mean is
-taken to be ``a · out + (1 − a)`` (their equation 10), so ``Pr = ((1 + a) out + (1 − a)) / 2``. The nearer ``a`` is to 1,
-the more a record's own hardness is discounted; at 0 hardly at all. Which ``a`` is best an attacker can tell from their
-shadows, whose members they know (``tuned_a``).
+taken to be ``a · out + (1 − a)`` (their equation 10), so ``Pr = ((1 + a) out + (1 − a)) / 2``. The nearer ``a`` is to
+1, the more a record's own hardness is discounted; at 0 hardly at all. Near certainty a probability says little, so it
+is *softened*: its log-odds divided by a temperature. Which temperature and which ``a`` are best an attacker can tell
+from their shadows, whose members they know (``tuned``).
 
 >>> import numpy as np
 >>> ratio = np.log(np.array([4.0, 1.0]))
@@ -18,12 +19,24 @@ shadows, whose members they know (``tuned_a``).
 [1.0, 0.667]
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 
-from pathveil.audit import metrics
+from pathveil.audit import attacks, metrics
 
 OFFLINE_A = 0.3  # the authors' value for CIFAR-10, where shadows are too few to tell a better one
 OFFLINE_AS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+TEMPERATURES = (1.0, 2.0, 4.0)
+TUNED_ON = 8, 2_000  # shadows and records, at most: the choice is among few
+
+
+class Tuning(NamedTuple):
+    """How probabilities are softened, and how far a record's hardness is discounted offline."""
+
+    temperature: float = 2.0
+    a: float = OFFLINE_A
 
 
 def log_ratio(
@@ -38,26 +51,54 @@ def log_ratio(
     outside = _log_mean(shadows, ~inside)
     if offline:
         return target - _offline_log_prior(outside, a)
-    with np.errstate(invalid="ignore"):  # NaN where a mean is missing
-        return target - np.logaddexp(_log_mean(shadows, inside), outside) + np.log(2)
+    return target - _online_log_prior(_log_mean(shadows, inside), outside)
 
 
-def tuned_a(shadows: np.ndarray, inside: np.ndarray) -> float:
-    """The ``a`` by which the offline attack tells best what each shadow trained on, with the others as its references.
+def softened(log_p: np.ndarray, temperature: float) -> np.ndarray:
+    """Log-probabilities with their log-odds divided by a temperature; NaN stays.
 
-    Nothing is looked at but shadows (shadows, records), log-probabilities of the label, so it costs an attacker nothing.
+    >>> np.exp(softened(np.log(np.array([0.5, 0.9])), 2.0)).round(3).tolist()
+    [0.5, 0.75]
     """
-    areas = np.full((len(shadows), len(OFFLINE_AS)), np.nan)
-    for number, target in enumerate(shadows):
-        others = np.arange(len(shadows)) != number
-        outside = _log_mean(shadows[others], ~inside[others])
-        known = ~np.isnan(target) & ~np.isnan(outside)
-        member = inside[number][known]
-        if 0 < member.sum() < len(member):
-            for place, a in enumerate(OFFLINE_AS):
-                areas[number, place] = metrics.auc(target[known] - _offline_log_prior(outside[known], a), member)
-    usable = areas[~np.isnan(areas).any(axis=1)]
-    return OFFLINE_AS[int(usable.mean(axis=0).argmax())] if len(usable) else OFFLINE_A
+    if temperature == 1:
+        return log_p
+    below = np.minimum(log_p, -np.finfo(np.float32).tiny)  # a probability of 1 has no odds
+    odds = below - np.log(-np.expm1(below))
+    with np.errstate(invalid="ignore"):
+        return -np.logaddexp(0, -odds / temperature)
+
+
+def tuned(log_p: Sequence[np.ndarray], inside: np.ndarray, *, offline: bool = False) -> Tuning:
+    """The tuning by which RMIA tells best what each shadow trained on, with the others as its references.
+
+    ``log_p``: each task's log-probabilities of the label (shadows, records). Only shadows are looked at, so this costs
+    an attacker nothing. Where they are too few to tell, it is the default.
+    """
+    shadows, records = TUNED_ON
+    step = -(-inside.shape[1] // records) if inside.shape[1] else 1
+    inside = inside[:, ::step]
+    choices = [
+        Tuning(temperature, a) for temperature in TEMPERATURES for a in (OFFLINE_AS if offline else (OFFLINE_A,))
+    ]
+    areas = {choice: [] for choice in choices}
+    for temperature in TEMPERATURES:
+        said = attacks.joint([softened(one[:, ::step].astype(np.float64), temperature) for one in log_p])
+        for number in range(min(len(said), shadows)):
+            others = np.arange(len(said)) != number
+            outside = _log_mean(said[others], ~inside[others])
+            for choice in choices:
+                if choice.temperature == temperature:
+                    prior = _offline_log_prior(outside, choice.a)
+                    if not offline:
+                        prior = _online_log_prior(_log_mean(said[others], inside[others]), outside)
+                    ratio = said[number] - prior
+                    known = ~np.isnan(ratio)
+                    member = inside[number][known]
+                    if 0 < member.sum() < len(member):
+                        areas[choice].append(float(metrics.auc(ratio[known], member)))
+    if not all(areas.values()):
+        return Tuning()
+    return max(choices, key=lambda choice: np.mean(areas[choice]))
 
 
 def rmia(log_ratios: np.ndarray, *, population: np.ndarray, gamma: float = 1.0) -> np.ndarray:
@@ -65,6 +106,12 @@ def rmia(log_ratios: np.ndarray, *, population: np.ndarray, gamma: float = 1.0) 
     ranked = np.sort(population[~np.isnan(population)])
     beaten = np.searchsorted(ranked, log_ratios - np.log(gamma), side="right")
     return np.where(np.isnan(log_ratios), np.nan, beaten / max(len(ranked), 1))
+
+
+def _online_log_prior(inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
+    """log of (in + out) / 2."""
+    with np.errstate(invalid="ignore"):  # NaN where a mean is missing
+        return np.logaddexp(inside, outside) - np.log(2)
 
 
 def _offline_log_prior(outside: np.ndarray, a: float) -> np.ndarray:

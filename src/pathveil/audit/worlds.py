@@ -197,7 +197,7 @@ def _of_label(logits: np.ndarray, *, label: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _taught(worlds: Worlds, codes: Mapping[str, np.ndarray]) -> Arrays:
-    """The codes that models which saw a document answer most often, of some tasks' answered codes (worlds, documents)."""
+    """The codes that models which saw a document answer most often, of some tasks' codes (worlds, documents)."""
     models = (({task: said[world] for task, said in codes.items()}, mask) for world, mask in enumerate(worlds.inside))
     return taught_codes(models, {task: worlds.labels[task] for task in codes}, worlds.corpus.classes)
 
@@ -217,7 +217,7 @@ def model_answers(worlds: Worlds, arrays: Mapping[str, np.ndarray]) -> ModelAnsw
             right=right,
             inside=worlds.inside,
             features=np.zeros((len(worlds.inside), 0, 0), np.float32),
-            pool=np.arange(0),
+            pool=np.flatnonzero(worlds.judged),
             taught=taught,
         )
 
