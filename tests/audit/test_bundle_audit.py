@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from pathveil.audit.bundle_audit import read_audited_model
 from pathveil.bundle import Model
 from pathveil.bundle.train import train_model
+from pathveil.errors import UsageError
 from pathveil.training.defences import DPSettings
 from pathveil.training.settings import TrainingSettings
 
@@ -81,13 +83,35 @@ def test_each_report_is_taken_once_and_sides_are_kept(made):
     assert sorted(alone.model.attacker) == sorted(found.model.attacker)
 
 
-def test_members_from_another_file_keep_all_their_rows(made, tmp_path):
+def test_members_that_the_bundle_does_not_name_are_refused_or_told_apart(made, tmp_path):
     some = pl.read_parquet(made / "members.parquet").head(60)
     some.write_parquet(tmp_path / "some.parquet")
-    found = read_audited_model(
-        Model.load(made / "bundle"), members=tmp_path / "some.parquet", non_members=made / "non-members.parquet"
-    )
+    bundle = Model.load(made / "bundle")
+    sides = {"members": tmp_path / "some.parquet", "non_members": made / "non-members.parquet"}
+    with pytest.raises(UsageError, match="is not the corpus that the model was trained on"):
+        read_audited_model(bundle, **sides)
+    with pytest.raises(UsageError, match="does not name the corpus"):
+        read_audited_model(replace(bundle, provenance={**bundle.provenance, "corpus_sha256": None}), **sides)
+    swapped = {"members": sides["non_members"], "non_members": made / "members.parquet"}
+    with pytest.raises(UsageError, match="is not the corpus that the model was trained on"):
+        read_audited_model(bundle, **swapped)
+    found = read_audited_model(bundle, **sides, unbound=True)
     assert len(found.model.members) == 60 and not any("held out" in note for note in found.notes)
+    assert not found.bound and "cannot be attached" in found.notes[0]
+
+
+def test_a_wrong_members_file_exits_with_2_and_leaves_no_trace(made, tmp_path):
+    from typer.testing import CliRunner
+
+    from pathveil.cli import app
+
+    before = (made / "bundle" / "card.md").read_bytes()
+    arguments = ["audit", made / "bundle", "--members", made / "attacker.parquet", "--non-members",
+                 made / "non-members.parquet", "--out", tmp_path / "audit", "--device", "cpu", "--attach"]  # fmt: skip
+    for more, said in (([], "not the corpus"), (["--unbound"], "cannot be attached")):
+        result = CliRunner().invoke(app, [str(one) for one in [*arguments, *more]])
+        assert isinstance(result.exception, UsageError) and said in str(result.exception)
+    assert (made / "bundle" / "card.md").read_bytes() == before and not (tmp_path / "audit").exists()
 
 
 def test_shadows_of_a_private_model_are_private(made):
@@ -113,7 +137,7 @@ def test_the_whole_command(made, tmp_path, pathveil):
     done = pathveil(*arguments, env=env)
     assert done.returncode in (3, 4), done.stderr
     audit = json.loads(done.stdout)
-    assert audit["verdict"]["exit_code"] == done.returncode
+    assert audit["verdict"]["exit_code"] == done.returncode and audit["bound"]
     assert list(audit["protocols"]) == ["matched", "cross-registry", "cross-registry control"]
     assert {row["unit"] for row in audit["rows"]} == {"report", "case"}
     assert {row["attack"] for row in audit["rows"]} >= {

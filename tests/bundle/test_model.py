@@ -11,6 +11,7 @@ import torch
 from bundle import device_checks
 from pathveil.bundle import Model, attach_audit
 from pathveil.bundle.folder import AUDIT, CARD
+from pathveil.errors import UsageError
 from pathveil.training.loop import document_logits
 
 
@@ -41,6 +42,14 @@ def test_an_audit_joins_the_bundle(copy):
     assert "Passes the written appetite." in (copy / CARD).read_text()
     assert sorted(path.name for path in copy.parent.iterdir()) == [copy.name]
     assert (copy / AUDIT).exists() and "Not audited" not in (copy / CARD).read_text()
+
+
+def test_an_audit_of_another_model_or_of_other_members_is_refused(copy):
+    sentence, card = {"sentence": "Passes."}, (copy / CARD).read_text()
+    for audit in ({"bound": False}, {"bound": True, "provenance": {"bundle sha256": "0" * 64}}):
+        with pytest.raises(UsageError, match="not bound to this model"):
+            attach_audit(copy, {"verdict": sentence, **audit})
+    assert (copy / CARD).read_text() == card
 
 
 def test_loading_needs_no_torch(folder):

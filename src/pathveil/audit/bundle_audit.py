@@ -1,9 +1,12 @@
 """The audit of a bundle: from its folder and corpora on disk to a verdict, with shadow models.
 
 Members, non-members and the attacker's corpus may share reports (the paper's attacker owns the non-members); each
-report is taken once, by its id. Labels the model has no class for count as missing. The cases a lone network held out
-to stop by were never learned: where the members' file is the very corpus the bundle was trained on, they are found
-again from the seed and left out of the members.
+report is taken once, by its id. Labels the model has no class for count as missing.
+
+An audit is *bound* to its model: the members must be the very corpus that the bundle names, byte by byte. Others would
+measure something else, or nothing, and look like a pass; they are refused, or audited on demand (``unbound``) without
+any way to the bundle's card. The cases a lone network held out to stop by were never learned: they are found again from
+the seed and left out of the members.
 """
 
 from collections.abc import Mapping
@@ -22,7 +25,7 @@ from pathveil.audit.shadows import Engine, ShadowTrainer, engine_for
 from pathveil.audit.verdict import Appetite, read_appetite
 from pathveil.bundle import Model
 from pathveil.bundle.defence import shadow_settings
-from pathveil.corpus import scan
+from pathveil.corpus import content_sha256, scan
 from pathveil.corpus.tables import Paths
 from pathveil.errors import UsageError
 from pathveil.files import check_writable
@@ -31,6 +34,11 @@ from pathveil.training.loop import split
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import MISSING, Encoded
 from pathveil.vocabulary.encoding import encode
+
+UNBOUND = (
+    "This audit is not bound to its model: the members are not the corpus that the bundle says it was trained on. "
+    "Whether the model ever saw them is not known, so a pass says nothing, and the audit cannot be attached."
+)
 
 
 def audit_bundle(
@@ -47,6 +55,7 @@ def audit_bundle(
     device: str = "cpu",
     out: str | Path | None = None,
     records_file: str | Path | None = None,
+    unbound: bool = False,
     progress: Progress = silent,
 ) -> Audit:
     """Audit a bundle (its folder, or the loaded model): shadow models, all attacks, both protocols, controls.
@@ -54,7 +63,8 @@ def audit_bundle(
     ``attacker``: reports an attacker owns; without it, the non-members of other registries. ``attacks``: one's own, by
     name (see ``all_attacks.AttackInput``). ``engine``: where shadows are trained, else in this process. ``store``: a
     folder that keeps their answers, so that nothing is trained twice. ``out``: a folder for audit.json and audit.html;
-    ``records_file``: where each record's scores go, if anywhere.
+    ``records_file``: where each record's scores go, if anywhere. ``unbound``: members may be other reports than those
+    the bundle names; such an audit cannot be attached.
     """
     if out is not None:
         check_writable(Path(out))
@@ -66,6 +76,7 @@ def audit_bundle(
         non_members=non_members,
         attacker=attacker,
         networks=settings.networks,
+        unbound=unbound,
         device=device,
         progress=progress,
     )
@@ -82,6 +93,7 @@ def audit_bundle(
     audit = result.assemble(
         found,
         kind="bundle",
+        bound=given.bound,
         appetite=appetite,
         own_attacks=attacks,
         settings=settings_in_words(settings, appetite) | {"device": device},
@@ -136,6 +148,7 @@ class AuditedBundle:
     report_ids: list[str]  # of the model's documents
     hashes: dict[str, str]  # of the corpora
     notes: list[str]  # on what was left out or chosen
+    bound: bool  # the members are the corpus that the bundle names
 
 
 def read_audited_model(
@@ -145,10 +158,14 @@ def read_audited_model(
     non_members: Paths,
     attacker: Paths | None = None,
     networks: int = 1,
+    unbound: bool = False,
     device: str = "cpu",
     progress: Progress = silent,
 ) -> AuditedBundle:
     """Encode the corpora, each report once, and ask the model for its answers."""
+    bound = trained_on_these(bundle, members)
+    if not bound and not unbound:
+        raise UsageError(refusal(bundle, members))
     paths = [members, non_members, *([attacker] if attacker else [])]
     words = bundle.clip
     parts = [
@@ -165,8 +182,8 @@ def read_audited_model(
     corpus = join([part.take(rows) for part, rows in zip(parts, kept, strict=True)], bundle.labels)
     rows = [np.array([places[name] for name in names], np.int64) for names in ids]
     settings = shadow_settings(bundle.provenance)
-    notes = []
-    held = held_out(bundle, parts[0], settings)
+    notes = [] if bound else [UNBOUND]
+    held = held_out(bundle, parts[0], settings) if bound else np.arange(0)
     if len(held):
         notes.append(
             f"{len(held)} reports of the training corpus were held out to stop training by and never learned; they are "
@@ -190,7 +207,23 @@ def read_audited_model(
     )
     names = ["members", "non-members", "attacker's corpus"]
     hashes = {f"{name} sha256": part.provenance["corpus_sha256"] for name, part in zip(names, parts, strict=False)}
-    return AuditedBundle(model, list(places), hashes, notes)
+    return AuditedBundle(model, list(places), hashes, notes, bound)
+
+
+def trained_on_these(bundle: Model, members: Paths) -> bool:
+    """Are these the reports that the bundle says it was trained on?"""
+    named = bundle.provenance.get("corpus_sha256")
+    return named is not None and named == content_sha256(members)
+
+
+def refusal(bundle: Model, members: Paths) -> str:
+    """Why other members are not audited."""
+    what = (
+        "the bundle does not name the corpus it was trained on, so nobody can tell whether these reports are members"
+        if bundle.provenance.get("corpus_sha256") is None
+        else "is not the corpus that the model was trained on; with reports it never saw an audit measures nothing"
+    )
+    return f"--members {members}: {what}. Give the training corpus itself, or --unbound for an audit without standing"
 
 
 def _unlike_shadows(settings: TrainingSettings, networks: int) -> str:
@@ -203,9 +236,8 @@ def _unlike_shadows(settings: TrainingSettings, networks: int) -> str:
 
 
 def held_out(bundle: Model, corpus: Encoded, settings: TrainingSettings) -> np.ndarray:
-    """Rows of the training corpus that a lone network held out; none where that cannot be known."""
-    same = bundle.provenance.get("corpus_sha256") == corpus.provenance["corpus_sha256"]
-    if not same or settings.members > 1 or not settings.validation_share:
+    """Rows of the training corpus that a lone network held out; several networks together read all of them."""
+    if settings.members > 1 or not settings.validation_share:
         return np.arange(0)
     seed = bundle.provenance["seed"]
     return split(corpus.cases, settings, seed=seed)[1]

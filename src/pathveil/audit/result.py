@@ -61,6 +61,7 @@ class Audit(Result):
     format: Literal["pathveil-audit/1"]
     pathveil: str
     kind: Kind
+    bound: bool | None = None  # of a bundle: the members are the corpus that it names
     verdict: Verdict
     appetite: Appetite
     by_release: dict[ReleaseForm, OtherRelease]
@@ -94,7 +95,8 @@ class Audit(Result):
 
     def summary(self) -> str:
         reasons = [f"- {reason}" for reason in self.verdict.reasons]
-        return "\n".join([self.verdict.sentence, *reasons])
+        unbound = ["Not bound to the model: the members are not the corpus that the bundle names."]
+        return "\n".join([*(unbound if self.bound is False else []), self.verdict.sentence, *reasons])
 
 
 def _columns(name: str, figure: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,6 +119,7 @@ def assemble(
     found: Attacked,
     *,
     kind: Kind,
+    bound: bool | None = None,
     appetite: Appetite,
     settings: Mapping[str, Any],
     provenance: Mapping[str, str],
@@ -133,6 +136,7 @@ def assemble(
         format=FORMAT,
         pathveil=__version__,
         kind=kind,
+        bound=bound,
         verdict=judge(rows, controls=controls, appetite=appetite),
         appetite=appetite,
         by_release=by_release,

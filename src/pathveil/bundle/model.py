@@ -17,7 +17,7 @@ import numpy as np
 
 from pathveil.bundle import folder as folders
 from pathveil.bundle.card import write_card
-from pathveil.errors import BundleError
+from pathveil.errors import BundleError, UsageError
 from pathveil.files import new_folder, sha256_of_file
 from pathveil.progress import Progress, silent
 from pathveil.training.scores import Scores, Threshold
@@ -154,8 +154,15 @@ class Model:
 
 
 def attach_audit(path: Path, audit: Mapping[str, Any]) -> Model:
-    """Put what an audit found (aggregates only) into the bundle, its card and its manifest; the model as it now is."""
-    model = replace(Model.load(path), audit=audit)
+    """Put what an audit found (aggregates only) into the bundle, its card and its manifest; the model as it now is.
+
+    An audit that is not bound to this very bundle is refused: its verdict is not about this model.
+    """
+    before_audit = Model.load(path)
+    audited = audit.get("provenance", {}).get("bundle sha256", before_audit.sha256)
+    if audit.get("bound") is False or audited != before_audit.sha256:
+        raise UsageError(f"{path}: the audit is not bound to this model, so its verdict does not go on the card")
+    model = replace(before_audit, audit=audit)
     beside, before = path.with_name(path.name + ".audited"), path.with_name(path.name + ".before")
     for leftover in (beside, before):
         shutil.rmtree(leftover, ignore_errors=True)

@@ -103,6 +103,11 @@ def run(
         None, "--records", help="Also write each record's scores to this CSV. It tells members apart: never publish it."
     ),
     attach: bool = typer.Option(False, "--attach", help="Put audit.json into the bundle and its verdict on the card."),
+    unbound: bool = typer.Option(
+        False,
+        "--unbound",
+        help="Let the members be other reports than the corpus the bundle names; such an audit is never attached.",
+    ),
     seed: int = typer.Option(0, "--seed", min=0, help="Seed of every random step."),
     as_json: bool = JSON_OPTION,
     _: bool = typer.Option(
@@ -124,8 +129,12 @@ def run(
     """
     if (bundle is None) == (predictions is None):
         raise UsageError("give a BUNDLE with --members and --non-members, or --predictions FILE")
-    if predictions is not None and (attach or members or non_members or shadows):
-        raise UsageError("--members, --non-members, --shadows and --attach go with a BUNDLE, not with --predictions")
+    if predictions is not None and (attach or unbound or members or non_members or shadows):
+        raise UsageError(
+            "--members, --non-members, --shadows, --unbound and --attach go with a BUNDLE, not with --predictions"
+        )
+    if attach and unbound:
+        raise UsageError("--unbound: an audit that is not bound to its model cannot be attached; leave out --attach")
     buckets = numbers(edges)
 
     from pathveil.audit.settings import AuditSettings
@@ -163,6 +172,7 @@ def run(
                     engine=engine_for(engine, processes=processes, scheduler=scheduler, device=where),
                     store=store or out.with_name(out.name + ".shadows"),
                     device=where,
+                    unbound=unbound,
                     progress=progress,
                     **shared,
                 )
@@ -172,5 +182,7 @@ def run(
                 attach_audit(bundle, audit.to_dict())
     if records is not None:
         typer.echo(f"pathveil: {records} holds scores of single records: keep it where the records are", err=True)
+    if audit.bound is False:
+        typer.echo("pathveil: the members are not the corpus that the bundle names: this is no evidence", err=True)
     emit(audit, as_json=as_json, text=f"{audit.verdict.sentence}\n{out / 'audit.html'}")
     raise typer.Exit(audit.verdict.exit_code)
