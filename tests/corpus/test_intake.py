@@ -9,6 +9,8 @@ import polars as pl
 import pytest
 
 from pathveil.corpus.intake import detect_format, import_corpus
+from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.synth import SynthSettings, write_corpus
 from pathveil.errors import CorpusError, UsageError
 
 KEY = b"a key of sixteen bytes"
@@ -201,3 +203,86 @@ def test_the_command(tmp_path, pathveil, hl7_samples):
     assert done.returncode == 0 and "3 reports of 1 case" in done.stdout and "match no other" not in done.stdout
     wrong = pathveil("corpus", "import", hl7_samples, "--column", "case_id", "--out", tmp_path / "h.parquet")
     assert wrong.returncode == 2 and wrong.stderr.startswith("pathveil: --column takes NAME=THEIRS")
+
+
+HEADER = "report_id,case_id,registry,date,text,site,histology\n"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "found"),
+    [
+        ("utf-8", "utf-8-sig"),
+        ("utf-8-sig", "utf-8-sig"),
+        ("latin-1", "cp1252"),
+        ("cp1252", "cp1252"),
+        ("utf-16", "utf-16"),
+    ],
+)
+def test_encodings_are_found(tmp_path, encoding, found):
+    (tmp_path / "t.csv").write_bytes((HEADER + "a,1,R1,2016-05-02,äußerer Quadrant,C50,8500\n").encode(encoding))
+    result = import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet")
+    assert (result.files[0].encoding == found and f"encoding  {found}" in result.summary()) or found == "utf-8-sig"
+    assert pl.read_parquet(tmp_path / "c.parquet")["text"].to_list() == ["äußerer Quadrant"]
+
+
+def test_other_encodings_are_told(tmp_path):
+    (tmp_path / "t.csv").write_bytes((HEADER + "a,1,R1,,ü in DOS,C50,8500\n").encode("cp850"))
+    with pytest.raises(CorpusError, match="is neither UTF-8 nor Windows-1252; say what it is with --encoding"):
+        import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet")
+    import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet", mapping=TableMapping(encoding="cp850"))
+    assert pl.read_parquet(tmp_path / "c.parquet")["text"].to_list() == ["ü in DOS"]
+    with pytest.raises(UsageError, match="--encoding klingon is not known"):
+        TableMapping(encoding="klingon")
+
+
+def test_each_file_has_its_own_format_of_dates(tmp_path):
+    for name, day in (("a", "17/02/2016"), ("b", "02/17/2016"), ("c", "2016-02-17")):
+        (tmp_path / f"{name}.csv").write_text(f"{HEADER}{name},1,R1,{day},x,C50,8500\n")
+    result = import_corpus(tmp_path, out=tmp_path / "o.parquet")
+    assert pl.read_parquet(tmp_path / "o.parquet")["date"].cast(pl.String).to_list() == ["2016-02-17"] * 3
+    assert [file.dates for file in result.files] == ["dd/mm/yyyy", "mm/dd/yyyy", None]
+
+
+def test_dates_that_may_be_two_days_are_refused_unless_told(tmp_path):
+    (tmp_path / "t.csv").write_text(HEADER + "a,1,R1,05/02/2016,x,C50,8500\n")
+    with pytest.raises(CorpusError, match=r"or their format told with --dates \(dd/mm/yyyy"):
+        import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet")
+    import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet", mapping=TableMapping(dates="mm/dd/yyyy"))
+    assert str(pl.read_parquet(tmp_path / "c.parquet")["date"][0]) == "2016-05-02"
+
+
+def test_unknown_codes_are_told_and_left_out_unless_kept(tmp_path):
+    rows = f"a,1,R1,,x,C504,8500/3\nb,1,R1,,x,banana,8888\nc,2,R1,,x,{SECRET} of Hildegard,8500.0\n"
+    (tmp_path / "t.csv").write_text(HEADER + rows)
+    result = import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet")
+    corpus = pl.read_parquet(tmp_path / "c.parquet")
+    assert corpus.select("site", "subsite", "histology", "behavior").rows() == [
+        ("C50", "C50.4", "8500", "3"),
+        (None, None, None, None),
+        (None, None, "8500", None),
+    ]
+    assert "site: 2 reports (what looks like no code 2)" in result.summary()
+    assert "histology: 1 report (8888 1)" in result.summary() and SECRET not in result.summary() + result.to_json()
+    result = import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet", keep_unknown_codes=True)
+    assert pl.read_parquet(tmp_path / "c.parquet")["site"].to_list() == ["C50", "banana", f"{SECRET} of Hildegard"]
+    assert "were kept" in result.summary()
+
+
+def test_histologies_of_a_spreadsheet_are_whole_numbers_again(tmp_path):
+    columns = {
+        "report_id": [1, 2],
+        "case_id": [1, 2],
+        "registry": ["R"] * 2,
+        "text": ["x"] * 2,
+        "histology": [8500.0, None],
+    }
+    pl.DataFrame(columns).write_parquet(tmp_path / "t.parquet")
+    import_corpus(tmp_path / "t.parquet", out=tmp_path / "c.parquet")
+    assert pl.read_parquet(tmp_path / "c.parquet")["histology"].to_list() == ["8500", None]
+
+
+def test_a_synthetic_corpus_imports_as_it_is(tmp_path):
+    write_corpus(SynthSettings(reports=200, seed=3), out=tmp_path / "s.parquet")
+    result = import_corpus(tmp_path / "s.parquet", out=tmp_path / "c.parquet")
+    assert pl.read_parquet(tmp_path / "c.parquet").equals(pl.read_parquet(tmp_path / "s.parquet"))
+    assert not result.codes.unknown and not result.codes.rewritten

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pathveil.corpus.schema import scan, validate
-from pathveil.corpus.tables import BATCH, files, form_of, open_table, write_parquet
+from pathveil.corpus.tables import BATCH, delimiter_of, files, form_of, open_table, write_parquet
 from pathveil.errors import CorpusError
 
 SECRET = "Quastenflosser"
@@ -53,7 +53,7 @@ def test_csv_is_lazy_and_takes_part_in_the_plan(table):
         (b"report_id,text\n1,a\n2,caf\xe9 " + SECRET.encode() + b"\n", "is not UTF-8 after line 1"),
         (b"r\xe9port,text\n", "line 1 is not UTF-8"),
         ("\n\n", "is empty; expected a header line"),
-        ("report_id,text,text\n1,a,b\n", "column 'text' is there twice"),
+        ("report_id,text,text\n1,a,b\n", "columns 2 and 3 have the same name"),
         ('report_id,text\n1,"' + "x" * (1 << 24) + "y\n2,b\n", "the record at line 2 opens a quotation mark"),
     ],
 )
@@ -159,3 +159,38 @@ def test_the_row_groups_of_a_corpus_are_small(tmp_path):
     corpus = pl.LazyFrame({"report_id": numbers, "case_id": numbers, "registry": ["R"] * len(numbers), "text": numbers})
     write_parquet(corpus, tmp_path / "c.parquet")
     assert validate(scan(tmp_path / "c.parquet")).collect().equals(corpus.collect())
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (f"{SECRET} left breast;{SECRET} left breast\nx;y\n", "columns 1 and 2 have the same name; is line 1 a header"),
+        (f"{SECRET} MRN 4661447;left breast\nx;y\n", "line 1 is no header (field 1 is no name of a column)"),
+        (f"1;{SECRET} {'long ' * 20}\nx;y\n", "line 1 is no header (field 2 is no name of a column)"),
+        (SECRET * (1 << 17), "its first line has no end; expected a header line"),
+    ],
+)
+def test_a_file_without_a_header_is_refused_unquoted(table, content, sentence):
+    for name in ("r.csv", "r.csv.gz"):
+        path = table(gzip.compress(content.encode()) if "gz" in name else content, name)
+        with pytest.raises(CorpusError) as caught:
+            open_table(path)
+        assert sentence in str(caught.value) and SECRET not in str(caught.value)
+
+
+def test_json_nested_too_deeply_is_refused(table):
+    with pytest.raises(CorpusError, match=r"r.jsonl: line 1 is"):
+        open_table(table('{"text":' + '{"a":' * 5000 + "1" + "}" * 5000 + "}\n", "r.jsonl")).collect()
+
+
+@pytest.mark.parametrize(
+    ("content", "delimiter"),
+    [
+        ("name, first;text\nAda;a, b, c\nBob;d\n", ";"),
+        ("a|b\n1|x, y; z\n", "|"),
+        ('id,"text;with;marks"\n1,"a;b"\n', ","),
+        ("text\nplain, with; marks\n", ","),
+    ],
+)
+def test_the_delimiter_is_what_the_records_keep_to(content, delimiter):
+    assert delimiter_of(content.splitlines(keepends=True)) == delimiter

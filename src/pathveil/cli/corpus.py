@@ -1,13 +1,34 @@
 """``pathveil corpus …``: make, read, judge and divide corpora."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from pathveil.cli.console import JSON_OPTION, bar, emit, names_from
 from pathveil.errors import UsageError
 
+if TYPE_CHECKING:
+    from pathveil.corpus.mapping import TableMapping
+
 app = typer.Typer(help="Make, read, judge and divide corpora of reports.", no_args_is_help=True, rich_markup_mode=None)
+
+MAP_OPTION = typer.Option(
+    None, "--map", metavar="FILE", help="A mapping of columns, as 'pathveil corpus map' proposes it; options win."
+)
+COLUMN_OPTION = typer.Option(
+    None, "--column", metavar="NAME=THEIRS", help="Take a column from one of another name, e.g. case_id=TUMOR_ID."
+)
+ENCODING_OPTION = typer.Option(
+    None, "--encoding", help="Of CSV files, e.g. cp1252 or cp850; else UTF-8, UTF-16 and Windows-1252 are told apart."
+)
+DELIMITER_OPTION = typer.Option(None, "--delimiter", help="What separates the fields of CSV files; else it is found.")
+DATES_OPTION = typer.Option(
+    None, "--dates", metavar="FORMAT", help="How dates are written, e.g. dd/mm/yyyy; else found where only one fits."
+)
+KEEP_OPTION = typer.Option(
+    False, "--keep-unknown-codes", help="Keep labels that ICD-O-3 does not have; else they are counted and left out."
+)
 
 
 @app.command("import", short_help="Read tables and HL7 messages into one checked corpus file.")
@@ -28,23 +49,24 @@ def import_reports(
         help="A secret of your registry from which HL7 case ids are made. The same key gives the same patient the same "
         "id in every import; without one the ids of this import match no other.",
     ),
-    column: list[str] = typer.Option(
-        None, "--column", metavar="NAME=THEIRS", help="Take a column from one of another name, e.g. case_id=TUMOR_ID."
-    ),
+    column: list[str] = COLUMN_OPTION,
+    mapping: Path = MAP_OPTION,
+    encoding: str = ENCODING_OPTION,
+    delimiter: str = DELIMITER_OPTION,
+    dates: str = DATES_OPTION,
+    keep_unknown_codes: bool = KEEP_OPTION,
     strict: bool = typer.Option(False, "--strict", help="Stop at the first HL7 message that cannot be used."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Read reports from tables and HL7 messages into one checked corpus file.
 
-    Messages that cannot be used are skipped, counted and named by their position. Patient fields (PID) make the case id
-    and are taken out of the text where it repeats them; they go nowhere else.
+    Codes are put into one form (C504 becomes site C50 and subsite C50.4, 8500/3 histology 8500 and behavior 3) and
+    checked against ICD-O-3. Messages that cannot be used are skipped, counted and named by their position. Patient
+    fields (PID) make the case id and are taken out of the text where it repeats them; they go nowhere else.
     """
     from pathveil.corpus.intake import import_corpus
     from pathveil.corpus.patient import read_key
 
-    columns = dict(pair.partition("=")[::2] for pair in column or [])
-    if not all(columns) or not all(columns.values()):
-        raise UsageError("--column takes NAME=THEIRS, for example case_id=TUMOR_ID")
     with bar() as progress:
         result = import_corpus(
             sources,
@@ -53,9 +75,40 @@ def import_reports(
             registry=registry,
             key=read_key(key_file) if key_file else None,
             strict=strict,
-            columns=columns,
+            mapping=mapping_from(mapping, column, encoding=encoding, delimiter=delimiter, dates=dates),
+            keep_unknown_codes=keep_unknown_codes,
             progress=progress,
         )
+    emit(result, as_json=as_json)
+
+
+def mapping_from(path: Path | None, column: list[str] | None, **told: str | None) -> "TableMapping":
+    """What a mapping file and options say of tables; options win."""
+    from pathveil.corpus.mapping import TableMapping, read_mapping
+
+    columns = dict(pair.partition("=")[::2] for pair in column or [])
+    if not all(columns) or not all(columns.values()):
+        raise UsageError("--column takes NAME=THEIRS, for example case_id=TUMOR_ID")
+    mapping = read_mapping(path) if path else TableMapping()
+    return mapping.changed(**{name: value for name, value in told.items() if value}).with_columns(columns)
+
+
+@app.command("map", short_help="Propose which column of a table is which, as a file to correct.")
+def map_columns(
+    source: Path = typer.Argument(..., metavar="FILE", help="A table (CSV, JSONL, Parquet), gzipped or not."),
+    out: Path = typer.Option(..., "--out", help="The mapping to write, a commented .toml file."),
+    encoding: str = ENCODING_OPTION,
+    delimiter: str = DELIMITER_OPTION,
+    dates: str = DATES_OPTION,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Look at a table's columns and contents, propose which is text, case, report, date, registry and codes, and write
+    it down. Correct what is wrong, then give it to 'corpus import' with --map. Nothing of the contents is written.
+    """
+    from pathveil.corpus.mapping import propose_mapping
+
+    told = mapping_from(None, None, encoding=encoding, delimiter=delimiter, dates=dates)
+    result = propose_mapping(source, out=out, mapping=told)
     emit(result, as_json=as_json)
 
 

@@ -22,9 +22,12 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pathveil.corpus.codes import CodeCounts, normalise_codes
+from pathveil.corpus.dates import EXAMPLES, ISO, find_format, in_iso_form
 from pathveil.corpus.hl7 import HEADER, WRAPPER
+from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.naaccr import Report, Skipped, read_messages
-from pathveil.corpus.schema import validate, with_corpus_types
+from pathveil.corpus.schema import EXPECTED_DATE, TASKS, validate, with_corpus_types
 from pathveil.corpus.tables import (
     BATCH,
     FORMS,
@@ -32,6 +35,7 @@ from pathveil.corpus.tables import (
     Paths,
     content_sha256,
     files,
+    find_encoding,
     form_of,
     open_bytes,
     open_table,
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 HL7_NAMES = (".hl7", ".er7", ".txt", ".dat")
+SOURCE = "number of the source"  # a column of the staged file: the place of the table in the list of sources
 LISTED, SHOWN = 100, 10  # skipped messages that a result names, as data and to a person
 
 
@@ -73,8 +78,12 @@ class MessageCounts(Part):
 
 
 class ImportedFile(Part):
+    """A file that was read, and how."""
+
     file: str
     format: str
+    encoding: str | None = None  # of CSV
+    dates: str | None = None  # their format, where it is not 2016-05-02
 
 
 class ImportResult(Result):
@@ -87,6 +96,7 @@ class ImportResult(Result):
     cases: int
     registries: dict[str, int]
     columns: list[str]
+    codes: CodeCounts
     hl7: MessageCounts | None = None  # where there were messages
 
     def rows(self) -> list[dict[str, Any]]:
@@ -102,7 +112,25 @@ class ImportResult(Result):
             f"  columns   {', '.join(self.columns)}",
             f"  sha256    {self.sha256}",
         ]
-        return "\n".join(lines + (message_lines(self.hl7) if self.hl7 else []))
+        for name, kinds in (
+            ("dates", {file.dates for file in self.files} - {None}),
+            ("encoding", {file.encoding for file in self.files} - {None, "utf-8-sig"}),
+        ):
+            if kinds:
+                lines.insert(2, f"  {name:<9} {', '.join(sorted(map(str, kinds)))}")
+        return "\n".join(lines + code_lines(self.codes) + (message_lines(self.hl7) if self.hl7 else []))
+
+
+def code_lines(codes: CodeCounts) -> list[str]:
+    lines = []
+    if codes.rewritten:
+        written = ", ".join(f"{task} {count:,}" for task, count in codes.rewritten.items())
+        lines.append(f"  codes     written in this project's form: {written}")
+    if codes.unknown:
+        what = "kept" if codes.kept_unknown else "left out, their reports without that label; --keep-unknown-codes"
+        lines.append(f"  unknown   codes that ICD-O-3 does not have were {what}")
+        lines += [f"            {one.sentence()}" for one in codes.unknown]
+    return lines
 
 
 def message_lines(messages: MessageCounts) -> list[str]:
@@ -148,13 +176,17 @@ def import_corpus(
     key: bytes | None = None,
     strict: bool = False,
     columns: Mapping[str, str] | None = None,
+    mapping: TableMapping | None = None,
+    keep_unknown_codes: bool = False,
     progress: Progress = silent,
 ) -> ImportResult:
     """Read all sources into the Parquet file ``out`` and say what was read.
 
     ``registry`` names the registry of messages (else MSH-4) and of tables that have no such column. ``key`` makes the
     case ids of messages; without one, a random key is used and forgotten, and the ids match no other import.
-    ``columns`` gives the names that columns have in the tables. ``strict`` stops at the first unusable message.
+    ``mapping`` says how tables are written and what their columns are called; ``columns`` adds names to it. ``strict``
+    stops at the first unusable message. Codes are put into this project's form; those that ICD-O-3 does not have are
+    counted, and kept only with ``keep_unknown_codes``.
     """
     import polars as pl
 
@@ -162,14 +194,19 @@ def import_corpus(
         raise UsageError(f"--format {form} is not known; expected auto, hl7, {', '.join(FORMS)}")
     if out.suffix != ".parquet":
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
+    mapping = (mapping or TableMapping()).with_columns(columns or {})
     paths = {path: form if form != "auto" else detect_format(path) for path in expand_folders(sources)}
+    read = [
+        ImportedFile(file=str(path), format=kind, encoding=encoding_of(path, kind, mapping))
+        for path, kind in paths.items()
+    ]
     secret, tally = key or secrets.token_bytes(32), Tally()
     frames = []
-    for path, kind in paths.items():
-        if kind != "hl7":
-            frames.append(
-                prepare_table(open_table(path, form=kind), source=path, registry=registry, columns=columns or {})
-            )
+    for number, file in enumerate(read):
+        if file.format != "hl7":
+            table = open_table(Path(file.file), form=file.format, encoding=file.encoding, delimiter=mapping.delimiter)
+            frame = prepare_table(table, source=file.file, registry=registry, columns=mapping.columns)
+            frames.append(frame.with_columns(pl.lit(number).alias(SOURCE)))
     if messages := [path for path, kind in paths.items() if kind == "hl7"]:
         frames.append(scan_hl7(messages, registry=registry, key=secret, strict=strict, tally=tally, progress=progress))
     staged = out.with_name(f"{out.name}.staged")
@@ -183,13 +220,49 @@ def import_corpus(
                 f"the first because it {first.reason}"
             )
         progress("checking", 0, 0)
-        corpus = validate(pl.scan_parquet(staged))
+        corpus, read, expected_date = with_iso_dates(pl.scan_parquet(staged), read, mapping.dates)
+        corpus, codes = normalise_codes(corpus.drop(SOURCE, strict=False), keep_unknown=keep_unknown_codes)
+        corpus = validate(corpus, expected_date=expected_date)
         progress("writing", 0, 0)
         write_parquet(corpus, out)
     finally:
         with suppress(OSError):
             staged.unlink(missing_ok=True)
-    return account(out, paths=paths, tally=tally, keyed=key is not None)
+    return account(out, read=read, codes=codes, tally=tally, keyed=key is not None)
+
+
+def encoding_of(path: Path, form: str, mapping: TableMapping) -> str | None:
+    """The encoding of a CSV file: as told, else found; other forms say theirs themselves."""
+    if form != "csv":
+        return None
+    return mapping.encoding or find_encoding(path)
+
+
+def with_iso_dates(
+    frame: "pl.LazyFrame", read: list[ImportedFile], told: str | None
+) -> tuple["pl.LazyFrame", list[ImportedFile], str]:
+    """Dates in ISO's form, each file's by its own format; also the files with it, and what a complaint should expect.
+
+    A column whose format cannot be told from its contents is left as it is, for the schema to refuse.
+    """
+    import polars as pl
+
+    schema = frame.collect_schema()
+    if "date" not in schema or schema["date"] != pl.String or SOURCE not in schema:
+        return frame, read, EXPECTED_DATE
+    expected, date = EXPECTED_DATE, pl.col("date")
+    found = list(read)
+    for number, file in enumerate(read):
+        if file.format == "hl7":
+            continue
+        of_file = frame.filter(pl.col(SOURCE) == number).select("date").drop_nulls().unique()
+        form = told or find_format(of_file.collect(engine="streaming")["date"])
+        if form is None:
+            expected = f"{EXPECTED_DATE}, or their format told with --dates ({EXAMPLES})"
+        elif form != ISO:
+            found[number] = file.model_copy(update={"dates": form})
+            date = pl.when(pl.col(SOURCE) == number).then(in_iso_form(pl.col("date"), form)).otherwise(date)
+    return frame.with_columns(date.alias("date")), found, expected
 
 
 def expand_folders(sources: Paths) -> list[Path]:
@@ -236,6 +309,9 @@ def prepare_table(
         raise UsageError(f"{source}: has a column 'registry' already; leave out --registry")
     if registry is not None:
         frame = frame.with_columns(pl.lit(registry).alias("registry"))
+    schema = frame.collect_schema()
+    decimal = [task for task in TASKS if task in schema and schema[task].is_float()]  # 8500.0, as spreadsheets have it
+    frame = frame.with_columns(pl.col(decimal).fill_nan(None).cast(pl.String)) if decimal else frame
     return with_corpus_types(frame, source=source)
 
 
@@ -321,14 +397,14 @@ def note_skipped(message: Skipped, *, path: Path, strict: bool, tally: Tally) ->
         )
 
 
-def account(out: Path, *, paths: Mapping[Path, str], tally: Tally, keyed: bool) -> ImportResult:
+def account(out: Path, *, read: list[ImportedFile], codes: CodeCounts, tally: Tally, keyed: bool) -> ImportResult:
     """What an import read and wrote."""
     import polars as pl
 
     corpus = pl.scan_parquet(out)
     registries = corpus.group_by("registry").len().collect(engine="streaming").sort("registry")
     messages = None
-    if "hl7" in paths.values():
+    if any(file.format == "hl7" for file in read):
         messages = MessageCounts(
             messages=tally.messages,
             reports=tally.reports,
@@ -343,10 +419,11 @@ def account(out: Path, *, paths: Mapping[Path, str], tally: Tally, keyed: bool) 
     return ImportResult(
         out=str(out),
         sha256=content_sha256(out),
-        files=[ImportedFile(file=str(path), format=form) for path, form in paths.items()],
+        files=read,
         reports=int(registries["len"].sum()),
         cases=corpus.select(pl.col("case_id").n_unique()).collect(engine="streaming").item(),
         registries=dict(registries.iter_rows()),
         columns=corpus.collect_schema().names(),
+        codes=codes,
         hl7=messages,
     )

@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pathveil.corpus.check import CheckResult, check
+from pathveil.corpus.codes import normalise_codes
 from pathveil.corpus.intake import detect_format, expand_folders, import_corpus, prepare_table
+from pathveil.corpus.mapping import TableMapping, read_mapping
 from pathveil.corpus.relevance import DAYS
 from pathveil.corpus.schema import scan, tasks_of, validate, with_dates
 from pathveil.corpus.split import VALIDATION, split_corpus
@@ -150,6 +152,7 @@ def read(
     *,
     registry: str | None = None,
     columns: Mapping[str, str] | None = None,
+    mapping: "str | Path | TableMapping | None" = None,
     tasks: Iterable[str] | None = None,
     key: bytes | None = None,
     progress: Progress = silent,
@@ -157,26 +160,39 @@ def read(
     """Read and check reports: a file or folder (Parquet, CSV, JSONL, HL7), several, or a polars or pandas frame.
 
     ``registry`` names the registry where the source does not. ``columns`` gives the names that columns have in the
-    source (``{"case_id": "TUMOR_ID"}``). ``tasks`` names the label columns, else they are those of the usual five that
-    are there. ``key`` makes the case ids of HL7 messages; without one they match no other reading.
+    source (``{"case_id": "TUMOR_ID"}``); ``mapping``, a file that ``corpus map`` wrote or its content, says more of
+    tables: encoding, dates. Codes come in one form, unknown ones as they are. ``tasks`` names the label columns, else
+    they are those of the usual five that are there. ``key`` makes the case ids of HL7 messages; without one they match
+    no other reading.
     """
     if isinstance(source, Corpus):
-        if registry or columns:
-            raise UsageError("a Corpus was read already; give registry and columns when reading its source")
+        if registry or columns or mapping:
+            raise UsageError("a Corpus was read already; give registry, columns and mapping when reading its source")
         return source if tasks is None else Corpus(source.paths, tasks=tasks, folder=source._folder)
+    told = mapping if isinstance(mapping, TableMapping) else read_mapping(Path(mapping)) if mapping else TableMapping()
+    told = told.with_columns(columns or {})
     if (frame := as_polars(source)) is not None:
         folder = PrivateFolder()
         path = folder.path / "reports.parquet"
-        write_parquet(prepare_table(frame, source="the frame", registry=registry, columns=columns or {}), path)
+        frame = prepare_table(frame, source="the frame", registry=registry, columns=told.columns)
+        write_parquet(normalise_codes(frame, keep_unknown=True)[0], path)
         return Corpus(path, tasks=tasks, folder=folder)
     paths = _as_paths(source)
     messages = _message_files(paths)
-    if registry is None and not columns and not messages:
+    if registry is None and told == TableMapping() and not messages:
         return Corpus(paths, tasks=tasks)
     tables = [path for path in expand_folders(paths) if form_of(path)]
     folder = PrivateFolder()
     path = folder.path / "reports.parquet"
-    import_corpus([*tables, *messages], out=path, registry=registry, key=key, columns=columns, progress=progress)
+    import_corpus(
+        [*tables, *messages],
+        out=path,
+        registry=registry,
+        key=key,
+        mapping=told,
+        keep_unknown_codes=True,
+        progress=progress,
+    )
     return Corpus(path, tasks=tasks, folder=folder)
 
 

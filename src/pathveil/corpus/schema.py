@@ -35,6 +35,8 @@ SHOWN = 5  # offending ids in a message
 # 2016-05-02, 20160502 and either with a time behind it, as HL7 writes them. 05/02/2016 is two days, so it is refused.
 DATE = r"^\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*)?$"
 
+EXPECTED_DATE = "2016-05-02 or 20160502"
+
 
 def scan(paths: Paths, *, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
     """The reports of one file, several, or a folder of them (Parquet, CSV, JSONL, either gzipped), not yet read.
@@ -104,9 +106,12 @@ def tasks_of(frame: "pl.LazyFrame | pl.DataFrame", wanted: Iterable[str] | None 
     return chosen
 
 
-def validate(frame: "pl.LazyFrame") -> "pl.LazyFrame":
-    """Check the contents, and give the frame with ``date`` as dates and ``year`` as whole numbers."""
-    found = problems(frame)
+def validate(frame: "pl.LazyFrame", *, expected_date: str = EXPECTED_DATE) -> "pl.LazyFrame":
+    """Check the contents, and give the frame with ``date`` as dates and ``year`` as whole numbers.
+
+    ``expected_date`` is what a message says that dates should look like.
+    """
+    found = problems(frame, expected_date=expected_date)
     if found:
         raise CorpusError("\n  ".join(found))
     return with_dates(frame)
@@ -135,7 +140,7 @@ def parsed_date(column: "pl.Expr") -> "pl.Expr":
     return pl.when(text.str.contains(DATE)).then(day)
 
 
-def problems(frame: "pl.LazyFrame") -> list[str]:
+def problems(frame: "pl.LazyFrame", *, expected_date: str = EXPECTED_DATE) -> list[str]:
     """What is wrong with the contents, one sentence each; empty when nothing is."""
     import polars as pl
 
@@ -154,7 +159,7 @@ def problems(frame: "pl.LazyFrame") -> list[str]:
             "remove it or fill it in",
         ),
     }
-    examples = {"date": "2016-05-02 or 20160502", "year": "a whole number such as 2016"}
+    examples = {"date": expected_date, "year": "a whole number such as 2016"}
     for column in parsed:
         given = pl.col(f"raw {column}")
         if schema[column] == pl.String:

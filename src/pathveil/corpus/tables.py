@@ -11,11 +11,13 @@ exports do to quotation marks, streams gzip, and knows the line at fault, so tha
 [('1', 'left breast\\nbiopsy'), ('2', None)]
 """
 
+import codecs
 import csv
 import gzip
 import hashlib
 import io
 import json
+import re
 import zlib
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +25,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, cast
 
-from pathveil.errors import CorpusError
+from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file, sha256_of_file
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 FORMS = {"parquet": (".parquet",), "csv": (".csv", ".tsv"), "jsonl": (".jsonl", ".ndjson")}
 BATCH = 5_000  # reports in memory at a time, and in a Parquet row group, so that readers stay flat as well
 LONGEST = 1 << 24  # characters in a CSV field; past it a quotation mark was never closed
+LONGEST_LINE, LONGEST_HEADER = 4 * LONGEST, 1 << 20  # of a text file; past it this is no table
+DELIMITERS = ",;\t|"
+SAMPLE = 1 << 16  # bytes from which the delimiter is told
 UNREADABLE = (OSError, EOFError, zlib.error)  # what a missing, locked or damaged file raises (gzip's is an OSError)
 
 Paths = str | Path | Sequence[str | Path]
@@ -70,10 +75,19 @@ def suffixes() -> list[str]:
     return [ending for endings in FORMS.values() for ending in endings]
 
 
-def open_table(path: Path, *, form: str | None = None) -> "pl.LazyFrame":
-    """One table, not yet read, columns as in the file (CSV: all strings, so that no code loses a leading zero)."""
+def open_table(
+    path: Path, *, form: str | None = None, encoding: str | None = None, delimiter: str | None = None
+) -> "pl.LazyFrame":
+    """One table, not yet read, columns as in the file (CSV: all strings, so that no code loses a leading zero).
+
+    ``encoding`` and ``delimiter`` are those of a CSV file; else it is UTF-8, separated by what its first lines have.
+    """
     form = form or form_of(path)
-    readers = {"parquet": open_parquet, "csv": open_csv, "jsonl": open_jsonl}
+    readers = {
+        "parquet": open_parquet,
+        "csv": lambda path: open_csv(path, encoding=encoding, delimiter=delimiter),
+        "jsonl": open_jsonl,
+    }
     if form not in readers:
         raise CorpusError(
             f"{path}: its name ends in none of {', '.join(suffixes())} (or these with .gz); "
@@ -138,11 +152,15 @@ def jsonl_fault(path: Path) -> str:
     """Find where a JSONL file is wrong, line by line in Python: it is asked only once reading has failed."""
     with open_bytes(path) as file:
         number = 0
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
+            if len(line) == LONGEST_LINE:
+                return f"line {number:,} is longer than {LONGEST_LINE:,} bytes; expected one report a line"
             try:
                 value = json.loads(line) if line.strip() else {}
             except UnicodeDecodeError:
                 return f"line {number:,} is not UTF-8"
+            except RecursionError:
+                return f"line {number:,} is nested too deeply"
             except ValueError:
                 return f"line {number:,} is not JSON; expected one object a line"
             if not isinstance(value, dict):
@@ -150,30 +168,21 @@ def jsonl_fault(path: Path) -> str:
     return "is empty" if not number else "its lines differ in their types; expected the same columns of text in each"
 
 
-def open_csv(path: Path) -> "pl.LazyFrame":
-    """A CSV file (commas, semicolons, tabs or bars, whichever its header has most of) as a lazy frame of strings."""
+def open_csv(path: Path, *, encoding: str | None = None, delimiter: str | None = None) -> "pl.LazyFrame":
+    """A CSV file (commas, semicolons, tabs or bars, unless told) as a lazy frame of strings."""
     import polars as pl
     from polars.io.plugins import register_io_source
 
-    with open_bytes(path) as file:
-        try:
-            header = file.readline().decode("utf-8-sig")
-        except UnicodeDecodeError:
-            raise CorpusError(f"{path}: line 1 is not UTF-8; convert it, for example with iconv") from None
-    if not header.strip():
-        raise CorpusError(f"{path}: is empty; expected a header line")
-    separator = max(",;\t|", key=header.count)
-    columns = [name.strip() for name in next(csv.reader([header], delimiter=separator))]
-    if len(set(columns)) < len(columns):
-        again = next(name for name in columns if columns.count(name) > 1)
-        raise CorpusError(f"{path}: column '{again[:40]}' is there twice")
-
+    encoding = encoding or "utf-8-sig"
+    lines = first_lines(path, encoding=encoding)
+    delimiter = delimiter or delimiter_of(lines)
+    columns = header_of(next(csv.reader(lines, delimiter=delimiter)), path=path)
     schema = pl.Schema(dict.fromkeys(columns, pl.String))
 
     def batches(
         wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
     ) -> Iterator["pl.DataFrame"]:
-        records = csv_records(path, separator=separator, fields=len(columns))
+        records = csv_records(path, separator=delimiter, fields=len(columns), encoding=encoding)
         next(records)
         if rows is not None:
             records = islice(records, rows)
@@ -186,11 +195,119 @@ def open_csv(path: Path) -> "pl.LazyFrame":
     return register_io_source(batches, schema=schema)
 
 
-def csv_records(path: Path, *, separator: str, fields: int) -> Iterator[list[str]]:
+def first_lines(path: Path, *, encoding: str) -> list[str]:
+    """The header of a text file and the lines that follow it at once; the last may be cut short."""
+    with open_bytes(path) as file:
+        start = file.read(LONGEST_HEADER)
+    decoder = codecs.getincrementaldecoder(encoding)()
+    for end in (SAMPLE, LONGEST_HEADER):
+        try:
+            lines = list(io.StringIO(decoder.decode(start[:end]), newline=""))
+        except UnicodeError:
+            # The fault may lie behind the header, whose reader then names its line.
+            lines = start[:end].splitlines(keepends=True)[:1]
+            try:
+                lines = [lines[0].decode(encoding)]
+            except UnicodeError:
+                raise CorpusError(f"{path}: line 1 is not {spoken_encoding(encoding)}; {ENCODING_HINT}") from None
+        if len(lines) > 1 or end >= len(start):
+            break
+        decoder.reset()
+    if not lines or not lines[0].strip():
+        raise CorpusError(f"{path}: is empty; expected a header line")
+    if len(lines) == 1 and len(start) == LONGEST_HEADER:
+        raise CorpusError(f"{path}: its first line has no end; expected a header line with the names of columns")
+    return lines
+
+
+def delimiter_of(lines: list[str]) -> str:
+    """What separates the fields: what makes the most columns in the header, of those the following records keep to.
+
+    >>> delimiter_of(["name, first;text\\n", "Ada;a, b, c\\n", "Bob;d\\n"])
+    ';'
+    """
+
+    def fit(delimiter: str) -> tuple[bool, int]:
+        csv.field_size_limit(LONGEST)
+        try:
+            header, *records = csv.reader(lines[:20], delimiter=delimiter)
+        except csv.Error:
+            return False, 0
+        records = [record for record in records if record]
+        records = records[:-1] or records  # the last may be cut short
+        kept = sum(len(record) == len(header) for record in records)
+        return len(header) > 1 and kept >= len(records) * 0.8, len(header)
+
+    return max(DELIMITERS, key=fit)
+
+
+def header_of(names: list[str], *, path: Path) -> list[str]:
+    """The columns' names; a line that is no header is refused, and never quoted: it may be a report."""
+    columns = [name.strip() or f"unnamed_{number}" for number, name in enumerate(names, start=1)]
+    for number, name in enumerate(columns, start=1):
+        if len(name) > 80 or re.search(r"\d{6}", name):
+            raise CorpusError(f"{path}: line 1 is no header (field {number} is no name of a column); add one")
+        if name in columns[: number - 1]:
+            first = columns.index(name) + 1
+            raise CorpusError(f"{path}: columns {first} and {number} have the same name; is line 1 a header?")
+    return columns
+
+
+ENCODING_HINT = "import it with 'pathveil corpus import', which finds encodings, or say which with --encoding"
+
+
+def find_encoding(path: Path) -> str:
+    """The encoding of a text file: UTF-16 by its mark, UTF-8 where all of it is, else Windows-1252 (with Latin-1).
+
+    Other one-byte encodings hold the same bytes for other letters, so they must be told.
+    """
+    utf8, windows = (codecs.getincrementaldecoder(name)() for name in ("utf-8", "cp1252"))
+    fits_utf8 = fits_windows = True
+    first_lines(path, encoding="latin-1")  # refuses what has no header before all of it is read
+    try:
+        with open_bytes(path) as file:
+            piece = file.read(SAMPLE)
+            if piece[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                return "utf-16"
+            while piece and (fits_utf8 or fits_windows):
+                fits_utf8 = fits_utf8 and decodes(utf8, piece)
+                fits_windows = fits_windows and decodes(windows, piece)
+                piece = file.read(LONGEST_HEADER)
+    except UNREADABLE as error:
+        raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or cut short?") from None
+    if fits_utf8 and decodes(utf8, b"", final=True):
+        return "utf-8-sig"
+    if fits_windows:
+        return "cp1252"
+    raise CorpusError(f"{path}: is neither UTF-8 nor Windows-1252; say what it is with --encoding, for example cp850")
+
+
+def decodes(decoder: codecs.IncrementalDecoder, piece: bytes, *, final: bool = False) -> bool:
+    try:
+        decoder.decode(piece, final)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def check_encoding(name: str) -> str:
+    """Refuse a name that is no encoding of text."""
+    try:
+        "".encode(name)
+    except (LookupError, ValueError):
+        raise UsageError(f"--encoding {name[:40]} is not known; expected utf-8, utf-16, cp1252, cp850, …") from None
+    return "utf-8-sig" if codecs.lookup(name).name == "utf-8" else name
+
+
+def spoken_encoding(encoding: str) -> str:
+    return {"utf-8-sig": "UTF-8"}.get(encoding, encoding)
+
+
+def csv_records(path: Path, *, separator: str, fields: int, encoding: str = "utf-8-sig") -> Iterator[list[str]]:
     """The records of a CSV file, blank lines left out; a fault names its line."""
     csv.field_size_limit(LONGEST)
-    with open_bytes(path) as binary, io.TextIOWrapper(binary, encoding="utf-8-sig", newline="") as file:
-        reader = csv.reader(file, delimiter=separator)
+    with open_bytes(path) as binary, io.TextIOWrapper(binary, encoding=encoding, newline="") as file:
+        reader = csv.reader(bounded_lines(file, path), delimiter=separator)
         start = 1
         try:
             for record in reader:
@@ -201,9 +318,9 @@ def csv_records(path: Path, *, separator: str, fields: int) -> Iterator[list[str
                 if record:
                     yield record
                 start = reader.line_num + 1
-        except UnicodeDecodeError:
+        except UnicodeError:
             raise CorpusError(
-                f"{path}: is not UTF-8 after line {start:,}; convert it, for example with iconv"
+                f"{path}: is not {spoken_encoding(encoding)} after line {start:,}; {ENCODING_HINT}"
             ) from None
         except csv.Error:
             raise CorpusError(
@@ -211,6 +328,14 @@ def csv_records(path: Path, *, separator: str, fields: int) -> Iterator[list[str
             ) from None
         except UNREADABLE:
             raise CorpusError(f"{path}: is damaged after line {start:,}; is it cut short?") from None
+
+
+def bounded_lines(file: IO[str], path: Path) -> Iterator[str]:
+    """The lines of a text file; one without an end is refused before it fills the memory."""
+    while line := file.readline(LONGEST_LINE):
+        if len(line) == LONGEST_LINE:
+            raise CorpusError(f"{path}: a line is longer than {LONGEST_LINE:,} characters; expected one record a line")
+        yield line
 
 
 @contextmanager

@@ -1,0 +1,266 @@
+"""Codes as registries write them, made into the names this project uses, and checked against ICD-O-3.
+
+C504, c50.4 and "C50.4 upper outer quadrant" are site C50 and subsite C50.4; 8500/3, M-85003 and 8500.0 (a spreadsheet's
+8500) are histology 8500, with behavior 3 where it is said; laterality comes as NAACCR's numbers (item 410), letters or
+words. A code that ICD-O-3 does not have is counted, and its label left out unless it is to be kept; its report stays.
+
+>>> read_topography("C504"), read_topography("c50.4"), read_topography("C50"), read_topography("banana")
+(('C50', 'C50.4'), ('C50', 'C50.4'), ('C50', None), None)
+>>> read_morphology("8500/3"), read_morphology("M-85003"), read_morphology("8500.0")
+(('8500', '3'), ('8500', '3'), ('8500', None))
+>>> [read_laterality(side) for side in ("1", "L", "beidseits", "Not a paired site", "up")]
+['right', 'left', 'bilateral', 'not_paired', None]
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from pathveil.corpus.schema import TASKS
+from pathveil.corpus.synth.codes import code_lists
+from pathveil.results import Part
+from pathveil.wording import counted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+AFTER = r"(?:[\s,;:(].*)?"  # a term may follow its code
+TOPOGRAPHY = re.compile(rf"C(\d\d)(?:\.?(\d)|\.?[-X])?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII)
+MORPHOLOGY = re.compile(rf"M?-?([89]\d{{3}})(?:\s?[/.-]?\s?(\d)\d?)?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII)
+WHOLE = re.compile(r"(\d+)\.0+", re.ASCII)  # a whole number that went through a spreadsheet
+LEADING_DIGIT = re.compile(rf"/?(\d){AFTER}", re.DOTALL | re.ASCII)
+
+# Histologies of ICD-O-3 that the list of the synthetic reports, which are of cancer registries, leaves out.
+OTHER_HISTOLOGIES = """
+8040 8053 8060 8096 8100-8101 8103 8149 8191 8202 8204 8212-8213 8248 8264 8311 8321 8324-8325 8334 8336
+8360-8361 8371-8375 8391-8392 8404-8406 8443-8444 8454 8463 8505-8506 8587 8591-8593 8601-8602 8610 8622-8623
+8633 8641-8642 8660 8671 8681-8683 8690 8712-8713 8725-8727 8750 8760 8762 8790 8820-8827 8831 8834-8836
+8841-8842 8856 8860 8862 8870 8880-8881 8892-8893 8898 8903-8905 8932 8965-8967 8974 8983 9010-9013 9016 9030
+9054-9055 9073 9091 9103 9123 9125 9132 9135-9136 9141-9142 9160 9171-9175 9191 9200 9210 9241 9262 9271-9275
+9280-9282 9300-9302 9311-9312 9320-9322 9340-9341 9363 9373 9491 9507 9514 9535 9752-9753 9765-9769 9970
+"""
+# Histologies that came with its revisions 3.1 and 3.2, as far as they are common.
+NEW_HISTOLOGIES = """
+8023 8085-8086 8163 8265 8339 8455 8474 8483-8484 8509 8519 8552 8594 8714 8975 9045 9137 9366-9367 9385 9396
+9445 9509 9715 9749 9877-9879 9912
+"""
+BEHAVIORS = {"0", "1", "2", "3", "6", "9"}
+BEHAVIOR_WORDS = {"benign": "0", "borderline": "1", "uncertain": "1", "in_situ": "2", "insitu": "2", "malignant": "3"}
+BEHAVIOR_WORDS |= {"invasive": "3", "metastatic": "6"}
+LATERALITIES = {
+    "not_paired": "0 t not_paired not_a_paired_site not_applicable",
+    "right": "1 r right rechts droite droit derecha",
+    "left": "2 l left links gauche izquierda",
+    "one_side": "3 one_side only_one_side unilateral",
+    "bilateral": "4 b bilateral both beidseits beidseitig beide",
+    "midline": "5 m midline mittellinie mittig",
+    "paired_unknown": "9 u paired_unknown unknown unbekannt",
+}
+SIDES = {word: side for side, words in LATERALITIES.items() for word in words.split()}
+
+# What may be shown of a value that is no known code: nothing else that stands in a wrong column, such as a name.
+SHOWABLE = re.compile(r"(?i:C\d{2,3}|C\d\d\.\d{1,2}|M?-?\d{4}|M?-?\d{4}[/.]?\d|\d|[A-Z])", re.ASCII)
+LISTED = 20  # unknown codes that a result names
+
+
+class UnknownCodes(Part):
+    """Labels of a task that ICD-O-3 does not have."""
+
+    task: str
+    reports: int
+    codes: dict[str, int]  # the commonest that look like codes, with their reports
+    no_codes: int  # reports whose label does not look like a code, and is not shown
+
+    def sentence(self) -> str:
+        named = [f"{code} {count:,}" for code, count in self.codes.items()]
+        named += [f"what looks like no code {self.no_codes:,}"] if self.no_codes else []
+        more = self.reports - self.no_codes - sum(self.codes.values())
+        return f"{self.task}: {counted(self.reports, 'report')} ({', '.join(named)}{', …' if more else ''})"
+
+
+class CodeCounts(Part):
+    """What became of codes that were written otherwise."""
+
+    rewritten: dict[str, int]  # task: reports
+    unknown: list[UnknownCodes]
+    kept_unknown: bool
+
+
+class Codes(NamedTuple):
+    """What one value says of one or two tasks; a part that is missing was not said."""
+
+    labels: dict[str, str]
+    unknown: bool
+
+
+@lru_cache(maxsize=1)
+def known_sites() -> frozenset[str]:
+    return frozenset(subsite[:3] for subsite in code_lists().names)
+
+
+@lru_cache(maxsize=1)
+def known_histologies() -> frozenset[str]:
+    codes = {morphology[:4] for morphology in code_lists().terms}
+    for span in (OTHER_HISTOLOGIES + NEW_HISTOLOGIES).split():
+        first, _, last = span.partition("-")
+        codes |= {str(code) for code in range(int(first), int(last or first) + 1)}
+    return frozenset(codes)
+
+
+def read_topography(value: str) -> tuple[str, str | None] | None:
+    """The site and, where it is said, the subsite; none where the value is no topography code."""
+    found = TOPOGRAPHY.fullmatch(value.strip())
+    if not found:
+        return None
+    site = f"C{found[1]}"
+    return site, f"{site}.{found[2]}" if found[2] else None
+
+
+def read_morphology(value: str) -> tuple[str, str | None] | None:
+    """The histology and, where it is said, the behavior; none where the value is no morphology code."""
+    value = value.strip()
+    if whole := WHOLE.fullmatch(value):
+        value = whole[1]
+    found = MORPHOLOGY.fullmatch(value)
+    return (found[1], found[2]) if found else None
+
+
+def read_behavior(value: str) -> str | None:
+    value = value.strip()
+    if whole := WHOLE.fullmatch(value):
+        value = whole[1]
+    if found := LEADING_DIGIT.fullmatch(value):
+        return found[1] if found[1] in BEHAVIORS else None
+    return BEHAVIOR_WORDS.get(words_of(value))
+
+
+def read_laterality(value: str) -> str | None:
+    value = value.strip()
+    if whole := WHOLE.fullmatch(value):
+        value = whole[1]
+    if found := LEADING_DIGIT.fullmatch(value):
+        return SIDES.get(found[1])
+    words = words_of(value)
+    return SIDES.get(words) or (SIDES.get(words.partition("_")[0]) if len(words.partition("_")[0]) > 1 else None)
+
+
+def words_of(value: str) -> str:
+    return re.sub(r"[\W_]+", "_", value.lower()).strip("_")
+
+
+def topography_codes(value: str) -> Codes:
+    found = read_topography(value)
+    if not found:
+        return Codes({}, True)
+    site, subsite = found
+    labels = {"site": site} | ({"subsite": subsite} if subsite else {})
+    known = site in known_sites() and (subsite is None or subsite in code_lists().names)
+    return Codes(labels, not known)
+
+
+def morphology_codes(value: str) -> Codes:
+    found = read_morphology(value)
+    if not found:
+        return Codes({}, True)
+    histology, behavior = found
+    labels = {"histology": histology} | ({"behavior": behavior} if behavior else {})
+    return Codes(labels, histology not in known_histologies() or (behavior or "3") not in BEHAVIORS)
+
+
+def behavior_codes(value: str) -> Codes:
+    behavior = read_behavior(value)
+    return Codes({"behavior": behavior} if behavior else {}, not behavior)
+
+
+def laterality_codes(value: str) -> Codes:
+    side = read_laterality(value)
+    return Codes({"laterality": side} if side else {}, not side)
+
+
+READERS: Mapping[str, Callable[[str], Codes]] = {
+    "site": topography_codes,
+    "subsite": topography_codes,
+    "histology": morphology_codes,
+    "behavior": behavior_codes,
+    "laterality": laterality_codes,
+}
+
+
+def normalise_codes(frame: "pl.LazyFrame", *, keep_unknown: bool = False) -> tuple["pl.LazyFrame", CodeCounts]:
+    """The frame with its codes in this project's form, and what was done to them.
+
+    A column that says more than it may hold fills the other task where that is missing: 8500/3 the behavior, C50.4 as
+    a site the subsite. Subsites fill in sites where there is no column of them. The values are read once to learn which
+    there are, so ``frame`` should be cheap to read.
+    """
+    import polars as pl
+
+    present = [task for task in TASKS if task in frame.collect_schema()]
+    said: dict[str, list[pl.Expr]] = {}  # task: what columns say of it, its own first
+    rewritten, unknown = {}, []
+    for column in sorted(present, key=lambda task: task in ("site", "histology")):
+        counts = values_of(frame, column)
+        codes = {value: READERS[column](value) for value in counts}
+        strange = {value for value, code in codes.items() if code.unknown}
+        if strange:
+            unknown.append(unknown_codes(column, {value: counts[value] for value in strange}))
+        answers: dict[str, dict[str, str]] = {column: {}}
+        for value, (labels, _) in codes.items():
+            if value in strange:
+                if keep_unknown:
+                    answers[column][value] = labels.get(column, value)
+                continue
+            for task, label in labels.items():
+                answers.setdefault(task, {})[value] = label
+        if column == "subsite" and "site" in present:
+            answers.pop("site", None)
+        changed = sum(counts[value] for value, label in answers[column].items() if label != value)
+        if changed:
+            rewritten[column] = changed
+        for task, labels in answers.items():
+            same = task == column and not strange and not changed and len(labels) == len(counts)
+            answer = pl.col(column) if same else translated(column, labels)
+            said.setdefault(task, []).insert(0 if task == column else len(said.get(task, ())), answer)
+    changes = [pl.coalesce(answers).alias(task) for task, answers in said.items()]
+    order = {task: place for place, task in enumerate(TASKS)}
+    unknown.sort(key=lambda one: order[one.task])
+    counted_codes = CodeCounts(rewritten=rewritten, unknown=unknown, kept_unknown=keep_unknown)
+    return (frame.with_columns(changes) if changes else frame), counted_codes
+
+
+def values_of(frame: "pl.LazyFrame", column: str) -> dict[str, int]:
+    """Each value of a column, and how many reports have it."""
+    groups = frame.select(column).drop_nulls().group_by(column).len().collect(engine="streaming").sort(column)
+    return dict(groups.iter_rows())
+
+
+def translated(column: str, labels: Mapping[str, str]) -> "pl.Expr":
+    import polars as pl
+
+    return pl.col(column).replace_strict(list(labels), list(labels.values()), default=None, return_dtype=pl.String)
+
+
+def unknown_codes(task: str, counts: Mapping[str, int]) -> UnknownCodes:
+    """The unknown values of a task as a result may show them."""
+    shown = {value: count for value, count in counts.items() if SHOWABLE.fullmatch(value.strip())}
+    first = sorted(shown, key=lambda value: (-shown[value], value))[:LISTED]
+    return UnknownCodes(
+        task=task,
+        reports=sum(counts.values()),
+        codes={value: shown[value] for value in first},
+        no_codes=sum(counts.values()) - sum(shown.values()),
+    )
+
+
+def check_labels(counts: Mapping[str, Mapping[str, int]]) -> Iterable[UnknownCodes]:
+    """The labels that are not in this project's form, by task (those that are codes), from each label's count."""
+    for task, reader in READERS.items():
+        labels = counts.get(task, {})
+        strange = {label: count for label, count in labels.items() if not is_known(reader(label), task, label)}
+        if strange:
+            yield unknown_codes(task, strange)
+
+
+def is_known(codes: Codes, task: str, label: str) -> bool:
+    return not codes.unknown and codes.labels.get(task) == label

@@ -1,0 +1,101 @@
+"""Dates as tables write them, made into 2016-05-02: a format is told, or found where only one can be meant.
+
+05/02/2016 is two days, depending on who reads it. A column in which some day is past the twelfth says which of them
+comes first; one in which none is says nothing, and is refused unless the format is told.
+
+>>> find_format(["05/02/2016", "17/02/2016"]), find_format(["05/02/2016"]), find_format(["2016-05-02", "20160502"])
+('dd/mm/yyyy', None, 'yyyy-mm-dd')
+>>> import polars as pl
+>>> pl.DataFrame({"date": ["17/02/2016 09:30", "2016-05-02", "soon"]}).select(
+...     in_iso_form(pl.col("date"), "dd/mm/yyyy"))["date"].to_list()
+['2016-02-17', '2016-05-02', 'soon']
+"""
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pathveil.errors import UsageError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+ISO = "yyyy-mm-dd"
+ISO_DATE = re.compile(r"(?a)\s*\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*)?\s*")
+NUMERIC = re.compile(r"(?a)\s*(\d{1,4})([/.\-])(\d{1,2})\2(\d{1,4})(?:[T ].*)?\s*", re.DOTALL)
+NAMED = re.compile(r"(?a)\s*\d{1,2}([ \-./]?)([A-Za-z]{3})[a-z]*\1\d{4}(?:[T :].*)?\s*", re.DOTALL)
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+PARTS = {"yyyy": r"(\d{4})", "yy": r"(\d{2})", "mmm": r"([A-Za-z]{3})[a-z]*", "mm": r"(\d{1,2})", "dd": r"(\d{1,2})"}
+TOKEN = re.compile("yyyy|yy|mmm|mm|dd")
+EXAMPLES = "dd/mm/yyyy, mm/dd/yyyy, dd.mm.yyyy, dd-mmm-yyyy"
+
+
+def check_format(given: str) -> str:
+    """Refuse a format that does not name a day, a month and a year once each."""
+    form = given.strip().lower()
+    parts = sorted(part[0] for part in TOKEN.findall(form))
+    if parts != ["d", "m", "y"] or re.search(r"[a-z\d]", TOKEN.sub("", form)):
+        raise UsageError(f"--dates {given[:40]} is no format of dates; expected for example {EXAMPLES}")
+    return form
+
+
+def find_format(values: Iterable[str | None]) -> str | None:
+    """The one format that these values can be in, ISO's dates aside; none where there are several or it is unknown."""
+    possible: set[str] | None = None
+    for value in values:
+        if not value or not value.strip() or ISO_DATE.fullmatch(value):
+            continue
+        fitting = formats_of(value)
+        possible = fitting if possible is None else possible & fitting
+        if not possible:
+            return None
+    if possible is None:
+        return ISO
+    return next(iter(possible)) if len(possible) == 1 else None
+
+
+def formats_of(value: str) -> set[str]:
+    """The formats in which a value is a day; two-digit years are not guessed.
+
+    >>> sorted(formats_of("05.02.2016")), formats_of("2016/5/2"), formats_of("02-May-2016"), formats_of("05/02/16")
+    (['dd.mm.yyyy', 'mm.dd.yyyy'], {'yyyy/mm/dd'}, {'dd-mmm-yyyy'}, set())
+    """
+    if found := NAMED.fullmatch(value):
+        return {f"dd{found[1]}mmm{found[1]}yyyy"} if found[2].lower() in MONTHS else set()
+    if not (found := NUMERIC.fullmatch(value)):
+        return set()
+    first, mark, second, third = found.groups()
+    if len(first) == 4:
+        return {f"yyyy{mark}mm{mark}dd"} if int(second) <= 12 else set()
+    if len(third) != 4:
+        return set()
+    forms = set()
+    if int(second) <= 12 and int(first) <= 31:
+        forms.add(f"dd{mark}mm{mark}yyyy")
+    if int(first) <= 12 and int(second) <= 31:
+        forms.add(f"mm{mark}dd{mark}yyyy")
+    return forms
+
+
+def in_iso_form(column: "pl.Expr", form: str) -> "pl.Expr":
+    """Text in a format as 2016-05-02; what is not in it stays as it is, for the schema to judge."""
+    import polars as pl
+
+    pattern, order = pattern_of(form)
+    groups = {part[0]: column.str.extract(pattern, place) for place, part in enumerate(order, start=1)}
+    if "mmm" in order:
+        numbers = {month: f"{number:02}" for number, month in enumerate(MONTHS, start=1)}
+        groups["m"] = groups["m"].str.to_lowercase().replace_strict(numbers, default=None)
+    if "yy" in order:  # as POSIX has it: 69 is 1969, 68 is 2068
+        groups["y"] = pl.when(groups["y"].cast(pl.Int32) >= 69).then(pl.lit("19")).otherwise(pl.lit("20")) + groups["y"]
+    text = pl.concat_str(groups["y"], groups["m"].str.zfill(2), groups["d"].str.zfill(2), separator="-")
+    day = text.str.to_date("%Y-%m-%d", strict=False).cast(pl.String)
+    return pl.when(day.is_null()).then(column).otherwise(day)
+
+
+def pattern_of(form: str) -> tuple[str, list[str]]:
+    """The regular expression of a format, and the order of its parts."""
+    order = TOKEN.findall(form)
+    marks = [re.escape(mark) for mark in TOKEN.split(form)]
+    body = "".join(mark + PARTS[part] for mark, part in zip(marks, order, strict=False)) + marks[-1]
+    return rf"(?s)^\s*{body}(?:[T :].*)?$", order

@@ -1,0 +1,123 @@
+"""Codes of registries in one form: what is read, what is unknown, and that nothing else is shown."""
+
+import random
+
+import polars as pl
+import pytest
+
+from pathveil.corpus.codes import (
+    known_histologies,
+    known_sites,
+    normalise_codes,
+    read_behavior,
+    read_laterality,
+    read_morphology,
+    read_topography,
+)
+from pathveil.corpus.synth.codes import LATERALITIES, code_lists
+
+SECRET = "Quastenflosser"
+
+
+@pytest.mark.parametrize("value", ["C504", "C50.4", "c50.4", " c504 ", "C50.4 upper outer quadrant", "C504: breast"])
+def test_topography(value):
+    assert read_topography(value) == ("C50", "C50.4")
+
+
+def test_a_site_without_a_subsite():
+    assert [read_topography(value) for value in ("C50", "C50.-", "c50.X")] == [("C50", None)] * 3
+
+
+@pytest.mark.parametrize("value", ["8500/3", "M-85003", "M8500/3", "85003", "8500/33", "8500 / 3", "8500/3 ductal"])
+def test_morphology(value):
+    assert read_morphology(value) == ("8500", "3")
+
+
+def test_a_histology_alone_and_one_of_a_spreadsheet():
+    assert [read_morphology(value) for value in ("8500", "8500.0", "8500.00")] == [("8500", None)] * 3
+    assert read_morphology("85003.0") == ("8500", "3")
+
+
+@pytest.mark.parametrize(
+    "value", ["banana", "", "C", "C5", "C50.411", "50.4", "7500/3", "8500/3/3", "850", f"C50{SECRET}"]
+)
+def test_what_is_no_code(value):
+    assert read_topography(value) is None and read_morphology(value) is None
+
+
+def test_sides_as_naaccr_numbers_letters_and_words():
+    names = ["not_paired", "right", "left", "one_side", "bilateral", "midline", "paired_unknown"]
+    assert [read_laterality(number) for number in "0123459"] == names and set(names) == set(LATERALITIES)
+    assert [read_laterality(f"{number}.0") for number in "12"] == ["right", "left"]
+    assert [read_laterality(name) for name in names] == names
+    assert [read_laterality(word) for word in ("R", "l", "Rechts", "Right: origin of primary", "both")] == [
+        "right", "left", "right", "right", "bilateral",
+    ]  # fmt: skip
+    assert [read_laterality(word) for word in ("7", "N", "right-handed pitcher", "", "r b")][:2] == [None, None]
+
+
+def test_behaviors():
+    assert [read_behavior(value) for value in ("3", "/3", "3.0", "3 malignant", "in situ", "4", "x")] == [
+        "3", "3", "3", "3", "2", None, None,
+    ]  # fmt: skip
+
+
+def test_every_code_of_the_lists_is_known_and_stays():
+    lists = code_lists()
+    for subsite in lists.names:
+        assert read_topography(subsite) == read_topography(subsite.replace(".", "")) == (subsite[:3], subsite)
+    for morphology in lists.terms:
+        assert read_morphology(morphology) == (morphology[:4], morphology[5]) and morphology[:4] in known_histologies()
+    assert len(known_sites()) == 70 and {"8086", "8820", "8509"} <= known_histologies()
+
+
+def frame(**columns) -> pl.LazyFrame:
+    return pl.LazyFrame(columns, schema_overrides=dict.fromkeys(columns, pl.String))
+
+
+def test_a_column_fills_what_it_says_of_another_task():
+    table = frame(subsite=["C504", "c61.9", None], histology=["8500/3", "8140", "M-80702"], behavior=[None, "2", "3"])
+    done, counts = normalise_codes(table)
+    assert done.collect().to_dict(as_series=False) == {
+        "subsite": ["C50.4", "C61.9", None],
+        "histology": ["8500", "8140", "8070"],
+        "behavior": ["3", "2", "3"],  # its own column goes before what the morphology says
+        "site": ["C50", "C61", None],
+    }
+    assert counts.rewritten == {"subsite": 2, "histology": 2} and not counts.unknown
+    done, _ = normalise_codes(frame(site=["C504", "C18"]))
+    assert done.collect().to_dict(as_series=False) == {"site": ["C50", "C18"], "subsite": ["C50.4", None]}
+
+
+def test_unknown_codes_are_counted_and_left_out_unless_kept():
+    table = frame(subsite=["C50.7", "c99.9", "C99.9", SECRET, "C50.4"], histology=["8501", "8888", "8888/3", "x", None])
+    done, counts = normalise_codes(table)
+    assert done.collect()["subsite"].to_list() == [None] * 4 + ["C50.4"]
+    assert done.collect()["site"].to_list() == [None] * 4 + ["C50"]
+    assert done.collect()["histology"].to_list() == ["8501", None, None, None, None]
+    subsite, histology = counts.unknown
+    assert subsite.codes == {"C50.7": 1, "C99.9": 1, "c99.9": 1} and (subsite.reports, subsite.no_codes) == (4, 1)
+    assert histology.codes == {"8888": 1, "8888/3": 1, "x": 1}
+    assert SECRET not in counts.to_dict().__repr__() + subsite.sentence()
+    kept, _ = normalise_codes(table, keep_unknown=True)
+    assert kept.collect()["subsite"].to_list() == ["C50.7", "C99.9", "C99.9", SECRET, "C50.4"]
+    assert kept.collect()["histology"].to_list() == ["8501", "8888", "8888", "x", None]
+
+
+def test_a_corpus_in_this_form_stays_as_it_is():
+    table = frame(
+        site=["C50", None], subsite=["C18.7", None], laterality=["left", "one_side"], histology=["8500", "9999"]
+    )
+    done, counts = normalise_codes(table, keep_unknown=True)
+    assert done.collect().equals(table.collect()) and not counts.rewritten
+
+
+def test_no_noise_in_a_code_column_is_shown_or_fails():
+    """A small fuzz: whatever stands in a column of codes, what is shown of it looks like a code."""
+    rng = random.Random(3)
+    signs = "C8M-/. 0123456789abcÄ\n\tß"
+    values = ["".join(rng.choices(signs, k=rng.randrange(1, 9))) + rng.choice(["", f" {SECRET}"]) for _ in range(2000)]
+    for task in ("site", "subsite", "histology", "behavior", "laterality"):
+        done, counts = normalise_codes(frame(**{task: values}))
+        assert done.collect().height == 2000
+        assert SECRET not in str(counts.to_dict()) and all(len(c) <= 8 for one in counts.unknown for c in one.codes)

@@ -1,0 +1,125 @@
+"""Mappings: columns recognised by name and content, written as a file that the import takes."""
+
+import gzip
+
+import polars as pl
+import pytest
+
+from pathveil.corpus.intake import import_corpus
+from pathveil.corpus.mapping import TableMapping, propose_mapping, read_mapping
+from pathveil.corpus.reading import read
+from pathveil.errors import CorpusError, UsageError
+
+SECRET = "Quastenflosser"
+
+
+@pytest.fixture
+def lab(tmp_path):
+    """A registry's table as it is: Latin-1, semicolons, own names, undotted codes, day first."""
+    rows = ["PatientID;GebDatum;ReportNo;Datum;ReportText;ICDO_Topography;ICDO_Morphology;Side;Grade"]
+    for i in range(60):
+        code = "C504;8500/3;L" if i % 2 else "c61.9;8140/3;R"
+        rows.append(f"P{i // 2};01.02.1950;N{i};{13 + i % 15}/0{1 + i % 9}/2019;{SECRET} äußerer Quadrant {i};{code};2")
+    path = tmp_path / "lab.csv"
+    path.write_bytes("\n".join(rows).encode("latin-1"))
+    return path
+
+
+def test_a_messy_table_from_proposal_to_corpus(lab, tmp_path):
+    result = propose_mapping(lab, out=tmp_path / "map.toml")
+    assert result.columns == {
+        "text": "ReportText",
+        "report_id": "ReportNo",
+        "case_id": "PatientID",
+        "date": "Datum",
+        "subsite": "ICDO_Topography",
+        "histology": "ICDO_Morphology",
+        "laterality": "Side",
+    }
+    assert (result.encoding, result.delimiter, result.dates) == ("cp1252", ";", "dd/mm/yyyy")
+    assert result.missing == ["registry"] and result.unused == 2
+    written = (tmp_path / "map.toml").read_text()
+    assert SECRET not in written + result.summary() and "--registry NAME" in result.summary()
+    mapping = read_mapping(tmp_path / "map.toml")
+    assert mapping == TableMapping(encoding="cp1252", delimiter=";", dates="dd/mm/yyyy", columns=result.columns)
+    done = import_corpus(lab, out=tmp_path / "c.parquet", registry="R1", mapping=mapping)
+    corpus = pl.read_parquet(tmp_path / "c.parquet")
+    assert corpus.height == 60 and corpus["text"][0] == f"{SECRET} äußerer Quadrant 0"
+    assert corpus["date"].cast(pl.String)[:2].to_list() == ["2019-01-13", "2019-02-14"]
+    assert corpus.select("site", "subsite", "histology", "behavior", "laterality").unique().sort("site").rows() == [
+        ("C50", "C50.4", "8500", "3", "left"),
+        ("C61", "C61.9", "8140", "3", "right"),
+    ]
+    assert done.files[0].encoding == "cp1252" and done.files[0].dates == "dd/mm/yyyy"
+    assert "encoding  cp1252" in done.summary() and SECRET not in done.to_json()
+    assert read(lab, mapping=tmp_path / "map.toml", registry="R1").to_frame().equals(corpus)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "columns"),
+    [
+        (
+            "patientIdNumber,pathReportNumber1,pathDateSpecCollect1,primarySite,histologicTypeIcdO3,behaviorCodeIcdO3,"
+            "laterality,textPathFormalDx",
+            "7,a,20160502,C504,8500,3,1,left breast",
+            "case_id report_id date subsite histology behavior laterality text",
+        ),
+        (
+            "report_id,case_id,registry,date,text,site",
+            "a,1,R1,2016-05-02,x,C50",
+            "report_id case_id registry date text site",
+        ),
+        ("id,tumor_id,patient_id,hospital,note", f"1,2,3,A,{'x' * 200}", "report_id case_id - registry text"),
+        ("a,b,c,d", f"1,C50.4,02-May-2016,{'long words ' * 20}", "- subsite date text"),
+        ("text,topography,side", "x,banana,up", "text - -"),
+    ],
+)
+def test_what_columns_are_recognised(tmp_path, header, row, columns):
+    (tmp_path / "t.csv").write_text(f"{header}\n{row}\n")
+    expected = {ours: theirs for ours, theirs in zip(columns.split(), header.split(","), strict=True) if ours != "-"}
+    assert propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml").columns == expected
+
+
+def test_undecided_dates_and_missing_columns_are_written_down(tmp_path):
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"Datum,Befundtext\n01/02/2016,x\n"))
+    result = propose_mapping(tmp_path / "t.csv.gz", out=tmp_path / "m.toml")
+    text = (tmp_path / "m.toml").read_text()
+    assert "# dates = …  # the contents do not say whether day or month is first" in text
+    assert "# case_id = …  # no column looks like it, and a corpus needs it" in text
+    assert "no column looks like report_id and case_id" in result.summary()
+    assert read_mapping(tmp_path / "m.toml").columns == {"date": "Datum", "text": "Befundtext"}
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("columns = [", "cannot be read as TOML"),
+        ("a = " + "[" * 5000 + "]" * 5000, "cannot be read as TOML"),
+        ("colums = {}", "there is no such setting; did you mean 'columns'?"),
+        ("dates = 'day first'", "is no format of dates"),
+        ("encoding = 'klingon'", "is not known; expected utf-8"),
+        ("delimiter = ';;'", "expected one character such as ; or tab"),
+        ("[columns]\ntext = 3", "'columns.text'"),
+    ],
+)
+def test_a_wrong_mapping_is_one_sentence(tmp_path, content, sentence):
+    (tmp_path / "m.toml").write_text(content)
+    with pytest.raises(UsageError) as caught:
+        read_mapping(tmp_path / "m.toml")
+    assert sentence in str(caught.value)
+
+
+def test_files_that_are_no_tables(tmp_path):
+    for name in ("none.csv", "x.pdf"):
+        with pytest.raises(CorpusError, match=name):
+            (tmp_path / "x.pdf").write_bytes(b"%PDF")
+            propose_mapping(tmp_path / name, out=tmp_path / "m.toml")
+    assert not (tmp_path / "m.toml").exists()
+
+
+def test_the_commands(lab, tmp_path, pathveil):
+    done = pathveil("corpus", "map", lab, "--out", tmp_path / "map.toml")
+    assert done.returncode == 0 and SECRET not in done.stdout, done.stderr
+    out = tmp_path / "c.parquet"
+    done = pathveil("corpus", "import", lab, "--map", tmp_path / "map.toml", "--registry", "R1", "--out", out)
+    assert done.returncode == 0 and "60 reports of 30 cases" in done.stdout, done.stderr
