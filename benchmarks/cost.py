@@ -32,9 +32,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str, Any]:
-    from pathveil.study import plan
     from pathveil.study.study_corpus import read_study_corpus, relabelled, table_of
     from pathveil.study.study_file import read
+    from pathveil.training import speed as speeds
     from pathveil.vocabulary.folds import PAPER_SIZES
     from pathveil.vocabulary.words import FIRST_WORD
 
@@ -48,12 +48,12 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
     kept = np.sort(often[: options.words])
     corpus = relabelled(corpus, table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept))
 
-    stack = plan.STACK[options.device.split(":")[0]]
-    few = drawn(corpus, training.batch_size * plan.BATCHES[options.device.split(":")[0]], registries)
+    stack = speeds.STACK[options.device.split(":")[0]]
+    few = drawn(corpus, training.batch_size * speeds.BATCHES[options.device.split(":")[0]], registries)
     progress("calibrating", 0, 2)
-    one = plan.model_speed(few, training, models=1, device=options.device)
+    one = speeds.model_speed(few, training, models=1, device=options.device)
     progress("calibrating", 1, 2)
-    many = plan.model_speed(few, training, models=stack, device=options.device) if stack > 1 else one
+    many = speeds.model_speed(few, training, models=stack, device=options.device) if stack > 1 else one
     progress("calibrating", 2, 2)
 
     rows = []
@@ -69,14 +69,14 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
             models, reads = len(members), len(members) * part.documents
             began = time.perf_counter()
             kind = {"epochs": options.epochs, "reads": part.documents, "device": options.device}
-            plan.train_models(part, members, training, **kind)
+            speeds.train_models(part, members, training, **kind)
             seconds = time.perf_counter() - began
             expected = speed.seconds(models=models, documents=documents, reads=reads)
             row[name] = {"seconds": seconds, "expected": expected, "ratio": seconds / expected}
         rows.append(row)
     progress("scaled runs", len(scales), len(scales))
 
-    epochs = training.epochs if training.patience is None else min(training.epochs, plan.ASSUMED)
+    epochs = training.epochs if training.patience is None else min(training.epochs, speeds.ASSUMED)
     folds = len(study.folds or range(registries))
     vocabularies = len(study.strategies or range(registries - 1 + len(PAPER_SIZES)))
     targets = folds * vocabularies

@@ -68,11 +68,17 @@ def explained(error: Any, model: Any) -> str:
     first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
     place, problem = first["loc"], first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
+        models = [model]
         for part in place[:-1]:
-            if isinstance(part, str):
-                kind = model.model_fields[part].annotation
-                model = next((one for one in getattr(kind, "__args__", ()) if hasattr(one, "model_fields")), kind)
-        problem = f"there is no such setting{meant(str(place[-1]), model.model_fields)}"
+            named = [one for one in models if any(field.default == part for field in one.model_fields.values())]
+            kinds = [one.model_fields[part].annotation for one in models if part in one.model_fields]
+            if len(models) > 1 and named:  # the place names which of several kinds of settings is meant
+                models = named
+            elif kinds:
+                models = [one for one in (*getattr(kinds[0], "__args__", ()), kinds[0]) if hasattr(one, "model_fields")]
+        problem = (
+            f"there is no such setting{meant(str(place[-1]), [name for one in models for name in one.model_fields])}"
+        )
     if first["type"] in ("model_type", "dict_type"):
         problem = "expected a table of settings"
     if first["type"] == "missing":

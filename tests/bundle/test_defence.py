@@ -1,16 +1,18 @@
-"""What a differentially private model's bundle and card promise, and what they leave out."""
+"""What a defended model's bundle and card promise, and what they leave out."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from bundle.conftest import KINDS
+from bundle.conftest import KINDS, TINY
 from pathveil.bundle import Model
 from pathveil.bundle.defence import card_lines, dp_statement, shadow_settings
-from pathveil.bundle.train import read_public_classes, train_model
+from pathveil.bundle.train import read_public_classes, train_model, training_summary
 from pathveil.errors import UsageError
 from pathveil.training.accounting import Privacy
-from pathveil.training.defences import DPSettings
+from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.lexicon import public_words
 from pathveil.vocabulary.words import Vocabulary
@@ -110,7 +112,7 @@ def test_without_noise_nothing_is_promised():
     found = dp_statement(PRIVACY.model_copy(update={"epsilon": None, "noise": 0.0}),
                          Vocabulary(words=("a",), method="m"), public_classes=False, held_out_cases=0)  # fmt: skip
     assert "nothing is promised" in card_lines({"defence": found.to_dict()})[0]
-    assert card_lines({}) == [] and card_lines({"defence": {"kind": "teachers"}}) == []
+    assert card_lines({}) == []
 
 
 def test_shadows_are_trained_with_the_models_own_noise(model):
@@ -141,3 +143,42 @@ def test_public_classes_without_the_defence_or_without_a_tasks_codes_are_refused
         train_model(corpus, TrainingSettings(), public_classes={"site": ["C50"]})
     with pytest.raises(UsageError, match="name no code of task 'histology'"):
         train_model(corpus, PRIVATE, tasks=["site", "histology"], public_classes={"site": ["C50"]})
+
+
+TAUGHT = TINY.changed(
+    members=1, linear=False, word_dropout=0.5, defence=TeacherSettings(teachers=3, unseen=1, sure=0.3)
+)
+
+
+def test_a_taught_models_bundle_and_card_say_what_teachers_kept_from_it(corpus, tmp_path):
+    model = train_model(corpus, TAUGHT, preset="release", seed=3, out=tmp_path / "model")
+    said = json.loads((tmp_path / "model" / "bundle.json").read_text())["provenance"]["defence"]
+    assert (said["kind"], said["teachers"], said["unseen"], said["word_dropout"]) == ("teachers", 3, 1, 0.5)
+    assert 10 < said["held_out_cases"] < 40
+    for wanted in ("**Taught by 3 teachers**", "was kept from 1 of the teachers", "less than 30% sure",
+                   "50% of the words hidden", f"on {said['held_out_cases']} cases that the networks did not learn from",
+                   "only an audit tells", "**Not audited.**"):  # fmt: skip
+        assert wanted in model.card, wanted
+    assert "Taught by 3 teachers" in str(training_summary(model, tmp_path / "model"))
+    assert shadow_settings(model.provenance) == TAUGHT
+
+
+def nobody_is_sure(corpus, settings, seed):
+    """A defence as a user writes one: no label of an odd report is learnt."""
+    odd = np.arange(corpus.documents) % 2 == 1
+    return replace(corpus, labels={task: np.where(odd, -1, label) for task, label in corpus.labels.items()})
+
+
+def test_a_model_with_a_defence_of_ones_own_names_it_and_its_audit_needs_it(corpus):
+    model = train_model(corpus, TINY, defence=nobody_is_sure, seed=3)
+    name = f"{__name__}:nobody_is_sure"
+    assert model.provenance["defence"] == {"kind": "own", "function": name}
+    assert f"`{name}`" in model.card
+    for given in (None, "teachers", "json:loads"):
+        with pytest.raises(UsageError, match=f"shadows need the same one: --defence {name}"):
+            shadow_settings(model.provenance, defence=given)
+    for given in (nobody_is_sure, name):
+        assert shadow_settings(model.provenance, defence=given).defence == OwnDefence(function=name)
+    undefended = {"settings": TrainingSettings().model_dump(mode="json")}
+    with pytest.raises(UsageError, match="was not defended by json:loads"):
+        shadow_settings(undefended, defence="json:loads")

@@ -1,6 +1,10 @@
 """From reports to a model: from files and frames alike, stopped and continued, judged on cases of its own."""
 
+import signal
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -11,6 +15,7 @@ from pathveil.bundle import Model
 from pathveil.bundle.train import make_model, train_model, training_summary
 from pathveil.errors import UsageError
 from pathveil.training.calibration import NEVER
+from pathveil.training.defences import TeacherSettings
 from pathveil.training.ensemble import train
 from pathveil.vocabulary.encoding import encode
 
@@ -43,3 +48,35 @@ def test_scores_and_thresholds_are_of_answers_that_other_cases_weighed(corpus, m
     assert model.scores == made.scores and model.thresholds == made.thresholds
     assert other.scores["site"].micro.value < model.scores["site"].micro.value
     assert other.thresholds["site"].probability == NEVER and other.thresholds["site"].abstained == 1.0
+
+
+TAUGHT = TINY.changed(members=1, linear=False, epochs=2, defence=TeacherSettings(teachers=3, unseen=1))
+SCRIPT = """
+import sys
+from bundle.test_train import TAUGHT
+from pathveil.bundle.train import train_model
+def tell(stage, done, total):
+    if stage == "training teachers" and done == 2:
+        print("two teachers", flush=True)
+        sys.stdin.read()  # until the test kills this process
+train_model(sys.argv[1], TAUGHT, preset="release", seed=4, tasks=["site"], out=sys.argv[2], progress=tell)
+"""
+
+
+def test_a_killed_run_with_teachers_goes_on_to_the_same_bytes(corpus, tmp_path):
+    tests = Path(__file__).resolve().parents[1]
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(tests)!r})\n{SCRIPT}", corpus]
+    with subprocess.Popen(
+        [*command, tmp_path / "killed"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "two teachers\n"
+        process.send_signal(signal.SIGKILL)
+    kept = sorted(path.name for path in (tmp_path / "killed.training").iterdir())
+    assert process.returncode == -signal.SIGKILL and len(kept) == 2
+    stages = []
+    options = {"preset": "release", "seed": 4, "tasks": ["site"]}
+    train_model(corpus, TAUGHT, out=tmp_path / "killed", progress=lambda *told: stages.append(told), **options)
+    train_model(corpus, TAUGHT, out=tmp_path / "whole", **options)
+    assert ("training teachers", 3, 3) in stages and not (tmp_path / "killed.training").exists()
+    for path in (tmp_path / "whole").iterdir():
+        assert path.read_bytes() == (tmp_path / "killed" / path.name).read_bytes(), path.name

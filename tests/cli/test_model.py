@@ -13,6 +13,7 @@ import pytest
 from bundle.conftest import people, reports
 from pathveil.bundle import Model
 from pathveil.cli import main
+from pathveil.training.speed import Speed
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -180,6 +181,29 @@ def test_train_with_differential_privacy(files, inside, tmp_path):
     assert "not covered by ε" in bundle.card and not (tmp_path / "model.training").exists()
 
 
+def test_train_with_teachers(files, inside, tmp_path):
+    arguments = ("train", files / "train.parquet", "--out", tmp_path / "model", "--defence", "teachers", "--json")
+    options = ("--teachers", 3, "--unseen", 1, "--set", "defence.lift=0.1", "--set", "word_dropout=0.4", "--workers", 1)
+    done = inside(*arguments, *options, "--tasks", "site", "--epochs", 2, "--set", "dim=16", "--set", "filters=8",
+                  "--fewest-cases", 5)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    source = Model.load(tmp_path / "model").provenance
+    assert source["preset"] == "release" and source["class_floor"]["fewest_cases"] == 5
+    said = source["defence"]
+    assert said == json.loads(done.stdout)["defence"]
+    assert (said["teachers"], said["unseen"], said["lift"], said["word_dropout"]) == (3, 1, 0.1, 0.4)
+
+
+def test_a_plan_writes_nothing(files, inside, monkeypatch):
+    monkeypatch.setattr("pathveil.bundle.plan.model_speed", lambda *_, **__: Speed(0.1, 0.001))
+    before = sorted(files.iterdir())
+    done = inside("train", files / "train.parquet", "--preset", "release", "--plan", "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    assert "teachers" in done.stdout and "between" in done.stdout and sorted(files.iterdir()) == before
+    done = inside("train", files / "train.parquet")
+    assert done.returncode == 2 and "give --out BUNDLE, the folder to write, or --plan" in done.stderr
+
+
 def test_differential_privacy_that_covers_everything(files, inside, tmp_path):
     (tmp_path / "words.txt").write_text("carcinoma breast left right colon prostate")
     (tmp_path / "codes.json").write_text(json.dumps({"site": ["C18", "C50", "C61"]}))
@@ -199,16 +223,26 @@ def test_differential_privacy_that_covers_everything(files, inside, tmp_path):
     ("arguments", "message"),
     [
         (["--epsilon", 8], "--epsilon needs --defence dp"),
+        (["--epsilon", 8, "--defence", "teachers"], "--epsilon needs --defence dp"),
+        (["--teachers", 8], "--teachers needs --defence teachers"),
+        (["--set", "defence.lift=0.1"], "--set defence.lift needs --defence"),
+        (
+            ["--defence", "teachers", "--set", "defence.lifted=0.1"],
+            "teachers: 'lifted': there is no such setting; did you mean 'lift'?",
+        ),
+        (["--defence", "teachers", "--teachers", 3, "--unseen", 3], "every case must teach somebody"),
+        (["--defence", "magic"], "defence 'magic' is not known; expected none, teachers, dp or module:function"),
+        (["--defence", "nowhere_at_all:defend"], "cannot be imported"),
         (["--public-words", "words.txt"], "--public-words and --public-classes need --defence dp"),
         (["--defence", "dp", "--epsilon", 8, "--noise", 1], "give epsilon or noise, not both"),
         (["--defence", "dp", "--preset", "small"], "needs patience = None: stopping by private cases"),
         (["--defence", "dp", "--set", "members=3"], "needs members = 1"),
         (["--defence", "dp", "--delta", "0.5"], "delta must be below 1 ÷ the number of training cases"),
-        (["--defence", "dp", "--epsilon", "-1"], "'defence.dp.epsilon'"),
-        (["--defence", "dp", "--embeddings", "lost"], "'defence.dp.embeddings'"),
+        (["--defence", "dp", "--epsilon", "-1"], "differential privacy: 'epsilon'"),
+        (["--defence", "dp", "--embeddings", "lost"], "differential privacy: 'embeddings'"),
     ],
 )
-def test_differential_privacy_that_does_not_go_together_is_one_sentence(files, inside, tmp_path, arguments, message):
+def test_a_defence_that_does_not_go_together_is_one_sentence(files, inside, tmp_path, arguments, message):
     done = inside("train", files / "train.parquet", "--out", tmp_path / "model", *arguments)
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr, done.stderr
     assert not (tmp_path / "model").exists()

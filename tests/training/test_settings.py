@@ -15,6 +15,8 @@ from pathveil.training.settings import PRESETS, NetworkSettings, TrainingSetting
         ({"validation_share": 0.0}, "early stopping needs validation cases"),
         ({"windows": ()}, "windows must be"),
         ({"fitlers": 3}, "did you mean 'filters'"),
+        ({"defence": {"kind": "teachers", "teacher": 3}}, "'defence.teachers.teacher': .* did you mean 'teachers'"),
+        ({"defence": {"kind": "dp", "epsilan": 3}}, "did you mean 'epsilon'"),
     ],
 )
 def test_bad_settings_are_a_sentence(changes, message):

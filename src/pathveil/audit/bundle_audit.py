@@ -9,10 +9,11 @@ any way to the bundle's card. The cases a lone network held out to stop by were 
 the seed and left out of the members.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +51,7 @@ def audit_bundle(
     appetite: Appetite | None = None,
     settings: AuditSettings | None = None,
     attacks: Mapping[str, OwnAttack] | None = None,
+    defence: str | Callable[..., Any] | None = None,
     engine: Engine | None = None,
     store: str | Path | None = None,
     device: str = "cpu",
@@ -61,7 +63,8 @@ def audit_bundle(
     """Audit a bundle (its folder, or the loaded model): shadow models, all attacks, both protocols, controls.
 
     ``attacker``: reports an attacker owns; without it, the non-members of other registries. ``attacks``: one's own, by
-    name (see ``all_attacks.AttackInput``). ``engine``: where shadows are trained, else in this process. ``store``: a
+    name (see ``all_attacks.AttackInput``). ``defence``: the function of a model that was defended by one of somebody's
+    own; shadows are trained with it. ``engine``: where shadows are trained, else in this process. ``store``: a
     folder that keeps their answers, so that nothing is trained twice. ``out``: a folder for audit.json and audit.html;
     ``records_file``: where each record's scores go, if anywhere. ``unbound``: members may be other reports than those
     the bundle names; such an audit cannot be attached.
@@ -75,6 +78,7 @@ def audit_bundle(
         members=members,
         non_members=non_members,
         attacker=attacker,
+        defence=defence,
         networks=settings.networks,
         unbound=unbound,
         device=device,
@@ -157,12 +161,14 @@ def read_audited_model(
     members: Paths,
     non_members: Paths,
     attacker: Paths | None = None,
+    defence: str | Callable[..., Any] | None = None,
     networks: int = 1,
     unbound: bool = False,
     device: str = "cpu",
     progress: Progress = silent,
 ) -> AuditedBundle:
     """Encode the corpora, each report once, and ask the model for its answers."""
+    settings = shadow_settings(bundle.provenance, defence=defence)
     bound = trained_on_these(bundle, members)
     if not bound and not unbound:
         raise UsageError(refusal(bundle, members))
@@ -181,7 +187,6 @@ def read_audited_model(
         kept.append(np.array(new, np.int64))
     corpus = join([part.take(rows) for part, rows in zip(parts, kept, strict=True)], bundle.labels)
     rows = [np.array([places[name] for name in names], np.int64) for names in ids]
-    settings = shadow_settings(bundle.provenance)
     notes = [] if bound else [UNBOUND]
     held = held_out(bundle, parts[0], settings) if bound else np.arange(0)
     if len(held):

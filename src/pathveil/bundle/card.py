@@ -6,6 +6,7 @@ It holds numbers, hashes and names of tasks; never a word of the vocabulary, a l
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pathveil.bundle.class_floor import floor_lines
 from pathveil.bundle.defence import card_lines
 from pathveil.wording import counted, listed
 
@@ -41,6 +42,7 @@ def write_card(model: "Model") -> str:
         "## When it leaves a report to a person",
         "",
         *thresholds(model),
+        *floor_lines(source),
         "",
         "## What it may give away",
         "",

@@ -3,14 +3,20 @@
 A promise of differential privacy is about everything that was made from private cases. The weights are what the noise
 protects; the list of words, the list of codes, and whatever was fitted on held-out cases are protected only where they
 come from elsewhere or were made with noise of their own.
+
+Teachers promise nothing that could be proved: the card says what they keep from the model and what they do not, and
+that only an audit tells how much is left.
 """
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
 
+from pydantic import Field, TypeAdapter
+
+from pathveil.errors import UsageError
 from pathveil.results import Part
 from pathveil.training.accounting import Privacy
-from pathveil.training.defences import DPSettings
+from pathveil.training.defences import AnyDefence, DPSettings, OwnDefence, TeacherSettings, defence_named
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.words import Vocabulary
 from pathveil.wording import counted, listed
@@ -34,6 +40,51 @@ class DPStatement(Part):
             return "Gradients were clipped a case at a time, without noise: nothing is promised."
         rest = f"; not covered: {listed(self.not_covered)}" if self.not_covered else ", for the whole bundle"
         return f"Differentially private for a {self.unit}: ε = {self.epsilon:.3g}, δ = {self.delta:.2g}{rest}."
+
+
+class TeachersStatement(Part):
+    """What a model taught by models that had not seen the case learnt from."""
+
+    kind: Literal["teachers"] = "teachers"
+    teachers: int
+    unseen: int  # teachers that had not seen a case, and answered for it
+    lift: float
+    sure: float
+    near: float
+    word_dropout: float  # share of words that the student did not see in an epoch
+    held_out_cases: int  # whose labels set temperatures, lifts and thresholds
+
+    def __str__(self) -> str:
+        return (
+            f"Taught by {self.teachers} teachers: a report's lesson is the answer of the {self.unseen} that had not "
+            "seen its case; only an audit tells what is left."
+        )
+
+
+class OwnStatement(Part):
+    """A function of somebody's own made what the model learnt from."""
+
+    kind: Literal["own"] = "own"
+    function: str  # module:function
+
+    def __str__(self) -> str:
+        return f"Defended by a function of your own, {self.function}; an audit needs the same one."
+
+
+Statement = Annotated[DPStatement | TeachersStatement | OwnStatement, Field(discriminator="kind")]
+
+
+def statement_of(defence: AnyDefence | None, *, word_dropout: float, held_out_cases: int) -> Statement | None:
+    """What a bundle says of teachers or of a function of one's own; none without a defence."""
+    if isinstance(defence, TeacherSettings):
+        return TeachersStatement(**defence.model_dump(), word_dropout=word_dropout, held_out_cases=held_out_cases)
+    return OwnStatement(function=defence.function) if isinstance(defence, OwnDefence) else None
+
+
+def stated_defence(provenance: Mapping[str, Any]) -> Statement | None:
+    """What a model's bundle says of its defence; none where it has none."""
+    found = provenance.get("defence")
+    return TypeAdapter(Statement).validate_python(found) if found else None
 
 
 def dp_statement(privacy: Privacy, vocabulary: Vocabulary, *, public_classes: bool, held_out_cases: int) -> DPStatement:
@@ -73,27 +124,68 @@ def dp_statement(privacy: Privacy, vocabulary: Vocabulary, *, public_classes: bo
     )
 
 
-def shadow_settings(provenance: Mapping[str, Any]) -> TrainingSettings:
+def shadow_settings(
+    provenance: Mapping[str, Any], *, defence: str | Callable[..., Any] | None = None
+) -> TrainingSettings:
     """The settings by which a model like this one is trained on other cases: with the noise it had, whatever ε that
-    gives them."""
+    gives them. ``defence`` is the function of a model that was defended by one: code is run because the user names it,
+    never because a bundle does."""
     settings = TrainingSettings(**provenance["settings"])
-    if isinstance(settings.defence, DPSettings) and settings.defence.epsilon is not None:
+    own, given = settings.defence, None if defence is None else defence_named(defence)
+    if isinstance(own, OwnDefence) and given != own:
+        raise UsageError(
+            f"the model was defended by a function of somebody's own, {own.function}; shadows need the same one: "
+            f"--defence {own.function}"
+        )
+    if given is not None and given != own:
+        raise UsageError(f"the model was not defended by {defence_name(given)}; leave --defence away")
+    if isinstance(own, DPSettings) and own.epsilon is not None:
         noise = DPStatement(**provenance["defence"]).training.noise
-        settings = settings.changed(defence=settings.defence.changed(epsilon=None, noise=noise))
+        settings = settings.changed(defence=own.changed(epsilon=None, noise=noise))
     return settings
 
 
-def dp_promise(provenance: Mapping[str, Any]) -> DPStatement | None:
-    """What a model's bundle promises; none where it is not differentially private."""
-    found = provenance.get("defence") or {}
-    return DPStatement(**found) if found.get("kind") == "dp" else None
+def defence_name(defence: AnyDefence) -> str:
+    return defence.function if isinstance(defence, OwnDefence) else defence.kind
 
 
 def card_lines(provenance: Mapping[str, Any]) -> list[str]:
-    """The card's paragraph on how the model was defended."""
-    found = dp_promise(provenance)
-    if found is None:
-        return []
+    """The card's paragraphs on how the model was defended."""
+    found = stated_defence(provenance)
+    if isinstance(found, DPStatement):
+        return [*dp_lines(found), ""]
+    if isinstance(found, TeachersStatement):
+        return [*teacher_lines(found), ""]
+    if isinstance(found, OwnStatement):
+        return [
+            f"**Defended by a function of somebody's own**, `{found.function}`, which changed what the networks learnt",
+            "from. Nothing is promised; an audit with the same function tells what is left.",
+            "",
+        ]
+    return []
+
+
+def teacher_lines(found: TeachersStatement) -> list[str]:
+    sure = f", and none where they are less than {found.sure:.0%} sure" if found.sure else ""
+    lines = [
+        f"**Taught by {found.teachers} teachers**: the networks never read a report's own labels. Each case, with its "
+        f"near-duplicates, was kept from {found.unseen} of the teachers; what these found most probable was taught in "
+        f"the place of its labels{sure}. So the model is hardly surer of a training case than of another. Nothing is "
+        "proved by that: only an audit tells how much is left.",
+        "",
+        "- read from the training cases: their text, with "
+        f"{found.word_dropout:.0%} of the words hidden at a time; which tasks a report has a label of; the list of "
+        "words; the list of codes",
+    ]
+    if found.held_out_cases:
+        lines.append(
+            "- fitted to true labels: temperatures, lifts, thresholds and scores, on "
+            f"{counted(found.held_out_cases, 'case')} that the networks did not learn from"
+        )
+    return lines
+
+
+def dp_lines(found: DPStatement) -> list[str]:
     how = found.training
     if found.epsilon is None:
         promise = "**Trained without noise**: gradients are clipped a case at a time, and nothing is promised."
@@ -115,4 +207,4 @@ def card_lines(provenance: Mapping[str, Any]) -> list[str]:
         lines.append(f"- not covered by ε: {listed(found.not_covered)}")
     else:
         lines.append("- ε covers all that this bundle holds; the numbers of cases and reports are taken to be public")
-    return [*lines, ""]
+    return lines

@@ -6,18 +6,19 @@ will keep.
 """
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pathveil import __version__
-from pathveil.bundle.defence import DPStatement, dp_promise, dp_statement
+from pathveil.bundle.class_floor import ClassFloor, without_rare_codes
+from pathveil.bundle.defence import Statement, dp_statement, stated_defence, statement_of
 from pathveil.bundle.model import Model
 from pathveil.bundle.weights import architecture_of, to_arrays
-from pathveil.corpus import read
+from pathveil.corpus import Corpus, read
 from pathveil.corpus.schema import Paths
 from pathveil.errors import CorpusError, UsageError, VocabularyError
 from pathveil.files import check_new, read_json
@@ -25,11 +26,11 @@ from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.training.blend import HeldOut
 from pathveil.training.calibration import threshold_for
-from pathveil.training.defences import DPSettings
+from pathveil.training.defences import AnyDefence, DPSettings, defence_named
 from pathveil.training.ensemble import Trained, train
 from pathveil.training.metrics import evaluate
 from pathveil.training.scores import Scores, Threshold
-from pathveil.training.settings import TrainingSettings, preset_settings
+from pathveil.training.settings import TrainingSettings, settings_for
 from pathveil.vocabulary.corpus_counts import count_corpus
 from pathveil.vocabulary.encoded import MISSING, Encoded
 from pathveil.vocabulary.encoding import encode
@@ -50,7 +51,7 @@ class TrainingSummary(Result):
     best_epochs: list[int]  # of each network
     held_out: dict[str, Scores]
     thresholds: dict[str, Threshold]
-    defence: DPStatement | None = None  # what a differentially private model promises
+    defence: Statement | None = None  # how the model was defended, and what that promises
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -87,7 +88,7 @@ def training_summary(model: Model, path: Path) -> TrainingSummary:
         best_epochs=model.provenance["best_epochs"],
         held_out=dict(model.scores),
         thresholds=dict(model.thresholds),
-        defence=dp_promise(model.provenance),
+        defence=stated_defence(model.provenance),
     )
 
 
@@ -95,7 +96,8 @@ def train_model(
     reports: Any,
     settings: TrainingSettings | None = None,
     *,
-    preset: str = "default",
+    preset: str | None = None,
+    defence: str | Callable[..., Any] | AnyDefence | None = None,
     vocabulary: Vocabulary | None = None,
     tasks: Iterable[str] | None = None,
     accuracy: float = ACCURACY,
@@ -103,39 +105,80 @@ def train_model(
     device: str = "cpu",
     out: str | Path | None = None,
     public_classes: Mapping[str, Sequence[str]] | None = None,
+    fewest_cases: int = 1,
+    workers: int = 1,
     progress: Progress = silent,
 ) -> Model:
     """Train with the preset's settings or others, and write the model as a bundle where ``out`` says so.
 
     ``reports`` is whatever ``pathveil.corpus.read`` reads. Without a vocabulary, the papers' baseline is chosen from
     the reports' own text. With ``out``, a run that was stopped continues where it stood when it is started again.
-    ``public_classes`` are each task's codes, from a public source, for a differentially private model: other labels are
-    read as missing.
+    ``defence`` is teachers, dp, none, or a function of one's own (``training.own_defence``), in the place of the
+    preset's or the settings' own. ``public_classes`` are each task's codes, from a public source, for a differentially
+    private model: other labels are read as missing. Codes of fewer than ``fewest_cases`` cases are not learnt.
+    ``workers`` processes share teachers on a CPU.
     """
-    settings = settings or preset_settings(preset)
+    if settings is None:
+        preset, settings = settings_for(preset, defence)
+    elif defence is not None:
+        settings = settings.changed(defence=defence_named(defence))
     if public_classes is not None and not isinstance(settings.defence, DPSettings):
         raise UsageError("public classes are for differentially private training; leave them away without --defence dp")
     folder = None if out is None else Path(out)
     checkpoint = None if folder is None else folder.with_name(folder.name + ".training")
     if folder is not None:
         check_new(folder)
-    wanted = list(tasks) if tasks is not None else None if public_classes is None else list(public_classes)
-    source = read(reports, tasks=wanted, progress=progress)  # a frame's files last as long as this object
-    vocabulary = vocabulary or baseline_words(source.paths, progress=progress)
-    corpus = encode(source.paths, vocabulary, tasks=wanted, classes=public_classes, progress=progress)
-    if public_classes is not None:
-        corpus = with_classes(corpus, public_classes)
-    check_labels(corpus)
-    trained = train(corpus, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress)
+    given = read_training_corpus(
+        reports, vocabulary, tasks=tasks, public_classes=public_classes, fewest_cases=fewest_cases, progress=progress
+    )
+    trained = train(
+        given.corpus, settings, seed=seed, device=device, workers=workers, checkpoint=checkpoint, progress=progress
+    )
     model = make_model(
-        trained, corpus, vocabulary, settings=settings, preset=preset, accuracy=accuracy, seed=seed, device=device,
-        public_classes=public_classes is not None,
+        trained, given.judged, given.vocabulary, settings=settings, preset=preset or "default", accuracy=accuracy,
+        seed=seed, device=device, public_classes=public_classes is not None, floor=given.floor,
     )  # fmt: skip
     if folder is None or checkpoint is None:
         return model
     model = model.save(folder)
     shutil.rmtree(checkpoint, ignore_errors=True)
     return model
+
+
+@dataclass(frozen=True)
+class TrainingCorpus:
+    """What a model is trained with."""
+
+    corpus: Encoded
+    judged: Encoded  # the same with labels of codes that are not learnt, to judge held-out cases by
+    vocabulary: Vocabulary
+    floor: ClassFloor | None
+    source: Corpus  # a frame's files last as long as this object
+
+
+def read_training_corpus(
+    reports: Any,
+    vocabulary: Vocabulary | None = None,
+    *,
+    tasks: Iterable[str] | None = None,
+    public_classes: Mapping[str, Sequence[str]] | None = None,
+    fewest_cases: int = 1,
+    progress: Progress = silent,
+) -> TrainingCorpus:
+    """Choose words where none are given, encode the reports, and leave out codes that are not to be learnt."""
+    if fewest_cases > 1 and public_classes is not None:
+        raise UsageError("--fewest-cases counts private cases; it does not go with --public-classes")
+    wanted = list(tasks) if tasks is not None else None if public_classes is None else list(public_classes)
+    source = read(reports, tasks=wanted, progress=progress)
+    vocabulary = vocabulary or baseline_words(source.paths, progress=progress)
+    corpus = encode(source.paths, vocabulary, tasks=wanted, classes=public_classes, progress=progress)
+    if public_classes is not None:
+        corpus = with_classes(corpus, public_classes)
+    check_labels(corpus)
+    judged, floor = corpus, None
+    if fewest_cases > 1:
+        corpus, judged, floor = without_rare_codes(corpus, fewest_cases)
+    return TrainingCorpus(corpus, judged, vocabulary, floor, source)
 
 
 def baseline_words(paths: Paths, *, progress: Progress = silent) -> Vocabulary:
@@ -215,8 +258,10 @@ def make_model(
     seed: int,
     device: str = "cpu",
     public_classes: bool = False,
+    floor: ClassFloor | None = None,
 ) -> Model:
-    """A trained model with its words, labels, scores on held-out cases and thresholds."""
+    """A trained model with its words, labels, scores on held-out cases and thresholds. Labels of the corpus beyond its
+    classes are of codes that were not learnt."""
     scores, thresholds = judge(trained.held_out, corpus, accuracy=accuracy, seed=seed)
     provenance: dict[str, Any] = {
         "pathveil": __version__,
@@ -231,8 +276,13 @@ def make_model(
         "device": device,
         "best_epochs": trained.best_epochs,
     }
+    if floor is not None:
+        provenance["class_floor"] = floor.to_dict()
+    held_out_cases = len(np.unique(corpus.cases[trained.held_out.rows]))
+    told = statement_of(settings.defence, word_dropout=settings.word_dropout, held_out_cases=held_out_cases)
+    if told is not None:
+        provenance["defence"] = told.to_dict()
     if trained.privacy is not None:
-        held_out_cases = len(np.unique(corpus.cases[trained.held_out.rows]))
         promise = dp_statement(
             trained.privacy, vocabulary, public_classes=public_classes, held_out_cases=held_out_cases
         )

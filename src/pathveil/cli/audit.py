@@ -72,6 +72,13 @@ def run(
         "is known: record_id, case_id, member, label, p:<class>… (several tasks: label:<task>, p:<task>:<class>; "
         "registry where known).",
     ),
+    defence: str | None = typer.Option(
+        None,
+        "--defence",
+        metavar="MODULE:FUNCTION",
+        help="The function of a model that was trained with a defence of one's own; shadows are trained with it. "
+        "Other defences are known from the bundle.",
+    ),
     out: Path = typer.Option(..., "--out", help="Folder for audit.json and audit.html."),
     appetite: Path | None = APPETITE_OPTION,
     models: int = typer.Option(20, "--models", min=2, help="Shadow models in each family, the attacker's and ours."),
@@ -129,9 +136,9 @@ def run(
     """
     if (bundle is None) == (predictions is None):
         raise UsageError("give a BUNDLE with --members and --non-members, or --predictions FILE")
-    if predictions is not None and (attach or unbound or members or non_members or shadows):
+    if predictions is not None and (attach or unbound or members or non_members or shadows or defence):
         raise UsageError(
-            "--members, --non-members, --shadows, --unbound and --attach go with a BUNDLE, not with --predictions"
+            "--members, --non-members, --shadows, --defence, --unbound and --attach go with a BUNDLE, not --predictions"
         )
     if attach and unbound:
         raise UsageError("--unbound: an audit that is not bound to its model cannot be attached; leave out --attach")
@@ -169,6 +176,7 @@ def run(
                     members=members,
                     non_members=non_members,
                     attacker=shadows,
+                    defence=defence,
                     engine=engine_for(engine, processes=processes, scheduler=scheduler, device=where),
                     store=store or out.with_name(out.name + ".shadows"),
                     device=where,

@@ -9,15 +9,12 @@ as well: processes that start and compile, reports that are read, words that are
 the report. The range allows for twice or half as many epochs where they are assumed, and for ``VARIES`` of everything.
 
 A synthetic corpus that is not made yet is not made for this: a small one stands for it, and counts are scaled.
-
->>> Speed(fixed=0.5, document=0.001, read=0.0001).seconds(models=2, documents=1000, reads=5000)
-2.5
 """
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from subprocess import run
 from tempfile import TemporaryDirectory
@@ -44,36 +41,19 @@ from pathveil.study.study_file import (
 )
 from pathveil.study.vocabulary import VocabularyStudy
 from pathveil.training.settings import TrainingSettings
+from pathveil.training.speed import ASSUMED, BATCHES, STACK, Speed, model_speed, ranged, speed_of
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.selection import Measures, select
 from pathveil.vocabulary.words import FIRST_WORD
 from pathveil.wording import duration
 
-ASSUMED = 12  # epochs of a model that stops early, where none is finished
 SAMPLE = 3_000  # reports that stand for a synthetic corpus which is not made yet
-BATCHES = {"cpu": 5, "cuda": 32}  # of a model in calibration
-STACK = {"cpu": 1, "cuda": 16}  # models a shadow is calibrated in
-SHOWS, MOST_TIMES = 0.5, 64  # seconds that a calibration's work should take, and how much more of it there may be
 REPORT = 4.0  # seconds to draw the figures of a report and to load what draws them
-VARIES = 1.3  # what the same work took more or less on the same machine at another time
 FEW, MANY = 500, 20_000  # answers that the paper's attack is fitted to in calibration
 # Ways of training that cost alike are measured once; registries alone have no features to probe.
 LIKE = {"fedavg": "centralized", "cyclic": "centralized"}
 LIKE |= {"no-adversary": "adversarial", "no-orthogonality": "adversarial"}
-
-
-@dataclass(frozen=True)
-class Speed:
-    """Seconds of one kind of work."""
-
-    fixed: float  # a model
-    document: float  # learnt from, an epoch
-    read: float = 0.0  # document that is read
-    first: float = 0.0  # more for the first of all: it compiles and loads
-
-    def seconds(self, *, models: int, documents: float, reads: float = 0.0) -> float:
-        return self.fixed * models + self.document * documents + self.read * reads
 
 
 class PlannedWork(Part):
@@ -229,15 +209,6 @@ def _row(
     return PlannedWork(**about, **ranged(seconds, more=more, less=less))
 
 
-def ranged(seconds: float, *, more: float = 0.0, less: float = 0.0) -> dict[str, float]:
-    """Seconds with what they may come to where so many more or fewer are possible.
-
-    >>> ranged(13.0, more=7.0)
-    {'seconds': 13.0, 'low': 10.0, 'high': 26.0}
-    """
-    return {"seconds": seconds, "low": (seconds - less) / VARIES, "high": (seconds + more) * VARIES}
-
-
 def starting(workers: int) -> float:
     """Seconds until a process can begin: this command's, and then its workers', which start together."""
     began = perf_counter()
@@ -306,44 +277,6 @@ def _speed(study: AnyStudy, kind: str, device: str) -> Speed:
     return replace(found, fixed=0.0, document=found.document + found.fixed / small.documents / config.epochs)
 
 
-def model_speed(corpus: Encoded, training: TrainingSettings, *, models: int, device: str) -> Speed:
-    """Measure the training and reading of so many models at once, each on all of these documents."""
-
-    def trial(epochs: int, reads: int) -> None:
-        train_models(
-            corpus, [np.arange(corpus.documents)] * models, training, epochs=epochs, reads=reads, device=device
-        )
-
-    return speed_of(trial, models=models, documents=corpus.documents, reads=corpus.documents)
-
-
-def speed_of(trial: Callable[[int, int], None], *, models: int, documents: int, reads: int) -> Speed:
-    """Time ``trial(epochs, reads)``; the first run, which compiles and loads, is counted apart.
-
-    What a fast device does in three epochs is lost in how starting varies: it gets four times as much to do until that
-    shows on the clock.
-    """
-
-    def timed(epochs: int, reads: int) -> float:
-        began = perf_counter()
-        trial(epochs, reads)
-        return perf_counter() - began
-
-    def each(run: Callable[[int], float], number: int) -> float:
-        """What one more of so many costs beyond a single epoch."""
-        times = 1
-        while (more := run(number * times) - once) < SHOWS and times < MOST_TIMES:
-            times *= 4
-        return max(more, 0.0) / (number * times)
-
-    first = timed(1, min(reads, 1))
-    once = timed(1, min(reads, 1))
-    document = each(lambda epochs: timed(1 + epochs, min(reads, 1)), 2) / (documents * models)
-    read = each(lambda number: timed(1, number), reads) / models if reads else 0.0
-    fixed = max(once - document * documents * models, 0.0) / models
-    return Speed(fixed=fixed, document=document, read=read, first=max(first - once, 0.0))
-
-
 def _few(study: AnyStudy, documents: int) -> Encoded:
     """So many reports, alike from every registry, with the words that are frequent in the whole corpus."""
     corpus: Encoded = study.corpus
@@ -353,23 +286,6 @@ def _few(study: AnyStudy, documents: int) -> Encoded:
     often = np.bincount(np.asarray(corpus.ids), minlength=corpus.vocabulary_size) >= 5
     kept = np.flatnonzero(often)
     return relabelled(corpus.take(rows), table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept))
-
-
-def train_models(
-    corpus: Encoded, members: Sequence[np.ndarray], training: TrainingSettings, *, epochs: int, reads: int, device: str
-) -> None:
-    """A model on each of ``members`` for so many epochs, which then reads so many documents, the same ones again where
-    there are not enough."""
-    from pathveil.training.loop import fit, logits_of
-    from pathveil.training.stacked import logits_many
-
-    settings = training.changed(epochs=epochs, patience=None)
-    rows = np.arange(reads) % corpus.documents
-    if len(members) == 1:
-        logits_of(fit(corpus.take(members[0]), settings, seed=1, device=device).model, corpus, rows)
-        return
-    for _ in logits_many(corpus, members, settings, seeds=list(range(len(members))), rows=rows, device=device):
-        pass
 
 
 def _attack_speed(study: VocabularyStudy, device: str, *, scale: float) -> Speed:

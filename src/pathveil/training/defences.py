@@ -7,10 +7,12 @@ Traceback (most recent call last):
 pathveil.errors.UsageError: differential privacy: give epsilon or noise, not both: each follows from the other
 """
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from pathveil.errors import UsageError
 from pathveil.settings import Settings
 
 
@@ -65,3 +67,52 @@ class DPSettings(Settings):
                 else "give epsilon (what may be given away) or noise (how much is added)"
             )
         return self
+
+
+class OwnDefence(Settings):
+    """A function of one's own that changes what networks learn from (``training/own_defence.py``)."""
+
+    kind: Literal["own"] = "own"
+    function: str = Field(pattern=r"^[\w.]+:[\w.]+$", description="where it is imported from, as module:function")
+
+    @classmethod
+    def spoken_name(cls) -> str:
+        return "own defence"
+
+
+AnyDefence = TeacherSettings | DPSettings | OwnDefence
+
+
+def defence_named(given: str | Callable[..., Any] | AnyDefence) -> AnyDefence | None:
+    """The settings of a defence: a name (none, teachers, dp, module:function), a function of one's own, or settings.
+
+    >>> defence_named("teachers").teachers, defence_named("dp").epsilon, defence_named("none")
+    (20, 8.0, None)
+    >>> defence_named("my_package.defences:relabel").function
+    'my_package.defences:relabel'
+    >>> defence_named("teacher")
+    Traceback (most recent call last):
+    pathveil.errors.UsageError: defence 'teacher' is not known; expected none, teachers, dp or module:function
+    """
+    if isinstance(given, TeacherSettings | DPSettings | OwnDefence):
+        return given
+    if callable(given):
+        return OwnDefence(function=importable_name(given))
+    if given == "none":
+        return None
+    if given == "teachers":
+        return TeacherSettings()
+    if given == "dp":
+        return DPSettings(epsilon=8.0)
+    module, colon, name = given.partition(":")
+    if not all(part.isidentifier() for part in [*module.split("."), *name.split(".")]):
+        raise UsageError(f"defence '{given}' is not known; expected none, teachers, dp or module:function")
+    return OwnDefence(function=module + colon + name)
+
+
+def importable_name(function: Callable[..., Any]) -> str:
+    """Where a function is imported from; a bundle names it so, and every process that trains a shadow imports it."""
+    name = getattr(function, "__qualname__", "")
+    if not name or "<" in name:
+        raise UsageError("a defence of one's own must be a function at the top level of a module, not inside another")
+    return f"{function.__module__}:{name}"

@@ -27,9 +27,10 @@ from pathveil.progress import Progress, silent
 from pathveil.training.accounting import Privacy
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.blend import HeldOut, blended, cross_fit, fit_pool
-from pathveil.training.defences import DPSettings, TeacherSettings
+from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
 from pathveil.training.linear import fit_linear, weighted_counts, word_weights
 from pathveil.training.loop import document_logits, fit, logits_of, split
+from pathveil.training.own_defence import defended
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.teachers import teach
 from pathveil.training.vectors import word_vectors
@@ -102,7 +103,7 @@ def train(
     checkpoint: Path | None = None,
     progress: Progress = silent,
 ) -> Trained:
-    """Train all members and the linear view, and their teachers where the settings have any.
+    """Train all members and the linear view, on what the settings' defence makes of the corpus where they have one.
 
     ``checkpoint`` is a folder; a run killed at any moment continues there. ``workers`` processes share the teachers.
     """
@@ -122,6 +123,8 @@ def train(
             progress=progress,
         )
         own = settings.changed(defence=None)
+    elif isinstance(settings.defence, OwnDefence):
+        lessons, own = defended(corpus, settings, seed=seed), settings.changed(defence=None)
     fitted, held_rows = [], []
     for number in range(settings.members):
         held = np.arange(0)

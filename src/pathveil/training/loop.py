@@ -33,7 +33,7 @@ from pathveil.model.inference import Tabulated
 from pathveil.progress import Progress, silent
 from pathveil.training import checkpoint as checkpoints
 from pathveil.training.batches import drop_words, hold_out_cases, hold_out_each_case, noise, plan, spans
-from pathveil.training.defences import DPSettings, TeacherSettings
+from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
 from pathveil.training.losses import balanced_weights, cross_entropy, task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
 from pathveil.training.settings import TrainingSettings
@@ -76,6 +76,11 @@ def fit(
 
         seed, vectors, progress = options.get("seed", 0), options.get("vectors"), options.get("progress", silent)
         corpus = teach(corpus, settings, seed=seed, vectors=vectors, device=str(device), progress=progress)
+        settings = settings.changed(defence=None)
+    if isinstance(settings.defence, OwnDefence):
+        from pathveil.training.own_defence import defended
+
+        corpus = defended(corpus, settings, seed=options.get("seed", 0))
         settings = settings.changed(defence=None)
     if isinstance(settings.defence, DPSettings):
         from pathveil.training.dp import fit_private

@@ -9,13 +9,14 @@ Traceback (most recent call last):
 pathveil.errors.UsageError: training settings: 'epoch': there is no such setting; did you mean 'epochs'?
 """
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pathveil.errors import UsageError
 from pathveil.settings import Settings
-from pathveil.training.defences import DPSettings, TeacherSettings
+from pathveil.training.defences import AnyDefence, DPSettings, OwnDefence, TeacherSettings, defence_named
 
 
 def split_windows(value: Any) -> Any:
@@ -75,7 +76,7 @@ class TrainingSettings(NetworkSettings):
     robustness: float = Field(
         0.0, ge=0, lt=1, description="how much less a label counts that the network finds improbable: 0 not, 1 fully"
     )
-    defence: TeacherSettings | DPSettings | None = Field(
+    defence: TeacherSettings | DPSettings | OwnDefence | None = Field(
         None, discriminator="kind", description="a way of training that gives less away, with its settings"
     )
 
@@ -126,8 +127,30 @@ PRESETS = {
 }
 
 
+PRESET_OF = {"teachers": "release", "dp": "private"}  # of a defence, where no preset is named
+
+
 def preset_settings(preset: str, **changes: Any) -> TrainingSettings:
     """A preset's settings with some of them changed; a mistake is one sentence."""
     if preset not in PRESETS:
         raise UsageError(f"preset {preset} is not known; expected {', '.join(PRESETS)}")
     return PRESETS[preset].changed(**changes)
+
+
+def settings_for(
+    preset: str | None = None, defence: str | Callable[..., Any] | AnyDefence | None = None, **changes: Any
+) -> tuple[str, TrainingSettings]:
+    """A preset's name and its settings with a defence (``defence_named``) and other changes.
+
+    Without a preset, the defence's own (``release`` for teachers, ``private`` for dp); without a defence, the preset's.
+
+    >>> settings_for()[0], settings_for(defence="teachers")[0], settings_for("small", "teachers")[1].defence.kind
+    ('default', 'release', 'teachers')
+    >>> settings_for("release", "none")[1].defence is None
+    True
+    """
+    own = defence_named(defence) if defence is not None else None
+    preset = preset or PRESET_OF.get(own.kind if own else "", "default")
+    if defence is not None:
+        changes = {"defence": own} | changes
+    return preset, preset_settings(preset, **changes)

@@ -38,7 +38,7 @@ from pathveil.errors import UsageError
 from pathveil.model import MTCNN, StackedMTCNN, TokenBatch
 from pathveil.progress import Progress, silent
 from pathveil.training.batches import drop_words, noise, plan
-from pathveil.training.defences import DPSettings, TeacherSettings
+from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
 from pathveil.training.loop import EMBEDDING, check_loss, early_stopping, logits_of, split, validation_scores
 from pathveil.training.losses import balanced_weights, task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
@@ -120,6 +120,11 @@ def logits_many(
         from pathveil.training.teachers import with_lessons
 
         corpus, members = with_lessons(corpus, members, settings, seeds=seeds, options=options)
+        settings = settings.changed(defence=None)
+    if isinstance(settings.defence, OwnDefence):
+        from pathveil.training.own_defence import defended_many
+
+        corpus, members = defended_many(corpus, members, settings, seeds=seeds)
         settings = settings.changed(defence=None)
     if isinstance(settings.defence, DPSettings):
         models, device = train_many(corpus, members, settings, seeds=seeds, **options), options.get("device", "cpu")

@@ -18,7 +18,6 @@ its copy. What remains is that the student has read the report's text; dropping 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +33,11 @@ from pathveil.training import checkpoint as checkpoints
 from pathveil.training.blend import rarity_of
 from pathveil.training.defences import TeacherSettings
 from pathveil.training.near_duplicates import group_cases
+from pathveil.training.own_defence import append_documents
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.stacked import ManyOptions, logits_many
 from pathveil.training.workers import crew
-from pathveil.vocabulary.encoded import MISSING, Encoded, join_documents
+from pathveil.vocabulary.encoded import MISSING, Encoded
 
 DEALING, TEACHING = 6, 7  # branches of a run's seed
 
@@ -264,6 +264,4 @@ def with_lessons(
     progress = options.get("progress", silent)
     lessons = lessons_many(corpus, members, settings, train, seeds=seeds, progress=progress, stage=stage)
     taught = [replace(corpus.take(rows), labels=labels) for rows, labels in zip(members, lessons, strict=True)]
-    parts = [corpus, *taught]
-    ends = np.cumsum([part.documents for part in parts])
-    return join_documents(parts), [np.arange(start, end) for start, end in pairwise(ends)]
+    return append_documents(corpus, taught)
