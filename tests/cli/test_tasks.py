@@ -9,6 +9,7 @@ from pathveil.cli import app, main
 
 COMMANDS = {
     ("corpus", "check"): ["{corpus}"],
+    ("corpus", "label"): ["{corpus}", "{corpus}", "--on", "report_id", "--out", "{new}.parquet"],
     ("corpus", "split"): ["{corpus}", "--out", "{new}"],
     ("vocab", "count"): ["{corpus}", "--out", "{new}.npz"],
     ("vocab", "select"): ["{corpus}", "--method", "baseline", "--out", "{new}"],

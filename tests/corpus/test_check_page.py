@@ -34,3 +34,9 @@ def test_bars_and_periods():
     years = {str(year): 1 for year in range(1980, 2016)}
     rows = periods(years, rows=8)
     assert len(rows) <= 8 and sum(count for _, count in rows) == 36 and rows[0][0] == "1980–1984"
+
+
+def test_a_corpus_without_labels_is_not_called_good():
+    assert "Nothing to warn of" in repr(check(corpus())) and "! no report has a label" in repr(
+        check(corpus().drop("site"))
+    )

@@ -40,6 +40,9 @@ def test_a_good_corpus_earns_no_warning():
         ({"site": ["C50"] * 40}, "constant-task", 40, []),
         ({"site": [None] * 30}, "missing-labels", 30, []),
         ({"site": ["C50", None] * 20}, "registry-without-task", 1, []),
+        ({"site": [None] * 40}, "no-labels", 40, []),
+        ({"site": ["C99", "banana", SECRET]}, "unknown-codes", 3, []),
+        ({"laterality": ["L", "left"] * 20}, "unknown-codes", 20, []),
         ({"laterality": pl.Series([None] * 40, dtype=pl.String)}, "empty-task", 40, []),
         ({"site": ["c50"] * 5}, "spelling", 1, []),
         ({"case_id": ["c2"], "site": ["C50", "C50", "C18"]}, "differing-labels", 1, ["r00", "r02"]),
@@ -65,3 +68,10 @@ def test_a_text_holding_its_own_label_is_told_apart():
 def test_numbers_that_are_no_codes():
     fine = ["lot 18500/31", "block C12", "C50 cells", "2/3 nodes", "7500/3", "seen 9/1999", "KC50.41"]
     assert "leaked-labels" not in ids(corpus(text=[f"{text} {LONG}" for text in fine]))
+
+
+def test_what_is_missing_to_train_is_told_and_unknown_codes_are_listed():
+    assert "nothing can be trained" in ids(corpus().drop("site"))["no-labels"].sentence
+    assert "no-labels" not in ids(corpus())
+    sentence = ids(corpus(site=["C99", "C99", "banana", SECRET]))["unknown-codes"].sentence
+    assert sentence.startswith("task site: 4 reports (C99 2, what looks like no code 2) of codes that ICD-O-3")

@@ -165,12 +165,15 @@ def test_the_files(tmp_path):
     assert json.loads((out / "split.json").read_text()) == result.to_dict()
 
 
-def test_a_split_without_validation_or_test_leaves_no_old_file(tmp_path):
+def test_a_split_overwrites_nothing(tmp_path):
     reports(60).write_parquet(tmp_path / "c.parquet")
-    split_corpus(tmp_path / "c.parquet", out=tmp_path / "s", seed=1)
     result = split_corpus(tmp_path / "c.parquet", out=tmp_path / "s", seed=1, validation=0)
     assert sorted(os.listdir(tmp_path / "s")) == ["split.json", "test.parquet", "train.parquet"]
     assert list(result.parts) == ["train", "test"]
+    before = (tmp_path / "s" / "train.parquet").read_bytes()
+    with pytest.raises(UsageError, match="is there already; choose another name"):
+        split_corpus(tmp_path / "c.parquet", out=tmp_path / "s", seed=2)
+    assert (tmp_path / "s" / "train.parquet").read_bytes() == before
 
 
 def test_relevance_comes_first(tmp_path):

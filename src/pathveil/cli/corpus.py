@@ -112,6 +112,50 @@ def map_columns(
     emit(result, as_json=as_json)
 
 
+@app.command("label", short_help="Give reports the codes of another table, such as abstracts.")
+def label_reports(
+    reports: Path = typer.Argument(..., metavar="REPORTS", help="A corpus without labels: a file, or a folder."),
+    labels: Path = typer.Argument(
+        ..., metavar="LABELS", help="A table of codes (CSV, JSONL, Parquet), gzipped or not."
+    ),
+    on: str = typer.Option(
+        ..., "--on", metavar="COLUMN", help="What both have: report_number, case_id, …; several separated by commas."
+    ),
+    out: Path = typer.Option(..., "--out", help="The labelled corpus to write, a .parquet file."),
+    days: int = typer.Option(
+        None, "--days", min=0, help="Take of several rows the nearest in date, at most so many days from the report."
+    ),
+    column: list[str] = COLUMN_OPTION,
+    mapping: Path = MAP_OPTION,
+    encoding: str = ENCODING_OPTION,
+    delimiter: str = DELIMITER_OPTION,
+    dates: str = DATES_OPTION,
+    keep_unknown_codes: bool = KEEP_OPTION,
+    tasks: str = typer.Option(None, "--tasks", help="Label columns, separated by commas; else the usual ones."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Give reports the codes that another table has for the same report, case, or patient and day.
+
+    Codes are put into one form and checked as by 'corpus import'. A report for which the table has several different
+    answers is left without labels and counted, as are reports and rows that match nothing.
+    """
+    from pathveil.corpus.labels import label_corpus
+
+    with bar() as progress:
+        result = label_corpus(
+            reports,
+            labels,
+            on=names_from(on, option="--on") or (),
+            out=out,
+            days=days,
+            mapping=mapping_from(mapping, column, encoding=encoding, delimiter=delimiter, dates=dates),
+            keep_unknown_codes=keep_unknown_codes,
+            tasks=names_from(tasks),
+            progress=progress,
+        )
+    emit(result, as_json=as_json)
+
+
 CLASSES = ("sites", "subsites", "histologies", "lateralities", "behaviors")
 
 

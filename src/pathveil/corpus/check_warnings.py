@@ -6,6 +6,7 @@ The rules see a table of facts (one row a report, no text), as ``check.facts_of`
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pathveil.corpus.codes import check_labels
 from pathveil.corpus.schema import SHOWN, clipped, shortened
 from pathveil.results import Part
 
@@ -54,6 +55,9 @@ class Warnings:
 def warnings_of(facts: "pl.DataFrame", tasks: Sequence[str], *, year: int) -> list[CorpusWarning]:
     """Collect what to mend or to know, the gravest first; ``year`` is the present one."""
     warnings = Warnings(facts)
+    if not any(facts[f"task {task}"].count() for task in tasks):
+        sentence = "no report has a label, so nothing can be trained: add codes with 'pathveil corpus label'"
+        warnings.add("no-labels", sentence, facts.height)
     warn_of_leaks(warnings)
     for task in tasks:
         warn_of_task(warnings, task)
@@ -129,9 +133,16 @@ def warn_of_task(warnings: Warnings, task: str) -> None:
 
 
 def warn_of_codes(warnings: Warnings, tasks: Sequence[str]) -> None:
-    """Warn of codes that contradict each other."""
+    """Warn of codes that nobody knows, and of those that contradict each other."""
     import polars as pl
 
+    counts = {
+        task: dict(warnings.facts[f"task {task}"].drop_nulls().cast(pl.String).value_counts().iter_rows())
+        for task in tasks
+    }
+    for unknown in check_labels(counts):
+        sentence = f"task {unknown.sentence()} of codes that ICD-O-3 does not have, or written otherwise than here"
+        warnings.add("unknown-codes", sentence, unknown.reports)
     if {"site", "subsite"} <= set(tasks):
         site, subsite = (warnings.facts[f"task {task}"].cast(pl.String) for task in ("site", "subsite"))
         outside = (site != subsite.str.slice(0, 3)).fill_null(False) & subsite.str.contains(r"^C\d\d").fill_null(False)

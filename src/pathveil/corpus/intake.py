@@ -298,21 +298,32 @@ def prepare_table(
     """Rename a table's columns, fill in its registry and check its types."""
     import polars as pl
 
+    frame = rename_columns(frame, source=source, columns=columns)
+    if registry is not None and "registry" in frame.collect_schema():
+        raise UsageError(f"{source}: has a column 'registry' already; leave out --registry")
+    if registry is not None:
+        frame = frame.with_columns(pl.lit(registry).alias("registry"))
+    return with_corpus_types(decimals_as_text(frame), source=source)
+
+
+def rename_columns(frame: "pl.LazyFrame", *, source: Path | str, columns: Mapping[str, str]) -> "pl.LazyFrame":
+    """The frame with our names for the columns that have others."""
     names = frame.collect_schema().names()
     for ours, theirs in columns.items():
         if theirs not in names:
             raise UsageError(f"{source}: has no column '{theirs}' to take {ours} from")
         if ours in names and ours != theirs:
             raise UsageError(f"{source}: has a column '{ours}' already, so '{theirs}' cannot take its place")
-    frame = frame.rename({theirs: ours for ours, theirs in columns.items()})
-    if registry is not None and "registry" in frame.collect_schema():
-        raise UsageError(f"{source}: has a column 'registry' already; leave out --registry")
-    if registry is not None:
-        frame = frame.with_columns(pl.lit(registry).alias("registry"))
+    return frame.rename({theirs: ours for ours, theirs in columns.items()})
+
+
+def decimals_as_text(frame: "pl.LazyFrame") -> "pl.LazyFrame":
+    """Codes that a spreadsheet made numbers as text (8500.0), for ``normalise_codes`` to read."""
+    import polars as pl
+
     schema = frame.collect_schema()
-    decimal = [task for task in TASKS if task in schema and schema[task].is_float()]  # 8500.0, as spreadsheets have it
-    frame = frame.with_columns(pl.col(decimal).fill_nan(None).cast(pl.String)) if decimal else frame
-    return with_corpus_types(frame, source=source)
+    decimal = [task for task in TASKS if task in schema and schema[task].is_float()]
+    return frame.with_columns(pl.col(decimal).fill_nan(None).cast(pl.String)) if decimal else frame
 
 
 def scan_hl7(

@@ -25,7 +25,7 @@ from pathveil.corpus.relevance import DAYS, relevant_reports
 from pathveil.corpus.schema import scan, tasks_of, validate
 from pathveil.corpus.tables import Paths, content_sha256, stream_parquet
 from pathveil.errors import CorpusError, UsageError
-from pathveil.files import new_file, write_json
+from pathveil.files import check_new, new_file, write_json
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.seeds import generator
@@ -118,7 +118,8 @@ def split_corpus(
     tasks: Iterable[str] | None = None,
     progress: Progress = silent,
 ) -> SplitResult:
-    """Write ``train.parquet``, ``validation.parquet``, ``test.parquet`` and ``split.json`` into the folder ``out``."""
+    """Write ``train``, ``validation`` and ``test.parquet`` and ``split.json`` into ``out``, a new folder."""
+    check_new(out)
     progress("checking", 0, 0)
     frame = validate(scan(sources, tasks=tasks))
     relevance = None
@@ -163,8 +164,6 @@ def write_parts(frame: "pl.LazyFrame", parts: "pl.DataFrame", out: Path, *, prog
             path = out / f"{part}.parquet"
             unfinished = files.enter_context(new_file(path, error=CorpusError))
             stream_parquet(frame.filter(pl.col("case_id").is_in(cases)), unfinished, path)
-    for part in set(PARTS) - set(made):
-        (out / f"{part}.parquet").unlink(missing_ok=True)  # of an earlier split into this folder
 
 
 def assign(

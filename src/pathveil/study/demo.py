@@ -109,6 +109,7 @@ def run(
 
 def train_and_explain(corpus: Path, out: Path, progress: Progress) -> DemoModel:
     """A small network beside the linear view, its scores on unseen cases, and one answer explained."""
+    shutil.rmtree(out / "parts", ignore_errors=True)
     parts = split_corpus(corpus, out=out / "parts", seed=SEED, test=0.2, validation=0.0, progress=progress)
     shutil.rmtree(out / "model", ignore_errors=True)
     settings = PRESETS["small"].changed(epochs=EPOCHS, patience=3, linear=True)

@@ -1,0 +1,230 @@
+"""Labels from elsewhere: reports get the codes that a table of abstracts has for them.
+
+Both sides are compared by a column that they share: the report's number, the case, or the patient. With ``days``, a row
+counts only within so many days of the report, and the nearest one does, so that two tumours of a patient stay apart.
+Where rows that count equally say different things, the report is left without labels rather than given one of them.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     reports, labels = Path(folder) / "r.csv", Path(folder) / "labels.csv"
+...     _ = reports.write_text("report_id,case_id,registry,text,number\\na,1,R,x,N1\\nb,2,R,y,N2\\nc,3,R,z,N3\\n")
+...     _ = labels.write_text("number,site\\nN1,C504\\nN2,C18\\nN2,C20\\nN9,C61\\n")
+...     result = label_corpus(reports, labels, on=["number"], out=Path(folder) / "labelled.parquet")
+>>> result.matched, result.ambiguous, result.unmatched, result.unused_rows
+(1, 1, 1, 1)
+>>> result.labelled
+{'site': 1, 'subsite': 1}
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pathveil.corpus.codes import CodeCounts, normalise_codes
+from pathveil.corpus.dates import EXAMPLES, find_format, in_iso_form
+from pathveil.corpus.intake import code_lines, decimals_as_text, detect_format, encoding_of, rename_columns
+from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
+from pathveil.corpus.tables import Paths, content_sha256, files, open_table, polars_faults, write_parquet
+from pathveil.errors import CorpusError, UsageError
+from pathveil.progress import Progress, silent
+from pathveil.results import Result
+from pathveil.wording import counted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class LabelResult(Result):
+    """How many reports found their labels."""
+
+    out: str
+    sha256: str
+    on: list[str]
+    days: int | None
+    reports: int
+    matched: int
+    unmatched: int
+    ambiguous: int  # several rows that say different things
+    rows_read: int
+    unused_rows: int  # that match no report
+    labelled: dict[str, int]  # task: reports with a label
+    codes: CodeCounts
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"task": task, "labelled": count} for task, count in self.labelled.items()]
+
+    def summary(self) -> str:
+        near = f", the nearest within {counted(self.days, 'day')}" if self.days is not None else ""
+        tasks = ", ".join(f"{task} {count:,}" for task, count in self.labelled.items())
+        lines = [
+            f"{self.matched:,} of {counted(self.reports, 'report')} labelled in {self.out}",
+            f"  by        {', '.join(self.on)}{near}",
+            f"  labels    {tasks}",
+            f"  without   {self.unmatched:,} that no row matches, {self.ambiguous:,} whose rows say different things",
+            f"  rows      {self.rows_read:,} read, {self.unused_rows:,} match no report",
+            f"  sha256    {self.sha256}",
+        ]
+        return "\n".join(lines + code_lines(self.codes))
+
+
+def label_corpus(
+    reports: Paths,
+    labels: Path,
+    *,
+    on: Sequence[str],
+    out: Path,
+    days: int | None = None,
+    mapping: TableMapping | None = None,
+    keep_unknown_codes: bool = False,
+    tasks: Iterable[str] | None = None,
+    progress: Progress = silent,
+) -> LabelResult:
+    """Write the reports with the labels of a table to ``out``, a Parquet file.
+
+    ``on`` names the columns that must be equal, as the corpus calls them; ``mapping`` says how the table is written and
+    what it calls them.
+    """
+    import polars as pl
+
+    if out.suffix != ".parquet":
+        raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
+    if any(out.exists() and out.samefile(path) for path in [*files(reports), labels] if path.exists()):
+        raise UsageError(f"{out}: is what is read; choose another name")
+    progress("reading", 0, 0)
+    frame = validate(scan(reports))
+    keys = report_keys(frame, on=on, dated=days is not None)
+    answers, codes = read_labels(
+        labels,
+        on=on,
+        dated=days is not None,
+        mapping=mapping or TableMapping(),
+        keep_unknown=keep_unknown_codes,
+        tasks=tuple(tasks or ()),
+    )
+    chosen = [name for name in answers.columns if name not in (*on, "date", "row")]
+    frame = without_empty(frame, chosen)
+    progress("matching", 0, 0)
+    pairs = keys.join(answers, on=list(on), how="inner", suffix=" of the label")
+    if days is not None:
+        apart = (pl.col("date") - pl.col("date of the label")).dt.total_days().abs()
+        pairs = pairs.with_columns(apart.alias("apart")).filter(pl.col("apart") <= days)
+        used = pairs["row"].n_unique()
+        pairs = pairs.filter(pl.col("apart") == pl.col("apart").min().over("report_id"))
+    else:
+        used = pairs["row"].n_unique()
+    different = pairs.select("report_id", *chosen).unique()
+    single = different.filter(pl.len().over("report_id") == 1)
+    if not single.height:
+        near = f" within {counted(days, 'day')}" if days is not None else ""
+        raise CorpusError(
+            f"{labels}: no report found its label by {', '.join(on)}{near} "
+            f"({counted(answers.height, 'row')}, {counted(different['report_id'].n_unique(), 'report')} ambiguous)"
+        )
+    progress("writing", 0, 0)
+    write_parquet(frame.join(single.lazy(), on="report_id", how="left", maintain_order="left"), out)
+    matched, touched = single.height, different["report_id"].n_unique()
+    return LabelResult(
+        out=str(out),
+        sha256=content_sha256(out),
+        on=list(on),
+        days=days,
+        reports=keys.height,
+        matched=matched,
+        unmatched=keys.height - touched,
+        ambiguous=touched - matched,
+        rows_read=answers.height,
+        unused_rows=answers.height - used,
+        labelled={task: single[task].count() for task in chosen},
+        codes=codes,
+    )
+
+
+def read_labels(
+    path: Path, *, on: Sequence[str], dated: bool, mapping: TableMapping, keep_unknown: bool, tasks: Sequence[str]
+) -> tuple["pl.DataFrame", CodeCounts]:
+    """The table of labels in memory: what to compare, its number of row, and the labels in this project's form."""
+    import polars as pl
+
+    if not path.is_file():
+        raise CorpusError(f"{path}: there is no such file")
+    form = detect_format(path)
+    if form == "hl7":
+        raise CorpusError(f"{path}: HL7 messages hold no labels; expected a table with columns such as site")
+    table = open_table(path, form=form, encoding=encoding_of(path, form, mapping), delimiter=mapping.delimiter)
+    table = decimals_as_text(rename_columns(table, source=path, columns=mapping.columns))
+    schema = table.collect_schema()
+    for column in (*on, *(["date"] if dated else []), *tasks):
+        if column not in schema:
+            raise UsageError(
+                f"{path}: has no column '{column}'{did_you_mean(column, schema.names())}; "
+                f"say which it is with --column {column}=THEIRS"
+            )
+    labels = [task for task in dict.fromkeys((*TASKS, *tasks)) if task in schema and task not in on]
+    if not labels:
+        raise UsageError(f"{path}: has no column of labels ({', '.join(TASKS)}); say which with --column or --map")
+    wanted = [*on, *labels, *(["date"] if dated else [])]
+    try:
+        frame = table.select(as_text(name, schema[name]) for name in wanted).collect(engine="streaming")
+    except polars_faults():
+        raise CorpusError(f"{path}: cannot be read to its end; is it cut short or damaged?") from None
+    if dated:
+        frame = frame.with_columns(label_dates(frame["date"], path=path, told=mapping.dates))
+    normal, codes = normalise_codes(frame.lazy(), keep_unknown=keep_unknown)
+    frame = normal.collect().with_row_index("row")
+    tasks_there = [name for name in frame.columns if name not in (*on, "date", "row")]
+    return frame.drop_nulls(list(on)).filter(pl.any_horizontal(pl.col(tasks_there).is_not_null())), codes
+
+
+def as_text(name: str, dtype: "pl.DataType") -> "pl.Expr":
+    import polars as pl
+
+    value = pl.col(name).cast(pl.String) if dtype != pl.String else pl.col(name)
+    value = value.str.strip_chars()
+    return pl.when(value != "").then(value).alias(name)
+
+
+def label_dates(dates: "pl.Series", *, path: Path, told: str | None) -> "pl.Series":
+    """The dates of the table of labels; one that cannot be read is refused by its row."""
+    import polars as pl
+
+    form = told or find_format(dates)
+    frame = dates.to_frame()
+    if form:
+        frame = frame.with_columns(in_iso_form(pl.col("date"), form))
+    read = frame.select(parsed_date(pl.col("date")))["date"]
+    wrong = read.is_null() & dates.is_not_null()
+    if count := int(wrong.sum()):
+        row = (wrong.arg_max() or 0) + 1
+        raise CorpusError(
+            f"{path}: column 'date': {counted(count, 'row')} cannot be read (the first is row {row:,}); "
+            f"expected 2016-05-02, or their format told with --dates ({EXAMPLES})"
+        )
+    return read
+
+
+def report_keys(frame: "pl.LazyFrame", *, on: Sequence[str], dated: bool) -> "pl.DataFrame":
+    """What reports are compared by, without their texts."""
+    schema = frame.collect_schema()
+    if not on:
+        raise UsageError("--on names no column; expected for example report_number or case_id")
+    for column in on:
+        if column not in schema or column == "text":
+            raise UsageError(f"--on: the reports have no column '{column}'{did_you_mean(column, schema.names())}")
+    if dated and "date" not in schema:
+        raise UsageError("--days: the reports have no column 'date'")
+    columns = dict.fromkeys(["report_id", *on])
+    when = ["date"] if dated else []
+    return frame.select(*(as_text(name, schema[name]) for name in columns), *when).collect(engine="streaming")
+
+
+def without_empty(frame: "pl.LazyFrame", tasks: Sequence[str]) -> "pl.LazyFrame":
+    """The reports without empty columns of these labels; labels that are there already are not replaced."""
+    import polars as pl
+
+    there = [task for task in tasks if task in frame.collect_schema()]
+    if there:
+        counts = frame.select(pl.col(there).count()).collect(engine="streaming").row(0, named=True)
+        if full := [task for task, count in counts.items() if count]:
+            raise CorpusError(f"the reports have labels of {', '.join(full)} already; give a corpus without them")
+    return frame.drop(there)

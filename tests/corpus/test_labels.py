@@ -1,0 +1,157 @@
+"""Labels from another table: every report against plain Python, and never a guess between different answers."""
+
+import datetime
+import random
+
+import polars as pl
+import pytest
+
+from pathveil.corpus.labels import label_corpus
+from pathveil.corpus.mapping import TableMapping
+from pathveil.errors import CorpusError, UsageError
+
+SECRET = "Quastenflosser"
+
+
+def day(number: int) -> datetime.date:
+    return datetime.date(2016, 1, 1) + datetime.timedelta(days=number)
+
+
+@pytest.fixture
+def reports(tmp_path):
+    path = tmp_path / "reports.parquet"
+    pl.DataFrame(
+        {
+            "report_id": [f"r{i}" for i in range(8)],
+            "case_id": [f"c{i // 2}" for i in range(8)],
+            "registry": ["R1"] * 4 + ["R2"] * 4,
+            "date": [day(10 * i) for i in range(8)],
+            "text": [f"{SECRET} {i}" for i in range(8)],
+            "report_number": [f"N{i}" for i in range(7)] + [None],
+        }
+    ).write_parquet(path)
+    return path
+
+
+def labels(tmp_path, rows: list[str], header: str = "report_number,site,histology") -> object:
+    path = tmp_path / "labels.csv"
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def test_by_report_number(reports, tmp_path):
+    rows = [
+        " N0 ,C504,8500/3",
+        "N1,C61,8140",
+        "N1,C619,8140/3",
+        "N2,C18,8140",
+        "N2,C18,8140",
+        "N9,C50,8500",
+        ",C50,",
+        "N3,,",
+    ]
+    out = tmp_path / "out.parquet"
+    result = label_corpus(reports, labels(tmp_path, rows), on=["report_number"], out=out)
+    corpus = pl.read_parquet(out)
+    assert corpus.drop("site", "subsite", "histology", "behavior").equals(pl.read_parquet(reports))
+    assert corpus.select("site", "subsite", "histology", "behavior").rows() == [
+        ("C50", "C50.4", "8500", "3"),
+        (None, None, None, None),  # of N1 the rows say different things
+        ("C18", None, "8140", None),
+        *[(None, None, None, None)] * 5,
+    ]
+    assert (result.reports, result.matched, result.ambiguous, result.unmatched) == (8, 2, 1, 5)
+    assert (result.rows_read, result.unused_rows) == (6, 1)
+    assert result.labelled == {"site": 2, "histology": 2, "subsite": 1, "behavior": 1}
+    assert "2 of 8 reports labelled" in result.summary() and SECRET not in result.to_json()
+
+
+def test_by_patient_and_the_nearest_day(reports, tmp_path):
+    rows = ["c0,05/01/2016,C50", "c0,15/01/2016,C61", "c1,01/01/2016,C18", "c2,10/02/2016,C20", "c2,20/02/2016,C34"]
+    table = labels(tmp_path, rows, "case_id,Datum,site")
+    mapping = TableMapping(columns={"date": "Datum"})
+    out = tmp_path / "out.parquet"
+    result = label_corpus(reports, table, on=["case_id"], days=5, out=out, mapping=mapping)
+    # r0 is 4 days from C50, r1 (11 January) 4 from C61 and 6 from C50; r4 and r5 (10 and 20 February) are on the day.
+    assert pl.read_parquet(out)["site"].to_list() == ["C50", "C61", None, None, "C20", "C34", None, None]
+    assert (result.matched, result.unused_rows) == (4, 1)
+    tie = labels(tmp_path, ["c0,05/01/2016,C50", "c0,17/01/2016,C61"], "case_id,Datum,site")
+    result = label_corpus(reports, tie, on=["case_id"], days=6, out=out, mapping=mapping)
+    assert pl.read_parquet(out)["site"][:2].to_list() == ["C50", None] and result.ambiguous == 1
+
+
+def test_against_plain_python(tmp_path):
+    rng = random.Random(11)
+    rows = [(f"r{i}", f"p{rng.randrange(30)}", day(rng.randrange(100))) for i in range(200)]
+    table = [(f"p{rng.randrange(40)}", day(rng.randrange(100)), rng.choice(["C50", "C61"])) for _ in range(120)]
+    frame = pl.DataFrame(rows, schema=["report_id", "case_id", "date"], orient="row")
+    frame.with_columns(pl.lit("R").alias("registry"), pl.lit("x").alias("text")).write_parquet(tmp_path / "r.parquet")
+    pl.DataFrame(table, schema=["case_id", "date", "site"], orient="row").write_csv(tmp_path / "l.csv")
+    label_corpus(tmp_path / "r.parquet", tmp_path / "l.csv", on=["case_id"], days=10, out=tmp_path / "o.parquet")
+    expected = []
+    for _, case, date in rows:
+        near = [(abs((date - when).days), site) for other, when, site in table if other == case]
+        near = [pair for pair in near if pair[0] <= 10 and pair[0] == min(near)[0]]
+        sites = {site for _, site in near}
+        expected.append(sites.pop() if len(sites) == 1 else None)
+    assert pl.read_parquet(tmp_path / "o.parquet")["site"].to_list() == expected
+
+
+def test_several_columns_and_other_tasks(reports, tmp_path):
+    table = labels(tmp_path, ["R1,c0,2", "R2,c0,3", "R2,c2,1"], "registry,case_id,grade")
+    out = tmp_path / "out.parquet"
+    result = label_corpus(reports, table, on=["registry", "case_id"], tasks=["grade"], out=out)
+    assert pl.read_parquet(out)["grade"].to_list() == ["2", "2", None, None, "1", "1", None, None]
+    assert result.unused_rows == 1 and result.labelled == {"grade": 4}
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "options", "sentence"),
+    [
+        ("report_number,site", "N0,C50", {"on": ["number"]}, "--on: the reports have no column 'number'"),
+        ("report_number,site", "N0,C50", {"on": ["text"]}, "--on: the reports have no column 'text'"),
+        ("report_number,site", "N0,C50", {"on": []}, "--on names no column"),
+        ("ReportNumber,site", "N0,C50", {}, "has no column 'report_number' (did you mean 'ReportNumber'?)"),
+        ("report_number,note", f"N0,{SECRET}", {}, "has no column of labels"),
+        (
+            "report_number,site",
+            "N99,C50",
+            {},
+            "no report found its label by report_number (1 row, 0 reports ambiguous)",
+        ),
+        ("report_number,date,site", "N0,01/02/2016,C50", {"days": 3}, "1 row cannot be read (the first is row 1)"),
+        ("report_number,site", "N0,C50", {"out": "x.csv"}, "expected a name that ends in .parquet"),
+        ("report_number,site", "N0,C50", {"out": "reports.parquet"}, "is what is read; choose another name"),
+    ],
+)
+def test_mistakes_are_sentences(reports, tmp_path, header, row, options, sentence):
+    given = {"on": ["report_number"]} | options
+    given["out"] = tmp_path / given.get("out", "out.parquet")
+    with pytest.raises((CorpusError, UsageError)) as caught:
+        label_corpus(reports, labels(tmp_path, [row], header), **given)
+    assert sentence in str(caught.value) and SECRET not in str(caught.value)
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_labels_that_are_there_are_not_replaced(reports, tmp_path):
+    table = labels(tmp_path, ["N0,C50,8500"])
+    label_corpus(reports, table, on=["report_number"], out=tmp_path / "out.parquet")
+    with pytest.raises(CorpusError, match="the reports have labels of site, histology already"):
+        label_corpus(tmp_path / "out.parquet", table, on=["report_number"], out=tmp_path / "again.parquet")
+
+
+def test_the_command_from_messages_to_labels(tmp_path, pathveil):
+    message = ["MSH|^~\\&||LAB|||||ORU^R01", f"PID|1||10001^^^H^MR||{SECRET}^Hildegard||19570706"]
+    message += ["OBR|1||S-1|11529-5|||20160502", f"OBX|1|TX|22637-3^final^LN||Mrs. {SECRET}: ductal carcinoma", ""]
+    (tmp_path / "m.hl7").write_text("\r".join(message), newline="")
+    (tmp_path / "abstracts.csv").write_text("AccNo;primarySite;histologicTypeIcdO3;laterality\nS-1;C504;8500;2\n")
+    assert pathveil("corpus", "import", tmp_path / "m.hl7", "--out", tmp_path / "r.parquet").returncode == 0
+    columns = ["report_number=AccNo", "subsite=primarySite", "histology=histologicTypeIcdO3"]
+    options = [word for column in columns for word in ("--column", column)]
+    done = pathveil(
+        "corpus", "label", tmp_path / "r.parquet", tmp_path / "abstracts.csv", "--on", "report_number", *options,
+        "--out", tmp_path / "l.parquet",
+    )  # fmt: skip
+    assert done.returncode == 0 and "1 of 1 report labelled" in done.stdout, done.stderr
+    tasks = pl.read_parquet(tmp_path / "l.parquet").select("site", "subsite", "histology", "laterality")
+    assert tasks.row(0) == ("C50", "C50.4", "8500", "left")
