@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check lint clean
+.PHONY: demo test check lint notebooks clean
 
 demo: $(VENV)/.installed
 	$(BIN)/pathveil demo --out demo
@@ -16,14 +16,14 @@ test: $(VENV)/.installed-dev check
 
 # Lint, types and the layer rule; doctests run with the tests.
 check: $(VENV)/.installed-dev
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/ty check
 	$(BIN)/lint-imports
 
 lint: $(VENV)/.installed-dev
-	$(BIN)/ruff check --fix src tests benchmarks
-	$(BIN)/ruff format src tests benchmarks
+	$(BIN)/ruff check --fix src tests benchmarks examples
+	$(BIN)/ruff format src tests benchmarks examples
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -35,6 +35,10 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(PIP) -e '.[dev]'
 	touch $@ $(VENV)/.installed
+
+# The examples as notebooks; a test holds them against the examples.
+notebooks: $(VENV)/.installed-dev
+	$(BIN)/python tests/notebooks.py
 
 clean:
 	rm -rf $(VENV) demo

@@ -5,4 +5,10 @@ An audit goes one way: models that saw a record and models that did not (``shado
 that can be believed (``controls``, ``canaries``), the answer (``verdict``), the result and its page (``result``,
 ``page``, ``charts``). Four ways in: ``bundle_audit``, ``estimator_audit`` and ``study.encoder_audit``, which share
 ``model_audit``, and ``prediction_audit``.
+
+The room can be called: ``pathveil.audit(model, …)`` is ``pathveil.api.audit``.
 """
+
+from pathveil.callable_room import make_callable
+
+make_callable(__name__)

@@ -1,0 +1,104 @@
+"""The front door: which names there are, that they come lightly, and what they do."""
+
+import importlib.resources
+import inspect
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+import pathveil
+from pathveil.errors import UsageError
+from pathveil.results import Result
+
+PUBLIC = [
+    "audit",
+    "audit_predictions",
+    "evaluate",
+    "load",
+    "read",
+    "select_words",
+    "study",
+    "synth",
+    "tokenize",
+    "train",
+]
+
+
+def test_the_public_names_change_on_purpose():
+    assert sorted(pathveil.__all__) == PUBLIC
+    assert set(PUBLIC) <= set(dir(pathveil))
+    assert (importlib.resources.files("pathveil") / "py.typed").is_file()
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = pathveil.nonsense
+
+
+def test_the_import_loads_nothing_heavy_and_neither_does_asking_for_a_name():
+    heavy = ("torch", "polars", "numba", "matplotlib", "pandas", "scipy", "pydantic", "numpy")
+    code = f"import sys, pathveil; [getattr(pathveil, name) for name in {PUBLIC!r}]; "
+    code += f"print([module for module in {heavy!r} if module in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_name_is_a_function_with_a_signature_and_options_by_name(name):
+    function = getattr(pathveil, name)
+    assert callable(function) and function.__doc__
+    for parameter in list(inspect.signature(function).parameters.values())[3:]:
+        assert parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD), parameter
+
+
+def test_a_room_is_a_function_and_still_a_room():
+    import pathveil.audit.metrics
+    import pathveil.study.findings
+
+    assert callable(pathveil.audit) and pathveil.audit.metrics.auc
+    assert callable(pathveil.study) and pathveil.study.findings
+    with pytest.raises(UsageError, match="needs its records and their labels"):
+        pathveil.audit(type("Estimator", (), {"predict_proba": None})())
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    return pathveil.synth(260, registries=2, seed=4, sites=5, subsites=8, histologies=8)
+
+
+@pytest.fixture(scope="module")
+def model(corpus):
+    words = pathveil.select_words(corpus, lambda measures: measures("cases") >= 3)
+    return pathveil.train(corpus, vocabulary=words, preset="small", dim=16, filters=8, epochs=3, device="cpu")
+
+
+def test_from_reports_to_codes_in_memory(corpus, model, tmp_path):
+    frame = corpus.to_frame()
+    assert repr(corpus).startswith("260 reports of")
+    scores = pathveil.evaluate(model, frame.head(80))
+    assert isinstance(scores, Result) and scores.to_frame()["task"].to_list()[0] == "site"
+    codes = model.predict(frame["text"].to_list()[:3]).to_frame()
+    assert isinstance(codes, pl.DataFrame) and codes.height == 3
+    assert repr(model.explain(frame["text"][0]))
+    assert model.labels["site"] and model.words and "site" in model.card
+    model.save(tmp_path / "model")
+    again = pathveil.load(str(tmp_path / "model"))
+    assert again.predict(frame["text"].to_list()[:3]).to_frame().equals(codes)
+
+
+def test_results_show_themselves_without_a_word_of_a_report(corpus, model):
+    text = corpus.to_frame()["text"][0]
+    shown = [corpus, model, pathveil.evaluate(model, corpus), pathveil.select_words(corpus, "cases >= 3")]
+    for one in shown:
+        for told in (repr(one), one._repr_html_()):
+            assert told and text[:40] not in told
+
+
+def test_paths_are_strings_or_paths_and_mistakes_one_sentence(corpus, tmp_path):
+    corpus.to_frame().write_parquet(tmp_path / "c.parquet")
+    assert len(pathveil.read(str(tmp_path / "c.parquet"))) == len(pathveil.read(tmp_path / "c.parquet")) == 260
+    vocabulary = pathveil.select_words(str(tmp_path / "c.parquet"), "cases >= 3", out=str(tmp_path / "w.json"))
+    assert (tmp_path / "w.json").is_file() and vocabulary.words
+    with pytest.raises(UsageError, match="did you mean 'epochs'"):
+        pathveil.train(corpus, preset="small", epoch=3)
+    with pytest.raises(UsageError, match="needs members"):
+        pathveil.audit("model")
