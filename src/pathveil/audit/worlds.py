@@ -22,6 +22,7 @@ from scipy.stats import t as student_t
 from pathveil.audit import attacks, metrics
 from pathveil.audit.all_attacks import LOSS, ModelAnswers, online, overall, taught_codes
 from pathveil.audit.evidence import TOGETHER, Records, Score
+from pathveil.disclosure import FEWEST_CASES_TOLD
 from pathveil.progress import Progress, silent
 from pathveil.results import Part
 from pathveil.seeds import child, generator
@@ -35,6 +36,9 @@ CANARIES = (MISLABELLED, DUPLICATED, ONE_TASK)
 CHANGED_WORDS = 0.1  # of a near-duplicate, read as unknown
 RARE = 25  # reports: a case is rare where one of its classes has fewer
 FPR = 0.01
+FEWEST_JUDGED = (
+    2 * FEWEST_CASES_TOLD
+)  # in a group: half of them are in a world, and what fewer than ten say is not told
 Arrays = dict[str, np.ndarray]
 
 
@@ -76,6 +80,19 @@ class AttackFigures(Part):
     canaries: dict[str, Estimate]  # kind: AUC
 
 
+class WorldFigures(Part):
+    """A way's figures in each world, in order, so that two ways can be compared world by world; none where a group is
+    too small."""
+
+    auc: list[float | None]
+    rare_auc: list[float | None]
+    tpr_at_1: list[float | None]
+    canaries: dict[str, list[float | None]]
+    micro: list[float]
+    macro: list[float]
+    tasks: dict[str, list[float]]  # task: macro F1
+
+
 class DefenceRow(Part):
     """A way of training: the strongest attack on it, figure by figure, and how well its models code."""
 
@@ -89,6 +106,7 @@ class DefenceRow(Part):
     tasks: dict[str, dict[str, Estimate]]  # task: {"micro", "macro"}
     attacks: list[AttackFigures]
     worlds: int
+    by_world: WorldFigures
 
 
 def make_worlds(
@@ -241,25 +259,49 @@ def judge_worlds(worlds: Worlds, arrays: Mapping[str, np.ndarray], *, name: str)
         auc, rare_auc, tpr, *canaries = (_estimate(column) for column in np.array(values).T)
         planted = dict(zip(kinds, canaries, strict=False))
         listed.append(AttackFigures(attack=attack, auc=auc, rare_auc=rare_auc, tpr_at_1=tpr, canaries=planted))
+    auc, rare_auc, tpr, *canaries = _strongest(np.array([*found.values()]))
     tasks = _scores(worlds, arrays)
-    micro, macro = (
-        _estimate(np.mean([values[kind] for values in tasks.values()], axis=0)) for kind in ("micro", "macro")
-    )
+    micro, macro = (np.mean([values[kind] for values in tasks.values()], axis=0) for kind in ("micro", "macro"))
     return DefenceRow(
         name=name,
-        auc=max((one.auc for one in listed), key=_value),
-        rare_auc=max((one.rare_auc for one in listed), key=_value),
-        tpr_at_1=max((one.tpr_at_1 for one in listed), key=_value),
-        canaries={kind: max((one.canaries[kind] for one in listed), key=_value) for kind in kinds},
-        micro=micro,
-        macro=macro,
+        auc=_estimate(auc),
+        rare_auc=_estimate(rare_auc),
+        tpr_at_1=_estimate(tpr),
+        canaries={kind: _estimate(values) for kind, values in zip(kinds, canaries, strict=True)},
+        micro=_estimate(micro),
+        macro=_estimate(macro),
         tasks={
             task: {kind: _estimate(np.array(of_worlds)) for kind, of_worlds in values.items()}
             for task, values in tasks.items()
         },
         attacks=listed,
         worlds=len(worlds.inside),
+        by_world=WorldFigures(
+            auc=_listed(auc),
+            rare_auc=_listed(rare_auc),
+            tpr_at_1=_listed(tpr),
+            canaries={kind: _listed(values) for kind, values in zip(kinds, canaries, strict=True)},
+            micro=micro.tolist(),
+            macro=macro.tolist(),
+            tasks={task: values["macro"] for task, values in tasks.items()},
+        ),
     )
+
+
+def _strongest(found: np.ndarray) -> list[np.ndarray]:
+    """Of each figure the values in all worlds (worlds,) of the attack that is best at it, from (attacks, worlds,
+    figures).
+
+    >>> [values.tolist() for values in _strongest(np.array([[[0.5], [0.6]], [[0.4], [0.9]]]))]
+    [[0.4, 0.9]]
+    """
+    known = ~np.isnan(found)
+    means = np.where(known, found, 0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    return [found[attack, :, figure] for figure, attack in enumerate(means.argmax(axis=0))]
+
+
+def _listed(values: np.ndarray) -> list[float | None]:
+    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def is_rare(worlds: Worlds) -> np.ndarray:
@@ -288,12 +330,15 @@ def attack_world(worlds: Worlds, answers: ModelAnswers, world: int, rows: np.nda
 
 
 def _figures(scores: np.ndarray, member: np.ndarray, canary: np.ndarray, rare: np.ndarray) -> list[float]:
-    """AUC, that of rare classes, TPR at 1 % FPR, all of ordinary reports; and the AUC of each kind of canary."""
+    """AUC, that of rare classes, TPR at 1 % FPR, all of ordinary reports; and the AUC of each kind of canary. None of a
+    group so small that fewer than ten are inside or outside, as a rule."""
     known = ~np.isnan(scores)
     ordinary = known & (canary == 0)
     planted = [known & (canary == kind + 1) for kind in range(len(CANARIES)) if (canary == kind + 1).any()]
     areas = [
-        float(metrics.auc(scores[own], member[own])) if 0 < member[own].sum() < own.sum() else np.nan
+        float(metrics.auc(scores[own], member[own]))
+        if own.sum() >= FEWEST_JUDGED and 0 < member[own].sum() < own.sum()
+        else np.nan
         for own in (ordinary, ordinary & rare, *planted)
     ]
     tpr = metrics.tpr_at(metrics.roc(scores[ordinary], member[ordinary]), FPR)
@@ -322,7 +367,3 @@ def _estimate(values: np.ndarray) -> Estimate:
     reach = float(student_t.ppf(0.975, len(kept) - 1) * kept.std(ddof=1) / np.sqrt(len(kept))) if len(kept) > 1 else 0.0
     mean = float(kept.mean())
     return Estimate(value=round(mean, 4), low=round(mean - reach, 4), high=round(mean + reach, 4))
-
-
-def _value(estimate: Estimate) -> float:
-    return estimate.value

@@ -10,7 +10,7 @@ from typing import Any
 
 from pathveil import __version__
 from pathveil.files import read_json, write_text
-from pathveil.report import combined, distribution, vocabulary
+from pathveil.report import combined, defences, distribution, vocabulary
 from pathveil.report.findings import finding_rows
 from pathveil.report.tables import Section
 from pathveil.report.terms import terms
@@ -40,6 +40,8 @@ def render(result: StudyResult, *, times: Mapping[str, Any] | None = None) -> st
         sections.append(distribution.section(studies.distribution))
     if studies.combined is not None:
         sections.append(combined.section(studies.combined))
+    if studies.defences is not None:
+        sections.append(defences.section(studies.defences))
     for made in sections:
         made.figures = [(title, Markup(svg), caption) for title, svg, caption in made.figures]
     return template.render(

@@ -47,6 +47,19 @@ PROBED = (
     ),
     ("TPR at 1 % FPR", "The share of members that are found where one other report in a hundred is taken for one."),
 )
+DEFENDED = (
+    (
+        "World",
+        "Half of the cases, drawn by lot, and one model trained on them. The attacker holds the models of the other "
+        "worlds, which were trained in the same way, and is to tell who was in this one.",
+    ),
+    ("Rare class", "A subsite or histology of fewer than 25 reports (any class, where there is neither)."),
+    (
+        "Canary",
+        "A report under wrong codes that stands for the most exposed ones. Planted once each: mislabelled in every "
+        "task, the same with a near-duplicate under another case, or with one plausible wrong code.",
+    ),
+)
 
 
 def terms(studies: Studies) -> list[tuple[str, str]]:
@@ -55,7 +68,8 @@ def terms(studies: Studies) -> list[tuple[str, str]]:
     found = [*GENERAL]
     names = [] if words is None else [row.strategy for row in words.vocabularies]
     names += [] if both is None else [point.strategy for point in both.points]
-    minimum = next((study.settings["minimum"] for study in (words, both) if study is not None), 5)
+    names += [] if studies.defences is None else [point.vocabulary for point in studies.defences.points]
+    minimum = next((study.settings["minimum"] for study in (words, both, studies.defences) if study is not None), 5)
     there = {kind_of(name) for name in names}
     for kind, shown, meaning in KINDS:
         if kind in there:
@@ -65,4 +79,6 @@ def terms(studies: Studies) -> list[tuple[str, str]]:
     modes |= set() if both is None else {point.mode for point in both.points}
     found += [(mode, meaning) for mode, meaning in MODES.items() if mode in modes]
     found += PROBED if training is not None else PROBED[:1] if both is not None else ()
+    if studies.defences is not None:
+        found += [*DEFENDED, *(PROBED[1:] if training is None else ())]
     return found

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 from pathveil.study.recommendation import PLURAL, rounded_up
 from pathveil.study.result import (
+    AnyResult,
     CombinedResult,
+    DefencesResult,
     DistributionResult,
     Finding,
     RatedCandidate,
@@ -33,20 +35,22 @@ SHORT_VERBS = VERBS | {"fails": ("does not", "do not"), "unjudged": ("was not ju
 
 
 def answer(result: StudyResult) -> list[str]:
-    """Up to three lines, which are one paragraph: which words to use under the tolerated leak, which training, and how
-    many of the papers' findings hold here."""
+    """Up to four lines, which are one paragraph: which words to use under the tolerated leak, which training, which
+    defence, and how many of the papers' findings hold here."""
     studies = result.studies
-    words, training = [], []
+    words, training, defences = [], [], []
     if studies.vocabulary is not None:
         words.append(answer_on_words(studies.vocabulary))
     if studies.distribution is not None:
         training.append(answer_on_training(studies.distribution, first=not words))
     if studies.combined is not None:
         training.append(answer_on_both(studies.combined, first=not words and not training))
+    if studies.defences is not None:
+        defences.append(answer_on_defences(studies.defences, first=not words and not training))
     findings = []
     if result.findings:
         findings = [f"Of the papers' {len(result.findings)} findings {findings_counted(result.findings)}."]
-    lines = (" ".join(filter(None, line)) for line in (words, training, findings + warnings(result)))
+    lines = (" ".join(filter(None, line)) for line in (words, training, defences, findings + warnings(result)))
     return [line for line in lines if line]
 
 
@@ -98,6 +102,23 @@ def answer_on_both(study: CombinedResult, *, first: bool) -> str:
     least = "none passes, and the least leaking is " if found.within and not apart.within else ""
     about = f"{least}{apart.chosen.name} ({_figures(apart.chosen)})"
     return f"{sentence[:-1]}; where reports may not be pooled, {about}."
+
+
+def answer_on_defences(study: DefencesResult, *, first: bool) -> str:
+    """Which way of training to release a model by, in a sentence, and what it changes beside the first way."""
+    found, tolerated = study.recommendation, study.settings["tolerated"]
+    use = next((point for point in study.points if point.name == found.use), None)
+    if use is None:
+        return found.sentence
+    beside = next(point for point in study.points if point.vocabulary == use.vocabulary)
+    about = f"macro F1 {use.macro.value:.3f}, AUC of the strongest attack at most {rounded_up(use.auc.high)}"
+    if use.changes:
+        leak, cost = beside.auc.value - use.auc.value, use.changes["macro"].value
+        about += f"; beside “{beside.name}” it leaks {leak:.3f} {'less' if leak >= 0 else 'more'}".replace("-", "")
+        about += f" and codes {abs(cost):.3f} {'better' if cost > 0 else 'worse'}"
+    if not found.within:
+        return f"{_none_keeps('way of training', tolerated, first)}; “{use.name}” leaks least ({about})."
+    return f"{_where(tolerated, first)}a model trained with “{use.name}” may be released ({about})."
 
 
 def _choice(found: Recommendation, tolerated: float, kind: str, *, words: str, first: bool) -> str:
@@ -178,8 +199,10 @@ def warnings(result: StudyResult) -> list[str]:
     return sentences + [f"{other[0].upper()}{other[1:].rstrip('.')}." for other in others]
 
 
-def last_epochs(part: VocabularyResult | DistributionResult | CombinedResult) -> list[bool]:
+def last_epochs(part: AnyResult) -> list[bool]:
     """Of each model whose epoch a study tells, whether it was kept at the last one it was given."""
+    if isinstance(part, DefencesResult):
+        return []
     if isinstance(part, VocabularyResult):
         return [row.at_cap for row in part.vocabularies]
     rows = part.traffic if isinstance(part, DistributionResult) else part.points

@@ -27,6 +27,7 @@ from pathveil.errors import VocabularyError
 from pathveil.federation.settings import FederationSettings
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
+from pathveil.study.defences import ATTACKS, DefencesStudy
 from pathveil.study.scheduler import Unit
 from pathveil.study.study_corpus import relabelled, table_of
 from pathveil.study.study_file import (
@@ -40,6 +41,7 @@ from pathveil.study.study_file import (
     with_corpus,
 )
 from pathveil.study.vocabulary import VocabularyStudy
+from pathveil.training.defences import TeacherSettings
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.speed import ASSUMED, BATCHES, STACK, Speed, model_speed, ranged, speed_of
 from pathveil.vocabulary.counting import count
@@ -190,8 +192,10 @@ def _row(
     about["left"] = len(cells) - sum(there)
     if not left:
         return PlannedWork(**about, **ranged(0.0))
-    models = sum(not study.cells.has(parts) for unit in left for parts in unit.cells)
-    if kind == "attacks" and isinstance(study, VocabularyStudy):
+    models = sum(unit.models or sum(not study.cells.has(parts) for parts in unit.cells) for unit in left)
+    if kind == ATTACKS and isinstance(study, DefencesStudy):
+        return PlannedWork(**about, **ranged(_judging(study) * scale * len(left) / workers))
+    if kind == ATTACKS and isinstance(study, VocabularyStudy):
         answers = sum(unit.documents for unit in left) * scale
         speed = _attack_speed(study, device, scale=scale)
         return PlannedWork(**about, **ranged(speed.seconds(models=models, documents=answers) / workers))
@@ -238,7 +242,10 @@ def _choosing(study: AnyStudy, *, sampled: bool) -> float:
 
 
 def _training_of(study: AnyStudy, kind: str) -> TrainingSettings | FederationSettings:
-    """The settings by which a kind of model is trained."""
+    """The settings by which a kind of model is trained; teachers are trained as their students are."""
+    if isinstance(study, DefencesStudy):
+        way = study.ways[kind]
+        return way.changed(defence=None) if isinstance(way.defence, TeacherSettings) else way
     return study.training if isinstance(study, VocabularyStudy) else study.configs[kind]
 
 
@@ -246,9 +253,12 @@ def _epochs(
     study: AnyStudy, cells: Sequence[Mapping[str, Any]], there: Sequence[bool], unit: Unit
 ) -> tuple[float, bool]:
     """Epochs a model is expected to have, and whether that is only assumed."""
-    if not isinstance(study, VocabularyStudy) or study.training.patience is None:
+    stops = isinstance(study, VocabularyStudy | DefencesStudy)
+    if not stops or getattr(_training_of(study, unit.kind), "patience", None) is None:
         return unit.epochs, False
-    had = [study.cells.read(parts)[0]["epochs"] for parts, done in zip(cells, there, strict=True) if done]
+    told = not isinstance(study, DefencesStudy)  # the epochs of a world's model are not kept
+    done = [parts for parts, done in zip(cells, there, strict=True) if done and told]
+    had = [study.cells.read(parts)[0]["epochs"] for parts in done]
     return (float(np.mean(had)), False) if had else (min(unit.epochs, ASSUMED), unit.epochs > ASSUMED)
 
 
@@ -259,6 +269,10 @@ def _speed(study: AnyStudy, kind: str, device: str) -> Speed:
     small = _few(study, batch * BATCHES[where])
     if isinstance(study, VocabularyStudy):
         return model_speed(small, study.training, models=STACK[where] if kind == "shadows" else 1, device=device)
+    if isinstance(study, DefencesStudy):
+        training = _training_of(study, kind)
+        assert isinstance(training, TrainingSettings)
+        return model_speed(small, training, models=STACK[where], device=device)
     from pathveil.federation.run import result_of
     from pathveil.federation.run import run as train_mode
     from pathveil.study.distribution import class_scores, membership_rows
@@ -286,6 +300,24 @@ def _few(study: AnyStudy, documents: int) -> Encoded:
     often = np.bincount(np.asarray(corpus.ids), minlength=corpus.vocabulary_size) >= 5
     kept = np.flatnonzero(often)
     return relabelled(corpus.take(rows), table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept))
+
+
+def _judging(study: DefencesStudy) -> float:
+    """Seconds of every attack on made-up answers: the work is the same whatever they say."""
+    from pathveil.audit.worlds import judge_worlds, make_worlds
+
+    settings, rng = study.settings, np.random.default_rng(0)
+    worlds = make_worlds(
+        study.corpus, worlds=settings.worlds, test_share=settings.test_share, seed=study.settings.seeds[0]
+    )
+    arrays = {}
+    for task in study.corpus.tasks:
+        for name in ("own", "margin", "taught", "taught margin"):
+            arrays[f"{name} {task}"] = rng.random(worlds.inside.shape, np.float32).astype(np.float16)
+        arrays[f"code {task}"] = np.zeros(worlds.inside.shape, np.int16)
+    began = perf_counter()
+    judge_worlds(worlds, arrays, name="made up")
+    return perf_counter() - began
 
 
 def _attack_speed(study: VocabularyStudy, device: str, *, scale: float) -> Speed:

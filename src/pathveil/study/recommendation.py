@@ -27,7 +27,7 @@ from pathveil.study.statistics import compare
 from pathveil.wording import listed
 
 FEWEST = 3  # folds from which on an interval of their differences says anything
-PLURAL = {"vocabulary": "vocabularies", "combination": "combinations"}
+PLURAL = {"vocabulary": "vocabularies", "combination": "combinations", "way of training": "ways of training"}
 AucEnds = tuple[float, float, float]  # AUC, and the ends of its interval
 
 

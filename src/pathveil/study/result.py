@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import ConfigDict, Field, NonNegativeInt, PositiveInt, PrivateAttr, ValidationError, model_validator
 
+from pathveil.audit.worlds import DefenceRow
 from pathveil.disclosure import FEWEST_CASES_TOLD
 from pathveil.errors import UsageError
 from pathveil.files import read_json
@@ -172,7 +173,7 @@ class StudyWarning(Row):
 
 
 class OneStudy(Result, Row):
-    """The result of one of the three studies."""
+    """The result of one of the studies."""
 
     study: str
     settings: dict[str, Any]
@@ -450,6 +451,69 @@ class CombinedResult(OneStudy):
         ]
 
 
+# The defences study.
+
+
+class WayRow(DefenceRow):
+    """A way of training with one vocabulary in the worlds of one seed."""
+
+    way: str
+    vocabulary: str
+    words: NonNegativeInt
+    seed: int
+
+
+class Change(Row):
+    """A mean difference over worlds, paired, with its 95 % interval; none where one world says nothing of how they
+    vary."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+class DefencePoint(Row):
+    """A way of training with one vocabulary, over the worlds of all seeds: the strongest attack on it, figure by
+    figure, its F1 on unseen cases, and how far both are from the first way's with the same words."""
+
+    name: str
+    way: str
+    vocabulary: str
+    words: NonNegativeInt
+    worlds: PositiveInt
+    strongest: str  # the attack with the highest AUC
+    auc: Estimate
+    rare_auc: Estimate | None  # of reports with a class of fewer than 25; none where they are too few
+    tpr_at_1: Estimate
+    canaries: dict[str, Estimate | None]
+    micro: Estimate
+    macro: Estimate
+    changes: dict[str, Change] = Field(default_factory=dict)  # of AUC, micro and macro F1; none of the first way
+    front: bool  # no other one has less leak and at least the macro F1
+
+
+class DefencesResult(OneStudy):
+    """What a defences study found."""
+
+    study: Literal["defences"]
+    table: list[WayRow]
+    points: list[DefencePoint]
+    recommendation: Recommendation
+    findings: list[Finding]
+    warnings: list[StudyWarning]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {"way": one.way, "vocabulary": one.vocabulary, "words": one.words, "auc": one.auc.value}
+            | {"auc_high": one.auc.high, "rare_auc": None if one.rare_auc is None else one.rare_auc.value}
+            | {"tpr_at_1": one.tpr_at_1.value, "micro": one.micro.value, "macro": one.macro.value, "front": one.front}
+            for one in self.points
+        ]
+
+
+AnyResult = VocabularyResult | DistributionResult | CombinedResult | DefencesResult
+
+
 # A whole run.
 
 
@@ -459,10 +523,12 @@ class Studies(Row):
     vocabulary: VocabularyResult | None = None
     distribution: DistributionResult | None = None
     combined: CombinedResult | None = None
+    defences: DefencesResult | None = None
 
-    def parts(self) -> list[VocabularyResult | DistributionResult | CombinedResult]:
+    def parts(self) -> list["AnyResult"]:
         """Those that there are."""
-        return [part for part in (self.vocabulary, self.distribution, self.combined) if part is not None]
+        there = (self.vocabulary, self.distribution, self.combined, self.defences)
+        return [part for part in there if part is not None]
 
 
 class StudyResult(Result, Row):
@@ -526,6 +592,7 @@ RESULTS: dict[str, type[OneStudy]] = {
     "vocabulary": VocabularyResult,
     "distribution": DistributionResult,
     "combined": CombinedResult,
+    "defences": DefencesResult,
 }
 
 

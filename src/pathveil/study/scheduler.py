@@ -39,6 +39,7 @@ class Unit:
     kind: str  # which of the measured speeds it goes at
     documents: int = 0  # that its models learn from, an epoch
     epochs: int = 0  # at most
+    models: int = 0  # that it trains, where that is not one a cell
     reads: int = 0  # documents that its models read when they are trained
     needs: tuple[Parts, ...] = ()  # cells that must be there before
     here: bool = False  # it reads cells, so it needs this machine's disk
@@ -53,7 +54,7 @@ Found = TypeVar("Found", bound=OneStudy, covariant=True)
 
 
 class Study(Protocol[Found]):
-    """What the three studies have in common."""
+    """What all studies have in common."""
 
     cells: Cells
     out: Path

@@ -44,8 +44,11 @@ Numbers = Annotated[tuple[int, ...], AfterValidator(each_once)]
 Names = Annotated[tuple[str, ...], AfterValidator(not_empty), AfterValidator(each_once)]
 Sizes = Annotated[tuple[PositiveInt, ...], AfterValidator(not_empty), AfterValidator(each_once)]
 
-# What `pathveil train` adds around the papers' network; a study trains that network itself.
-NOT_IN_STUDIES = ("members", "linear", "vectors")
+# Settings of a model that are not for a vocabulary study, which trains the papers' network itself, and why.
+NOT_IN_STUDIES = dict.fromkeys(
+    ("members", "linear", "vectors"), "is a setting of 'pathveil train'; a study trains the papers' network itself"
+)
+NOT_IN_STUDIES["defence"] = "is for [defences], whose 'vocabularies' are trained with every defence"
 
 
 def validated(model: type[Model], changes: Mapping[str, Any]) -> Model:

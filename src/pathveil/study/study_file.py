@@ -1,10 +1,11 @@
-"""A study file: one TOML that says which corpus, which of the three studies, and how; and the run that follows it.
+"""A study file: one TOML that says which corpus, which of the four studies, and how; and the run that follows it.
 
     name = "…"            what the report is called
     [corpus]              path, or an encoded folder, or a synthetic one: reports, registries, seed
     [vocabulary]          settings of study.vocabulary.VocabularySettings
     [distribution]        settings of study.distribution.DistributionSettings
     [combined]            settings of study.combined.CombinedSettings
+    [defences]            settings of study.defences.DefencesSettings
 
 Sections that are left out are not run. ``studies/demo.toml`` explains every setting. A run's folder holds a copy of the
 file, a folder a study with its finished units, ``result.json`` with all results together, ``times.json`` with what they
@@ -28,6 +29,7 @@ from pathveil.files import only_process, write_json
 from pathveil.progress import Progress, silent
 from pathveil.settings import Settings
 from pathveil.study.combined import CombinedSettings, CombinedStudy
+from pathveil.study.defences import DefencesSettings, DefencesStudy
 from pathveil.study.distribution import DistributionSettings, DistributionStudy
 from pathveil.study.machine import Session
 from pathveil.study.result import StudyResult
@@ -39,8 +41,9 @@ from pathveil.study.vocabularies import OwnWords
 from pathveil.study.vocabulary import VocabularySettings, VocabularyStudy
 from pathveil.training.workers import Crew
 
-STUDIES = ("vocabulary", "distribution", "combined")
-AnyStudy = VocabularyStudy | DistributionStudy | CombinedStudy
+STUDIES = ("vocabulary", "distribution", "combined", "defences")
+AnyStudy = VocabularyStudy | DistributionStudy | CombinedStudy | DefencesStudy
+AnySettings = VocabularySettings | DistributionSettings | CombinedSettings | DefencesSettings
 CELLS = "cells"  # of all studies together, as their progress is called
 COPY, CORPUS, TRUTH, RECIPE = "study.toml", "corpus.parquet", "truth.parquet", "corpus.json"  # in a run's folder
 SYNTHETIC = ("sites", "subsites", "histologies", "lateralities", "behaviors")  # kinds of class a synthetic corpus has
@@ -77,6 +80,7 @@ class StudySettings(Settings):
     vocabulary: VocabularySettings | None = None
     distribution: DistributionSettings | None = None
     combined: CombinedSettings | None = None
+    defences: DefencesSettings | None = None
 
     @model_validator(mode="after")
     def something_to_do(self) -> "StudySettings":
@@ -191,7 +195,7 @@ def studies_of(
 
 
 def study_of(
-    section: VocabularySettings | DistributionSettings | CombinedSettings,
+    section: AnySettings,
     source: Path,
     own: Mapping[str, OwnWords],
     *,
@@ -203,7 +207,9 @@ def study_of(
         return DistributionStudy(source, section, out=out, progress=progress)
     if isinstance(section, VocabularySettings):
         return VocabularyStudy(source, section, out=out, own=own, progress=progress)
-    return CombinedStudy(source, section, out=out, own=own, progress=progress)
+    if isinstance(section, CombinedSettings):
+        return CombinedStudy(source, section, out=out, own=own, progress=progress)
+    return DefencesStudy(source, section, out=out, progress=progress)
 
 
 class RunProgress:

@@ -64,11 +64,9 @@ class VocabularySettings(HeldOutSettings):
     @field_validator("training")
     @classmethod
     def known_training(cls, training: Mapping[str, Any]) -> Mapping[str, Any]:
-        for name in NOT_IN_STUDIES:
+        for name, reason in NOT_IN_STUDIES.items():
             if name in training:
-                raise ValueError(
-                    f"'{name}' is a setting of 'pathveil train'; a study trains the papers' network itself"
-                )
+                raise ValueError(f"'{name}' {reason}")
         validated(TrainingSettings, training)
         return training
 
