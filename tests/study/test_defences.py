@@ -56,8 +56,13 @@ def test_a_study_of_defences_goes_from_file_to_page(run):
     assert fault_of(text, StudyResult) == ""
     assert read_run(out / "run" / "result.json").to_dict() == result.to_dict()
     told = (out / "run" / "report.html").read_text()
-    for words in ("A model that may leave the building", "mislabelled, with a near-duplicate", "recommended"):
+    for words in (
+        "A model that may leave the building",
+        "mislabelled, with a near-duplicate",
+        "Every attack&#39;s AUC",
+    ):
         assert words in told
+    assert ("recommended" if found.recommendation.within else "leaks least") in told
     assert PLANTED not in told + text
     assert found.recommendation.use in answer(result)[0]
     assert [row["name"] for row in result.rows()] == ["none", "taught"]
@@ -141,13 +146,8 @@ def test_too_few_cases_are_refused(corpus, tmp_path):
 
 def test_every_vocabulary_has_the_same_worlds(corpus):
     _, encoded = read_study_corpus(corpus)
-    half, whole = (
-        WorldsDraw(
-            np.arange(encoded.vocabulary_size, dtype=np.int32) // by + 2, 2 + encoded.vocabulary_size, 5, 0.2, 20, 3
-        )
-        for by in (2, 1)
-    )
-    one, other = half.draw(encoded), whole.draw(encoded)
+    numbers, size = np.arange(encoded.vocabulary_size, dtype=np.int32), 2 + encoded.vocabulary_size
+    one, other = (WorldsDraw(numbers // by + 2, size, 5, 0.2, 20, 3).draw(encoded) for by in (2, 1))
     assert (one.inside == other.inside).all()
     assert (one.canary == other.canary).all()
     assert (one.corpus.labels["site"] == other.corpus.labels["site"]).all()
@@ -170,11 +170,10 @@ def made_rows(corpus, *, leaks, right, seed=1):
 
 
 def test_the_quieter_way_is_recommended_where_it_keeps_to_the_appetite(corpus):
-    rows = made_rows(
-        corpus, leaks={"none": 2.0, "quiet": 0.0, "poor": 0.0}, right={"none": 0.9, "quiet": 0.85, "poor": 0.4}
-    )
+    right = {"none": 0.9, "quiet": 0.85, "poor": 0.4}
+    rows = made_rows(corpus, leaks={"none": 2.0, "quiet": 0.0, "poor": 0.0}, right=right)
     points = points_of(rows)
-    none, quiet, poor = points
+    none, quiet = points[:2]
     assert none.auc.low > 0.8 > 0.6 > quiet.auc.high
     assert quiet.changes["auc"].high < -0.2
     assert quiet.changes["macro"].value == pytest.approx(quiet.macro.value - none.macro.value, abs=1e-5)

@@ -2,18 +2,11 @@
 
 from collections.abc import Sequence
 
+from pathveil.audit.worlds import FEWEST_JUDGED
 from pathveil.report import figures
 from pathveil.report.figures import Series
 from pathveil.report.findings import signed
-from pathveil.report.tables import (
-    Cell,
-    Section,
-    Table,
-    appetite_tables,
-    number,
-    suppressed,
-    with_interval,
-)
+from pathveil.report.tables import Cell, Section, Table, appetite_tables, mean, number
 from pathveil.study.result import Change, DefencePoint, DefencesResult, Estimate
 from pathveil.wording import counted
 
@@ -28,13 +21,13 @@ def section(study: DefencesResult) -> Section:
         (
             f"Privacy against {name}",
             figures.plane(
-                _series(points, score, use=study.recommendation.use),
+                _series(study, score),
                 x_title="strongest attack's AUC (left is more private)",
                 y_title=f"{name}, mean of the tasks",
                 front=front if score == "macro" else (),
                 limit=(tolerated, "tolerated"),
             ),
-            f"Unseen cases; 95 % intervals over {counted(points[0].worlds, 'world')}."
+            f"F1 of unseen cases; AUC with 95 % intervals over {counted(points[0].worlds, 'world')}."
             + (figures.front_caption(front) if score == "macro" else ""),
         )
         for score, name in SCORES.items()
@@ -72,74 +65,93 @@ def _hundredth(point: DefencePoint) -> str:
     return f"{share:.1f}" if share < 9.95 else f"{share:.0f}"
 
 
-def _series(points: Sequence[DefencePoint], score: str, *, use: str | None) -> list[Series]:
+def _series(study: DefencesResult, score: str) -> list[Series]:
     """Points by vocabulary where there are several; the recommended way has a marker of its own."""
+    points, found = study.points, study.recommendation
     several = len({point.vocabulary for point in points}) > 1
     made = []
     for vocabulary in dict.fromkeys(point.vocabulary for point in points):
-        own = [point for point in points if point.vocabulary == vocabulary and point.name != use]
+        own = [point for point in points if point.vocabulary == vocabulary and point.name != found.use]
         if own:
             made.append(_of(f"words: {vocabulary}" if several else "", own, score))
-    chosen = [point for point in points if point.name == use]
-    return [*made, *([_of("recommended", chosen, score)] if chosen else [])]
+    chosen = [point for point in points if point.name == found.use]
+    return [*made, *([_of("recommended" if found.within else "leaks least", chosen, score)] if chosen else [])]
 
 
 def _of(name: str, points: Sequence[DefencePoint], score: str) -> Series:
-    ends = [[getattr(point.auc, end) for point in points] for end in ("value", "low", "high")]
-    return Series(name, ends[0], [getattr(point, score).value for point in points], *ends[1:], [p.name for p in points])
+    leaks = [point.auc for point in points]
+    return Series(
+        name,
+        x=[leak.value for leak in leaks],
+        y=[getattr(point, score).value for point in points],
+        low=[leak.low for leak in leaks],
+        high=[leak.high for leak in leaks],
+        labels=[point.way for point in points],
+    )
 
 
 def _ways(study: DefencesResult) -> Table:
-    """Every way of training, its figures, and how far they are from the first way's."""
+    """Every way of training, its figures, and how far its F1 is from the first way's."""
     points = study.points
     kinds = list(points[0].canaries)
     several = len({point.vocabulary for point in points}) > 1
-    heads = ["way of training", *(["words"] if several else []), "AUC (95 %)", "AUC, rare classes", "TPR at 1 % FPR"]
+    heads = ["way of training", *(["words"] if several else []), "AUC", "AUC, rare classes", "TPR at 1 % FPR"]
     heads += [f"canaries: {kind}" for kind in kinds]
-    heads += ["micro F1", "macro F1", "AUC beside the first", "micro F1 beside it", "macro F1 beside it"]
+    heads += ["micro F1", "micro, beside the first", "macro F1", "macro, beside the first"]
     rows = [
         [
             point.way,
             *([point.vocabulary] if several else []),
-            with_interval(point.auc),
-            _or_suppressed(point.rare_auc),
-            with_interval(point.tpr_at_1),
-            *(_or_suppressed(point.canaries[kind]) for kind in kinds),
+            _two_lines(point.auc),
+            _two_lines(point.rare_auc),
+            _two_lines(point.tpr_at_1),
+            *(_two_lines(point.canaries[kind]) for kind in kinds),
             number(point.micro.value),
+            _change(point.changes.get("micro")),
             number(point.macro.value),
-            *(_change(point.changes.get(name)) for name in ("auc", "micro", "macro")),
+            _change(point.changes.get("macro")),
         ]
         for point in points
     ]
     note = f"The first way, “{points[0].way}”, is what the others are held against, world by world and with the same "
-    note += "words. AUC of canaries is that of the attack which finds them best."
-    return Table("ways", "Ways of training", heads, rows, note=note)
+    note += f"words. Of canaries the AUC of the attack that finds them best. – stands where fewer than {FEWEST_JUDGED} "
+    note += "reports are of the kind."
+    return Table("ways", "Ways of training, with 95 % intervals", heads, rows, note=note)
 
 
 def _attacks(points: Sequence[DefencePoint], study: DefencesResult) -> Table:
     """The AUC of every attack on every way, so that it is seen which one is the strongest where."""
-    names = [one.attack for one in study.table[0].attacks]
-    rows = []
-    for point in points:
-        own = [row for row in study.table if (row.way, row.vocabulary) == (point.way, point.vocabulary)]
-        means = [sum(row.attacks[place].auc.value for row in own) / len(own) for place in range(len(names))]
-        rows.append([point.name, *(number(mean) for mean in means), point.strongest])
-    return Table("attacks", "Every attack's AUC", ["way of training", *names, "strongest"], rows)
+    own = {
+        point.name: [row for row in study.table if (row.way, row.vocabulary) == (point.way, point.vocabulary)]
+        for point in points
+    }
+    rows = [
+        [one.attack, *(number(mean([row.attacks[place].auc.value for row in rows])) for rows in own.values())]
+        for place, one in enumerate(study.table[0].attacks)
+    ]
+    return Table("attacks", "Every attack's AUC, on all reports", ["attack", *own], rows)
 
 
-def _or_suppressed(figure: Estimate | None) -> Cell:
-    return suppressed() if figure is None else with_interval(figure)
+def _two_lines(figure: Estimate | None) -> Cell:
+    """A figure, and below it its interval.
+
+    >>> _two_lines(Estimate(value=0.5, low=0.4, high=0.6)), _two_lines(None)
+    ('0.500\\n0.400–0.600', '–')
+    """
+    if figure is None:
+        return Cell("–", None)
+    return Cell(f"{figure.value:.3f}\n{figure.low:.3f}–{figure.high:.3f}", figure.value, figure.low, figure.high)
 
 
 def _change(change: Change | None) -> Cell:
-    """A difference with its interval.
+    """A difference, and below it how far its interval reaches.
 
-    >>> _change(Change(value=-0.0123, low=-0.02, high=0.001)), _change(None)
-    ('−0.012 (−0.020, +0.001)', '–')
+    >>> _change(Change(value=-0.0123, low=-0.02, high=-0.0046)), _change(None)
+    ('−0.012\\n± 0.008', '–')
     """
     if change is None:
         return Cell("–", None)
     if change.low is None or change.high is None:
         return Cell(signed(change.value), change.value)
-    ends = change.value, change.low, change.high
-    return Cell("{} ({}, {})".format(*map(signed, ends)), *ends)
+    reach = (change.high - change.low) / 2
+    return Cell(f"{signed(change.value)}\n± {reach:.3f}", change.value, change.low, change.high)

@@ -257,7 +257,7 @@ def plane(study: VocabularyResult, candidates: Sequence[RatedCandidate]) -> list
     for kind, own in kinds.items():
         ends = ([getattr(one.auc, end) for one in own] for end in ("low", "high"))
         places = [one.auc.value for one in own], [one.macro for one in own]
-        drawn.append(Series(kind, *places, *ends, [one.name for one in own]))
+        drawn.append(Series(kind, *places, *ends, labels=[one.name for one in own]))
     best = [(one.auc.value, one.macro) for one in candidates if one.front]
     svg = figures.plane(
         drawn,
