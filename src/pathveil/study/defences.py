@@ -128,7 +128,7 @@ def settings_of_way(preset: str, changes: Way, *, common: Way) -> TrainingSettin
     return settings.changed(**rest)
 
 
-def _settings_of(defence: TeacherSettings | DPSettings) -> list[str]:
+def _settings_of(defence: Settings) -> list[str]:
     return [name for name in type(defence).model_fields if name != "kind"]
 
 
