@@ -5,7 +5,7 @@ Every source of reports may be a path (``str`` or ``Path``), a folder, several p
 are imported by the function that needs them.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -108,37 +108,45 @@ def train(
     source: Reports,
     *,
     vocabulary: "Vocabulary | str | Path | None" = None,
-    preset: str = "default",
+    preset: str | None = None,
+    defence: "str | Callable[..., Any] | None" = None,
     tasks: Iterable[str] | None = None,
+    fewest_cases: int = 1,
     accuracy: float = 0.97,
     out: str | Path | None = None,
     seed: int = 0,
     device: str = "auto",
+    workers: int = 1,
     progress: Progress = silent,
     **settings: Any,
 ) -> "Model":
     """Train a model on labelled reports, and write it as a bundle where ``out`` names a new folder.
 
     ``vocabulary`` is what ``select_words`` gave, or its file; without one, every word that occurs five times.
-    ``settings`` change the preset's (docs/training.md lists them): ``epochs=8``, ``defence={"kind": "teachers"}``.
-    With ``out``, a run that was stopped goes on when it is started again.
+    ``preset`` is default, small, paper, release or private; ``defence`` is teachers, dp, none or a function of your own
+    (docs/api.md), in the place of the preset's. ``settings`` change the preset's (docs/training.md lists them):
+    ``epochs=8``. Codes of fewer than ``fewest_cases`` cases are not learnt. With ``out``, a run that was stopped goes
+    on when it is started again. ``workers`` processes share teachers on a CPU (then guard your script by
+    ``if __name__ == "__main__"``).
     """
-    from pathveil.bundle.train import train_model
-    from pathveil.training.settings import preset_settings
+    from pathveil.bundle.train import settings_for, train_model
     from pathveil.vocabulary.words import Vocabulary
 
     words = vocabulary if isinstance(vocabulary, Vocabulary | None) else Vocabulary.load(Path(vocabulary))
+    name, chosen = settings_for(preset, defence)
     reports = _kept(source)
     return train_model(
         _paths(reports),
-        preset_settings(preset, **settings),
-        preset=preset,
+        chosen.changed(**settings),
+        preset=name,
         vocabulary=words,
         tasks=tasks,
+        fewest_cases=fewest_cases,
         accuracy=accuracy,
         out=out,
         seed=seed,
         device=choose_device(device),
+        workers=workers,
         progress=progress,
     )
 
@@ -179,6 +187,8 @@ def audit(
     registries: Sequence[Any] | None = None,
     appetite: "Appetite | str | Path | None" = None,
     attacks: "Mapping[str, OwnAttack] | None" = None,
+    defence: "str | Callable[..., Any] | None" = None,
+    unbound: bool = False,
     store: str | Path | None = None,
     out: str | Path | None = None,
     processes: int = 1,
@@ -189,7 +199,8 @@ def audit(
     """Attack a model with shadow models and every attack known, and say whether it may be released.
 
     *A model of Pathveil's*, loaded or its folder: ``members`` are the reports it was trained on, ``non_members`` others
-    it was not, ``attacker`` reports that an attacker owns.
+    it was not, ``attacker`` reports that an attacker owns. Members that are not its training corpus are refused, unless
+    ``unbound``, which gives an audit without standing. ``defence`` is the function of a model defended by your own.
 
     *Anybody's model* with scikit-learn's ``fit`` and ``predict_proba``: ``records`` (texts or rows) and their
     ``labels``, ``cases`` where several records belong to one person. One that is not fitted yet is fitted on half of
@@ -228,6 +239,8 @@ def audit(
         members=paths[0],
         non_members=paths[1],
         attacker=paths[2] if len(paths) > 2 else None,
+        defence=defence,
+        unbound=unbound,
         engine=engine_for(processes=processes, device=where),
         device=where,
         **shared,
