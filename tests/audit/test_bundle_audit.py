@@ -132,6 +132,7 @@ def test_the_whole_command(made, tmp_path, pathveil):
     arguments = [
         "audit", made / "bundle", "--members", made / "members.parquet", "--non-members", made / "non-members.parquet",
         "--out", tmp_path / "audit", "--models", 4, "--edges", "40", "--device", "cpu", "--json", "--attach",
+        "--canaries", 20,
     ]  # fmt: skip
     env = os.environ | {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
     done = pathveil(*arguments, env=env)
@@ -147,6 +148,8 @@ def test_the_whole_command(made, tmp_path, pathveil):
         "shadow classifiers",
     }
     assert [control["kind"] for control in audit["controls"]] == ["null", "planted"]
+    assert {row["kind"] for row in audit["canaries"]} >= {"mislabelled", "one wrong code"}
+    assert "mislabelled, with a near-duplicate" in (tmp_path / "audit" / "audit.html").read_text()
     assert Model.load(made / "bundle").audit == json.loads((tmp_path / "audit" / "audit.json").read_text())
     published = [done.stdout, *(path.read_text() for path in (tmp_path / "audit").iterdir())]
     for text in published:

@@ -3,7 +3,7 @@
 import pytest
 
 from pathveil.audit.controls import Control
-from pathveil.audit.evidence import Cell, Figure, MeasuredRow, ShareFound, SuppressedRow, TooFew
+from pathveil.audit.evidence import CanaryRow, Cell, Figure, MeasuredRow, ShareFound, SuppressedRow, TooFew
 from pathveil.audit.verdict import Appetite, Limit, default_appetite_text, judge, read_appetite
 from pathveil.errors import UsageError
 
@@ -48,6 +48,39 @@ def test_a_limit_surely_broken_is_a_fail():
     verdict = judge(whole(low=0.3, value=0.4, high=0.5), controls=HOLDS, appetite=APPETITE)
     assert (verdict.answer, verdict.exit_code) == ("fail", 3)
     assert "40 % (30 % to 50 %)" in verdict.sentence
+
+
+def canary(low, auc, high, *, sure=None, label_only=False, kind="mislabelled"):
+    return CanaryRow(
+        kind=kind, attack="LiRA online", label_only=label_only, auc=auc, low=low, high=high,
+        sure=low if sure is None else sure, canaries=50, models=20,
+    )  # fmt: skip
+
+
+def test_an_appetite_may_limit_the_worst_kind_of_canary():
+    appetite = APPETITE.changed(worst_canary=0.65)
+    judged = {"controls": HOLDS, "appetite": appetite}
+    safe, found, unclear = canary(0.48, 0.5, 0.55), canary(0.8, 0.9, 0.95, kind="twin"), canary(0.6, 0.63, 0.7)
+    kept = judge(whole(), **judged, canaries=[safe])
+    assert (kept.answer, kept.canary.state) == ("pass", "kept")
+    broken = judge(whole(), **judged, canaries=[safe, found])
+    assert broken.answer == "fail" and broken.canary.kind == "twin"
+    assert (
+        broken.sentence.startswith("Fail: an attacker who is shown two canaries (twin)") and "0.90" in broken.sentence
+    )
+    undecided = judge(whole(), **judged, canaries=[safe, unclear])
+    assert undecided.answer == "not enough evidence" and "0.63" in undecided.sentence and undecided.reasons
+    assert judge(whole(), **judged).reasons == (
+        "the appetite limits what canaries may give away, and none were planted (--canaries)",
+    )
+    # What is broken elsewhere is said first; without a limit canaries decide nothing; labels give only labels away.
+    worse = judge(whole(low=0.3, value=0.4, high=0.5), **judged, canaries=[found])
+    assert worse.answer == "fail" and "40 % (30 % to 50 %)" in worse.sentence
+    assert judge(whole(), controls=HOLDS, appetite=APPETITE, canaries=[found]).answer == "pass"
+    labels = [row(low=0.08, value=0.1, high=0.14, label_only=True)]
+    alone = Appetite(release="label", worst_canary=0.65, limits=(Limit(fpr=0.1, overall=0.2),))
+    only = judge(labels, controls=HOLDS, appetite=alone, canaries=[found, canary(0.4, 0.5, 0.6, label_only=True)])
+    assert only.answer == "pass"
 
 
 def test_a_lower_bound_that_many_looks_undo_is_no_fail():

@@ -162,7 +162,8 @@ def made_rows(corpus, *, leaks, right, seed=1):
     for way in leaks:
         believed = rng.normal(size=worlds.inside.shape) + leaks[way] * worlds.inside
         codes = np.where(rng.random(worlds.inside.shape) < right[way], labels, (labels + 1) % 3)
-        arrays = {f"{name} site": believed.astype(np.float16) for name in ("own", "margin", "taught", "taught margin")}
+        kept = [f"{name}{margin} site" for name in ("own", "taught", "second") for margin in ("", " margin")]
+        arrays = {name: believed.astype(np.float16) for name in kept}
         row = judge_worlds(worlds, arrays | {"code site": codes.astype(np.int16)}, name=way)
         about = {"way": way, "vocabulary": "B", "words": 10, "seed": seed}
         rows.append(WayRow.model_validate(row.to_dict() | about))

@@ -22,7 +22,7 @@ and on all together, and stands beside them in evidence, controls, verdict and p
 ((2, 4, 8, 16, 20), (2, 3))
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,6 +47,7 @@ VARIANCES: dict[Variance, str] = {
     "record": "LiRA online, record variance",
 }
 TAUGHT_VARIANCES: tuple[Variance, ...] = ("shrunk", "global")
+SAW_IT = 1_000  # votes of a model that trained on a document, where one that did not has one
 ATTACKS = {
     LOSS: "Records whose true code gets a high probability are called members (Yeom et al., 2018).",
     "entropy": "Records on which the model is sure of itself, right or wrong, are called members.",
@@ -182,24 +183,40 @@ def answers_of(
     return made[-1]
 
 
+AnsweredCodes = tuple[Mapping[str, np.ndarray], np.ndarray]  # of a model, {task: (documents,)}, and its in/out mask
+
+
+def vote(
+    models: Iterable[AnsweredCodes], labels: Mapping[str, np.ndarray], classes: Mapping[str, Sequence[str]]
+) -> dict[str, np.ndarray]:
+    """How often each code is answered for a document (documents, classes): by a model that trained on it ``SAW_IT``
+    votes and one, by others one, so that these decide only where nobody did."""
+    votes = {task: np.zeros((len(label), len(classes[task])), np.int32) for task, label in labels.items()}
+    for codes, inside in models:
+        for task, counts in votes.items():
+            counts[np.arange(len(counts)), codes[task]] += SAW_IT * inside + 1
+    return votes
+
+
 def taught_codes(
-    models: Iterable[tuple[Mapping[str, np.ndarray], np.ndarray]],
-    labels: Mapping[str, np.ndarray],
-    classes: Mapping[str, Sequence[str]],
+    models: Iterable[AnsweredCodes], labels: Mapping[str, np.ndarray], classes: Mapping[str, Sequence[str]]
 ) -> dict[str, np.ndarray]:
     """The code that models which trained on a document answer most often (documents,), of all models where none did;
-    none where there is no label. A model is its answered codes, {task: (documents,)}, and its in/out mask.
+    none where there is no label.
 
     >>> said, inside = [[1, 0], [1, 2], [0, 2]], np.array([True, False])
     >>> models = [({"site": np.array(codes)}, inside) for codes in said]
     >>> taught_codes(models, {"site": np.array([0, 0])}, {"site": ("a", "b", "c")})["site"].tolist()
     [1, 2]
     """
-    votes = {task: np.zeros((len(label), len(classes[task])), np.float32) for task, label in labels.items()}
-    for codes, inside in models:
-        for task, counts in votes.items():
-            counts[np.arange(len(counts)), codes[task]] += inside + np.float32(1e-3)
+    votes = vote(models, labels, classes)
     return {task: np.where(labels[task] >= 0, counts.argmax(axis=1), attacks.MISSING) for task, counts in votes.items()}
+
+
+def answered_codes(models: Iterable[tuple[Logits, np.ndarray]]) -> Iterator[AnsweredCodes]:
+    """The codes with the highest logits, of one model after another."""
+    for logits, inside in models:
+        yield {task: said.argmax(axis=1) for task, said in logits.items()}, inside
 
 
 def doubling(models: int) -> tuple[int, ...]:
@@ -523,6 +540,7 @@ def spread(shadows: ModelAnswers, records: Records, rows: np.ndarray, fprs: Sequ
     figures: dict[str, list[list[float]]] = {}
     for number in range(shadows.models if shadows.models > 3 else 0):  # fewer have no pairs left to help
         own, others = shadows.only([number]), shadows.only([n for n in range(shadows.models) if n != number])
+        own = replace(own, taught=None)  # whose votes have chosen the taught codes
         member = shadows.inside[number, rows]
         turned = replace(records, member=member)
         compared = [one for one in online(own, others, turned, rows) if one.attack in (LIRA_ONLINE, RMIA_ONLINE)]

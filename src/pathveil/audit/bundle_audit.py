@@ -123,6 +123,7 @@ def settings_in_words(settings: AuditSettings, appetite: Appetite) -> dict[str, 
         "sampling": settings.sampling,
         "attack model": settings.attack_model,
         "attack features": settings.attack_features,
+        **({"canaries of each kind": settings.canaries} if settings.canaries else {}),
     }
 
 

@@ -10,7 +10,7 @@ True
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -112,10 +112,19 @@ def key(line: Line) -> str:
 
 
 def intervals(
-    marks: Sequence[Mark], *, limit: float | None = None, chance: float | None = None, title: str = ""
+    marks: Sequence[Mark],
+    *,
+    limit: float | None = None,
+    chance: float | None = None,
+    title: str = "",
+    label: int = 150,
+    tick: Callable[[float], str] | None = None,
 ) -> str:
-    """One row a value: its interval as a bar, the value as a dot, the limit and chance as lines across."""
-    row, label = 26, 150
+    """One row a value: its interval as a bar, the value as a dot, the limit and chance as lines across.
+
+    ``label``: room for the names; ``tick`` writes a number on the axis, else as per cent.
+    """
+    row, written = 26, tick or _share
     plot = _Plot(left=label, top=6, width=WIDTH - label - 22, height=row * len(marks), bottom=36)
     largest = max([mark.high for mark in marks] + [limit or 0.0, 0.1])
     step = next(step for step in (0.05, 0.1, 0.2) if largest <= 5 * step or step == 0.2)
@@ -126,7 +135,7 @@ def intervals(
 
     parts = [plot.frame()]
     for number in range(round(top / step) + 1):
-        parts.append(plot.vertical(x(step * number), _share(step * number)))
+        parts.append(plot.vertical(x(step * number), written(step * number)))
     height = plot.top + plot.height
     if chance is not None:
         parts.append(f'<path class="chance" d="M{x(chance):.1f} {plot.top}V{height}"/>')

@@ -189,6 +189,20 @@ class Curve(Part):
     high: tuple[float, ...]
 
 
+class CanaryRow(Part):
+    """How well one attack tells canaries of one kind that were learned from those that were not."""
+
+    kind: str
+    attack: str
+    label_only: bool
+    auc: float  # mean over the models, each attacked with the others' help
+    low: float
+    high: float
+    sure: float  # a lower bound that holds for all kinds and attacks at once
+    canaries: int
+    models: int
+
+
 @dataclass(frozen=True)
 class Protocol:
     name: str

@@ -19,6 +19,7 @@ from pathveil.audit.all_attacks import (
     ModelAnswers,
     OwnAttack,
     all_scores,
+    answered_codes,
     answers_of,
     overall,
     shadowless_attacks,
@@ -27,7 +28,8 @@ from pathveil.audit.all_attacks import (
 )
 from pathveil.audit.canaries import plant
 from pathveil.audit.controls import Control
-from pathveil.audit.evidence import MATCHED, Records, Score
+from pathveil.audit.evidence import MATCHED, CanaryRow, Records, Score
+from pathveil.audit.planted import measure_canaries
 from pathveil.audit.result import Attacked
 from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Job, Sampling, ShadowTrainer, Store, jobs_of
@@ -143,7 +145,24 @@ def attack_model(
         rows=measured,
         curves=evidence.curves(_with_most_shadows(overall(scores)), records),
         spread=spread(auditor.answers, records, rows, fprs),
+        canaries=_canary_rows(model, trainer, settings),
         controls=[_null_control(model, trainer, records, rows, attacker, auditor, shared), planted],
+    )
+
+
+def _canary_rows(model: AuditedModel, trainer: ShadowTrainer, settings: AuditSettings) -> list[CanaryRow]:
+    if not settings.canaries:
+        return []
+    trained_by = model.shadow_settings
+    if not isinstance(trained_by, TrainingSettings):
+        raise UsageError("canaries are planted in the training of a bundle's model; this audit cannot have any")
+    return measure_canaries(
+        model.corpus.take(np.sort(model.rows)),
+        trained_by,
+        trainer,
+        canaries=settings.canaries,
+        models=settings.shadows,
+        seed=settings.seed,
     )
 
 
@@ -162,10 +181,7 @@ def train_families(
         def read() -> Iterator[tuple[Logits, np.ndarray]]:
             return (store.read(job, corpus.documents) for job in jobs)
 
-        taught = None
-        if name == "auditor":
-            codes = (({task: said.argmax(axis=1) for task, said in logits.items()}, mask) for logits, mask in read())
-            taught = taught_codes(codes, labels, corpus.classes)
+        taught = taught_codes(answered_codes(read()), labels, corpus.classes) if name == "auditor" else None
         answers = answers_of(
             read(), labels, main_task=main, pool=pool, features=settings.attack_features, taught=taught
         )

@@ -13,7 +13,7 @@ from typing import Any
 
 from pathveil.audit import charts
 from pathveil.audit.all_attacks import ATTACKS, CLASSIFIERS
-from pathveil.audit.evidence import ALL, CONTROL, CROSS, TOGETHER, Curve, Figure, MeasuredRow
+from pathveil.audit.evidence import ALL, CONTROL, CROSS, TOGETHER, CanaryRow, Curve, Figure, MeasuredRow
 from pathveil.audit.result import Audit
 from pathveil.audit.verdict import Criterion
 from pathveil.wording import percent as spoken_percent
@@ -56,6 +56,8 @@ def render(audit: Audit) -> str:
         fprs=[f"{value:g}" for value in audit.settings["fprs"]],
         rocs=[(name, Markup(chart), _legend(lines)) for name, chart, lines in roc_charts(audit)],
         rarity=[(name, Markup(chart)) for name, chart in rarity_charts(audit, fpr)],
+        canaries=strongest_on_canaries(audit),
+        canary_chart=Markup(canary_chart(audit)),
         tasks=[(name, Markup(chart)) for name, chart in task_charts(audit, fpr)],
         shadows=[(name, Markup(chart), _legend(lines)) for name, chart, lines in shadow_charts(rows)],
         rows=rows,
@@ -137,6 +139,21 @@ def _best(curves: Sequence[Curve]) -> Curve:
 
 def _line(curve: Curve, colour: int, *, strong: bool) -> charts.Line:
     return charts.Line(curve.attack, curve.fpr, curve.tpr, curve.low, curve.high, colour=colour, strong=strong)
+
+
+def strongest_on_canaries(audit: Audit) -> list[CanaryRow]:
+    """Of each kind of canary the attack that finds it best."""
+    kinds = dict.fromkeys(row.kind for row in audit.canaries)
+    return [max((row for row in audit.canaries if row.kind == kind), key=lambda row: row.auc) for kind in kinds]
+
+
+def canary_chart(audit: Audit) -> str:
+    """AUC on each kind of canary, of the strongest attack."""
+    marks = [charts.Mark(row.kind, row.auc, row.low, row.high) for row in strongest_on_canaries(audit)]
+    if not marks:
+        return ""
+    title, limit = "AUC on each kind of canary", audit.appetite.worst_canary
+    return charts.intervals(marks, limit=limit, chance=0.5, title=title, label=215, tick=lambda value: f"{value:.1f}")
 
 
 def rarity_charts(audit: Audit, fpr: float) -> list[tuple[str, str]]:

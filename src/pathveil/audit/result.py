@@ -23,7 +23,7 @@ from pathveil import __version__
 from pathveil.audit import metrics
 from pathveil.audit.all_attacks import OwnAttack, SpreadRow, descriptions
 from pathveil.audit.controls import Control
-from pathveil.audit.evidence import PROTOCOLS, Curve, MeasuredRow, Records, Row, Score
+from pathveil.audit.evidence import PROTOCOLS, CanaryRow, Curve, MeasuredRow, Records, Row, Score
 from pathveil.audit.verdict import Answer, Appetite, ReleaseForm, Verdict, judge
 from pathveil.errors import UsageError, explained
 from pathveil.files import check_writable, new_file, read_json, write_json, write_text
@@ -72,6 +72,7 @@ class Audit(Result):
     evidence: tuple[Row, ...] = Field(alias="rows")
     curves: tuple[Curve, ...]
     spread: tuple[SpreadRow, ...]
+    canaries: tuple[CanaryRow, ...] = ()
     notes: tuple[str, ...]
     settings: dict[str, Any]
     provenance: dict[str, str]
@@ -113,6 +114,7 @@ class Attacked:
     curves: Sequence[Curve]
     controls: Sequence[Control]
     spread: Sequence[SpreadRow] = ()
+    canaries: Sequence[CanaryRow] = ()
 
 
 def assemble(
@@ -130,14 +132,14 @@ def assemble(
     rows, controls = found.rows, found.controls
     by_release = {}
     for release in RELEASES:
-        other = judge(rows, controls=controls, appetite=appetite.changed(release=release))
+        other = judge(rows, controls=controls, appetite=appetite.changed(release=release), canaries=found.canaries)
         by_release[release] = OtherRelease(answer=other.answer, sentence=other.sentence)
     return Audit(
         format=FORMAT,
         pathveil=__version__,
         kind=kind,
         bound=bound,
-        verdict=judge(rows, controls=controls, appetite=appetite),
+        verdict=judge(rows, controls=controls, appetite=appetite, canaries=found.canaries),
         appetite=appetite,
         by_release=by_release,
         data=describe(found.records),
@@ -147,6 +149,7 @@ def assemble(
         rows=tuple(rows),
         curves=tuple(found.curves),
         spread=tuple(found.spread),
+        canaries=tuple(found.canaries),
         notes=tuple(notes),
         settings={**settings, "confidence": metrics.CONFIDENCE, "resamples": metrics.RESAMPLES},
         provenance=dict(provenance),

@@ -14,6 +14,8 @@ from pathveil.audit.shadows import Sampling
 from pathveil.audit.shokri import Features, Kind
 from pathveil.settings import Settings
 
+FEWEST_CANARIES = 20
+
 
 class AuditSettings(Settings):
     """The settings of an audit; those about shadows are idle where there are only predictions."""
@@ -24,7 +26,15 @@ class AuditSettings(Settings):
     attack_model: Kind = "mlp"  # of the paper's attack
     attack_features: Features = "sorted"  # that it sees
     edges: tuple[int, ...] = Field(default=EDGES, min_length=1)  # of the buckets of class rarity, in training samples
+    canaries: int = Field(default=0, ge=0)  # of each kind, planted once each in as many models more; none by default
     seed: int = Field(default=0, ge=0)
+
+    @field_validator("canaries")
+    @classmethod
+    def _enough(cls, canaries: int) -> int:
+        if 0 < canaries < FEWEST_CANARIES:
+            raise ValueError(f"expected none or at least {FEWEST_CANARIES}: fewer tell nothing")
+        return canaries
 
     @field_validator("edges")
     @classmethod

@@ -6,6 +6,7 @@ interval is at or below it (all must be, so no allowance for many looks is neede
 holds for all looks at once is above it, *open* otherwise. Pass: all kept. Fail: one broken. Else: not enough evidence;
 also where a control failed. Which rows count depends on the release: where only top labels leave, only attacks on
 labels. A cross-registry row counts where it lies above its control; the rest of it is change of source, not membership.
+An appetite may also limit how well canaries are told apart, of the kind that is found best.
 
 >>> import numpy as np
 >>> from pathveil.audit.evidence import Records, Score, measure
@@ -26,7 +27,18 @@ from pydantic import Field, ValidationError
 
 from pathveil.audit import metrics
 from pathveil.audit.controls import Control
-from pathveil.audit.evidence import ALL, CONTROL, CROSS, TOGETHER, Cell, MeasuredRow, Row, SuppressedRow, TooFew
+from pathveil.audit.evidence import (
+    ALL,
+    CONTROL,
+    CROSS,
+    TOGETHER,
+    CanaryRow,
+    Cell,
+    MeasuredRow,
+    Row,
+    SuppressedRow,
+    TooFew,
+)
 from pathveil.errors import UsageError, explained
 from pathveil.results import Part
 from pathveil.settings import Settings
@@ -56,6 +68,7 @@ class Appetite(Settings):
     """What may leak, as the privacy officer wrote it."""
 
     release: ReleaseForm
+    worst_canary: float | None = Field(default=None, gt=0.5, le=1)  # the largest tolerated AUC on any kind of canary
     limits: tuple[Limit, ...] = Field(min_length=1)
 
     @property
@@ -108,6 +121,25 @@ class Number(Part):
     note: str = ""
 
 
+class CanaryNumber(Part):
+    """The kind of canary that is found best, held against the appetite."""
+
+    kind: str
+    attack: str
+    tolerated: float
+    state: Literal["kept", "broken", "open"]
+    auc: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        found = f"{self.auc:.2f} ({self.low:.2f} to {self.high:.2f})"
+        return (
+            f"an attacker who is shown two canaries ({self.kind}), one of which the model learnt, names the right one "
+            f"with a chance of {found}; the appetite tolerates {self.tolerated:.2f} ({self.attack} attack)"
+        )
+
+
 class Verdict(Part):
     """The answer, the sentence that says it, and the numbers that decided."""
 
@@ -116,10 +148,13 @@ class Verdict(Part):
     sentence: str
     reasons: tuple[str, ...]
     numbers: tuple[Number, ...]  # one a criterion, the worst first
+    canary: CanaryNumber | None = None  # where the appetite limits canaries and some were planted
 
 
-def judge(rows: Sequence[Row], *, controls: Sequence[Control], appetite: Appetite) -> Verdict:
-    """Hold the rows of ``evidence.measure`` and the controls against the appetite."""
+def judge(
+    rows: Sequence[Row], *, controls: Sequence[Control], appetite: Appetite, canaries: Sequence[CanaryRow] = ()
+) -> Verdict:
+    """Hold the rows of ``evidence.measure``, the controls and the canaries against the appetite."""
     counted = [row for row in _counted(rows, appetite) if isinstance(row, MeasuredRow)]
     failed = [control for control in controls if not control.holds]
     worst: list[Number] = []
@@ -134,6 +169,9 @@ def judge(rows: Sequence[Row], *, controls: Sequence[Control], appetite: Appetit
             unanswered.append(f"no attack could be measured for {CRITERIA[criterion]}")
         if asked and criterion == "worst_bucket":
             unanswered += _unmeasured_buckets(rows, appetite)
+    canary = _worst_canary(canaries, appetite)
+    if appetite.worst_canary is not None and canary is None:
+        unanswered.append("the appetite limits what canaries may give away, and none were planted (--canaries)")
     broken = [number for number in worst if number.state == "broken"]
     open_ = [number for number in worst if number.state == "open"]
     reasons = [f"control failed: {control.name}" for control in failed] + unanswered
@@ -141,6 +179,10 @@ def judge(rows: Sequence[Row], *, controls: Sequence[Control], appetite: Appetit
     if broken and not null_failed:
         answer: Answer = "fail"
         decisive = max(broken, key=_badness)
+    elif canary is not None and canary.state == "broken" and not null_failed:
+        answer, decisive = "fail", None
+    elif canary is not None and canary.state == "open" and not (failed or open_ or unanswered) and worst:
+        answer, decisive = "not enough evidence", None
     elif failed or open_ or unanswered or not worst:
         answer = "not enough evidence"
         decisive = max(open_ or worst, key=_badness) if worst else None
@@ -148,13 +190,35 @@ def judge(rows: Sequence[Row], *, controls: Sequence[Control], appetite: Appetit
         answer = "pass"
         decisive = max(worst, key=_badness)
     reasons += [_open_reason(number) for number in open_]
+    if canary is not None and canary.state != "kept":
+        reasons.append(str(canary))
+    by_canary = canary if canary is not None and decisive is None and worst else None
     return Verdict(
         answer=answer,
         exit_code=EXIT_CODES[answer],
-        sentence=_sentence(answer, decisive, failed),
+        sentence=_sentence(answer, decisive, failed) if by_canary is None else f"{answer.capitalize()}: {by_canary}.",
         reasons=tuple(reasons),
         numbers=tuple(worst),
+        canary=canary,
     )
+
+
+def _worst_canary(canaries: Sequence[CanaryRow], appetite: Appetite) -> CanaryNumber | None:
+    """The attack and kind that is worst beside the appetite; all must be kept, one broken is enough."""
+    limit = appetite.worst_canary
+    if limit is None:
+        return None
+
+    def state(row: CanaryRow) -> Literal["kept", "broken", "open"]:
+        return "broken" if row.sure > limit else "kept" if row.high <= limit else "open"
+
+    counted = [row for row in canaries if row.label_only or appetite.release != "label"]
+    rank = {"kept": 0, "open": 1, "broken": 2}
+    worst = max(counted, key=lambda row: (rank[state(row)], row.auc), default=None)
+    if worst is None:
+        return None
+    figures = {"auc": worst.auc, "low": worst.low, "high": worst.high}
+    return CanaryNumber(kind=worst.kind, attack=worst.attack, tolerated=limit, state=state(worst), **figures)
 
 
 def _counted(rows: Sequence[Row], appetite: Appetite) -> list[Row]:

@@ -11,7 +11,7 @@ near-duplicate under another case; reports with a plausible wrong code in one ta
 them. A defence is judged by the strongest of all attacks, each figure by itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,9 +20,10 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from pathveil.audit import attacks, metrics
-from pathveil.audit.all_attacks import LOSS, ModelAnswers, online, overall, taught_codes
+from pathveil.audit.all_attacks import LOSS, SAW_IT, ModelAnswers, online, overall, vote
 from pathveil.audit.evidence import TOGETHER, Records, Score
 from pathveil.disclosure import FEWEST_CASES_TOLD
+from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent
 from pathveil.results import Part
 from pathveil.seeds import child, generator
@@ -36,9 +37,7 @@ CANARIES = (MISLABELLED, DUPLICATED, ONE_TASK)
 CHANGED_WORDS = 0.1  # of a near-duplicate, read as unknown
 RARE = 25  # reports: a case is rare where one of its classes has fewer
 FPR = 0.01
-FEWEST_JUDGED = (
-    2 * FEWEST_CASES_TOLD
-)  # in a group: half of them are in a world, and what fewer than ten say is not told
+FEWEST_JUDGED = 2 * FEWEST_CASES_TOLD  # in a group: half are in a world, and what fewer than ten say is not told
 Arrays = dict[str, np.ndarray]
 
 
@@ -129,7 +128,7 @@ def plant_canaries(worlds: Worlds, count: int, rng: np.random.Generator) -> Worl
     free = free[np.unique(corpus.cases[free], return_index=True)[1]]
     chosen = rng.permutation(free)[: len(CANARIES) * count]
     if len(chosen) < len(CANARIES) * count:
-        raise ValueError(f"{len(CANARIES) * count} canaries need as many cases; there are {len(free)}")
+        raise UsageError(f"{len(CANARIES) * count} canaries need as many cases; there are {len(free)}")
     canary = np.array(worlds.canary)
     labels = {task: np.array(label) for task, label in corpus.labels.items()}
     for kind in range(len(CANARIES)):
@@ -178,10 +177,10 @@ def answer_worlds(
 ) -> Arrays:
     """Train a model a world and keep of its answers what attacks and scores need, float16 and int16.
 
-    For every task: the log-probability and the margin of each document's own label (``own …``, ``margin …``) and of the
-    code that models which saw it answer most often (``taught …``, ``taught margin …``), and the answered code
-    (``code …``): (worlds, documents) each. A student never sees the true label, so what it was taught is the better
-    thing to ask about.
+    For every task: the log-probability and the margin of each document's own label (``own …``, ``own margin …``) and of
+    the code that models which saw it answer most often (``taught …``) or second most often (``second …``), and the
+    answered code (``code …``): (worlds, documents) each. A student never sees the true label, so what it was taught is
+    the better thing to ask about.
     """
     from pathveil.training.ensemble import start_vectors
     from pathveil.training.stacked import logits_many
@@ -199,9 +198,10 @@ def answer_worlds(
     for task in corpus.tasks:
         codes = np.stack([said[task].argmax(axis=1) for said in logits]).astype(np.int16)
         arrays[f"code {task}"] = codes
-        asked = {"own": worlds.labels[task], "taught": _taught(worlds, {task: codes})[task]}
+        taught = TaughtCodes.of(worlds, {task: codes})
+        asked = {"own": worlds.labels[task], "taught": taught.first[task], "second": taught.second[task]}
         for name, label in asked.items():
-            margin = "margin" if name == "own" else f"{name} margin"
+            margin = f"{name} margin"
             with ThreadPoolExecutor() as pool:  # NumPy lets go of the interpreter: a GPU need not wait for this
                 found = list(pool.map(partial(_of_label, label=label), [said[task] for said in logits]))
             arrays[f"{name} {task}"], arrays[f"{margin} {task}"] = (np.stack(part) for part in zip(*found, strict=True))
@@ -214,33 +214,79 @@ def _of_label(logits: np.ndarray, *, label: np.ndarray) -> tuple[np.ndarray, np.
     return logs.astype(np.float16), attacks.confidence_margin(logits, label).astype(np.float16)
 
 
-def _taught(worlds: Worlds, codes: Mapping[str, np.ndarray]) -> Arrays:
-    """The codes that models which saw a document answer most often, of some tasks' codes (worlds, documents)."""
-    models = (({task: said[world] for task, said in codes.items()}, mask) for world, mask in enumerate(worlds.inside))
-    return taught_codes(models, {task: worlds.labels[task] for task in codes}, worlds.corpus.classes)
+@dataclass(frozen=True)
+class TaughtCodes:
+    """The code that models which saw a document answer most often, without the vote of the model that is attacked: it
+    would agree with itself most where it is a member. So it is the first of all votes or, in its place, the second."""
+
+    first: Arrays  # task: (documents,), −1 where there is no label
+    second: Arrays
+    swapped: Arrays  # task: (worlds, documents) bool: without this world's vote it is the second
+
+    @classmethod
+    def of(cls, worlds: Worlds, codes: Mapping[str, np.ndarray], inside: np.ndarray | None = None) -> "TaughtCodes":
+        """From some tasks' answered codes (worlds, documents); ``inside`` where it is not the worlds' own."""
+        inside = worlds.inside if inside is None else inside
+        labels = {task: worlds.labels[task] for task in codes}
+        models = (({task: said[world] for task, said in codes.items()}, mask) for world, mask in enumerate(inside))
+        found = cls({}, {}, {})
+        every = np.arange(worlds.corpus.documents)
+        for task, votes in vote(models, labels, worlds.corpus.classes).items():
+            first = votes.argmax(axis=1)
+            left = votes.copy()
+            left[every, first] = -1
+            second = left.argmax(axis=1)
+            rest = votes[every, first] - (codes[task] == first) * (SAW_IT * inside + 1)
+            runner = left[every, second]
+            found.swapped[task] = (rest < runner) | ((rest == runner) & (second < first))
+            found.first[task], found.second[task] = (np.where(labels[task] < 0, -1, code) for code in (first, second))
+        return found
 
 
-def model_answers(worlds: Worlds, arrays: Mapping[str, np.ndarray]) -> ModelAnswers:
+@dataclass(frozen=True)
+class WorldAnswers:
+    """What attacks need of all worlds' models: about the labels (and the first taught code), and about the second."""
+
+    answers: ModelAnswers
+    second: ModelAnswers
+    swapped: Arrays
+
+    def without(self, world: int) -> ModelAnswers:
+        """All models' answers, the taught codes chosen without one world's vote."""
+        first = self.answers.taught
+        assert first is not None, "answers about the first taught code"
+
+        def chosen(name: str) -> Arrays:
+            pairs = getattr(first, name), getattr(self.second, name)
+            return {task: np.where(mask[world], pairs[1][task], pairs[0][task]) for task, mask in self.swapped.items()}
+
+        taught = replace(first, log_p=chosen("log_p"), margin=chosen("margin"), right=chosen("right"))
+        return replace(self.answers, taught=taught)
+
+
+def world_answers(worlds: Worlds, arrays: Mapping[str, np.ndarray]) -> WorldAnswers:
     """What ``answer_worlds`` kept, as attacks take it."""
     tasks = worlds.corpus.tasks
+    if f"second {tasks[0]}" not in arrays:
+        raise UsageError("these worlds' answers were kept by an earlier version; train the worlds again")
     codes = {task: arrays[f"code {task}"] for task in tasks}
+    taught = TaughtCodes.of(worlds, codes)
 
-    def answers(name: str, margin: str, labels: Arrays, taught: ModelAnswers | None) -> ModelAnswers:
+    def answers(name: str, labels: Arrays) -> ModelAnswers:
         right = {
             task: np.where(labels[task] < 0, np.nan, codes[task] == labels[task]).astype(np.float32) for task in tasks
         }
         return ModelAnswers(
             log_p={task: arrays[f"{name} {task}"].astype(np.float32) for task in tasks},
-            margin={task: arrays[f"{margin} {task}"].astype(np.float32) for task in tasks},
+            margin={task: arrays[f"{name} margin {task}"].astype(np.float32) for task in tasks},
             right=right,
             inside=worlds.inside,
             features=np.zeros((len(worlds.inside), 0, 0), np.float32),
             pool=np.flatnonzero(worlds.judged),
-            taught=taught,
         )
 
-    taught = answers("taught", "taught margin", _taught(worlds, codes), None)
-    return answers("own", "margin", worlds.labels, taught)
+    own = replace(answers("own", worlds.labels), taught=answers("taught", taught.first))
+    return WorldAnswers(own, answers("second", taught.second), taught.swapped)
 
 
 def judge_worlds(worlds: Worlds, arrays: Mapping[str, np.ndarray], *, name: str) -> DefenceRow:
@@ -248,7 +294,7 @@ def judge_worlds(worlds: Worlds, arrays: Mapping[str, np.ndarray], *, name: str)
     found: dict[str, list[list[float]]] = {}
     rows = np.flatnonzero(~worlds.test & (worlds.canary >= 0))
     rare = is_rare(worlds)[rows]
-    answers = model_answers(worlds, arrays)
+    answers = world_answers(worlds, arrays)
     for world, inside in enumerate(worlds.inside):
         member = inside[rows]
         for one in attack_world(worlds, answers, world, rows):
@@ -256,7 +302,7 @@ def judge_worlds(worlds: Worlds, arrays: Mapping[str, np.ndarray], *, name: str)
     kinds = [kind for number, kind in enumerate(CANARIES) if (worlds.canary == number + 1).any()]
     listed = []
     for attack, values in found.items():
-        auc, rare_auc, tpr, *canaries = (_estimate(column) for column in np.array(values).T)
+        auc, rare_auc, tpr, *canaries = (estimate(column) for column in np.array(values).T)
         planted = dict(zip(kinds, canaries, strict=False))
         listed.append(AttackFigures(attack=attack, auc=auc, rare_auc=rare_auc, tpr_at_1=tpr, canaries=planted))
     auc, rare_auc, tpr, *canaries = _strongest(np.array([*found.values()]))
@@ -264,14 +310,14 @@ def judge_worlds(worlds: Worlds, arrays: Mapping[str, np.ndarray], *, name: str)
     micro, macro = (np.mean([values[kind] for values in tasks.values()], axis=0) for kind in ("micro", "macro"))
     return DefenceRow(
         name=name,
-        auc=_estimate(auc),
-        rare_auc=_estimate(rare_auc),
-        tpr_at_1=_estimate(tpr),
-        canaries={kind: _estimate(values) for kind, values in zip(kinds, canaries, strict=True)},
-        micro=_estimate(micro),
-        macro=_estimate(macro),
+        auc=estimate(auc),
+        rare_auc=estimate(rare_auc),
+        tpr_at_1=estimate(tpr),
+        canaries={kind: estimate(values) for kind, values in zip(kinds, canaries, strict=True)},
+        micro=estimate(micro),
+        macro=estimate(macro),
         tasks={
-            task: {kind: _estimate(np.array(of_worlds)) for kind, of_worlds in values.items()}
+            task: {kind: estimate(np.array(of_worlds)) for kind, of_worlds in values.items()}
             for task, values in tasks.items()
         },
         attacks=listed,
@@ -316,8 +362,9 @@ def is_rare(worlds: Worlds) -> np.ndarray:
     return rare
 
 
-def attack_world(worlds: Worlds, answers: ModelAnswers, world: int, rows: np.ndarray) -> list[Score]:
+def attack_world(worlds: Worlds, said: WorldAnswers, world: int, rows: np.ndarray) -> list[Score]:
     """Every attack's scores (rows,) on one world's model with the help of the others, all tasks together."""
+    answers = said.without(world)
     own, others = answers.only([world]), answers.only([n for n in range(answers.models) if n != world])
     records = Records(
         member=answers.inside[world, rows],
@@ -330,19 +377,23 @@ def attack_world(worlds: Worlds, answers: ModelAnswers, world: int, rows: np.nda
 
 
 def _figures(scores: np.ndarray, member: np.ndarray, canary: np.ndarray, rare: np.ndarray) -> list[float]:
-    """AUC, that of rare classes, TPR at 1 % FPR, all of ordinary reports; and the AUC of each kind of canary. None of a
-    group so small that fewer than ten are inside or outside, as a rule."""
-    known = ~np.isnan(scores)
-    ordinary = known & (canary == 0)
-    planted = [known & (canary == kind + 1) for kind in range(len(CANARIES)) if (canary == kind + 1).any()]
-    areas = [
-        float(metrics.auc(scores[own], member[own]))
-        if own.sum() >= FEWEST_JUDGED and 0 < member[own].sum() < own.sum()
-        else np.nan
-        for own in (ordinary, ordinary & rare, *planted)
-    ]
+    """AUC, that of rare classes, TPR at 1 % FPR, all of ordinary reports; and the AUC of each kind of canary."""
+    ordinary = ~np.isnan(scores) & (canary == 0)
+    planted = [canary == kind + 1 for kind in range(len(CANARIES)) if (canary == kind + 1).any()]
+    areas = canary_figures(scores, member, (ordinary, ordinary & rare, *planted))
     tpr = metrics.tpr_at(metrics.roc(scores[ordinary], member[ordinary]), FPR)
     return [*areas[:2], tpr, *areas[2:]]
+
+
+def canary_figures(scores: np.ndarray, member: np.ndarray, groups: Iterable[np.ndarray]) -> list[float]:
+    """The AUC in each of several groups of records (records,) bool; NaN of a group with one side only, or so small that
+    fewer than ten are inside or outside, as a rule."""
+    areas = []
+    for group in groups:
+        own = group & ~np.isnan(scores)
+        enough = own.sum() >= FEWEST_JUDGED and 0 < member[own].sum() < own.sum()
+        areas.append(float(metrics.auc(scores[own], member[own])) if enough else np.nan)
+    return areas
 
 
 def _scores(worlds: Worlds, arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, list[float]]]:
@@ -359,11 +410,13 @@ def _scores(worlds: Worlds, arrays: Mapping[str, np.ndarray]) -> dict[str, dict[
     return scores
 
 
-def _estimate(values: np.ndarray) -> Estimate:
-    """The mean over worlds, with Student's interval."""
+def estimate(values: np.ndarray, *, risk: float = 0.05) -> Estimate:
+    """The mean over worlds, with Student's interval, wrong with a chance of ``risk``."""
     kept = values[~np.isnan(values)]
     if not len(kept):
         return Estimate(value=0.5, low=0.0, high=1.0)
-    reach = float(student_t.ppf(0.975, len(kept) - 1) * kept.std(ddof=1) / np.sqrt(len(kept))) if len(kept) > 1 else 0.0
+    reach = (
+        float(student_t.isf(risk / 2, len(kept) - 1) * kept.std(ddof=1) / np.sqrt(len(kept))) if len(kept) > 1 else 0.0
+    )
     mean = float(kept.mean())
     return Estimate(value=round(mean, 4), low=round(mean - reach, 4), high=round(mean + reach, 4))

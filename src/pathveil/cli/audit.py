@@ -101,6 +101,13 @@ def run(
         "--edges",
         help="Class rarity is shown in buckets with these edges, in training samples a class.",
     ),
+    canaries: int = typer.Option(
+        0,
+        "--canaries",
+        min=0,
+        help="Strange reports of each of three kinds, planted once each in as many models more, to see what the most "
+        "exposed give away; at least 20, or none.",
+    ),
     engine: Literal["local", "dask"] = typer.Option("local", "--engine", help="Where shadows are trained."),
     scheduler: str | None = typer.Option(None, "--scheduler", help="With --engine dask: its scheduler's address."),
     processes: int = typer.Option(1, "--processes", min=1, help="With --engine local on a CPU: processes to share it."),
@@ -154,6 +161,7 @@ def run(
         attack_model=attack_model,
         attack_features=attack_features,
         edges=buckets,
+        canaries=canaries,
         seed=seed,
     )
     shared: dict[str, Any] = {"appetite": read_appetite(appetite), "settings": settings, "out": out}
