@@ -92,7 +92,7 @@ def teacher_settings(settings: TrainingSettings) -> TrainingSettings:
         linear=False,
         robustness=0.0,
         class_balance=0.0,
-        smoothing=0.0,
+        smoothing=0.1,  # a student never shows how sure a teacher was, so what smoothing leaks does not matter here
         word_dropout=0.1,
         validation_share=0.1,
         patience=5,
