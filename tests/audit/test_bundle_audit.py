@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pathveil.audit.bundle_audit import read_audited_model
+from pathveil.audit.bundle_audit import audit_bundle, read_audited_model
+from pathveil.audit.settings import AuditSettings
 from pathveil.bundle import Model
 from pathveil.bundle.train import train_model
 from pathveil.errors import UsageError
@@ -53,6 +54,8 @@ def made(tmp_path_factory) -> Path:
     unseen.write_parquet(folder / "non-members.parquet")
     unseen.filter(pl.col("registry") == "R3").write_parquet(folder / "attacker.parquet")
     train_model(folder / "members.parquet", SETTINGS, preset="small", seed=3).save(folder / "bundle")
+    taught = SETTINGS.changed(epochs=4, patience=2, defence={"kind": "teachers", "teachers": 2, "unseen": 1})
+    train_model(folder / "members.parquet", taught, preset="release", seed=3).save(folder / "taught")
     return folder
 
 
@@ -126,6 +129,47 @@ def test_shadows_of_a_private_model_are_private(made):
     shadow = found.model.shadow_settings
     assert shadow.defence.noise == promise["training"]["noise"] and shadow.defence.clip == 1.0
     assert shadow.epochs == 2 and shadow.validation_share == 0
+
+
+def test_a_plan_says_what_is_trained_and_writes_nothing(made, tmp_path):
+    from typer.testing import CliRunner
+
+    from pathveil.cli import app
+
+    sides = ["--members", made / "members.parquet", "--non-members", made / "non-members.parquet"]
+
+    def written() -> set[str]:  # but for the words of a corpus, which lie beside it
+        return {path.name for path in made.iterdir() if path.suffix != ".pathveil"}
+
+    before = written()
+    arguments = ["audit", made / "taught", *sides, "--plan", "--device", "cpu", "--models", 6, "--canaries", 20]
+    done = CliRunner().invoke(app, [str(one) for one in arguments])
+    assert done.exit_code == 0, done.output
+    for sentence in ("the attacker's shadows: 6 models", "models with canaries: 6", "2 teachers of its own"):
+        assert sentence in done.output
+    assert "55 networks in all, about" in done.output  # 18 · 3, and the planted leak's one without a defence
+    assert written() == before and not list(tmp_path.iterdir())
+    refused = CliRunner().invoke(app, ["audit", str(made / "bundle"), *map(str, sides)])
+    assert isinstance(refused.exception, UsageError) and "--out" in str(refused.exception)
+
+
+def test_shadows_of_a_taught_model_are_taught(made, tmp_path):
+    """Members are what the student read; its teachers' shadows have teachers of their own."""
+    audit = audit_bundle(
+        made / "taught",
+        members=made / "members.parquet",
+        non_members=made / "non-members.parquet",
+        settings=AuditSettings(shadows=2, networks=2, edges=(40,)),
+        store=tmp_path / "store",
+    )
+    assert audit.bound and "student of 2 teachers of its own" in audit.notes[0]
+    assert "held out to stop training by" in audit.notes[1]
+    described = [json.loads(path.read_text()) for path in (tmp_path / "store").glob("*/inputs.json")]
+    defences = {one["family"]: (one["settings"]["defence"] or {}).get("kind") for one in described}
+    assert defences == {"attacker": "teachers", "auditor": "teachers", "canaries": None}
+    held = pl.read_parquet(made / "members.parquet").height - audit.data.members
+    assert held > 0
+    assert {row.attack for row in audit.measured} >= {"LiRA online, taught code", "label only, with shadows"}
 
 
 def test_the_whole_command(made, tmp_path, pathveil):

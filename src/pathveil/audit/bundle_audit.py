@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel
 
 from pathveil.audit import result
 from pathveil.audit.all_attacks import OwnAttack
@@ -31,6 +32,7 @@ from pathveil.corpus.tables import Paths
 from pathveil.errors import UsageError
 from pathveil.files import check_writable
 from pathveil.progress import Progress, silent
+from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
 from pathveil.training.loop import split
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import MISSING, Encoded
@@ -141,8 +143,23 @@ def shadow_note(model: AuditedModel, settings: AuditSettings) -> str:
         f"The auditor's {settings.shadows} shadow models trained on random halves (by case) of the members and "
         f"non-members together{stopped}, so that half of them saw any one record; they serve the online attacks, the "
         "strongest known, which a registry can run against itself and an outsider hardly can. All have the model's "
-        "architecture and settings."
+        f"architecture and settings{defence_in_words(model.settings)}."
     )
+
+
+def defence_in_words(settings: BaseModel) -> str:
+    """That shadows have the model's defence, and which; nothing where it has none."""
+    defence = settings.defence if isinstance(settings, TrainingSettings) else None
+    if isinstance(defence, TeacherSettings):
+        return (
+            f", and its defence: each is a student of {defence.teachers} teachers of its own, and is taught a report's "
+            f"codes by {defence.unseen} of them that never saw its case"
+        )
+    if isinstance(defence, OwnDefence):
+        return f", and its defence, the function {defence.function}"
+    if isinstance(defence, DPSettings):
+        return ", and its defence: each case's gradient is clipped as the model's was, with as much noise"
+    return ""
 
 
 @dataclass(frozen=True)
@@ -191,9 +208,11 @@ def read_audited_model(
     notes = [] if bound else [UNBOUND]
     held = held_out(bundle, parts[0], settings) if bound else np.arange(0)
     if len(held):
+        taught = isinstance(settings.defence, TeacherSettings)
+        unread = "the student never read them, though its teachers did" if taught else "they were never learned"
         notes.append(
-            f"{len(held)} reports of the training corpus were held out to stop training by and never learned; they are "
-            "left out of the members."
+            f"{len(held)} reports of the training corpus were held out to stop training by: {unread}. They are left "
+            "out of the members."
         )
         rows[0] = np.delete(rows[0], held)
     if settings.members > networks or settings.linear:

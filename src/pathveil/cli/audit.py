@@ -79,7 +79,10 @@ def run(
         help="The function of a model that was trained with a defence of one's own; shadows are trained with it. "
         "Other defences are known from the bundle.",
     ),
-    out: Path = typer.Option(..., "--out", help="Folder for audit.json and audit.html."),
+    out: Path | None = typer.Option(None, "--out", help="Folder for audit.json and audit.html."),
+    plan: bool = typer.Option(
+        False, "--plan", help="Say what would be trained and about how long it takes, and write nothing."
+    ),
     appetite: Path | None = APPETITE_OPTION,
     models: int = typer.Option(20, "--models", min=2, help="Shadow models in each family, the attacker's and ours."),
     networks: int = typer.Option(
@@ -149,6 +152,10 @@ def run(
         )
     if attach and unbound:
         raise UsageError("--unbound: an audit that is not bound to its model cannot be attached; leave out --attach")
+    if plan and predictions is not None:
+        raise UsageError("--plan goes with a BUNDLE; an audit of predictions trains nothing")
+    if out is None and not plan:
+        raise UsageError("give --out FOLDER for audit.json and audit.html")
     buckets = numbers(edges)
 
     from pathveil.audit.settings import AuditSettings
@@ -164,6 +171,23 @@ def run(
         canaries=canaries,
         seed=seed,
     )
+    if plan:
+        if bundle is None or members is None or non_members is None:
+            raise UsageError("an audit of a bundle needs --members and --non-members")
+        from pathveil.audit.plan import plan_audit
+
+        sides: dict[str, Any] = {
+            "members": members,
+            "non_members": non_members,
+            "attacker": shadows,
+            "defence": defence,
+        }
+        with bar() as progress:
+            told = {"device": chosen(device), "processes": processes, "unbound": unbound, "progress": progress}
+            planned = plan_audit(bundle, settings=settings, **sides, **told)
+        emit(planned, as_json=as_json)
+        return
+    assert out is not None
     shared: dict[str, Any] = {"appetite": read_appetite(appetite), "settings": settings, "out": out}
     shared["records_file"] = records
     with bar() as progress:
