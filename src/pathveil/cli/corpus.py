@@ -26,6 +26,10 @@ DELIMITER_OPTION = typer.Option(None, "--delimiter", help="What separates the fi
 DATES_OPTION = typer.Option(
     None, "--dates", metavar="FORMAT", help="How dates are written, e.g. dd/mm/yyyy; else found where only one fits."
 )
+QUERY_OPTION = typer.Option(
+    None, "--query", metavar="SQL", help="What to read of a SQLite database, e.g. 'select * from reports'."
+)
+SHEET_OPTION = typer.Option(None, "--sheet", help="Which sheet of a spreadsheet to read; else the first.")
 KEEP_OPTION = typer.Option(
     False, "--keep-unknown-codes", help="Keep labels that ICD-O-3 does not have; else they are counted and left out."
 )
@@ -34,11 +38,11 @@ KEEP_OPTION = typer.Option(
 @app.command("import", short_help="Read tables and HL7 messages into one checked corpus file.")
 def import_reports(
     sources: list[Path] = typer.Argument(
-        ..., metavar="FILE", help="Tables (Parquet, CSV, JSONL), HL7 files, either gzipped, or folders of them."
+        ..., metavar="FILE", help="Tables (Parquet, CSV, JSONL, JSON, Excel, SQLite), HL7 files, or folders."
     ),
     out: Path = typer.Option(..., "--out", help="The corpus to write, a .parquet file."),
     form: str = typer.Option(
-        "auto", "--format", help="auto, parquet, csv, jsonl or hl7; auto goes by name and content."
+        "auto", "--format", help="auto, parquet, csv, jsonl, json, excel, sqlite or hl7; auto goes by name and content."
     ),
     registry: str = typer.Option(
         None, "--registry", help="The registry the reports belong to; else the tables' column, or MSH-4 of a message."
@@ -54,6 +58,8 @@ def import_reports(
     encoding: str = ENCODING_OPTION,
     delimiter: str = DELIMITER_OPTION,
     dates: str = DATES_OPTION,
+    query: str = QUERY_OPTION,
+    sheet: str = SHEET_OPTION,
     keep_unknown_codes: bool = KEEP_OPTION,
     strict: bool = typer.Option(False, "--strict", help="Stop at the first HL7 message that cannot be used."),
     as_json: bool = JSON_OPTION,
@@ -75,7 +81,9 @@ def import_reports(
             registry=registry,
             key=read_key(key_file) if key_file else None,
             strict=strict,
-            mapping=mapping_from(mapping, column, encoding=encoding, delimiter=delimiter, dates=dates),
+            mapping=mapping_from(
+                mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet
+            ),
             keep_unknown_codes=keep_unknown_codes,
             progress=progress,
         )
@@ -95,11 +103,13 @@ def mapping_from(path: Path | None, column: list[str] | None, **told: str | None
 
 @app.command("map", short_help="Propose which column of a table is which, as a file to correct.")
 def map_columns(
-    source: Path = typer.Argument(..., metavar="FILE", help="A table (CSV, JSONL, Parquet), gzipped or not."),
+    source: Path = typer.Argument(..., metavar="FILE", help="A table (CSV, JSONL, JSON, Excel, SQLite, Parquet)."),
     out: Path = typer.Option(..., "--out", help="The mapping to write, a commented .toml file."),
     encoding: str = ENCODING_OPTION,
     delimiter: str = DELIMITER_OPTION,
     dates: str = DATES_OPTION,
+    query: str = QUERY_OPTION,
+    sheet: str = SHEET_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Look at a table's columns and contents, propose which is text, case, report, date, registry and codes, and write
@@ -107,7 +117,7 @@ def map_columns(
     """
     from pathveil.corpus.mapping import propose_mapping
 
-    told = mapping_from(None, None, encoding=encoding, delimiter=delimiter, dates=dates)
+    told = mapping_from(None, None, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet)
     result = propose_mapping(source, out=out, mapping=told)
     emit(result, as_json=as_json)
 
@@ -130,6 +140,8 @@ def label_reports(
     encoding: str = ENCODING_OPTION,
     delimiter: str = DELIMITER_OPTION,
     dates: str = DATES_OPTION,
+    query: str = QUERY_OPTION,
+    sheet: str = SHEET_OPTION,
     keep_unknown_codes: bool = KEEP_OPTION,
     tasks: str = typer.Option(None, "--tasks", help="Label columns, separated by commas; else the usual ones."),
     as_json: bool = JSON_OPTION,
@@ -148,7 +160,9 @@ def label_reports(
             on=names_from(on, option="--on") or (),
             out=out,
             days=days,
-            mapping=mapping_from(mapping, column, encoding=encoding, delimiter=delimiter, dates=dates),
+            mapping=mapping_from(
+                mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet
+            ),
             keep_unknown_codes=keep_unknown_codes,
             tasks=names_from(tasks),
             progress=progress,

@@ -25,20 +25,22 @@ from typing import TYPE_CHECKING, Any, Literal
 from pathveil.corpus.codes import CodeCounts, normalise_codes
 from pathveil.corpus.dates import EXAMPLES, ISO, find_format, in_iso_form
 from pathveil.corpus.hl7 import HEADER, WRAPPER
-from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.mapping import TableMapping, open_mapped
 from pathveil.corpus.naaccr import Report, Skipped, read_messages
 from pathveil.corpus.schema import EXPECTED_DATE, TASKS, validate, with_corpus_types
+from pathveil.corpus.sources import nested_field
 from pathveil.corpus.tables import (
     BATCH,
     FORMS,
+    OTHER_FORMS,
     UNREADABLE,
     Paths,
     content_sha256,
     files,
     find_encoding,
+    form_among,
     form_of,
     open_bytes,
-    open_table,
     write_parquet,
 )
 from pathveil.errors import CorpusError, UsageError
@@ -190,8 +192,8 @@ def import_corpus(
     """
     import polars as pl
 
-    if form not in ("auto", "hl7", *FORMS):
-        raise UsageError(f"--format {form} is not known; expected auto, hl7, {', '.join(FORMS)}")
+    if form not in ("auto", "hl7", *FORMS, *OTHER_FORMS):
+        raise UsageError(f"--format {form} is not known; expected auto, hl7, {', '.join([*FORMS, *OTHER_FORMS])}")
     if out.suffix != ".parquet":
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
     mapping = (mapping or TableMapping()).with_columns(columns or {})
@@ -204,7 +206,7 @@ def import_corpus(
     frames = []
     for number, file in enumerate(read):
         if file.format != "hl7":
-            table = open_table(Path(file.file), form=file.format, encoding=file.encoding, delimiter=mapping.delimiter)
+            table = open_mapped(Path(file.file), form=file.format, encoding=file.encoding, mapping=mapping)
             frame = prepare_table(table, source=file.file, registry=registry, columns=mapping.columns)
             frames.append(frame.with_columns(pl.lit(number).alias(SOURCE)))
     if messages := [path for path, kind in paths.items() if kind == "hl7"]:
@@ -276,7 +278,7 @@ def has_hl7_name(path: Path) -> bool:
 
 def detect_format(path: Path) -> str:
     """Tell a file's format by its name, or by how it begins."""
-    if named := form_of(path):
+    if named := form_of(path) or form_among(path, OTHER_FORMS):
         return named
     try:
         with open_bytes(path) as file:
@@ -287,6 +289,8 @@ def detect_format(path: Path) -> str:
         start = start.decode("utf-16", errors="replace").encode()
     if start.startswith(b"PAR1"):
         return "parquet"
+    if start.startswith(b"SQLite format 3\0"):
+        return "sqlite"
     if HEADER.match(start.lstrip(b"\x0b")) or WRAPPER.match(start.lstrip(b"\x0b")) or b"\nMSH|" in start:
         return "hl7"
     raise CorpusError(f"{path}: is neither a table nor HL7 by its name and beginning; say which with --format")
@@ -307,14 +311,18 @@ def prepare_table(
 
 
 def rename_columns(frame: "pl.LazyFrame", *, source: Path | str, columns: Mapping[str, str]) -> "pl.LazyFrame":
-    """The frame with our names for the columns that have others."""
-    names = frame.collect_schema().names()
+    """The frame with our names for the columns that have others; a.b is the field b within a column a."""
+    schema = frame.collect_schema()
+    names, within = schema.names(), {}
     for ours, theirs in columns.items():
-        if theirs not in names:
+        if theirs not in names and (field := nested_field(schema, theirs)) is not None:
+            within[ours] = field
+        elif theirs not in names:
             raise UsageError(f"{source}: has no column '{theirs}' to take {ours} from")
         if ours in names and ours != theirs:
             raise UsageError(f"{source}: has a column '{ours}' already, so '{theirs}' cannot take its place")
-    return frame.rename({theirs: ours for ours, theirs in columns.items()})
+    frame = frame.with_columns(**within) if within else frame
+    return frame.rename({theirs: ours for ours, theirs in columns.items() if ours not in within})
 
 
 def decimals_as_text(frame: "pl.LazyFrame") -> "pl.LazyFrame":

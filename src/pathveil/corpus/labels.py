@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 from pathveil.corpus.codes import CodeCounts, normalise_codes
 from pathveil.corpus.dates import EXAMPLES, find_format, in_iso_form
 from pathveil.corpus.intake import code_lines, decimals_as_text, detect_format, encoding_of, rename_columns
-from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.mapping import TableMapping, open_mapped
 from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
-from pathveil.corpus.tables import Paths, content_sha256, files, open_table, polars_faults, write_parquet
+from pathveil.corpus.tables import Paths, content_sha256, files, polars_faults, write_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
@@ -151,7 +151,7 @@ def read_labels(
     form = detect_format(path)
     if form == "hl7":
         raise CorpusError(f"{path}: HL7 messages hold no labels; expected a table with columns such as site")
-    table = open_table(path, form=form, encoding=encoding_of(path, form, mapping), delimiter=mapping.delimiter)
+    table = open_mapped(path, form=form, encoding=encoding_of(path, form, mapping), mapping=mapping)
     table = decimals_as_text(rename_columns(table, source=path, columns=mapping.columns))
     schema = table.collect_schema()
     for column in (*on, *(["date"] if dated else []), *tasks):

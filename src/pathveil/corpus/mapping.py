@@ -22,19 +22,33 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from pydantic import Field, ValidationError, field_validator
 
 from pathveil.corpus.codes import read_behavior, read_laterality, read_morphology, read_topography
 from pathveil.corpus.dates import ISO, ISO_DATE, check_format, find_format, formats_of
 from pathveil.corpus.schema import REQUIRED
-from pathveil.corpus.tables import check_encoding, delimiter_of, find_encoding, first_lines, form_of, open_table
+from pathveil.corpus.sources import nested_field, nested_names
+from pathveil.corpus.tables import (
+    OTHER_FORMS,
+    check_encoding,
+    delimiter_of,
+    find_encoding,
+    first_lines,
+    form_among,
+    form_of,
+    open_table,
+    polars_faults,
+)
 from pathveil.errors import CorpusError, UsageError, explained
 from pathveil.files import write_text
 from pathveil.results import Result
 from pathveil.settings import Settings
 from pathveil.wording import counted, listed
+
+if TYPE_CHECKING:
+    import polars as pl
 
 ROWS = 2_000  # of a table that a proposal looks at
 BIRTH = re.compile("birth|dob|geb|naissance|death|tod")
@@ -92,6 +106,8 @@ class TableMapping(Settings):
     encoding: str | None = None
     delimiter: str | None = None
     dates: str | None = None
+    query: str | None = None  # what to read of a database
+    sheet: str | None = None  # of a spreadsheet
     columns: dict[str, str] = Field(default_factory=dict)  # ours: theirs
 
     @field_validator("delimiter")
@@ -125,6 +141,8 @@ class MappingResult(Result):
     encoding: str | None
     delimiter: str | None
     dates: str | None
+    query: str | None
+    sheet: str | None
     columns: dict[str, str]
     reasons: dict[str, str]  # ours: why that column
     missing: list[str]  # what a corpus needs and no column looks like
@@ -179,7 +197,8 @@ def propose_mapping(path: Path, *, out: Path, mapping: TableMapping | None = Non
     if form_of(path) == "csv":
         encoding = encoding or find_encoding(path)
         delimiter = delimiter or delimiter_of(first_lines(path, encoding=encoding))
-    columns = columns_of(path, encoding=encoding, delimiter=delimiter)
+    given = given.changed(encoding=encoding, delimiter=delimiter)
+    columns = columns_of(path, given)
     chosen = propose_columns(columns)
     dates = given.dates
     if "date" in chosen and not dates:
@@ -192,6 +211,8 @@ def propose_mapping(path: Path, *, out: Path, mapping: TableMapping | None = Non
         encoding=None if encoding == "utf-8-sig" else encoding,
         delimiter=delimiter,
         dates=dates,
+        query=given.query,
+        sheet=given.sheet,
         columns={ours: column.name for ours, (column, _) in chosen.items()},
         reasons={ours: reason for ours, (_, reason) in chosen.items()},
         missing=[name for name in REQUIRED if name not in chosen],
@@ -202,11 +223,28 @@ def propose_mapping(path: Path, *, out: Path, mapping: TableMapping | None = Non
     return result
 
 
-def columns_of(path: Path, *, encoding: str | None, delimiter: str | None) -> list[Column]:
-    """The columns of a table with the values of its first rows."""
+def open_mapped(path: Path, *, form: str | None, encoding: str | None, mapping: TableMapping) -> "pl.LazyFrame":
+    """A table opened as a mapping says."""
+    return open_table(
+        path, form=form, encoding=encoding, delimiter=mapping.delimiter, query=mapping.query, sheet=mapping.sheet
+    )
+
+
+def columns_of(path: Path, mapping: TableMapping) -> list[Column]:
+    """The columns of a table, and the fields within them, with the values of its first rows."""
     import polars as pl
 
-    table = open_table(path, encoding=encoding, delimiter=delimiter).head(ROWS).collect()
+    form = form_of(path) or form_among(path, OTHER_FORMS)
+    frame = open_mapped(path, form=form, encoding=mapping.encoding, mapping=mapping)
+    schema = frame.collect_schema()
+    found = {name: pl.col(name) if name in schema else nested_field(schema, name) for name in nested_names(schema)}
+    fields = {name: field for name, field in found.items() if field is not None}
+    try:
+        table = (
+            frame.head(ROWS).select(**{name: field for name, field in fields.items() if field is not None}).collect()
+        )
+    except polars_faults():
+        raise CorpusError(f"{path}: cannot be read; is it cut short or damaged?") from None
     columns = []
     for name, dtype in table.schema.items():
         values = [] if dtype.is_nested() else table[name].cast(pl.String, strict=False).drop_nulls().to_list()
@@ -285,6 +323,9 @@ def mapping_text(result: MappingResult, *, undecided: bool, others: list[str]) -
         lines.append("# dates = …  # the contents do not say whether day or month is first: dd/mm/yyyy or mm/dd/yyyy")
     else:
         lines.append(line("dates", result.dates, "found" if result.dates else "2016-05-02 or 20160502"))
+    for name in ("query", "sheet"):
+        if told := getattr(result, name):
+            lines.append(line(name, told, "as told"))
     lines += ["", "[columns]  # ours = theirs; other columns are kept as they are"]
     for field in NAMES:
         if field in result.columns:

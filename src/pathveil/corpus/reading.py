@@ -32,7 +32,7 @@ from pathveil.corpus.relevance import DAYS
 from pathveil.corpus.schema import scan, tasks_of, validate, with_dates
 from pathveil.corpus.split import VALIDATION, split_corpus
 from pathveil.corpus.synth import SynthSettings, write_corpus
-from pathveil.corpus.tables import Paths, form_of, write_parquet
+from pathveil.corpus.tables import OTHER_FORMS, Paths, form_among, form_of, write_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
 from pathveil.wording import counted
@@ -179,9 +179,9 @@ def read(
         return Corpus(path, tasks=tasks, folder=folder)
     paths = _as_paths(source)
     messages = _message_files(paths)
-    if registry is None and told == TableMapping() and not messages:
+    tables = [path for path in expand_folders(paths) if form_of(path) or form_among(path, OTHER_FORMS)]
+    if registry is None and told == TableMapping() and not messages and all(map(form_of, tables)):
         return Corpus(paths, tasks=tasks)
-    tables = [path for path in expand_folders(paths) if form_of(path)]
     folder = PrivateFolder()
     path = folder.path / "reports.parquet"
     import_corpus(

@@ -19,7 +19,7 @@ import io
 import json
 import re
 import zlib
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     import polars as pl
 
 FORMS = {"parquet": (".parquet",), "csv": (".csv", ".tsv"), "jsonl": (".jsonl", ".ndjson")}
+# Tables that are read only to be imported; in a folder they are passed over, since they may be anything.
+OTHER_FORMS = {
+    "excel": (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
+    "sqlite": (".sqlite", ".sqlite3", ".db"),
+    "json": (".json",),
+}
 BATCH = 5_000  # reports in memory at a time, and in a Parquet row group, so that readers stay flat as well
 LONGEST = 1 << 24  # characters in a CSV field; past it a quotation mark was never closed
 LONGEST_LINE, LONGEST_HEADER = 4 * LONGEST, 1 << 20  # of a text file; past it this is no table
@@ -67,8 +73,12 @@ def files(paths: Paths, *, meant: Callable[[Path], object] | None = None, expect
 
 def form_of(path: Path) -> str | None:
     """What a table's name says it is: ``parquet``, ``csv`` or ``jsonl``."""
+    return form_among(path, FORMS)
+
+
+def form_among(path: Path, forms: Mapping[str, tuple[str, ...]]) -> str | None:
     name = path.name.lower().removesuffix(".gz")
-    return next((form for form, endings in FORMS.items() if name.endswith(endings)), None)
+    return next((form for form, endings in forms.items() if name.endswith(endings)), None)
 
 
 def suffixes() -> list[str]:
@@ -76,17 +86,30 @@ def suffixes() -> list[str]:
 
 
 def open_table(
-    path: Path, *, form: str | None = None, encoding: str | None = None, delimiter: str | None = None
+    path: Path,
+    *,
+    form: str | None = None,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    query: str | None = None,
+    sheet: str | None = None,
 ) -> "pl.LazyFrame":
     """One table, not yet read, columns as in the file (CSV: all strings, so that no code loses a leading zero).
 
     ``encoding`` and ``delimiter`` are those of a CSV file; else it is UTF-8, separated by what its first lines have.
+    ``query`` says what to read of a database, ``sheet`` which of a spreadsheet. The forms that only an import reads
+    must be named by ``form``.
     """
+    from pathveil.corpus import sources
+
     form = form or form_of(path)
     readers = {
         "parquet": open_parquet,
         "csv": lambda path: open_csv(path, encoding=encoding, delimiter=delimiter),
         "jsonl": open_jsonl,
+        "json": sources.open_json,
+        "sqlite": lambda path: sources.open_sqlite(path, query=query),
+        "excel": lambda path: sources.open_excel(path, sheet=sheet),
     }
     if form not in readers:
         raise CorpusError(

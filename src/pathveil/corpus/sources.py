@@ -1,0 +1,176 @@
+"""Tables that are no corpus yet: Excel sheets, SQLite databases and JSON files, which only an import reads.
+
+A database is only read, a batch at a time. Its values come as text, as those of CSV do, so that codes keep their form.
+Fields within fields are named with points: ``report.sections.text`` is the text of each of a report's sections.
+
+>>> import sqlite3, tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = Path(folder) / "lab.db"
+...     with sqlite3.connect(path) as database:
+...         _ = database.execute("create table reports (id integer, body text)")
+...         _ = database.execute("insert into reports values (7, 'left breast')")
+...     open_sqlite(path, query="select id as report_id, body as text from reports").collect().rows()
+[('7', 'left breast')]
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pathveil.corpus.tables import BATCH, open_bytes, polars_faults
+from pathveil.errors import CorpusError, MissingExtraError, UsageError
+from pathveil.wording import counted
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def open_excel(path: Path, *, sheet: str | None = None) -> "pl.LazyFrame":
+    """A sheet of an Excel (or OpenDocument) file, the first unless named, as a lazy frame."""
+    import polars as pl
+
+    try:
+        fastexcel = import_module("fastexcel")
+    except ImportError:
+        raise MissingExtraError(package="fastexcel", extra="excel", purpose=f"{path}: reading spreadsheets") from None
+    try:
+        names = fastexcel.read_excel(path).sheet_names
+        if sheet is not None and sheet not in names:
+            raise UsageError(f"{path}: has no sheet '{sheet}'; it has {', '.join(names)[:200]}")
+        table = pl.read_excel(path, engine="calamine", sheet_name=sheet or names[0], infer_schema_length=None)
+    except (*polars_faults(), fastexcel.FastExcelError):
+        raise CorpusError(f"{path}: is no spreadsheet, or is damaged or locked with a password") from None
+    return table.lazy()
+
+
+def open_sqlite(path: Path, *, query: str | None = None) -> "pl.LazyFrame":
+    """What a query gives of a SQLite database, or its only table, as a lazy frame of strings."""
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    query = query or only_table(path)
+    with closing(connect(path)) as database, closing(run_query(database, query, path=path)) as cursor:
+        columns = [column[0] for column in cursor.description or ()]
+    if not columns or len(set(columns)) < len(columns):
+        raise UsageError(f"{path}: --query gives no columns, or two of one name; expected a select that names each")
+    schema = pl.Schema(dict.fromkeys(columns, pl.String))
+
+    def batches(
+        wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
+    ) -> Iterator["pl.DataFrame"]:
+        with closing(connect(path)) as database, closing(run_query(database, query, path=path)) as cursor:
+            records = cursor if rows is None else islice(cursor, rows)
+            try:
+                while chunk := [tuple(map(as_text, record)) for record in islice(records, BATCH)]:
+                    batch = pl.DataFrame(chunk, schema=schema, orient="row").select(wanted or columns)
+                    yield batch if predicate is None else batch.filter(predicate)
+            except (sqlite3.Error, UnicodeError):
+                raise CorpusError(f"{path}: the query stopped on the way; is the database damaged?") from None
+
+    return register_io_source(batches, schema=schema)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A connection that can only read; polars may use it from another thread than ours."""
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+
+
+def run_query(database: sqlite3.Connection, query: str, *, path: Path) -> sqlite3.Cursor:
+    try:
+        return database.execute(query)
+    except (sqlite3.Error, sqlite3.Warning, UnicodeError) as error:
+        # Only with these codes is a message about the query; others may quote what is in the database.
+        about_query = getattr(error, "sqlite_errorname", "") in ("SQLITE_ERROR", "SQLITE_READONLY")
+        why = str(error) if about_query else "is it a SQLite database, and one statement?"
+        raise UsageError(f"{path}: the query cannot be run ({why[:100]})") from None
+
+
+def only_table(path: Path) -> str:
+    """A query of the one table that there is."""
+    with closing(connect(path)) as database:
+        found = "select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%' order by 1"
+        names = [name for (name,) in run_query(database, found, path=path)]
+    if len(names) != 1:
+        raise UsageError(
+            f"{path}: has {counted(len(names), 'table')} ({', '.join(names)[:200]}); "
+            "say what to read with --query, for example 'select * from reports'"
+        )
+    quoted = names[0].replace('"', '""')
+    return f'select * from "{quoted}"'
+
+
+def as_text(value: Any) -> str | None:
+    if isinstance(value, bytes):
+        value = value.decode()
+    return None if value is None or value == "" else str(value)
+
+
+def open_json(path: Path) -> "pl.LazyFrame":
+    """A JSON file as a lazy frame: a list of objects, or an object that holds one such list."""
+    import polars as pl
+
+    try:
+        with open_bytes(path) as file:
+            content = json.loads(file.read())
+    except RecursionError:
+        raise CorpusError(f"{path}: is nested too deeply") from None
+    except ValueError:
+        raise CorpusError(f"{path}: cannot be read as JSON") from None
+    if isinstance(content, dict):
+        lists = [value for value in content.values() if is_list_of_objects(value)]
+        content = lists[0] if len(lists) == 1 else [content]
+    if not is_list_of_objects(content):
+        raise CorpusError(f"{path}: expected a list of objects, one a report")
+    try:
+        return pl.DataFrame(content, infer_schema_length=None).lazy()
+    except (*polars_faults(), TypeError, ValueError, OverflowError):
+        raise CorpusError(f"{path}: its objects differ in their types; expected the same fields in each") from None
+
+
+def is_list_of_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
+
+
+def nested_field(schema: "pl.Schema", name: str) -> "pl.Expr | None":
+    """The field that a name with points leads to; none where there is no such. Texts of a list follow on lines."""
+    import polars as pl
+
+    first, *parts = name.split(".")
+    if first not in schema:
+        return None
+    value, dtype = pl.col(first), schema[first]
+    for part in parts:
+        if isinstance(dtype, pl.List) and part.isdigit():
+            value, dtype = value.list.get(int(part), null_on_oob=True), dtype.inner
+            continue
+        within = dtype.inner if isinstance(dtype, pl.List) else dtype
+        kinds = {field.name: field.dtype for field in within.fields} if isinstance(within, pl.Struct) else {}
+        if part not in kinds:
+            return None
+        if isinstance(dtype, pl.List):
+            value, dtype = value.list.eval(pl.element().struct.field(part)), pl.List(kinds[part])
+        else:
+            value, dtype = value.struct.field(part), kinds[part]
+    if dtype == pl.List(pl.String):
+        value = value.list.join("\n", ignore_nulls=True)
+    return value
+
+
+def nested_names(schema: "pl.Schema", *, depth: int = 6) -> list[str]:
+    """The names of all fields that are no objects, those within others with points."""
+    import polars as pl
+
+    def names_of(name: str, dtype: Any, left: int) -> Iterator[str]:
+        within = dtype.inner if isinstance(dtype, pl.List) else dtype
+        if isinstance(within, pl.Struct) and left:
+            for field in within.fields:
+                yield from names_of(f"{name}.{field.name}", field.dtype, left - 1)
+        else:
+            yield name
+
+    return [name for column, dtype in schema.items() for name in names_of(column, dtype, depth)]

@@ -1,0 +1,235 @@
+"""Spreadsheets, databases and nested JSON: read as tables, refused in sentences that quote nothing."""
+
+import gzip
+import json
+import random
+import sqlite3
+import sys
+import zipfile
+
+import polars as pl
+import pytest
+
+from pathveil.corpus.intake import detect_format, import_corpus
+from pathveil.corpus.labels import label_corpus
+from pathveil.corpus.mapping import TableMapping, propose_mapping
+from pathveil.corpus.reading import read
+from pathveil.corpus.sources import nested_field, nested_names, open_json
+from pathveil.corpus.tables import BATCH, open_table
+from pathveil.errors import CorpusError, MissingExtraError, PathveilError, UsageError
+
+SECRET = "Quastenflosser"
+ROWS = [(f"r{n}", n // 2, f"{SECRET} {n}", "C504", 8500 + n % 2) for n in range(6)]
+
+
+@pytest.fixture
+def database(tmp_path):
+    path = tmp_path / "lab.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "create table reports (report_id text, case_id integer, text text, site text, histology real)"
+        )
+        connection.executemany("insert into reports values (?, ?, ?, ?, ?)", ROWS)
+    connection.close()
+    return path
+
+
+def test_a_database_with_one_table(database, tmp_path):
+    result = import_corpus(database, out=tmp_path / "c.parquet", registry="R1")
+    corpus = pl.read_parquet(tmp_path / "c.parquet")
+    assert result.reports == 6 and result.files[0].format == "sqlite"
+    assert corpus["histology"].to_list() == ["8500", "8501"] * 3 and set(corpus["subsite"]) == {"C50.4"}
+    assert corpus["case_id"].to_list() == ["0", "0", "1", "1", "2", "2"]
+    assert read(database, registry="R1").to_frame().equals(corpus)
+
+
+def test_a_query_is_streamed_and_can_only_read(database, tmp_path):
+    with sqlite3.connect(database) as connection:
+        many = [(f"x{n}", n, "text", "C50", 8500) for n in range(BATCH + 10)]
+        connection.executemany("insert into reports values (?, ?, ?, ?, ?)", many)
+        connection.execute("create table other (a)")
+    connection.close()
+    query = "select report_id as report_id, text from reports where report_id like 'x%'"
+    frame = open_table(database, form="sqlite", query=query)
+    assert frame.select(pl.len()).collect().item() == BATCH + 10
+    assert frame.head(2).collect().rows() == [("x0", "text"), ("x1", "text")]
+    with pytest.raises(UsageError, match="has 2 tables \\(other, reports\\); say what to read with --query"):
+        open_table(database, form="sqlite")
+    for wrong in (
+        "drop table reports",
+        "selec x",
+        "select nothing from reports",
+        "select 1; select 2",
+        "select 1 a, 2 a",
+    ):
+        with pytest.raises(UsageError, match=r"query"):
+            open_table(database, form="sqlite", query=wrong).collect()
+    assert sqlite3.connect(database).execute("select count(*) from reports").fetchone() == (BATCH + 16,)
+
+
+def test_labels_and_mappings_come_from_a_database_too(database, tmp_path):
+    result = propose_mapping(database, out=tmp_path / "m.toml")
+    assert result.columns["text"] == "text" and result.columns["histology"] == "histology"
+    reports = pl.DataFrame({"report_id": ["r1", "z"], "case_id": ["1", "2"], "registry": ["R"] * 2, "text": ["x"] * 2})
+    reports.write_parquet(tmp_path / "r.parquet")
+    done = label_corpus(tmp_path / "r.parquet", database, on=["report_id"], out=tmp_path / "l.parquet")
+    assert (done.matched, done.unmatched) == (1, 1)
+
+
+def test_a_damaged_database_is_refused(database, tmp_path):
+    rng, whole = random.Random(2), database.read_bytes()
+    for _ in range(20):
+        damaged = bytearray(whole)
+        for _ in range(40):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        (tmp_path / "d.db").write_bytes(damaged)
+        try:
+            import_corpus(tmp_path / "d.db", out=tmp_path / "c.parquet", registry="R1")
+        except PathveilError as error:
+            assert SECRET not in str(error)
+    with sqlite3.connect(database) as connection:
+        connection.execute("update reports set text = cast(x'ff' || 'Quastenflosser' as text)")
+    connection.close()
+    with pytest.raises(PathveilError) as caught:
+        import_corpus(database, out=tmp_path / "c.parquet", registry="R1")
+    assert SECRET not in str(caught.value)
+    (tmp_path / "d.db").write_bytes(b"no database " * 100)
+    with pytest.raises(UsageError, match="is it a SQLite database"):
+        import_corpus(tmp_path / "d.db", out=tmp_path / "c.parquet", registry="R1")
+
+
+NESTED = [
+    {
+        "id": {"report": f"r{n}", "case": f"c{n}"},
+        "report": {"sections": [{"name": "dx", "text": f"{SECRET} {n}"}, {"name": "gross", "text": "core"}]},
+        "codes": ["C504", "8500/3"],
+    }
+    for n in range(3)
+]
+COLUMNS = {
+    "report_id": "id.report",
+    "case_id": "id.case",
+    "text": "report.sections.text",
+    "subsite": "codes.0",
+    "histology": "codes.1",
+}
+
+
+@pytest.mark.parametrize("name", ["r.json", "r.json.gz", "r.jsonl", "wrapped.json"])
+def test_fields_within_fields(tmp_path, name):
+    lines = "\n".join(map(json.dumps, NESTED))
+    content = lines if "jsonl" in name else json.dumps({"total": 3, "reports": NESTED} if "wrap" in name else NESTED)
+    (tmp_path / name).write_bytes(gzip.compress(content.encode()) if name.endswith("gz") else content.encode())
+    import_corpus(tmp_path / name, out=tmp_path / "c.parquet", registry="R1", columns=COLUMNS)
+    corpus = pl.read_parquet(tmp_path / "c.parquet")
+    assert corpus["text"].to_list() == [f"{SECRET} {n}\ncore" for n in range(3)]
+    assert corpus.select("report_id", "site", "subsite", "histology", "behavior").row(2) == (
+        "r2", "C50", "C50.4", "8500", "3",
+    )  # fmt: skip
+    with pytest.raises(UsageError, match=r"has no column 'id.nothing' to take case_id from"):
+        import_corpus(tmp_path / name, out=tmp_path / "c.parquet", columns=COLUMNS | {"case_id": "id.nothing"})
+
+
+def test_names_of_fields_within_fields(tmp_path):
+    (tmp_path / "r.json").write_text(json.dumps(NESTED))
+    schema = open_json(tmp_path / "r.json").collect_schema()
+    names = ["id.report", "id.case", "report.sections.name", "report.sections.text", "codes"]
+    assert nested_names(schema) == names
+    assert all(nested_field(schema, name) is not None for name in names)
+    assert nested_field(schema, "id.x") is None and nested_field(schema, "x.id") is None
+    result = propose_mapping(tmp_path / "r.json", out=tmp_path / "m.toml")
+    assert result.columns["text"] == "report.sections.text" and SECRET not in (tmp_path / "m.toml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        (f'[{{"text": "{SECRET}"', "cannot be read as JSON"),
+        (f'["{SECRET}"]', "expected a list of objects, one a report"),
+        ("[]", "expected a list of objects"),
+        ("7", "expected a list of objects"),
+        (b"\xff\xfe\x00", "cannot be read as JSON"),
+    ],
+)
+def test_json_that_is_no_table(tmp_path, content, sentence):
+    (tmp_path / "r.json").write_bytes(content.encode() if isinstance(content, str) else content)
+    with pytest.raises(CorpusError) as caught:
+        open_table(tmp_path / "r.json", form="json")
+    assert sentence in str(caught.value) and SECRET not in str(caught.value)
+
+
+def spreadsheet(path, sheets: dict[str, list[list[object]]]) -> None:
+    """A workbook as small as one can be: text and numbers, no styles."""
+
+    def cell(value: object) -> str:
+        if isinstance(value, str):
+            return f'<c t="inlineStr"><is><t>{value}</t></is></c>'
+        return "<c/>" if value is None else f"<c><v>{value}</v></c>"
+
+    main, office = "http://schemas.openxmlformats.org/spreadsheetml/2006/main", "http://schemas.openxmlformats.org"
+    relations = f"{office}/officeDocument/2006/relationships"
+    numbers = range(1, len(sheets) + 1)
+    with zipfile.ZipFile(path, "w") as book:
+        types = "".join(
+            f'<Override PartName="/xl/worksheets/sheet{n}.xml" ContentType='
+            '"application/vnd.openxmlformats-officedocument.spreadsheetml.worksheet+xml"/>'
+            for n in numbers
+        )
+        book.writestr(
+            "[Content_Types].xml",
+            f'<Types xmlns="{office}/package/2006/content-types"><Default Extension="rels" ContentType='
+            '"application/vnd.openxmlformats-package.relationships+xml"/><Override PartName="/xl/workbook.xml" '
+            f'ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/>{types}</Types>',
+        )
+        links = {"_rels/.rels": [("officeDocument", "xl/workbook.xml")]}
+        links["xl/_rels/workbook.xml.rels"] = [("worksheet", f"worksheets/sheet{n}.xml") for n in numbers]
+        for name, targets in links.items():
+            inside = "".join(
+                f'<Relationship Id="rId{n}" Type="{relations}/{kind}" Target="{target}"/>'
+                for n, (kind, target) in enumerate(targets, start=1)
+            )
+            book.writestr(name, f'<Relationships xmlns="{office}/package/2006/relationships">{inside}</Relationships>')
+        names = "".join(f'<sheet name="{name}" sheetId="{n}" r:id="rId{n}"/>' for n, name in enumerate(sheets, start=1))
+        book.writestr(
+            "xl/workbook.xml", f'<workbook xmlns="{main}" xmlns:r="{relations}"><sheets>{names}</sheets></workbook>'
+        )
+        for n, rows in enumerate(sheets.values(), start=1):
+            body = "".join(f"<row>{''.join(map(cell, row))}</row>" for row in rows)
+            book.writestr(
+                f"xl/worksheets/sheet{n}.xml", f'<worksheet xmlns="{main}"><sheetData>{body}</sheetData></worksheet>'
+            )
+
+
+HEADER = ["report_id", "case_id", "text", "site", "histology"]
+
+
+def test_a_spreadsheet(tmp_path):
+    pytest.importorskip("fastexcel")
+    path = tmp_path / "lab.xlsx"
+    spreadsheet(path, {"Reports": [HEADER, *map(list, ROWS)], "Other": [["a"], ["b"]]})
+    result = import_corpus(path, out=tmp_path / "c.parquet", registry="R1")
+    corpus = pl.read_parquet(tmp_path / "c.parquet")
+    assert result.files[0].format == "excel" and corpus["case_id"].to_list() == ["0", "0", "1", "1", "2", "2"]
+    assert corpus["histology"].to_list() == ["8500", "8501"] * 3 and corpus["text"][5] == f"{SECRET} 5"
+    assert propose_mapping(path, out=tmp_path / "m.toml").columns["text"] == "text"
+    with pytest.raises(UsageError, match=r"has no sheet 'Third'; it has Reports, Other"):
+        import_corpus(path, out=tmp_path / "c.parquet", mapping=TableMapping(sheet="Third"))
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(CorpusError, match="is no spreadsheet, or is damaged"):
+        import_corpus(path, out=tmp_path / "c.parquet", registry="R1")
+
+
+def test_without_the_extra_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "fastexcel", None)
+    (tmp_path / "lab.xlsx").write_bytes(b"x")
+    with pytest.raises(MissingExtraError, match=r"needs fastexcel; install it with: pip install 'pathveil\[excel\]'"):
+        import_corpus(tmp_path / "lab.xlsx", out=tmp_path / "c.parquet", registry="R1")
+
+
+def test_other_forms_in_a_folder_are_passed_over(tmp_path, database):
+    columns = {"report_id": ["a"], "case_id": ["1"], "registry": ["R"], "text": ["x"]}
+    pl.DataFrame(columns).write_parquet(tmp_path / "a.parquet")
+    (tmp_path / "split.json").write_text("{}")
+    assert import_corpus(tmp_path, out=tmp_path / "out" / "c.parquet").reports == 1
+    assert detect_format(database.rename(tmp_path / "export.bin")) == "sqlite"
