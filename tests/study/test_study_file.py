@@ -384,7 +384,8 @@ def test_a_corpus_can_stand_in_for_the_files(pathveil, small_corpus, tmp_path):
     content["vocabulary"] |= {"folds": ["R1"], "strategies": ["B", "I2"], "shadows": 2, "counts": [1]}
     content["distribution"] |= {"modes": ["single"], "seeds": [1]}
     content["combined"] |= {"modes": ["centralized"], "strategies": ["B"]}
-    for section in ("vocabulary", "distribution", "combined"):
+    content["defences"] |= {"worlds": 4, "seeds": [1], "ways": {"none": {}}}
+    for section in ("vocabulary", "distribution", "combined", "defences"):
         content[section]["training"] |= {"dim": 8, "filters": 4, "epochs": 1}
     (tmp_path / "standard.toml").write_text(as_toml(content))
     options = ["--corpus", small_corpus, "--out", tmp_path / "run", "--workers", "1"]

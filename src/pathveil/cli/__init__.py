@@ -38,7 +38,7 @@ def root(
     pass
 
 
-app.command("demo", short_help="Everything, small: a model, its reasons, three studies, a report.")(demo.run)
+app.command("demo", short_help="Everything, small: a model, its reasons, four studies, a report.")(demo.run)
 app.command(
     "bench",
     short_help="Measure our speed and memory beside a reference.",

@@ -12,7 +12,7 @@ def run(
     out: Path = typer.Option(Path("demo"), "--out", help="Folder to write to; a stopped demo goes on where it was."),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Everything, small, on the embedded corpus: a model, its reasons, the three studies and their report."""
+    """Everything, small, on the embedded corpus: a model, its reasons, four studies and their report."""
     from pathveil.report import page
     from pathveil.study import demo
     from pathveil.study.scheduler import WORK

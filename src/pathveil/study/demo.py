@@ -1,7 +1,7 @@
 """The demo: everything, small, on a corpus made on the spot; minutes on two cores.
 
 Makes reports that no patient ever had, divides them by case, trains a small model, scores it on the cases it never saw,
-explains one of its answers in the report's own words (which may be shown: nobody wrote them), and runs the three
+explains one of its answers in the report's own words (which may be shown: nobody wrote them), and runs the four
 studies of ``demo.toml``. Started again in the same folder, it goes on with what is there.
 """
 
@@ -84,7 +84,7 @@ class DemoResult(Result):
             places = ", ".join(f"'{' '.join(place.text.split())}'" for place in reason.places[:4])
             mark = "as labelled" if reason.code == reason.truth else f"labelled {reason.truth}"
             lines.append(f"  {task:<11} {reason.code} ({reason.probability:.0%}, {mark}): {places}")
-        lines += ["", f"The model is in {self.model.bundle}: read card.md. The three studies, small:", str(self.study)]
+        lines += ["", f"The model is in {self.model.bundle}: read card.md. The studies, small:", str(self.study)]
         return "\n".join(lines)
 
 
