@@ -70,6 +70,16 @@ def test_numbers_that_are_no_codes():
     assert "leaked-labels" not in ids(corpus(text=[f"{text} {LONG}" for text in fine]))
 
 
+def test_codes_that_contradict_each_other():
+    subsite = ["C61.9", "C50.4"] * 20
+    found = ids(corpus(subsite=subsite, histology=["9440", "8500"] + ["8140", "8500"] * 19, behavior=["3"] * 40))
+    assert found["implausible-histology"].count == 1 and found["implausible-histology"].reports == ["r00"]
+    found = ids(corpus(subsite=subsite, laterality=["left", "not_paired"] + ["not_paired", "right"] * 19))
+    assert found["side-of-unpaired-site"].count == 2 and found["side-of-unpaired-site"].reports == ["r00", "r01"]
+    fine = ids(corpus(subsite=subsite, laterality=["not_paired", "midline"] * 20, histology=["8140", "8500"] * 20))
+    assert not {"implausible-histology", "side-of-unpaired-site", "unknown-codes"} & set(fine)
+
+
 def test_what_is_missing_to_train_is_told_and_unknown_codes_are_listed():
     assert "nothing can be trained" in ids(corpus().drop("site"))["no-labels"].sentence
     assert "no-labels" not in ids(corpus())

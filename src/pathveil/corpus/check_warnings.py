@@ -3,10 +3,10 @@
 The rules see a table of facts (one row a report, no text), as ``check.facts_of`` makes it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pathveil.corpus.codes import check_labels
+from pathveil.corpus.codes import check_labels, contradicts_pair, is_implausible
 from pathveil.corpus.schema import SHOWN, clipped, shortened
 from pathveil.results import Part
 
@@ -149,6 +149,28 @@ def warn_of_codes(warnings: Warnings, tasks: Sequence[str]) -> None:
         count = int(outside.sum())
         sentence = f"{count:,} reports have a subsite that is not within their site"
         warnings.add("subsite-outside-site", sentence, count, outside)
+    if {"subsite", "histology"} <= set(tasks):
+        names = ["subsite", "histology", *(["behavior"] if "behavior" in tasks else [])]
+        where = marked(warnings.facts, names, is_implausible)
+        warnings.add_reports(
+            "implausible-histology", where, "have", "a histology that SEER does not list at their subsite"
+        )
+    if {"subsite", "laterality"} <= set(tasks):
+        where = marked(warnings.facts, ["subsite", "laterality"], contradicts_pair)
+        what = "a side where the subsite is not one of a pair, or none where it is"
+        warnings.add_reports("side-of-unpaired-site", where, "have", what)
+
+
+def marked(facts: "pl.DataFrame", tasks: Sequence[str], strange: Callable[..., bool]) -> "pl.Series":
+    """Mark the reports whose labels of these tasks are all there and are strange together."""
+    import polars as pl
+
+    labels = facts.select(pl.col(f"task {task}").cast(pl.String).alias(task) for task in tasks)
+    rows = labels.drop_nulls().unique().rows()
+    found = pl.DataFrame([row for row in rows if strange(*row)], schema=labels.schema, orient="row")
+    found = found.with_columns(pl.lit(True).alias("strange"))
+    joined = labels.join(found, on=list(tasks), how="left", maintain_order="left")
+    return joined["strange"].fill_null(False)
 
 
 def warn_of_dates(warnings: Warnings, year: int) -> None:

@@ -14,7 +14,7 @@ words. A code that ICD-O-3 does not have is counted, and its label left out unle
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from pathveil.corpus.schema import TASKS
@@ -264,3 +264,35 @@ def check_labels(counts: Mapping[str, Mapping[str, int]]) -> Iterable[UnknownCod
 
 def is_known(codes: Codes, task: str, label: str) -> bool:
     return not codes.unknown and codes.labels.get(task) == label
+
+
+def is_implausible(subsite: str, histology: str, behavior: str | None = None) -> bool:
+    """Whether SEER's list has other morphologies for a subsite; of what it does not know, nothing is said.
+
+    >>> is_implausible("C50.4", "8500", "3"), is_implausible("C61.9", "8500", "3"), is_implausible("C61.9", "9440", "3")
+    (False, False, True)
+    """
+    plausible = plausible_at(subsite)
+    if not plausible or histology not in known_histologies():
+        return False
+    return (f"{histology}/{behavior}" if behavior else histology) not in plausible
+
+
+@cache
+def plausible_at(subsite: str) -> frozenset[str]:
+    """The morphologies that SEER lists at a subsite, with their behavior and without."""
+    morphologies = code_lists().plausible.get(subsite, [])
+    return frozenset(morphologies) | {morphology[:4] for morphology in morphologies}
+
+
+def contradicts_pair(subsite: str, laterality: str) -> bool:
+    """Whether a side is said of what is not one of a pair, or none of what is.
+
+    >>> contradicts_pair("C50.4", "left"), contradicts_pair("C61.9", "left"), contradicts_pair("C50.4", "not_paired")
+    (False, True, True)
+    """
+    if subsite not in code_lists().names:
+        return False
+    if subsite in code_lists().paired:
+        return laterality == "not_paired"
+    return laterality in ("left", "right", "bilateral", "one_side", "paired_unknown")
