@@ -126,7 +126,7 @@ def map_columns(
 def label_reports(
     reports: Path = typer.Argument(..., metavar="REPORTS", help="A corpus without labels: a file, or a folder."),
     labels: Path = typer.Argument(
-        ..., metavar="LABELS", help="A table of codes (CSV, JSONL, Parquet), gzipped or not."
+        ..., metavar="LABELS", help="A table of codes, such as abstracts (CSV, Excel, …, NAACCR XML)."
     ),
     on: str = typer.Option(
         ..., "--on", metavar="COLUMN", help="What both have: report_number, case_id, …; several separated by commas."

@@ -198,6 +198,9 @@ def import_corpus(
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
     mapping = (mapping or TableMapping()).with_columns(columns or {})
     paths = {path: form if form != "auto" else detect_format(path) for path in expand_folders(sources)}
+    for path, kind in paths.items():
+        if kind == "naaccr":
+            raise CorpusError(f"{path}: NAACCR XML holds labels, no reports; give it to 'pathveil corpus label'")
     read = [
         ImportedFile(file=str(path), format=kind, encoding=encoding_of(path, kind, mapping))
         for path, kind in paths.items()

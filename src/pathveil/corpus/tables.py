@@ -37,6 +37,7 @@ OTHER_FORMS = {
     "excel": (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
     "sqlite": (".sqlite", ".sqlite3", ".db"),
     "json": (".json",),
+    "naaccr": (".xml",),  # abstracts, which hold labels and no reports
 }
 BATCH = 5_000  # reports in memory at a time, and in a Parquet row group, so that readers stay flat as well
 LONGEST = 1 << 24  # characters in a CSV field; past it a quotation mark was never closed
@@ -100,7 +101,7 @@ def open_table(
     ``query`` says what to read of a database, ``sheet`` which of a spreadsheet. The forms that only an import reads
     must be named by ``form``.
     """
-    from pathveil.corpus import sources
+    from pathveil.corpus import abstracts, sources
 
     form = form or form_of(path)
     readers = {
@@ -110,6 +111,7 @@ def open_table(
         "json": sources.open_json,
         "sqlite": lambda path: sources.open_sqlite(path, query=query),
         "excel": lambda path: sources.open_excel(path, sheet=sheet),
+        "naaccr": abstracts.open_abstracts,
     }
     if form not in readers:
         raise CorpusError(
