@@ -1,6 +1,7 @@
 """Mappings: columns recognised by name and content, written as a file that the import takes."""
 
 import gzip
+import random
 
 import polars as pl
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.mapping import TableMapping, propose_mapping, read_mapping
 from pathveil.corpus.reading import read
-from pathveil.errors import CorpusError, UsageError
+from pathveil.errors import CorpusError, PathveilError, UsageError
 
 SECRET = "Quastenflosser"
 
@@ -123,3 +124,24 @@ def test_the_commands(lab, tmp_path, pathveil):
     out = tmp_path / "c.parquet"
     done = pathveil("corpus", "import", lab, "--map", tmp_path / "map.toml", "--registry", "R1", "--out", out)
     assert done.returncode == 0 and "60 reports of 30 cases" in done.stdout, done.stderr
+
+
+def test_damaged_tables_are_read_or_refused_in_a_sentence(lab, tmp_path):
+    """A small fuzz of map and import: whatever was done to the bytes, no traceback and no text."""
+    rng, kinds = random.Random(8), {"t.csv": lab.read_bytes(), "t.csv.gz": gzip.compress(lab.read_bytes(), mtime=0)}
+    marks, read_well = [b'"', b";", b"\n", b"\x00", b"\xff\xfe", b"\r", b""], 0
+    for _ in range(60):
+        name, damaged = rng.choice([(name, bytearray(whole)) for name, whole in kinds.items()])
+        for _ in range(rng.randrange(1, 4)):
+            place = rng.randrange(len(damaged))
+            damaged[place : place + rng.randrange(4)] = rng.choice([*marks, bytes([rng.randrange(256)])])
+        (tmp_path / name).write_bytes(damaged)
+        try:
+            told = propose_mapping(tmp_path / name, out=tmp_path / "m.toml").summary()
+            mapping = read_mapping(tmp_path / "m.toml")
+            told += import_corpus(tmp_path / name, out=tmp_path / "c.parquet", registry="R", mapping=mapping).summary()
+            read_well += 1
+        except PathveilError as error:
+            told = str(error)
+        assert SECRET not in told
+    assert 5 < read_well < 55

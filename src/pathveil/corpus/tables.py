@@ -222,8 +222,11 @@ def open_csv(path: Path, *, encoding: str | None = None, delimiter: str | None =
 
 def first_lines(path: Path, *, encoding: str) -> list[str]:
     """The header of a text file and the lines that follow it at once; the last may be cut short."""
-    with open_bytes(path) as file:
-        start = file.read(LONGEST_HEADER)
+    try:
+        with open_bytes(path) as file:
+            start = file.read(LONGEST_HEADER)
+    except UNREADABLE as error:
+        raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or locked?") from None
     decoder = codecs.getincrementaldecoder(encoding)()
     for end in (SAMPLE, LONGEST_HEADER):
         try:
