@@ -118,6 +118,13 @@ def test_files_that_are_no_tables(tmp_path):
     assert not (tmp_path / "m.toml").exists()
 
 
+def test_a_table_without_a_header_is_refused_and_not_quoted(tmp_path):
+    (tmp_path / "t.csv").write_text(f"P1;17/02/2016;{SECRET};C504\nP2;18/02/2016;{SECRET};C504\n")
+    with pytest.raises(CorpusError, match="the names of its columns are dates or codes") as caught:
+        propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
+    assert SECRET not in str(caught.value) and not (tmp_path / "m.toml").exists()
+
+
 def test_the_commands(lab, tmp_path, pathveil):
     done = pathveil("corpus", "map", lab, "--out", tmp_path / "map.toml")
     assert done.returncode == 0 and SECRET not in done.stdout, done.stderr

@@ -199,6 +199,8 @@ def propose_mapping(path: Path, *, out: Path, mapping: TableMapping | None = Non
         delimiter = delimiter or delimiter_of(first_lines(path, encoding=encoding))
     given = given.changed(encoding=encoding, delimiter=delimiter)
     columns = columns_of(path, given)
+    if any(holds_value(column.name) for column in columns):
+        raise CorpusError(f"{path}: the names of its columns are dates or codes, as of a record; add a line with names")
     chosen = propose_columns(columns)
     dates = given.dates
     if "date" in chosen and not dates:
@@ -221,6 +223,11 @@ def propose_mapping(path: Path, *, out: Path, mapping: TableMapping | None = Non
     undecided = "date" in chosen and not dates and find_format(chosen["date"][0].values) is None
     write_text(out, mapping_text(result, undecided=undecided, others=[column.name for column in columns]))
     return result
+
+
+def holds_value(name: str) -> bool:
+    """Whether what stands for a column's name is a value, as in a table without a header."""
+    return bool(ISO_DATE.fullmatch(name) or formats_of(name) or read_topography(name) or read_morphology(name))
 
 
 def open_mapped(path: Path, *, form: str | None, encoding: str | None, mapping: TableMapping) -> "pl.LazyFrame":
