@@ -21,15 +21,15 @@ CANARY_COLUMNS = ("canary_mislabelled_auc", "canary_duplicate_auc", "canary_one_
 
 def ways_to_train(names: list[str]) -> dict[str, Any]:
     """The settings of each row by name; presets as single networks, as shadows are."""
-    from pathveil.training.settings import PRESETS
+    from pathveil.training.settings import PRESETS, TrainingSettings
 
-    plain, release = PRESETS["small"], PRESETS["release"]
+    plain, release = TrainingSettings(), PRESETS["release"]
     known = {
         "none": plain,
         "default preset's network": PRESETS["default"].changed(members=1, linear=False),
         "paper preset": PRESETS["paper"],
         "word dropout .3": plain.changed(word_dropout=0.3),
-        "word dropout .3, vectors": plain.changed(word_dropout=0.3, vectors=0.1),
+        "word dropout .3, vectors": PRESETS["small"],
         "word dropout .5": plain.changed(word_dropout=0.5),
         "release": release,
         "release, 10 teachers": release.changed(defence={"kind": "teachers", "teachers": 10, "unseen": 1}),

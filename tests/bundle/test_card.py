@@ -23,6 +23,16 @@ def test_the_card_says_what_a_reader_needs(folder, made):
         assert f"| {task} |" in card
 
 
+def test_a_model_without_a_defence_is_held_beside_release(made):
+    source = dict(made.provenance)
+    card = replace(made, provenance=source | {"preset": "default"}).card
+    assert (
+        "an AUC of 0.91 where a network is trained as preset `default`" in card
+        and "of 0.60 with preset `release`" in card
+    )
+    assert "Trained without a defence" not in made.card  # nobody has measured its preset
+
+
 def test_thresholds_stand_with_their_lower_bound(made):
     site = made.thresholds["site"].model_copy(update={"probability": 0.81, "accuracy": 0.968, "low": 0.913})
     never = made.thresholds["site"].model_copy(update={"probability": NEVER})

@@ -13,18 +13,28 @@ from pathveil.training.ensemble import train
 from pathveil.training.loop import fit, logits_of
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.stacked import logits_many
-from pathveil.training.teachers import choose_codes, deal, lessons_many, teach
+from pathveil.training.teachers import choose_codes, deal, lessons_many, teach, teacher_settings
 from pathveil.vocabulary.encoded import join_documents
 from training.corpora import encoded
 
 SMALL = TrainingSettings(
-    dim=8, filters=6, batch_size=16, learning_rate=0.02, epochs=4, defence=TeacherSettings(teachers=4, unseen=2)
+    dim=8, filters=6, batch_size=16, learning_rate=0.02, epochs=2, defence=TeacherSettings(teachers=3, unseen=2)
 )
 
 
 @pytest.fixture(scope="module")
 def corpus():
-    return encoded(90, reports_a_case=2, missing=0.1)
+    return encoded(50, reports_a_case=2, missing=0.1)
+
+
+@pytest.fixture(autouse=True)
+def quick_teachers(monkeypatch):
+    """Teachers of few epochs: what is asserted here is true of bad ones too."""
+
+    def quick(settings):
+        return teacher_settings(settings).changed(epochs=2, patience=None)
+
+    monkeypatch.setattr("pathveil.training.teachers.teacher_settings", quick)
 
 
 @given(st.lists(st.integers(0, 30), min_size=12, max_size=80), st.integers(0, 99))
@@ -79,25 +89,21 @@ def test_lessons_are_missing_where_labels_are_and_where_nobody_is_sure(corpus):
     assert choose_codes(seldom, np.zeros(100, int), TeacherSettings(lift=1.0))[-1] == 1
 
 
-def test_a_stopped_run_goes_on_and_processes_give_the_same(corpus, tmp_path):
+def test_a_stopped_run_goes_on_and_another_process_gives_the_same(corpus, tmp_path):
     whole = teach(corpus, SMALL, seed=2)
-    calls = []
 
-    def stop_at_third(stage, done, total):
-        calls.append(done)
-        if done == 3:
+    def stop_at_second(stage, done, total):
+        if done == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        teach(corpus, SMALL, seed=2, checkpoint=tmp_path, progress=stop_at_third)
-    assert len(list(tmp_path.iterdir())) >= 2
-    again = teach(corpus, SMALL, seed=2, checkpoint=tmp_path)
-    shared = teach(corpus, SMALL, seed=2, workers=2)
+        teach(corpus, SMALL, seed=2, checkpoint=tmp_path, progress=stop_at_second)
+    assert len(list(tmp_path.iterdir())) == 2
+    again = teach(corpus, SMALL, seed=2, workers=2, checkpoint=tmp_path)  # the third in a process of its own
     for task in corpus.tasks:
         assert (again.labels[task] == whole.labels[task]).all()
-        assert (shared.labels[task] == whole.labels[task]).all()
     other = teach(corpus, SMALL, seed=4, checkpoint=tmp_path)  # another run's teachers are not taken for its own
-    assert other.documents == corpus.documents and len(list(tmp_path.iterdir())) == 8
+    assert other.documents == corpus.documents and len(list(tmp_path.iterdir())) == 6
 
 
 def test_shadows_have_the_models_own_defence(corpus):
@@ -113,7 +119,7 @@ def test_shadows_have_the_models_own_defence(corpus):
 
 
 def test_a_bootstrap_samples_lessons_follow_its_rows(corpus):
-    pool = np.array([3, 3, 8, 8, 8, *range(10, 60)])
+    pool = np.array([3, 3, 8, 8, 8, *range(10, 50)])
     asked_for = []
 
     def answers(rows, asked, seeds):

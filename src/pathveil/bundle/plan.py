@@ -1,6 +1,7 @@
 """What training a model will take, before it is done: networks, teachers, reports to learn from, and the time.
 
-A few batches of the corpus are really trained on the device that is meant (``training.speed``); nothing is kept.
+A few batches of the corpus are really trained on the device that is meant (``training.speed``); nothing is kept. One
+network is calibrated with all cores, so processes that share the teachers share these and make nothing quicker here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ from pathveil.training.speed import ASSUMED, BATCHES, STACK, Speed, model_speed,
 from pathveil.training.teachers import teacher_settings
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.words import Vocabulary
-from pathveil.wording import counted, duration
+from pathveil.wording import duration
 
 
 class PlannedTraining(Part):
@@ -62,9 +63,9 @@ class TrainingPlan(Result):
             lines.append(f"{row.work:18}{row.models or '':>8}{epochs:>8}{trained:>18}{duration(row.seconds):>12}")
         lines.append(f"{'together':18}{'':34}{duration(self.seconds):>12}")
         lines.append(f"{'':18}between {duration(self.low)} and {duration(self.high)}")
-        where = "one GPU" if self.device.startswith("cuda") else counted(self.workers, "process", "processes")
+        where = "one GPU" if self.device.startswith("cuda") else "this machine's cores"
         lines.append(
-            f"Expected with {where}, from {self.calibration_seconds:.0f} s of calibration; networks that stop early "
+            f"Expected on {where}, from {self.calibration_seconds:.0f} s of calibration; networks that stop early "
             f"are taken to need {ASSUMED} epochs. Nothing was written."
         )
         return "\n".join(lines)
@@ -96,8 +97,7 @@ def plan_training(
         own, count = teacher_settings(settings), settings.defence.teachers
         speed = model_speed(few, own, models=min(STACK[where], count), device=device)
         seen = corpus.documents * (1 - settings.defence.unseen / count)
-        at_once = min(workers, count) if where == "cpu" else 1
-        work.append(planned("teachers", count, seen, own, speed, reads=corpus.documents * count, at_once=at_once))
+        work.append(planned("teachers", count, seen, own, speed, reads=corpus.documents * count))
     progress("calibrating", 1, 3)
     alone = settings.changed(defence=without_target(settings.defence), members=1, linear=False)
     speed = model_speed(few, alone, models=1, device=device)
@@ -130,24 +130,31 @@ def planned(
     speed: Speed,
     *,
     reads: float,
-    at_once: int = 1,
 ) -> PlannedTraining:
     """Models that each learn from so many documents, but for those they hold out, and read so many in all."""
     epochs = settings.epochs if settings.patience is None else min(settings.epochs, ASSUMED)
     learnt = models * documents * (1 - settings.validation_share) * epochs
     validated = models * documents * settings.validation_share * epochs
-    seconds = (speed.seconds(models=models, documents=learnt, reads=reads + validated) + speed.first) / at_once
-    unsure = speed.document * learnt / at_once if settings.patience is not None else 0.0
+    seconds = speed.seconds(models=models, documents=learnt, reads=reads + validated) + speed.first
+    unsure = speed.document * learnt if settings.patience is not None else 0.0
     expected = ranged(seconds, more=unsure, less=unsure / 2)
     return PlannedTraining(work=work, models=models, epochs=epochs, documents=round(learnt), **expected)
 
 
 def rest_seconds(few: Encoded, corpus: Encoded, settings: TrainingSettings) -> float:
-    """Word vectors, near-duplicates and the linear view, measured on a few documents."""
-    began = perf_counter()
-    start_vectors(few, settings)
-    if isinstance(settings.defence, TeacherSettings):
-        group_cases(few.cases, np.asarray(few.ids), np.asarray(few.offsets), share=settings.defence.near)
-    if settings.linear:
-        linear_views(few, [np.arange(0, few.documents, 10)] * settings.members)
-    return (perf_counter() - began) * corpus.documents / few.documents
+    """Word vectors, near-duplicates and the linear view, measured on half of a few documents (first to load what it
+    needs, then for the time) and on all of them: what more of them cost tells what the whole corpus will."""
+
+    def timed(part: Encoded) -> float:
+        began = perf_counter()
+        start_vectors(part, settings)
+        if isinstance(settings.defence, TeacherSettings):
+            group_cases(part.cases, np.asarray(part.ids), np.asarray(part.offsets), share=settings.defence.near)
+        if settings.linear:
+            linear_views(part, [np.arange(0, part.documents, 10)] * settings.members)
+        return perf_counter() - began
+
+    half = few.take(np.arange(max(few.documents // 2, 1)))
+    first, less, more = timed(half), timed(half), timed(few)
+    each = max(more - less, 0.0) / max(few.documents - half.documents, 1)
+    return max(first - less, 0.0) + more + each * (corpus.documents - few.documents)

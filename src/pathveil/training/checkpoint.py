@@ -32,11 +32,11 @@ FORMAT = "pathveil-checkpoint/1"
 
 
 def save(path: Path, tensors: Mapping[str, Tensor], *, fingerprint: str, content: Mapping[str, Any]) -> None:
-    """Replace the file at ``path`` by this state of the run."""
+    """Replace the file at ``path`` by this state of the run. What it holds keeps its order: tasks are drawn in it."""
     metadata = {"format": FORMAT, "fingerprint": fingerprint, "content": content}
     flat = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     with new_file(path) as part:
-        save_file(flat, part, metadata={"pathveil": json.dumps(metadata, sort_keys=True)})
+        save_file(flat, part, metadata={"pathveil": json.dumps(metadata)})
 
 
 def load(path: Path, *, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
