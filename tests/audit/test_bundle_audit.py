@@ -192,6 +192,7 @@ def test_the_whole_command(made, tmp_path, pathveil):
         "shadow classifiers",
     }
     assert [control["kind"] for control in audit["controls"]] == ["null", "planted"]
+    assert "gradient norm" in {row["attack"] for row in audit["rows"] if row["weights_only"]}
     assert {row["kind"] for row in audit["canaries"]} >= {"mislabelled", "one wrong code"}
     assert "mislabelled, with a near-duplicate" in (tmp_path / "audit" / "audit.html").read_text()
     assert Model.load(made / "bundle").audit == json.loads((tmp_path / "audit" / "audit.json").read_text())

@@ -50,6 +50,12 @@ def test_a_limit_surely_broken_is_a_fail():
     assert "40 % (30 % to 50 %)" in verdict.sentence
 
 
+def test_attacks_on_weights_count_only_where_weights_leave():
+    rows = [*whole(), row(low=0.5, value=0.6, high=0.7, attack="gradient norm", weights_only=True)]
+    assert judge(rows, controls=HOLDS, appetite=APPETITE).answer == "pass"
+    assert judge(rows, controls=HOLDS, appetite=APPETITE.changed(release="weights")).answer == "fail"
+
+
 def canary(low, auc, high, *, sure=None, label_only=False, kind="mislabelled"):
     return CanaryRow(
         kind=kind, attack="LiRA online", label_only=label_only, auc=auc, low=low, high=high,

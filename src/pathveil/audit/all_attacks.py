@@ -67,6 +67,8 @@ ATTACKS = {
     "tuned on the shadow models, too.",
     LABEL_WITH_SHADOWS: "Records whose most likely code is right more often than shadow models are that did not see "
     "them: what labels give away to an attacker with shadows.",
+    "gradient norm": "Reports that would move the released weights little are called members: on weights alone.",
+    "gradient norm beside like losses": "The same, held against reports on which the model is as sure.",
     CLASSIFIERS: "The vocabulary paper's attack: one classifier a class, trained on shadow models' answers "
     "(Shokri et al., 2017). Reported beside the others, never the verdict.",
 }

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from pathveil.audit import result
 from pathveil.audit.all_attacks import OwnAttack
+from pathveil.audit.gradients import gradient_norms, norm_scores
 from pathveil.audit.model_audit import AuditedModel, attack_model
 from pathveil.audit.result import Audit
 from pathveil.audit.settings import AuditSettings
@@ -229,10 +230,20 @@ def read_audited_model(
         logits=bundle.ensemble(device).log_probabilities(corpus.ids, corpus.offsets, progress=progress),
         settings=settings.changed(members=1, linear=False),
         epochs=int(np.median(epochs)) if epochs else None,
+        gradient_norms=_gradient_norms(bundle, corpus),
     )
     names = ["members", "non-members", "attacker's corpus"]
     hashes = {f"{name} sha256": part.provenance["corpus_sha256"] for name, part in zip(names, parts, strict=False)}
     return AuditedBundle(model, list(places), hashes, notes, bound)
+
+
+def _gradient_norms(bundle: Model, corpus: Encoded) -> np.ndarray:
+    """How far each document would move the networks' weights, as attacks on weights take it; on the CPU, which is as
+    good for this."""
+    ids, offsets = np.asarray(corpus.ids), np.asarray(corpus.offsets)
+    labels = {task: np.asarray(corpus.labels[task]) for task in bundle.tasks}
+    networks = bundle.ensemble("cpu").members
+    return norm_scores([gradient_norms(network, ids, offsets, labels) for network in networks])
 
 
 def trained_on_these(bundle: Model, members: Paths) -> bool:

@@ -97,6 +97,7 @@ class Score:
     threshold: float | None = None  # where the attack itself says "member"; learned on the other half where it does not
     adds_up: bool = False  # a case's reports add up (log-likelihood ratios) instead of being averaged
     label_only: bool = False  # needs no more than the top label
+    weights_only: bool = False  # needs the model's weights
     decides: bool = True  # may decide the verdict; the paper's own attack may not
     whole_only: bool = False  # not by class rarity: one point of a curve
     learns: bool = False  # fitted to the membership of half of the cases, to judge the other half
@@ -163,6 +164,7 @@ class Cell(Part):
     shadows: int
     label_only: bool
     decides: bool
+    weights_only: bool = False
 
 
 class MeasuredRow(Figures, Cell):
@@ -315,6 +317,7 @@ def _row(
         shadows=score.shadows,
         label_only=score.label_only,
         decides=score.decides and protocol.name != CONTROL,
+        weights_only=score.weights_only,
     )
     kind = MeasuredRow if isinstance(found, Figures) else SuppressedRow
     return kind.model_construct(**dict(cell), **dict(found))

@@ -29,6 +29,7 @@ from pathveil.audit.all_attacks import (
 from pathveil.audit.canaries import plant
 from pathveil.audit.controls import Control
 from pathveil.audit.evidence import MATCHED, CanaryRow, Records, Score
+from pathveil.audit.gradients import gradient_scores
 from pathveil.audit.planted import measure_canaries
 from pathveil.audit.result import Attacked
 from pathveil.audit.settings import AuditSettings
@@ -54,6 +55,7 @@ class AuditedModel:
     settings: BaseModel  # how it was trained, as the engine that trains its shadows takes it
     epochs: int | None = None  # how many passes its weights have seen, where known
     registries_known: bool = True  # else members and non-members may come from different sources
+    gradient_norms: np.ndarray | None = None  # (documents,) as ``gradients.norm_scores``, where there are weights
     takes_canaries: bool = True  # made-up documents can be trained on; else a leak is planted in the answers
 
     @property
@@ -133,6 +135,8 @@ def attack_model(
     }
     theirs = None if attacker is None else attacker.answers
     scores = all_scores(model.logits, records, rows, attacker=theirs, auditor=auditor.answers, **shared)
+    if model.gradient_norms is not None:
+        scores += _weight_scores(model, records, rows)
     seed = settings.seed
     measured = evidence.measure(scores, records, edges=settings.edges, fprs=fprs, seed=seed, progress=trainer.progress)
     if model.takes_canaries:
@@ -148,6 +152,16 @@ def attack_model(
         canaries=_canary_rows(model, trainer, settings),
         controls=[_null_control(model, trainer, records, rows, attacker, auditor, shared), planted],
     )
+
+
+def _weight_scores(model: AuditedModel, records: Records, rows: np.ndarray) -> list[Score]:
+    """Attacks that need the weights, on all tasks together."""
+    assert model.gradient_norms is not None
+    logs = [attacks.log_softmax(model.logits[task][rows]) for task in records.labels]
+    labels = [records.labels[task] for task in records.labels]
+    losses = attacks.joint([attacks.of_label(log, label) for log, label in zip(logs, labels, strict=True)])
+    whole = evidence.TOGETHER if len(records.labels) > 1 else next(iter(records.labels))
+    return gradient_scores(model.gradient_norms[rows], losses, task=whole)
 
 
 def _canary_rows(model: AuditedModel, trainer: ShadowTrainer, settings: AuditSettings) -> list[CanaryRow]:

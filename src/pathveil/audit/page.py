@@ -56,6 +56,7 @@ def render(audit: Audit) -> str:
         fprs=[f"{value:g}" for value in audit.settings["fprs"]],
         rocs=[(name, Markup(chart), _legend(lines)) for name, chart, lines in roc_charts(audit)],
         rarity=[(name, Markup(chart)) for name, chart in rarity_charts(audit, fpr)],
+        weights_attacked=any(row.weights_only for row in rows),
         canaries=strongest_on_canaries(audit),
         canary_chart=Markup(canary_chart(audit)),
         tasks=[(name, Markup(chart)) for name, chart in task_charts(audit, fpr)],

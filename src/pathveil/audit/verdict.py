@@ -5,8 +5,9 @@ class rarity, each as a TPR at an FPR that the appetite names. A limit is *kept*
 interval is at or below it (all must be, so no allowance for many looks is needed), *broken* where a lower end that
 holds for all looks at once is above it, *open* otherwise. Pass: all kept. Fail: one broken. Else: not enough evidence;
 also where a control failed. Which rows count depends on the release: where only top labels leave, only attacks on
-labels. A cross-registry row counts where it lies above its control; the rest of it is change of source, not membership.
-An appetite may also limit how well canaries are told apart, of the kind that is found best.
+labels; attacks on weights only where these leave. A cross-registry row counts where it lies above its control; the rest
+of it is change of source, not membership. An appetite may also limit how well canaries are told apart, of the kind that
+is found best.
 
 >>> import numpy as np
 >>> from pathveil.audit.evidence import Records, Score, measure
@@ -227,6 +228,8 @@ def _counted(rows: Sequence[Row], appetite: Appetite) -> list[Row]:
     kept = []
     for row in rows:
         if not row.decides or (appetite.release == "label" and not row.label_only):
+            continue
+        if row.weights_only and appetite.release != "weights":
             continue
         control = controls.get(_same_but_protocol(row)) if row.protocol == CROSS else None
         if control is None or _above(row, control):
