@@ -85,6 +85,18 @@ def test_a_finished_study_has_nothing_planned(run):
     ]
 
 
+def test_a_study_can_be_planned(run, monkeypatch):
+    monkeypatch.setattr("pathveil.training.speed.SHOWS", 0.0)  # a rough calibration will do
+    monkeypatch.setattr("pathveil.study.plan.starting", lambda workers: 1.0)
+    out, _ = run
+    made = plan(out / "file.toml", out=out / "another")
+    rows = {row.kind: row for row in made.work}
+    assert [rows[kind].left for kind in ("none", "taught", "attacks")] == [1, 1, 2]
+    assert all(row.seconds > 0 for row in made.work)
+    assert rows["taught"].documents == 2 * rows["none"].documents  # one of two teachers sees a report, and the student
+    assert not (out / "another").exists()
+
+
 def test_units_count_teachers_and_what_they_learn_from(corpus, tmp_path):
     ways = {"none": {}, "taught": {"preset": "release", "teachers": 5, "unseen": 2}}
     study = DefencesStudy(corpus, DefencesSettings(ways=ways, worlds=6, seeds=(1, 2)), out=tmp_path)

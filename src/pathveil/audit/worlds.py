@@ -38,6 +38,8 @@ CHANGED_WORDS = 0.1  # of a near-duplicate, read as unknown
 RARE = 25  # reports: a case is rare where one of its classes has fewer
 FPR = 0.01
 FEWEST_JUDGED = 2 * FEWEST_CASES_TOLD  # in a group: half are in a world, and what fewer than ten say is not told
+ASKED = ("own", "taught", "second")  # codes that worlds' models are asked about; see answer_worlds
+KEPT = 2  # raised when what answer_worlds keeps changes
 Arrays = dict[str, np.ndarray]
 
 
@@ -199,8 +201,7 @@ def answer_worlds(
         codes = np.stack([said[task].argmax(axis=1) for said in logits]).astype(np.int16)
         arrays[f"code {task}"] = codes
         taught = TaughtCodes.of(worlds, {task: codes})
-        asked = {"own": worlds.labels[task], "taught": taught.first[task], "second": taught.second[task]}
-        for name, label in asked.items():
+        for name, label in zip(ASKED, (worlds.labels[task], taught.first[task], taught.second[task]), strict=True):
             margin = f"{name} margin"
             with ThreadPoolExecutor() as pool:  # NumPy lets go of the interpreter: a GPU need not wait for this
                 found = list(pool.map(partial(_of_label, label=label), [said[task] for said in logits]))

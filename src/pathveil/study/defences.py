@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from pathveil.audit.worlds import FEWEST_JUDGED, Worlds, answer_worlds, judge_worlds, make_worlds
+from pathveil.audit.worlds import FEWEST_JUDGED, KEPT, Worlds, answer_worlds, judge_worlds, make_worlds
 from pathveil.disclosure import FEWEST_CASES_TOLD
 from pathveil.errors import UsageError, meant
 from pathveil.progress import Progress, silent
@@ -151,7 +151,7 @@ class Place:
 
     @property
     def attacks(self) -> dict[str, Any]:
-        return {**self.parts, "unit": ATTACKS, "rows": 1}  # raised when what a row says changes
+        return {**self.parts, "unit": ATTACKS, "rows": 2}  # raised when what a row says changes
 
 
 class DefencesStudy:
@@ -182,7 +182,7 @@ class DefencesStudy:
 
     def _parts(self, way: str, vocabulary: str, seed: int) -> dict[str, Any]:
         own = {"vocabulary": self.sentences[vocabulary], "training": self.ways[way].model_dump(mode="json")}
-        return self._common(seed) | own | {"canaries": self.settings.canaries, "answers": 1}
+        return self._common(seed) | own | {"canaries": self.settings.canaries, "answers": KEPT}
 
     def _common(self, seed: int) -> dict[str, Any]:
         return {

@@ -304,7 +304,7 @@ def _few(study: AnyStudy, documents: int) -> Encoded:
 
 def _judging(study: DefencesStudy) -> float:
     """Seconds of every attack on made-up answers: the work is the same whatever they say."""
-    from pathveil.audit.worlds import judge_worlds, make_worlds
+    from pathveil.audit.worlds import ASKED, judge_worlds, make_worlds
 
     settings, rng = study.settings, np.random.default_rng(0)
     worlds = make_worlds(
@@ -312,7 +312,7 @@ def _judging(study: DefencesStudy) -> float:
     )
     arrays = {}
     for task in study.corpus.tasks:
-        for name in ("own", "margin", "taught", "taught margin"):
+        for name in [f"{asked}{margin}" for asked in ASKED for margin in ("", " margin")]:
             arrays[f"{name} {task}"] = rng.random(worlds.inside.shape, np.float32).astype(np.float16)
         arrays[f"code {task}"] = np.zeros(worlds.inside.shape, np.int16)
     began = perf_counter()
