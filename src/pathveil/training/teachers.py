@@ -159,7 +159,9 @@ def choose_codes(probabilities: np.ndarray, labels: np.ndarray, settings: Teache
     """Lessons (documents,) from the mean probabilities of the teachers (documents, classes).
 
     The most probable code, with those that teachers seldom name lifted as far as the settings say; none where they are
-    not sure enough, nor for a report without a label of the task. Of a label nothing else is read.
+    not sure enough, nor for a report without a label of the task. Of a label nothing else is read. What teachers seldom
+    name is counted over all documents: only through these counts can a case's labels, which teachers of other cases
+    know, move its own lesson, where two codes are nearly as probable.
 
     >>> said = np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]])
     >>> choose_codes(said, np.array([1, 0, -1]), TeacherSettings(sure=0.6)).tolist()
