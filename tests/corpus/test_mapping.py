@@ -110,6 +110,14 @@ def test_a_wrong_mapping_is_one_sentence(tmp_path, content, sentence):
     assert sentence in str(caught.value)
 
 
+def test_a_column_whose_contents_are_not_what_its_name_says_is_told(tmp_path):
+    (tmp_path / "t.csv").write_text("text,Side\nx,up\ny,down\nz,L\n")
+    result = propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
+    assert result.doubts == {"laterality": "Side, of whose 3 values only 33% fit"} and "site" not in result.columns
+    assert "# laterality = …  # perhaps Side, of whose 3 values only 33% fit" in (tmp_path / "m.toml").read_text()
+    assert "not taken as laterality: Side" in result.summary()
+
+
 def test_files_that_are_no_tables(tmp_path):
     for name in ("none.csv", "x.pdf"):
         with pytest.raises(CorpusError, match=name):

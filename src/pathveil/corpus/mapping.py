@@ -146,6 +146,7 @@ class MappingResult(Result):
     columns: dict[str, str]
     reasons: dict[str, str]  # ours: why that column
     missing: list[str]  # what a corpus needs and no column looks like
+    doubts: dict[str, str]  # ours: which column has such a name and other contents
     unused: int  # columns that are kept as they are
 
     def rows(self) -> list[dict[str, Any]]:
@@ -158,7 +159,8 @@ class MappingResult(Result):
         wide = max(map(len, self.columns.values()), default=0)
         lines += [f"  {row['column']:<11} {row['theirs']:<{wide}}  {row['reason']}" for row in self.rows()]
         if self.unused:
-            lines.append(f"  {counted(self.unused, 'other column')} will be kept as they are")
+            lines.append(f"  not used, but kept: {counted(self.unused, 'column')}")
+        lines += [f"  not taken as {ours}: {reason}" for ours, reason in self.doubts.items()]
         if missing := [name for name in self.missing if name != "registry"]:
             lines.append(f"  no column looks like {listed(missing)}, which a corpus needs: name it in the file")
         registry = " --registry NAME" if "registry" in self.missing else ""
@@ -218,6 +220,7 @@ def propose_mapping(path: Path, *, out: Path, mapping: TableMapping | None = Non
         columns={ours: column.name for ours, (column, _) in chosen.items()},
         reasons={ours: reason for ours, (_, reason) in chosen.items()},
         missing=[name for name in REQUIRED if name not in chosen],
+        doubts=doubts_of(columns, chosen),
         unused=len(columns) - len(chosen),
     )
     undecided = "date" in chosen and not dates and find_format(chosen["date"][0].values) is None
@@ -280,12 +283,10 @@ def judge(field: str, column: Column, columns: list[Column]) -> tuple[float, str
     name = re.sub(r"[\W_]+", "", column.name.lower())
     if field == "date" and BIRTH.search(name):
         return 0, ""
-    share = 1.0
-    if reader := CONTENTS.get(field):
-        share = sum(bool(reader(value)) for value in column.values) / max(1, len(column.values))
-        if share < 0.5:
-            return 0, ""
-    filled = f"{share:.0%} of {len(column.values):,} values fit" if reader else ""
+    share = share_that_fits(field, column)
+    if share < 0.5:
+        return 0, ""
+    filled = f"{share:.0%} of {len(column.values):,} values fit" if field in CONTENTS else ""
     if column.name == field:
         return 1000, filled or "its name"
     if name in PLACES[field]:
@@ -298,6 +299,25 @@ def judge(field: str, column: Column, columns: list[Column]) -> tuple[float, str
         longest = max(columns, key=typical_length)
         return (20.0, f"{describe(field, column)}; its name says nothing") if column is longest else (0, "")
     return 0, ""
+
+
+def share_that_fits(field: str, column: Column) -> float:
+    """How many of a column's values can be what a field holds; all where anything can."""
+    reader = CONTENTS.get(field)
+    if not reader:
+        return 1.0
+    return sum(bool(reader(value)) for value in column.values) / max(1, len(column.values))
+
+
+def doubts_of(columns: list[Column], chosen: Mapping[str, object]) -> dict[str, str]:
+    """Columns whose name says that they are a field that none was chosen for, and whose contents do not."""
+    doubts = {}
+    for field in NAMES:
+        for column in columns:
+            name = re.sub(r"[\W_]+", "", column.name.lower())
+            if field not in chosen and name in PLACES[field] and (share := share_that_fits(field, column)) < 0.5:
+                doubts[field] = f"{column.name}, of whose {len(column.values):,} values only {share:.0%} fit"
+    return doubts
 
 
 def typical_length(column: Column) -> float:
@@ -337,6 +357,8 @@ def mapping_text(result: MappingResult, *, undecided: bool, others: list[str]) -
     for field in NAMES:
         if field in result.columns:
             lines.append(line(field, result.columns[field], result.reasons[field]))
+        elif field in result.doubts:
+            lines.append(f"# {field} = …  # perhaps {result.doubts[field]}")
         elif field == "registry":
             lines.append("# registry = …  # no column looks like it; give --registry NAME to 'corpus import'")
         elif field in REQUIRED:
