@@ -18,6 +18,7 @@ from pathveil.files import (
     new_folder,
     only_process,
     read_json,
+    read_toml,
     sha256_of_file,
     write_json,
     write_text,
@@ -102,6 +103,17 @@ def test_json_comes_back_and_what_is_no_object_is_refused(tmp_path):
             read_json(tmp_path / "b.json", error=CorpusError)
     with pytest.raises(UsageError, match="No such file"):
         read_json(tmp_path / "none.json")
+
+
+def test_toml_that_is_none_is_one_sentence(tmp_path):
+    (tmp_path / "a.toml").write_text("name = 'x'\n[corpus]\nreports = 3\n")
+    assert read_toml(tmp_path / "a.toml", expected="a study file") == {"name": "x", "corpus": {"reports": 3}}
+    for content in (b"name = x", b"\xff\xfe", b"a = " + b"[" * 5000 + b"]" * 5000):
+        (tmp_path / "b.toml").write_bytes(content)
+        with pytest.raises(UsageError, match=r"b\.toml: is not TOML.*; expected a study file"):
+            read_toml(tmp_path / "b.toml", expected="a study file")
+    with pytest.raises(UsageError, match=r"cannot be read .*; expected a study file in TOML"):
+        read_toml(tmp_path / "none.toml", expected="a study file")
 
 
 def test_the_hash_is_that_of_sha256sum(tmp_path):

@@ -15,6 +15,7 @@ import json
 import os
 import shutil
 import tempfile
+import tomllib
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -119,6 +120,19 @@ def read_json(path: Path, *, error: type[PathveilError] = UsageError) -> dict[st
     if not isinstance(content, dict):
         raise error(f"{path}: expected a JSON object")
     return content
+
+
+def read_toml(path: Path, *, expected: str) -> dict[str, Any]:
+    """The content of a TOML file; ``expected`` says in a sentence what it should have been, such as "a study file"."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as fault:
+        why = fault.strerror or type(fault).__name__
+        raise UsageError(f"{path}: cannot be read ({why}); expected {expected} in TOML") from None
+    except tomllib.TOMLDecodeError as fault:
+        raise UsageError(f"{path}: is not TOML: {fault}; expected {expected}") from None
+    except (UnicodeDecodeError, RecursionError):
+        raise UsageError(f"{path}: is not TOML; expected {expected}") from None
 
 
 def sha256_of_file(path: Path) -> str:

@@ -41,6 +41,7 @@ from pathveil.audit.evidence import (
     TooFew,
 )
 from pathveil.errors import UsageError, explained
+from pathveil.files import read_toml
 from pathveil.results import Part
 from pathveil.settings import Settings
 from pathveil.wording import percent
@@ -89,13 +90,9 @@ def default_appetite_text() -> str:
 
 def read_appetite(path: Path | None) -> Appetite:
     """The appetite in a TOML file; the default where none is given."""
+    content = tomllib.loads(default_appetite_text()) if path is None else read_toml(path, expected="a risk appetite")
     try:
-        text = default_appetite_text() if path is None else path.read_text(encoding="utf-8")
-        return Appetite.model_validate(tomllib.loads(text))
-    except (OSError, UnicodeDecodeError):
-        raise UsageError(f"{path}: cannot be read; expected a risk appetite in TOML") from None
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path}: is not TOML ({error})") from None
+        return Appetite.model_validate(content)
     except ValidationError as error:
         wrong = explained(error, Appetite)
         raise UsageError(

@@ -19,7 +19,6 @@ True
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -42,7 +41,7 @@ from pathveil.corpus.tables import (
     polars_faults,
 )
 from pathveil.errors import CorpusError, UsageError, explained
-from pathveil.files import write_text
+from pathveil.files import read_toml, write_text
 from pathveil.results import Result
 from pathveil.settings import Settings
 from pathveil.wording import counted, listed
@@ -178,12 +177,7 @@ class Column(NamedTuple):
 
 def read_mapping(path: Path) -> TableMapping:
     """The mapping in a file; a mistake is one sentence."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as fault:
-        raise UsageError(f"{path}: cannot be read ({fault.strerror or type(fault).__name__})") from None
-    except (ValueError, RecursionError):
-        raise UsageError(f"{path}: cannot be read as TOML; 'pathveil corpus map' writes a mapping") from None
+    content = read_toml(path, expected="a mapping as 'pathveil corpus map' writes it")
     try:
         return TableMapping(**content)
     except ValidationError as error:

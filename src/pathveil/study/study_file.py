@@ -15,7 +15,6 @@ took, and the report. One process holds it from before the first write to the en
 import json
 import os
 import shutil
-import tomllib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +24,7 @@ from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from pathveil import __version__
 from pathveil.errors import UsageError, explained, meant
-from pathveil.files import only_process, write_json
+from pathveil.files import only_process, read_toml, write_json
 from pathveil.progress import Progress, silent
 from pathveil.settings import Settings
 from pathveil.study.combined import CombinedSettings, CombinedStudy
@@ -91,12 +90,7 @@ class StudySettings(Settings):
 
 def read(path: Path) -> StudySettings:
     """The settings of a file; a mistake is one sentence with its place and, for a misspelling, the nearest name."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror}); expected a study file in TOML") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: is not TOML: {error}") from None
+    content = read_toml(path, expected="a study file")
     return settings_of(content, place=str(path))
 
 
