@@ -212,6 +212,8 @@ def test_the_whole_command(made, tmp_path, pathveil):
         ((), "give a BUNDLE"),
         (("bundle", "--predictions", "x.csv"), "give a BUNDLE"),
         (("bundle",), "needs --members"),
+        (("--predictions", "x.csv", "--canaries", "20"), "--canaries goes with a BUNDLE"),
+        (("--predictions", "x.csv", "--plan"), "--plan goes with a BUNDLE"),
         (("--predictions", "x.csv", "--members", "y.csv"), "go with a BUNDLE"),
         (("nowhere", "--members", "a", "--non-members", "b"), "nowhere: there is no such folder"),
         (("bundle", "--members", "a", "--non-members", "b", "--engine", "dask"), "--scheduler ADDRESS"),

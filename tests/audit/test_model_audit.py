@@ -99,6 +99,10 @@ def test_overlapping_sides_are_refused():
         replace(whole, non_members=whole.members).check()
     with pytest.raises(UsageError, match="an attacker does not own those"):
         replace(whole, attacker=whole.members[:3]).check()
+    with pytest.raises(UsageError, match="need 1500 cases; there are 480"):
+        whole.check(canaries=500)
+    with pytest.raises(UsageError, match="this audit cannot have any"):
+        replace(whole, settings=FOUR).check(canaries=20)
     with pytest.raises(UsageError, match="at least 20 cases of non-members"):
         replace(whole, non_members=whole.non_members[:5]).check()
 

@@ -34,6 +34,7 @@ from pathveil.audit.planted import measure_canaries
 from pathveil.audit.result import Attacked
 from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Job, Sampling, ShadowTrainer, Store, jobs_of
+from pathveil.audit.worlds import CANARIES
 from pathveil.errors import UsageError
 from pathveil.seeds import generator
 from pathveil.training.settings import TrainingSettings
@@ -85,9 +86,17 @@ class AuditedModel:
             return self.settings
         return self.settings.changed(epochs=self.epochs, patience=None, validation_share=0.0)
 
-    def check(self) -> None:
-        """Refuse overlaps that would make an audit meaningless, and sides that are too small."""
+    def check(self, *, canaries: int = 0) -> None:
+        """Refuse overlaps that would make an audit meaningless, sides that are too small, and canaries that cannot be
+        planted, before anything is trained."""
         cases = self.corpus.cases
+        if canaries and not isinstance(self.settings, TrainingSettings):
+            raise UsageError("canaries are planted in the training of a bundle's model; this audit cannot have any")
+        needed, there = len(CANARIES) * canaries, len(np.unique(cases[self.rows]))
+        if there < needed:
+            raise UsageError(
+                f"{canaries} canaries of each of {len(CANARIES)} kinds need {needed} cases; there are {there}"
+            )
         both = np.intersect1d(cases[self.members], cases[self.non_members])
         if len(both):
             raise UsageError(
@@ -123,7 +132,7 @@ def attack_model(
     own_attacks: Mapping[str, OwnAttack] | None = None,
 ) -> Attacked:
     """Train the shadows, run every attack, measure it, and run the controls."""
-    model.check()
+    model.check(canaries=settings.canaries)
     attacker, auditor = train_families(model, trainer, settings)
     rows = model.rows
     records = model.records(rows)
@@ -168,8 +177,7 @@ def _canary_rows(model: AuditedModel, trainer: ShadowTrainer, settings: AuditSet
     if not settings.canaries:
         return []
     trained_by = model.shadow_settings
-    if not isinstance(trained_by, TrainingSettings):
-        raise UsageError("canaries are planted in the training of a bundle's model; this audit cannot have any")
+    assert isinstance(trained_by, TrainingSettings), "checked before"
     return measure_canaries(
         model.corpus.take(np.sort(model.rows)),
         trained_by,

@@ -97,7 +97,7 @@ def plan_audit(
         device=device,
         progress=progress,
     ).model
-    model.check()
+    model.check(canaries=settings.canaries)
     trained_by = model.shadow_settings
     assert isinstance(trained_by, TrainingSettings), "a bundle's settings are a network's"
     families = planned_families(model, settings)

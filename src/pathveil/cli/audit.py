@@ -152,6 +152,8 @@ def run(
         )
     if attach and unbound:
         raise UsageError("--unbound: an audit that is not bound to its model cannot be attached; leave out --attach")
+    if canaries and predictions is not None:
+        raise UsageError("--canaries goes with a BUNDLE: they are planted in models that are trained")
     if plan and predictions is not None:
         raise UsageError("--plan goes with a BUNDLE; an audit of predictions trains nothing")
     if out is None and not plan:
