@@ -252,6 +252,7 @@ def _pair(interval: Any) -> list[float]:
 def _flat(row: evidence.Row) -> dict[str, Any]:
     """A row of the audit in Table 1's columns: values, with the intervals beside them."""
     flat = row.to_dict()
+    del flat["weights_only"]  # a study's attackers hold answers
     if not isinstance(row, evidence.MeasuredRow):
         return flat
     figures = {name: flat[name] for name in ("accuracy", "balanced_accuracy", "auc")}
