@@ -194,8 +194,9 @@ def test_train_with_teachers(files, inside, tmp_path):
     assert (said["teachers"], said["unseen"], said["lift"], said["word_dropout"]) == (3, 1, 0.1, 0.4)
 
 
-def test_a_plan_writes_nothing(files, inside, monkeypatch):
+def test_a_plan_writes_no_bundle(files, inside, monkeypatch):
     monkeypatch.setattr("pathveil.bundle.plan.model_speed", lambda *_, **__: Speed(0.1, 0.001))
+    inside("train", files / "train.parquet", "--plan", "--preset", "small")  # the corpus's own cache is there then
     before = sorted(files.iterdir())
     done = inside("train", files / "train.parquet", "--preset", "release", "--plan", "--workers", 2)
     assert done.returncode == 0, done.stderr

@@ -66,7 +66,7 @@ class TrainingPlan(Result):
         where = "one GPU" if self.device.startswith("cuda") else "this machine's cores"
         lines.append(
             f"Expected on {where}, from {self.calibration_seconds:.0f} s of calibration; networks that stop early "
-            f"are taken to need {ASSUMED} epochs. Nothing was written."
+            f"are taken to need {ASSUMED} epochs. No bundle was written."
         )
         return "\n".join(lines)
 
