@@ -129,15 +129,16 @@ def train(
     on when it is started again. ``workers`` processes share teachers on a CPU (then guard your script by
     ``if __name__ == "__main__"``).
     """
-    from pathveil.bundle.train import settings_for, train_model
+    from pathveil.bundle.train import train_model
+    from pathveil.training.settings import settings_for
     from pathveil.vocabulary.words import Vocabulary
 
     words = vocabulary if isinstance(vocabulary, Vocabulary | None) else Vocabulary.load(Path(vocabulary))
-    name, chosen = settings_for(preset, defence)
+    name, chosen = settings_for(preset, defence, **settings)
     reports = _kept(source)
     return train_model(
         _paths(reports),
-        chosen.changed(**settings),
+        chosen,
         preset=name,
         vocabulary=words,
         tasks=tasks,
