@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathveil.bundle import Model
     from pathveil.bundle.evaluation import Evaluation
     from pathveil.corpus import Corpus
+    from pathveil.corpus.mapping import TableMapping
     from pathveil.study.result import StudyResult
     from pathveil.study.study_file import StudySettings
     from pathveil.vocabulary.selection import Choice
@@ -33,18 +34,19 @@ def read(
     *,
     registry: str | None = None,
     columns: Mapping[str, str] | None = None,
+    mapping: "str | Path | TableMapping | None" = None,
     tasks: Iterable[str] | None = None,
     progress: Progress = silent,
 ) -> "Corpus":
     """Read and check reports.
 
     ``registry`` names the registry where the source does not; ``columns`` gives the names that columns have in the
-    source, such as ``{"case_id": "TUMOR_ID"}``; ``tasks`` names the label columns (else those of the usual five that
-    are there).
+    source, such as ``{"case_id": "TUMOR_ID"}``; ``mapping`` is a file of ``pathveil corpus map`` that says this and
+    more; ``tasks`` names the label columns (else those of the usual five that are there).
     """
     from pathveil.corpus import read
 
-    return read(source, registry=registry, columns=columns, tasks=tasks, progress=progress)
+    return read(source, registry=registry, columns=columns, mapping=mapping, tasks=tasks, progress=progress)
 
 
 def synth(
