@@ -27,3 +27,9 @@ def small_corpus(tmp_path_factory):
 @pytest.fixture
 def corpus(small_corpus):
     return small_corpus
+
+
+@pytest.fixture
+def rough_calibration(monkeypatch):
+    """A plan whose times need not be right: its models are trained, but not until that shows on the clock."""
+    monkeypatch.setattr("pathveil.training.speed.SHOWS", 0.0)

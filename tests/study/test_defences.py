@@ -85,8 +85,7 @@ def test_a_finished_study_has_nothing_planned(run):
     ]
 
 
-def test_a_study_can_be_planned(run, monkeypatch):
-    monkeypatch.setattr("pathveil.training.speed.SHOWS", 0.0)  # a rough calibration will do
+def test_a_study_can_be_planned(run, monkeypatch, rough_calibration):
     monkeypatch.setattr("pathveil.study.plan.starting", lambda workers: 1.0)
     out, _ = run
     made = plan(out / "file.toml", out=out / "another")

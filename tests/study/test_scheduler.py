@@ -200,7 +200,7 @@ def test_stopped_while_its_corpus_comes_in_a_run_is_a_run_to_go_on_with(tmp_path
     assert (tmp_path / "run" / "result.json").exists()
 
 
-def test_a_plan_of_a_changed_corpus_counts_anew(tmp_path, one_thread, monkeypatch):
+def test_a_plan_of_a_changed_corpus_counts_anew(tmp_path, one_thread, monkeypatch, rough_calibration):
     text = OTHER + "[combined.training]\n" + TRAINING + 'optimiser = "adam"\n'
     text = text.replace("reports = 90", "reports = 400")
     (tmp_path / "study.toml").write_text(text)
@@ -215,7 +215,7 @@ def test_a_plan_of_a_changed_corpus_counts_anew(tmp_path, one_thread, monkeypatc
     assert contents(tmp_path / "run") == before
 
 
-def test_a_plan_counts_what_is_left_and_makes_nothing(whole, tmp_path, monkeypatch):
+def test_a_plan_counts_what_is_left_and_makes_nothing(whole, tmp_path, monkeypatch, rough_calibration):
     made = plan(whole[0], out=tmp_path / "none", workers=2)
     assert not (tmp_path / "none").exists()
     counts = {(row.study, row.kind): (row.cells, row.finished) for row in made.work}
@@ -231,7 +231,7 @@ def test_a_plan_counts_what_is_left_and_makes_nothing(whole, tmp_path, monkeypat
     assert finished.left == 0 and finished.seconds == 0 and finished.finished == 24
 
 
-def test_a_corpus_that_is_not_made_yet_is_planned_from_a_small_one(tmp_path, monkeypatch):
+def test_a_corpus_that_is_not_made_yet_is_planned_from_a_small_one(tmp_path, monkeypatch, rough_calibration):
     monkeypatch.setattr("pathveil.study.plan.SAMPLE", 100)
     text = STUDY.split("[distribution]")[0].format(corpus="", training=TRAINING)
     text = text.replace('path = ""', "reports = 5000\nregistries = 3").replace('"I2", "MI5"', '"I2"')
