@@ -25,7 +25,7 @@ KINDS = (  # of vocabularies: as they are named, and what they keep
 ATTACKS = (
     ("Fold", "One registry is left to the attacker, and the others train the model; each registry in its turn."),
     ("Shadow model", "A model that the attacker trains on reports of their own, to learn how members are answered."),
-    ("Loss threshold", "The attack that takes for members those reports of whose true codes the model is surest."),
+    ("Loss", "The attack that takes for members those reports of whose true codes the model is surest."),
     ("RMIA", "The same, measured against shadow models that have not seen the report (robust membership inference)."),
 )
 MODES = {
