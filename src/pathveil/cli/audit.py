@@ -5,8 +5,9 @@ from typing import Any, Literal
 
 import typer
 
-from pathveil.cli.console import DEVICE, JSON_OPTION, bar, chosen, emit, resumable
+from pathveil.cli.console import DEVICE, JSON_OPTION, bar, emit, resumable
 from pathveil.errors import UsageError
+from pathveil.training.device import choose_device
 
 APPETITE_OPTION = typer.Option(
     None, "--appetite", help="The risk appetite (TOML) the verdict is held against; a documented default otherwise."
@@ -185,7 +186,7 @@ def run(
             "defence": defence,
         }
         with bar() as progress:
-            told = {"device": chosen(device), "processes": processes, "unbound": unbound, "progress": progress}
+            told = {"device": choose_device(device), "processes": processes, "unbound": unbound, "progress": progress}
             planned = plan_audit(bundle, settings=settings, **sides, **told)
         emit(planned, as_json=as_json)
         return
@@ -203,7 +204,7 @@ def run(
 
             if bundle is None or members is None or non_members is None:
                 raise UsageError("an audit of a bundle needs --members and --non-members")
-            where = chosen(device)
+            where = choose_device(device)
             with resumable():
                 audit = audit_bundle(
                     bundle,

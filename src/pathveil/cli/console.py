@@ -216,27 +216,3 @@ def names_from(given: str | None, *, option: str = "--tasks") -> list[str] | Non
     if not names:
         raise UsageError(f"{option} names nothing; expected names with commas between them, as in site,histology")
     return names
-
-
-def chosen(device: str, *, here: bool = True) -> str:
-    """The device that ``--device`` asks for: auto, cpu, cuda or one card, as cuda:1. On machines elsewhere (not
-    ``here``) it is for them to have it, and nothing can be found out for auto."""
-    kind, _, card = device.partition(":")
-    if device not in ("auto", "cpu", "cuda") and not (kind == "cuda" and card.isdecimal()):
-        raise UsageError(f"--device: '{device}' is not one of auto, cpu, cuda (or one card, as cuda:1)")
-    if device == "cpu":
-        return device
-    if not here:
-        if device == "auto":
-            raise UsageError("--device auto: the workers are other machines; say cpu or cuda")
-        return device
-    import torch
-
-    cards = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if device == "auto":
-        return "cuda" if cards else "cpu"
-    if not cards:
-        raise UsageError(f"--device {device}: this machine has no GPU that PyTorch can use")
-    if card and int(card) >= cards:
-        raise UsageError(f"--device {device}: this machine has {cards} GPU{'s' if cards > 1 else ''}, from cuda:0 on")
-    return device

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pathveil.cli.console import JSON_OPTION, bar, chosen, emit, names_from
+from pathveil.cli.console import JSON_OPTION, bar, emit, names_from
 from pathveil.cli.model import values_of
 from pathveil.errors import UsageError
+from pathveil.training.device import choose_device
 
 if TYPE_CHECKING:
     from pathveil.federation.protocol.plan import Plan
@@ -69,7 +70,7 @@ def site(
     from pathveil.federation.flare.processes import check_kit, check_own, run_site
 
     check_kit(kit, "fed_client.json", kind="site")
-    device = chosen(device)
+    device = choose_device(device)
     check_own(corpus, vocab, registries)
     typer.echo(f"The site of {kit} works until ctrl-C; its log is {kit}/log.txt", err=True)
     run_site(kit, corpus=corpus, vocabulary=vocab, registries=registries, device=device, record=record)

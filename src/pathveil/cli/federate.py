@@ -6,10 +6,11 @@ import typer
 
 from pathveil.cli import deployment
 from pathveil.cli.audit import APPETITE_OPTION, STORE_OPTION
-from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, chosen, emit, names_from, resumable
+from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, emit, names_from, resumable
 from pathveil.cli.model import values_of
 from pathveil.cli.study import crew_for
 from pathveil.errors import UsageError, meant
+from pathveil.training.device import choose_device
 
 app = typer.Typer(
     help="Train across registries that share no reports, and compare with training alone and centrally.",
@@ -106,7 +107,7 @@ def run(
         settings = validated(distribution.DistributionSettings, asked)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    device = chosen(device)
+    device = choose_device(device)
     check_run(out, mark="cells")
     with resumable(), crew_for("local", workers, None, device) as crew, bar() as progress:
         study = distribution.DistributionStudy(corpus, settings, out=out, progress=progress)
@@ -151,7 +152,7 @@ def join(
     """
     from pathveil.federation.join import join as join_release
 
-    device = chosen(device)
+    device = choose_device(device)
     with bar() as progress:
         result = join_release(
             release,
@@ -196,7 +197,7 @@ def audit(
     from pathveil.study.encoder_audit import audit_encoder
 
     held_against = read_appetite(appetite)
-    device = chosen(device)
+    device = choose_device(device)
     with resumable(), crew_for("local", workers, None, device) as crew, bar() as progress:
         found = audit_encoder(
             run,

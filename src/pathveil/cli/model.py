@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pathveil.cli.console import DEVICE, JSON_OPTION, bar, chosen, emit, names_from, resumable
+from pathveil.cli.console import DEVICE, JSON_OPTION, bar, emit, names_from, resumable
 from pathveil.errors import UsageError
+from pathveil.training.device import choose_device
 
 if TYPE_CHECKING:
     from pathveil.training.defences import AnyDefence
@@ -147,7 +148,7 @@ def train(
         settings = settings.changed(epochs=epochs)
     if fixed_epochs:
         settings = settings.changed(epochs=fixed_epochs, patience=None)
-    device = chosen(device)
+    device = choose_device(device)
     shared: dict[str, Any] = {
         "vocabulary": vocabulary,
         "tasks": names_from(tasks),
@@ -191,7 +192,7 @@ def evaluate(
             tasks=names_from(tasks),
             resamples=resamples,
             seed=seed,
-            device=chosen(device),
+            device=choose_device(device),
             progress=progress,
         )
     emit(result, as_json=as_json)
@@ -245,7 +246,7 @@ def predict(
             by_case=by_case,
             explain=explain,
             key=read_key(key_file) if key_file else None,
-            device=chosen(device),
+            device=choose_device(device),
             progress=progress,
         )
     emit(result, as_json=as_json)

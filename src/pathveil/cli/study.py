@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, chosen, emit, names_from, resumable
+from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, emit, names_from, resumable
 from pathveil.errors import UsageError
+from pathveil.training.device import choose_device
 
 if TYPE_CHECKING:
     from pathveil.study.result import StudyResult
@@ -45,7 +46,7 @@ def run(
     from pathveil.study.study_file import CELLS
     from pathveil.training.workers import usual_workers
 
-    device = chosen(device, here=plan_only or engine != "dask")
+    device = choose_device(device, here=plan_only or engine != "dask")
     if plan_only:
         from pathveil.study.plan import plan
 
