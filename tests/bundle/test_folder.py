@@ -39,12 +39,12 @@ def test_what_goes_in_comes_out(made, bundle):
 
 def test_same_training_same_bytes(corpus, folder, tmp_path):
     train_model(corpus, TINY, preset="tiny", seed=3).save(tmp_path / "again")
-    for name in (*NEEDED, MANIFEST):
+    for name in (*NEEDED, HISTORY, FIGURE, MANIFEST):
         assert (tmp_path / "again" / name).read_bytes() == (folder / name).read_bytes(), name
 
 
 def test_the_files_are_the_designs(folder):
-    assert {path.name for path in folder.iterdir()} == {*NEEDED, MANIFEST}
+    assert {path.name for path in folder.iterdir()} == {*NEEDED, HISTORY, FIGURE, MANIFEST}
     assert len({path.stat().st_mode for path in folder.iterdir()}) == 1  # who may read one may read all
 
 
@@ -63,14 +63,14 @@ def test_no_name_and_no_text_in_any_file(folder):
         assert not [word for word in ("nottingham", "gleason", "formalin") if word in text.lower()], name
 
 
-@pytest.mark.parametrize("name", [*NEEDED, MANIFEST])
+@pytest.mark.parametrize("name", [*NEEDED, HISTORY, FIGURE, MANIFEST])
 def test_a_missing_file_is_named(copy, name):
     (copy / name).unlink()
     with pytest.raises(BundleError, match=f"{re.escape(name)} is missing"):
         Model.load(copy)
 
 
-@pytest.mark.parametrize("name", NEEDED)
+@pytest.mark.parametrize("name", [*NEEDED, HISTORY, FIGURE])
 def test_a_changed_byte_is_found(copy, name):
     content = bytearray((copy / name).read_bytes())
     content[len(content) // 2] ^= 1

@@ -8,6 +8,8 @@
     audit.json          what a membership audit found, once there was one
     MANIFEST.json       sha256 and size of every other file; its own sha256 names the bundle
 
+A release (``bundle.release``) is such a folder without history, and with more files, a signature among them.
+
 Nothing in it is report text: of the reports there are the vocabulary's words, the names of the labels, and counts. The
 same training gives the same bytes (no dates, no hidden state). Opening checks every byte, and needs no torch until a
 model is asked for.
@@ -15,7 +17,7 @@ model is asked for.
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,7 @@ from pydantic import ValidationError
 from pathveil import __version__
 from pathveil.bundle.card import write_card
 from pathveil.bundle.figure import draw_history
+from pathveil.bundle.release import SIGNATURE, TEST_RESULT, form_of
 from pathveil.errors import BundleError, VocabularyError
 from pathveil.files import read_json, sha256_of_file, write_json, write_text
 from pathveil.training.scores import Scores, Threshold
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
 FORMAT = "pathveil-bundle/1"
 MODEL, WORDS, CONTENT, CARD = "model.safetensors", "vocabulary.json", "bundle.json", "card.md"
 HISTORY, FIGURE, AUDIT, MANIFEST = "history.json", "training.svg", "audit.json", "MANIFEST.json"
-NEEDED = (MODEL, WORDS, CONTENT, CARD, HISTORY, FIGURE)
+NEEDED = (MODEL, WORDS, CONTENT, CARD)
 FIELDS = ("architecture", "labels", "text", "blend", "thresholds", "scores", "provenance")
 TYPED = {"thresholds": Threshold, "scores": Scores}  # fields that are a typed part a task
 
@@ -66,6 +69,11 @@ def write(model: "Model", folder: Path) -> None:
 
 def read(folder: Path) -> dict[str, Any]:
     """The fields of the model in a folder, every byte checked against its manifest."""
+    if form_of(folder) == "encoder":
+        raise BundleError(
+            f"{folder}: was released as an encoder: it has no heads and no labels, so it codes nothing; "
+            "pathveil.bundle.encoder.load_encoder gives its features"
+        )
     present = verify(folder)
     content = read_json(folder / CONTENT, error=BundleError)
     if content.get("format") != FORMAT:
@@ -85,7 +93,7 @@ def read(folder: Path) -> dict[str, Any]:
             raise BundleError(
                 f"{folder / CONTENT}: its {name} cannot be read; expected a bundle of format {FORMAT}"
             ) from None
-    history = read_json(folder / HISTORY, error=BundleError).get("members", [])
+    history = read_json(folder / HISTORY, error=BundleError).get("members", []) if HISTORY in present else []
     return fields | {
         "labels": {task: tuple(names) for task, names in content["labels"].items()},
         "vocabulary": vocabulary,
@@ -97,7 +105,7 @@ def read(folder: Path) -> dict[str, Any]:
     }
 
 
-def verify(folder: Path) -> set[str]:
+def verify(folder: Path, needed: Sequence[str] = NEEDED) -> set[str]:
     """Check every file of a bundle against its manifest; the names of the files."""
     if not folder.is_dir():
         raise BundleError(f"{folder}: there is no such folder; expected a bundle written by 'pathveil train'")
@@ -109,14 +117,14 @@ def verify(folder: Path) -> set[str]:
     listed = manifest.get("files")
     if not isinstance(listed, dict) or not all(isinstance(entry, dict) for entry in listed.values()):
         raise BundleError(f"{folder / MANIFEST}: 'files' is missing; expected a bundle of format {FORMAT}")
-    for name in (*NEEDED, *listed):
+    for name in (*needed, *listed):
         if name not in listed:
             raise BundleError(f"{folder / MANIFEST}: does not list {name}; the bundle is incomplete")
         if not (folder / name).is_file():
             raise BundleError(f"{folder}: {name} is missing; get the whole bundle again")
     # A hidden file (a desktop leaves some) is never read, so it can do no harm.
     present = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
-    foreign_files = sorted(present - set(listed) - {MANIFEST})
+    foreign_files = sorted(present - set(listed) - {MANIFEST, SIGNATURE, TEST_RESULT})
     if foreign_files:
         raise BundleError(f"{folder}: {foreign_files[0]} is not part of the bundle ({MANIFEST} does not list it)")
     for name, entry in listed.items():

@@ -233,8 +233,10 @@ def predict(
     """
     from pathveil.bundle import Model
     from pathveil.bundle.predict import predict_to_file
+    from pathveil.bundle.release import check_may_code
     from pathveil.corpus.patient import read_key
 
+    check_may_code(bundle)
     model = Model.load(bundle)
     with bar() as progress:
         result = predict_to_file(
