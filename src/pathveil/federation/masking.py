@@ -1,0 +1,122 @@
+"""Masks that cancel: what a site sends looks random, and the sum of what all sites send does not.
+
+After Bonawitz et al. 2017, for sites that all take part in every round. Each pair of sites has a secret that the hub,
+through which their keys travel, does not have; from it both make the same stream of random numbers for a round. One
+adds it to what it sends and the other subtracts it, modulo 2ᵇ: what a site sends is uniformly random to anyone who
+does not have the secrets of all its pairs, and in the sum over all sites every stream cancels. So the hub and all sites
+but two learn the sum of those two sites' numbers, and nothing else; of two sites, each learns the other's.
+
+- **Keys.** A site's process makes an X25519 key when it starts and never writes it down. It signs the public half, with
+  the run and its session, by the key of its kit; the others check the signature and that the certificate is their
+  federation's and of that name (``identity``). A pair's secret goes through HKDF-SHA256 with the run, both names and a
+  hash of all sites' keys, so that sites that were shown different keys get masks that do not cancel.
+- **Streams.** A key for each round and part by HKDF again, and from it a ChaCha20 key stream.
+- **Never twice.** ``Masks`` refuses to mask a round's part a second time. A process that was killed took its keys with
+  it; the next one has others, so a round that is repeated has fresh masks.
+- **Tags.** For each round a pair can show the hub a tag that both must have alike (``tag``): a site with another key or
+  another round's is told by it before the sum is taken.
+
+>>> keys = {name: SessionKey() for name in ("A", "B", "C")}
+>>> public = {name: key.public for name, key in keys.items()}
+>>> masks = {name: Masks(name, key, public, run="ab12") for name, key in keys.items()}
+>>> form = FixedPoint(bits=32, sites=3)
+>>> sent = [masks[name].masked(form.words(np.array([value, -1])), form, number=7, part="update")
+...         for name, value in (("A", 10), ("B", 20), ("C", 30))]
+>>> form.signed(sum(words.astype(np.uint64) for words in sent)).tolist()
+[60, -3]
+>>> masks["A"].tag("B", 7) == masks["B"].tag("A", 7), masks["A"].tag("B", 7) == masks["B"].tag("A", 8)
+(True, False)
+>>> masks["A"].masked(form.words(np.array([0, 0])), form, number=7, part="update")
+Traceback (most recent call last):
+pathveil.federation.wire.GateError: A: round 7 was masked before; nothing was sent
+"""
+
+import hashlib
+from collections.abc import Mapping
+
+import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from pathveil.federation import wire
+from pathveil.federation.fixed_point import FixedPoint
+
+TAG = 8  # bytes of a pair's tag
+
+
+class SessionKey:
+    """A process's own key: made when it starts, in memory only."""
+
+    def __init__(self, private: X25519PrivateKey | None = None):
+        self.private = private or X25519PrivateKey.generate()
+
+    @property
+    def public(self) -> bytes:
+        return self.private.public_key().public_bytes_raw()
+
+    def secret_with(self, public: bytes) -> bytes:
+        """The secret that this key and another's public half have in common; ValueError where there is none."""
+        return self.private.exchange(X25519PublicKey.from_public_bytes(public))
+
+
+class Masks:
+    """A site's masks for one session of a run."""
+
+    def __init__(self, name: str, key: SessionKey, public: Mapping[str, bytes], *, run: str):
+        if public.get(name) != key.public:
+            raise wire.QuestionError(f"{name}: was shown another key as its own; nothing was sent")
+        self.name, self._used = name, set[tuple[int, str]]()
+        everyone = transcript(public)
+        self.pairs: dict[str, bytes] = {}
+        for other, theirs in public.items():
+            if other == name:
+                continue
+            try:
+                secret = key.secret_with(theirs)
+            except ValueError:  # a point of small order: the secret would be known to everybody
+                raise wire.QuestionError(f"{name}: the key of {other} is not one to share a secret with") from None
+            first, second = sorted((name, other))
+            self.pairs[other] = expanded(secret, "pair", run, first, second, everyone)
+
+    def masked(self, words: np.ndarray, form: FixedPoint, *, number: int, part: str) -> np.ndarray:
+        """A round's words with the masks of all pairs, modulo 2ᵇ; each round's part once."""
+        if (number, part) in self._used:
+            raise wire.GateError(f"{self.name}: round {number} was masked before; nothing was sent")
+        self._used.add((number, part))
+        total = words.copy()
+        for other, pair in self.pairs.items():
+            mask = stream(expanded(pair, "mask", str(number), part), len(words), form)
+            if self.name < other:
+                total += mask
+            else:
+                total -= mask
+        return form.reduced(total)
+
+    def tag(self, other: str, number: int) -> bytes:
+        """What this site and another can show of a round to prove that they have the same key."""
+        return expanded(self.pairs[other], "tag", str(number))[:TAG]
+
+
+def transcript(public: Mapping[str, bytes]) -> str:
+    """A hash of all sites' names and keys."""
+    digest = hashlib.sha256()
+    for name in sorted(public):
+        digest.update(f"{name} {public[name].hex()}\n".encode())
+    return digest.hexdigest()
+
+
+def expanded(secret: bytes, purpose: str, *about: str) -> bytes:
+    """32 bytes for one purpose, by HKDF-SHA256."""
+    info = "\n".join(("pathveil masks 1", purpose, *about)).encode()
+    return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(secret)
+
+
+def stream(key: bytes, count: int, form: FixedPoint) -> np.ndarray:
+    """So many random words of a key that is used for nothing else: ChaCha20's key stream from its first block on."""
+    size = count * form.bytes
+    data = np.zeros(size, np.uint8)
+    # Every key makes one stream, so the nonce may be zero.
+    Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor().update_into(data.data, data.data)
+    return form.unpacked(data)
