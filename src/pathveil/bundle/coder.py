@@ -6,7 +6,10 @@ out).
 
 Where held-out cases gained by it, rare codes are lifted: chosen before a more probable common one
 (``pathveil.training.blend``). The probability is then still the chance that this code is right, so a lifted code of two
-may have one below a half; ``Code.lifted`` says so.
+may have one below a half; ``Code.lifted`` says so. With ``joint`` rules, codes that contradict each other give way to
+the most probable combination that is valid (``pathveil.bundle.joint``); ``Code.adjusted`` says which.
+
+Each code comes with ICD-O-3's term and the next probable codes of its task.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +18,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pathveil.bundle.joint import Rules, choose_together
 from pathveil.bundle.model import Model
+from pathveil.corpus.combinations import term_of
 from pathveil.training.blend import choose
 from pathveil.training.scores import NEVER
 from pathveil.vocabulary.encoding import encode_texts, text_encoder
@@ -25,7 +30,17 @@ if TYPE_CHECKING:
     from pathveil.training.ensemble import Ensemble
 
 FEW = 100  # texts up to which setting up tables would cost more than it saves
+ALTERNATIVES = 2  # codes named beside the chosen one: three in all
 LARGEST_TABLES = 1 << 30  # bytes of look-up tables a coder may make
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A code that was not chosen."""
+
+    code: str
+    term: str
+    probability: float
 
 
 @dataclass(frozen=True)
@@ -36,6 +51,9 @@ class Code:
     probability: float  # that this code is right
     abstained: bool
     lifted: bool = False  # another code is more probable; this one is rarer
+    term: str = ""  # ICD-O-3's, where it has one
+    alternatives: tuple[Alternative, ...] = ()  # the most probable other codes, the first more probable if lifted
+    adjusted: bool = False  # taken because it goes together with the codes of other tasks
 
 
 class Coder:
@@ -62,24 +80,67 @@ class Coder:
         ensemble = self._tabulated or self.model.ensemble(self.device)
         return ensemble.log_probabilities(ids, offsets), empty
 
-    def code(self, texts: Sequence[str]) -> list[dict[str, Code]]:
-        """Each text's codes, by task."""
+    def code(self, texts: Sequence[str], *, joint: Rules | None = None) -> list[dict[str, Code]]:
+        """Each text's codes, by task; ``joint`` are rules by which they must go together."""
         log_probabilities, empty = self.read(texts)
-        return decide(self.model, log_probabilities, empty=empty)
+        return decide(self.model, log_probabilities, empty=empty, joint=joint)
 
 
-def decide(model: Model, log_probabilities: Mapping[str, np.ndarray], *, empty: np.ndarray) -> list[dict[str, Code]]:
+def decide(
+    model: Model, log_probabilities: Mapping[str, np.ndarray], *, empty: np.ndarray, joint: Rules | None = None
+) -> list[dict[str, Code]]:
     """The chosen code a task, and whether it is sure enough, for each document; ``empty`` ones hold no known word."""
-    chosen = choose(log_probabilities, model.lift)
+    alone = choose(log_probabilities, model.lift)
+    chosen = alone if joint is None else choose_together(alone, log_probabilities, joint)
     rows = np.arange(len(empty))
     coded: list[dict[str, Code]] = [{} for _ in rows]
     for task, logs in log_probabilities.items():
+        names = model.labels[task]
+        terms = terms_of(task, names, behaviors=model.labels.get("behavior", ()))
+        manner = chosen["behavior"] if task == "histology" and "behavior" in chosen else np.zeros_like(rows)
         threshold = model.thresholds[task].probability if task in model.thresholds else NEVER
         probability = np.exp(logs[rows, chosen[task]].astype(np.float64))
-        columns = chosen[task], probability, (probability < threshold) | empty, logs[rows, chosen[task]] < logs.max(1)
-        for codes, label, *rest in zip(coded, *(column.tolist() for column in columns), strict=True):
-            codes[task] = Code(model.labels[task][label], *rest)
+        others, chances = next_probable(logs, chosen[task])
+        columns = (
+            chosen[task],
+            probability,
+            (probability < threshold) | empty,
+            (logs[rows, alone[task]] < logs.max(1)) & (chosen[task] == alone[task]),
+            others,
+            chances,
+            chosen[task] != alone[task],
+            manner,
+        )
+        for codes, label, sure, abstained, lifted, other, chance, adjusted, which in zip(
+            coded, *(column.tolist() for column in columns), strict=True
+        ):
+            term = terms[which]
+            beside = tuple(Alternative(names[one], term[one], p) for one, p in zip(other, chance, strict=True))
+            codes[task] = Code(names[label], sure, abstained, lifted, term[label], beside, adjusted)
     return coded
+
+
+def terms_of(task: str, names: Sequence[str], *, behaviors: Sequence[str]) -> list[list[str]]:
+    """The term of each class of a task; of histology, for each behavior that the report may have."""
+    if task == "histology" and behaviors:
+        return [[term_of(task, name, behavior) for name in names] for behavior in behaviors]
+    return [[term_of(task, name) for name in names]]
+
+
+def next_probable(logs: np.ndarray, chosen: np.ndarray, number: int = ALTERNATIVES) -> tuple[np.ndarray, np.ndarray]:
+    """The ``number`` most probable classes beside the chosen one, and their probabilities, both (documents, number).
+
+    >>> classes, chances = next_probable(np.log([[0.5, 0.1, 0.4]]), np.array([2]))
+    >>> classes.tolist(), chances.round(2).tolist()
+    ([[0, 1]], [[0.5, 0.1]])
+    """
+    number = min(number, logs.shape[1] - 1)
+    others = logs.astype(np.float64)
+    np.put_along_axis(others, chosen[:, None], -np.inf, axis=1)
+    classes = np.argpartition(-others, max(number - 1, 0), axis=1)[:, :number]
+    order = np.argsort(-np.take_along_axis(others, classes, axis=1), axis=1, kind="stable")
+    classes = np.take_along_axis(classes, order, axis=1)
+    return classes, np.exp(np.take_along_axis(others, classes, axis=1))
 
 
 def table_bytes(model: Model) -> int:

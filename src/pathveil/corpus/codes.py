@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pathveil.corpus.schema import TASKS
 from pathveil.corpus.synth.codes import code_lists
+from pathveil.corpus.synth.resources import lines
 from pathveil.results import Part
 from pathveil.wording import counted
 
@@ -31,20 +32,6 @@ MORPHOLOGY = re.compile(rf"M?-?([89]\d{{3}})(?:\s?[/.-]?\s?(\d)\d?)?{AFTER}", re
 WHOLE = re.compile(r"(\d+)\.0+", re.ASCII)  # a whole number that went through a spreadsheet
 LEADING_DIGIT = re.compile(rf"/?(\d){AFTER}", re.DOTALL | re.ASCII)
 
-# Histologies of ICD-O-3 that the list of the synthetic reports, which are of cancer registries, leaves out.
-OTHER_HISTOLOGIES = """
-8040 8053 8060 8096 8100-8101 8103 8149 8191 8202 8204 8212-8213 8248 8264 8311 8321 8324-8325 8334 8336
-8360-8361 8371-8375 8391-8392 8404-8406 8443-8444 8454 8463 8505-8506 8587 8591-8593 8601-8602 8610 8622-8623
-8633 8641-8642 8660 8671 8681-8683 8690 8712-8713 8725-8727 8750 8760 8762 8790 8820-8827 8831 8834-8836
-8841-8842 8856 8860 8862 8870 8880-8881 8892-8893 8898 8903-8905 8932 8965-8967 8974 8983 9010-9013 9016 9030
-9054-9055 9073 9091 9103 9123 9125 9132 9135-9136 9141-9142 9160 9171-9175 9191 9200 9210 9241 9262 9271-9275
-9280-9282 9300-9302 9311-9312 9320-9322 9340-9341 9363 9373 9491 9507 9514 9535 9752-9753 9765-9769 9970
-"""
-# Histologies that came with its revisions 3.1 and 3.2, as far as they are common.
-NEW_HISTOLOGIES = """
-8023 8085-8086 8163 8265 8339 8455 8474 8483-8484 8509 8519 8552 8594 8714 8975 9045 9137 9366-9367 9385 9396
-9445 9509 9715 9749 9877-9879 9912
-"""
 BEHAVIORS = {"0", "1", "2", "3", "6", "9"}
 BEHAVIOR_WORDS = {"benign": "0", "borderline": "1", "uncertain": "1", "in_situ": "2", "insitu": "2", "malignant": "3"}
 BEHAVIOR_WORDS |= {"invasive": "3", "metastatic": "6"}
@@ -101,11 +88,7 @@ def known_sites() -> frozenset[str]:
 
 @lru_cache(maxsize=1)
 def known_histologies() -> frozenset[str]:
-    codes = {morphology[:4] for morphology in code_lists().terms}
-    for span in (OTHER_HISTOLOGIES + NEW_HISTOLOGIES).split():
-        first, _, last = span.partition("-")
-        codes |= {str(code) for code in range(int(first), int(last or first) + 1)}
-    return frozenset(codes)
+    return frozenset(line[:4] for line in (*code_lists().terms, *lines("other_morphology.txt")))
 
 
 def read_topography(value: str) -> tuple[str, str | None] | None:
