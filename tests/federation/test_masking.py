@@ -1,4 +1,4 @@
-"""Masks: what is sent is uniform, the sum is exact, no stream comes twice; cipher and HKDF are written out again here."""
+"""Masks: what is sent is uniform, the sum is exact, no stream comes twice; cipher and HKDF are written out here."""
 
 import hashlib
 import hmac
