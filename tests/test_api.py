@@ -2,15 +2,20 @@
 
 import importlib.resources
 import inspect
+import pathlib
 import subprocess
 import sys
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import pathveil
+from pathveil import api
+from pathveil.cli import app
 from pathveil.errors import UsageError
 from pathveil.results import Result
+from pathveil.training.defences import TeacherSettings
 
 PUBLIC = [
     "audit",
@@ -48,6 +53,64 @@ def test_every_name_is_a_function_with_a_signature_and_options_by_name(name):
     assert callable(function) and function.__doc__
     for parameter in list(inspect.signature(function).parameters.values())[3:]:
         assert parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD), parameter
+
+
+class CalledError(Exception):
+    """What a command called, and how."""
+
+
+COMMANDS = {
+    "corpus synth --reports 5 --classes sites=3 --out c.parquet": ("synth", [5], {"sites": 3, "rarity": 1.0}),
+    "vocab select c.parquet --method baseline --out w": (
+        "select_words",
+        [["c.parquet"]],
+        {"epsilon": None, "out": "w"},
+    ),
+    "vocab select c.parquet --epsilon 2 --out w": ("select_words", [["c.parquet"], None], {"epsilon": 2.0}),
+    "train c.parquet --preset release --teachers 5 --fixed-epochs 3 --tasks site --out m": (
+        "train",
+        ["c.parquet"],
+        {"defence": TeacherSettings(teachers=5), "epochs": 3, "patience": None, "tasks": ["site"], "out": "m"},
+    ),
+    "train c.parquet --plan": ("plan_training", ["c.parquet"], {"defence": "none"}),
+    "evaluate m c.parquet --resamples 50": ("evaluate", ["m", "c.parquet"], {"resamples": 50, "device": "auto"}),
+    "predict m c.parquet --out o.csv": ("load", ["m"], {}),
+    "audit m --members a --non-members b --models 4 --attach --out o": (
+        "audit",
+        ["m"],
+        {"members": "a", "non_members": "b", "shadows": 4, "attach": True, "store": "o.shadows"},
+    ),
+    "audit m --members a --non-members b --plan": ("plan_audit", ["m"], {"members": "a", "shadows": 20}),
+    "audit --predictions p --records r --out o": ("audit_predictions", ["p"], {"records_file": "r", "out": "o"}),
+    "study run s.toml --workers 2 --out o": ("study", ["s.toml"], {"workers": 2, "engine": "local", "out": "o"}),
+    "study run s.toml --plan --out o": ("plan_study", ["s.toml"], {"workers": None}),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_are_made_of_the_public_functions(command, monkeypatch):
+    """Each hands its options to the function of its name, which does the rest."""
+
+    def recorder(name):
+        signature = inspect.signature(getattr(api, name))
+
+        def record(*given, **options):
+            signature.bind(*given, **options)  # the function takes them
+            raise CalledError(name, given, options)
+
+        return record
+
+    for name in (*PUBLIC, "plan_training", "plan_audit", "plan_study"):
+        monkeypatch.setattr(api, name, recorder(name))
+    name, given, options = COMMANDS[command]
+    error = CliRunner().invoke(app, command.split()).exception
+    assert isinstance(error, CalledError), error
+    called, arguments, told = error.args
+    plain = [[str(path) for path in one] if isinstance(one, list) else one for one in arguments[: len(given)]]
+    assert called == name
+    assert [one if isinstance(one, int | list | None) else str(one) for one in plain] == given
+    as_text = {key: str(value) if isinstance(value, pathlib.Path) else value for key, value in told.items()}
+    assert {key: as_text[key] for key in options} == options
 
 
 def test_a_room_is_a_function_and_still_a_room():
@@ -102,3 +165,9 @@ def test_paths_are_strings_or_paths_and_mistakes_one_sentence(corpus, tmp_path):
         pathveil.train(corpus, preset="small", epoch=3)
     with pytest.raises(UsageError, match="needs members"):
         pathveil.audit("model")
+    with pytest.raises(UsageError, match="bound to it"):
+        pathveil.audit("model", members="a", non_members="b", attach=True, unbound=True)
+    with pytest.raises(UsageError, match="by itself"):
+        pathveil.select_words(corpus, "cases >= 3", epsilon=2)
+    with pytest.raises(UsageError, match="need --defence dp"):
+        pathveil.train(corpus, public_words=tmp_path / "w.txt")

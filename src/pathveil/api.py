@@ -5,7 +5,8 @@ Every source of reports may be a path (``str`` or ``Path``), a folder, several p
 are imported by the function that needs them.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,15 +16,21 @@ from pathveil.training.device import choose_device
 
 if TYPE_CHECKING:
     from pathveil.audit.all_attacks import OwnAttack
+    from pathveil.audit.plan import AuditPlan
     from pathveil.audit.result import Audit
     from pathveil.audit.verdict import Appetite
     from pathveil.bundle import Model
     from pathveil.bundle.evaluation import Evaluation
+    from pathveil.bundle.plan import TrainingPlan
     from pathveil.corpus import Corpus
     from pathveil.corpus.mapping import TableMapping
+    from pathveil.study.plan import StudyPlan
     from pathveil.study.result import StudyResult
     from pathveil.study.study_file import StudySettings
-    from pathveil.vocabulary.selection import Choice
+    from pathveil.training.defences import AnyDefence
+    from pathveil.training.settings import TrainingSettings
+    from pathveil.training.workers import EngineName
+    from pathveil.vocabulary.selection import Choice, SelectionSettings
     from pathveil.vocabulary.words import Vocabulary
 
 Reports = Any  # a path, a folder, several paths, a polars or pandas frame, or a Corpus
@@ -62,7 +69,7 @@ def synth(
     """Make up reports that no patient ever had, in ``out`` (a Parquet file) or in a private temporary one.
 
     ``truth`` is a file for the places of the planted personal information; ``options`` are those of
-    ``pathveil corpus synth``, such as ``sites=12``.
+    ``pathveil corpus synth``, such as ``sites=12``. The corpus's ``made`` says what was made.
     """
     from pathveil.corpus.reading import synthetic_corpus
     from pathveil.corpus.synth import configure
@@ -74,8 +81,10 @@ def synth(
 
 def select_words(
     source: Reports,
-    choose: "str | Choice" = "occurrences >= 5",
+    choose: "str | Choice | SelectionSettings | None" = None,
     *,
+    epsilon: float | None = None,
+    delta: float = 1e-5,
     tasks: Iterable[str] | None = None,
     leave_out: Sequence[str] = (),
     without: Reports = None,
@@ -86,21 +95,32 @@ def select_words(
     """Choose the words a model may know, from training reports (or from count files of several registries).
 
     ``choose`` is a sentence (``"registries >= 2 and cases >= 3"``; docs/vocabulary.md), or a function of your own that
-    marks the words to keep: ``lambda measures: measures("cases") >= 5``. ``leave_out`` names registries that are not
-    looked at, ``without`` is a corpus whose cases are passed over, ``lexicon`` a list of terms for ``in lexicon``.
+    marks the words to keep: ``lambda measures: measures("cases") >= 5``; without one, words that occur five times.
+    Instead, ``epsilon`` (with ``delta``) chooses words with noise, so that the list is differentially private for a
+    case. ``leave_out`` names registries that are not looked at, ``without`` is a corpus whose cases are passed over,
+    ``lexicon`` a list of terms for ``in lexicon``.
     """
-    from pathveil.vocabulary.selection import select_words
+    from pathveil.vocabulary.private_union import select_words_privately
+    from pathveil.vocabulary.selection import MINIMUM, select_words
 
+    if epsilon is not None and (choose is not None or lexicon is not None):
+        raise UsageError("epsilon chooses the words by itself; leave choose and lexicon away")
     reports, passed_over = _kept(source), None if without is None else _kept(without)
-    vocabulary = select_words(
-        _paths(reports),
-        choose,
-        tasks=tasks,
-        leave_out=leave_out,
-        without=None if passed_over is None else _paths(passed_over),
-        lexicon=None if lexicon is None else Path(lexicon),
-        progress=progress,
-    )
+    shared: dict[str, Any] = {
+        "leave_out": leave_out,
+        "without": None if passed_over is None else _paths(passed_over),
+        "progress": progress,
+    }
+    if epsilon is not None:
+        vocabulary = select_words_privately(_paths(reports), epsilon=epsilon, delta=delta, **shared)
+    else:
+        vocabulary = select_words(
+            _paths(reports),
+            f"occurrences >= {MINIMUM}" if choose is None else choose,
+            tasks=tasks,
+            lexicon=None if lexicon is None else Path(lexicon),
+            **shared,
+        )
     if out is not None:
         vocabulary.save(Path(out))
     return vocabulary
@@ -111,46 +131,86 @@ def train(
     *,
     vocabulary: "Vocabulary | str | Path | None" = None,
     preset: str | None = None,
-    defence: "str | Callable[..., Any] | None" = None,
+    defence: "str | Callable[..., Any] | AnyDefence | None" = None,
     tasks: Iterable[str] | None = None,
+    public_words: str | Path | None = None,
+    public_classes: "Mapping[str, Sequence[str]] | str | Path | None" = None,
     fewest_cases: int = 1,
     accuracy: float = 0.97,
     out: str | Path | None = None,
     seed: int = 0,
     device: str = "auto",
-    workers: int = 1,
+    workers: int | None = 1,
     progress: Progress = silent,
     **settings: Any,
 ) -> "Model":
     """Train a model on labelled reports, and write it as a bundle where ``out`` names a new folder.
 
     ``vocabulary`` is what ``select_words`` gave, or its file; without one, every word that occurs five times.
-    ``preset`` is default, small, paper, release or private; ``defence`` is teachers, dp, none or a function of your own
-    (docs/api.md), in the place of the preset's. ``settings`` change the preset's (docs/training.md lists them):
-    ``epochs=8``. Codes of fewer than ``fewest_cases`` cases are not learnt. With ``out``, a run that was stopped goes
-    on when it is started again. ``workers`` processes share teachers on a CPU (then guard your script by
-    ``if __name__ == "__main__"``).
+    ``preset`` is default, small, paper, release or private; ``defence`` is teachers, dp, none, settings of
+    ``pathveil.training.defences`` or a function of your own (docs/api.md), in the place of the preset's. ``settings``
+    change the preset's (docs/training.md lists them): ``epochs=8``. Codes of fewer than ``fewest_cases`` cases are not
+    learnt. With ``out``, a run that was stopped goes on when it is started again. ``workers`` processes share teachers
+    on a CPU, ``None`` takes what suits the machine (then guard your script by ``if __name__ == "__main__"``).
+
+    For dp: ``public_words`` is a list of words from a public source, in the place of a vocabulary, and
+    ``public_classes`` are each task's codes, or a JSON file of them, so that epsilon covers these too.
     """
     from pathveil.bundle.train import train_model
-    from pathveil.training.settings import settings_for
-    from pathveil.vocabulary.words import Vocabulary
 
-    words = vocabulary if isinstance(vocabulary, Vocabulary | None) else Vocabulary.load(Path(vocabulary))
-    name, chosen = settings_for(preset, defence, **settings)
     reports = _kept(source)
+    name, chosen, given = _training(
+        vocabulary, preset, defence, public_words=public_words, public_classes=public_classes, settings=settings
+    )
+    where = choose_device(device)
     return train_model(
         _paths(reports),
         chosen,
         preset=name,
-        vocabulary=words,
         tasks=tasks,
         fewest_cases=fewest_cases,
         accuracy=accuracy,
         out=out,
         seed=seed,
-        device=choose_device(device),
-        workers=workers,
+        device=where,
+        workers=_teaching_workers(chosen, workers, where),
         progress=progress,
+        **given,
+    )
+
+
+def plan_training(
+    source: Reports,
+    *,
+    vocabulary: "Vocabulary | str | Path | None" = None,
+    preset: str | None = None,
+    defence: "str | Callable[..., Any] | AnyDefence | None" = None,
+    tasks: Iterable[str] | None = None,
+    public_words: str | Path | None = None,
+    public_classes: "Mapping[str, Sequence[str]] | str | Path | None" = None,
+    fewest_cases: int = 1,
+    device: str = "auto",
+    workers: int | None = 1,
+    progress: Progress = silent,
+    **settings: Any,
+) -> "TrainingPlan":
+    """What ``train`` with the same arguments will take on this machine; a few batches are trained, nothing is kept."""
+    from pathveil.bundle.plan import plan_training
+
+    reports = _kept(source)
+    _, chosen, given = _training(
+        vocabulary, preset, defence, public_words=public_words, public_classes=public_classes, settings=settings
+    )
+    where = choose_device(device)
+    return plan_training(
+        _paths(reports),
+        chosen,
+        tasks=None if tasks is None else list(tasks),
+        fewest_cases=fewest_cases,
+        device=where,
+        workers=_teaching_workers(chosen, workers, where),
+        progress=progress,
+        **given,
     )
 
 
@@ -192,8 +252,12 @@ def audit(
     attacks: "Mapping[str, OwnAttack] | None" = None,
     defence: "str | Callable[..., Any] | None" = None,
     unbound: bool = False,
+    attach: bool = False,
     store: str | Path | None = None,
     out: str | Path | None = None,
+    records_file: str | Path | None = None,
+    engine: "EngineName" = "local",
+    scheduler: str | None = None,
     processes: int = 1,
     device: str = "auto",
     progress: Progress = silent,
@@ -203,15 +267,19 @@ def audit(
 
     *A model of Pathveil's*, loaded or its folder: ``members`` are the reports it was trained on, ``non_members`` others
     it was not, ``attacker`` reports that an attacker owns. Members that are not its training corpus are refused, unless
-    ``unbound``, which gives an audit without standing. ``defence`` is the function of a model defended by your own.
+    ``unbound``, which gives an audit without standing. ``attach`` puts the audit into the folder and on its card.
+    ``defence`` is the function of a model defended by your own. Shadows are trained in this process, in several
+    (``processes``), or on a Dask cluster (``engine="dask"``, ``scheduler``).
 
     *Anybody's model* with scikit-learn's ``fit`` and ``predict_proba``: ``records`` (texts or rows) and their
     ``labels``, ``cases`` where several records belong to one person. One that is not fitted yet is fitted on half of
-    the cases; of one that is, ``members`` says for each record whether it was fitted on it.
+    the cases; of one that is, ``members`` says for each record whether it was fitted on it. Several tasks: labels by
+    task, and where each has a model of its own, these by task too.
 
     ``appetite`` is a risk appetite or its file. ``attacks`` are your own, by name (docs/api.md). ``settings`` are
     those of ``AuditSettings``, such as ``shadows=8``. ``out`` is a folder for audit.json and audit.html, ``store`` one
-    that keeps shadows' answers, so that a stopped audit goes on.
+    that keeps shadows' answers, so that a stopped audit goes on. ``records_file`` is a CSV for each record's scores,
+    which tell members apart: never publish it.
     """
     from pathveil.audit.settings import AuditSettings
 
@@ -221,9 +289,10 @@ def audit(
         "attacks": attacks,
         "store": store,
         "out": out,
+        "records_file": records_file,
         "progress": progress,
     }
-    if hasattr(model, "predict_proba"):
+    if isinstance(model, Mapping) or hasattr(model, "predict_proba"):
         from pathveil.audit.estimator_audit import audit_estimator
 
         if records is None or labels is None:
@@ -231,23 +300,55 @@ def audit(
         return audit_estimator(model, records, labels, cases=cases, members=members, registries=registries, **shared)
     from pathveil.audit.bundle_audit import audit_bundle
     from pathveil.audit.shadows import engine_for
+    from pathveil.bundle import attach_audit
 
-    if members is None or non_members is None:
-        raise UsageError("an audit of a bundle needs members, the reports it was trained on, and non_members")
+    if attach and (unbound or not isinstance(model, str | Path)):
+        raise UsageError("an audit is attached to a bundle's folder, and only if it is bound to it: not with unbound")
     where = choose_device(device)
-    held = [_kept(source) for source in (members, non_members, *([] if attacker is None else [attacker]))]
-    paths = [_paths(source) for source in held]
-    return audit_bundle(
-        _model(model),
-        members=paths[0],
-        non_members=paths[1],
-        attacker=paths[2] if len(paths) > 2 else None,
-        defence=defence,
-        unbound=unbound,
-        engine=engine_for(processes=processes, device=where),
-        device=where,
-        **shared,
-    )
+    trained_there = engine_for(engine, processes=processes, scheduler=scheduler, device=where)
+    with _corpora_of(members, non_members, attacker) as corpora:
+        found = audit_bundle(
+            model,
+            **corpora,
+            defence=defence,
+            unbound=unbound,
+            engine=trained_there,
+            device=where,
+            **shared,
+        )
+    if attach:
+        attach_audit(Path(model), found.to_dict())
+    return found
+
+
+def plan_audit(
+    bundle: str | Path,
+    *,
+    members: Reports,
+    non_members: Reports,
+    attacker: Reports = None,
+    defence: "str | Callable[..., Any] | None" = None,
+    unbound: bool = False,
+    processes: int = 1,
+    device: str = "auto",
+    progress: Progress = silent,
+    **settings: Any,
+) -> "AuditPlan":
+    """What ``audit`` of a bundle with the same arguments will train, and about how long that takes here."""
+    from pathveil.audit.plan import plan_audit
+    from pathveil.audit.settings import AuditSettings
+
+    with _corpora_of(members, non_members, attacker) as corpora:
+        return plan_audit(
+            bundle,
+            **corpora,
+            defence=defence,
+            settings=AuditSettings().changed(**settings),
+            device=choose_device(device),
+            processes=processes,
+            unbound=unbound,
+            progress=progress,
+        )
 
 
 def audit_predictions(
@@ -256,6 +357,7 @@ def audit_predictions(
     appetite: "Appetite | str | Path | None" = None,
     attacks: "Mapping[str, OwnAttack] | None" = None,
     out: str | Path | None = None,
+    records_file: str | Path | None = None,
     progress: Progress = silent,
     **settings: Any,
 ) -> "Audit":
@@ -273,6 +375,7 @@ def audit_predictions(
         settings=AuditSettings().changed(**settings),
         attacks=attacks,
         out=out,
+        records_file=records_file,
         progress=progress,
     )
 
@@ -284,29 +387,58 @@ def study(
     out: str | Path | None = None,
     vocabularies: "Mapping[str, Vocabulary | Choice] | None" = None,
     device: str = "auto",
-    workers: int = 1,
+    workers: int | None = 1,
+    engine: "EngineName" = "local",
+    scheduler: str | None = None,
     progress: Progress = silent,
 ) -> "StudyResult":
     """Run the papers' experiments from a study file, or from a dictionary of the same shape (docs/studies.md).
 
     ``corpus`` stands in for the one that the file names. ``vocabularies`` are your own, by name, beside the paper's.
-    ``out`` is the run's folder, in which a stopped study goes on; it also holds report.html.
+    ``out`` is the run's folder, in which a stopped study goes on; it also holds report.html. Without ``out`` the run is
+    in a new temporary folder, which is left for you to keep or delete. ``workers`` processes share the work, ``None``
+    takes what suits the machine; ``engine="dask"`` trains on the workers of a cluster's ``scheduler`` instead.
     """
     from pathveil.report.run import run_study
 
     held = None if corpus is None else _kept(corpus)
-    path = None if held is None else _paths(held)
-    if isinstance(path, list):
-        raise UsageError("a study reads one corpus, a file or a folder; got several paths")
+    path = _one_path(held)
     if path is not None and isinstance(study, Mapping) and "corpus" not in study:
         study = {**study, "corpus": {"path": str(path)}}
+    where = choose_device(device, here=engine != "dask")
     return run_study(
         study,
         corpus=path,
         out=out,
         vocabularies=vocabularies,
-        device=choose_device(device),
-        workers=workers,
+        device=where,
+        workers=_workers(workers, where),
+        engine=engine,
+        scheduler=scheduler,
+        progress=progress,
+    )
+
+
+def plan_study(
+    study: str | Path,
+    *,
+    out: str | Path,
+    corpus: Reports = None,
+    device: str = "auto",
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> "StudyPlan":
+    """What is left of a study file's run in ``out``, and how long it will take on this machine."""
+    from pathveil.study.plan import plan
+
+    held = None if corpus is None else _kept(corpus)
+    where = choose_device(device)
+    return plan(
+        Path(study),
+        out=Path(out),
+        corpus=_one_path(held),
+        device=where,
+        workers=_workers(workers, where),
         progress=progress,
     )
 
@@ -326,6 +458,62 @@ def _appetite(appetite: "Appetite | str | Path | None") -> "Appetite":
     return appetite
 
 
+def _training(
+    vocabulary: "Vocabulary | str | Path | None",
+    preset: str | None,
+    defence: "str | Callable[..., Any] | AnyDefence | None",
+    *,
+    public_words: str | Path | None,
+    public_classes: "Mapping[str, Sequence[str]] | str | Path | None",
+    settings: dict[str, Any],
+) -> "tuple[str, TrainingSettings, dict[str, Any]]":
+    """The preset's name, the settings, and the words and classes that are given, as ``train_model`` takes them."""
+    from pathveil.bundle.train import read_public_classes
+    from pathveil.training.defences import DPSettings
+    from pathveil.training.settings import settings_for
+    from pathveil.vocabulary.lexicon import public_words as words_of
+    from pathveil.vocabulary.words import Vocabulary
+
+    if vocabulary is not None and public_words is not None:
+        raise UsageError("give a vocabulary or public words, not both")
+    name, chosen = settings_for(preset, defence, **settings)
+    if not (public_words is None and public_classes is None) and not isinstance(chosen.defence, DPSettings):
+        raise UsageError("--public-words and --public-classes need --defence dp")
+    words = vocabulary if isinstance(vocabulary, Vocabulary | None) else Vocabulary.load(Path(vocabulary))
+    if public_words is not None:
+        words = words_of(Path(public_words))
+    classes = read_public_classes(Path(public_classes)) if isinstance(public_classes, str | Path) else public_classes
+    covered = words is not None and {"public", "mechanism"} & set(words.parameters)
+    if classes is not None and covered and "validation_share" not in settings:
+        chosen = chosen.changed(validation_share=0)  # cases that are held out would not be covered by epsilon
+    return name, chosen, {"vocabulary": words, "public_classes": classes}
+
+
+def _teaching_workers(settings: "TrainingSettings", workers: int | None, device: str) -> int:
+    """Processes that share teachers; without these there is nothing to share."""
+    from pathveil.training.defences import TeacherSettings
+
+    return _workers(workers, device) if isinstance(settings.defence, TeacherSettings) else 1
+
+
+def _workers(workers: int | None, device: str) -> int:
+    from pathveil.training.workers import usual_workers
+
+    return usual_workers(device) if workers is None else workers
+
+
+@contextmanager
+def _corpora_of(members: Any, non_members: Any, attacker: Any) -> Generator[dict[str, Any]]:
+    """The paths that an audit reads. What had to be written for it, a frame, is there as long as the block lasts."""
+    if members is None or non_members is None:
+        raise UsageError(
+            "an audit of a bundle needs members, the reports that the model was trained on, and non-members"
+        )
+    given = {"members": members, "non_members": non_members, "attacker": attacker}
+    held = {name: _kept(source) for name, source in given.items() if source is not None}
+    yield {name: _paths(reports) for name, reports in held.items()}
+
+
 def _model(model: "Model | str | Path") -> "Model":
     return load(model) if isinstance(model, str | Path) else model
 
@@ -341,3 +529,10 @@ def _kept(source: Reports) -> "Corpus | Path | list[Path]":
 
 def _paths(reports: "Corpus | Path | list[Path]") -> "Path | list[Path]":
     return reports if isinstance(reports, Path | list) else reports.paths
+
+
+def _one_path(reports: "Corpus | Path | list[Path] | None") -> Path | None:
+    path = None if reports is None else _paths(reports)
+    if isinstance(path, list):
+        raise UsageError("a study reads one corpus, a file or a folder; got several paths")
+    return path

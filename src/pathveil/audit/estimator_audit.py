@@ -68,6 +68,7 @@ def audit_estimator(
     attacks: Mapping[str, OwnAttack] | None = None,
     store: str | Path | None = None,
     out: str | Path | None = None,
+    records_file: str | Path | None = None,
     progress: Progress = silent,
 ) -> Audit:
     """Audit an estimator with shadow models and all attacks.
@@ -78,7 +79,8 @@ def audit_estimator(
     fitted to; without it, half of the cases are taken and a copy of the estimator is fitted to them. ``registries``:
     where each record comes from, which tells the protocols apart. ``attacks``: one's own, by name (see
     ``all_attacks.AttackInput``). ``store``: a folder that keeps the shadows' answers, so that an interrupted audit
-    goes on. ``out``: a folder for audit.json and audit.html.
+    goes on. ``out``: a folder for audit.json and audit.html; ``records_file``: where each record's scores go, by its
+    number, if anywhere.
     """
     if out is not None:
         check_writable(Path(out))
@@ -128,6 +130,8 @@ def audit_estimator(
     )
     if out is not None:
         result.write_audit(audit, Path(out))
+    if records_file is not None:
+        result.write_records(found.scores, found.records, [str(row) for row in model.rows], Path(records_file))
     return audit
 
 

@@ -20,6 +20,7 @@ from pathveil.bundle.card import write_card
 from pathveil.errors import BundleError, UsageError
 from pathveil.files import new_folder, sha256_of_file
 from pathveil.progress import Progress, silent
+from pathveil.training.device import choose_device
 from pathveil.training.scores import Scores, Threshold
 from pathveil.vocabulary.words import Vocabulary
 from pathveil.wording import counted, listed
@@ -27,7 +28,7 @@ from pathveil.wording import counted, listed
 if TYPE_CHECKING:
     from pathveil.bundle.evaluation import Evaluation
     from pathveil.bundle.explanation import Explanation
-    from pathveil.bundle.predict import Predictions, Reports
+    from pathveil.bundle.predict import Predictions, PredictionSummary, Reports
     from pathveil.training.ensemble import Ensemble
 
 
@@ -95,11 +96,29 @@ class Model:
     ) -> "Predictions":
         """Code reports: a list of texts, a polars or pandas frame with a column ``text``, a ``Corpus`` or a path.
 
-        With ``by_case`` the reports of a case are answered together. ``pathveil predict`` streams to a file instead.
+        With ``by_case`` the reports of a case are answered together. ``predict_to_file`` streams any number of them.
         """
         from pathveil.bundle.predict import predict
 
         return predict(self, reports, by_case=by_case, device=device, progress=progress)
+
+    def predict_to_file(
+        self,
+        source: str | Path,
+        out: str | Path,
+        *,
+        device: str = "auto",
+        progress: Progress = silent,
+        **options: Any,
+    ) -> "PredictionSummary":
+        """Code every report of a file or folder into the file ``out``: .csv, .jsonl or .xml (NAACCR XML).
+
+        ``options`` are those of ``pathveil.bundle.predict.predict_to_file``, such as ``by_case=True`` or ``explain=3``.
+        """
+        from pathveil.bundle.predict import predict_to_file
+
+        where = choose_device(device)
+        return predict_to_file(self, Path(source), Path(out), device=where, progress=progress, **options)
 
     def explain(self, text: str, *, top: int = 8) -> "Explanation":
         """The codes of one report, each with the ``top`` places in its text that speak most for or against it."""

@@ -1,13 +1,16 @@
 """``pathveil audit``: what an attacker can learn from a model, held against a written risk appetite."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import typer
 
+from pathveil import api
 from pathveil.cli.console import DEVICE, JSON_OPTION, bar, emit, resumable
 from pathveil.errors import UsageError
-from pathveil.training.device import choose_device
+
+if TYPE_CHECKING:
+    from pathveil.audit.result import Audit
 
 APPETITE_OPTION = typer.Option(
     None, "--appetite", help="The risk appetite (TOML) the verdict is held against; a documented default otherwise."
@@ -147,82 +150,62 @@ def run(
     """
     if (bundle is None) == (predictions is None):
         raise UsageError("give a BUNDLE with --members and --non-members, or --predictions FILE")
-    if predictions is not None and (attach or unbound or members or non_members or shadows or defence):
-        raise UsageError(
-            "--members, --non-members, --shadows, --defence, --unbound and --attach go with a BUNDLE, not --predictions"
-        )
-    if attach and unbound:
-        raise UsageError("--unbound: an audit that is not bound to its model cannot be attached; leave out --attach")
-    if canaries and predictions is not None:
-        raise UsageError("--canaries goes with a BUNDLE: they are planted in models that are trained")
-    if plan and predictions is not None:
-        raise UsageError("--plan goes with a BUNDLE; an audit of predictions trains nothing")
     if out is None and not plan:
         raise UsageError("give --out FOLDER for audit.json and audit.html")
-    buckets = numbers(edges)
-
-    from pathveil.audit.settings import AuditSettings
-    from pathveil.audit.verdict import read_appetite
-
-    settings = AuditSettings(
-        shadows=models,
-        networks=networks,
-        sampling=sampling,
-        attack_model=attack_model,
-        attack_features=attack_features,
-        edges=buckets,
-        canaries=canaries,
-        seed=seed,
-    )
-    if plan:
-        if bundle is None or members is None or non_members is None:
-            raise UsageError("an audit of a bundle needs --members and --non-members")
-        from pathveil.audit.plan import plan_audit
-
-        sides: dict[str, Any] = {
-            "members": members,
-            "non_members": non_members,
-            "attacker": shadows,
-            "defence": defence,
-        }
+    settings: dict[str, Any] = {
+        "shadows": models,
+        "networks": networks,
+        "sampling": sampling,
+        "attack_model": attack_model,
+        "attack_features": attack_features,
+        "edges": numbers(edges),
+        "canaries": canaries,
+        "seed": seed,
+    }
+    written: dict[str, Any] = {"appetite": appetite, "out": out, "records_file": records}
+    if predictions is not None:
+        if attach or unbound or members or non_members or shadows or defence:
+            raise UsageError(
+                "--members, --non-members, --shadows, --defence, --unbound and --attach go with a BUNDLE, not "
+                "--predictions"
+            )
+        if canaries:
+            raise UsageError("--canaries goes with a BUNDLE: they are planted in models that are trained")
+        if plan:
+            raise UsageError("--plan goes with a BUNDLE; an audit of predictions trains nothing")
         with bar() as progress:
-            told = {"device": choose_device(device), "processes": processes, "unbound": unbound, "progress": progress}
-            planned = plan_audit(bundle, settings=settings, **sides, **told)
+            audit = api.audit_predictions(predictions, progress=progress, **written, **settings)
+        show(audit, out, records, as_json=as_json)
+    assert bundle is not None
+    if members is None or non_members is None:
+        raise UsageError("an audit of a bundle needs --members and --non-members")
+    if attach and unbound:
+        raise UsageError("--unbound: an audit that is not bound to its model cannot be attached; leave out --attach")
+    sides: dict[str, Any] = {"members": members, "non_members": non_members, "attacker": shadows, "defence": defence}
+    sides |= {"unbound": unbound, "processes": processes, "device": device}
+    if out is None or plan:
+        with bar() as progress:
+            planned = api.plan_audit(bundle, progress=progress, **sides, **settings)
         emit(planned, as_json=as_json)
         return
+    with resumable(), bar() as progress:
+        audit = api.audit(
+            bundle,
+            engine=engine,
+            scheduler=scheduler,
+            store=store or out.with_name(out.name + ".shadows"),
+            attach=attach,
+            progress=progress,
+            **sides,
+            **written,
+            **settings,
+        )
+    show(audit, out, records, as_json=as_json)
+
+
+def show(audit: "Audit", out: Path | None, records: Path | None, *, as_json: bool) -> NoReturn:
+    """Print the verdict, where the page is, and what a careful person must know; end with the verdict's exit code."""
     assert out is not None
-    shared: dict[str, Any] = {"appetite": read_appetite(appetite), "settings": settings, "out": out}
-    shared["records_file"] = records
-    with bar() as progress:
-        if predictions is not None:
-            from pathveil.audit.prediction_audit import audit_predictions
-
-            audit = audit_predictions(predictions, progress=progress, **shared)
-        else:
-            from pathveil.audit.bundle_audit import audit_bundle
-            from pathveil.audit.shadows import engine_for
-
-            if bundle is None or members is None or non_members is None:
-                raise UsageError("an audit of a bundle needs --members and --non-members")
-            where = choose_device(device)
-            with resumable():
-                audit = audit_bundle(
-                    bundle,
-                    members=members,
-                    non_members=non_members,
-                    attacker=shadows,
-                    defence=defence,
-                    engine=engine_for(engine, processes=processes, scheduler=scheduler, device=where),
-                    store=store or out.with_name(out.name + ".shadows"),
-                    device=where,
-                    unbound=unbound,
-                    progress=progress,
-                    **shared,
-                )
-            if attach:
-                from pathveil.bundle import attach_audit
-
-                attach_audit(bundle, audit.to_dict())
     if records is not None:
         typer.echo(f"pathveil: {records} holds scores of single records: keep it where the records are", err=True)
     if audit.bound is False:

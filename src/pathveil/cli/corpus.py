@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from pathveil import api
 from pathveil.cli.console import JSON_OPTION, bar, emit, names_from
 from pathveil.errors import UsageError
 
@@ -198,12 +199,19 @@ def synth(
     No patient stands behind any of them. Names, numbers, dates and addresses in the text are invented too, and their
     places are written to the truth file, so that one can measure how many of them a vocabulary or a model keeps.
     """
-    from pathveil.corpus.synth import configure, write_corpus
-
-    settings = configure(reports=reports, seed=seed, registries=registries, rarity=rarity, **class_counts(classes))
     with bar() as progress:
-        result = write_corpus(settings, out=out, truth=truth, progress=progress)
-    emit(result, as_json=as_json)
+        corpus = api.synth(
+            reports,
+            registries=registries,
+            seed=seed,
+            out=out,
+            truth=truth,
+            progress=progress,
+            rarity=rarity,
+            **class_counts(classes),
+        )
+    assert corpus.made is not None
+    emit(corpus.made, as_json=as_json)
 
 
 def class_counts(text: str) -> dict[str, int]:

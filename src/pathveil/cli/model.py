@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from pathveil import api
 from pathveil.cli.console import DEVICE, JSON_OPTION, bar, emit, names_from, resumable
 from pathveil.errors import UsageError
-from pathveil.training.device import choose_device
 
 if TYPE_CHECKING:
     from pathveil.training.defences import AnyDefence
@@ -118,13 +118,9 @@ def train(
     set below which a report is left to a person. A run that was interrupted continues where it stopped when the same
     command is given again.
     """
-    from pathveil.bundle.plan import plan_training
-    from pathveil.bundle.train import read_public_classes, train_model, training_summary
-    from pathveil.training.defences import DPSettings, TeacherSettings, defence_named
+    from pathveil.bundle.train import training_summary
+    from pathveil.training.defences import defence_named
     from pathveil.training.settings import preset_settings, settings_for
-    from pathveil.training.workers import usual_workers
-    from pathveil.vocabulary import Vocabulary
-    from pathveil.vocabulary.lexicon import public_words as read_public_words
 
     if epochs and fixed_epochs:
         raise UsageError("give --epochs or --fixed-epochs, not both")
@@ -134,39 +130,34 @@ def train(
         raise UsageError("give --vocab or --public-words, not both")
     asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "noise": noise, "clip": clip}
     asked |= {"embeddings": embeddings, "accountant": accountant}
-    values = values_of(changes)
+    values: dict[str, Any] = values_of(changes)
     own = {name.removeprefix("defence."): values.pop(name) for name in list(values) if name.startswith("defence.")}
+    values |= {"epochs": epochs} if epochs else {}
+    values |= {"epochs": fixed_epochs, "patience": None} if fixed_epochs else {}
     base = defence_named(defence) if defence is not None else preset_settings(preset or "default").defence
-    if (public_words or public_classes) and not isinstance(base, DPSettings):
-        raise UsageError("--public-words and --public-classes need --defence dp")
-    with_options = defence_with(base, dp=asked, teachers={"teachers": teachers, "unseen": unseen}, own=own)
-    vocabulary = Vocabulary.load(vocab) if vocab else read_public_words(public_words) if public_words else None
-    if public_classes and vocabulary and {"public", "mechanism"} & set(vocabulary.parameters):
-        values = {"validation_share": 0} | values  # cases that are held out would not be covered
-    preset, settings = settings_for(preset, with_options or "none", **values)
-    if epochs:
-        settings = settings.changed(epochs=epochs)
-    if fixed_epochs:
-        settings = settings.changed(epochs=fixed_epochs, patience=None)
-    device = choose_device(device)
-    shared: dict[str, Any] = {
-        "vocabulary": vocabulary,
+    chosen = defence_with(base, dp=asked, teachers={"teachers": teachers, "unseen": unseen}, own=own) or "none"
+    settings_for(
+        preset, chosen, **values
+    )  # refuses what is no setting, such as --set seed=1, before it is taken for one
+    options: dict[str, Any] = {
+        "vocabulary": vocab,
+        "preset": preset,
+        "defence": chosen,
         "tasks": names_from(tasks),
-        "public_classes": read_public_classes(public_classes) if public_classes else None,
+        "public_words": public_words,
+        "public_classes": public_classes,
         "fewest_cases": fewest_cases,
-        "workers": (workers or usual_workers(device)) if isinstance(settings.defence, TeacherSettings) else 1,
         "device": device,
+        "workers": workers,
+        **values,
     }
-    if plan_only:
+    if out is None or plan_only:
         with bar() as progress:
-            made = plan_training(corpus, settings, progress=progress, **shared)
-        emit(made, as_json=as_json)
+            plan = api.plan_training(corpus, progress=progress, **options)
+        emit(plan, as_json=as_json)
         return
-    assert out is not None
     with resumable(), bar() as progress:
-        model = train_model(
-            corpus, settings, preset=preset, accuracy=accuracy, seed=seed, out=out, progress=progress, **shared
-        )
+        model = api.train(corpus, out=out, accuracy=accuracy, seed=seed, progress=progress, **options)
     emit(training_summary(model, out), as_json=as_json)
 
 
@@ -183,16 +174,14 @@ def evaluate(
 
     Labels the model never saw count as errors; reports without a label are left out of that task.
     """
-    from pathveil.bundle import Model
-
-    model = Model.load(bundle)
     with bar() as progress:
-        result = model.evaluate(
+        result = api.evaluate(
+            bundle,
             corpus,
             tasks=names_from(tasks),
             resamples=resamples,
             seed=seed,
-            device=choose_device(device),
+            device=device,
             progress=progress,
         )
     emit(result, as_json=as_json)
@@ -231,16 +220,13 @@ def predict(
 
     Reports are streamed, so any number of them fits. Report text is read and never written.
     """
-    from pathveil.bundle import Model
-    from pathveil.bundle.predict import predict_to_file
     from pathveil.bundle.release import check_may_code
     from pathveil.corpus.patient import read_key
 
     check_may_code(bundle)
-    model = Model.load(bundle)
+    model = api.load(bundle)
     with bar() as progress:
-        result = predict_to_file(
-            model,
+        result = model.predict_to_file(
             source,
             out,
             input_format=input_format,
@@ -248,7 +234,7 @@ def predict(
             by_case=by_case,
             explain=explain,
             key=read_key(key_file) if key_file else None,
-            device=choose_device(device),
+            device=device,
             progress=progress,
         )
     emit(result, as_json=as_json)

@@ -1,13 +1,13 @@
 """``pathveil study``: the papers' whole evidence on any corpus, from one file."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from pathveil import api
 from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, emit, names_from, resumable
 from pathveil.errors import UsageError
-from pathveil.training.device import choose_device
 
 if TYPE_CHECKING:
     from pathveil.study.result import StudyResult
@@ -41,32 +41,17 @@ def run(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Run a study, or go on with one that was stopped, and write its report."""
-    from pathveil.report.run import run_study
     from pathveil.study.scheduler import WORK
     from pathveil.study.study_file import CELLS
-    from pathveil.training.workers import usual_workers
 
-    device = choose_device(device, here=plan_only or engine != "dask")
+    shared: dict[str, Any] = {"out": out, "corpus": corpus, "device": device, "workers": workers}
     if plan_only:
-        from pathveil.study.plan import plan
-
         with bar() as progress:
-            made = plan(
-                file, out=out, corpus=corpus, device=device, workers=workers or usual_workers(device), progress=progress
-            )
-        emit(made, as_json=as_json)
+            plan = api.plan_study(file, progress=progress, **shared)
+        emit(plan, as_json=as_json)
         return
     with resumable(), bar((CELLS, WORK)) as progress:
-        result = run_study(
-            file,
-            out=out,
-            corpus=corpus,
-            device=device,
-            workers=workers or usual_workers(device),
-            engine=known_engine(engine),
-            scheduler=scheduler,
-            progress=progress,
-        )
+        result = api.study(file, engine=known_engine(engine), scheduler=scheduler, progress=progress, **shared)
     show(result, out, as_json=as_json)
 
 

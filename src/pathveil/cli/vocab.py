@@ -2,9 +2,11 @@
 
 import enum
 from pathlib import Path
+from typing import Any
 
 import typer
 
+from pathveil import api
 from pathveil.cli import agree
 from pathveil.cli.console import JSON_OPTION, bar, emit, names_from
 from pathveil.errors import UsageError
@@ -105,34 +107,25 @@ def select(
     the words that say most about a label; lexicon, words of a word list. What was chosen from, and how, is recorded.
     With --epsilon the list itself gives nearly nothing away about any one case (docs/differential-privacy.md).
     """
-    from pathveil.vocabulary.selection import SelectionResult, SelectionSettings, select_words
+    from pathveil.vocabulary.selection import SelectionResult, SelectionSettings
 
-    if epsilon is not None:
-        from pathveil.vocabulary.private_union import PrivateSelectionResult, select_words_privately
-
-        if any(option is not None for option in (method, choose, min_count, threshold, min_cases, top, lexicon)):
-            raise UsageError("--epsilon chooses the words by itself; leave --method, --choose and their options away")
-        with bar() as progress:
-            vocabulary = select_words_privately(
-                sources, epsilon=epsilon, delta=delta, leave_out=leave_out, without=without, progress=progress
-            )
-        vocabulary.save(out)
-        emit(PrivateSelectionResult.of_vocabulary(vocabulary, out), as_json=as_json)
-        return
-    settings = SelectionSettings().changed(
-        method=method, choose=choose, min_count=min_count, unit=unit, threshold=threshold, top=top, min_cases=min_cases
-    )
+    how: dict[str, Any] = {"method": method, "choose": choose, "min_count": min_count, "threshold": threshold}
+    how |= {"min_cases": min_cases, "top": top}
+    if epsilon is not None and any(option is not None for option in (*how.values(), lexicon)):
+        raise UsageError("--epsilon chooses the words by itself; leave --method, --choose and their options away")
     with bar() as progress:
-        vocabulary = select_words(
+        vocabulary = api.select_words(
             sources,
-            settings,
+            SelectionSettings().changed(unit=unit, **how) if epsilon is None else None,
+            epsilon=epsilon,
+            delta=delta,
             lexicon=lexicon,
             tasks=names_from(tasks),
             leave_out=leave_out,
             without=without,
+            out=out,
             progress=progress,
         )
-    vocabulary.save(out)
     emit(SelectionResult.of_vocabulary(vocabulary, out), as_json=as_json)
 
 

@@ -31,7 +31,7 @@ from pathveil.corpus.mapping import TableMapping, read_mapping
 from pathveil.corpus.relevance import DAYS
 from pathveil.corpus.schema import scan, tasks_of, validate, with_dates
 from pathveil.corpus.split import VALIDATION, split_corpus
-from pathveil.corpus.synth import SynthSettings, write_corpus
+from pathveil.corpus.synth import SynthResult, SynthSettings, write_corpus
 from pathveil.corpus.tables import OTHER_FORMS, Paths, form_among, form_of, write_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
@@ -45,7 +45,10 @@ class Corpus:
     """Reports that keep the rules of ``pathveil.corpus.schema``; made by ``read``.
 
     ``paths`` is what every function takes that works on a corpus. Files that the object made are gone with it.
+    ``made`` says of an invented corpus what was made.
     """
+
+    made: SynthResult | None = None
 
     def __init__(self, paths: Paths, *, tasks: Iterable[str] | None = None, folder: "PrivateFolder | None" = None):
         wanted = None if tasks is None else tuple(tasks)
@@ -202,8 +205,10 @@ def synthetic_corpus(
     """An invented corpus, written to ``out``, or to a private file that goes with the object."""
     folder = PrivateFolder() if out is None else None
     path = folder.path / "reports.parquet" if folder else Path(out or "")
-    write_corpus(settings, out=path, truth=truth, progress=progress)
-    return Corpus(path, folder=folder)
+    made = write_corpus(settings, out=path, truth=truth, progress=progress)
+    corpus = Corpus(path, folder=folder)
+    corpus.made = made
+    return corpus
 
 
 class PrivateFolder:

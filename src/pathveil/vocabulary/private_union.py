@@ -23,7 +23,6 @@ import secrets
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -32,7 +31,6 @@ from scipy.stats import norm
 from pathveil.corpus.schema import Paths
 from pathveil.errors import UsageError, VocabularyError
 from pathveil.progress import Progress, silent
-from pathveil.results import Result
 from pathveil.vocabulary.corpus_counts import remaining_rows
 from pathveil.vocabulary.tokens import Tokens, tokens
 from pathveil.vocabulary.words import Vocabulary
@@ -74,36 +72,8 @@ def policy_weights(
     return weights
 
 
-class PrivateSelectionResult(Result):
-    """Which vocabulary was chosen with noise, and where it is."""
-
-    out: str
-    words: int
-    method: str
-    sha256: str
-    source: dict[str, Any]
-    parameters: dict[str, Any]
-
-    @classmethod
-    def of_vocabulary(cls, vocabulary: Vocabulary, out: Path) -> "PrivateSelectionResult":
-        return cls(
-            out=str(out),
-            words=len(vocabulary.words),
-            method=vocabulary.method,
-            sha256=vocabulary.sha256,
-            source=dict(vocabulary.source),
-            parameters=dict(vocabulary.parameters),
-        )
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [{"method": self.method, "words": self.words}]
-
-    def summary(self) -> str:
-        return f"{self.out}: {self.words:,} words, by '{self.method}'\n  from {self.source['cases']:,} cases"
-
-
 def select_words_privately(
-    corpus: Sequence[Path],
+    corpus: Paths,
     *,
     epsilon: float,
     delta: float = 1e-5,
@@ -112,8 +82,8 @@ def select_words_privately(
     progress: Progress = silent,
 ) -> Vocabulary:
     """``select_privately`` from files of reports; registries and cases can be left out."""
-    for path in corpus:
-        if path.suffix == ".npz":
+    for path in [corpus] if isinstance(corpus, str | Path) else corpus:
+        if Path(path).suffix == ".npz":
             raise UsageError(f"{path}: words are chosen with noise from reports, a case at a time, not from counts")
     store = tokens(corpus, progress=progress)
     for name in leave_out:

@@ -94,7 +94,7 @@ class SelectionResult(Result):
 
     out: str
     words: int
-    of: int  # words there were to choose from
+    of: int | None  # words there were to choose from; not told of a choice that hides them
     method: str
     sha256: str
     source: dict[str, Any]
@@ -105,7 +105,7 @@ class SelectionResult(Result):
         return cls(
             out=str(out),
             words=len(vocabulary.words),
-            of=vocabulary.parameters["words_offered"],
+            of=vocabulary.parameters.get("words_offered"),
             method=vocabulary.method,
             sha256=vocabulary.sha256,
             source=dict(vocabulary.source),
@@ -116,10 +116,11 @@ class SelectionResult(Result):
         return [{"method": self.method, "words": self.words, "of": self.of}]
 
     def summary(self) -> str:
-        reports, cases, registries = (self.source[name] for name in ("reports", "cases", "registries"))
+        offered = "" if self.of is None else f" of {self.of:,}"
+        reports = f"{self.source['reports']:,} reports of " if "reports" in self.source else ""
         return (
-            f"{self.out}: {self.words:,} of {self.of:,} words, by '{self.method}'\n"
-            f"  from {reports:,} reports of {cases:,} cases in {', '.join(registries)}"
+            f"{self.out}: {self.words:,}{offered} words, by '{self.method}'\n"
+            f"  from {reports}{self.source['cases']:,} cases in {', '.join(self.source['registries'])}"
         )
 
 
