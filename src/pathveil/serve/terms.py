@@ -37,7 +37,9 @@ def terms(task: str) -> dict[str, Term]:
             names.setdefault(morphology[:4], []).extend(own)
     else:
         names = {code: [] for code in {"behavior": BEHAVIORS, "laterality": LATERALITIES}.get(task, {})}
-    return {code: Term(code, term_of(task, code), "; ".join([term_of(task, code), *own])) for code, own in names.items()}
+    return {
+        code: Term(code, term_of(task, code), "; ".join([term_of(task, code), *own])) for code, own in names.items()
+    }
 
 
 def search(task: str, query: str, *, known: Collection[str] = (), most: int = 12) -> list[Term]:
@@ -50,6 +52,6 @@ def search(task: str, query: str, *, known: Collection[str] = (), most: int = 12
     for one in terms(task).values():
         by_code = one.code.lower().replace(".", "").startswith(squeezed)
         if by_code or all(word in one.names.lower() for word in words):
-            starts = one.term.lower().startswith(wanted)
-            found.append(((not by_code, one.code not in known, not starts, len(one.term), one.code), one))
+            in_term = all(word in one.term.lower() for word in words)
+            found.append(((not by_code, one.code not in known, not in_term, len(one.term), one.code), one))
     return [one for _, one in sorted(found)[:most]]
