@@ -11,13 +11,14 @@ import torch
 
 from pathveil.federation import embedded
 from pathveil.federation.heads import features_of
-from pathveil.federation.hub import schedule, steps_of
+from pathveil.federation.hub import schedule
 from pathveil.federation.losses import orthogonality
 from pathveil.federation.plain import PlainSite, train_alone
 from pathveil.federation.protocol import course
 from pathveil.federation.protocol.course import SharedPrivate
 from pathveil.federation.protocol.site_work import SharedWork
 from pathveil.federation.settings import FederationSettings
+from pathveil.federation.shares import steps_of
 from pathveil.federation.site import Site, Turn
 from pathveil.model import TokenBatch
 from pathveil.model.shared_private import Private, Shared

@@ -126,10 +126,34 @@ def test_no_two_documents_share_a_dropout_mask_nor_does_one_in_two_epochs():
     assert len(masks) == 2 * sum(site.documents for site in sites)
 
 
-def test_a_documents_dropout_depends_on_seed_registry_epoch_and_row_alone():
+def test_a_documents_dropout_depends_on_secret_epoch_and_row_alone():
     rows = np.arange(6)
-    numbers = dropout_numbers(rows, seed=1, registry=2, epoch=3)
-    assert torch.equal(numbers[[4, 1]], dropout_numbers(rows[[4, 1]], seed=1, registry=2, epoch=3))
-    for other in ({"seed": 2}, {"registry": 1}, {"epoch": 2}):
-        changed = dropout_numbers(rows, **{"seed": 1, "registry": 2, "epoch": 3} | other)
+    numbers = dropout_numbers(rows, secret=[1, 2], epoch=3)
+    assert torch.equal(numbers[[4, 1]], dropout_numbers(rows[[4, 1]], secret=[1, 2], epoch=3))
+    for other in ({"secret": [2, 2]}, {"secret": [1, 1]}, {"epoch": 2}):
+        changed = dropout_numbers(rows, **{"secret": [1, 2], "epoch": 3} | other)
         assert not set(changed.tolist()) & set(numbers.tolist())
+
+
+def test_without_a_secret_batches_follow_from_the_seed_and_with_one_from_it_alone():
+    settings = FederationSettings(**SMALL)
+    turn = Turn(epoch=1, step=0, steps=3, epochs=2)
+    sites = [together(settings)[0][0] for _ in range(4)]
+    sites[1].secret, sites[2].secret, sites[3].secret = [9] * 8, [9] * 8, [8] * 8
+    sites[2].seed = 77
+    rows = [site.rows(turn).tolist() for site in sites]
+    assert rows[1] == rows[2] and len({tuple(one) for one in rows}) == 3
+    for site in sites:
+        assert sorted(np.concatenate([site.rows(each) for each in turn.gathered(3)])) == sorted(site.train)
+
+
+def test_a_batch_is_filled_up_to_the_smallest_and_weighs_as_its_share():
+    """Many steps of few documents: every batch has enough cases, every document still comes up, and the hub's mean is
+    that of the shares."""
+    settings = FederationSettings(**SMALL, smallest_batch=6)
+    site = together(settings)[0][0]
+    steps = len(site.train)
+    batches = [site.rows(Turn(epoch=0, step=step, steps=steps, epochs=1)) for step in range(steps)]
+    assert all(len(np.unique(site.reports.cases[rows])) >= 6 for rows in batches)
+    assert sorted(rows[0] for rows in batches) == sorted(site.train)
+    assert all(len(set(rows.tolist())) == len(rows) for rows in batches)

@@ -65,6 +65,9 @@ def site(
     record: Path | None = typer.Option(
         None, "--record", help="Keep a copy of every byte that this site hands to the network in this folder."
     ),
+    smallest_batch: int = typer.Option(
+        8, "--smallest-batch", min=1, help="Take part only in runs whose batches hold reports of so many cases here."
+    ),
 ) -> None:
     """Run a site until ctrl-C. It connects out to the hub; its reports and its private part stay on this machine."""
     from pathveil.federation.flare.processes import check_kit, check_own, run_site
@@ -73,7 +76,8 @@ def site(
     device = choose_device(device)
     check_own(corpus, vocab, registries)
     typer.echo(f"The site of {kit} works until ctrl-C; its log is {kit}/log.txt", err=True)
-    run_site(kit, corpus=corpus, vocabulary=vocab, registries=registries, device=device, record=record)
+    own = {"corpus": corpus, "vocabulary": vocab, "registries": registries, "device": device}
+    run_site(kit, **own, record=record, smallest_batch=smallest_batch)
 
 
 def classes(
@@ -100,7 +104,13 @@ def submit(
         metavar="FILE",
         help="Labels by task, as 'federate classes' writes them; several files are joined.",
     ),
-    sites: list[str] = typer.Option(..., "--site", metavar="NAME", help="A site that takes part; once for each."),
+    sites: list[str] = typer.Option(
+        ...,
+        "--site",
+        metavar="NAME[=DOCUMENTS]",
+        help="A site that takes part, once for each, and the most documents it may say it has. Without numbers no site "
+        "weighs more than three times the median of the others.",
+    ),
     out: Path = typer.Option(..., "--out", help="Folder for the released shared part and the run's history."),
     mode: str = MODE,
     seed: int = SEED,
@@ -132,7 +142,8 @@ def submit(
     from pathveil.study.store import check_run
 
     settings = {"epochs": epochs, "filters": filters, "dim": dim, "batch_size": batch_size, "local_steps": local_steps}
-    agreed = {"sites": sites, "classes": read_classes(class_files), "seed": seed, "name": name}
+    names, documents = sites_from(sites)
+    agreed = {"sites": names, "documents": documents, "classes": read_classes(class_files), "seed": seed, "name": name}
     plan = planned(mode, vocab, changes=changes, settings=settings, **agreed)
     check_run(out, mark="history.json")
     try:
@@ -192,6 +203,19 @@ def simulate(
     where = {"corpus": [str(corpus.resolve())], "vocabulary": str(vocab.resolve())}
     result = run(plan, {site: where | {"registries": [site]} for site in sites}, folder=out)
     finish(result, plan, vocab, out, as_json=as_json)
+
+
+def sites_from(given: list[str]) -> tuple[list[str], dict[str, int]]:
+    """Sites as they stand on the command line: their names, and the most documents that each may say it has.
+
+    >>> sites_from(["north=1500", "south"])
+    (['north', 'south'], {'north': 1500})
+    """
+    parts = [site.partition("=") for site in given]
+    for name, equals, documents in parts:
+        if equals and not (documents.isdigit() and 0 < int(documents) < 10**10):
+            raise UsageError(f"--site: '{name}={documents}' does not tell a number of documents, as in north=1500")
+    return [name for name, _, _ in parts], {name: int(number) for name, equals, number in parts if equals}
 
 
 def planned(mode: str, vocab: Path, *, changes: list[str], settings: dict[str, int | None], **agreed) -> "Plan":

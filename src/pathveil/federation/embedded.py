@@ -19,7 +19,7 @@ from pathveil.federation import wire
 from pathveil.federation.hub import History, Hub
 from pathveil.federation.losses import orthogonality_by_site, reverse, scaled, tasks_by_site
 from pathveil.federation.plain import PlainSite
-from pathveil.federation.protocol.course import Answers, Course, Exchange, Plain, SharedPrivate
+from pathveil.federation.protocol.course import Answers, Course, Exchange, Plain, SharedPrivate, weighed
 from pathveil.federation.protocol.message import Message
 from pathveil.federation.protocol.site_work import PlainWork, SharedWork, SiteWork, close_answer
 from pathveil.federation.settings import FederationSettings
@@ -51,8 +51,10 @@ def train(
     progress: Progress = silent,
 ) -> tuple[Hub, History]:
     """Train sites together and leave hub and sites at the best epoch by the sites' validation cases."""
-    # Positions go through the reference kernel; clipping is of each site's own update.
-    if joint and settings.local_steps == 1 and not settings.positions and settings.clip is None:
+    # Positions go through the reference kernel; clipping is of each site's own update; and in one pass each document
+    # weighs the same, whatever its site's batches were filled up with.
+    plain = settings.clip is None and settings.smallest_batch == 1 and settings.largest_weight is None
+    if joint and plain and settings.local_steps == 1 and not settings.positions:
         course = JointCourse(shared, sites, settings=settings)
         works = [SharedWork(site, shared) for site in sites]
         drive(course, works, ask=course.ask, stage="training sites together", progress=progress)
@@ -101,7 +103,8 @@ def drive(
 def ask_each(course: Course, sites: Sequence[SiteWork], exchange: Exchange) -> Answers:
     """Arrays out and arrays in, site by site, as they travel in a deployment."""
     arrays = course.arrays(exchange, whole=False)
-    return [(sites[place].name, Message(*sites[place].answer(exchange, arrays))) for place in exchange.who]
+    answers = ((place, Message(*sites[place].answer(exchange, arrays))) for place in exchange.who)
+    return [(sites[place].name, weighed(course, exchange, place, message)) for place, message in answers]
 
 
 class JointCourse(SharedPrivate):
@@ -120,7 +123,10 @@ class JointCourse(SharedPrivate):
             held = [site.validation_reports for site in self.members]
             features = shared_features(self.hub.shared, held, device=self.members[0].device)
             told = [close_answer(site, self.hub.shared, own) for site, own in zip(self.members, features, strict=True)]
-            return [(site.name, Message(facts)) for site, facts in zip(self.members, told, strict=True)]
+            return [
+                (site.name, weighed(self, exchange, place, Message(facts)))
+                for place, (site, facts) in enumerate(zip(self.members, told, strict=True))
+            ]
         if exchange.kind == "finish":
             for site in self.members:
                 site.restore()

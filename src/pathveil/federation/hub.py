@@ -201,15 +201,6 @@ def load(shared: Shared, arrays: wire.Arrays) -> None:
             parameters[name].copy_(torch.from_numpy(np.asarray(array)))
 
 
-def steps_of(documents: Sequence[int], batch_size: int) -> int:
-    """Steps of an epoch, so that a step takes about ``batch_size`` documents over all sites and one of each at least.
-
-    >>> steps_of([900, 300], 64), steps_of([10, 1], 2)
-    (19, 1)
-    """
-    return max(1, min(-(-sum(documents) // batch_size), min(documents)))
-
-
 def schedule(settings: FederationSettings, steps: int) -> Iterator[list[Turn]]:
     """The rounds of a training: each a list of turns.
 

@@ -26,7 +26,7 @@ from pathveil.disclosure import may_be_told
 from pathveil.errors import UsageError
 from pathveil.federation import plain
 from pathveil.federation.heads import features_of
-from pathveil.federation.hub import BestEpoch, steps_of
+from pathveil.federation.hub import BestEpoch
 from pathveil.federation.release import Release
 from pathveil.federation.run import (
     FEWEST_TRAINING_CASES,
@@ -37,6 +37,7 @@ from pathveil.federation.run import (
     unseen_rows,
 )
 from pathveil.federation.settings import FederationSettings, settings_for
+from pathveil.federation.shares import steps_of
 from pathveil.federation.site import Site, Turn
 from pathveil.files import check_new, new_folder
 from pathveil.model import MTCNN

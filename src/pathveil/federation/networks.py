@@ -9,6 +9,7 @@ import torch
 from pathveil.federation.settings import FederationSettings
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Private, Shared
+from pathveil.seeds import Seed, child
 
 
 @dataclass(frozen=True)
@@ -39,9 +40,11 @@ class Networks:
         shape = self.shape()
         return Shared(registries=registries, hidden=hidden, common_heads=heads, seed=self.seed, **shape).to(self.device)
 
-    def private(self, registry: int) -> Private:
-        """The part of a registry, by its number, that stays there."""
-        return Private(seed=self.seed * 1000 + registry + 1, **self.shape()).to(self.device)
+    def private(self, registry: int, *, secret: Seed | None = None) -> Private:
+        """The part of a registry, by its number, that stays there; where the registry has a secret, only it knows how
+        the part begins."""
+        seed = self.seed * 1000 + registry + 1 if secret is None else child(secret, 1)
+        return Private(seed=seed, **self.shape()).to(self.device)
 
     def plain(self) -> MTCNN:
         """One network for everybody."""

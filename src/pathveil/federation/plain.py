@@ -13,14 +13,16 @@ import numpy as np
 import torch
 
 from pathveil.federation import wire
-from pathveil.federation.hub import BestEpoch, History, steps_of
+from pathveil.federation.hub import BestEpoch, History
 from pathveil.federation.networks import Networks
 from pathveil.federation.noise import noised
+from pathveil.federation.own_batches import check_enough
 from pathveil.federation.settings import FederationSettings
+from pathveil.federation.shares import steps_of
 from pathveil.federation.site import Turn, batches_of, dropout_numbers, optimiser_for, rate_at, snapshot, targets_of
 from pathveil.model import TokenBatch
 from pathveil.progress import Progress, silent
-from pathveil.seeds import generator
+from pathveil.seeds import Seed, generator
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.losses import task_loss
 from pathveil.vocabulary.encoded import Encoded, take_documents
@@ -41,8 +43,10 @@ class PlainSite:
         name: str = "",
         device: torch.device | str = "cpu",
         entropy: np.random.Generator | None = None,  # of the noise on what leaves; None: the system's
+        secret: Seed | None = None,  # of the order of its batches; None: follows from seed and registry
     ):
         self.reports, self.settings, self.seed = reports, settings, seed
+        self.secret = [seed, registry] if secret is None else secret
         self.name, self.registry = name, registry
         self.entropy = entropy or np.random.default_rng()
         self.device = torch.device(device)
@@ -53,6 +57,7 @@ class PlainSite:
             parts.append((rows[train], rows[held]))
         self.train = np.concatenate([train for train, _ in parts])
         self.validate = np.concatenate([held for _, held in parts])
+        check_enough(reports.cases[self.train], least=settings.smallest_batch, name=name)
         classes = {task: len(names) for task, names in reports.classes.items()}
         self.model = Networks(settings, reports.vocabulary_size, classes, seed, self.device).plain()
         lazy = (EMBEDDING,) if self.model.sparse else ()
@@ -61,7 +66,7 @@ class PlainSite:
 
     def epoch(self, epoch: int, *, steps: int) -> None:
         """One pass over the site's training documents."""
-        order = generator(self.seed, self.registry, epoch).permutation(self.train)
+        order = generator(self.secret, epoch).permutation(self.train)
         self.model.train()
         for step, rows in enumerate(np.array_split(order, steps)):
             turn = Turn(epoch, step, steps, self.settings.epochs)
@@ -69,7 +74,7 @@ class PlainSite:
             batch = TokenBatch(ids=ids, offsets=offsets).to(self.device)
             here = torch.from_numpy(rows.astype(np.int64)).to(self.device)
             labels = {task: label[here] for task, label in self._targets.items()}
-            noise = dropout_numbers(rows, seed=self.seed, registry=self.registry, epoch=epoch).to(self.device)
+            noise = dropout_numbers(rows, secret=self.secret, epoch=epoch).to(self.device)
             if self.optimiser.lazy:
                 self.optimiser.touch(batch.ids.unique().long())
             task_loss(self.model(batch, noise=noise), labels).backward()

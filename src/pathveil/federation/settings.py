@@ -67,6 +67,14 @@ class FederationSettings(NetworkSettings):
         1, ge=1, description="of a site between two exchanges; 1 is exact, more is an approximation"
     )
 
+    # What bounds a site's part, and what others can learn from one update of it.
+    smallest_batch: int = Field(
+        1, ge=1, description="cases whose reports a site takes in a step at least; 8 over a network"
+    )
+    largest_weight: float | None = Field(
+        None, ge=1, description="of a site, in multiples of the others' median; None: any; 3 over a network"
+    )
+
     # Noise on what leaves a site.
     clip: float | None = Field(None, gt=0, description="largest norm of a site's update; None: as it is")
     noise: float = Field(

@@ -5,8 +5,8 @@ shared parameters alone: with one local step a round the gradient, which the hub
 central training step for step); with more local steps the change its own steps made, which the hub averages.
 
 A site sees an epoch as a fixed number of batches, the same for every site, so that all finish an epoch together,
-whatever their sizes. Batches and dropout depend on the seed, the epoch and the step alone: a restarted site goes on as
-it was. The device is the parameters': make ``Private`` where the site shall work.
+whatever their sizes. Batches and dropout depend on the site's secret, the epoch and the step alone: a restarted site
+goes on as it was. The device is the parameters': make ``Private`` where the site shall work.
 
 A step of the shared part learns from a batch over all sites, of which each has but a few reports. The private part
 gathers the gradients of several steps (``private_every``) and moves along their mean, so that it learns from as many
@@ -22,14 +22,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pathveil.federation import wire
+from pathveil.federation import own_batches, wire
 from pathveil.federation.losses import fall, orthogonality, orthogonality_of_positions, ramp, reverse
 from pathveil.federation.noise import noised
+from pathveil.federation.own_batches import check_enough
 from pathveil.federation.settings import FederationSettings
 from pathveil.model import TokenBatch
 from pathveil.model.mtcnn import drop
 from pathveil.model.shared_private import Private, Shared
-from pathveil.seeds import generator
+from pathveil.seeds import Seed, generator
 from pathveil.training.batches import hold_out_cases, noise, spans
 from pathveil.training.losses import task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser
@@ -94,14 +95,17 @@ class Site:
         settings: FederationSettings,
         seed: int,
         entropy: np.random.Generator | None = None,  # of the noise on updates; None: the system's
+        secret: Seed | None = None,  # of batches and dropout; None: follows from seed and registry
     ):
         self.name, self.registry, self.private, self.settings, self.seed = name, registry, private, settings, seed
         self.reports, self.device = reports, private.encoder.embedding.weight.device
-        # Split and batches follow from the seed and the registry's number, which are in the plan and no secret: whoever
-        # had the reports could make them again. The number keeps two sites with the same reports apart.
+        self.secret = [seed, registry] if secret is None else secret
+        # The split follows from the seed and the registry's number, which are in the plan and no secret: it is the same
+        # in every mode. The number keeps two sites with the same reports apart.
         self.train, self.validate = hold_out_cases(
             reports.cases, share=settings.validation_share, seed=[seed, registry]
         )
+        check_enough(reports.cases[self.train], least=settings.smallest_batch, name=name)
         if settings.positions and private.encoder.sparse:
             raise ValueError("orthogonality over positions has dense gradients: make the encoders with sparse=False")
         lazy = (EMBEDDING,) if private.encoder.sparse else ()
@@ -119,16 +123,19 @@ class Site:
         return len(self.train)
 
     def rows(self, turn: Turn) -> np.ndarray:
-        """The documents of a step: an epoch's permutation cut into as many parts as the epoch has steps."""
+        """The documents of a step: the epoch's order, which is the site's secret, cut into as many parts as it has
+        steps, none of fewer cases than ``smallest_batch``."""
         if self._plan[0] != (turn.epoch, turn.steps):
-            order = generator(self.seed, self.registry, turn.epoch).permutation(self.train)
-            self._plan = (turn.epoch, turn.steps), np.array_split(order, turn.steps)
+            rng = generator(self.secret, turn.epoch)
+            order, least = rng.permutation(self.train), self.settings.smallest_batch
+            batches = own_batches.cut(order, self.reports.cases, steps=turn.steps, least=least, rng=rng)
+            self._plan = (turn.epoch, turn.steps), batches
         return self._plan[1][turn.step]
 
     def read(self, rows: np.ndarray, turn: Turn) -> Documents:
         ids, offsets = take_documents(self.reports.ids, self.reports.offsets, rows)
         here = torch.from_numpy(rows.astype(np.int64)).to(self.device)
-        noise = dropout_numbers(rows, seed=self.seed, registry=self.registry, epoch=turn.epoch).to(self.device)
+        noise = dropout_numbers(rows, secret=self.secret, epoch=turn.epoch).to(self.device)
         labels = {task: label[here] for task, label in self._targets.items()}
         return Documents(TokenBatch(ids=ids, offsets=offsets).to(self.device), labels, noise)
 
@@ -288,9 +295,9 @@ class Site:
         self.private.load_state_dict(self.best)
 
 
-def dropout_numbers(rows: np.ndarray, *, seed: int, registry: int, epoch: int) -> Tensor:
-    """A number for each of a registry's documents, (documents,): it seeds the document's dropout in this epoch."""
-    return torch.from_numpy(noise(rows, seed=[seed, registry, 3], epoch=epoch))
+def dropout_numbers(rows: np.ndarray, *, secret: Seed, epoch: int) -> Tensor:
+    """A number for each of a site's documents, (documents,): it seeds the document's dropout in this epoch."""
+    return torch.from_numpy(noise(rows, seed=[*np.atleast_1d(secret).tolist(), 3], epoch=epoch))
 
 
 def added(scores: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> dict[str, Tensor]:

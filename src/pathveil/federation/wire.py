@@ -29,6 +29,10 @@ class QuestionError(FederationError):
     """A site refused what the hub sent."""
 
 
+class PlanError(QuestionError):
+    """The hub asked a site for something that the plan does not say."""
+
+
 Arrays = Mapping[str, np.ndarray]
 Manifest = Mapping[str, tuple[int, ...]]
 LARGEST = float(np.finfo(np.float32).max)

@@ -24,13 +24,24 @@ REFUSED = {
     6: "is not a shared parameter of this round",
     8: "its 'feature_norm' is not a number",
     9: "answered round 0, but round 9 is running; refused as stale",
-    10: "claims more documents than the site has",
+    10: "says more than was asked for",
     11: "shared parameters are missing",
     12: "times the usual",
     13: "over 100 times the usual",
     14: f"'{WORDS}' is not a shared parameter of this round",
-    15: "rests on no documents",
+    15: "does not tell its 'updates'",
 }
+
+
+LYING = "lying"  # the name of a run in which it lies about its size, and sends nothing else that is wrong
+
+
+def lied(site_run: SiteRun, message: Message) -> list[Message]:
+    """What the rogue sends in a run in which it claims to have more documents than anyone."""
+    if "saved" not in message.facts:
+        return [message]
+    site_run.guard.documents = 10**9  # its own software must not refuse to believe it
+    return [Message({**message.facts, "documents": 10**9})]
 
 
 def tampered(site_run: SiteRun, message: Message) -> list[Message]:
@@ -56,7 +67,7 @@ def tampered(site_run: SiteRun, message: Message) -> list[Message]:
         case 9:
             return [Message(facts | {"round": 0}, arrays), message]
         case 10:
-            facts["documents"] = site_run.work.documents + 1
+            facts["documents"] = site_run.work.documents + 1  # it would weigh more
         case 11:
             arrays = {JUDGE: arrays[JUDGE]}
         case 12:
@@ -64,7 +75,7 @@ def tampered(site_run: SiteRun, message: Message) -> list[Message]:
         case 14:
             arrays[WORDS] = np.zeros(site_run.work.manifest[WORDS], np.float32)
         case 15:
-            facts["documents"] = 0
+            del facts["updates"]
     return [Message(facts, arrays)]
 
 
@@ -85,7 +96,8 @@ def turn() -> None:
         ask = hub.ask
 
         def dishonest(data: bytes) -> Message:
-            *before, last = tampered(site_run, read(data, sender=site_run.name))
+            changed = lied if site_run.plan.name == LYING else tampered
+            *before, last = changed(site_run, read(data, sender=site_run.name))
             for message in before:
                 ask(write(message))
             return ask(write(last))

@@ -7,6 +7,7 @@ expired certificates are met.
 """
 
 import datetime
+import hashlib
 import json
 import os
 import re
@@ -40,6 +41,7 @@ from pathveil.federation.flare import recorder
 from pathveil.federation.flare.provision import provision
 from pathveil.federation.protocol.message import SAYS, Message, read
 from pathveil.federation.protocol.plan import Plan, read_reports
+from pathveil.federation.protocol.secret import for_run, site_secret
 from pathveil.federation.release import Release
 from pathveil.text import tokenize
 from pathveil.vocabulary.encoded import Encoded
@@ -88,10 +90,10 @@ class Deployment:
     def log(self, name: str) -> Path:
         return self.folder / f"{name}.out"
 
-    def hub(self) -> None:
+    def hub(self, **environment: str) -> None:
         """The hub, when it can be reached: who submits gives up after a minute, in which a slow machine that starts all
         of these processes at once may not have started it."""
-        process = self.start("hub", "federate", "hub", self.kit("hub"))
+        process = self.start("hub", "federate", "hub", self.kit("hub"), **environment)
         while True:
             assert process.poll() is None, self.log("hub").read_text(errors="replace")[-3000:]
             try:
@@ -99,6 +101,16 @@ class Deployment:
                 return
             except OSError:
                 time.sleep(0.1)
+
+    def malicious_hub(self) -> None:
+        """In place of the hub, one that asks for other work than the plan says: see rogue_hub.py."""
+        self.kill("hub")
+        call = [sys.executable, "-m", "rogue_hub", str(self.kit("hub"))]
+        self.call, honest = (lambda *arguments: call), self.call
+        try:
+            self.hub(PYTHONPATH=os.pathsep.join([str(Path(rogue.__file__).parent), *sys.path]))
+        finally:
+            self.call = honest
 
     def site(self, name: str, **environment: str) -> None:
         own = ["--corpus", self.corpus(name), "--vocab", self.words, "--record", self.folder / f"record-{name}"]
@@ -170,6 +182,8 @@ def deployment(tmp_path_factory, pathveil):
     assert listed.returncode == 0, listed.stderr
     named = [*SITES, ROGUE]
     provision(sites=named, hub=f"localhost:{running.port}", admin="lead@example.org", out=folder / "kits")
+    for name in named:  # by chance, as a site makes it, no training here could be repeated in the next run of this test
+        (running.kit(name) / "secret").write_text(hashlib.sha256(name.encode()).hexdigest())
     try:
         running.hub()
         for site in SITES:
@@ -209,10 +223,16 @@ def reports_of(deployment: Deployment, plan: Plan) -> dict[str, Encoded]:
     return {name: read_reports(plan, name, corpus=corpora[name], vocabulary=deployment.words)[0] for name in plan.sites}
 
 
+def secrets_of_run(deployment: Deployment, plan: Plan) -> dict[str, list[int]]:
+    """Each site's secret, from its kit: what decides about its batches."""
+    return {name: for_run(site_secret(deployment.kit(name)), plan.run) for name in plan.sites}
+
+
 def assert_embedded(deployment: Deployment, out: Path) -> None:
     """The released shared part, the sites' private ones and the losses are those of the embedded loop."""
     plan = plan_of(out)
-    sites = [plan.site(own, name) for name, own in reports_of(deployment, plan).items()]
+    secrets = secrets_of_run(deployment, plan)
+    sites = [plan.site(own, name, secret=secrets[name]) for name, own in reports_of(deployment, plan).items()]
     hub, history = embedded.train(sites, plan.shared(), settings=plan.settings, joint=False)
     result = json.loads((out / "history.json").read_text())
     assert result["validation_loss"] == history.validation_loss
@@ -319,7 +339,10 @@ def held(deployment, trained, exact, tmp_path_factory) -> dict[Path, dict[str, w
     plans = {out: plan_of(out) for out in (trained, exact)}
     folder = tmp_path_factory.mktemp("replay")
     return {
-        out: wire_search.replay(plan, reports_of(deployment, plan), folder / plan.run)[1] for out, plan in plans.items()
+        out: wire_search.replay(
+            plan, reports_of(deployment, plan), folder / plan.run, secrets=secrets_of_run(deployment, plan)
+        )[1]
+        for out, plan in plans.items()
     }
 
 
@@ -430,8 +453,8 @@ def test_a_site_that_tampers_is_refused_and_named_and_training_goes_on(deploymen
         assert line.startswith(f"{ROGUE}: ") and fault in line
         assert f"refused: {line}" in said and f"refused: {line}" in deployment.log("hub").read_text()
     # The result is that of a training in which those updates were left out.
-    tamper = {ROGUE: rogue.tampered}
-    rounds, held = wire_search.replay(plan, reports_of(deployment, plan), tmp_path, tamper=tamper)
+    given = {"secrets": secrets_of_run(deployment, plan), "tamper": {ROGUE: rogue.tampered}}
+    rounds, held = wire_search.replay(plan, reports_of(deployment, plan), tmp_path, **given)
     assert len(rounds.course.history.refused) == len(result["refused"])
     expected = rounds.course.arrays(rounds.exchanges[-1])
     for name, array in load_file(out / "parameters.safetensors").items():
@@ -529,3 +552,27 @@ def test_a_kit_of_another_federation_gets_a_sentence(deployment, trained, tmp_pa
     sites = ["--site", "north", "--site", "south"]
     ended = pathveil("federate", "submit", other["a@b.org"], *sites, *agreed, "--out", tmp_path / "run")
     assert ended.returncode == 2 and "the hub could not be reached" in ended.stderr and not (tmp_path / "run").exists()
+
+
+def test_malicious_hub_and_lying_site_get_single_reports_of_nobody(deployment, trained):
+    """The last test, for the hub is replaced: one site says it has a thousand million documents, and the hub, which
+    plays along at first, in round 2 asks the other site for as many steps as it has documents."""
+    deployment.malicious_hub()
+    before = len(frames(deployment, "north"))
+    out = deployment.folder / "malicious"
+    deployment.submit(out, *EXACT, "--name", rogue.LYING, "--epochs", 1, "--attempts", 1, sites=["north", ROGUE])
+    assert deployment.started["malicious"].wait(1200) == 2 and not out.exists()
+    assert "north: it was asked for something that it did not agree to" in deployment.log("malicious").read_text()
+    said = deployment.log("north").read_text()
+    assert "in round 2 the hub asks for other work than the plan says" in said
+    (agreed,) = [path for path in deployment.kit("north").glob("runs/*/agreed.json") if str(10**9) in path.read_text()]
+    own, claimed = json.loads(agreed.read_text())["counts"]
+    assert claimed == 10**9
+    # Two honest questions were answered before, of as many steps as the bounded claim makes; nothing after them.
+    updates = [
+        read(data, sender="north") for frame in frames(deployment, "north")[before:] for data in messages(frame)[0]
+    ]
+    rounds = [message.facts["round"] for message in updates if message.arrays]
+    assert sorted(set(rounds)) == [0, 1] and json.loads((agreed.parent / "updates.json").read_text())["updates"] == 2
+    steps = int(re.search(r"malicious hub: (\d+) steps", deployment.log("hub").read_text())[1])
+    assert steps == -(-(own + 3 * own) // 64) < own // 8

@@ -36,12 +36,16 @@ from pathveil.federation.protocol.message import Message, read, write
 from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.protocol.site_run import SiteRun
 from pathveil.model.shared_private import Private, Shared
+from pathveil.seeds import Seed
 from pathveil.vocabulary.encoded import Encoded
 
 ALLOWED = "update of the shared part"
-LABELS, WORDS = "labels", "word ids"
+LABELS, WORDS, MOVED = "labels", "word ids", "private changes"
 # How many values together are a find: enough that chance does not bring them, fewer than any document or row has.
 FLOATS = {"<f4": 4, ">f4": 4, "<f8": 4, "<f2": 8, "bfloat16": 8}
+# Adam moves every word that a batch holds once by the same size, in the private part as in the shared one: of changes
+# more values together are needed.
+CHANGES = {"<f4": 8, ">f4": 8, "<f8": 8, "<f2": 12, "bfloat16": 12}
 WORD_IDS = {"<i8": 8, "<i4": 8, "<u2": 8}
 LABEL_IDS = {"<i8": 8, "<i4": 8, "<i2": 8, "i1": 8, "<f4": 8}
 TEXT = 16  # bytes of a report
@@ -170,13 +174,18 @@ def leaks(sent: Recorded, memory: Memory) -> set[str]:
 
 
 def formats_of(kind: str) -> Mapping[str, int]:
-    return {LABELS: LABEL_IDS, WORDS: WORD_IDS}.get(kind, FLOATS)
+    return {LABELS: LABEL_IDS, WORDS: WORD_IDS, MOVED: CHANGES}.get(kind, FLOATS)
 
 
 def replay(
-    plan: Plan, reports: Mapping[str, Encoded], folder: Path, *, tamper: Mapping[str, Tamper] | None = None
+    plan: Plan,
+    reports: Mapping[str, Encoded],
+    folder: Path,
+    *,
+    secrets: Mapping[str, Seed],
+    tamper: Mapping[str, Tamper] | None = None,
 ) -> tuple[HubRun, dict[str, Memory]]:
-    """Train as the plan says, all in this process: the hub, and what each site held.
+    """Train as the plan says, all in this process: the hub, and what each site held. ``secrets`` are the sites' own.
 
     ``tamper`` stands between a site's gate and the hub: it may change a message, or send others before it.
     """
@@ -185,7 +194,8 @@ def replay(
         now = watched(patch)
         rounds = HubRun(plan, folder=folder / "hub", pause=1e9)
         stations = {
-            name: SiteRun(plan, reports[name], name=name, session="ab", folder=folder / name) for name in plan.sites
+            name: SiteRun(plan, reports[name], name=name, session="ab", folder=folder / name, secret=secrets[name])
+            for name in plan.sites
         }
         pending = {name: one.hello() for name, one in stations.items()}
         while pending:
@@ -206,7 +216,7 @@ def replay(
                 pending[name] = one.answer(question)
                 after = arrays_of(one.work.site.private.state_dict())
                 own["private parameters"] += [*before.values(), *after.values()]
-                own["private changes"] += [after[key] - before[key] for key in after]
+                own[MOVED] += [after[key] - before[key] for key in after]
                 own["private optimiser"] += arrays_of(one.work.site.optimiser.state()).values()
                 if one.work.site.local:
                     own["local optimiser"] += arrays_of(one.work.site.local.encoder.state()).values()

@@ -28,8 +28,9 @@ def test_faults_are_told_by_the_kind_of_error_and_not_by_its_words():
 def test_a_site_that_gets_other_arrays_than_the_plans_blames_the_hub(mode, tmp_path):
     plan = plan_of(mode)
     one, course = site_run(plan, "A", tmp_path), course_of(plan)
-    first = course.exchanges([18, 24, 30])[0]
+    counts = [one.work.documents, 24, 30]
+    first = course.exchanges(counts)[0]
     arrays = {name: array for name, array in course.arrays(first).items() if "convolution.bias" not in name}
     with pytest.raises(wire.QuestionError, match="the hub: 1 shared parameters are missing") as raised:
-        one.answer(Message({"round": 0} | first.facts(), arrays))
+        one.answer(Message({"round": 0, "counts": counts} | first.facts(), arrays))
     assert fault_of(raised.value) == "hub"

@@ -23,6 +23,7 @@ from pathveil.errors import CorpusError, FederationError, PathveilError
 from pathveil.federation.flare import policy
 from pathveil.federation.protocol.message import Message, fault_of, outgoing, place, read
 from pathveil.federation.protocol.plan import Plan, read_reports
+from pathveil.federation.protocol.secret import for_run, site_secret
 from pathveil.federation.protocol.site_run import SiteRun
 from pathveil.vocabulary.words import Vocabulary
 
@@ -103,6 +104,8 @@ def open_run(plan: Plan, name: str, *, session: str, root: Path) -> SiteRun:
         vocabulary=Path(settings["vocabulary"]),
         registries=settings["registries"],
     )
+    # Sites that share a machine, as in the simulator, have nothing to hide from each other or the hub.
+    secret = None if together else for_run(site_secret(root), plan.run)
     log.info("%s: run %s, %d reports", name, plan.run, reports.documents)
     if dropped:
         log.warning("%s: %d labels are not among the agreed classes and count as missing", name, dropped)
@@ -114,6 +117,8 @@ def open_run(plan: Plan, name: str, *, session: str, root: Path) -> SiteRun:
         folder=root / "runs",
         device=settings.get("device", "cpu"),
         words=Vocabulary.load(Path(settings["vocabulary"])),
+        secret=secret,
+        least=settings.get("smallest_batch", 1),
     )
 
 

@@ -15,6 +15,8 @@ from typing import Any
 from pathveil.errors import UsageError
 from pathveil.federation.flare import policy, recorder
 from pathveil.federation.flare.provision import needed
+from pathveil.federation.protocol.plan import SMALLEST_BATCH
+from pathveil.federation.protocol.secret import site_secret
 
 log = logging.getLogger(__name__)
 HEARTBEAT = 3.0  # seconds between two signs of life of a site: see duplicate_guard
@@ -44,6 +46,7 @@ def run_site(
     registries: Sequence[str] = (),
     device: str = "cpu",
     record: Path | None = None,
+    smallest_batch: int = SMALLEST_BATCH,
 ) -> None:
     """Work for the hub until ended. Where the reports are is kept in the kit's ``local`` folder and goes nowhere."""
     check_kit(kit, "fed_client.json", kind="site")
@@ -53,7 +56,9 @@ def run_site(
         "vocabulary": str(vocabulary.resolve()),
         "registries": list(registries),
         "device": device,
+        "smallest_batch": smallest_batch,
     }
+    site_secret(kit)
     policy.write(kit / "local", {policy.SETTINGS: settings})
     if record is not None:
         os.environ[recorder.VARIABLE] = str(record.resolve())

@@ -7,20 +7,21 @@ paper's training around ``Hub``; ``Plain`` is federated averaging or one network
 ``hub_run`` drives a course over messages, ``embedded`` in one process.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pathveil.federation import wire
-from pathveil.federation.hub import BestEpoch, History, Hub, accepted, average, load, schedule, steps_of, with_noise
+from pathveil.federation.hub import BestEpoch, History, Hub, accepted, average, load, schedule, with_noise
 from pathveil.federation.noise import epsilon
 from pathveil.federation.protocol.message import Message
 from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.settings import FederationSettings
+from pathveil.federation.shares import bounded, steps_of, weight_of
 from pathveil.federation.site import Turn, gathering
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Shared
@@ -41,20 +42,18 @@ class Exchange:
         """The question as a site gets it."""
         return {"do": self.kind, "epoch": self.epoch, "turns": [asdict(turn) for turn in self.turns]}
 
-    @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> Self:
-        """The question that a site got; whom else it was put to a site does not learn."""
-        return cls(facts["do"], (), int(facts["epoch"]), tuple(Turn(**turn) for turn in facts["turns"]))
-
 
 class Course(Protocol):
     settings: FederationSettings
     history: History
+    counts: list[int]  # the sites' documents, bounded, once the exchanges are known
 
     @property
     def best_epoch(self) -> BestEpoch: ...
 
-    def exchanges(self, documents: Sequence[int]) -> list[Exchange]: ...
+    def exchanges(self, documents: Sequence[int]) -> list[Exchange]:
+        """All exchanges of the run, for sites that train on so many documents each."""
+        ...
 
     def arrays(self, exchange: Exchange, *, whole: bool = True) -> wire.Arrays:
         """What goes out with a question; not ``whole``: to a site that has what did not move since the last one."""
@@ -73,6 +72,44 @@ class Course(Protocol):
     def restore(self, tensors: dict[str, Tensor], content: dict[str, Any]) -> None: ...
 
 
+def exchanges_of(plan: Plan, documents: Sequence[int]) -> list[Exchange]:
+    """All exchanges of a planned run: what a site holds the hub's questions against."""
+    if plan.plain:
+        return plain_exchanges(plan.settings, sites=len(plan.sites), cyclic=plan.mode == "cyclic")
+    return shared_exchanges(plan.settings, bounded(documents, largest_weight=plan.settings.largest_weight))
+
+
+def shared_exchanges(settings: FederationSettings, counts: Sequence[int]) -> list[Exchange]:
+    """Rounds of steps that all sites take, and the closing of every epoch."""
+    everyone = tuple(range(len(counts)))
+    steps, course = steps_of(counts, settings.batch_size), []
+    for turns in schedule(settings, steps):
+        last = turns[-1]
+        course.append(Exchange("round", everyone, last.epoch, tuple(turns)))
+        if last.step == steps - 1 and not last.discriminator_only:
+            course.append(Exchange("close", everyone, last.epoch))
+    return [*course, Exchange("finish", everyone, settings.epochs - 1)]
+
+
+def plain_exchanges(settings: FederationSettings, *, sites: int, cyclic: bool) -> list[Exchange]:
+    """Epochs of all sites, or of one after the other, and the closing of each."""
+    everyone = tuple(range(sites))
+    visits = [(place,) for place in everyone] if cyclic else [everyone]
+    course = []
+    for epoch in range(settings.epochs):
+        course += [Exchange("epoch", who, epoch) for who in visits]
+        course.append(Exchange("close", everyone, epoch))
+    return [*course, Exchange("finish", everyone, settings.epochs - 1)]
+
+
+def weighed(course: Course, exchange: Exchange, place: int, message: Message) -> Message:
+    """A site's answer with the documents that it counts for. They follow from what the sites told when the run began:
+    no site says with an update how much it weighs."""
+    count, steps = course.counts[place], exchange.turns[0].steps if exchange.turns else 1
+    documents = sum(weight_of(count, steps=steps, step=turn.step) for turn in exchange.turns) or count
+    return Message({**message.facts, "documents": documents}, message.arrays)
+
+
 def course_of(plan: Plan) -> Course:
     """The course of a planned run."""
     if plan.plain:
@@ -86,7 +123,7 @@ class SharedPrivate:
     """A shared encoder at the hub, private ones at the sites."""
 
     def __init__(self, shared: Shared, *, settings: FederationSettings, sites: int):
-        self.settings, self.sites, self.history = settings, sites, History()
+        self.settings, self.sites, self.history, self.counts = settings, sites, History(), list[int]()
         self.hub = Hub(shared, settings=settings)
 
     @property
@@ -94,14 +131,8 @@ class SharedPrivate:
         return self.hub.best_epoch
 
     def exchanges(self, documents: Sequence[int]) -> list[Exchange]:
-        everyone = tuple(range(self.sites))
-        steps, course = steps_of(documents, self.settings.batch_size), []
-        for turns in schedule(self.settings, steps):
-            last = turns[-1]
-            course.append(Exchange("round", everyone, last.epoch, tuple(turns)))
-            if last.step == steps - 1 and not last.discriminator_only:
-                course.append(Exchange("close", everyone, last.epoch))
-        return [*course, Exchange("finish", everyone, self.settings.epochs - 1)]
+        self.counts = bounded(documents, largest_weight=self.settings.largest_weight)
+        return shared_exchanges(self.settings, self.counts)
 
     def arrays(self, exchange: Exchange, *, whole: bool = True) -> wire.Arrays:
         if exchange.kind == "round":
@@ -158,6 +189,7 @@ class Plain:
 
     def __init__(self, model: MTCNN, *, settings: FederationSettings, sites: int, cyclic: bool):
         self.settings, self.sites, self.cyclic, self.history = settings, sites, cyclic, History()
+        self.counts = list[int]()
         self.manifest = wire.manifest_of(model)
         self.now = wire.arrays_of(model)
         self.best, self.best_epoch = self.now, BestEpoch()
@@ -166,13 +198,8 @@ class Plain:
             epsilon(multiplier=settings.noise, updates=1, delta=settings.delta)  # says now what is missing
 
     def exchanges(self, documents: Sequence[int]) -> list[Exchange]:
-        everyone = tuple(range(self.sites))
-        visits = [(place,) for place in everyone] if self.cyclic else [everyone]
-        course = []
-        for epoch in range(self.settings.epochs):
-            course += [Exchange("epoch", who, epoch) for who in visits]
-            course.append(Exchange("close", everyone, epoch))
-        return [*course, Exchange("finish", everyone, self.settings.epochs - 1)]
+        self.counts = bounded(documents, largest_weight=self.settings.largest_weight)
+        return plain_exchanges(self.settings, sites=self.sites, cyclic=self.cyclic)
 
     def arrays(self, exchange: Exchange, *, whole: bool = True) -> wire.Arrays:
         return self.best if exchange.kind == "finish" else self.now

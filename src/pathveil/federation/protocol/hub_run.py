@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pathveil.errors import FederationError
-from pathveil.federation.protocol.course import Exchange, course_of
+from pathveil.federation.protocol.course import Exchange, course_of, weighed
 from pathveil.federation.protocol.message import FAULTS, UPDATES, Message, heard, place, read, write
 from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.protocol.run_result import RunResult, write_run
@@ -107,8 +107,11 @@ class HubRun:
             return  # sent again because our answer got lost
         try:
             heard(message, "hello", sender=site)
-            if not message.facts["documents"]:
+            documents, most = message.facts["documents"], self.plan.documents.get(site)
+            if not documents:
                 raise FederationError(f"{site}: has no documents to train on")
+            if most is not None and documents > most:
+                raise FederationError(f"{site}: says it has {documents} documents, the plan at most {most}; refused")
         except FederationError as error:
             self.stop(str(error))  # without this site there is no run
             return
@@ -118,7 +121,7 @@ class HubRun:
 
     def start(self) -> None:
         """All sites are there: begin, or go on from the last state."""
-        counts = [int(self.hellos[site].facts["documents"]) for site in self.plan.sites]
+        counts = self.counts()
         self.exchanges = self.course.exchanges(counts)
         found = checkpoint.load(self.path, fingerprint=self.plan.run)
         if found is not None:
@@ -139,6 +142,10 @@ class HubRun:
         self.plan_save()
         self.changed.notify_all()
 
+    def counts(self) -> list[int]:
+        """How many documents each site says it has."""
+        return [int(self.hellos[site].facts["documents"]) for site in self.plan.sites]
+
     def gather(self, site: str, message: Message) -> None:
         told = message.facts.get("round")
         if type(told) is not int:
@@ -152,11 +159,6 @@ class HubRun:
         self.answered[site], self.answers[site] = self.round, message
         try:
             heard(message, exchange.kind, sender=site)
-            documents = message.facts.get("documents", 1)
-            if documents > self.hellos[site].facts["documents"]:
-                raise FederationError(f"{site}: its update claims more documents than the site has; refused")
-            if not documents:
-                raise FederationError(f"{site}: its update rests on no documents; refused")
         except FederationError as error:
             self.refuse(error)
             self.answers[site] = None  # the round goes on without it
@@ -168,7 +170,11 @@ class HubRun:
         if self.saving:
             self.save()  # before the answers count: the sites saved their part before they worked on them
         before = len(self.course.history.refused)
-        answers = [(site, message) for site in self.plan.sites if (message := self.answers.get(site)) is not None]
+        answers = [
+            (site, weighed(self.course, exchange, place, message))
+            for place, site in enumerate(self.plan.sites)
+            if (message := self.answers.get(site)) is not None
+        ]
         self.answers = {}
         try:
             if not answers and exchange.kind in (*UPDATES, "close"):
@@ -200,8 +206,7 @@ class HubRun:
 
     def save(self) -> None:
         tensors, course = self.course.state()
-        counts = [int(self.hellos[site].facts["documents"]) for site in self.plan.sites]
-        content = {"round": self.round, "keep": self.keep, "documents": counts, "course": course}
+        content = {"round": self.round, "keep": self.keep, "documents": self.counts(), "course": course}
         checkpoint.save(self.path, tensors, fingerprint=self.plan.run, content=content)
         self.saved_at = time.monotonic()
 
@@ -221,7 +226,7 @@ class HubRun:
         exchange = self.exchanges[self.round]
         first = self.answered[site] < 0 and self.resumed >= 0
         facts = {"round": self.round, "keep": self.keep, "save": self.saving, "kept": self.course.best_epoch.number}
-        facts |= exchange.facts()
+        facts |= exchange.facts() | {"counts": self.counts()}  # by which a site knows what it will be asked
         if first:  # in a cyclic run this may be a later round than the one the run goes on from
             facts |= {"resume": True, "from": self.resumed}
         self.asked[site] = self.round

@@ -5,10 +5,10 @@ by name and type, and arrays that are exactly those that the round moves (``wire
 hub trusts no gate: ``heard`` holds every message against the same list when it arrives.
 
 >>> import numpy as np
->>> sent = outgoing({"round": 3, "documents": 20}, {"w": np.zeros(2, np.float32)}, manifest={"w": (2,)}, sender="north")
+>>> sent = outgoing({"round": 3, "updates": 2}, {"w": np.zeros(2, np.float32)}, manifest={"w": (2,)}, sender="north")
 >>> message = read(sent, sender="north")
 >>> message.facts, message.arrays["w"].tolist()
-({'round': 3, 'documents': 20}, [0.0, 0.0])
+({'round': 3, 'updates': 2}, [0.0, 0.0])
 >>> outgoing({"round": 3, "label": "C50"}, {}, manifest={}, sender="north")
 Traceback (most recent call last):
 pathveil.federation.wire.GateError: north: 'label' is not among what a site may say; nothing was sent
@@ -33,6 +33,7 @@ FAULTS = {
     "corpus": "its corpus cannot be used; its own log says why",
     "state": "it does not have its part of the run from where the hub has it",
     "gate": "its gate refused what it was about to send; its own log says what",
+    "plan": "it was asked for something that it did not agree to, and refused; its own log says what",
     "hub": "it refused what the hub sent; its own log says what",
     "defect": "its program failed; its own log says where",
 }
@@ -41,6 +42,7 @@ FAULT_OF: dict[type[Exception], str] = {
     VocabularyError: "words",
     CorpusError: "corpus",
     wire.GateError: "gate",
+    wire.PlanError: "plan",
     wire.QuestionError: "hub",
     PathveilError: "state",
     Exception: "defect",
@@ -51,7 +53,7 @@ SAYS: dict[str, type] = {
     "session": str,  # a random number of the process
     "round": int,
     "waiting": bool,  # nothing new: asks again for the next round
-    "documents": int,  # that the arrays rest on
+    "documents": int,  # that the site trains on, told once
     "updates": int,  # that have left the site in this run, this one and those of repeated rounds included
     "loss": float,  # on the site's validation cases, one number an epoch
     "feature_norm": float,  # mean norm of their shared features
@@ -63,9 +65,9 @@ KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "hello": (("documents", "saved"), ()),
     "waiting": (("waiting",), ()),
     "fault": (("fault",), ()),
-    "round": (("round", "documents", "updates"), ()),
-    "epoch": (("round", "documents", "updates"), ()),
-    "close": (("round", "documents", "loss"), ("feature_norm",)),
+    "round": (("round", "updates"), ()),
+    "epoch": (("round", "updates"), ()),
+    "close": (("round", "loss"), ("feature_norm",)),
     "finish": (("round",), ()),
 }
 UPDATES = ("round", "epoch")  # the kinds that come with arrays

@@ -27,6 +27,7 @@ from pathveil.federation.release import KEPT, Release
 from pathveil.federation.settings import FederationSettings, settings_for
 from pathveil.federation.site import Site
 from pathveil.model.shared_private import Shared
+from pathveil.seeds import Seed
 from pathveil.settings import Settings
 from pathveil.vocabulary.encoded import MISSING, Encoded
 from pathveil.vocabulary.words import Vocabulary
@@ -34,6 +35,9 @@ from pathveil.vocabulary.words import Vocabulary
 Mode = Literal["adversarial", "strong", "fedavg", "cyclic"]
 MODES: tuple[Mode, ...] = ("adversarial", "strong", "fedavg", "cyclic")
 LOCAL_STEPS = 8  # where none are given: an exchange costs about as much as several steps
+SMALLEST_BATCH = 8  # cases in a step of a site, which no plan of a run over a network goes below unless it says so
+LARGEST_WEIGHT = 3.0  # of a site, in multiples of the others' median, where the plan does not bound each site's count
+MOST_DOCUMENTS = 10**9
 PLAIN = ("fedavg", "cyclic")  # one network for everybody, instead of a shared and a private part
 
 
@@ -47,7 +51,8 @@ class Plan(Settings):
     vocabulary: str  # the id space of the words agreed on, a sha256
     vocabulary_size: int = Field(ge=3)
     settings: FederationSettings = FederationSettings()
-    seed: int
+    seed: int  # of the start and the split; the order of a site's batches is the site's secret
+    documents: Mapping[str, int] = {}  # site: the most documents that it may say it has; none is given: any number
 
     @property
     def run(self) -> str:
@@ -66,16 +71,35 @@ class Plan(Settings):
         """The shared part at its start."""
         return self.networks(device).shared(registries=len(self.sites))
 
-    def site(self, reports: Encoded, name: str, device: torch.device | str = "cpu") -> Site:
-        """A site with its private part at its start."""
+    def site(
+        self, reports: Encoded, name: str, device: torch.device | str = "cpu", *, secret: Seed | None = None
+    ) -> Site:
+        """A site with its private part at its start; without a ``secret`` the seed decides about its batches."""
         number = self.sites.index(name)
-        private = self.networks(device).private(number)
-        return Site(reports, name=name, registry=number, private=private, settings=self.settings, seed=self.seed)
+        private = self.networks(device).private(number, secret=secret)
+        return Site(
+            reports,
+            name=name,
+            registry=number,
+            private=private,
+            settings=self.settings,
+            seed=self.seed,
+            secret=secret,
+        )
 
-    def plain_site(self, reports: Encoded, name: str, device: torch.device | str = "cpu") -> PlainSite:
+    def plain_site(
+        self, reports: Encoded, name: str, device: torch.device | str = "cpu", *, secret: Seed | None = None
+    ) -> PlainSite:
         """A site with the whole network at its start."""
-        number, settings = self.sites.index(name), self.settings
-        return PlainSite(reports, settings=settings, seed=self.seed, registry=number, name=name, device=device)
+        return PlainSite(
+            reports,
+            name=name,
+            registry=self.sites.index(name),
+            settings=self.settings,
+            seed=self.seed,
+            device=device,
+            secret=secret,
+        )
 
 
 def plan_run(
@@ -86,9 +110,11 @@ def plan_run(
     classes: Mapping[str, tuple[str, ...]],
     seed: int,
     name: str = "",
+    documents: Mapping[str, int] | None = None,  # site: the most that it may say it has
     changes: Mapping[str, Any] | None = None,  # to the mode's settings
 ) -> Plan:
-    """The plan of a run over a network, where sites take several steps between exchanges unless told otherwise."""
+    """The plan of a run over a network, where sites take several steps between exchanges, of no less than a few cases,
+    and no site outweighs the others, unless told otherwise."""
     changes = dict(changes or {})
     known = next((known for known in MODES if known == mode), None)
     if known is None:
@@ -97,8 +123,12 @@ def plan_run(
         raise UsageError("--site: name at least two sites, each once")
     if mode in PLAIN and "local_steps" in changes:
         raise UsageError(f"--local-steps: {mode} exchanges once an epoch; leave it out, or choose another --mode")
+    for site, most in (documents or {}).items():
+        if site not in sites or not 0 < most <= MOST_DOCUMENTS:
+            raise UsageError(f"--site: {site}={most} is not a site with at most 1 to {MOST_DOCUMENTS:,} documents")
     if mode not in PLAIN:
         changes = {"local_steps": LOCAL_STEPS} | changes
+    bounds = {"smallest_batch": SMALLEST_BATCH, "largest_weight": None if documents else LARGEST_WEIGHT}
     return Plan(
         name=name,
         mode=known,
@@ -106,8 +136,9 @@ def plan_run(
         classes=classes,
         vocabulary=vocabulary.id_space,
         vocabulary_size=vocabulary.size,
-        settings=settings_for(mode, changes),
+        settings=settings_for(mode, bounds | changes),
         seed=seed,
+        documents=dict(documents or {}),
     )
 
 

@@ -3,6 +3,7 @@
 Its folder, inside the site's kit, holds the private part and never leaves:
 
     runs/<run>/state-<round>.safetensors   the last two states, to go on from after a kill
+    runs/<run>/agreed.json                 the sites' document counts, from which all that the hub may ask follows
     runs/<run>/updates.json                how many updates have left the site, for the privacy loss of their noise
     runs/<run>/model/                      at the end: private.safetensors, shared.safetensors, plan.json, scores.json
     runs/<run>/bundle/                     and the site's own model for predict, evaluate and audit
@@ -21,15 +22,17 @@ from safetensors.numpy import save_file
 from pathveil.errors import FederationError
 from pathveil.federation import wire
 from pathveil.federation.join import bundled
-from pathveil.federation.protocol.course import Exchange
+from pathveil.federation.protocol.guard import Guard
 from pathveil.federation.protocol.message import UPDATES, Message, outgoing
 from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.protocol.site_work import NOTHING, PlainWork, SharedWork
 from pathveil.files import new_file, write_json, write_text
+from pathveil.seeds import Seed
 from pathveil.training import checkpoint
 from pathveil.training.metrics import evaluate
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.words import Vocabulary
+from pathveil.wording import counted
 
 log = logging.getLogger(__name__)
 KEPT = 2  # states on disk: the hub may be one behind
@@ -48,15 +51,29 @@ class SiteRun:
         folder: Path,
         device: str = "cpu",
         words: Vocabulary | None = None,  # to make a bundle with
+        secret: Seed | None = None,  # of the site's batches in this run; None: the plan's seed decides
+        least: int = 1,  # cases in a batch: a plan that allows fewer is refused
     ):
         self.plan, self.name, self.session, self.folder = plan, name, session, folder / plan.run
         self.reports, self.words, self.device = reports, words, device
+        if plan.settings.smallest_batch < least:
+            raise wire.PlanError(
+                f"the plan allows batches of {counted(plan.settings.smallest_batch, 'case')}, and this site takes part "
+                f"from {least} on (--smallest-batch); agree on --set smallest_batch={least}"
+            )
         self.folder.mkdir(parents=True, exist_ok=True)
         self.work: PlainWork | SharedWork = (
-            PlainWork(plan.plain_site(reports, name, device))
+            PlainWork(plan.plain_site(reports, name, device, secret=secret))
             if plan.plain
-            else SharedWork(plan.site(reports, name, device), plan.shared(device))
+            else SharedWork(plan.site(reports, name, device, secret=secret), plan.shared(device))
         )
+        most = plan.documents.get(name, self.work.documents)
+        if self.work.documents > most:
+            raise wire.PlanError(
+                f"this site trains on {self.work.documents} documents, and the plan says at most {most}; choose fewer "
+                "reports, or agree on another plan"
+            )
+        self.guard = Guard(plan, name, documents=self.work.documents, folder=self.folder)
         self.fingerprint = checkpoint.fingerprint_of(
             json.loads(plan.model_dump_json()), {"ids": reports.ids, "offsets": reports.offsets, "cases": reports.cases}
         )
@@ -69,15 +86,15 @@ class SiteRun:
         return sorted(int(path.stem.removeprefix("state-")) for path in self.folder.glob("state-*.safetensors"))
 
     def answer(self, question: Message) -> bytes:
-        """Do what the hub asks and return what the gate lets through."""
+        """Do what the hub asks, if it is what the plan says, and return what the gate lets through."""
         facts = question.facts
+        exchange = self.guard.passed(facts, saved=self.saved())
         if facts.get("resume"):
             self.resume(int(facts["from"]))
         if facts.get("keep"):
             self.work.keep()
         if facts.get("save"):
             self.save(int(facts["round"]))
-        exchange = Exchange.of(facts)
         said, arrays = self.work.answer(exchange, question.arrays)
         if exchange.kind in UPDATES:
             said |= {"updates": self.count()}
@@ -100,6 +117,7 @@ class SiteRun:
             number = 1 + (json.loads(path.read_text("utf-8"))["updates"] if path.exists() else 0)
         except (ValueError, KeyError, TypeError):
             raise wire.GateError(f"{path}: does not tell how many updates have left; nothing was sent") from None
+        self.guard.may_leave(number)
         write_json(path, {"updates": number})
         return number
 

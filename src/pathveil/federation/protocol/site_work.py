@@ -7,9 +7,10 @@ import numpy as np
 from torch import Tensor
 
 from pathveil.federation import wire
-from pathveil.federation.hub import load, steps_of
+from pathveil.federation.hub import load
 from pathveil.federation.plain import PlainSite
 from pathveil.federation.protocol.course import Exchange, under
+from pathveil.federation.shares import steps_of
 from pathveil.federation.site import EMBEDDING, Site, moved, shared_features
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Shared, merged
@@ -56,8 +57,7 @@ class SharedWork:
         if not again:
             site.known = None  # was of another encoder
         if exchange.kind == "round":
-            update = site.update(self.shared, turns)
-            return {"documents": sum(len(site.rows(turn)) for turn in turns)}, update
+            return {}, site.update(self.shared, turns)
         if exchange.kind == "close":
             (features,) = shared_features(self.shared, [site.validation_reports], device=site.device)
             return close_answer(site, self.shared, features), {}
@@ -100,7 +100,7 @@ class SharedWork:
 def close_answer(site: Site, shared: Shared, features: Tensor) -> dict[str, Any]:
     """What a site tells when an epoch is closed, from the shared features (documents, K·F) of its validation cases."""
     loss, norm = site.validation_loss(shared, features=features), float(features.norm(dim=1).mean())
-    return {"documents": site.documents, "loss": loss, "feature_norm": norm}
+    return {"loss": loss, "feature_norm": norm}
 
 
 class PlainWork:
@@ -120,9 +120,9 @@ class PlainWork:
         if exchange.kind == "epoch":
             steps = steps_of([self.documents], self.site.settings.batch_size)
             self.site.epoch(exchange.epoch, steps=steps)
-            return {"documents": self.documents}, self.site.update(arrays)
+            return {}, self.site.update(arrays)
         if exchange.kind == "close":
-            return {"documents": self.documents, "loss": self.site.validation_loss()}, {}
+            return {"loss": self.site.validation_loss()}, {}
         return {}, {}
 
     def keep(self) -> None:
