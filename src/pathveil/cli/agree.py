@@ -14,6 +14,7 @@ from pathveil.errors import UsageError
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from pathveil.vocabulary.agree.agreement import Agreement
     from pathveil.vocabulary.agree.hub import Hub
     from pathveil.vocabulary.agree.keyholder import KeyHolder
 
@@ -31,6 +32,18 @@ CERTIFICATE = typer.Option(..., "--certificate", help="This server's certificate
 KEY = typer.Option(..., "--key", help="The certificate's private key (PEM).")
 LISTEN = typer.Option("0.0.0.0", "--listen", help="The network address to listen on.")
 PORT = typer.Option(None, "--port", help="The port to listen on; else the one in this server's address.")
+SHA256 = typer.Option(
+    None, "--sha256", metavar="HEX", help="The agreement's sha256 as the other parties read it out to you."
+)
+SIGNED_BY = typer.Option(
+    None,
+    "--signed-by",
+    metavar="FILE",
+    help="The public key of someone who must have signed the agreement, got from them by another way; may repeat.",
+)
+ERASE_EXPIRED = typer.Option(
+    False, "--erase-expired", help="The clock is right: erase an expired agreement's secrets without asking."
+)
 K = typer.Option(3, "--k", help="At how many sites a word must be to pass.")
 M = typer.Option(5, "--m", help="In how many of its cases a site must have a word before it submits it.")
 CAP = typer.Option(65_536, "--cap", help="How many words a site may submit, the commonest first.")
@@ -52,13 +65,45 @@ def _warn(threshold: int) -> None:
         )
 
 
+def _load(path: Path, sha256: str | None, signed_by: list[Path] | None) -> "Agreement":
+    """The agreement, known by its sha256 or by who signed it."""
+    from pathveil.signatures import read_public_key
+    from pathveil.vocabulary.agree.agreement import Agreement
+
+    terms = Agreement.load(path)
+    terms.expect(sha256=sha256, signers=[read_public_key(one) for one in signed_by or []])
+    return terms
+
+
+@app.command(short_help="Make what a server needs, and its offer to others.")
+def offer(
+    name: str = typer.Option(..., "--name", help="The server: hub, or a key holder's name."),
+    address: str = typer.Option(..., "--address", metavar="URL", help="The https address under which sites reach it."),
+    certificate: Path = typer.Option(
+        None, "--certificate", help="The server's certificate (PEM), where it has one; else one is made."
+    ),
+    days: float = typer.Option(90, "--days", help="How long a certificate that is made is good for."),
+    out: Path = typer.Option(..., "--out", help="A new folder on the server, its --state later."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Make what a server needs for an agreement: a certificate and, for a key holder, its key. Run it on the server.
+
+    NAME.offer.json goes to whoever proposes the agreement, which then pins the server to this certificate and key;
+    everything else stays where it is. A key holder's key serves one agreement: make an offer for each.
+    """
+    from pathveil.vocabulary.agree.offer import Offer, make_offer
+    from pathveil.vocabulary.agree.results import OfferFiles
+
+    *kept, made = make_offer(out, name, address=address, certificate=certificate, days=days)
+    fingerprint = Offer.load(made).fingerprint
+    emit(OfferFiles(offer=str(made), kept=[str(path) for path in kept], fingerprint=fingerprint), as_json=as_json)
+
+
 @app.command(short_help="Write the terms of a new agreement.")
 def propose(
     site: list[str] = typer.Option(..., "--site", metavar="NAME", help="A registry that takes part; once for each."),
-    holder: list[str] = typer.Option(
-        ..., "--holder", metavar="NAME=URL", help="A key holder and its https address; at least two."
-    ),
-    hub: str = typer.Option(..., "--hub", metavar="URL", help="The hub's https address."),
+    holder: list[Path] = typer.Option(..., "--holder", metavar="OFFER", help="A key holder's offer; at least two."),
+    hub: Path = typer.Option(..., "--hub", metavar="OFFER", help="The hub's offer."),
     k: int = K,
     m: int = M,
     cap: int = CAP,
@@ -68,20 +113,20 @@ def propose(
     out: Path = typer.Option(..., "--out", help="The agreement file to write."),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Write the terms of a new agreement: who takes part, where the servers are, k, m and sizes.
+    """Write the terms of a new agreement: who takes part, which servers with which certificates and keys, k, m, sizes.
 
-    Give the file to every party. Its sha256 goes with every request, so a party with another version is refused.
+    Give the file to every party, and let people sign it, or read its sha256 to each other: whoever could change it on
+    its way could put servers of their own in. The sha256 goes with every request too, so a party with another version
+    is refused.
     """
     from pathveil.vocabulary.agree.agreement import Agreement
+    from pathveil.vocabulary.agree.offer import Offer
     from pathveil.vocabulary.agree.results import ProposedAgreement
 
-    pairs = [one.partition("=")[::2] for one in holder]
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise UsageError("two key holders have the same name; --holder takes NAME=URL, once for each")
     terms = Agreement.propose(
         sites=site,
-        holders=dict(pairs),
-        hub=hub,
+        holders=[Offer.load(path) for path in holder],
+        hub=Offer.load(hub),
         threshold=k,
         min_cases=m,
         cap=cap,
@@ -94,6 +139,61 @@ def propose(
     text = f"{out}: {len(terms.sites)} sites, k = {k}, m = {m}, until {terms.expires:%Y-%m-%d %H:%M} UTC"
     result = ProposedAgreement(out=str(out), id=terms.id, sha256=terms.sha256)
     emit(result, as_json=as_json, text=f"{text}\n{terms.sha256}")
+
+
+@app.command(short_help="Make a key pair to sign agreements with.")
+def signer(
+    out: Path = typer.Option(..., "--out", metavar="NAME", help="NAME.key and NAME.pub are written."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Make a key pair to sign agreements with: NAME.key stays with you, NAME.pub goes to those who rely on you."""
+    from pathveil.signatures import write_key_pair
+    from pathveil.vocabulary.agree.results import SignerFiles
+
+    private, public = out.with_name(f"{out.name}.key"), out.with_name(f"{out.name}.pub")
+    made = write_key_pair(private, public)
+    emit(SignerFiles(private=str(private), public=str(public), public_key=made), as_json=as_json)
+
+
+@app.command(short_help="Sign an agreement.")
+def sign(
+    agreement: Path = AGREEMENT,
+    key: Path = typer.Option(..., "--key", help="Your private key, by 'vocab agree signer'."),
+    name: str = typer.Option(..., "--name", help="Who signs, as it shall stand in the file."),
+    offer: list[Path] = typer.Option(
+        None,
+        "--offer",
+        metavar="OFFER",
+        help="Your own offer, which the agreement must hold unchanged; may repeat.",
+    ),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Sign an agreement: read what it says, compare the certificates with those who run the servers, then sign.
+
+    The signature is written into the file; the terms and their sha256 stay the same.
+    """
+    from pathveil.vocabulary.agree.agreement import Agreement
+    from pathveil.vocabulary.agree.offer import Offer
+    from pathveil.vocabulary.agree.results import SignedAgreement
+
+    terms = Agreement.load(agreement)
+    for one in map(Offer.load, offer or []):
+        if one.name not in terms.servers or terms.server(one.name) != one.pinned():
+            raise UsageError(f"{agreement}: does not hold the offer of {one.name} as it was made; nothing was signed")
+    terms = terms.signed(by=name, key=key)
+    terms.save(agreement)
+    servers = {name: terms.server(name) for name in terms.servers}
+    result = SignedAgreement(
+        out=str(agreement),
+        sha256=terms.sha256,
+        signed_by=[one.by for one in terms.signatures],
+        sites=list(terms.sites),
+        threshold=terms.threshold,
+        min_cases=terms.min_cases,
+        expires=f"{terms.expires:%Y-%m-%d %H:%M} UTC",
+        servers={name: f"{one.address} certificate {one.fingerprint}" for name, one in servers.items()},
+    )
+    emit(result, as_json=as_json)
 
 
 @app.command()
@@ -113,35 +213,33 @@ def tokens(
     emit(write_tokens(Agreement.load(agreement), server, out), as_json=as_json)
 
 
-@app.command()
-def certificates(
-    name: str = typer.Option(..., "--name", help="The server: hub, or a key holder's name."),
-    host: list[str] = typer.Option(
-        ..., "--host", metavar="HOST", help="A host name or address that sites use for it; may repeat."
-    ),
-    days: float = typer.Option(90, "--days", help="How long the certificate is good for."),
-    out: Path = typer.Option(..., "--out", help="Folder to write to."),
-    as_json: bool = JSON_OPTION,
-) -> None:
-    """Make a certificate for a server that has none. Run it on the server, so that its key never travels.
-
-    NAME.key and NAME.pem stay there; NAME-authority.pem goes to every site, which names it with --ca.
-    """
-    from pathveil.vocabulary.agree.certificates import make_certificate
-    from pathveil.vocabulary.agree.results import CertificateFiles
-
-    paths = make_certificate(out, name, hosts=host, days=days)
-    emit(CertificateFiles(written=[str(path) for path in paths]), as_json=as_json)
-
-
 def _serve(
-    role: "KeyHolder | Hub", web: "Starlette", address: str, listen: str, port: int | None, certificate: Path, key: Path
+    role: "KeyHolder | Hub", web: "Starlette", name: str, listen: str, port: int | None, certificate: Path, key: Path
 ) -> None:
     from pathveil.vocabulary.agree.service import make_server, serve
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-    port = port or urlsplit(address).port or 443
-    serve(make_server(web, host=listen, port=port, certificate=certificate, key=key), finished=lambda: role.finished)
+    pinned = role.agreement.server(name)
+    port = port or urlsplit(pinned.address).port or 443
+    server = make_server(web, host=listen, port=port, certificate=certificate, key=key, pinned=pinned)
+    serve(server, finished=lambda: role.finished, doubtful=lambda: role.expired)
+
+
+def _ask_to_erase(role: "KeyHolder | Hub", what: str, erase_expired: bool) -> bool:
+    """Whether the agreement was over by the clock before the server began, and a person said that the clock is right.
+
+    A clock that is wrong would otherwise cost all parties the agreement.
+    """
+    if not role.expired or role.finished:
+        return False
+    said = role.expiry.sentence()
+    if erase_expired or (sys.stdin.isatty() and typer.confirm(f"The agreement is over: {said}. Erase {what}?")):
+        role.erase()
+        return True
+    raise UsageError(
+        f"the agreement is over: {said}; nothing was erased. If the clock is right, --erase-expired erases {what}; "
+        "if it is wrong, set it right and give the same command again"
+    )
 
 
 @app.command(short_help="Hold one of the keys, and serve the sites with it.")
@@ -152,26 +250,31 @@ def keyholder(
     certificate: Path = CERTIFICATE,
     key: Path = KEY,
     state: Path = STATE,
+    sha256: str = SHA256,
+    signed_by: list[Path] = SIGNED_BY,
+    erase_expired: bool = ERASE_EXPIRED,
     listen: str = LISTEN,
     port: int = PORT,
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Hold one of the keys: multiply blinded points for the sites, prove it, and keep their quotas.
 
-    The key is made now, serves this agreement alone, and is erased when every site is done or the agreement expires;
-    then the command ends. Run it in another organisation than the other key holder and the hub.
+    The key was made with the offer, in the folder that is now --state. It serves this agreement alone, and is erased
+    when every site is done or the agreement expires; then the command ends. Run it in another organisation than the
+    other key holder and the hub.
     """
-    from pathveil.vocabulary.agree.agreement import Agreement, load_digests
+    from pathveil.vocabulary.agree.agreement import load_digests
     from pathveil.vocabulary.agree.keyholder import KeyHolder
     from pathveil.vocabulary.agree.results import ServerEnd
     from pathveil.vocabulary.agree.service import keyholder_app
 
-    terms = Agreement.load(agreement)
+    terms = _load(agreement, sha256, signed_by)
     digests = load_digests(tokens, terms)
     holder = KeyHolder(terms, name, folder=state)
     try:
-        _serve(holder, keyholder_app(holder, digests), terms.holders[name], listen, port, certificate, key)
-        _finish(holder)
+        if not _ask_to_erase(holder, "the key", erase_expired):
+            _serve(holder, keyholder_app(holder, digests), name, listen, port, certificate, key)
+            _finish(holder)
         emit(ServerEnd(agreement=terms.id, missing=holder.waiting_for), as_json=as_json)
     finally:
         holder.store.close()
@@ -184,6 +287,9 @@ def hub(
     certificate: Path = CERTIFICATE,
     key: Path = KEY,
     state: Path = STATE,
+    sha256: str = SHA256,
+    signed_by: list[Path] = SIGNED_BY,
+    erase_expired: bool = ERASE_EXPIRED,
     listen: str = LISTEN,
     port: int = PORT,
     as_json: bool = JSON_OPTION,
@@ -192,18 +298,21 @@ def hub(
 
     Ends when every site has its answer, or the agreement expires; the tags are then erased.
     """
-    from pathveil.vocabulary.agree.agreement import Agreement, load_digests
+    from pathveil.vocabulary.agree.agreement import load_digests
     from pathveil.vocabulary.agree.hub import Hub
+    from pathveil.vocabulary.agree.offer import HUB
     from pathveil.vocabulary.agree.results import HubEnd
     from pathveil.vocabulary.agree.service import hub_app
 
-    terms = Agreement.load(agreement)
+    terms = _load(agreement, sha256, signed_by)
     digests = load_digests(tokens, terms)
     counter = Hub(terms, folder=state)
     try:
-        _serve(counter, hub_app(counter, digests), terms.hub, listen, port, certificate, key)
         counts = counter.counts()
-        _finish(counter)
+        if not _ask_to_erase(counter, "the tags", erase_expired):
+            _serve(counter, hub_app(counter, digests), HUB, listen, port, certificate, key)
+            counts = counter.counts()
+            _finish(counter)
         emit(HubEnd(missing=counter.waiting_for, **dict(counts)), as_json=as_json)
     finally:
         counter.store.close()
@@ -227,12 +336,8 @@ def site(
     ),
     without: Path = WITHOUT,
     tokens: Path = typer.Option(..., "--tokens", help="Folder with the site's tokens: hub.token and the key holders'."),
-    ca: list[Path] = typer.Option(
-        None,
-        "--ca",
-        metavar="FILE",
-        help="A certificate authority to trust (PEM), once for each server's; else the system's.",
-    ),
+    sha256: str = SHA256,
+    signed_by: list[Path] = SIGNED_BY,
     state: Path = STATE,
     out: Path = typer.Option(..., "--out", help="The vocabulary to write."),
     as_json: bool = JSON_OPTION,
@@ -242,26 +347,24 @@ def site(
     Waits for the other sites. Stopped, it goes on by the same command. Of your words, only those in at least m cases
     are used, and nobody else sees them: key holders get random points, the hub gets tags.
     """
-    from pathveil.vocabulary.agree.agreement import Agreement
-    from pathveil.vocabulary.agree.client import already_done, read_tokens, take_part, trust_authorities
+    from pathveil.vocabulary.agree.client import already_done, read_tokens, take_part
     from pathveil.vocabulary.agree.results import SiteResult
     from pathveil.vocabulary.agree.site import Site, cases_of
     from pathveil.vocabulary.corpus_counts import gather_counts
 
-    terms = Agreement.load(agreement)
+    terms = _load(agreement, sha256, signed_by)
     given = read_tokens(tokens, terms)
-    trust = trust_authorities(ca or [])
     if not out.parent.is_dir():
         raise UsageError(f"{out.parent}: no such folder to write the vocabulary to")
     _warn(terms.threshold)
-    if vocabulary := already_done(terms, name, out=out, folder=state, tokens=given, trust=trust):
+    if vocabulary := already_done(terms, name, out=out, folder=state, tokens=given):
         result = SiteResult(out=str(out), agreed=len(vocabulary.words), id_space=vocabulary.id_space)
         return emit(result, as_json=as_json)
     with bar() as progress:
         counts = gather_counts(sources, tasks=(), without=without, progress=progress)
         part = Site(terms, name, cases_of(counts), folder=state)
         try:
-            vocabulary = take_part(part, out=out, tokens=given, trust=trust, progress=progress)
+            vocabulary = take_part(part, out=out, tokens=given, progress=progress)
         finally:
             part.store.close()
     result = SiteResult(

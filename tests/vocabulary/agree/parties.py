@@ -5,14 +5,26 @@ import random
 
 from pathveil.vocabulary.agree.agreement import Agreement
 from pathveil.vocabulary.agree.hub import TAG
+from pathveil.vocabulary.agree.keyholder import KeyHolder
+from pathveil.vocabulary.agree.offer import made_up_offers
 
-HOLDERS = {"north": "https://north.example", "south": "https://south.example"}
+OFFERS, SECRETS = made_up_offers("hub", "north", "south", seed=b"s" * 32)  # certificates that no test can reach
+HUB_OFFER, NORTH, SOUTH = OFFERS
 
 
-def terms(
-    sites=("R1", "R2", "R3"), *, batch=8, cap=64, holders=None, hub="https://hub.example", **options
-) -> Agreement:
-    return Agreement.propose(sites=sites, holders=holders or HOLDERS, hub=hub, batch=batch, cap=cap, **options)
+def terms(sites=("R1", "R2", "R3"), *, batch=8, cap=64, holders=(NORTH, SOUTH), hub=HUB_OFFER, **options) -> Agreement:
+    return Agreement.propose(sites=sites, holders=holders, hub=hub, batch=batch, cap=cap, **options)
+
+
+def key_holder(agreement, name="north", *, folder=None, **options) -> KeyHolder:
+    """A key holder of ``terms()``; in a folder as its offer would have left it."""
+    if folder is None:
+        return KeyHolder(agreement, name, secret=SECRETS[name], **options)
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "state.sqlite").exists():
+        (folder / "key").write_bytes(SECRETS[name])
+        (folder / "key").chmod(0o600)
+    return KeyHolder(agreement, name, folder=folder, **options)
 
 
 def make_counts(sites=4, words=40, seed=0) -> dict[str, dict[str, int]]:

@@ -19,8 +19,11 @@ import polars as pl
 import pytest
 
 from conftest import free_port
+from pathveil.cli import main
 from pathveil.vocabulary import Vocabulary
-from pathveil.vocabulary.agree.certificates import make_certificate
+from pathveil.vocabulary.agree.agreement import Agreement, write_tokens
+from pathveil.vocabulary.agree.client import trust_only
+from pathveil.vocabulary.agree.offer import Offer, make_offer
 from vocabulary.agree.traces import traces
 
 SITES = ("R1", "R2", "R3")
@@ -29,18 +32,19 @@ COMMON = "invasive ductal carcinoma of the left breast with zebrowskakova margin
 
 
 class Recorder:
-    """A proxy with its own certificate that writes down all that passes."""
+    """A proxy that writes down all that passes."""
 
-    def __init__(self, folder, name: str, upstream: int):
-        make_certificate(folder, f"{name}-recorder", hosts=["localhost"])
-        self.authority = folder / f"{name}-recorder-authority.pem"
-        self.inward = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.inward.load_cert_chain(folder / f"{name}-recorder.pem", folder / f"{name}-recorder.key")
-        self.outward = ssl.create_default_context(cafile=folder / f"{name}-authority.pem")
+    def __init__(self, upstream: int):
         self.upstream = upstream
         self.seen: list[bytes] = []
         self.listening = socket.create_server(("127.0.0.1", 0))
         self.port = self.listening.getsockname()[1]
+
+    def start(self, folder, name: str) -> None:
+        """With the server's own certificate and key: sites would believe no other."""
+        self.inward = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.inward.load_cert_chain(folder / f"{name}.pem", folder / f"{name}.key")
+        self.outward = trust_only(Offer.load(folder / f"{name}.offer.json"))
         threading.Thread(target=self.accept, daemon=True).start()
 
     def accept(self):
@@ -158,17 +162,24 @@ def test_a_deployment_of_separate_processes(tmp_path, processes, pathveil):
     upstream: dict[str, int] = {}
     while len(set(upstream.values())) < 3:
         upstream = {name: free_port() for name in SERVERS}
+    recorders = {name: Recorder(upstream[name]) for name in SERVERS}
     for name in SERVERS:
-        done = pathveil("vocab", "agree", "certificates", "--name", name, "--host", "localhost", "--out", tmp_path)
+        made = ["--name", name, "--address", f"https://localhost:{recorders[name].port}", "--out", tmp_path / name]
+        done = pathveil("vocab", "agree", "offer", *made)
         assert done.returncode == 0, done.stderr
-    recorders = {name: Recorder(tmp_path, name, upstream[name]) for name in SERVERS}
-    urls = {name: f"https://localhost:{recorders[name].port}" for name in SERVERS}
+        recorders[name].start(tmp_path / name, name)
     agreement = tmp_path / "agreement.json"
-    options = ["--batch", 16, "--cap", 64, "--out", agreement, "--hub", urls["hub"]]
+    options = ["--batch", 16, "--cap", 64, "--out", agreement]
     options += [part for site in SITES for part in ("--site", site)]
-    options += [part for name in ("north", "south") for part in ("--holder", f"{name}={urls[name]}")]
+    offers = {name: tmp_path / name / f"{name}.offer.json" for name in SERVERS}
+    options += ["--hub", offers["hub"], "--holder", offers["north"], "--holder", offers["south"]]
     done = pathveil("vocab", "agree", "propose", *options, "--json")
     assert done.returncode == 0, done.stderr
+    sha256 = json.loads(done.stdout)["sha256"]
+    assert pathveil("vocab", "agree", "signer", "--out", tmp_path / "officer").returncode == 0
+    signing = ["sign", agreement, "--key", tmp_path / "officer.key", "--name", "officer", "--offer", offers["north"]]
+    done = pathveil("vocab", "agree", *signing, "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["sha256"] == sha256, done.stderr
     for name in SERVERS:
         done = pathveil("vocab", "agree", "tokens", agreement, "--server", name, "--out", tmp_path / f"{name}-tokens")
         assert done.returncode == 0, done.stderr
@@ -178,8 +189,9 @@ def test_a_deployment_of_separate_processes(tmp_path, processes, pathveil):
 
     def serve(name):
         command = ["hub", agreement] if name == "hub" else ["keyholder", agreement, "--name", name]
-        command += ["--tokens", tmp_path / f"{name}-tokens" / "tokens.json", "--state", tmp_path / f"{name}-state"]
-        command += ["--certificate", tmp_path / f"{name}.pem", "--key", tmp_path / f"{name}.key"]
+        command += ["--tokens", tmp_path / f"{name}-tokens" / "tokens.json", "--state", tmp_path / name]
+        command += ["--certificate", tmp_path / name / f"{name}.pem", "--key", tmp_path / name / f"{name}.key"]
+        command += ["--signed-by", tmp_path / "officer.pub"]
         processes.start(name, *command, "--listen", "127.0.0.1", "--port", upstream[name], "--json")
 
     def serve_all(*names):
@@ -191,7 +203,7 @@ def test_a_deployment_of_separate_processes(tmp_path, processes, pathveil):
     def take_part(site):
         command = ["site", agreement, "--name", site, "--corpus", tmp_path / f"{site}.parquet"]
         command += ["--tokens", tmp_path / f"{site}-tokens", "--state", tmp_path / f"{site}-state"]
-        command += [part for one in recorders.values() for part in ("--ca", one.authority)]
+        command += ["--sha256", sha256]
         processes.start(site, *command, "--out", tmp_path / f"{site}.json", "--json")
 
     for number, site in enumerate(SITES):
@@ -213,12 +225,12 @@ def test_a_deployment_of_separate_processes(tmp_path, processes, pathveil):
     assert len({vocabulary.words for vocabulary in vocabularies}) == 1  # k is all sites: one order, one sha256
     for name in SERVERS:
         assert '"missing": []' in processes.finish(name)
-    assert not any((tmp_path / f"{name}-state" / "key").exists() for name in SERVERS)
+    assert not any((tmp_path / name / "key").exists() for name in SERVERS)
     assert all(list((tmp_path / f"{site}-state").iterdir()) == [] for site in SITES)
 
     planted = {*COMMON, "zebrowskakova"} | {f"only{n}word" for n in range(3)} | {f"mcplantedson{n}" for n in range(3)}
     planted |= {f"case{case}of{n}detail" for case in range(6) for n in range(3)}
-    states = [path.read_bytes() for name in SERVERS for path in (tmp_path / f"{name}-state").iterdir()]
+    states = [path.read_bytes() for name in SERVERS for path in (tmp_path / name).iterdir()]
     wire = [data for recorder in recorders.values() for data in recorder.seen]
     assert any(b"POST /v1/" in data for data in wire) and sum(map(len, wire)) > 10_000
     assert traces(planted, [*wire, *states, *(log.read_bytes() for log in processes.logs)]) == []
@@ -226,19 +238,52 @@ def test_a_deployment_of_separate_processes(tmp_path, processes, pathveil):
         recorder.listening.close()
 
 
-def test_bad_usage_is_one_sentence(tmp_path, pathveil):
-    def refused(*arguments) -> str:
-        done = pathveil("vocab", "agree", *arguments)
-        assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
-        return done.stderr
+@pytest.fixture
+def agree(monkeypatch, capsys):
+    """``pathveil vocab agree …`` in this process: its exit code, what it printed and what it complained of."""
 
-    base = ["propose", "--site", "R1", "--site", "R2", "--site", "R3", "--hub", "https://h.example"]
-    base += ["--holder", "a=https://a.example", "--holder", "b=https://b.example", "--out", tmp_path / "a.json"]
+    def call(*arguments) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["pathveil", "vocab", "agree", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return end.value.code, *capsys.readouterr()
+
+    return call
+
+
+def test_bad_usage_is_one_sentence(tmp_path, agree):
+    def refused(*arguments) -> str:
+        code, _, complaint = agree(*arguments)
+        assert code == 2, complaint
+        return complaint
+
+    for name in ("hub", "a", "b"):
+        make_offer(tmp_path / name, name, address=f"https://{name}.example")
+    offers = {name: tmp_path / name / f"{name}.offer.json" for name in ("hub", "a", "b")}
+    base = ["propose", "--site", "R1", "--site", "R2", "--site", "R3", "--hub", offers["hub"]]
+    base += ["--holder", offers["a"], "--holder", offers["b"], "--out", tmp_path / "a.json"]
     assert "below 3" in refused(*base, "--k", 2)
-    assert "same name" in refused(*base, "--holder", "a=https://c.example")
+    assert "same name" in refused(*base, "--holder", offers["a"])
     assert not (tmp_path / "a.json").exists()
-    done = pathveil("vocab", "agree", *base, "--k", 2, "--allow-small-k")
-    assert done.returncode == 0 and "warning: with k = 2" in done.stderr
+    code, _, complaint = agree(*base, "--k", 2, "--allow-small-k", "--days", 0.00001)
+    assert code == 0 and "warning: with k = 2" in complaint
     assert "servers are hub, a, b" in refused("tokens", tmp_path / "a.json", "--server", "c", "--out", tmp_path)
     assert "cannot be read" in refused("tokens", tmp_path / "none.json", "--server", "a", "--out", tmp_path)
     assert "not a vocabulary" in refused("publish", tmp_path / "a.json", "--out", tmp_path / "v.json")
+
+    # The agreement was over a second after it was made: a key holder does not erase before it was asked.
+    terms = Agreement.load(tmp_path / "a.json")
+    write_tokens(terms, "a", tmp_path / "tokens")
+    holder = ["keyholder", tmp_path / "a.json", "--name", "a", "--tokens", tmp_path / "tokens" / "tokens.json"]
+    holder += ["--certificate", tmp_path / "a" / "a.pem", "--key", tmp_path / "a" / "a.key", "--state", tmp_path / "a"]
+    assert "say how you know this agreement" in refused(*holder)
+    assert "another one than you were told" in refused(*holder, "--sha256", "0" * 64)
+    assert "nothing was erased" in refused(*holder, "--sha256", terms.sha256) and (tmp_path / "a" / "key").exists()
+    code, printed, _ = agree(*holder, "--sha256", terms.sha256, "--erase-expired")
+    assert code == 0 and "expired with 3 sites missing" in printed
+    assert not (tmp_path / "a" / "key").exists()
+    changed = json.loads(offers["a"].read_text()) | {"address": "https://elsewhere.example"}
+    offers["a"].write_text(json.dumps(changed))
+    assert agree("signer", "--out", tmp_path / "me")[0] == 0
+    signing = ["sign", tmp_path / "a.json", "--key", tmp_path / "me.key", "--name", "me", "--offer", offers["a"]]
+    assert "nothing was signed" in refused(*signing) and Agreement.load(tmp_path / "a.json").signatures == ()

@@ -11,19 +11,18 @@ from hypothesis import strategies as st
 from pathveil.vocabulary.agree import oprf
 from pathveil.vocabulary.agree.agreement import new_tokens
 from pathveil.vocabulary.agree.hub import TAG, Hub
-from pathveil.vocabulary.agree.keyholder import KeyHolder
 from pathveil.vocabulary.agree.service import hub_app, keyholder_app
-from vocabulary.agree.parties import terms
+from vocabulary.agree.parties import key_holder, terms
 
 AGREEMENT = terms(batch=2, cap=4)
 TOKENS, DIGESTS = new_tokens(AGREEMENT.sites)
 APPS = {
-    "holder": keyholder_app(KeyHolder(AGREEMENT, "north"), DIGESTS),
+    "holder": keyholder_app(key_holder(AGREEMENT), DIGESTS),
     "hub": hub_app(Hub(AGREEMENT), DIGESTS),
 }
 
 PATHS = st.one_of(
-    st.sampled_from(["key", "points/0", "points/1", "done", "set", "tags/0", "tags/1", "result", "received", ""]),
+    st.sampled_from(["points/0", "points/1", "done", "set", "tags/0", "tags/1", "result", "received", ""]),
     st.text(max_size=20),
     st.builds("points/{}".format, st.integers()),
     st.builds("tags/{}".format, st.text(max_size=5)),

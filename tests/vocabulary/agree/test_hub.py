@@ -12,7 +12,6 @@ from pathveil.errors import AgreementError
 from pathveil.vocabulary.agree.hub import HEADER, NOT_PASSED, TAG, Hub, as_array, ascending, count, ranks_of
 from vocabulary.agree.parties import digest, tag_set, terms
 
-KEYS = {"north": "aa" * 32, "south": "bb" * 32}
 SETS = {"R1": {1, 2, 3}, "R2": {2, 3, 4}, "R3": {3, 4, 5}}
 
 
@@ -22,9 +21,9 @@ def refused(call, *arguments, **options) -> AgreementError:
     return error.value
 
 
-def send(hub: Hub, site: str, tags: bytes, *, keys=KEYS) -> None:
+def send(hub: Hub, site: str, tags: bytes) -> None:
     size = hub.agreement.batch * TAG
-    for number in hub.begin(site, commitment=digest(tags), batches=len(tags) // size, keys=keys):
+    for number in hub.begin(site, commitment=digest(tags), batches=len(tags) // size):
         hub.put(site, number, tags[number * size : (number + 1) * size])
 
 
@@ -88,7 +87,7 @@ def test_a_site_may_repeat_but_not_change():
     hub = Hub(terms())
     tags = tag_set(SETS["R1"], 16)
     size = 8 * TAG
-    bound = {"commitment": digest(tags), "batches": 2, "keys": KEYS}
+    bound = {"commitment": digest(tags), "batches": 2}
     assert hub.begin("R1", **bound) == [0, 1]
     hub.put("R1", 0, tags[:size])
     hub.put("R1", 0, tags[:size])  # its answer was lost
@@ -97,8 +96,8 @@ def test_a_site_may_repeat_but_not_change():
     hub.put("R1", 1, tags[size:])
     assert hub.begin("R1", **bound) == []
     other = tag_set({1, 2, 9}, 16)
-    assert "another set" in str(refused(hub.begin, "R1", commitment=digest(other), batches=2, keys=KEYS))
-    assert "another set" in str(refused(hub.begin, "R1", commitment=digest(tags), batches=1, keys=KEYS))
+    assert "another set" in str(refused(hub.begin, "R1", commitment=digest(other), batches=2))
+    assert "another set" in str(refused(hub.begin, "R1", commitment=digest(tags), batches=1))
     assert "cannot change" in str(refused(hub.put, "R1", 0, other[:size]))
 
 
@@ -108,7 +107,7 @@ def test_tags_must_be_those_announced_each_once_in_order():
     twice = tags[:TAG] + tags[:-TAG]
     for sent, bound in ((tags, digest(b"another")), (backwards, digest(backwards)), (twice, digest(twice))):
         hub = Hub(terms())
-        hub.begin("R1", commitment=bound, batches=1, keys=KEYS)
+        hub.begin("R1", commitment=bound, batches=1)
         error = refused(hub.put, "R1", 0, sent)
         assert error.status == 422 and "they are dropped" in str(error)
         assert hub.waiting_for == ["R1", "R2", "R3"]
@@ -118,21 +117,12 @@ def test_tags_must_be_those_announced_each_once_in_order():
 def test_sizes():
     hub = Hub(terms(cap=20))
     for batches in (0, 5, 4, -1):  # not on the ladder, or above the quota
-        assert refused(hub.begin, "R1", commitment="0" * 64, batches=batches, keys=KEYS).status == 429
-    hub.begin("R1", commitment="0" * 64, batches=3, keys=KEYS)
+        assert refused(hub.begin, "R1", commitment="0" * 64, batches=batches).status == 429
+    hub.begin("R1", commitment="0" * 64, batches=3)
     assert refused(hub.put, "R1", 3, bytes(8 * TAG)).status == 429
     assert refused(hub.put, "R1", 0, bytes(9 * TAG)).status == 413
     assert refused(hub.put, "R1", 0, bytes(7 * TAG)).status == 400
     assert "first bind itself" in str(refused(hub.put, "R2", 0, bytes(8 * TAG)))
-
-
-def test_a_key_holder_that_shows_two_keys_is_found_out():
-    hub = Hub(terms())
-    send(hub, "R1", tag_set(SETS["R1"], 8))
-    error = refused(send, hub, "R2", tag_set(SETS["R2"], 8), keys=KEYS | {"south": "cc" * 32})
-    assert "another public key of key holder south" in str(error)
-    assert refused(send, hub, "R2", tag_set(SETS["R2"], 8), keys={"north": "aa" * 32}).status == 400
-    send(hub, "R2", tag_set(SETS["R2"], 8))
 
 
 def test_strangers():
@@ -140,7 +130,7 @@ def test_strangers():
     for call in (hub.result, hub.received):
         assert refused(call, "R9").status == 403
     assert refused(hub.put, "R9", 0, b"").status == 403
-    assert refused(hub.begin, "R9", commitment="", batches=1, keys=KEYS).status == 403
+    assert refused(hub.begin, "R9", commitment="", batches=1).status == 403
 
 
 def test_it_resumes_and_forgets(tmp_path):
@@ -167,10 +157,35 @@ def test_it_resumes_and_forgets(tmp_path):
     assert [path.name for path in tmp_path.iterdir() if dummy in path.read_bytes()] == []
 
 
-def test_expiry():
-    later = [datetime.now(UTC)]
-    hub = Hub(terms(days=1), now=lambda: later[0])
+@pytest.fixture
+def clocks():
+    """A wall clock that anyone can set, and one that only runs."""
+    return {"wall": datetime.now(UTC), "running": 0.0}
+
+
+def timed(clocks):
+    return {"now": lambda: clocks["wall"], "running": lambda: clocks["running"]}
+
+
+def test_a_server_that_ran_past_the_end_erases(clocks):
+    hub = Hub(terms(days=1), **timed(clocks))
     send(hub, "R1", tag_set(SETS["R1"], 8))
-    later[0] += timedelta(days=2)
-    assert "expired" in str(refused(hub.result, "R1"))
+    clocks["wall"] += timedelta(days=2)
+    clocks["running"] += 2 * 86_400
+    assert "it expired at" in str(refused(hub.result, "R1"))
     assert hub.finished and hub.store.rows("SELECT COUNT(*) FROM tags") == [(0,)]
+
+
+def test_a_clock_that_was_set_erases_nothing(tmp_path, clocks):
+    agreement = terms(days=1)
+    hub = Hub(agreement, folder=tmp_path, **timed(clocks))
+    send(hub, "R1", tag_set(SETS["R1"], 8))
+    clocks["wall"] += timedelta(days=365)
+    assert refused(hub.result, "R1").status == 410 and hub.expired and not hub.finished
+    hub.store.close()
+    hub = Hub(agreement, folder=tmp_path, **timed(clocks))  # started again with the wrong clock
+    assert refused(hub.result, "R1").status == 410 and hub.expired and not hub.finished
+    clocks["wall"] -= timedelta(days=365)  # and set right: nothing is lost
+    for site in ("R2", "R3"):
+        send(hub, site, tag_set(SETS[site], 8))
+    assert hub.result("R1") is not None and not hub.expired

@@ -9,7 +9,8 @@ import pytest
 from pathveil.errors import AgreementError, UsageError
 from pathveil.vocabulary.agree import oprf
 from pathveil.vocabulary.agree.keyholder import MAX_TIMES, KeyHolder, split, split_answer
-from vocabulary.agree.parties import terms
+from pathveil.vocabulary.agree.offer import make_key
+from vocabulary.agree.parties import SECRETS, key_holder, terms
 
 
 def batch(size=8) -> bytes:
@@ -23,24 +24,27 @@ def refused(call, *arguments) -> AgreementError:
 
 
 def test_it_multiplies_by_its_key_and_proves_it():
-    holder = KeyHolder(terms(), "north")
+    holder = key_holder(terms())
     sent = batch()
     proof, points = split_answer(holder.answer("R1", 0, sent), 8)
     assert points == [oprf.multiply(holder._secret, point) for point in split(sent)]
     assert oprf.verify(holder.public_key, split(sent), points, proof)
 
 
-def test_keys_are_made_for_each_agreement():
+def test_only_the_key_that_the_agreement_pins_serves(tmp_path):
     agreement = terms()
-    assert KeyHolder(agreement, "north").public_key != KeyHolder(agreement, "north").public_key
-    assert (
-        KeyHolder(agreement, "north", seed=b"s" * 32).public_key
-        != KeyHolder(agreement, "south", seed=b"s" * 32).public_key
-    )
+    assert key_holder(agreement).public_key.hex() == agreement.holders["north"].public_key
+    with pytest.raises(UsageError, match="not the one that the agreement pins"):
+        KeyHolder(agreement, "north", secret=SECRETS["south"])
+    with pytest.raises(UsageError, match="holds no key of a key holder"):
+        KeyHolder(agreement, "north", folder=tmp_path)
+    make_key(tmp_path)  # another offer's
+    with pytest.raises(UsageError, match="not the one that the agreement pins"):
+        KeyHolder(agreement, "north", folder=tmp_path)
 
 
 def test_points_that_are_no_elements():
-    holder = KeyHolder(terms(), "north")
+    holder = key_holder(terms())
     for bad in (bytes(32), b"\xff" * 32, (1).to_bytes(32, "little")):
         error = refused(holder.answer, "R1", 0, batch(7) + bad)
         assert error.status == 422 and "no element of ristretto255, or the identity" in str(error)
@@ -49,18 +53,18 @@ def test_points_that_are_no_elements():
 
 def test_a_point_twice():
     point = batch(1)
-    assert "holds a point twice" in str(refused(KeyHolder(terms(), "north").answer, "R1", 0, batch(6) + point * 2))
+    assert "holds a point twice" in str(refused(key_holder(terms()).answer, "R1", 0, batch(6) + point * 2))
 
 
 def test_bodies_of_the_wrong_size():
-    holder = KeyHolder(terms(), "north")
+    holder = key_holder(terms())
     assert refused(holder.answer, "R1", 0, batch(9)).status == 413
     assert refused(holder.answer, "R1", 0, batch(7)).status == 400
     assert refused(holder.answer, "R1", 0, b"").status == 400
 
 
 def test_the_quota_holds():
-    holder = KeyHolder(terms(cap=20), "north")  # 3 batches of 8
+    holder = key_holder(terms(cap=20))  # 3 batches of 8
     for number in range(3):
         holder.answer("R1", number, batch())
     for number in (3, 99, -1):
@@ -70,7 +74,7 @@ def test_the_quota_holds():
 
 
 def test_a_replayed_batch():
-    holder = KeyHolder(terms(), "north")
+    holder = key_holder(terms())
     sent = batch()
     first = holder.answer("R1", 0, sent)
     assert holder.answer("R1", 0, sent)[oprf.PROOF :] == first[oprf.PROOF :]  # a lost answer is given again
@@ -82,21 +86,21 @@ def test_a_replayed_batch():
 
 
 def test_a_changed_batch():
-    holder = KeyHolder(terms(), "north")
+    holder = key_holder(terms())
     holder.answer("R1", 0, batch())
     assert "cannot change" in str(refused(holder.answer, "R1", 0, batch()))
 
 
 def test_strangers():
-    holder = KeyHolder(terms(), "north")
+    holder = key_holder(terms())
     assert refused(holder.answer, "R9", 0, batch()).status == 403
     assert refused(holder.done, "R9").status == 403
     with pytest.raises(AgreementError, match="not one of the agreement's key holders"):
-        KeyHolder(terms(), "west")
+        KeyHolder(terms(), "west", secret=SECRETS["north"])
 
 
 def test_a_site_that_is_done_is_answered_no_more(tmp_path):
-    holder = KeyHolder(terms(), "north", folder=tmp_path)
+    holder = key_holder(terms(), folder=tmp_path)
     sent = batch()
     holder.answer("R1", 0, sent)
     holder.done("R1")
@@ -107,7 +111,7 @@ def test_a_site_that_is_done_is_answered_no_more(tmp_path):
 
 def test_it_resumes_with_its_key_and_its_counts(tmp_path):
     agreement = terms(cap=8)
-    holder = KeyHolder(agreement, "north", folder=tmp_path)
+    holder = key_holder(agreement, folder=tmp_path)
     sent = batch()
     first = holder.answer("R1", 0, sent)
     holder.store.close()
@@ -120,7 +124,7 @@ def test_it_resumes_with_its_key_and_its_counts(tmp_path):
 
 def test_the_key_is_erased_at_the_end(tmp_path):
     agreement = terms()
-    holder = KeyHolder(agreement, "north", folder=tmp_path)
+    holder = key_holder(agreement, folder=tmp_path)
     secret = holder._secret
     assert (tmp_path / "key").read_bytes() == secret and (os.stat(tmp_path / "key").st_mode & 0o077) == 0
     for site in agreement.sites:
@@ -133,18 +137,36 @@ def test_the_key_is_erased_at_the_end(tmp_path):
     assert refused(again.answer, "R1", 0, batch()).status == 410
 
 
-def test_the_key_is_erased_when_the_agreement_expires(tmp_path):
-    later = [datetime.now(UTC)]
-    holder = KeyHolder(terms(days=1), "north", folder=tmp_path, now=lambda: later[0])
+def test_the_key_is_erased_when_it_ran_past_the_end(tmp_path):
+    later, ran = [datetime.now(UTC)], [0.0]
+    holder = key_holder(terms(days=1), folder=tmp_path, now=lambda: later[0], running=lambda: ran[0])
     holder.answer("R1", 0, batch())
     later[0] += timedelta(days=2)
-    assert "expired" in str(refused(holder.answer, "R1", 1, batch()))
+    ran[0] += 2 * 86_400
+    assert "it expired at" in str(refused(holder.answer, "R1", 1, batch()))
     assert not (tmp_path / "key").exists() and holder.finished
+
+
+def test_a_clock_that_was_set_does_not_cost_the_key(tmp_path):
+    agreement, later = terms(days=1), [datetime.now(UTC)]
+    holder = key_holder(agreement, folder=tmp_path, now=lambda: later[0])
+    later[0] += timedelta(days=400)
+    assert refused(holder.answer, "R1", 0, batch()).status == 410
+    assert (tmp_path / "key").exists() and holder.expired and not holder.finished
+    holder.store.close()
+    again = key_holder(agreement, folder=tmp_path, now=lambda: later[0])  # started again with the wrong clock
+    assert refused(again.answer, "R1", 0, batch()).status == 410 and (tmp_path / "key").exists()
+    later[0] -= timedelta(days=400)
+    assert again.answer("R1", 0, batch()) and not again.expired
+    again.erase()  # what a person does who says that the clock is right
+    again.store.close()
+    assert not (tmp_path / "key").exists()
+    assert refused(key_holder(agreement, folder=tmp_path).answer, "R1", 0, batch()).status == 410
 
 
 def test_a_folder_belongs_to_one_agreement_and_role(tmp_path):
     agreement = terms()
-    holder = KeyHolder(agreement, "north", folder=tmp_path)
+    holder = key_holder(agreement, folder=tmp_path)
     with pytest.raises(UsageError, match="another process is using"):
         KeyHolder(agreement, "north", folder=tmp_path)
     holder.store.close()
@@ -157,7 +179,7 @@ def test_a_folder_belongs_to_one_agreement_and_role(tmp_path):
 
 
 def test_what_is_kept_holds_no_point(tmp_path):
-    holder = KeyHolder(terms(), "north", folder=tmp_path)
+    holder = key_holder(terms(), folder=tmp_path)
     sent = batch()
     answer = holder.answer("R1", 0, sent)
     holder.store.close()

@@ -150,6 +150,66 @@ def test_what_is_no_element_is_refused(point):
         oprf.multiply(oprf.random_scalar(), point)
 
 
+P = 2**255 - 19
+D = -121665 * pow(121666, -1, P) % P
+
+
+def decodes(point: bytes) -> bool:
+    """RFC 9496, 4.3.1, written out: whether bytes are an element of ristretto255, in their one encoding."""
+    s = int.from_bytes(point, "little")
+    if s >= P or s & 1:
+        return False
+    u1, u2 = (1 - s * s) % P, (1 + s * s) % P
+    v = (-D * u1 * u1 - u2 * u2) % P
+    square = v * u2 * u2 % P
+    root = pow(square, (P + 3) // 8, P)
+    if root * root % P != square:
+        root = root * pow(2, (P - 1) // 4, P) % P
+    if root * root % P != square or not root:
+        return False
+    den_x = pow(root, -1, P) * u2 % P
+    den_y = pow(root, -1, P) * den_x * v % P
+    x, y = 2 * s * den_x % P, u1 * den_y % P
+    x = P - x if x & 1 else x
+    return not (x * y % P) & 1 and y != 0
+
+
+def encodings(s: int) -> list[bytes]:
+    """All strings of 32 bytes that stand for a number of the field or its negative, with the highest bit or without."""
+    numbers = {value + more for value in (s % P, -s % P) for more in (0, P) if value + more < 2**255}
+    return [(number | top).to_bytes(32, "little") for number in sorted(numbers) for top in (0, 2**255)]
+
+
+def test_only_the_one_encoding_of_a_point_is_an_element():
+    """Every other encoding of the identity, of Edwards points of small order, of 0 to 18 (the numbers that have more
+    than one even without the highest bit), and of 100 ordinary points."""
+    root = pow(2, (P - 1) // 4, P)  # of −1
+    small = [0, 1, P - 1, root, *range(19)]
+    small += [int.from_bytes(bytes.fromhex(order8), "little") for order8 in (
+        "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05",
+        "c7176a703d4dd84fba3c0b760d10670f2a2053fa2c39ccc64ec7fd7792ac037a",
+    )]  # fmt: skip
+    for s in small:
+        for point in encodings(s):
+            assert oprf.is_element(point) == (decodes(point) and any(point)), point.hex()
+    refused = 0
+    for _ in range(100):
+        right = oprf.random_point()
+        for point in encodings(int.from_bytes(right, "little")):
+            assert oprf.is_element(point) == (point == right)
+            if point != right:
+                refused += 1
+                with pytest.raises(ValueError):
+                    oprf.multiply(oprf.random_scalar(), point)
+    assert refused == 300
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(min_size=32, max_size=32))
+def test_elements_are_those_of_the_rfc(point):
+    assert oprf.is_element(point) == (decodes(point) and any(point))
+
+
 def test_a_zero_scalar_is_refused():
     with pytest.raises(ValueError):
         oprf.multiply(bytes(32), oprf.random_point())

@@ -9,11 +9,10 @@ import pytest
 from pathveil.vocabulary import Vocabulary
 from pathveil.vocabulary.agree import client
 from pathveil.vocabulary.agree.hub import Hub
-from pathveil.vocabulary.agree.keyholder import KeyHolder
 from pathveil.vocabulary.agree.simulate import submit
 from pathveil.vocabulary.agree.site import Site
 from pathveil.vocabulary.agree.store import Store
-from vocabulary.agree.parties import make_counts, plain_intersection, terms
+from vocabulary.agree.parties import key_holder, make_counts, plain_intersection, terms
 
 COUNTS = make_counts(3, 24, 4)
 
@@ -30,21 +29,19 @@ class Parties:
         self.open()
 
     def open(self):
-        self.roles = {name: KeyHolder(self.agreement, name, folder=self.folder / name) for name in ("north", "south")}
+        self.roles = {name: key_holder(self.agreement, name, folder=self.folder / name) for name in ("north", "south")}
         self.roles["hub"] = Hub(self.agreement, folder=self.folder / "hub")
 
     def close(self):
         for role in self.roles.values():
             role.store.close()
 
-    def server(self, agreement, name, *, token, trust):
+    def server(self, agreement, name, *, token):
         role = self.roles[name]
 
         class Server:
             def call(self, method, path, body=b"", **_):
                 what, _, number = path.partition("/")
-                if what == "key":
-                    return 200, json.dumps({"public_key": role.public_key.hex()}).encode()
                 if what == "points":
                     return 200, role.answer(token, int(number), body)
                 if what == "set":
@@ -65,8 +62,6 @@ def others(agreement, parties):
     """The other two sites are through already and wait for R1."""
     for name in ("R2", "R3"):
         site = Site(agreement, name, COUNTS[name])
-        for holder in ("north", "south"):
-            site.remember_key(holder, parties.roles[holder].public_key)
         for number in site.pending():
             points = site.points(number)
             for holder in ("north", "south"):
@@ -80,12 +75,12 @@ def others(agreement, parties):
 def take_part(agreement, folder) -> Vocabulary:
     """What the command does."""
     tokens = dict.fromkeys(("hub", "north", "south"), "R1")
-    done = client.already_done(agreement, "R1", out=folder / "R1.json", folder=folder / "R1", tokens=tokens, trust=None)
+    done = client.already_done(agreement, "R1", out=folder / "R1.json", folder=folder / "R1", tokens=tokens)
     if done:
         return done
     site = Site(agreement, "R1", COUNTS["R1"], folder=folder / "R1")
     try:
-        return client.take_part(site, out=folder / "R1.json", tokens=tokens, trust=None, workers=1)
+        return client.take_part(site, out=folder / "R1.json", tokens=tokens, workers=1)
     finally:
         site.store.close()
 

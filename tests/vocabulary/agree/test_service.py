@@ -15,15 +15,17 @@ import pytest
 
 from pathveil.errors import AgreementError, UsageError
 from pathveil.vocabulary import Vocabulary
-from pathveil.vocabulary.agree import client, oprf
+from pathveil.vocabulary.agree import client, gate, oprf, service
 from pathveil.vocabulary.agree.agreement import HUB, new_tokens
 from pathveil.vocabulary.agree.certificates import make_certificate
-from pathveil.vocabulary.agree.client import Server, already_done, read_tokens, take_part, trust_authorities
+from pathveil.vocabulary.agree.client import Server, already_done, read_tokens, take_part, trust_only
+from pathveil.vocabulary.agree.gate import Gate
 from pathveil.vocabulary.agree.hub import TAG, Hub
 from pathveil.vocabulary.agree.keyholder import KeyHolder
+from pathveil.vocabulary.agree.offer import Offer, make_offer
 from pathveil.vocabulary.agree.service import hub_app, keyholder_app, make_server, serve
 from pathveil.vocabulary.agree.site import Site
-from vocabulary.agree.parties import digest, make_counts, plain_intersection, tag_set, terms
+from vocabulary.agree.parties import digest, key_holder, make_counts, plain_intersection, tag_set, terms
 from vocabulary.agree.traces import traces
 
 
@@ -35,33 +37,38 @@ class Deployment:
         self.wire: list[bytes] = []
         self.servers: dict = {}
         self.clients: list[Server] = []
-        sockets = {name: socket.create_server(("127.0.0.1", 0)) for name in (HUB, "north", "south")}
-        urls = {name: f"https://localhost:{made.getsockname()[1]}" for name, made in sockets.items()}
-        self.agreement = terms(
-            sites, hub=urls[HUB], holders={"north": urls["north"], "south": urls["south"]}, **options
-        )
+        gates = {name: Gate(("127.0.0.1", 0)) for name in (HUB, "north", "south")}
+        offers = {}
+        for name, door in gates.items():
+            make_offer(folder / name, name, address=f"https://localhost:{door.getsockname()[1]}")
+            offers[name] = Offer.load(folder / name / f"{name}.offer.json")
+        self.agreement = terms(sites, hub=offers[HUB], holders=[offers["north"], offers["south"]], **options)
         self.tokens = {site: {} for site in sites}
         self.roles = {name: KeyHolder(self.agreement, name, folder=folder / name) for name in ("north", "south")}
         self.roles[HUB] = Hub(self.agreement, folder=folder / HUB)
-        for name, listening in sockets.items():
+        for name, door in gates.items():
             tokens, digests = new_tokens(sites)
             for site in sites:
                 self.tokens[site][name] = tokens[site]
-            make_certificate(folder, name, hosts=["localhost"])
             app = (hub_app if name == HUB else keyholder_app)(self.roles[name], digests)
             server = make_server(
                 self.recorded(app),
                 host="localhost",
                 port=0,
-                certificate=folder / f"{name}.pem",
-                key=folder / f"{name}.key",
+                certificate=folder / name / f"{name}.pem",
+                key=folder / name / f"{name}.key",
+                pinned=self.agreement.server(name),
             )
-            thread = threading.Thread(target=lambda s=server, on=listening: asyncio.run(s.serve(sockets=[on])))
+            server.gate = door
+            thread = threading.Thread(target=lambda s=server: asyncio.run(s.serve(sockets=[s.gate])))
             thread.start()
             self.servers[name] = (server, thread)
-        self.trust = trust_authorities(folder / f"{name}-authority.pem" for name in sockets)
         while not all(server.started for server, _ in self.servers.values()):
             time.sleep(0.01)
+
+    def place(self, name: str) -> tuple[str, int]:
+        """Where a server listens."""
+        return self.servers[name][0].gate.getsockname()
 
     def recorded(self, app):
         """Everything inside TLS, both ways: what someone with the servers' keys could read off the wire."""
@@ -86,13 +93,13 @@ class Deployment:
 
     def server(self, site: str, name: str, *, token: str | None = None) -> Server:
         token = self.tokens[site][name] if token is None else token
-        self.clients.append(Server(self.agreement, name, token=token, trust=self.trust))
+        self.clients.append(Server(self.agreement, name, token=token))
         return self.clients[-1]
 
     def take_part(self, site: str, counts, **options) -> Vocabulary:
         out = self.folder / f"{site}.json"
         made = Site(self.agreement, site, counts, folder=self.folder / site)
-        return take_part(made, out=out, tokens=self.tokens[site], trust=self.trust, poll=0.05, **options)
+        return take_part(made, out=out, tokens=self.tokens[site], poll=0.05, **options)
 
     def stop(self):
         for one in self.clients:
@@ -100,6 +107,8 @@ class Deployment:
         for server, thread in self.servers.values():
             server.should_exit = True
             thread.join()
+        for server, _ in self.servers.values():
+            server.gate.close()
         for role in self.roles.values():
             role.store.close()
 
@@ -185,15 +194,16 @@ def test_a_wrong_token(deployment, caplog):
 def test_another_agreement(deployment):
     parts = deployment()
     other = parts.agreement.model_copy(update={"min_cases": 1})
-    server = Server(other, "north", token=parts.tokens["R1"]["north"], trust=parts.trust)
-    assert "another agreement" in str(refused(server, "GET", "key"))
+    server = Server(other, "north", token=parts.tokens["R1"]["north"])
+    assert "another agreement" in str(refused(server, "POST", "done"))
 
 
 def test_bad_points_and_replays(deployment):
     parts = deployment()
     north = parts.server("R1", "north")
     batch = b"".join(oprf.random_point() for _ in range(8))
-    for bad in (bytes(32), b"\xff" * 32):
+    topped = batch[-32:-1] + bytes([batch[-1] | 0x80])
+    for bad in (bytes(32), b"\xff" * 32, bytes(31) + b"\x80", topped):  # identity, no point, each with its highest bit
         assert refused(north, "POST", "points/0", batch[:-32] + bad).status == 422
     status, answer = north.call("POST", "points/0", batch)
     assert status == 200 and len(answer) == oprf.PROOF + len(batch)
@@ -209,7 +219,8 @@ def test_bad_points_and_replays(deployment):
 
 def test_oversized_bodies_are_not_taken_in(deployment):
     parts = deployment()
-    port = int(parts.agreement.holders["north"].rsplit(":", 1)[1])
+    port = parts.place("north")[1]
+    trust = trust_only(parts.agreement.server("north"))
     head = {"authorization": f"Bearer {parts.tokens['R1']['north']}"}
     path = f"/v1/{parts.agreement.sha256}/points/0"
 
@@ -218,7 +229,7 @@ def test_oversized_bodies_are_not_taken_in(deployment):
             yield bytes(1_000)
 
     for body, chunked in ((bytes(10_000_000), False), (chunks(), True)):
-        connection = http.client.HTTPSConnection("localhost", port, context=parts.trust, timeout=300)
+        connection = http.client.HTTPSConnection("localhost", port, context=trust, timeout=300)
         try:
             connection.request("POST", path, body=body, headers=head, encode_chunked=chunked)
         except OSError:
@@ -231,10 +242,10 @@ def test_oversized_bodies_are_not_taken_in(deployment):
 
 def test_a_set_is_announced_properly(deployment):
     hub = deployment().server("R1", HUB)
-    right = {"commitment": "0" * 64, "batches": 1, "keys": {"north": "a" * 64, "south": "b" * 64}}
+    right = {"commitment": "0" * 64, "batches": 1}
     for wrong in (b"", b"[]", b"{}", b"\xff", b"[" * 4_000, *(json.dumps(right | change).encode() for change in (
-        {"commitment": "x"}, {"commitment": 5}, {"batches": "1"}, {"keys": []}, {"keys": {"north": 5, "south": 6}},
-    ))):  # fmt: skip
+        {"commitment": "x"}, {"commitment": 5}, {"batches": "1"}, {"keys": {}},
+   ))):  # fmt: skip
         assert refused(hub, "POST", "set", wrong).status == 400
     assert json.loads(hub.call("POST", "set", json.dumps(right).encode())[1]) == {"missing": [0]}
 
@@ -243,7 +254,7 @@ def test_a_changed_set_at_the_hub(deployment):
     parts = deployment()
     hub = parts.server("R1", HUB)
     tags = tag_set({1, 2}, 8)
-    right = {"commitment": digest(tags), "batches": 1, "keys": {"north": "a" * 64, "south": "b" * 64}}
+    right = {"commitment": digest(tags), "batches": 1}
     hub.call("POST", "set", json.dumps(right).encode())
     hub.call("POST", "tags/0", tags)
     hub.call("POST", "tags/0", tags)
@@ -251,8 +262,6 @@ def test_a_changed_set_at_the_hub(deployment):
     assert "another set" in str(refused(hub, "POST", "set", json.dumps(right | {"commitment": "1" * 64}).encode()))
     assert refused(hub, "POST", "tags/0", bytes(9 * TAG)).status == 413
     assert hub.call("GET", "result")[0] == 202
-    two_keys = right | {"keys": {"north": "c" * 64, "south": "b" * 64}}
-    assert "another public key" in str(refused(parts.server("R2", HUB), "POST", "set", json.dumps(two_keys).encode()))
 
 
 def test_a_key_holder_that_answers_wrongly_stops_the_site(deployment, monkeypatch):
@@ -285,7 +294,7 @@ def test_an_interrupted_site_is_started_again(deployment, monkeypatch):
     monkeypatch.setattr(Site, "finish", killed)
     site = Site(parts.agreement, "R1", counts["R1"], folder=parts.folder / "R1")
     with pytest.raises(KeyboardInterrupt):
-        take_part(site, out=parts.folder / "R1.json", tokens=parts.tokens["R1"], trust=parts.trust, workers=1)
+        take_part(site, out=parts.folder / "R1.json", tokens=parts.tokens["R1"], workers=1)
     site.store.close()
     monkeypatch.setattr(Site, "finish", finish)
     found = in_threads([lambda s=site: parts.take_part(s, counts[s]) for site in counts])
@@ -298,7 +307,7 @@ def test_a_site_killed_after_writing_its_vocabulary_only_clears_up(deployment):
     parts = deployment()
     folder, out = parts.folder / "R1", parts.folder / "R1.json"
     Site(parts.agreement, "R1", {"left": 9}, folder=folder).store.close()
-    rest = {"folder": folder, "tokens": parts.tokens["R1"], "trust": parts.trust}
+    rest = {"folder": folder, "tokens": parts.tokens["R1"]}
     assert already_done(parts.agreement, "R1", out=out, **rest) is None
     source = {"agreement": parts.agreement.id, "site": "R1"}
     Vocabulary(words=("left",), method="agreed", source=source).save(out)
@@ -312,15 +321,32 @@ def test_a_site_killed_after_writing_its_vocabulary_only_clears_up(deployment):
     assert found is not None and found.words == ("left",) and list(folder.iterdir()) == []
 
 
-def test_certificates_that_are_not_trusted(deployment, tmp_path):
+def test_the_first_site_cannot_have_a_key_holder_blamed(deployment):
+    """It used to name the keys it claimed to have seen; sites after it, who had seen the true ones, were refused."""
     parts = deployment()
-    foreign = tmp_path / "foreign"
-    make_certificate(foreign, "x", hosts=["localhost"])
-    for trust in (trust_authorities([foreign / "x-authority.pem"]), ssl.create_default_context()):
-        server = Server(parts.agreement, "north", token="secret-token", trust=trust)
-        error = refused(server, "GET", "key")
-        assert "is not trusted" in str(error) and "secret-token" not in str(error)
+    counts = make_counts(3, 30, 5)
+    lying = {"commitment": "0" * 64, "batches": 1, "keys": {"north": "a" * 64, "south": "b" * 64}}
+    error = refused(parts.server("R1", HUB), "POST", "set", json.dumps(lying).encode())
+    assert error.status == 400 and "by nothing else" in str(error)
+    found = in_threads([lambda s=site: parts.take_part(s, counts[s]) for site in counts])
+    assert [set(one.words) for one in found] == [plain_intersection(counts, threshold=3, min_cases=5)] * 3
+
+
+def test_a_server_is_known_by_its_own_certificate_alone(deployment, monkeypatch):
+    """Who runs the hub redirects what is meant for north to a server with the hub's certificate, which is good for the
+    same host and pinned in the same agreement; or has an authority's certificate that signed another."""
+    parts = deployment()
+    away = parts.agreement.holders["north"].model_copy(update={"address": parts.agreement.hub.address})
+    redirected = parts.agreement.model_copy(update={"holders": {**parts.agreement.holders, "north": away}})
+    server = Server(redirected, "north", token="secret-token")
+    error = refused(server, "POST", "done")
+    assert "north at" in str(error) and "is not trusted" in str(error) and "secret-token" not in str(error)
     assert parts.wire == []  # the token never left
+    both = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # as if the pinned certificate had signed the hub's
+    both.load_verify_locations(cadata=parts.agreement.hub.certificate)
+    monkeypatch.setattr(client, "trust_only", lambda _: both)
+    error = refused(Server(redirected, "north", token="secret-token"), "POST", "done")
+    assert "another certificate than the agreement pins" in str(error) and parts.wire == []
 
 
 @pytest.mark.parametrize(
@@ -342,21 +368,65 @@ def test_an_expired_or_misplaced_certificate(tmp_path, hosts, now, reason):
 
         thread = threading.Thread(target=accept)
         thread.start()
-        url = f"https://localhost:{listening.getsockname()[1]}"
-        agreement = terms(holders={"north": url, "south": "https://s.example"})
-        error = refused(
-            Server(agreement, "north", token="t", trust=trust_authorities([tmp_path / "north-authority.pem"])),
-            "GET",
-            "key",
-        )
+        agreement = terms()
+        bad = {"address": f"https://localhost:{listening.getsockname()[1]}"}
+        bad["certificate"] = (tmp_path / "north.pem").read_text()
+        pinned = agreement.holders["north"].model_copy(update=bad)
+        agreement = agreement.model_copy(update={"holders": {**agreement.holders, "north": pinned}})
+        error = refused(Server(agreement, "north", token="t"), "POST", "done")
         thread.join()
     assert "is not trusted" in str(error) and reason in str(error).lower()
+
+
+def test_a_thousand_connections_without_a_token_leave_sites_served(deployment):
+    """All from the sites' own address: bare ones, idle ones inside TLS, and ones that send half a header."""
+    parts = deployment()
+    counts = make_counts(3, 30, 5)
+    held = []
+    try:
+        for number in range(1_000):
+            name = (HUB, "north", "south")[number % 3]
+            one = socket.create_connection(parts.place(name))
+            held.append(one)
+            if number % 20 == 0:
+                held[-1] = trust_only(parts.agreement.server(name)).wrap_socket(one, server_hostname="localhost")
+            if number % 40 == 0:
+                held[-1].sendall(b"POST /v1/x/points/0 HTTP/1.1\r\nhost: x\r\nauthorization: Bea")
+        found = in_threads([lambda s=site: parts.take_part(s, counts[s]) for site in counts])
+        assert [set(one.words) for one in found] == [plain_intersection(counts, threshold=3, min_cases=5)] * 3
+        assert all(server.gate.unknown <= gate.AN_ADDRESS for server, _ in parts.servers.values())
+    finally:
+        for one in held:
+            one.close()
+
+
+def test_whoever_shows_no_token_in_time_is_closed(deployment, monkeypatch):
+    parts = deployment()
+    monkeypatch.setattr(gate, "SHOW", 0.3)
+    monkeypatch.setattr(service, "BODY", 0.3)
+    bare = socket.create_connection(parts.place("north"))
+    slow = trust_only(parts.agreement.server("north")).wrap_socket(
+        socket.create_connection(parts.place("north")), server_hostname="localhost"
+    )
+    slow.sendall(b"POST /v1/x")
+    for one in (bare, slow):
+        one.settimeout(20)
+        with one:
+            assert one.recv(1) == b""  # the server has closed it
+    known = trust_only(parts.agreement.server("north")).wrap_socket(
+        socket.create_connection(parts.place("north")), server_hostname="localhost"
+    )
+    head = f"POST /v1/{parts.agreement.sha256}/points/0 HTTP/1.1\r\nhost: x\r\ncontent-length: 256\r\n"
+    known.sendall(f"{head}authorization: Bearer {parts.tokens['R1']['north']}\r\n\r\n".encode() + b"half a body")
+    with known:
+        known.settimeout(20)
+        assert b" 408 " in known.recv(1_000)
 
 
 def test_files_a_server_cannot_use(tmp_path):
     make_certificate(tmp_path, "a", hosts=["localhost"])
     make_certificate(tmp_path, "b", hosts=["localhost"])
-    app = keyholder_app(KeyHolder(terms(), "north"), {})
+    app = keyholder_app(key_holder(terms()), {})
     with pytest.raises(UsageError, match="no such file"):
         make_server(app, host="localhost", port=0, certificate=tmp_path / "none", key=tmp_path / "a.key")
     with pytest.raises(UsageError, match="not a certificate and its key"):
@@ -365,8 +435,10 @@ def test_files_a_server_cannot_use(tmp_path):
         make_certificate(tmp_path, "a", hosts=["localhost"])
     with pytest.raises(UsageError, match="at least one host"):
         make_certificate(tmp_path, "c", hosts=[])
-    with pytest.raises(UsageError, match="not a certificate authority's file"):
-        trust_authorities([tmp_path / "a.key"])
+    with pytest.raises(UsageError, match="not the certificate that the agreement has"):
+        make_server(
+            app, host="localhost", port=0, certificate=tmp_path / "a.pem", key=tmp_path / "a.key", pinned=terms().hub
+        )
     for content in (None, "", "two words and more than twenty letters", "ünicode-token-of-twenty-letters"):
         if content is not None:
             (tmp_path / "hub.token").write_text(content)

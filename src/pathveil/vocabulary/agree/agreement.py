@@ -1,17 +1,19 @@
 """What all parties sign up to, and the tokens by which servers know sites.
 
 One file, ``agreement.json``, is handed to everyone; its sha256 goes with every request, so a party holding another
-version is refused. Sizes are told only roughly: a site's set is padded with dummies to 1, 2, 3, 4, 6, 8, 12, 16, …
-batches.
+version is refused. It names each server by its address, by the one certificate that it shows (another server's
+authority vouches for nothing) and, for a key holder, by its public key. People sign it: a party that takes part says
+whose signatures, or which sha256, it was told to expect. Sizes are told only roughly: a site's set is padded with
+dummies to 1, 2, 3, 4, 6, 8, 12, 16, … batches.
 
 >>> [padded_batches(batches) for batches in (0, 1, 5, 59, 65)]
 [1, 1, 6, 64, 96]
->>> terms = Agreement.propose(
-...     sites=["R1", "R2", "R3"], hub="https://hub.example:8440",
-...     holders={"north": "https://north.example:8441", "south": "https://south.example:8442"})
+>>> from pathveil.vocabulary.agree.offer import made_up_offers
+>>> (hub, *holders), _ = made_up_offers("hub", "north", "south")
+>>> terms = Agreement.propose(sites=["R1", "R2", "R3"], hub=hub, holders=holders)
 >>> terms.threshold, terms.min_cases, terms.quota
 (3, 5, 64)
->>> Agreement.propose(sites=["R1", "R2", "R3"], hub="https://hub.example", holders={}, threshold=2)
+>>> Agreement.propose(sites=["R1", "R2", "R3"], hub=hub, holders=[], threshold=2)
 Traceback (most recent call last):
 pathveil.errors.UsageError: threshold 2 is below 3: a site would learn which of its words one single other site holds; \
 give allow_small_threshold (--allow-small-k) to accept that
@@ -22,22 +24,32 @@ import hmac
 import json
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from pathveil.errors import AgreementError, UsageError, explained
+from pathveil.errors import AgreementError, UsageError
 from pathveil.files import write_json, write_text
-from pathveil.vocabulary.agree.oprf import MAX_BATCH
+from pathveil.signatures import holds, public_key_of, sign
+from pathveil.vocabulary.agree import oprf
+from pathveil.vocabulary.agree.offer import HUB, NAME, Offer, Pinned, validated
 from pathveil.vocabulary.agree.results import TokenFiles
 
-FORMAT = "pathveil-agreement/1"
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
-HUB = "hub"  # the hub's name among the servers
+FORMAT = "pathveil-agreement/2"
+
+
+class Signature(BaseModel):
+    """Someone's signature under the terms."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    by: str
+    public_key: str
+    signature: str
 
 
 class Agreement(BaseModel):
@@ -45,25 +57,26 @@ class Agreement(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    format: Literal["pathveil-agreement/1"] = FORMAT
+    format: Literal["pathveil-agreement/2"] = FORMAT
     id: str  # random, so that two agreements with equal terms differ
     sites: tuple[str, ...]
-    holders: dict[str, str]  # name of a key holder: its address; asked in this order
-    hub: str  # address
+    holders: dict[str, Pinned]  # by name; asked in this order
+    hub: Pinned
     threshold: int = 3  # k: sites that must hold a word
     min_cases: int = 5  # m: cases of a site that must hold a word before the site submits it
     cap: int = 65_536  # most words a site submits
     batch: int = 1_024  # points or tags a request, always exactly
     expires: datetime  # servers erase everything then, finished or not
     allow_small_threshold: bool = False
+    signatures: tuple[Signature, ...] = ()  # under all of the above
 
     @classmethod
     def propose(
         cls,
         *,
         sites: Iterable[str],
-        holders: Mapping[str, str],
-        hub: str,
+        holders: Iterable[Offer],
+        hub: Offer,
         threshold: int = 3,
         min_cases: int = 5,
         cap: int = 65_536,
@@ -74,11 +87,16 @@ class Agreement(BaseModel):
         """New terms with a fresh id, checked."""
         if not 0 < days <= 366:
             raise UsageError(f"an agreement of {days} days is out of range: more than 0 and at most 366")
+        offered = list(holders)
+        if len({offer.name for offer in offered}) != len(offered):
+            raise UsageError("two key holders have the same name; each server makes its offer under a name of its own")
+        if hub.name != HUB:
+            raise UsageError(f"the offer of {hub.name!r} is a key holder's; the hub offers under the name 'hub'")
         terms = cls(
             id=secrets.token_hex(16),
             sites=tuple(sites),
-            holders=dict(holders),
-            hub=hub,
+            holders={offer.name: offer.pinned() for offer in offered},
+            hub=hub.pinned(),
             threshold=threshold,
             min_cases=min_cases,
             cap=cap,
@@ -87,6 +105,10 @@ class Agreement(BaseModel):
             allow_small_threshold=allow_small_threshold,
         )
         terms.check()
+        from pathveil.vocabulary.agree.certificates import check_lasts
+
+        for name in terms.servers:
+            check_lasts(name, terms.server(name).certificate, terms.expires)
         return terms
 
     def check(self) -> None:
@@ -113,19 +135,29 @@ class Agreement(BaseModel):
                 )
         if len(set(names)) != len(names):
             raise UsageError("two parties have the same name; sites and key holders need a name each")
-        addresses = [self.hub, *self.holders.values()]
-        for address in addresses:
-            parts = urlsplit(address)
-            if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/") or parts.query:
-                raise UsageError(f"{address!r} is not an address of the form https://host:port")
-        if len({urlsplit(address).netloc for address in addresses}) != len(addresses):
-            raise UsageError("the hub and the key holders must be different servers, best in different organisations")
+        self._check_servers()
         if self.min_cases < 1:
             raise UsageError(f"a minimum of {self.min_cases} cases means nothing; it is at least 1 and 5 by default")
-        if not 1 <= self.batch <= MAX_BATCH:
-            raise UsageError(f"a batch of {self.batch} is out of range: from 1 to {MAX_BATCH}")
+        if not 1 <= self.batch <= oprf.MAX_BATCH:
+            raise UsageError(f"a batch of {self.batch} is out of range: from 1 to {oprf.MAX_BATCH}")
         if self.cap < 1:
             raise UsageError(f"a cap of {self.cap} words a site lets nothing through")
+
+    def _check_servers(self) -> None:
+        for name in self.servers:
+            self.server(name).check(name)
+        pinned = [self.server(name) for name in self.servers]
+        if len({urlsplit(server.address).netloc for server in pinned}) != len(pinned):
+            raise UsageError("the hub and the key holders must be different servers, best in different organisations")
+        if len({server.der for server in pinned}) != len(pinned):
+            raise UsageError("two servers show the same certificate; who runs one could pass for the other")
+        if len({server.public_key for server in self.holders.values()}) != len(self.holders):
+            raise UsageError("two key holders have the same public key, which is one key in two hands")
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The hub and the key holders, by name."""
+        return (HUB, *self.holders)
 
     @property
     def quota(self) -> int:
@@ -137,13 +169,44 @@ class Agreement(BaseModel):
         return hashlib.sha256(self._canonical()).hexdigest()
 
     def _canonical(self) -> bytes:
-        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":")).encode()
+        terms = self.model_dump(mode="json", exclude={"signatures"})
+        return json.dumps(terms, sort_keys=True, separators=(",", ":")).encode()
 
-    def expired(self, now: datetime | None = None) -> bool:
-        return (now or datetime.now(UTC)) >= self.expires
+    def signed(self, *, by: str, key: Path) -> "Agreement":
+        """The same terms with one signature more; signing again with the same key changes nothing."""
+        if not NAME.fullmatch(by):
+            raise UsageError(f"{by!r} cannot name a signer: letters, digits, '_', '.' or '-'")
+        public = public_key_of(key)
+        others = tuple(one for one in self.signatures if one.public_key != public)
+        made = Signature(by=by, public_key=public, signature=sign(self._canonical(), purpose="agreement", key=key))
+        return self.model_copy(update={"signatures": (*others, made)})
 
-    def server(self, name: str) -> str:
-        """The address of the hub or of a key holder."""
+    def expect(self, *, sha256: str | None = None, signers: Sequence[str] = ()) -> None:
+        """Refuse terms that are not those a party was told of: by sha256, or by public keys that must have signed.
+
+        The file comes through others' hands, and it says whom to trust: so it is believed only for something that came
+        another way.
+        """
+        if sha256 is None and not signers:
+            raise UsageError(
+                "say how you know this agreement: by its sha256 as others read it out to you (--sha256), or by the "
+                "public key of someone who signed it (--signed-by)"
+            )
+        if sha256 is not None and not hmac.compare_digest(sha256.strip().lower().encode(), self.sha256.encode()):
+            raise UsageError("the agreement's sha256 is another one than you were told; somebody has other terms")
+        signed = {
+            one.public_key
+            for one in self.signatures
+            if holds(one.signature, self._canonical(), purpose="agreement", public_key=one.public_key)
+        }
+        missing = [key for key in signers if key not in signed]
+        if missing:
+            raise UsageError(
+                f"the agreement is not signed with the key {missing[0][:16]}…, or was changed since; do not use it"
+            )
+
+    def server(self, name: str) -> Pinned:
+        """The hub or a key holder."""
         return self.hub if name == HUB else self.holders[name]
 
     def save(self, path: Path) -> None:
@@ -151,12 +214,7 @@ class Agreement(BaseModel):
 
     @classmethod
     def load(cls, path: Path) -> "Agreement":
-        try:
-            terms = cls.model_validate_json(path.read_bytes())
-        except OSError as error:
-            raise UsageError(f"{path}: cannot be read ({error.strerror}); expected an agreement file") from None
-        except ValidationError as error:
-            raise UsageError(f"{path}: is not an agreement: {explained(error, cls)}") from None
+        terms = validated(cls, path, "an agreement")
         if terms.expires.tzinfo is None:
             raise UsageError(f"{path}: 'expires' needs a time zone")
         terms.check()
@@ -181,8 +239,8 @@ def new_tokens(sites: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 def write_tokens(agreement: Agreement, server: str, out: Path) -> TokenFiles:
     """Make the tokens by which a server knows its sites: ``tokens.json`` for it, SITE/SERVER.token for each site."""
-    if server not in (HUB, *agreement.holders):
-        raise UsageError(f"--server {server}: the agreement's servers are {', '.join((HUB, *agreement.holders))}")
+    if server not in agreement.servers:
+        raise UsageError(f"--server {server}: the agreement's servers are {', '.join(agreement.servers)}")
     if (out / "tokens.json").exists():
         raise UsageError(f"{out / 'tokens.json'}: is already there; remove it to make new tokens")
     tokens, digests = new_tokens(agreement.sites)

@@ -1,12 +1,12 @@
-"""A certificate for a server that has none: signed by an authority made for it, whose key is thrown away.
+"""A certificate for a server that has none, and what is wrong with one that it has.
 
-Each operator runs this on the server itself, so that no private key travels; only the authority's certificate is given
-to the sites. As the authority's key is never written, nothing else can be signed in its name.
+Each operator makes it on the server itself, so that no private key travels. It is signed with its own key and by nobody
+else: sites believe a server because the agreement holds this very certificate, not because an authority vouches for it.
 
 >>> import tempfile
 >>> folder = Path(tempfile.mkdtemp())
 >>> sorted(path.name for path in make_certificate(folder, "north", hosts=["north.example", "127.0.0.1"]))
-['north-authority.pem', 'north.key', 'north.pem']
+['north.key', 'north.pem']
 """
 
 import ipaddress
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pathveil.errors import MissingExtraError, UsageError
 from pathveil.files import new_file
-from pathveil.vocabulary.agree.agreement import NAME
+from pathveil.vocabulary.agree.offer import NAME
 
 try:
     from cryptography import x509
@@ -35,57 +35,74 @@ UNUSED = dict.fromkeys(
 def make_certificate(
     folder: Path, name: str, *, hosts: Sequence[str], days: float = 90, now: datetime | None = None
 ) -> list[Path]:
-    """Write NAME.key, NAME.pem and NAME-authority.pem for a server reached under the given host names or addresses."""
+    """Write NAME.key and NAME.pem for a server reached under the given host names or addresses."""
     if not NAME.fullmatch(name):
         raise UsageError(f"{name!r} cannot name a certificate: letters, digits, '_', '.' or '-'")
     if not hosts:
         raise UsageError("give at least one host name or address under which sites reach the server")
-    paths = [folder / f"{name}.key", folder / f"{name}.pem", folder / f"{name}-authority.pem"]
+    paths = [folder / f"{name}.key", folder / f"{name}.pem"]
     for path in paths:
         if path.exists():
             raise UsageError(f"{path}: is already there; remove it, or give another folder")
+    certificate, key = self_signed(name, hosts=hosts, days=days, now=now)
+    for path, content in zip(paths, (key, certificate), strict=True):
+        with new_file(path, private=content is key) as part:
+            part.write_bytes(content)
+    return paths
+
+
+def self_signed(
+    name: str, *, hosts: Sequence[str], days: float = 90, now: datetime | None = None
+) -> tuple[bytes, bytes]:
+    """A new certificate and its private key, both PEM."""
     start = (now or datetime.now(UTC)) - timedelta(minutes=5)  # clocks differ
-    authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"pathveil authority of {name}")])
-
-    def certificate(
-        subject: x509.Name, public_key: ec.EllipticCurvePublicKey, authority: bool
-    ) -> x509.CertificateBuilder:
-        return (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(issuer)
-            .public_key(public_key)
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(start)
-            .not_valid_after(start + timedelta(days=days))
-            .add_extension(x509.BasicConstraints(ca=authority, path_length=0 if authority else None), critical=True)
-            .add_extension(
-                x509.KeyUsage(digital_signature=not authority, key_cert_sign=authority, crl_sign=authority, **UNUSED),
-                critical=True,
-            )
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
-            .add_extension(
-                x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False
-            )
-        )
-
-    authority = certificate(issuer, authority_key.public_key(), True).sign(authority_key, hashes.SHA256())
+    key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    leaf = (
-        certificate(subject, key.public_key(), False)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(start + timedelta(days=days))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(
+            x509.KeyUsage(digital_signature=True, key_cert_sign=False, crl_sign=False, **UNUSED), critical=True
+        )
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(authority_key, hashes.SHA256())
+        .sign(key, hashes.SHA256())
     )
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    public = (made.public_bytes(serialization.Encoding.PEM) for made in (leaf, authority))
-    for path, content in zip(paths, (private, *public), strict=True):
-        with new_file(path, private=content is private) as part:
-            part.write_bytes(content)
-    return paths
+    return made.public_bytes(serialization.Encoding.PEM), private
+
+
+def single_certificate(path: Path) -> str:
+    """The server's own certificate of a PEM file, which is its first; those of authorities after it do not count."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(1_000_000)
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); expected a certificate (PEM)") from None
+    try:
+        found = x509.load_pem_x509_certificates(content)[0]
+    except ValueError:
+        raise UsageError(f"{path}: is not a certificate (PEM)") from None
+    return found.public_bytes(serialization.Encoding.PEM).decode()
+
+
+def check_lasts(name: str, certificate: str, until: datetime) -> None:
+    """Refuse a certificate that will have run out before the agreement does: it cannot be exchanged under way."""
+    last = x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc
+    if last < until:
+        raise UsageError(
+            f"the certificate of {name} is good until {last:%Y-%m-%d %H:%M} UTC, and the agreement lasts until "
+            f"{until:%Y-%m-%d %H:%M}; give the server a new certificate and offer, or fewer days"
+        )
 
 
 def _host(host: str) -> x509.GeneralName:

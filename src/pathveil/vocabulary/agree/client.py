@@ -1,13 +1,15 @@
 """A site's way through an agreement over HTTPS: key holders, then the hub, then the vocabulary.
 
 Every step can be repeated: a lost connection is tried again, and a killed site is started again by the same command.
-Standard library only: connections are kept open, one a thread and server. A server is believed only with a certificate
-that the given authorities vouch for.
+Standard library only: connections are kept open, one a thread and server. A server is believed only with the very
+certificate that the agreement pins for it; no authority's word counts, and no other server's certificate.
 
 >>> from pathveil.vocabulary.agree.agreement import Agreement
->>> terms = Agreement.propose(sites=["R1", "R2", "R3"], hub="https://localhost:1",
-...                           holders={"a": "https://a.example", "b": "https://b.example"})
->>> Server(terms, "hub", token="t", trust=trust_authorities([])).call("GET", "result", attempts=1)
+>>> from pathveil.vocabulary.agree.offer import made_up_offers
+>>> (hub, *holders), _ = made_up_offers("hub", "a", "b")
+>>> hub = hub.model_copy(update={"address": "https://localhost:1"})
+>>> terms = Agreement.propose(sites=["R1", "R2", "R3"], hub=hub, holders=holders)
+>>> Server(terms, "hub", token="t").call("GET", "result", attempts=1)
 Traceback (most recent call last):
 pathveil.errors.AgreementError: hub at https://localhost:1 cannot be reached (ConnectionRefusedError); \
 run the same command again when it can
@@ -20,7 +22,7 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -30,6 +32,7 @@ from pathveil.progress import Progress, silent
 from pathveil.vocabulary.agree import oprf
 from pathveil.vocabulary.agree.agreement import HUB, Agreement
 from pathveil.vocabulary.agree.hub import HEADER, TAG
+from pathveil.vocabulary.agree.offer import Pinned
 from pathveil.vocabulary.agree.site import Site
 from pathveil.vocabulary.agree.store import erase_state
 from pathveil.vocabulary.words import Vocabulary
@@ -38,28 +41,25 @@ TIMEOUT = 60.0  # seconds for one answer
 PATIENCE = (0.5, 1, 2, 4, 8)  # seconds between attempts
 
 
-def trust_authorities(authorities: Iterable[Path]) -> ssl.SSLContext:
-    """Trust the given certificate authorities and, where none is given, the system's."""
-    given = list(authorities)
-    context = ssl.create_default_context() if not given else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+def trust_only(server: Pinned) -> ssl.SSLContext:
+    """Trust one server by its own certificate, for its host and its days, and nothing else."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    for path in given:
-        try:
-            context.load_verify_locations(path)
-        except OSError:
-            raise UsageError(f"{path}: is not a certificate authority's file (PEM)") from None
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the certificate itself, whoever signed it
+    context.load_verify_locations(cadata=server.certificate)
     return context
 
 
 class Server:
     """One server as a site sees it."""
 
-    def __init__(self, agreement: Agreement, name: str, *, token: str, trust: ssl.SSLContext):
-        self.name, self.url = name, agreement.server(name)
+    def __init__(self, agreement: Agreement, name: str, *, token: str):
+        self._pinned = agreement.server(name)
+        self.name, self.url = name, self._pinned.address
         self._place = urlsplit(self.url)
         self._prefix = f"/v1/{agreement.sha256}/"
         self._headers = {"authorization": f"Bearer {token}", "content-type": "application/octet-stream"}
-        self._trust = trust
+        self._trust = trust_only(self._pinned)
         self._mine = threading.local()
 
     def call(
@@ -74,7 +74,8 @@ class Server:
                 status, answer = self._once(method, path, body, limit)
             except ssl.SSLCertVerificationError as error:
                 raise AgreementError(
-                    f"{self.name} at {self.url} is not trusted: {error.verify_message}; check its certificate and --ca"
+                    f"{self.name} at {self.url} is not trusted: it does not show the certificate that the agreement "
+                    f"pins ({error.verify_message})"
                 ) from None
             except (OSError, http.client.HTTPException) as error:
                 self.close()
@@ -96,6 +97,11 @@ class Server:
             connection = http.client.HTTPSConnection(
                 self._place.hostname or "", self._place.port or 443, timeout=TIMEOUT, context=self._trust
             )
+            connection.connect()
+            # The context trusts what the pinned certificate signed, should its owner have signed others.
+            if not isinstance(connection.sock, ssl.SSLSocket) or connection.sock.getpeercert(True) != self._pinned.der:
+                connection.close()
+                raise AgreementError(f"{self.name} at {self.url} shows another certificate than the agreement pins")
             self._mine.connection = connection
         connection.request(method, self._prefix + path, body=body, headers=self._headers)
         response = connection.getresponse()
@@ -128,7 +134,7 @@ def _sentence(answer: bytes) -> str:
 def read_tokens(folder: Path, agreement: Agreement) -> dict[str, str]:
     """The site's tokens, one file a server: hub.token and one for each key holder."""
     tokens = {}
-    for name in (HUB, *agreement.holders):
+    for name in agreement.servers:
         path = folder / f"{name}.token"
         try:
             tokens[name] = path.read_text(encoding="ascii").strip()
@@ -144,14 +150,13 @@ def take_part(
     *,
     out: Path,
     tokens: Mapping[str, str],
-    trust: ssl.SSLContext,
     workers: int = 2,
     poll: float = 5.0,
     progress: Progress = silent,
 ) -> Vocabulary:
     """From words to the agreed vocabulary, written to ``out``; waits for the other sites."""
     agreement = site.agreement
-    servers = {name: Server(agreement, name, token=tokens[name], trust=trust) for name in (HUB, *agreement.holders)}
+    servers = {name: Server(agreement, name, token=tokens[name]) for name in agreement.servers}
     _tag(site, servers, workers, progress)
     for holder in agreement.holders:
         _notify(servers[holder], "done")
@@ -165,7 +170,7 @@ def take_part(
 
 
 def already_done(
-    agreement: Agreement, name: str, *, out: Path, folder: Path, tokens: Mapping[str, str], trust: ssl.SSLContext
+    agreement: Agreement, name: str, *, out: Path, folder: Path, tokens: Mapping[str, str]
 ) -> Vocabulary | None:
     """The vocabulary that an earlier run wrote, if it did; what that run left undone is then done."""
     if not out.exists():
@@ -173,7 +178,7 @@ def already_done(
     vocabulary = Vocabulary.load(out)
     if (vocabulary.source.get("agreement"), vocabulary.source.get("site")) != (agreement.id, name):
         raise UsageError(f"{out}: is there already and is not of this agreement; give another --out")
-    _notify(Server(agreement, HUB, token=tokens[HUB], trust=trust), "received")
+    _notify(Server(agreement, HUB, token=tokens[HUB]), "received")
     erase_state(folder)
     return vocabulary
 
@@ -183,12 +188,6 @@ def _tag(site: Site, servers: Mapping[str, Server], workers: int, progress: Prog
     if not pending:
         return
     batch = site.agreement.batch
-    for holder in site.agreement.holders:
-        _, answer = servers[holder].call("GET", "key")
-        try:
-            site.remember_key(holder, bytes.fromhex(json.loads(answer)["public_key"]))
-        except (ValueError, KeyError, TypeError):
-            raise AgreementError(f"{holder} shows no public key; is it a key holder?") from None
 
     def tag(number: int) -> None:
         points = site.points(number)
@@ -209,7 +208,7 @@ def _tag(site: Site, servers: Mapping[str, Server], workers: int, progress: Prog
 def _submit(site: Site, hub: Server, progress: Progress) -> None:
     tags = site.tags()
     size = site.agreement.batch * TAG
-    announced = {"commitment": hashlib.sha256(tags).hexdigest(), "batches": site.batches, "keys": site.keys}
+    announced = {"commitment": hashlib.sha256(tags).hexdigest(), "batches": site.batches}
     _, answer = hub.call("POST", "set", json.dumps(announced).encode(), limit=10 * site.batches + 1_000)
     missing = json.loads(answer)["missing"]
     for done, number in enumerate(missing, start=1):

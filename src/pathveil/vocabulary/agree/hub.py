@@ -16,14 +16,14 @@ vocabulary: sites share ids for words that some of them cannot name.
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from pathveil.errors import AgreementError
 from pathveil.vocabulary.agree.agreement import Agreement, padded_batches
+from pathveil.vocabulary.agree.expiry import Expiry, Now, running_seconds, utc_now
 from pathveil.vocabulary.agree.results import HubCounts
 from pathveil.vocabulary.agree.store import Store
 
@@ -77,14 +77,16 @@ class Hub:
         agreement: Agreement,
         *,
         folder: Path | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Now = utc_now,
+        running: Callable[[], float] = running_seconds,
     ):
-        self.agreement, self.now = agreement, now
+        self.agreement = agreement
+        self.expiry = Expiry(agreement.expires, now=now, running=running)
         self.store = Store(folder, agreement=agreement, role="hub", tables=TABLES)
         if self.finished:  # killed between the last word and the erasing
             self.erase()
 
-    def begin(self, site: str, *, commitment: str, batches: int, keys: Mapping[str, str]) -> list[int]:
+    def begin(self, site: str, *, commitment: str, batches: int) -> list[int]:
         """Bind a site to its set; answers which batches are still to come."""
         self._open(site)
         if batches != padded_batches(batches) or not 1 <= batches <= self.agreement.quota:
@@ -93,21 +95,10 @@ class Hub:
                 f"{self.agreement.quota} at most",
                 status=429,
             )
-        if set(keys) != set(self.agreement.holders):
-            raise AgreementError(f"site {site} must name the public key it saw of each key holder", status=400)
         with self.store.transaction() as database:
-            for holder, key in sorted(keys.items()):
-                known = self.store.value(f"key of {holder}")
-                if known is not None and known != key:
-                    raise AgreementError(
-                        f"site {site} saw another public key of key holder {holder} than the sites before it: "
-                        "tags cannot be compared, and that key holder must explain itself"
-                    )
             before = self.store.rows("SELECT commitment, batches FROM submission WHERE site = ?", site)
             if before and before[0] != (commitment, batches):
                 raise AgreementError(f"site {site} has bound itself to another set of words; a set cannot change")
-            for holder, key in keys.items():
-                self.store.set_value(f"key of {holder}", key)
             database.execute("INSERT OR IGNORE INTO submission VALUES (?, ?, ?, 0)", (site, commitment, batches))
         there = {number for (number,) in self.store.rows("SELECT number FROM tags WHERE site = ?", site)}
         return [] if self._complete(site) else [number for number in range(batches) if number not in there]
@@ -202,9 +193,10 @@ class Hub:
     def _open(self, site: str) -> None:
         if site not in self.agreement.sites:
             raise AgreementError("no such site in this agreement", status=403)
-        if self.agreement.expired(self.now()):
-            self.erase()
-            raise AgreementError("the agreement has expired; the hub has erased its tags", status=410)
+        if self.expired:
+            if self.finished:
+                self.erase()
+            raise AgreementError(f"the agreement is over: {self.expiry.sentence()}; nothing is answered", status=410)
         if self.finished:
             raise AgreementError("the agreement is over; the hub has erased its tags", status=410)
 
@@ -216,7 +208,12 @@ class Hub:
     @property
     def finished(self) -> bool:
         received = {site for (site,) in self.store.rows("SELECT site FROM received")}
-        return received == set(self.agreement.sites) or self.agreement.expired(self.now())
+        return received == set(self.agreement.sites) or self.expiry.certain
+
+    @property
+    def expired(self) -> bool:
+        """Whether the clock says so. A person decides whether it is right, unless this server ran past the end."""
+        return self.expiry.passed
 
     def erase(self) -> None:
         with self.store.transaction() as database:

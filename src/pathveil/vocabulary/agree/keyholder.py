@@ -1,16 +1,17 @@
 """A key holder: multiplies blinded points by its key, proves that it did, counts, and forgets.
 
-It sees uniformly random points and never a word or a tag. Its key is made when it starts, serves one agreement, and is
-erased when every site is done or the agreement expires. What it must get right besides is arithmetic: each site has a
-quota of batches; each batch has exactly the agreed number of distinct elements, none the identity; a batch belongs to
-one site and one number for good. The same batch under the same number is answered again, because an answer can be lost
-on the way, and that tells the site nothing new.
+It sees uniformly random points and never a word or a tag. Its key is made with its offer, serves the one agreement that
+pins its public key, and is erased when every site is done or the agreement expires. What it must get right besides is
+arithmetic: each site has a quota of batches; each batch has exactly the agreed number of distinct elements, none the
+identity; a batch belongs to one site and one number for good. The same batch under the same number is answered again,
+because an answer can be lost on the way, and that tells the site nothing new.
 
 >>> from pathveil.vocabulary.agree import oprf
 >>> from pathveil.vocabulary.agree.agreement import Agreement
->>> terms = Agreement.propose(sites=["R1", "R2", "R3"], hub="https://h.example", batch=2, cap=2,
-...                           holders={"a": "https://a.example", "b": "https://b.example"})
->>> holder = KeyHolder(terms, "a")
+>>> from pathveil.vocabulary.agree.offer import made_up_offers
+>>> (hub, *holders), secrets = made_up_offers("hub", "a", "b")
+>>> terms = Agreement.propose(sites=["R1", "R2", "R3"], hub=hub, holders=holders, batch=2, cap=2)
+>>> holder = KeyHolder(terms, "a", secret=secrets["a"])
 >>> sent = oprf.random_point() + oprf.random_point()
 >>> proof, points = split_answer(holder.answer("R1", 0, sent), terms.batch)
 >>> oprf.verify(holder.public_key, split(sent), points, proof)
@@ -21,21 +22,21 @@ pathveil.errors.AgreementError: site R1 asked for batch 1, but its quota is 1 ba
 """
 
 import hashlib
-import os
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
-from pathveil.errors import AgreementError
+from pathveil.errors import AgreementError, UsageError
 from pathveil.vocabulary.agree import oprf
 from pathveil.vocabulary.agree.agreement import Agreement
+from pathveil.vocabulary.agree.expiry import Expiry, Now, running_seconds, utc_now
+from pathveil.vocabulary.agree.offer import KEY_FILE
 from pathveil.vocabulary.agree.store import Store, erase_file
 
 TABLES = """
 CREATE TABLE answered (site TEXT, number INTEGER, digest TEXT UNIQUE, times INTEGER, PRIMARY KEY (site, number));
 CREATE TABLE done (site TEXT PRIMARY KEY)
 """
-KEY_FILE = "key"
+ERASED = "the key is erased"
 MAX_TIMES = 10  # answers to one batch: enough for any bad line, too few to keep a server busy
 
 
@@ -57,28 +58,43 @@ class KeyHolder:
         name: str,
         *,
         folder: Path | None = None,
-        seed: bytes | None = None,  # for simulations that must repeat; a real key is random
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        secret: bytes | None = None,  # of a simulation; else the folder's key file is read
+        now: Now = utc_now,
+        running: Callable[[], float] = running_seconds,
     ):
         if name not in agreement.holders:
             raise AgreementError(f"{name!r} is not one of the agreement's key holders")
-        self.agreement, self.name, self.now = agreement, name, now
+        self.agreement, self.name = agreement, name
+        self.expiry = Expiry(agreement.expires, now=now, running=running)
+        self.public_key = bytes.fromhex(agreement.holders[name].public_key or "")
         self.store = Store(folder, agreement=agreement, role=f"key holder {name}", tables=TABLES)
         self.key_file = None if folder is None else folder / KEY_FILE
         self._secret: bytes | None = None
-        if self.store.value("public_key") is None:
-            self._secret, public = oprf.generate_key() if seed is None else oprf.derive_key(seed, name.encode())
-            if self.key_file is not None:
-                with open(os.open(self.key_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                    file.write(self._secret)
-                    file.flush()
-                    os.fsync(file.fileno())
-            self.store.set_value("public_key", public.hex())
-        elif self.key_file is not None and self.key_file.exists() and not self.finished:
-            self._secret = self.key_file.read_bytes()
-        self.public_key = bytes.fromhex(self.store.value("public_key") or "")
-        if self.finished:  # killed between the last word and the erasing
+        if self.finished or self.store.value(ERASED):  # killed between the last word and the erasing
             self.erase()
+            return
+        try:
+            self._secret = self._own_key(secret)
+        except UsageError:
+            self.store.close()
+            raise
+
+    def _own_key(self, secret: bytes | None) -> bytes:
+        """The secret key, which must belong to the public key that the agreement pins."""
+        if secret is None and self.key_file is not None:
+            try:
+                secret = self.key_file.read_bytes()
+            except OSError:
+                raise UsageError(
+                    f"{self.key_file.parent}: holds no key of a key holder; give the folder in which the offer of "
+                    f"{self.name} was made"
+                ) from None
+        if secret is None or len(secret) != oprf.SCALAR or oprf.public_of(secret) != self.public_key:
+            raise UsageError(
+                f"the key of {self.name} is not the one that the agreement pins; give the folder in which its offer "
+                "was made, or have the agreement proposed anew"
+            )
+        return secret
 
     def answer(self, site: str, number: int, sent: bytes) -> bytes:
         """The proof and the multiplied points, in the order sent."""
@@ -140,9 +156,10 @@ class KeyHolder:
     def _open(self, site: str) -> bytes:
         if site not in self.agreement.sites:
             raise AgreementError("no such site in this agreement", status=403)
-        if self.agreement.expired(self.now()):
-            self.erase()
-            raise AgreementError("the agreement has expired; this key holder has erased its key", status=410)
+        if self.expired:
+            if self.finished:
+                self.erase()
+            raise AgreementError(f"the agreement is over: {self.expiry.sentence()}; nothing is answered", status=410)
         if self.store.rows("SELECT 1 FROM done WHERE site = ?", site):
             raise AgreementError(f"site {site} has said that it is done; it is answered no more", status=410)
         if self._secret is None:
@@ -156,11 +173,17 @@ class KeyHolder:
 
     @property
     def finished(self) -> bool:
-        return not self.waiting_for or self.agreement.expired(self.now())
+        return not self.waiting_for or self.expiry.certain
+
+    @property
+    def expired(self) -> bool:
+        """Whether the clock says so. A person decides whether it is right, unless this server ran past the end."""
+        return self.expiry.passed
 
     def erase(self) -> None:
         """Forget the key, in memory (as far as Python lets go of it) and on disk."""
         with self.store.lock:
             self._secret = None
+            self.store.set_value(ERASED, "yes")  # before: a kill in between is then taken up
             if self.key_file is not None:
                 erase_file(self.key_file)

@@ -45,6 +45,8 @@ PROOF = 2 * SCALAR
 BASE, VERIFIABLE = 0, 1  # the RFC's modes
 MAX_BATCH = 65_535  # the proof numbers its points in two bytes
 
+FIELD = 2**255 - 19  # a point is encoded as a number below this, and an even one
+
 IDENTITY = bytes(POINT)
 
 # SHA-512 after the 128 zero bytes with which expand_message_xmd (RFC 9380, 5.3.1) begins.
@@ -87,7 +89,7 @@ def random_point() -> bytes:
 def generate_key() -> tuple[bytes, bytes]:
     """A random secret scalar and its public point."""
     secret = random_scalar()
-    return secret, rbcl.crypto_scalarmult_ristretto255_base(secret)
+    return secret, public_of(secret)
 
 
 def derive_key(seed: bytes, info: bytes, *, mode: int = VERIFIABLE) -> tuple[bytes, bytes]:
@@ -95,17 +97,33 @@ def derive_key(seed: bytes, info: bytes, *, mode: int = VERIFIABLE) -> tuple[byt
     for counter in range(256):
         secret = hash_to_scalar(seed + _prefixed(info) + bytes([counter]), mode=mode, tag=b"DeriveKeyPair")
         if any(secret):
-            return secret, rbcl.crypto_scalarmult_ristretto255_base(secret)
+            return secret, public_of(secret)
     raise ArithmeticError("no key can be derived from this seed")
 
 
 def is_element(point: bytes) -> bool:
     """Whether these are the canonical bytes of a group element other than the identity."""
-    return len(point) == POINT and point != IDENTITY and bool(rbcl.crypto_core_ristretto255_is_valid_point(point))
+    return _is_canonical(point) and point != IDENTITY and bool(rbcl.crypto_core_ristretto255_is_valid_point(point))
+
+
+def _is_canonical(point: bytes) -> bool:
+    """Whether bytes are the one encoding of a number below the field's size, and an even one (RFC 9496, 4.3.1).
+
+    libsodium passes over the highest bit, so that each point would have two encodings, and what was counted, compared
+    or refused under one of them would come again under the other.
+    """
+    return len(point) == POINT and int.from_bytes(point, "little") < FIELD and not point[0] & 1
+
+
+def public_of(secret: bytes) -> bytes:
+    """The public point of a secret scalar."""
+    return rbcl.crypto_scalarmult_ristretto255_base(secret)
 
 
 def multiply(scalar: bytes, point: bytes) -> bytes:
-    """scalar·point; ValueError for bytes that are no element, for the identity and for a zero scalar."""
+    """scalar·point; ValueError for bytes that are no element or not canonical, for the identity and a zero scalar."""
+    if not _is_canonical(point):
+        raise ValueError("not the canonical bytes of an element of the group")
     try:
         return rbcl.crypto_scalarmult_ristretto255(scalar, point)
     except (RuntimeError, TypeError):

@@ -3,7 +3,7 @@
 from typing import Any
 
 from pathveil.results import Part, Result
-from pathveil.wording import counted
+from pathveil.wording import counted, listed
 
 
 class ProposedAgreement(Result):
@@ -33,16 +33,58 @@ class TokenFiles(Result):
         return "\n".join([f"{self.server}: for the server", *(f"{path}: for the site" for path in self.sites)])
 
 
-class CertificateFiles(Result):
-    """The key, the certificate and the authority's certificate."""
+class OfferFiles(Result):
+    """What was made for a server, and which file of it is given to others."""
 
-    written: list[str]
+    offer: str  # goes to whoever proposes the agreement
+    kept: list[str]  # stays on the server
+    fingerprint: str  # sha256 of the certificate, to read out
 
     def rows(self) -> list[dict[str, Any]]:
-        return [{"file": path} for path in self.written]
+        return [{"file": self.offer, "for": "others"}, *({"file": path, "for": "server"} for path in self.kept)]
 
     def summary(self) -> str:
-        return "\n".join(self.written)
+        stays = "\n".join(f"{path}: stays on the server" for path in self.kept)
+        return f"{self.offer}: for whoever proposes the agreement\n{stays}\ncertificate {self.fingerprint}"
+
+
+class SignerFiles(Result):
+    """A key pair to sign agreements with."""
+
+    private: str
+    public: str
+    public_key: str
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [self.to_dict()]
+
+    def summary(self) -> str:
+        return f"{self.private}: keep it to yourself\n{self.public}: give it to those who rely on your signature"
+
+
+class SignedAgreement(Result):
+    """An agreement with one signature more, and what was signed."""
+
+    out: str
+    sha256: str
+    signed_by: list[str]
+    sites: list[str]
+    threshold: int
+    min_cases: int
+    expires: str
+    servers: dict[str, str]  # name: address and fingerprint of its certificate
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [{"server": name, "is": what} for name, what in self.servers.items()]
+
+    def summary(self) -> str:
+        lines = [
+            f"{self.out}: signed by {listed(self.signed_by)}",
+            f"sites {listed(self.sites)}, k = {self.threshold}, m = {self.min_cases}, until {self.expires}",
+            *(f"{name}: {what}" for name, what in self.servers.items()),
+            f"sha256 {self.sha256}",
+        ]
+        return "\n".join(lines)
 
 
 class HubCounts(Part):

@@ -1,21 +1,22 @@
 """Key holder and hub as HTTPS services: a bearer token names the site, the path names the agreement, bodies are bytes.
 
-    key holder   GET  /v1/AGREEMENT/key            its name and public key
-                 POST /v1/AGREEMENT/points/N       a batch of points → proof and points
+    key holder   POST /v1/AGREEMENT/points/N       a batch of points → proof and points
                  POST /v1/AGREEMENT/done           the site has all it needs
     hub          POST /v1/AGREEMENT/set            bind to a set → the batches still to come
                  POST /v1/AGREEMENT/tags/N         a batch of tags
                  GET  /v1/AGREEMENT/result         202 while others are missing, then the places
                  POST /v1/AGREEMENT/received       the site has its answer
 
-AGREEMENT is the sha256 of the terms. A body larger than its one right size is refused before it is read. What is logged
-is a site's name, a number and what was decided: never a point, a tag, a token or a body.
+AGREEMENT is the sha256 of the terms. A body larger than its one right size is refused before it is read, and a body
+that comes too slowly is not waited for; who may hold connections, and how long, is the gate's business (``gate.py``).
+What is logged is a site's name, a number and what was decided: never a point, a tag, a token or a body.
 
 >>> from pathveil.vocabulary.agree.agreement import Agreement
->>> terms = Agreement.propose(sites=["R1", "R2", "R3"], hub="https://h.example",
-...                           holders={"a": "https://a.example", "b": "https://b.example"})
->>> [route.path for route in keyholder_app(KeyHolder(terms, "a"), {}).routes]
-['/v1/{agreement}/key', '/v1/{agreement}/points/{number}', '/v1/{agreement}/done']
+>>> from pathveil.vocabulary.agree.offer import made_up_offers
+>>> (hub, *holders), secrets = made_up_offers("hub", "a", "b")
+>>> terms = Agreement.propose(sites=["R1", "R2", "R3"], hub=hub, holders=holders)
+>>> [route.path for route in keyholder_app(KeyHolder(terms, "a", secret=secrets["a"]), {}).routes]
+['/v1/{agreement}/points/{number}', '/v1/{agreement}/done']
 """
 
 import asyncio
@@ -29,8 +30,11 @@ from pathlib import Path
 from pathveil.errors import AgreementError, MissingExtraError, UsageError
 from pathveil.vocabulary.agree import oprf
 from pathveil.vocabulary.agree.agreement import Agreement, site_of_token
+from pathveil.vocabulary.agree.certificates import single_certificate
+from pathveil.vocabulary.agree.gate import Gate
 from pathveil.vocabulary.agree.hub import TAG, Hub
 from pathveil.vocabulary.agree.keyholder import KeyHolder
+from pathveil.vocabulary.agree.offer import Pinned
 
 try:
     import uvicorn
@@ -47,15 +51,16 @@ except ModuleNotFoundError:
 log = logging.getLogger("pathveil.agree")
 
 SMALL = 4_096  # bytes of a body that is not a batch
+BODY = 60.0  # seconds for a body to come in
+AT_A_TIME = 64  # connections taken in before what came over others is looked at
 LINGER = 3.0  # seconds a server stays after the end, for a site whose last answer was lost
 
+GATE = "pathveil.gate"  # where a request finds the gate it came through
 Handler = Callable[[Request, str], Awaitable[Response]]
+ASGI = Callable[..., Awaitable[None]]
 
 
 def keyholder_app(holder: KeyHolder, digests: Mapping[str, str]) -> Starlette:
-    async def key(request: Request, site: str) -> Response:
-        return JSONResponse({"holder": holder.name, "public_key": holder.public_key.hex()})
-
     async def points(request: Request, site: str) -> Response:
         number = _number(request)
         body = await read(request, holder.agreement.batch * oprf.POINT)
@@ -69,7 +74,6 @@ def keyholder_app(holder: KeyHolder, digests: Mapping[str, str]) -> Starlette:
         return JSONResponse({})
 
     paths: list[tuple[str, str, Handler]] = [
-        ("GET", "key", key),
         ("POST", "points/{number}", points),
         ("POST", "done", done),
     ]
@@ -119,21 +123,23 @@ def _number(request: Request) -> int:
 
 
 def _announcement(body: bytes) -> dict:
-    """What a site binds itself to, as checked values."""
+    """What a site binds itself to, as checked values.
+
+    Nothing else is heard: the key holders' keys are in the agreement, so no site can say that one has shown another.
+    """
     try:
         content = json.loads(body)
-        commitment, batches, keys = content["commitment"], content["batches"], content["keys"]
+        commitment, batches = content["commitment"], content["batches"]
         right = (
-            isinstance(batches, int)
+            set(content) == {"commitment", "batches"}
+            and isinstance(batches, int)
             and re.fullmatch("[0-9a-f]{64}", commitment) is not None
-            and isinstance(keys, dict)
-            and all(re.fullmatch("[0-9a-f]{64}", key) for key in keys.values())
         )
     except (ValueError, KeyError, TypeError, RecursionError):
         right = False
     if not right:
-        raise AgreementError("a set is announced by its commitment, its batches and the public keys seen", status=400)
-    return {"commitment": commitment, "batches": batches, "keys": keys}
+        raise AgreementError("a set is announced by its commitment and its batches, and by nothing else", status=400)
+    return {"commitment": commitment, "batches": batches}
 
 
 async def read(request: Request, limit: int) -> bytes:
@@ -143,10 +149,14 @@ async def read(request: Request, limit: int) -> bytes:
     if not re.fullmatch("[0-9]{1,12}", announced) or int(announced) > limit:
         raise too_large
     body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > limit:
-            raise too_large
+    try:
+        async with asyncio.timeout(BODY):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > limit:
+                    raise too_large
+    except TimeoutError:
+        raise AgreementError(f"the body did not come in within {BODY:.0f} seconds", status=408) from None
     return bytes(body)
 
 
@@ -157,6 +167,8 @@ def _app(agreement: Agreement, digests: Mapping[str, str], paths: list[tuple[str
             try:
                 scheme, _, token = request.headers.get("authorization", "").partition(" ")
                 site = site_of_token(token if scheme.lower() == "bearer" else "", digests)
+                if gate := request.scope.get(GATE):
+                    gate.admit(request.scope.get("client"), site)
                 if request.path_params["agreement"] != agreement.sha256:
                     raise AgreementError("this server serves another agreement; compare the agreement files")
                 return await handler(request, site)
@@ -171,18 +183,39 @@ def _app(agreement: Agreement, digests: Mapping[str, str], paths: list[tuple[str
 
         return endpoint
 
-    return Starlette(routes=[Route(f"/v1/{{agreement}}/{path}", guarded(h), methods=[verb]) for verb, path, h in paths])
+    web = Starlette(routes=[Route(f"/v1/{{agreement}}/{path}", guarded(h), methods=[verb]) for verb, path, h in paths])
+    web.router.redirect_slashes = False  # whoever has no token is led nowhere
+    return web
 
 
-def make_server(app: Starlette, *, host: str, port: int, certificate: Path, key: Path) -> uvicorn.Server:
-    """The server for an app, with its certificate read."""
+class GatedServer(uvicorn.Server):
+    """A server behind a gate, at which it looks ten times a second."""
+
+    gate: Gate | None = None
+
+    async def on_tick(self, counter: int) -> bool:
+        if self.gate is not None:
+            self.gate.sweep()
+        return await super().on_tick(counter)
+
+
+def make_server(
+    app: ASGI, *, host: str, port: int, certificate: Path, key: Path, pinned: Pinned | None = None
+) -> GatedServer:
+    """The server for an app, with its certificate read, which must be the one that the agreement pins."""
     for path in (certificate, key):
         if not path.is_file():
-            raise UsageError(
-                f"{path}: no such file; 'pathveil vocab agree certificates' makes a certificate and its key"
-            )
+            raise UsageError(f"{path}: no such file; 'pathveil vocab agree offer' makes a certificate and its key")
+    if pinned is not None and single_certificate(certificate) != pinned.certificate:
+        raise UsageError(
+            f"{certificate}: is not the certificate that the agreement has for this server; sites would refuse it"
+        )
+
+    async def behind_gate(scope, receive, send) -> None:
+        await app({**scope, GATE: made.gate}, receive, send)
+
     config = uvicorn.Config(
-        app,
+        behind_gate,
         host=host,
         port=port,
         ssl_certfile=certificate,
@@ -190,7 +223,10 @@ def make_server(app: Starlette, *, host: str, port: int, certificate: Path, key:
         log_config=None,
         access_log=False,
         server_header=False,
-        limit_concurrency=256,
+        # The gate counts what comes to this loop and this parser.
+        loop="asyncio",
+        http="h11",
+        backlog=AT_A_TIME,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=5,  # an idle connection is not waited for
     )
@@ -198,28 +234,40 @@ def make_server(app: Starlette, *, host: str, port: int, certificate: Path, key:
         config.load()
     except OSError:
         raise UsageError(f"{certificate} and {key} are not a certificate and its key (PEM)") from None
-    return uvicorn.Server(config)
+    made = GatedServer(config)
+    return made
 
 
-def serve(server: uvicorn.Server, *, finished: Callable[[], bool]) -> None:
-    """Serve until ``finished`` says so, or until interrupted."""
+def serve(server: GatedServer, *, finished: Callable[[], bool], doubtful: Callable[[], bool] = lambda: False) -> None:
+    """Serve until ``finished`` says so, or until interrupted. ``doubtful``: whether the clock needs a person's look."""
+    config = server.config
+    try:
+        gate = server.gate = Gate((config.host, config.port))
+    except OSError:
+        raise UsageError(f"cannot listen on {config.host} port {config.port}; is something else there?") from None
+    log.info("listening on %s port %d", *gate.getsockname()[:2])
 
     async def watch() -> None:
+        told = False
         while not finished():
+            if doubtful() and not told:
+                told = True
+                log.warning(
+                    "the clock says that the agreement has expired, but it was set while this server ran; nothing is "
+                    "answered and nothing erased: look at the clock, stop the server, and start it again"
+                )
             await asyncio.sleep(0.2)
         await asyncio.sleep(LINGER)
         server.should_exit = True
 
     async def run() -> None:
         watcher = asyncio.create_task(watch())
-        try:
-            await server.serve()
-        except SystemExit:  # uvicorn's way of saying that the port is taken
-            pass
+        await server.serve(sockets=[gate])
         watcher.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watcher
 
-    asyncio.run(run())
-    if not server.started:
-        raise UsageError(f"cannot listen on {server.config.host} port {server.config.port}; is something else there?")
+    try:
+        asyncio.run(run())
+    finally:
+        gate.close()

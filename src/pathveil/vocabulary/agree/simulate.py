@@ -23,6 +23,7 @@ from pathveil.progress import Progress, silent
 from pathveil.vocabulary.agree.agreement import Agreement
 from pathveil.vocabulary.agree.hub import TAG, Hub
 from pathveil.vocabulary.agree.keyholder import KeyHolder
+from pathveil.vocabulary.agree.offer import HUB, made_up_offers
 from pathveil.vocabulary.agree.results import HubCounts
 from pathveil.vocabulary.agree.site import Site, publish
 from pathveil.vocabulary.counts import Counts
@@ -56,18 +57,19 @@ def simulate(
     With a seed the keys, hence the words' order, are the same every time; order of sending, blinds and dummies are
     random regardless, and leave no trace in the result.
     """
+    derived = None if seed is None else hashlib.sha256(seed).digest()
+    (hub_offer, *offers), secrets = made_up_offers(HUB, "holder-1", "holder-2", seed=derived)
     agreement = Agreement.propose(
         sites=counts,
-        holders={"holder-1": "https://holder-1.invalid", "holder-2": "https://holder-2.invalid"},
-        hub="https://hub.invalid",
+        holders=offers,
+        hub=hub_offer,
         threshold=threshold,
         min_cases=min_cases,
         cap=cap,
         batch=batch,
         allow_small_threshold=allow_small_threshold,
     )
-    derived = None if seed is None else hashlib.sha256(seed).digest()
-    holders = [KeyHolder(agreement, name, seed=derived) for name in agreement.holders]
+    holders = [KeyHolder(agreement, name, secret=secrets[name]) for name in agreement.holders]
     hub = Hub(agreement)
     sites = [Site(agreement, name, words) for name, words in counts.items()]
     batches = [(site, number) for site in sites for number in site.pending()]
@@ -79,9 +81,6 @@ def simulate(
             points = site.check(holder.name, number, points, holder.answer(site.name, number, points))
         site.finish(number, points)
 
-    for site in sites:
-        for holder in holders:
-            site.remember_key(holder.name, holder.public_key)
     with ThreadPoolExecutor(workers) as pool:
         for done, _ in enumerate(pool.map(tag, batches), start=1):
             progress("tagging words", done, len(batches))
@@ -118,5 +117,5 @@ def submit(site: Site, hub: Hub) -> None:
     tags = site.tags()
     size = site.agreement.batch * TAG
     commitment = hashlib.sha256(tags).hexdigest()
-    for number in hub.begin(site.name, commitment=commitment, batches=site.batches, keys=site.keys):
+    for number in hub.begin(site.name, commitment=commitment, batches=site.batches):
         hub.put(site.name, number, tags[number * size : (number + 1) * size])

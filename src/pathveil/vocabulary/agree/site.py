@@ -3,14 +3,15 @@
 Only words held by at least m of the site's cases go, the commonest first where there are more than the cap. They are
 put in random order and mixed with dummies up to a size on the ladder; a dummy is a random point and a random tag, which
 nobody but the site can tell from a word. All of it is drawn once and kept, so that a site killed at any moment goes on
-with the same points. A key holder's answer counts only with its proof, against the key it showed at the start.
+with the same points. A key holder's answer counts only with its proof, against the key that the agreement pins.
 
 The vocabulary has a place for every word that passed anywhere. The site knows the words at its own places; the others
 hold "agreed word N", which no report can contain (a token has no space), until sites publish them to each other.
 
 >>> from pathveil.vocabulary.agree.agreement import Agreement
->>> terms = Agreement.propose(sites=["R1", "R2", "R3"], hub="https://h.example", batch=4,
-...                           holders={"a": "https://a.example", "b": "https://b.example"})
+>>> from pathveil.vocabulary.agree.offer import made_up_offers
+>>> (hub, *holders), _ = made_up_offers("hub", "a", "b")
+>>> terms = Agreement.propose(sites=["R1", "R2", "R3"], hub=hub, holders=holders, batch=4)
 >>> site = Site(terms, "R1", {"carcinoma": 40, "left": 12, "smith": 1})
 >>> site.words, site.batches, len(site.points(0))
 (2, 1, 128)
@@ -102,24 +103,6 @@ class Site:
             first + self.agreement.batch,
         )
 
-    def remember_key(self, holder: str, public_key: bytes) -> None:
-        """Remember a key holder's public key, or compare it with the one remembered."""
-        known = self.store.value(f"key of {holder}")
-        if not oprf.is_element(public_key):
-            raise AgreementError(f"key holder {holder} shows a public key that is no element of the group")
-        if known is not None and known != public_key.hex():
-            raise AgreementError(
-                f"key holder {holder} shows another public key than before; its answers cannot be used together, "
-                "and the agreement must start anew"
-            )
-        self.store.set_value(f"key of {holder}", public_key.hex())
-
-    @property
-    def keys(self) -> dict[str, str]:
-        """The public keys met, by key holder."""
-        met = {holder: self.store.value(f"key of {holder}") for holder in self.agreement.holders}
-        return {holder: key for holder, key in met.items() if key is not None}
-
     def pending(self) -> list[int]:
         """The batches that have no tags yet."""
         done = {int(number) for number in json.loads(self.store.value("tagged") or "[]")}
@@ -135,9 +118,11 @@ class Site:
     def check(self, holder: str, number: int, sent: bytes, answer: bytes) -> bytes:
         """The points of a key holder's answer, once its proof holds."""
         proof, points = split_answer(answer, self.agreement.batch)
-        if not oprf.verify(bytes.fromhex(self.keys[holder]), split(sent), points, proof):
+        public = bytes.fromhex(self.agreement.holders[holder].public_key or "")
+        if not oprf.verify(public, split(sent), points, proof):
             raise AgreementError(
-                f"key holder {holder} answered batch {number} wrongly: its proof does not hold; nothing was sent to "
+                f"key holder {holder} answered batch {number} wrongly: its proof does not hold under the key that the "
+                "agreement pins; nothing was sent to "
                 "the hub, and the agreement cannot be finished with this key holder"
             )
         return b"".join(points)
@@ -188,7 +173,7 @@ class Site:
                 "id_space": result[4:HEADER].hex(),
                 "site": self.name,
                 "sites": len(terms.sites),
-                "public_keys": self.keys,
+                "public_keys": {name: holder.public_key for name, holder in terms.holders.items()},
                 "named": named,
             },
         )

@@ -4,8 +4,9 @@ Each party opens its own with the tables it needs. The file belongs to one agree
 another is refused. Deleted rows are overwritten (``secure_delete``) and the folder is closed to other users.
 
 >>> from pathveil.vocabulary.agree.agreement import Agreement
->>> terms = Agreement.propose(sites=["R1", "R2", "R3"], hub="https://h.example",
-...                           holders={"a": "https://a.example", "b": "https://b.example"})
+>>> from pathveil.vocabulary.agree.offer import made_up_offers
+>>> (hub, *holders), _ = made_up_offers("hub", "a", "b")
+>>> terms = Agreement.propose(sites=["R1", "R2", "R3"], hub=hub, holders=holders)
 >>> store = Store(None, agreement=terms, role="hub", tables="CREATE TABLE seen (site TEXT PRIMARY KEY)")
 >>> with store.transaction() as database:
 ...     _ = database.execute("INSERT INTO seen VALUES ('R1')")
