@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 
 import polars as pl
 import pytest
@@ -265,14 +266,15 @@ def test_bad_usage_is_one_sentence(tmp_path, agree):
     assert "below 3" in refused(*base, "--k", 2)
     assert "same name" in refused(*base, "--holder", offers["a"])
     assert not (tmp_path / "a.json").exists()
-    code, _, complaint = agree(*base, "--k", 2, "--allow-small-k", "--days", 0.00001)
+    code, _, complaint = agree(*base, "--k", 2, "--allow-small-k")
     assert code == 0 and "warning: with k = 2" in complaint
     assert "servers are hub, a, b" in refused("tokens", tmp_path / "a.json", "--server", "c", "--out", tmp_path)
     assert "cannot be read" in refused("tokens", tmp_path / "none.json", "--server", "a", "--out", tmp_path)
     assert "not a vocabulary" in refused("publish", tmp_path / "a.json", "--out", tmp_path / "v.json")
 
-    # The agreement was over a second after it was made: a key holder does not erase before it was asked.
-    terms = Agreement.load(tmp_path / "a.json")
+    # The agreement is over by the clock: a key holder does not erase before it was asked.
+    terms = Agreement.load(tmp_path / "a.json").model_copy(update={"expires": datetime.now(UTC) - timedelta(days=1)})
+    terms.save(tmp_path / "a.json")
     write_tokens(terms, "a", tmp_path / "tokens")
     holder = ["keyholder", tmp_path / "a.json", "--name", "a", "--tokens", tmp_path / "tokens" / "tokens.json"]
     holder += ["--certificate", tmp_path / "a" / "a.pem", "--key", tmp_path / "a" / "a.key", "--state", tmp_path / "a"]
