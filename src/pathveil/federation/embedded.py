@@ -19,9 +19,9 @@ from pathveil.federation import wire
 from pathveil.federation.hub import History, Hub
 from pathveil.federation.losses import orthogonality_by_site, reverse, scaled, tasks_by_site
 from pathveil.federation.plain import PlainSite
-from pathveil.federation.protocol.course import Answers, Course, Exchange, Plain, SharedPrivate, weighed
+from pathveil.federation.protocol.course import Answers, Course, Exchange, Plain, SharedPrivate, weighed, weight_in
 from pathveil.federation.protocol.message import Message
-from pathveil.federation.protocol.site_work import PlainWork, SharedWork, SiteWork, close_answer
+from pathveil.federation.protocol.site_work import PlainWork, SharedWork, SiteWork, close_answer, contribution
 from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import (
     Documents,
@@ -36,6 +36,7 @@ from pathveil.federation.site import (
     shared_features,
     strength_at,
 )
+from pathveil.federation.sums import Sums, Total
 from pathveil.model import TokenBatch
 from pathveil.model.mtcnn import drop
 from pathveil.model.shared_private import Linear, Shared
@@ -51,10 +52,10 @@ def train(
     progress: Progress = silent,
 ) -> tuple[Hub, History]:
     """Train sites together and leave hub and sites at the best epoch by the sites' validation cases."""
-    # Positions go through the reference kernel; clipping is of each site's own update; and in one pass each document
-    # weighs the same, whatever its site's batches were filled up with.
+    # Positions go through the reference kernel; clipping and whole numbers are of each site's own update; and in one
+    # pass each document weighs the same, whatever its site's batches were filled up with.
     plain = settings.clip is None and settings.smallest_batch == 1 and settings.largest_weight is None
-    if joint and plain and settings.local_steps == 1 and not settings.positions:
+    if joint and plain and settings.local_steps == 1 and not settings.positions and not settings.bits:
         course = JointCourse(shared, sites, settings=settings)
         works = [SharedWork(site, shared) for site in sites]
         drive(course, works, ask=course.ask, stage="training sites together", progress=progress)
@@ -95,7 +96,10 @@ def drive(
                 site.keep()
         if exchange.kind == "finish":
             course.history.kept = course.best_epoch.kept()
-        keep = course.take(exchange, ask(exchange) if ask else ask_each(course, sites, exchange))
+        if course.settings.bits and exchange.kind != "finish":
+            keep = course.take_sum(exchange, sum_of(course, sites, exchange))
+        else:
+            keep = course.take(exchange, ask(exchange) if ask else ask_each(course, sites, exchange))
         if exchange.kind == "close":
             progress(stage, exchange.epoch + 1, course.settings.epochs)
 
@@ -105,6 +109,17 @@ def ask_each(course: Course, sites: Sequence[SiteWork], exchange: Exchange) -> A
     arrays = course.arrays(exchange, whole=False)
     answers = ((place, Message(*sites[place].answer(exchange, arrays))) for place in exchange.who)
     return [(sites[place].name, weighed(course, exchange, place, message)) for place, message in answers]
+
+
+def sum_of(course: Course, sites: Sequence[SiteWork], exchange: Exchange) -> Total:
+    """The sum over all sites that a hub would read off their masked answers."""
+    sums, arrays = Sums.of(course.settings, sites=len(sites)), course.arrays(exchange, whole=False)
+    exponents, weights = course.exponents(exchange), [weight_in(exchange, count) for count in course.counts]
+    parts = [
+        contribution(site, sums, exchange, arrays, documents=documents, exponents=exponents)
+        for site, documents in zip(sites, weights, strict=True)
+    ]
+    return sums.total(exchange.kind, parts, course.moving(exchange), exponents, documents=sum(weights))
 
 
 class JointCourse(SharedPrivate):

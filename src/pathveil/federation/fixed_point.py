@@ -28,7 +28,7 @@ import numpy as np
 BITS = (16, 24, 32)  # that a number of an update may have
 WIDE = 64  # bits of the few numbers beside an update
 FRACTION = 24  # bits after the point in those
-SMALLEST, LARGEST = -100, 60  # exponents of a range
+SMALLEST, LARGEST = -40, 60  # exponents of a range
 
 
 @dataclass(frozen=True)
@@ -104,16 +104,15 @@ def exponent_of(value: float) -> int:
     """The least exponent whose range holds a value.
 
     >>> exponent_of(1.0), exponent_of(0.9), exponent_of(3), exponent_of(0.0)
-    (1, 0, 2, -100)
+    (1, 0, 2, -40)
     """
     return SMALLEST if not value else min(max(math.frexp(value)[1], SMALLEST), LARGEST)
 
 
-def next_exponent(last: int | None, peaks: float) -> int:
+def next_exponent(last: int, peaks: float, *, fall: int = 1) -> int:
     """The range of the coming round: holds twice the sum of the sites' largest values, and falls by half at most.
 
-    >>> next_exponent(3, 0.4), next_exponent(3, 30.0), next_exponent(None, 0.4)
+    >>> next_exponent(3, 0.4), next_exponent(3, 30.0), next_exponent(3, 0.4, fall=20)
     (2, 6, 0)
     """
-    wanted = exponent_of(2 * peaks)
-    return wanted if last is None else max(wanted, last - 1)
+    return max(exponent_of(2 * peaks), last - fall)

@@ -24,6 +24,7 @@ from pathveil.federation.site import SharedOptimiser, Turn, discriminator_turns,
 from pathveil.model.shared_private import Shared
 
 Update = tuple[str, int, wire.Arrays]  # a site's name, the documents its arrays rest on, the arrays
+ALL = "all sites together"  # who a sum comes from
 DISCRIMINATOR_FACTOR = 100.0  # more than others': where it knows a registry, that has all but no gradient for it
 
 
@@ -42,6 +43,7 @@ class History:
     updates: int = 0  # that have left a site, the most of any, as the sites count: more than rounds after a restart
     sent: int = 0  # bytes from the hub to sites
     received: int = 0
+    clipped: int = 0  # numbers of updates that did not fit their range
 
     def account(self, settings: FederationSettings, *, updates: int) -> None:
         """At the end of an epoch: the privacy loss of so many updates a site, or as many as a site has counted."""
@@ -118,13 +120,33 @@ class Hub:
         An update that fails its check is left out and named; a round without any usable update is an error.
         """
         moving = moved(self.shared, self.settings, turn)
-        parameters = {name: p for name, p in self.shared.named_parameters() if name in moving}
-        norms = self.discriminator_norms if turn.discriminator_only else self.norms
+        usable, refused = accepted(updates, moving, self.norms_of(turn), size=self.largest())
+        self.step(average([(documents, arrays) for _, documents, arrays in usable]), turn)
+        return refused
+
+    def combine_sum(self, mean: wire.Arrays, turn: Turn) -> list[str]:
+        """Take the mean of all sites' updates, of which the hub has seen none; the sentence where it is left out.
+
+        A mean that is far larger than those before moves nothing. Whose part made it so nobody can tell here.
+        """
+        refused = self.norms_of(turn).judge({ALL: wire.norm(mean)}, size=self.largest())
+        if not refused:
+            self.step(mean, turn)
+        return [f"{line} (which site's part is far off cannot be seen in a sum)" for line in refused.values()]
+
+    def norms_of(self, turn: Turn) -> wire.Norms:
+        return self.discriminator_norms if turn.discriminator_only else self.norms
+
+    def largest(self) -> float:
+        """The norm that no update exceeds by far."""
         values = list(self.shared.parameters())
         size = math.sqrt(sum(float(value.detach().square().sum()) for value in values))
-        size = with_noise(size, self.settings, numbers=sum(value.numel() for value in values))
-        usable, refused = accepted(updates, moving, norms, size=size)
-        mean = average([(documents, arrays) for _, documents, arrays in usable])
+        return with_noise(size, self.settings, numbers=sum(value.numel() for value in values))
+
+    def step(self, mean: wire.Arrays, turn: Turn) -> None:
+        """Move the shared part by the mean of the sites' updates: a change, or a gradient to step along."""
+        moving = moved(self.shared, self.settings, turn)
+        parameters = {name: p for name, p in self.shared.named_parameters() if name in moving}
         changes = self.settings.local_steps > 1 and not turn.discriminator_only
         for name, values in mean.items():
             array = torch.from_numpy(values).to(parameters[name].device)
@@ -135,7 +157,6 @@ class Hub:
         if not changes:
             self.optimiser.step(turn, discriminator_only=turn.discriminator_only)
             self.shared.zero_grad(set_to_none=True)
-        return refused
 
     def keep_if_best(self, loss: float, *, epoch: int) -> bool:
         """Keep the shared part as it is after an epoch, from 0, if that is the best so far by the sites' mean loss."""

@@ -49,6 +49,7 @@ class PlainSite:
         self.secret = [seed, registry] if secret is None else secret
         self.name, self.registry = name, registry
         self.entropy = entropy or np.random.default_rng()
+        self.repeated = entropy  # what noise in whole numbers is drawn from; None: the system's entropy
         self.device = torch.device(device)
         parts = []
         for number in np.unique(reports.registries):  # the split of a registry's cases is the same in every mode
@@ -96,13 +97,15 @@ class PlainSite:
 
     def update(self, before: wire.Arrays) -> dict[str, np.ndarray]:
         """The parameters as they leave the site that began with those of ``before``: the change clipped and noised if
-        the settings say so."""
-        after = wire.arrays_of(self.model)
-        if self.settings.clip is None:
+        the settings say so. Into a sum goes the change itself, which is small."""
+        after, clip, bits = wire.arrays_of(self.model), self.settings.clip, self.settings.bits
+        if clip is None and not bits:
             return after
         change = {name: after[name] - before[name] for name in after}
-        change = noised(change, clip=self.settings.clip, multiplier=self.settings.noise, rng=self.entropy)
-        return {name: before[name] + change[name] for name in after}
+        if clip is not None:
+            multiplier = 0.0 if bits else self.settings.noise  # whole numbers get theirs as such
+            change = noised(change, clip=clip, multiplier=multiplier, rng=self.entropy)
+        return change if bits else {name: before[name] + change[name] for name in after}
 
     @torch.no_grad()
     def load(self, arrays: wire.Arrays) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from pathveil.federation.fixed_point import BITS
 from pathveil.federation.losses import Scale
 from pathveil.training.settings import NetworkSettings
 
@@ -75,7 +76,10 @@ class FederationSettings(NetworkSettings):
         None, ge=1, description="of a site, in multiples of the others' median; None: any; 3 over a network"
     )
 
-    # Noise on what leaves a site.
+    # What leaves a site, and noise on it.
+    bits: int = Field(
+        0, description="of a number in sums over sites: 16, 24 or 32, as masked updates need; 0 is floats, site by site"
+    )
     clip: float | None = Field(None, gt=0, description="largest norm of a site's update; None: as it is")
     noise: float = Field(
         0.0, ge=0, description="standard deviation of Gaussian noise on a site's update, in units of clip"
@@ -86,6 +90,8 @@ class FederationSettings(NetworkSettings):
     def settings_fit_together(self) -> "FederationSettings":
         if self.added_heads and not self.common_heads:
             raise ValueError("added_heads adds to the common heads: set common_heads as well")
+        if self.bits not in (0, *BITS):
+            raise ValueError(f"bits is one of 0, {', '.join(map(str, BITS))}")
         if self.noise and self.clip is None:
             raise ValueError("noise is measured in units of clip: set clip as well")
         return self

@@ -115,6 +115,7 @@ class Site:
         self.known: Tensor | None = None
         self.best = snapshot(private)
         self.entropy = entropy or np.random.default_rng()
+        self.repeated = entropy  # what noise in whole numbers is drawn from; None: the system's entropy
         self._targets = targets_of(reports, self.device)
         self._plan: tuple[tuple[int, int], list[np.ndarray]] = (-1, -1), []
 
@@ -226,7 +227,8 @@ class Site:
     def through_gate(self, update: wire.Arrays, manifest: wire.Manifest) -> wire.Arrays:
         """An update on its way out: clipped and noised if the settings say so, and checked by the gate."""
         if self.settings.clip is not None:
-            update = noised(update, clip=self.settings.clip, multiplier=self.settings.noise, rng=self.entropy)
+            multiplier = 0.0 if self.settings.bits else self.settings.noise  # whole numbers get theirs as such
+            update = noised(update, clip=self.settings.clip, multiplier=multiplier, rng=self.entropy)
         wire.check(update, manifest, sender=self.name, error=wire.GateError)
         return update
 

@@ -4,10 +4,11 @@ An exchange is one question to sites and their answers: a round of steps, an epo
 epoch (each site's validation loss decides which epoch is the best), or the end. ``SharedPrivate`` is the distribution
 paper's training around ``Hub``; ``Plain`` is federated averaging or one network going from site to site.
 
-``hub_run`` drives a course over messages, ``embedded`` in one process.
+``hub_run`` drives a course over messages, ``embedded`` in one process. With ``bits`` in the settings a course takes no
+answers but their sum over all sites (``sums``), in ranges that it tells with its question.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -15,14 +16,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pathveil.errors import UsageError
 from pathveil.federation import wire
-from pathveil.federation.hub import BestEpoch, History, Hub, accepted, average, load, schedule, with_noise
+from pathveil.federation.fixed_point import next_exponent
+from pathveil.federation.hub import (
+    ALL,
+    BestEpoch,
+    History,
+    Hub,
+    accepted,
+    average,
+    load,
+    schedule,
+    with_noise,
+)
 from pathveil.federation.noise import epsilon
 from pathveil.federation.protocol.message import Message
 from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.settings import FederationSettings
 from pathveil.federation.shares import bounded, steps_of, weight_of
-from pathveil.federation.site import Turn, gathering
+from pathveil.federation.site import Turn, gathering, moved
+from pathveil.federation.sums import Sums, Total
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Shared
 
@@ -67,6 +81,18 @@ class Course(Protocol):
         """Take answers whose numbers were checked; True where they close an epoch that is the best so far."""
         ...
 
+    def moving(self, exchange: Exchange) -> wire.Manifest:
+        """The names and shapes of what sites answer a question with."""
+        ...
+
+    def exponents(self, exchange: Exchange) -> dict[str, int]:
+        """The ranges of those arrays in a sum, as powers of two."""
+        ...
+
+    def take_sum(self, exchange: Exchange, total: Total) -> bool:
+        """Take what the sum over all sites says, in place of their answers."""
+        ...
+
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]: ...
 
     def restore(self, tensors: dict[str, Tensor], content: dict[str, Any]) -> None: ...
@@ -105,9 +131,18 @@ def plain_exchanges(settings: FederationSettings, *, sites: int, cyclic: bool) -
 def weighed(course: Course, exchange: Exchange, place: int, message: Message) -> Message:
     """A site's answer with the documents that it counts for. They follow from what the sites told when the run began:
     no site says with an update how much it weighs."""
-    count, steps = course.counts[place], exchange.turns[0].steps if exchange.turns else 1
-    documents = sum(weight_of(count, steps=steps, step=turn.step) for turn in exchange.turns) or count
-    return Message({**message.facts, "documents": documents}, message.arrays)
+    return Message({**message.facts, "documents": weight_in(exchange, course.counts[place])}, message.arrays)
+
+
+def documents_in(course: Course, exchange: Exchange) -> int:
+    """The documents that all sites together count for in an exchange."""
+    return sum(weight_in(exchange, count) for count in course.counts)
+
+
+def weight_in(exchange: Exchange, count: int) -> int:
+    """The documents that a site with so many, bounded, counts for in an exchange."""
+    steps = exchange.turns[0].steps if exchange.turns else 1
+    return sum(weight_of(count, steps=steps, step=turn.step) for turn in exchange.turns) or count
 
 
 def course_of(plan: Plan) -> Course:
@@ -119,12 +154,32 @@ def course_of(plan: Plan) -> Course:
     return SharedPrivate(plan.shared(), settings=plan.settings, sites=len(plan.sites))
 
 
+class Ranges:
+    """The range of every array in sums over sites: wide at first, then as the sites' largest values are."""
+
+    def __init__(self, settings: FederationSettings, *, sites: int):
+        self.sums = Sums.of(settings, sites=sites) if settings.bits else None
+        self.known: dict[str, int] = {}
+
+    def of(self, manifest: wire.Manifest, *, documents: int) -> dict[str, int]:
+        assert self.sums is not None, "without bits there are no sums"
+        first = self.sums.first_exponents(manifest, documents=documents)
+        return {name: self.known.get(name, first[name]) for name in manifest}
+
+    def learn(self, total: Total, exponents: Mapping[str, int]) -> None:
+        """After a round: what the coming one of the same arrays needs."""
+        for name, peaks in total.peaks.items():
+            fall = 1 if name in self.known else 20  # the first range is a guess
+            self.known[name] = next_exponent(exponents[name], peaks, fall=fall)
+
+
 class SharedPrivate:
     """A shared encoder at the hub, private ones at the sites."""
 
     def __init__(self, shared: Shared, *, settings: FederationSettings, sites: int):
         self.settings, self.sites, self.history, self.counts = settings, sites, History(), list[int]()
         self.hub = Hub(shared, settings=settings)
+        self.ranges = Ranges(settings, sites=sites)
 
     @property
     def best_epoch(self) -> BestEpoch:
@@ -164,6 +219,26 @@ class SharedPrivate:
         self.history.received += sum(wire.size(arrays) for _, _, arrays in updates)
         self.history.refused += self.hub.combine(updates, exchange.turns[0])
 
+    def moving(self, exchange: Exchange) -> wire.Manifest:
+        return moved(self.hub.shared, self.settings, exchange.turns[0]) if exchange.kind == "round" else {}
+
+    def exponents(self, exchange: Exchange) -> dict[str, int]:
+        return self.ranges.of(self.moving(exchange), documents=documents_in(self, exchange))
+
+    def take_sum(self, exchange: Exchange, total: Total) -> bool:
+        history = self.history
+        if exchange.kind == "round":
+            history.rounds += 1
+            history.sent += wire.weight(self.hub.sent(again=exchange.turns[0].again)) * self.sites
+            count_sum(history, total, self.ranges, self.moving(exchange), self.exponents(exchange))
+            history.refused += self.hub.combine_sum(mean_of(total), exchange.turns[0])
+        if exchange.kind == "close":
+            history.validation_loss.append(total.loss)
+            history.feature_norm.append(total.feature_norm)
+            history.account(self.settings, updates=history.rounds)
+            return self.hub.keep_if_best(total.loss, epoch=exchange.epoch)
+        return False
+
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         hub = self.hub
         tensors = {f"now.{name}": torch.from_numpy(array) for name, array in hub.arrays().items()}
@@ -171,7 +246,8 @@ class SharedPrivate:
         for part, optimiser in (("encoder", hub.optimiser.encoder), ("discriminator", hub.optimiser.discriminator)):
             tensors |= {f"{part}.{name}": tensor for name, tensor in optimiser.state().items()}
         norms = {"norms": hub.norms.seen, "discriminator_norms": hub.discriminator_norms.seen}
-        return tensors, {"history": asdict(self.history), "best": asdict(self.best_epoch), **norms}
+        ranges = {"ranges": self.ranges.known}
+        return tensors, {"history": asdict(self.history), "best": asdict(self.best_epoch), **norms, **ranges}
 
     def restore(self, tensors: dict[str, Tensor], content: dict[str, Any]) -> None:
         hub = self.hub
@@ -182,18 +258,21 @@ class SharedPrivate:
         self.history = History(**content["history"])
         hub.norms.seen, hub.discriminator_norms.seen = content["norms"], content["discriminator_norms"]
         hub.best_epoch = BestEpoch(**content["best"])
+        self.ranges.known = content["ranges"]
 
 
 class Plain:
     """One network for everybody: averaged after every epoch, or going from site to site."""
 
     def __init__(self, model: MTCNN, *, settings: FederationSettings, sites: int, cyclic: bool):
+        if cyclic and settings.bits:
+            raise UsageError("bits: a network that goes from site to site is no sum; set bits=0 for cyclic")
         self.settings, self.sites, self.cyclic, self.history = settings, sites, cyclic, History()
         self.counts = list[int]()
         self.manifest = wire.manifest_of(model)
         self.now = wire.arrays_of(model)
         self.best, self.best_epoch = self.now, BestEpoch()
-        self.norms = wire.Norms()
+        self.norms, self.ranges = wire.Norms(), Ranges(settings, sites=sites)
         if settings.noise:
             epsilon(multiplier=settings.noise, updates=1, delta=settings.delta)  # says now what is missing
 
@@ -226,23 +305,67 @@ class Plain:
         history.received += sum(wire.size(message.arrays) for _, message in answers)
         history.updates = most_sent(history, answers)
         sent = [(name, message.facts["documents"], message.arrays) for name, message in answers]
-        numbers = sum(array.size for array in self.now.values())
-        size = with_noise(wire.norm(self.now), self.settings, numbers=numbers)
-        usable, refused = accepted(sent, self.manifest, self.norms, size=size, start=self.now)
+        usable, refused = accepted(sent, self.manifest, self.norms, size=self.largest(), start=self.now)
         history.refused += refused
         networks = [(documents, arrays) for _, documents, arrays in usable]
         self.now = dict(networks[0][1]) if len(networks) == 1 else average(networks)  # one as it is, to the bit
 
+    def largest(self) -> float:
+        """The norm that no change exceeds by far."""
+        return with_noise(wire.norm(self.now), self.settings, numbers=sum(array.size for array in self.now.values()))
+
+    def moving(self, exchange: Exchange) -> wire.Manifest:
+        return self.manifest if exchange.kind == "epoch" else {}
+
+    def exponents(self, exchange: Exchange) -> dict[str, int]:
+        return self.ranges.of(self.moving(exchange), documents=documents_in(self, exchange))
+
+    def take_sum(self, exchange: Exchange, total: Total) -> bool:
+        history = self.history
+        if exchange.kind == "epoch":
+            history.rounds += 1
+            history.sent += wire.size(self.now) * self.sites
+            count_sum(history, total, self.ranges, self.manifest, self.exponents(exchange))
+            mean = mean_of(total)
+            refused = self.norms.judge({ALL: wire.norm(mean)}, size=self.largest())
+            history.refused += refused.values()
+            if not refused:
+                self.now = {name: array + mean[name] for name, array in self.now.items()}
+        if exchange.kind == "close":
+            history.validation_loss.append(total.loss)
+            history.account(self.settings, updates=exchange.epoch + 1)
+            if self.best_epoch.improves(total.loss, exchange.epoch, settings=self.settings):
+                self.best = self.now
+                return True
+        return False
+
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         tensors = {f"now.{name}": torch.from_numpy(array.copy()) for name, array in self.now.items()}
         tensors |= {f"best.{name}": torch.from_numpy(array) for name, array in self.best.items()}
-        return tensors, {"history": asdict(self.history), "norms": self.norms.seen, "best": asdict(self.best_epoch)}
+        known = {"norms": self.norms.seen, "ranges": self.ranges.known}
+        return tensors, {"history": asdict(self.history), "best": asdict(self.best_epoch), **known}
 
     def restore(self, tensors: dict[str, Tensor], content: dict[str, Any]) -> None:
         self.now = {name: tensor.numpy() for name, tensor in under(tensors, "now.").items()}
         self.best = {name: tensor.numpy() for name, tensor in under(tensors, "best.").items()}
         self.history, self.norms.seen = History(**content["history"]), content["norms"]
         self.best_epoch = BestEpoch(**content["best"])
+        self.ranges.known = content["ranges"]
+
+
+def mean_of(total: Total) -> dict[str, np.ndarray]:
+    """The mean of the sites' updates, weighted as they came into the sum."""
+    return {name: (array / total.documents).astype(np.float32) for name, array in total.arrays.items()}
+
+
+def count_sum(
+    history: History, total: Total, ranges: Ranges, manifest: wire.Manifest, exponents: Mapping[str, int]
+) -> None:
+    """Write down what a sum of updates took, and what it says about the next."""
+    assert ranges.sums is not None
+    history.received += ranges.sums.weight(manifest) * ranges.sums.sites
+    history.clipped += total.clipped
+    ranges.learn(total, exponents)
 
 
 def most_sent(history: History, answers: Answers) -> int:

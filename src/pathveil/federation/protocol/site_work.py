@@ -12,10 +12,29 @@ from pathveil.federation.plain import PlainSite
 from pathveil.federation.protocol.course import Exchange, under
 from pathveil.federation.shares import steps_of
 from pathveil.federation.site import EMBEDDING, Site, moved, shared_features
+from pathveil.federation.sums import Contribution, Sums
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Shared, merged
 
 NOTHING: wire.Manifest = {}
+
+
+def contribution(
+    work: "SiteWork",
+    sums: Sums,
+    exchange: Exchange,
+    arrays: wire.Arrays,
+    *,
+    documents: int,  # that the answer counts for
+    exponents: Mapping[str, int],
+) -> Contribution:
+    """A site's answer to a question as it goes into the sum over all sites; the gate has looked at it before."""
+    facts, update = work.answer(exchange, arrays)
+    if exchange.kind == "close":
+        norm = facts.get("feature_norm", 0.0)
+        return sums.of_close(documents=documents, loss=facts["loss"], feature_norm=norm)
+    wire.check(update, work.may_leave(exchange), sender=work.name, error=wire.GateError)
+    return sums.of_update(update, documents=documents, exponents=exponents, rng=work.repeated)
 
 
 class SiteWork(Protocol):
@@ -23,6 +42,7 @@ class SiteWork(Protocol):
 
     name: str
     documents: int  # that it trains on
+    repeated: np.random.Generator | None  # what noise is drawn from where it repeats; None: the system's entropy
 
     def answer(self, exchange: Exchange, arrays: wire.Arrays) -> tuple[dict[str, Any], wire.Arrays]:
         """Do what is asked, beginning with the hub's arrays: a few numbers and arrays in answer."""
@@ -43,7 +63,7 @@ class SharedWork:
     def __init__(self, site: Site, shared: Shared):
         self.site, self.shared = site, shared  # the shared part is this site's own copy
         self.manifest = wire.manifest_of(shared)
-        self.name, self.documents = site.name, site.documents
+        self.name, self.documents, self.repeated = site.name, site.documents, site.repeated
 
     def may_leave(self, exchange: Exchange) -> wire.Manifest:
         return moved(self.shared, self.site.settings, exchange.turns[0]) if exchange.kind == "round" else NOTHING
@@ -109,7 +129,7 @@ class PlainWork:
     def __init__(self, site: PlainSite):
         self.site = site
         self.manifest = wire.manifest_of(site.model)
-        self.name, self.documents = site.name, len(site.train)
+        self.name, self.documents, self.repeated = site.name, len(site.train), site.repeated
 
     def may_leave(self, exchange: Exchange) -> wire.Manifest:
         return self.manifest if exchange.kind == "epoch" else NOTHING
