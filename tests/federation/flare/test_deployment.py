@@ -554,11 +554,10 @@ def test_a_kit_of_another_federation_gets_a_sentence(deployment, trained, tmp_pa
     assert ended.returncode == 2 and "the hub could not be reached" in ended.stderr and not (tmp_path / "run").exists()
 
 
-def test_malicious_hub_and_lying_site_get_single_reports_of_nobody(deployment, trained):
+def test_malicious_hub_and_lying_site_get_single_reports_of_nobody(deployment):
     """The last test, for the hub is replaced: one site says it has a thousand million documents, and the hub, which
     plays along at first, in round 2 asks the other site for as many steps as it has documents."""
     deployment.malicious_hub()
-    before = len(frames(deployment, "north"))
     out = deployment.folder / "malicious"
     deployment.submit(out, *EXACT, "--name", rogue.LYING, "--epochs", 1, "--attempts", 1, sites=["north", ROGUE])
     assert deployment.started["malicious"].wait(1200) == 2 and not out.exists()
@@ -569,10 +568,9 @@ def test_malicious_hub_and_lying_site_get_single_reports_of_nobody(deployment, t
     own, claimed = json.loads(agreed.read_text())["counts"]
     assert claimed == 10**9
     # Two honest questions were answered before, of as many steps as the bounded claim makes; nothing after them.
-    updates = [
-        read(data, sender="north") for frame in frames(deployment, "north")[before:] for data in messages(frame)[0]
-    ]
-    rounds = [message.facts["round"] for message in updates if message.arrays]
-    assert sorted(set(rounds)) == [0, 1] and json.loads((agreed.parent / "updates.json").read_text())["updates"] == 2
+    sent = [read(data, sender="north") for frame in frames(deployment, "north") for data in messages(frame)[0]]
+    updates = [message for message in sent if message.arrays and message.facts["run"] == agreed.parent.name]
+    assert {message.facts["round"] for message in updates} == {0, 1}
+    assert json.loads((agreed.parent / "updates.json").read_text())["updates"] == 2
     steps = int(re.search(r"malicious hub: (\d+) steps", deployment.log("hub").read_text())[1])
     assert steps == -(-(own + 3 * own) // 64) < own // 8
