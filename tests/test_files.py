@@ -14,11 +14,13 @@ from pathveil.errors import CorpusError, UsageError
 from pathveil.files import (
     check_new,
     check_writable,
+    move_into,
     new_file,
     new_folder,
     only_process,
     read_json,
     read_toml,
+    scratch_file,
     sha256_of_file,
     write_json,
     write_text,
@@ -89,6 +91,42 @@ def test_a_folder_comes_whole_and_takes_the_place_of_an_empty_one_only(tmp_path)
     with new_folder(tmp_path / "private", private=True):
         pass
     assert stat.S_IMODE((tmp_path / "private").stat().st_mode) == 0o700
+
+
+def test_a_folder_gives_way_when_the_new_one_is_whole_and_not_before(tmp_path):
+    for content in ("old", "new"):
+        with new_folder(tmp_path / "out", replace=True) as part:
+            (part / content).write_text(content)
+            assert content == "old" or (tmp_path / "out" / "old").exists()
+    with pytest.raises(ZeroDivisionError), new_folder(tmp_path / "out", replace=True) as part:
+        raise ZeroDivisionError
+    assert [one.name for one in tmp_path.rglob("*")] == ["out", "new"]
+
+
+def test_of_processes_that_make_the_same_folder_the_first_ones_stays(tmp_path):
+    with new_folder(tmp_path / "out", shared=True) as first, new_folder(tmp_path / "out", shared=True) as second:
+        (first / "a").write_text("first")
+        (second / "a").write_text("second")
+    assert (tmp_path / "out" / "a").read_text() == "second"  # whose block ended first
+    assert [one.name for one in tmp_path.iterdir()] == ["out"]
+
+
+def test_files_that_move_together_are_marked_by_the_last(tmp_path):
+    for folder, content in (("new", "2"), ("old", "1")):
+        for name in ("a", "cache/b", "mark"):
+            write_text(tmp_path / folder / name, content)
+    move_into(tmp_path / "old", tmp_path / "new", ("a", "cache", "not there", "mark"))
+    there = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    assert there == {"old/a": "2", "old/cache/b": "2", "old/mark": "2"}
+
+
+def test_scratch_is_gone_however_its_block_ends(tmp_path):
+    with pytest.raises(ZeroDivisionError), scratch_file(tmp_path / "a") as scratch:
+        scratch.write_text("on its way")
+        raise ZeroDivisionError
+    with scratch_file(tmp_path / "a"):
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 def test_json_comes_back_and_what_is_no_object_is_refused(tmp_path):

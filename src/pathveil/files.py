@@ -10,13 +10,14 @@ next run after a kill, finds the old content or the new one, never a part.
 ({'words': 2}, ['a.json'])
 """
 
+import errno
 import hashlib
 import json
 import os
 import shutil
 import tempfile
 import tomllib
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -50,15 +51,32 @@ def new_file(
 
 
 @contextmanager
+def scratch_file(path: Path) -> Generator[Path]:
+    """A name beside ``path`` for content on its way there; whatever is written to it is gone when the block ends."""
+    scratch = path.with_name(f"{path.name}.staged")
+    try:
+        yield scratch
+    finally:
+        with suppress(OSError):
+            scratch.unlink(missing_ok=True)
+
+
+@contextmanager
 def new_folder(
-    path: Path, *, private: bool = False, replace: bool = False, error: type[PathveilError] = UsageError
+    path: Path,
+    *,
+    private: bool = False,
+    replace: bool = False,
+    shared: bool = False,
+    error: type[PathveilError] = UsageError,
 ) -> Generator[Path]:
     """A temporary folder to fill; it takes the place of ``path`` when the block ends well and vanishes otherwise.
 
     A folder that holds something already is refused, or with ``replace`` gives way when the new one is whole.
-    ``private``: only the owner may open it.
+    ``private``: only the owner may open it. ``shared``: several processes may make this folder at once, all with the
+    same content; the first one's stays.
     """
-    if not replace:
+    if not replace and not shared:
         check_new(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,14 +88,40 @@ def new_folder(
             part.chmod(0o777 & ~_umask())
         yield part
         if replace:
-            shutil.rmtree(path, ignore_errors=True)
-        elif path.exists():
-            path.rmdir()
-        os.replace(part, path)
+            _exchange(part, path)
+        else:
+            if path.exists():
+                path.rmdir()
+            os.replace(part, path)
     except OSError as fault:
-        raise _unwritable(path, fault, error) from None
+        if not (shared and fault.errno in (errno.EEXIST, errno.ENOTEMPTY)):
+            raise _unwritable(path, fault, error) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
+
+
+def move_into(folder: Path, source: Path, names: Sequence[str]) -> None:
+    """Move finished files and folders from ``source`` into ``folder``, each in the place of one of its name.
+
+    The last of them is the mark that all are there: the old one goes first, the new one comes last.
+    """
+    (folder / names[-1]).unlink(missing_ok=True)
+    for name in names:
+        if not (source / name).exists():
+            continue
+        if (folder / name).is_dir():
+            _exchange(source / name, folder / name)
+        else:
+            os.replace(source / name, folder / name)
+
+
+def _exchange(new: Path, old: Path) -> None:
+    """Put a folder in the place of another; a kill in between leaves the old one under a name beside it."""
+    aside = new.with_name(f"{new.name}.before")
+    if old.exists():
+        os.replace(old, aside)
+    os.replace(new, old)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def check_new(path: Path) -> None:

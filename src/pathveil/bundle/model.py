@@ -5,8 +5,6 @@ the networks are built when they are first asked for, on the device they are ask
 """
 
 import html
-import os
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -143,9 +141,10 @@ class Model:
         options: dict[str, Any] = {"resamples": resamples, "seed": seed, "device": device, "progress": progress}
         return evaluate_model(self, reports, tasks=tasks, **options)
 
-    def save(self, path: str | Path) -> "Model":
-        """Write a bundle, a new folder, whole or not at all; the model with the bundle's sha256."""
-        with new_folder(Path(path)) as part:
+    def save(self, path: str | Path, *, replace_old: bool = False) -> "Model":
+        """Write a bundle, a new folder, whole or not at all; the model with the bundle's sha256. With ``replace_old`` a
+        bundle that is there gives way when the new one is whole."""
+        with new_folder(Path(path), replace=replace_old) as part:
             folders.write(self, part)
         return replace(self, sha256=sha256_of_file(Path(path) / folders.MANIFEST))
 
@@ -181,12 +180,4 @@ def attach_audit(path: Path, audit: Mapping[str, Any]) -> Model:
     audited = audit.get("provenance", {}).get("bundle sha256", before_audit.sha256)
     if audit.get("bound") is False or audited != before_audit.sha256:
         raise UsageError(f"{path}: the audit is not bound to this model, so its verdict does not go on the card")
-    model = replace(before_audit, audit=audit)
-    beside, before = path.with_name(path.name + ".audited"), path.with_name(path.name + ".before")
-    for leftover in (beside, before):
-        shutil.rmtree(leftover, ignore_errors=True)
-    saved = model.save(beside)
-    os.replace(path, before)
-    os.replace(beside, path)
-    shutil.rmtree(before)
-    return saved
+    return replace(before_audit, audit=audit).save(path, replace_old=True)

@@ -16,7 +16,6 @@ position; a table that breaks the schema stops the import with sentences that sa
 
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -44,6 +43,7 @@ from pathveil.corpus.tables import (
     write_parquet,
 )
 from pathveil.errors import CorpusError, UsageError
+from pathveil.files import scratch_file
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.wording import counted
@@ -214,8 +214,7 @@ def import_corpus(
             frames.append(frame.with_columns(pl.lit(number).alias(SOURCE)))
     if messages := [path for path, kind in paths.items() if kind == "hl7"]:
         frames.append(scan_hl7(messages, registry=registry, key=secret, strict=strict, tally=tally, progress=progress))
-    staged = out.with_name(f"{out.name}.staged")
-    try:
+    with scratch_file(out) as staged:
         progress("reading", 0, 0)
         write_parquet(pl.concat(frames, how="diagonal_relaxed"), staged)
         if tally.messages and not tally.reports:
@@ -230,9 +229,6 @@ def import_corpus(
         corpus = validate(corpus, expected_date=expected_date)
         progress("writing", 0, 0)
         write_parquet(corpus, out)
-    finally:
-        with suppress(OSError):
-            staged.unlink(missing_ok=True)
     return account(out, read=read, codes=codes, tally=tally, keyed=key is not None)
 
 

@@ -13,10 +13,8 @@ keys for what it touches and for nothing else.
 True
 """
 
-import errno
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from pathveil.errors import UsageError
+from pathveil.files import new_folder
 
 VERSION = 3  # of what cells hold; raised when code changes what a cell's inputs lead to
 
@@ -44,7 +43,7 @@ class Cells:
     def clean(self) -> None:
         """Make the folder, and remove what a process that was killed had half written; for who holds the run."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        for left in self.folder.glob(".part-*"):
+        for left in self.folder.glob(".*"):
             shutil.rmtree(left, ignore_errors=True)
 
     def has(self, parts: Mapping[str, Any]) -> bool:
@@ -70,21 +69,12 @@ class Cells:
         about: Mapping[str, Any] | None = None,
     ) -> None:
         """Keep a finished unit; readers see all of it or nothing. ``about`` tells of its making, not of its content."""
-        key = key_of(parts)
-        part = self.folder / f".part-{key}-{os.getpid()}"
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-        for name, array in (arrays or {}).items():
-            np.save(part / f"{name}.npy", array)
         content = {"inputs": dict(parts), "values": dict(values), "about": dict(about or {})}
         text = json.dumps(content, indent=1, ensure_ascii=False, default=str)
-        (part / "cell.json").write_text(text + "\n", encoding="utf-8")
-        try:
-            os.rename(part, self.folder / key)
-        except OSError as error:  # another worker finished the same unit first; its result is the same
-            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
-                raise
-            shutil.rmtree(part)
+        with new_folder(self.folder / key_of(parts), shared=True) as part:  # workers may finish the same unit at once
+            for name, array in (arrays or {}).items():
+                np.save(part / f"{name}.npy", array)
+            (part / "cell.json").write_text(text + "\n", encoding="utf-8")
 
 
 def check_run(out: Path, *, mark: str) -> None:

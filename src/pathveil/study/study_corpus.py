@@ -5,8 +5,6 @@ words, mapped on loading. A machine that runs studies from it needs neither the 
 every word of the corpus: it is as private as the corpus, and made for its owner's eyes only.
 """
 
-import os
-import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -95,14 +93,10 @@ def encode_corpus(
     if out.exists() and not (out / ENCODED).is_file():
         raise UsageError(f"{out}: is there already, and is no encoded corpus; give --out a new folder")
     store, encoded = read_study_corpus(corpus, tasks=tasks, progress=progress)
-    made = out.with_name(f".{out.name}.new")  # takes the place of one that is there when it is whole
-    shutil.rmtree(made, ignore_errors=True)
-    with new_folder(made, private=True) as part:
+    with new_folder(out, private=True, replace=True) as part:
         text = "".join(word + "\n" for word in store.words)
         (part / WORDS).write_text(text, encoding="utf-8", errors="surrogatepass")
         encoded.save(part)
-    shutil.rmtree(out, ignore_errors=True)
-    os.replace(made, out)
     return EncodedFolder(
         out=str(out),
         reports=encoded.documents,

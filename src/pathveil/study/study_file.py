@@ -13,7 +13,6 @@ took, and the report. One process holds it from before the first write to the en
 """
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from pathveil import __version__
 from pathveil.errors import UsageError, explained, meant
-from pathveil.files import only_process, read_toml, write_json
+from pathveil.files import move_into, only_process, read_toml, write_json
 from pathveil.progress import Progress, silent
 from pathveil.settings import Settings
 from pathveil.study.combined import CombinedSettings, CombinedStudy
@@ -304,11 +303,8 @@ def new_corpus(settings: CorpusSettings, out: Path, progress: Progress) -> Gener
     part.mkdir()
     try:
         yield prepared_corpus(settings, part, progress)
-        (out / RECIPE).unlink(missing_ok=True)
         cache = f"{CORPUS}.pathveil"  # its words, where they were kept beside it
         shutil.rmtree(out / cache, ignore_errors=True)
-        for name in (TRUTH, CORPUS, cache, RECIPE):
-            if (part / name).exists():
-                os.replace(part / name, out / name)
+        move_into(out, part, (TRUTH, CORPUS, cache, RECIPE))
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from pathveil.files import write_json
+
 FORMAT = "pathveil-encoded/1"
 MISSING = -1
 
@@ -70,7 +72,7 @@ class Encoded:
         )
 
     def save(self, folder: Path) -> None:
-        """Write into an existing, empty folder; the caller makes that atomic (a temporary name, then a rename)."""
+        """Write into an existing, empty folder, such as one of ``files.new_folder`` that is whole or not there."""
         arrays = {"ids": self.ids, "offsets": self.offsets, "cases": self.cases, "registries": self.registries}
         arrays |= {f"label-{number}": self.labels[task] for number, task in enumerate(self.tasks)}
         if self.days is not None:
@@ -84,7 +86,7 @@ class Encoded:
             "vocabulary_size": self.vocabulary_size,
             "provenance": dict(self.provenance),
         }
-        (folder / "encoded.json").write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+        write_json(folder / "encoded.json", content)
 
     @classmethod
     def load(cls, folder: Path) -> "Encoded":

@@ -16,7 +16,6 @@ the ``authority`` folder with whoever provisions, so that a site can be added la
 
 import contextlib
 import io
-import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from typing import Any
 
 from pathveil.errors import MissingExtraError, UsageError
 from pathveil.federation.flare import policy
+from pathveil.files import new_folder
 from pathveil.results import Result
 
 PORT = 8002
@@ -66,11 +66,9 @@ def provision(*, sites: Sequence[str], hub: str, admin: str, out: Path) -> Kits:
         kits["hub" if name == host else name] = kit
         if kit.exists():
             continue  # keys that were handed over stay as they are
-        part = out / f".{kit.name}.part"
-        shutil.rmtree(part, ignore_errors=True)
-        shutil.copytree(made, part)
-        finish(part, kit, host=host, port=port, admin=admin)
-        os.replace(part, kit)
+        with new_folder(kit) as part:
+            shutil.copytree(made, part, dirs_exist_ok=True)
+            finish(part, kit, host=host, port=port, admin=admin)
     for made in new.values():  # keys lie in their kits, and in the authority's own state
         shutil.rmtree(made)
     return Kits(kits=kits)
