@@ -129,6 +129,7 @@ def select_words(
 def train(
     source: Reports,
     *,
+    validation: Reports = None,
     vocabulary: "Vocabulary | str | Path | None" = None,
     preset: str | None = None,
     defence: "str | Callable[..., Any] | AnyDefence | None" = None,
@@ -146,6 +147,7 @@ def train(
 ) -> "Model":
     """Train a model on labelled reports, and write it as a bundle where ``out`` names a new folder.
 
+    ``validation``, reports of other cases, are held out to stop by; without them, a tenth of the cases is.
     ``vocabulary`` is what ``select_words`` gave, or its file; without one, every word that occurs five times.
     ``preset`` is default, small, paper, release or private; ``defence`` is teachers, dp, none, settings of
     ``pathveil.training.defences`` or a function of your own (docs/api.md), in the place of the preset's. ``settings``
@@ -163,9 +165,11 @@ def train(
         vocabulary, preset, defence, public_words=public_words, public_classes=public_classes, settings=settings
     )
     where = choose_device(device)
+    held = None if validation is None else _kept(validation)
     return train_model(
         _paths(reports),
         chosen,
+        validation=None if held is None else _paths(held),
         preset=name,
         tasks=tasks,
         fewest_cases=fewest_cases,

@@ -12,7 +12,7 @@ import pytest
 
 from bundle.conftest import TINY
 from pathveil.bundle import Model
-from pathveil.bundle.train import make_model, train_model, training_summary
+from pathveil.bundle.train import baseline_words, make_model, train_model, training_summary
 from pathveil.errors import UsageError
 from pathveil.training.calibration import NEVER
 from pathveil.training.defences import TeacherSettings
@@ -80,3 +80,39 @@ def test_a_killed_run_with_teachers_goes_on_to_the_same_bytes(corpus, tmp_path):
     assert ("training teachers", 3, 3) in stages and not (tmp_path / "killed.training").exists()
     for path in (tmp_path / "whole").iterdir():
         assert path.read_bytes() == (tmp_path / "killed" / path.name).read_bytes(), path.name
+
+
+@pytest.fixture(scope="module")
+def halves(corpus, tmp_path_factory):
+    """The corpus as its training and its validation part, with a code and a registry that only the latter has."""
+    folder = tmp_path_factory.mktemp("halves")
+    frame = pl.read_parquet(corpus)
+    late = pl.col("case_id").is_in(frame["case_id"].unique().sort().tail(40).implode())
+    frame.filter(~late).write_parquet(folder / "train.parquet")
+    more = frame.filter(late).with_columns(
+        site=pl.when(pl.int_range(pl.len()) == 0).then(pl.lit("C69")).otherwise("site"),
+        registry=pl.when(pl.int_range(pl.len()) < 5).then(pl.lit("R9")).otherwise("registry"),
+    )
+    more.write_parquet(folder / "validation.parquet")
+    return folder / "train.parquet", folder / "validation.parquet"
+
+
+def test_validation_reports_are_held_out_and_nothing_else(halves):
+    train_file, validation = halves
+    brief = TINY.changed(epochs=1)
+    model = train_model(train_file, brief, preset="tiny", seed=3, validation=validation)
+    learnt, held = pl.read_parquet(train_file), pl.read_parquet(validation)
+    assert model.provenance["reports"] == learnt.height
+    assert model.provenance["validation"]["reports"] == held.height
+    assert model.scores["site"].documents == held["site"].count()  # each once, though every member held it out
+    assert "C69" not in model.labels["site"] and model.scores["site"].micro.value < 1
+    assert model.vocabulary == baseline_words(train_file)  # words come from the training part alone
+    taught = train_model(train_file, TAUGHT.changed(epochs=1), preset="tiny", seed=3, validation=validation)
+    assert taught.scores["site"].documents == held["site"].count()
+
+
+def test_validation_of_the_training_cases_is_refused(halves):
+    train_file, _ = halves
+    cases = pl.read_parquet(train_file)["case_id"].n_unique()
+    with pytest.raises(UsageError, match=f"{cases} cases of the validation reports are among the training reports"):
+        train_model(train_file, TINY, preset="tiny", validation=train_file)

@@ -32,10 +32,11 @@ from pathveil.training.metrics import evaluate
 from pathveil.training.scores import Scores, Threshold
 from pathveil.training.settings import TrainingSettings, settings_for
 from pathveil.vocabulary.corpus_counts import count_corpus
-from pathveil.vocabulary.encoded import MISSING, Encoded
+from pathveil.vocabulary.encoded import MISSING, Encoded, join_documents
 from pathveil.vocabulary.encoding import encode
 from pathveil.vocabulary.selection import MINIMUM, Measures, select
 from pathveil.vocabulary.words import Vocabulary
+from pathveil.wording import counted
 
 ACCURACY = 0.97  # what registries ask of codes that no person looks at
 
@@ -96,6 +97,7 @@ def train_model(
     reports: Any,
     settings: TrainingSettings | None = None,
     *,
+    validation: Any = None,
     preset: str | None = None,
     defence: str | Callable[..., Any] | AnyDefence | None = None,
     vocabulary: Vocabulary | None = None,
@@ -111,12 +113,13 @@ def train_model(
 ) -> Model:
     """Train with the preset's settings or others, and write the model as a bundle where ``out`` says so.
 
-    ``reports`` is whatever ``pathveil.corpus.read`` reads. Without a vocabulary, the papers' baseline is chosen from
-    the reports' own text. With ``out``, a run that was stopped continues where it stood when it is started again.
-    ``defence`` is teachers, dp, none, or a function of one's own (``training.own_defence``), in the place of the
-    preset's or the settings' own. ``public_classes`` are each task's codes, from a public source, for a differentially
-    private model: other labels are read as missing. Codes of fewer than ``fewest_cases`` cases are not learnt.
-    ``workers`` processes share teachers on a CPU.
+    ``reports`` is whatever ``pathveil.corpus.read`` reads. ``validation``, reports of other cases, are held out to
+    stop by and to set thresholds, and all of ``reports`` is learnt from; else a share of its cases is held out.
+    Without a vocabulary, the papers' baseline is chosen from the reports' own text. With ``out``, a run that was
+    stopped continues where it stood when it is started again. ``defence`` is teachers, dp, none, or a function of
+    one's own (``training.own_defence``), in the place of the preset's or the settings' own. ``public_classes`` are
+    each task's codes, from a public source, for a differentially private model: other labels are read as missing.
+    Codes of fewer than ``fewest_cases`` cases are not learnt. ``workers`` processes share teachers on a CPU.
     """
     if settings is None:
         preset, settings = settings_for(preset, defence)
@@ -128,15 +131,28 @@ def train_model(
     checkpoint = None if folder is None else folder.with_name(folder.name + ".training")
     if folder is not None:
         check_new(folder)
+    if validation is not None and isinstance(settings.defence, DPSettings):
+        raise UsageError("differentially private training draws its held-out cases by itself; leave out --validation")
     given = read_training_corpus(
         reports, vocabulary, tasks=tasks, public_classes=public_classes, fewest_cases=fewest_cases, progress=progress
     )
+    learnt = given.corpus.documents
+    if validation is not None:
+        given = with_validation(given, validation, progress)
     trained = train(
-        given.corpus, settings, seed=seed, device=device, workers=workers, checkpoint=checkpoint, progress=progress
+        given.corpus,
+        settings,
+        seed=seed,
+        device=device,
+        workers=workers,
+        checkpoint=checkpoint,
+        held_out=None if validation is None else np.arange(learnt, given.corpus.documents),
+        progress=progress,
     )
     model = make_model(
         trained, given.judged, given.vocabulary, settings=settings, preset=preset or "default", accuracy=accuracy,
         seed=seed, device=device, public_classes=public_classes is not None, floor=given.floor,
+        validation=given.validation,
     )  # fmt: skip
     if folder is None or checkpoint is None:
         return model
@@ -154,6 +170,7 @@ class TrainingCorpus:
     vocabulary: Vocabulary
     floor: ClassFloor | None
     source: Corpus  # a frame's files last as long as this object
+    validation: Mapping[str, Any] | None = None  # of the reports at the corpus's end that are only held out
 
 
 def read_training_corpus(
@@ -179,6 +196,35 @@ def read_training_corpus(
     if fewest_cases > 1:
         corpus, judged, floor = without_rare_codes(corpus, fewest_cases)
     return TrainingCorpus(corpus, judged, vocabulary, floor, source)
+
+
+def with_validation(given: TrainingCorpus, validation: Any, progress: Progress = silent) -> TrainingCorpus:
+    """The training corpus with reports of other cases behind it, to be held out; codes that only they have are judged
+    by, as ones that the model cannot know."""
+    tasks, classes = list(given.corpus.tasks), given.corpus.classes
+    source = read(validation, tasks=tasks, progress=progress)
+    more = encode(source.paths, given.vocabulary, tasks=tasks, classes=classes, progress=progress)
+    shared = len(np.intersect1d(more.cases, given.corpus.cases))
+    if shared:
+        raise UsageError(
+            f"{counted(shared, 'case')} of the validation reports {'is' if shared == 1 else 'are'} among the training "
+            "reports too; divide them by case ('pathveil corpus split')"
+        )
+    names = tuple(dict.fromkeys([*given.corpus.registry_names, *more.registry_names]))
+    place = np.array([names.index(name) for name in more.registry_names], np.int32)
+    more = replace(more, registries=place[more.registries])
+    known = {task: np.where(label < len(classes[task]), label, MISSING) for task, label in more.labels.items()}
+    first = replace(given.corpus, registry_names=names)
+    return replace(
+        given,
+        corpus=join_documents([first, replace(more, labels=known)]),
+        judged=join_documents([replace(given.judged, registry_names=names), more]),
+        validation={
+            "reports": more.documents,
+            "cases": len(np.unique(more.cases)),
+            "sha256": more.provenance["corpus_sha256"],
+        },
+    )
 
 
 def baseline_words(paths: Paths, *, progress: Progress = silent) -> Vocabulary:
@@ -259,16 +305,18 @@ def make_model(
     device: str = "cpu",
     public_classes: bool = False,
     floor: ClassFloor | None = None,
+    validation: Mapping[str, Any] | None = None,
 ) -> Model:
     """A trained model with its words, labels, scores on held-out cases and thresholds. Labels of the corpus beyond its
     classes are of codes that were not learnt."""
     scores, thresholds = judge(trained.held_out, corpus, accuracy=accuracy, seed=seed)
+    learnt = slice(0, corpus.documents - (validation["reports"] if validation else 0))
     provenance: dict[str, Any] = {
         "pathveil": __version__,
         "corpus_sha256": corpus.provenance["corpus_sha256"],
         "vocabulary_sha256": vocabulary.sha256,
-        "reports": corpus.documents,
-        "cases": len(np.unique(corpus.cases)),
+        "reports": learnt.stop,
+        "cases": len(np.unique(corpus.cases[learnt])),
         "registries": list(corpus.registry_names),
         "preset": preset,
         "settings": settings.model_dump(mode="json"),
@@ -276,6 +324,8 @@ def make_model(
         "device": device,
         "best_epochs": trained.best_epochs,
     }
+    if validation is not None:
+        provenance["validation"] = dict(validation)
     if floor is not None:
         provenance["class_floor"] = floor.to_dict()
     held_out_cases = len(np.unique(corpus.cases[trained.held_out.rows]))

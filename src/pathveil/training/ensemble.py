@@ -101,19 +101,23 @@ def train(
     device: str | torch.device = "cpu",
     workers: int = 1,
     checkpoint: Path | None = None,
+    held_out: np.ndarray | None = None,
     progress: Progress = silent,
 ) -> Trained:
     """Train all members and the linear view, on what the settings' defence makes of the corpus where they have one.
 
     ``checkpoint`` is a folder; a run killed at any moment continues there. ``workers`` processes share the teachers.
+    ``held_out`` are rows that no member learns from and all stop by; without them, each member holds out a share of the
+    cases of its own.
     """
     if checkpoint:
         checkpoint.mkdir(parents=True, exist_ok=True)
     start = start_vectors(corpus, settings, seed=seed, progress=progress)
     lessons, own = corpus, settings
     if isinstance(settings.defence, TeacherSettings):
-        lessons = teach(
-            corpus,
+        learners = np.setdiff1d(np.arange(corpus.documents), [] if held_out is None else held_out)
+        taught = teach(
+            corpus if held_out is None else corpus.take(learners),
             settings,
             seed=seed,
             vectors=start,
@@ -122,13 +126,16 @@ def train(
             checkpoint=checkpoint,
             progress=progress,
         )
+        lessons = taught if held_out is None else with_lessons(corpus, learners, taught.labels)
         own = settings.changed(defence=None)
     elif isinstance(settings.defence, OwnDefence):
         lessons, own = defended(corpus, settings, seed=seed), settings.changed(defence=None)
     fitted, held_rows = [], []
     for number in range(settings.members):
         held = np.arange(0)
-        if isinstance(settings.defence, DPSettings):
+        if held_out is not None:
+            held = held_out
+        elif isinstance(settings.defence, DPSettings):
             held = split(corpus.cases, settings, seed=seed)[1]
         elif settings.validation_share:
             held = hold_out_cases(corpus.cases, share=settings.validation_share, seed=[seed, 0], part=number)[1]
@@ -147,6 +154,9 @@ def train(
         held_rows.append(held)
     networks = [logits_of(member.model, corpus, held) for member, held in zip(fitted, held_rows, strict=True)]
     views = {task: [log_softmax(np.concatenate([one[task] for one in networks]), axis=1)] for task in corpus.classes}
+    if held_out is not None:  # the same rows for all, so they answer together, as they will new cases
+        held_rows = [held_out]
+        views = {task: [mean_log_probability([one[task] for one in networks])] for task in corpus.classes}
     linear = None
     if settings.linear:
         linear, plain = linear_views(lessons, held_rows, progress=progress)
@@ -157,14 +167,22 @@ def train(
     # Held-out cases taught their network nothing, so their labels may set the few numbers that weigh its answers. Which
     # classes are rare is told by what was taught; in private training by held-out cases, for that costs no privacy.
     common = lessons.labels if privacy is None else {task: np.asarray(corpus.labels[task])[rows] for task in views}
-    model, held_out = assemble(members, linear, views, corpus, rows, common=common)
+    model, answers = assemble(members, linear, views, corpus, rows, common=common)
     return Trained(
         model=model,
         histories=[member.history for member in fitted],
         best_epochs=[member.best_epoch for member in fitted],
-        held_out=held_out,
+        held_out=answers,
         privacy=privacy,
     )
+
+
+def with_lessons(corpus: Encoded, rows: np.ndarray, lessons: Mapping[str, np.ndarray]) -> Encoded:
+    """The corpus with lessons in the place of the labels of some rows; the others keep theirs, to be judged by."""
+    labels = {task: np.array(label) for task, label in corpus.labels.items()}
+    for task, lesson in lessons.items():
+        labels[task][rows] = lesson
+    return replace(corpus, labels=labels)
 
 
 def assemble(
