@@ -1,4 +1,4 @@
-"""``pathveil federate provision | hub | site | classes | submit``: the same training, over a network."""
+"""``pathveil federate hub | site | classes | submit``: the same training, over a network."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,25 +25,19 @@ FILTERS = typer.Option(None, "--filters", min=1, help="Filters a window in each 
 DIM = typer.Option(None, "--dim", min=1, help="Length of a word vector; 300 if not given.")
 
 
-def provision(
-    sites: list[str] = typer.Option(..., "--site", metavar="NAME", help="A site's name; once for each site."),
-    hub: str = typer.Option(..., "--hub", help="HOST or HOST:PORT by which sites reach the hub; the port is 8002."),
-    admin: str = typer.Option(..., "--admin", help="Mail address that names the person who submits trainings."),
-    out: Path = typer.Option(..., "--out", help="Folder for the kits; given again with more sites, those are added."),
-    as_json: bool = JSON_OPTION,
+def hub(
+    kit: Path = typer.Argument(..., metavar="KIT", help="The hub's kit."),
+    revoked: Path | None = typer.Option(
+        None, "--revoked", metavar="FILE", help="The authority's list of revoked certificates; kept in the kit."
+    ),
 ) -> None:
-    """Make the start-up kits: a folder each for the hub, every site and the administrator, with their certificates."""
-    from pathveil.federation.flare.provision import provision as make
-
-    kits = make(sites=sites, hub=hub, admin=admin, out=out)
-    emit(kits, as_json=as_json, text=f"{kits}\nKeep offline:\n  {out}/authority")
-
-
-def hub(kit: Path = typer.Argument(..., metavar="KIT", help="The hub's kit.")) -> None:
     """Run the hub until ctrl-C. Sites and the administrator connect to it; it connects to nobody."""
     from pathveil.federation.flare.processes import check_kit, check_port, run_hub
+    from pathveil.federation.flare.revocation import take_list
 
     check_kit(kit, "fed_server.json", kind="hub")
+    if revoked is not None:
+        take_list(kit, revoked)
     check_port(kit)
     typer.echo(f"The hub of {kit} serves until ctrl-C; its log is {kit}/log.txt", err=True)
     run_hub(kit)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import typer
 
-from pathveil.cli import deployment
+from pathveil.cli import deployment, kits
 from pathveil.cli.audit import APPETITE_OPTION, STORE_OPTION
 from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, emit, names_from, resumable
 from pathveil.cli.model import values_of
@@ -22,7 +22,11 @@ TEST_FROM = typer.Option(
     metavar="DATE",
     help="Test on every registry's cases with a report on or after a day (or year), not on a fifth of them.",
 )
-app.command("provision", short_help="Make the start-up kits: hub, sites, administrator.")(deployment.provision)
+app.command("request", short_help="Make a key here and a request for its certificate.")(kits.request)
+app.command("sign", short_help="Sign requests: kits without keys.")(kits.sign)
+app.command("accept", short_help="Put a signed kit beside its key.")(kits.accept)
+app.command("revoke", short_help="Revoke a participant's certificates.")(kits.revoke)
+app.command("provision", short_help="Make the start-up kits, keys included: for a trial.")(kits.provision)
 app.command("hub")(deployment.hub)
 app.command("site")(deployment.site)
 app.command("classes", short_help="List a corpus's labels, for sites to agree on classes.")(deployment.classes)

@@ -378,6 +378,8 @@ def test_nothing_but_shared_parameters_and_counts_leaves_a_site(deployment, trai
             else:
                 assert told == rounds * [["discriminator", "encoder"]] and rounds > 1
             assert [message.facts["updates"] for message in updates[out]] == list(range(1, rounds + 1))
+        recorded_files = list((deployment.folder / f"record-{site}").iterdir())
+        assert {path.stat().st_mode & 0o777 for path in recorded_files} == {0o600}
         # All the rest, FLARE's own talk included, is small; and it is searched like everything else.
         assert len(rest) < 2500 * len(sent)
         secrets = secrets_of(deployment, site)

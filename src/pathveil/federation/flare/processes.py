@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pathveil.errors import UsageError
-from pathveil.federation.flare import policy, recorder
+from pathveil.federation.flare import policy, recorder, revocation
 from pathveil.federation.flare.provision import needed
 from pathveil.federation.protocol.plan import SMALLEST_BATCH
 from pathveil.federation.protocol.secret import site_secret
@@ -21,6 +21,7 @@ from pathveil.federation.protocol.secret import site_secret
 log = logging.getLogger(__name__)
 HEARTBEAT = 3.0  # seconds between two signs of life of a site: see duplicate_guard
 LETTING_GO = 5.0  # seconds in which a hub that was killed gives up its port
+SOON = 30  # days before a certificate ends in which it is said
 TRIES, AGAIN = 6, 5.0  # a site that was killed is let in again when its old process is forgotten
 
 
@@ -29,6 +30,7 @@ def run_hub(kit: Path) -> None:
     check_kit(kit, "fed_server.json", kind="hub")
     kit = kit.resolve()
     policy.write(kit / "local", policy.hub(kit))  # the kit may have been moved since it was made
+    revocation.start(kit)
     from nvflare.private.fed.app.server import server_train
 
     failed = serve(server_train, ["-m", str(kit), "-s", "fed_server.json", "--set", *common("hub")])
@@ -117,7 +119,18 @@ def common(organisation: str) -> list[str]:
 def check_kit(kit: Path, file: str, *, kind: str) -> None:
     needed()
     if not (kit / "startup" / file).is_file():
-        raise UsageError(f"{kit}: is not the kit of a {kind}; 'pathveil federate provision' makes one")
+        raise UsageError(f"{kit}: is not the kit of a {kind}; 'pathveil federate sign' or 'provision' makes one")
+    from pathveil.federation.flare.certificates import days_left
+
+    if not any((kit / "startup").glob("*.key")):
+        raise UsageError(f"{kit}: has no key; put it beside the key with 'pathveil federate accept'")
+    left = days_left(kit)
+    if left < 0:
+        raise UsageError(f"{kit}: its certificate has ended; ask for another with 'pathveil federate request'")
+    if left < SOON:
+        log.warning(
+            "the certificate of %s ends in %d days; ask for another with 'pathveil federate request'", kit, left
+        )
 
 
 def check_port(kit: Path) -> None:

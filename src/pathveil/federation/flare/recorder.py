@@ -29,7 +29,7 @@ def start() -> None:
     from nvflare.fuel.f3.sfm.sfm_conn import SfmConnection
 
     path = Path(folder) / f"{os.getpid()}.frames"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     opened = SfmConnection.__init__
 
     def recording(self, conn, local_endpoint):
@@ -46,9 +46,14 @@ def start() -> None:
 
 
 def append(path: Path, frame: bytes | bytearray | memoryview) -> None:
-    with _lock, path.open("ab") as file:
+    with _lock, open(path, "ab", opener=_private) as file:
         file.write(len(frame).to_bytes(8, "little"))
         file.write(frame)
+
+
+def _private(path: str, flags: int) -> int:
+    """Opens a file that only its owner may read: the frames hold what the hub alone should see."""
+    return os.open(path, flags, 0o600)
 
 
 def frames(path: Path) -> Iterator[bytes]:
