@@ -33,6 +33,56 @@ def test_the_tree_in_the_architecture_page_is_what_a_reader_finds():
     assert sorted(listed) == there
 
 
+# Modules that have neither a test file of their own nor a doctest, and the test that covers them with others.
+TESTED_WITH = {
+    "callable_room.py": "test_api.py",  # what it makes callable is the API
+    "cli/agree.py": "vocabulary/agree/test_usable.py",  # commands are tested in the room they are about
+    "cli/audit.py": "audit/test_bundle_audit.py",
+    "cli/corpus.py": "corpus/test_intake.py",
+    "cli/demo.py": "study/test_demo.py",
+    "cli/federate.py": "federation/test_run.py",
+    "cli/serve.py": "serve/test_app.py",
+    "cli/study.py": "study/test_study_file.py",
+    "federation/flare/controller.py": "federation/flare/test_deployment.py",  # FLARE runs them, in processes of its own
+    "federation/flare/duplicate_guard.py": "federation/flare/test_deployment.py",
+    "federation/flare/executor.py": "federation/flare/test_provision.py",
+    "federation/flare/launcher.py": "federation/flare/test_deployment.py",
+    "federation/flare/processes.py": "federation/flare/test_deployment.py",
+    "federation/flare/submit.py": "federation/flare/test_provision.py",
+    "federation/protocol/course.py": "federation/protocol/test_hub_run.py",  # the hub drives both
+    "federation/protocol/site_run.py": "federation/protocol/test_hub_run.py",
+    "federation/protocol/site_work.py": "federation/test_embedded.py",
+    "model/kernels/programs.py": "model/kernels/test_cuda.py",  # Triton's programs, through what launches them
+    "training/programs.py": "training/test_stacked.py",
+    "report/combined.py": "report/test_tables.py",  # a page's section
+    "report/terms.py": "report/test_page.py",
+    "serve/answers.py": "serve/test_app.py",  # the service, over HTTP
+    "serve/bodies.py": "serve/test_app.py",
+    "serve/metrics.py": "serve/test_app.py",
+    "serve/openapi.py": "serve/test_app.py",
+    "serve/pool.py": "serve/test_app.py",
+    "serve/sent.py": "serve/test_app.py",
+    "serve/server.py": "serve/test_app.py",
+    "serve/start.py": "serve/test_app.py",
+    "bundle/encoder.py": "bundle/test_release.py",
+    "study/combined.py": "study/test_study_file.py",  # a study is tested as a run
+    "study/vocabulary.py": "study/test_study_file.py",
+    "vocabulary/agree/results.py": "vocabulary/agree/test_usable.py",  # what the commands print
+}
+
+
+def test_every_module_has_its_test():
+    """``tests/<room>/test_<module>.py``, or doctests of its own, or a place above."""
+    source, tests = ROOT / "src" / "pathveil", ROOT / "tests"
+    for path in source.rglob("*.py"):
+        name = path.relative_to(source)
+        own = tests / name.with_name(f"test_{name.name}")
+        if name.name not in ("__init__.py", "__main__.py") and not own.exists() and ">>> " not in path.read_text():
+            assert name.as_posix() in TESTED_WITH, f"{name}: expected {own.relative_to(ROOT)}, or a doctest"
+    for test in TESTED_WITH.values():
+        assert (tests / test).is_file(), test
+
+
 def test_the_index_leads_to_every_page():
     index = (DOCS / "index.md").read_text()
     for page in DOCS.rglob("*.md"):

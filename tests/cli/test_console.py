@@ -12,8 +12,6 @@ import pytest
 import typer
 
 from pathveil.cli.console import Lines, Pace, bar, progress_bars, resumable
-from pathveil.errors import UsageError
-from pathveil.training.device import choose_device
 
 WHOLE = ("cells", "reports to train")
 
@@ -131,26 +129,6 @@ def test_ctrl_c_where_python_cannot_raise_it_is_not_lost(capsys):
     assert went_on and end.value.exit_code == 130
     assert capsys.readouterr().err == "Stopped; what is finished is kept: the same command goes on from there.\n"
     assert sys.unraisablehook is before
-
-
-def test_one_judge_of_devices(monkeypatch):
-    import torch
-
-    def refused(device: str, **options) -> str:
-        with pytest.raises(UsageError) as error:
-            choose_device(device, **options)
-        return str(error.value)
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert choose_device("auto") == choose_device("cpu") == "cpu"
-    assert "no GPU that PyTorch can use" in refused("cuda:1")
-    for odd in ("tpu", "cpu:9", "cuda:", "cuda:x", ""):
-        assert f"'{odd}' is not one of auto, cpu, cuda" in refused(odd)
-    assert choose_device("cuda", here=False) == "cuda" and "say cpu or cuda" in refused("auto", here=False)
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert choose_device("auto") == "cuda" and choose_device("cuda:1") == "cuda:1"
-    assert "has 2 GPUs, from cuda:0 on" in refused("cuda:2")
 
 
 INSIDE = """

@@ -8,21 +8,18 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import psutil
 import pytest
 
 from conftest import ROOT
-from pathveil.errors import UsageError
 from pathveil.study import study_file, vocabulary
 from pathveil.study.plan import Speed, plan
 from pathveil.study.scheduler import run_in_folder
 from pathveil.study.store import check_run
 from pathveil.study.vocabulary import VocabularySettings
-from pathveil.training.workers import _control_c_waits, crew
-from study import jobs
+from pathveil.training.workers import crew
 from study.test_study_file import STUDY, TRAINING, contents
 
 SMALL = (
@@ -116,31 +113,6 @@ def members(group):
             if os.getpgid(process.pid) == group and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process.info)
     return found
-
-
-def test_control_c_does_not_reach_a_worker_that_is_only_starting():
-    with crew(workers=2) as several:
-        shared = several.share(jobs.one_report())
-        for _ in range(4):
-            several.submit(jobs.hears_control_c, shared)
-        assert list(several.results()) == [False] * 4
-    assert jobs.hears_control_c()  # this process hears it again
-
-
-def test_control_c_waits_until_a_worker_is_started_whichever_thread_takes_it():
-    over, reached = threading.Event(), []
-    other = threading.Thread(target=over.wait)
-    other.start()
-    try:
-        with pytest.raises(KeyboardInterrupt), _control_c_waits():
-            signal.pthread_kill(other.ident, signal.SIGINT)
-            for _ in range(20):  # in which Python would have come to it
-                time.sleep(0.01)
-            reached.append(True)
-    finally:
-        over.set()
-        other.join()
-    assert reached and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 OTHER = """
@@ -267,17 +239,3 @@ def test_times_are_beside_the_result(whole):
     times = json.loads((whole[0].parent / "run" / "vocabulary" / "times.json").read_text())["cells"]
     assert len(times) == 2 * 2 * (1 + 3 + 1) and all(cell["seconds"] >= 0 and cell["unit"] for cell in times)
     assert "seconds" not in whole[1]
-
-
-def test_a_dead_worker_is_one_sentence():
-    with pytest.raises(UsageError, match="a worker process died"), crew(workers=2) as several:
-        several.submit(jobs.die, several.share(jobs.one_report()))
-        list(several.results())
-
-
-def test_a_job_for_a_pool_that_died_is_one_sentence():
-    with pytest.raises(UsageError, match="a worker process died"), crew(workers=2) as several:
-        shared = several.share(jobs.one_report())
-        assert several.pool.submit(os._exit, 9).exception() is not None
-        several.submit(jobs.hears_control_c, shared)
-        list(several.results())

@@ -8,7 +8,7 @@ import pytest
 
 from pathveil.errors import CorpusError
 from pathveil.text import tokenize
-from pathveil.vocabulary import MISSING, Encoded, Vocabulary
+from pathveil.vocabulary import MISSING, Vocabulary
 from pathveil.vocabulary.encoding import encode, encode_texts, text_encoder
 
 VOCABULARY = Vocabulary(words=("breast", "left", "pt2", "decimal"), method="by hand")
@@ -38,7 +38,7 @@ def documents(ids, offsets):
     return [ids[a:b].tolist() for a, b in pairwise(offsets)]
 
 
-def test_a_corpus(corpus, tmp_path):
+def test_a_corpus(corpus):
     encoded = encode(corpus, VOCABULARY)
     assert documents(encoded.ids, encoded.offsets) == by_hand(TEXTS)
     assert encoded.ids.dtype == np.int32 and encoded.offsets.dtype == np.int64
@@ -47,10 +47,6 @@ def test_a_corpus(corpus, tmp_path):
     assert encoded.classes == {"site": ("C18", "C50")}
     assert encoded.labels["site"].tolist() == [1, MISSING, 0, 0, MISSING]
     assert encoded.provenance["vocabulary_sha256"] == VOCABULARY.sha256
-    (tmp_path / "saved").mkdir()
-    encoded.save(tmp_path / "saved")
-    loaded = Encoded.load(tmp_path / "saved")
-    assert np.array_equal(loaded.ids, encoded.ids) and loaded.classes == encoded.classes
 
 
 def test_tasks_are_chosen_and_a_missing_one_is_named(corpus):

@@ -13,7 +13,7 @@ makes its document's features NaN, because a GPU cannot raise without being wait
 Without a GPU, Triton's interpreter runs the same programs (``TRITON_INTERPRET=1`` before the import); that is how they
 are tested everywhere:
 
-    TRITON_INTERPRET=1 python -m pytest tests/model/test_cuda.py
+    TRITON_INTERPRET=1 python -m pytest tests/model/kernels/test_cuda.py
 """
 
 from functools import lru_cache

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model.cuda_checks import DEVICE, EXAMPLES, problem, problems
-from model.test_norms import grouped
+from model.kernels.cuda_checks import DEVICE, EXAMPLES, problem, problems
+from model.kernels.test_norms import grouped
 from pathveil.model.kernels import cuda
 from pathveil.model.kernels.norms import encoder_squares
 
