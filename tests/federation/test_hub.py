@@ -9,7 +9,7 @@ from pathveil.errors import FederationError
 from pathveil.federation import embedded
 from pathveil.federation.hub import Hub, load, schedule
 from pathveil.federation.settings import FederationSettings
-from pathveil.federation.site import Turn, moved
+from pathveil.federation.site import Turn, shapes_of_update
 
 KINDS = {
     "reversed": FederationSettings.strong(**SMALL, hidden=5),
@@ -76,7 +76,7 @@ def test_what_stands_still_in_a_round_is_not_sent(kind):
     wanted = {True: judge, False: learnt if kind == "reversed" else learnt - judge}
     for only, names in wanted.items():
         turn = turn_of(judge=only)
-        assert moved(shared, settings, turn).keys() == sites[0].update(shared, [turn]).keys() == names
+        assert shapes_of_update(shared, settings, turn).keys() == sites[0].update(shared, [turn]).keys() == names
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -86,7 +86,7 @@ def test_no_site_moves_the_yardstick_nor_what_stands_still(kind, judge):
     sites, shared = together(settings)
     hub, turn = Hub(shared, settings=settings), turn_of(judge=judge)
     hub.begin(turn)
-    still = {name: p for name, p in shared.named_parameters() if name not in moved(shared, settings, turn)}
+    still = {name: p for name, p in shared.named_parameters() if name not in shapes_of_update(shared, settings, turn)}
     before = {name: p.detach().clone() for name, p in still.items()}
     good = sites[0].update(together(settings)[1], [turn])
     for name, parameter in still.items():

@@ -92,7 +92,7 @@ def test_added_heads_answer_with_both():
     sites, shared = together(settings)
     batch = TokenBatch.of([[2, 3, 4, 5], [6, 7, 8]])
     features, own = shared.features(batch), sites[0].private.features(batch)
-    for task, scores in sites[0].answers(shared, features, own).items():
+    for task, scores in sites[0].task_logits(shared, features, own).items():
         both = sites[0].private.logits(features, own)[task] + shared.logits(features)[task]
         torch.testing.assert_close(scores, both)
 

@@ -31,10 +31,10 @@ from pathveil.federation.site import (
     added,
     discriminator_turns,
     frozen,
-    gathering,
-    moved,
+    shapes_of_update,
     shared_features,
     strength_at,
+    turns_a_private_step,
 )
 from pathveil.federation.sums import Sums, Total
 from pathveil.model import TokenBatch
@@ -95,7 +95,7 @@ def drive(
             for site in sites:
                 site.keep()
         if exchange.kind == "finish":
-            course.history.kept = course.best_epoch.kept()
+            course.history.kept = course.best_epoch.kept_epoch()
         if course.settings.bits and exchange.kind != "finish":
             keep = course.take_sum(exchange, sum_of(course, sites, exchange))
         else:
@@ -129,7 +129,7 @@ class JointCourse(SharedPrivate):
         super().__init__(shared, settings=settings, sites=len(sites))
         self.members = sites
         self.hub.optimiser = SharedOptimiser(shared, settings, lazy=shared.encoder.sparse)  # gradients stay sparse here
-        self.private = [PrivateFeatures(site, every=gathering(settings, shared)) for site in sites]
+        self.private = [PrivateFeatures(site, every=turns_a_private_step(settings, shared)) for site in sites]
 
     def ask(self, exchange: Exchange) -> Answers:
         """The sites' answers; in a round there are none, for ``take_round`` does their steps."""
@@ -151,7 +151,7 @@ class JointCourse(SharedPrivate):
         (turn,) = exchange.turns
         self.hub.begin(turn)
         self.history.sent += wire.weight(self.hub.sent(again=turn.again)) * self.sites
-        self.history.received += wire.weight(moved(self.hub.shared, self.settings, turn)) * self.sites
+        self.history.received += wire.weight(shapes_of_update(self.hub.shared, self.settings, turn)) * self.sites
         if not turn.discriminator_only:  # such a step is taken with the joint one, which needs the same features
             self.step(turn)
 

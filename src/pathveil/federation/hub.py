@@ -20,7 +20,7 @@ from pathveil.errors import FederationError, UsageError
 from pathveil.federation import wire
 from pathveil.federation.noise import epsilon
 from pathveil.federation.settings import FederationSettings
-from pathveil.federation.site import SharedOptimiser, Turn, discriminator_turns, moved
+from pathveil.federation.site import SharedOptimiser, Turn, discriminator_turns, shapes_of_update
 from pathveil.model.shared_private import Shared
 
 Update = tuple[str, int, wire.Arrays]  # a site's name, the documents its arrays rest on, the arrays
@@ -59,7 +59,7 @@ class BestEpoch:
     >>> best, settings = BestEpoch(), FederationSettings(epochs=3)
     >>> [best.improves(loss, epoch, settings=settings) for epoch, loss in enumerate((0.5, float("nan"), 0.7))]
     [True, False, False]
-    >>> best.kept()
+    >>> best.kept_epoch()
     1
     """
 
@@ -73,7 +73,7 @@ class BestEpoch:
         self.number, self.loss = epoch + 1, loss
         return True
 
-    def kept(self) -> int:
+    def kept_epoch(self) -> int:
         """The number of the epoch that was kept. Where there is none, nothing that was trained can be used."""
         if not self.number:
             raise UsageError(
@@ -119,7 +119,7 @@ class Hub:
 
         An update that fails its check is left out and named; a round without any usable update is an error.
         """
-        moving = moved(self.shared, self.settings, turn)
+        moving = shapes_of_update(self.shared, self.settings, turn)
         usable, refused = accepted(updates, moving, self.norms_of(turn), size=self.largest())
         self.step(average([(documents, arrays) for _, documents, arrays in usable]), turn)
         return refused
@@ -145,7 +145,7 @@ class Hub:
 
     def step(self, mean: wire.Arrays, turn: Turn) -> None:
         """Move the shared part by the mean of the sites' updates: a change, or a gradient to step along."""
-        moving = moved(self.shared, self.settings, turn)
+        moving = shapes_of_update(self.shared, self.settings, turn)
         parameters = {name: p for name, p in self.shared.named_parameters() if name in moving}
         changes = self.settings.local_steps > 1 and not turn.discriminator_only
         for name, values in mean.items():

@@ -305,7 +305,7 @@ def learn(joined: Joined, *, progress: Progress) -> None:
         if best_epoch.improves(entry["validation_loss"], epoch, settings=settings):
             site.keep()
         progress(f"training {site.name} beside the shared encoder", epoch + 1, settings.epochs)
-    joined.kept = best_epoch.kept()
+    joined.kept = best_epoch.kept_epoch()
     site.restore()
 
 

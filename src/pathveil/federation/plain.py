@@ -124,6 +124,6 @@ def train_alone(site: PlainSite, *, stage: str, progress: Progress = silent) -> 
         if best_epoch.improves(loss, epoch, settings=settings):
             best = snapshot(site.model)
         progress(stage, epoch + 1, settings.epochs)
-    history.kept = best_epoch.kept()
+    history.kept = best_epoch.kept_epoch()
     site.model.load_state_dict(best)
     return history

@@ -146,7 +146,7 @@ class Site:
         own = self.private.features(documents.batch)
         joined = drop(torch.cat([features, own], dim=1), settings.dropout, documents.noise)
         width = features.shape[1]
-        loss = task_loss(self.answers(shared, joined[:, :width], joined[:, width:]), documents.labels)
+        loss = task_loss(self.task_logits(shared, joined[:, :width], joined[:, width:]), documents.labels)
         if settings.common_heads:
             loss = loss + task_loss(shared.logits(joined[:, :width]), documents.labels)
         loss = loss + self.adversarial(shared, features, strength_at(settings, turn))
@@ -163,7 +163,7 @@ class Site:
             ours, self.private.encoder.positions(batch)[0], inside, scale=self.settings.scale
         )
 
-    def answers(self, shared: Shared, features: Tensor, own: Tensor) -> dict[str, Tensor]:
+    def task_logits(self, shared: Shared, features: Tensor, own: Tensor) -> dict[str, Tensor]:
         """Each task's logits (B, classes) from shared and private features."""
         scores = self.private.logits(features, own)
         return added(scores, shared.logits(features)) if self.settings.added_heads else scores
@@ -219,8 +219,8 @@ class Site:
             documents = self.read(self.rows(turn), turn)
             self.touch(documents.batch)
             self.loss(shared, shared.features(documents.batch), documents, turn).backward()
-            self.advance(turn, every=gathering(self.settings, shared))
-        moving = moved(shared, self.settings, turn)
+            self.advance(turn, every=turns_a_private_step(self.settings, shared))
+        moving = shapes_of_update(shared, self.settings, turn)
         named = ((name, parameter) for name, parameter in shared.named_parameters() if name in moving)
         return self.through_gate({name: dense(p.grad, p.shape) for name, p in named}, moving)
 
@@ -238,7 +238,7 @@ class Site:
         The discriminator stands still: a site knows its own registry alone, and a discriminator that takes steps there
         soon names it whatever it reads. It moves in rounds of its own.
         """
-        moving = moved(shared, self.settings, turns[0])
+        moving = shapes_of_update(shared, self.settings, turns[0])
         parameters = {name: parameter for name, parameter in shared.named_parameters() if name in moving}
         before = {name: parameter.detach().clone() for name, parameter in parameters.items()}
         optimiser = self.local_optimiser(shared)
@@ -249,7 +249,7 @@ class Site:
             optimiser.touch(documents.batch)
             self.loss(shared, shared.features(documents.batch), documents, turn).backward()
             optimiser.step(turn)
-            self.advance(turn, every=gathering(self.settings, shared))
+            self.advance(turn, every=turns_a_private_step(self.settings, shared))
         optimiser.settle()
         return self.through_gate(
             {name: (p.detach() - before[name]).cpu().numpy() for name, p in parameters.items()}, moving
@@ -270,7 +270,7 @@ class Site:
         parts, done = [], 0
         for batch in batches_of(reports, device=self.device):
             common = shared.features(batch) if features is None else features[done : done + batch.documents]
-            parts.append(self.answers(shared, common, self.private.features(batch)))
+            parts.append(self.task_logits(shared, common, self.private.features(batch)))
             done += batch.documents
         return {task: torch.cat([part[task] for part in parts]) for task in reports.tasks}
 
@@ -307,7 +307,7 @@ def added(scores: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> dict[st
     return {task: values + others[task] for task, values in scores.items()}
 
 
-def gathering(settings: FederationSettings, shared: Shared) -> int:
+def turns_a_private_step(settings: FederationSettings, shared: Shared) -> int:
     """Turns that a step of a private part takes together."""
     return settings.private_every or shared.registries
 
@@ -328,7 +328,7 @@ def takes_turns(settings: FederationSettings) -> bool:
     return settings.alternating or settings.local_steps > 1
 
 
-def moved(shared: Shared, settings: FederationSettings, turn: Turn) -> dict[str, tuple[int, ...]]:
+def shapes_of_update(shared: Shared, settings: FederationSettings, turn: Turn) -> dict[str, tuple[int, ...]]:
     """The names and shapes of what a round moves: all that a site may answer to it with.
 
     What stands still is not sent, so that nobody's noise or malice moves it: the encoder in a round of the

@@ -35,7 +35,7 @@ from pathveil.federation.protocol.message import Message
 from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.settings import FederationSettings
 from pathveil.federation.shares import bounded, steps_of, weight_of
-from pathveil.federation.site import Turn, gathering, moved
+from pathveil.federation.site import Turn, shapes_of_update, turns_a_private_step
 from pathveil.federation.sums import Sums, Total
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Shared
@@ -198,7 +198,7 @@ class SharedPrivate:
         return self.hub.best if exchange.kind == "finish" else self.hub.arrays()
 
     def settled(self, exchange: Exchange) -> bool:
-        every = gathering(self.settings, self.hub.shared)
+        every = turns_a_private_step(self.settings, self.hub.shared)
         return exchange.kind != "round" or exchange.turns[0].step % every == 0
 
     def take(self, exchange: Exchange, answers: Answers) -> bool:
@@ -220,7 +220,7 @@ class SharedPrivate:
         self.history.refused += self.hub.combine(updates, exchange.turns[0])
 
     def moving(self, exchange: Exchange) -> wire.Manifest:
-        return moved(self.hub.shared, self.settings, exchange.turns[0]) if exchange.kind == "round" else {}
+        return shapes_of_update(self.hub.shared, self.settings, exchange.turns[0]) if exchange.kind == "round" else {}
 
     def exponents(self, exchange: Exchange) -> dict[str, int]:
         return self.ranges.of(self.moving(exchange), documents=documents_in(self, exchange))

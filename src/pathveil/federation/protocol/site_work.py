@@ -11,7 +11,7 @@ from pathveil.federation.hub import load
 from pathveil.federation.plain import PlainSite
 from pathveil.federation.protocol.course import Exchange, under
 from pathveil.federation.shares import steps_of
-from pathveil.federation.site import EMBEDDING, Site, moved, shared_features
+from pathveil.federation.site import EMBEDDING, Site, shapes_of_update, shared_features
 from pathveil.federation.sums import Contribution, Sums
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Shared, merged
@@ -66,7 +66,11 @@ class SharedWork:
         self.name, self.documents, self.repeated = site.name, site.documents, site.repeated
 
     def may_leave(self, exchange: Exchange) -> wire.Manifest:
-        return moved(self.shared, self.site.settings, exchange.turns[0]) if exchange.kind == "round" else NOTHING
+        return (
+            shapes_of_update(self.shared, self.site.settings, exchange.turns[0])
+            if exchange.kind == "round"
+            else NOTHING
+        )
 
     def answer(self, exchange: Exchange, arrays: wire.Arrays) -> tuple[dict[str, Any], wire.Arrays]:
         site, turns = self.site, exchange.turns
