@@ -86,8 +86,8 @@ def test_what_is_written_is_what_is_explained(bundle, tmp_path, monkeypatch):
     reports(6, seed=2).write_parquet(tmp_path / "in.parquet")
     decided = predict_module.decide
 
-    def other_site(model, log_probabilities, *, empty):
-        coded = decided(model, log_probabilities, empty=empty)
+    def other_site(model, log_probabilities, *, empty, joint):
+        coded = decided(model, log_probabilities, empty=empty, joint=joint)
         for codes in coded:
             other = next(label for label in model.labels["site"] if label != codes["site"].code)
             codes["site"] = Code(other, 0.2, abstained=True)

@@ -1,35 +1,79 @@
-"""Codes as the items of the NAACCR standard, and as XML."""
+"""CSV and JSONL keep what links a code to its report."""
 
-from xml.etree import ElementTree
+import csv
+import io
+import json
 
-from pathveil.bundle.coder import Code
-from pathveil.bundle.outputs import Coded, naaccr_items, patient
+import pytest
+
+from pathveil.bundle.coder import Alternative, Code
+from pathveil.bundle.incoming import Origin
+from pathveil.bundle.outputs import Coded, format_of, line_writer
+from pathveil.corpus.combinations import contradictions
+from pathveil.errors import UsageError
+
+SITE = Code("C61", 0.91, False, False, "prostate gland", (Alternative("C50", "breast", 0.05),))
+CODES = {"site": SITE, "laterality": Code("left", 0.5, True, True, "left", (), True)}
+REPORTS = (Origin("r1", "S-97-1", "MSG7", "lab.hl7", 3), Origin("r2", None, None, "lab.hl7", 4))
+AGAINST = contradictions({"site": "C61", "laterality": "left"})
 
 
-def test_naaccr_items_are_the_standards_codes():
-    sure = {
-        "site": Code("C50", 0.99, False),
-        "subsite": Code("C50.4", 0.99, False),
-        "laterality": Code("bilateral", 0.99, False),
-        "histology": Code("8500", 0.99, False),
-        "behavior": Code("3", 0.99, False),
+def written(form: str, coded: Coded, **options) -> str:
+    file = io.StringIO()
+    line_writer(file, form, ("site", "laterality"), **({"by_case": False, "joint": False} | options))(coded)
+    return file.getvalue()
+
+
+def test_a_report_in_csv_can_be_found_again():
+    (row,) = csv.DictReader(io.StringIO(written("csv", Coded("k1", REPORTS[:1], CODES, AGAINST))))
+    ids = ("report_id", "case_id", "report_number", "message_id", "file", "position")
+    assert [row[name] for name in ids] == ["r1", "k1", "S-97-1", "MSG7", "lab.hl7", "3"]
+    assert row["contradictions"] == AGAINST[0].sentence
+    assert (row["site"], row["site_term"], row["site_probability"]) == ("C61", "prostate gland", "0.9100")
+    assert (row["site_second"], row["site_second_probability"], row["site_third"]) == ("C50", "0.0500", "")
+    assert row["laterality_abstained"] == row["laterality_lifted"] == "true" and "site_adjusted" not in row
+    (row,) = csv.DictReader(io.StringIO(written("csv", Coded("k1", REPORTS[:1], CODES), joint=True)))
+    assert row["laterality_adjusted"] == "true"
+
+
+def test_a_case_lists_its_reports():
+    coded = Coded("k1", REPORTS, CODES, tumor=2, tumors=2, doubtful=("r2",))
+    (row,) = csv.DictReader(io.StringIO(written("csv", coded, by_case=True)))
+    ids = ("case_id", "tumor", "tumors", "reports", "report_ids", "report_numbers", "doubtful")
+    assert [row[name] for name in ids] == ["k1", "2", "2", "2", "r1; r2", "S-97-1", "r2"]
+    line = json.loads(written("jsonl", coded, by_case=True))
+    assert (
+        line["report_ids"] == ["r1", "r2"]
+        and line["doubtful"] == ["r2"]
+        and line["reports"][0]["report_number"] == "S-97-1"
+    )
+    assert line["reports"][1] == {
+        "report_id": "r2",
+        "report_number": None,
+        "message_id": None,
+        "file": "lab.hl7",
+        "position": 4,
     }
-    assert naaccr_items(sure) == {
-        "primarySite": "C504",
-        "laterality": "4",
-        "histologicTypeIcdO3": "8500",
-        "behaviorCodeIcdO3": "3",
-    }
-    assert naaccr_items({task: Code(code.code, 0.5, True) for task, code in sure.items()}) == {}
-    sides = ("not_paired", "right", "left", "one_side", "bilateral", "midline", "paired_unknown")
-    codes = [naaccr_items({"laterality": Code(side, 1.0, False)})["laterality"] for side in sides]
-    assert codes == ["0", "1", "2", "3", "4", "5", "9"]
-    # A label the standard has no code for is left out rather than written wrongly.
-    assert naaccr_items({"laterality": Code("sideways", 1.0, False), "subsite": Code("C50", 1.0, False)}) == {}
 
 
-def test_ids_are_escaped():
-    xml = patient(Coded('a<b>&"c\x00', ("r<1>",), {"site": Code("C50", 0.5, True)}, report_number="S&1"))
-    root = ElementTree.fromstring(f'<x xmlns:pathveil="urn:x">{xml}</x>')
-    assert root.find(".//{urn:x}coded").attrib["caseId"] == 'a<b>&"c'
-    assert root.find(".//Item").text == "S&1"
+def test_a_report_in_jsonl_says_everything():
+    line = json.loads(written("jsonl", Coded("k1", REPORTS[:1], CODES, AGAINST, text="left lobe")))
+    assert (line["report_id"], line["report_number"], line["message_id"], line["position"]) == (
+        "r1",
+        "S-97-1",
+        "MSG7",
+        3,
+    )
+    assert line["codes"]["site"]["alternatives"] == [{"code": "C50", "term": "breast", "probability": 0.05}]
+    assert line["codes"]["laterality"] == {
+        "code": "left", "probability": 0.5, "abstained": True, "lifted": True, "term": "left",
+        "alternatives": [], "adjusted": True,
+    }  # fmt: skip
+    assert line["contradictions"][0]["tasks"] == ["site", "laterality"] and line["text"] == "left lobe"
+
+
+def test_the_format_is_the_names_or_as_told(tmp_path):
+    assert format_of(tmp_path / "A.CSV") == "csv" and format_of(None) == "jsonl" and format_of(None, "csv") == "csv"
+    assert format_of(tmp_path / "a.dat", "naaccr-xml") == "naaccr-xml"
+    with pytest.raises(UsageError, match="expected csv, jsonl or naaccr-xml"):
+        format_of(tmp_path / "a.xlsx")

@@ -1,68 +1,25 @@
-"""Reports in any form to codes in any form; the XML against the shape of the NAACCR standard, written out here."""
+"""Reports in any form to codes in any form."""
 
 import csv
 import gzip
+import io
 import json
-import re
-from xml.etree import ElementTree
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 from scipy.special import log_softmax
 
-from bundle.conftest import people, reports
+from bundle.conftest import KINDS, people, reports
 from pathveil.bundle.coder import Coder
 from pathveil.bundle.predict import predict_to_file
 from pathveil.corpus import read
 from pathveil.errors import CorpusError, UsageError
+from pathveil.training.scores import Threshold
 
 CODE_FIELDS = ("code", "probability", "abstained", "lifted", "term", "alternatives", "adjusted")
-NAACCR = "{http://naaccr.org/naaccrxml}"
-# Item, where it belongs and what it holds, from the standard's dictionary for version 25.
-ITEMS = {
-    "patientIdNumber": ("Patient", r"\d{8}"),
-    "primarySite": ("Tumor", r"C\d{3}"),
-    "laterality": ("Tumor", r"[0-59]"),
-    "histologicTypeIcdO3": ("Tumor", r"\d{4}"),
-    "behaviorCodeIcdO3": ("Tumor", r"\d"),
-    "pathReportNumber1": ("Tumor", r".{1,20}"),
-}
-
-
-def check_naaccr(path) -> list[ElementTree.Element]:
-    """Everything the standard's schema and dictionary ask of a file; its patients."""
-    root = ElementTree.parse(path).getroot()
-    assert root.tag == f"{NAACCR}NaaccrData"
-    assert re.fullmatch(r"http://naaccr\.org/naaccrxml/naaccr-dictionary-\d{3}\.xml", root.attrib["baseDictionaryUri"])
-    assert root.attrib["recordType"] in ("A", "M", "C", "I")
-    assert re.fullmatch(r"1\.\d", root.attrib["specificationVersion"])
-    allowed = {"NaaccrData": ["Item", "Patient"], "Patient": ["Item", "Tumor"], "Tumor": ["Item"], "Item": []}
-
-    def walk(element):
-        name = element.tag.removeprefix(NAACCR)
-        order = []
-        seen = set()
-        for child in element:
-            if not child.tag.startswith(NAACCR):
-                order.append("other")  # of another namespace: allowed between the items and what follows them
-                continue
-            kind = child.tag.removeprefix(NAACCR)
-            assert kind in allowed[name], (name, kind)
-            order.append(kind)
-            if kind == "Item":
-                item = child.attrib["naaccrId"]
-                parent, shape = ITEMS[item]
-                assert parent == name and re.fullmatch(shape, child.text), (item, child.text)
-                assert item not in seen
-                seen.add(item)
-            else:
-                walk(child)
-        rank = [{"Item": 0, "other": 1}.get(kind, 2) for kind in order]
-        assert rank == sorted(rank)
-
-    walk(root)
-    return root.findall(f"{NAACCR}Patient")
+IDS = {"report_id", "case_id", "report_number", "message_id", "file", "position"}
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +73,7 @@ def test_jsonl_and_no_text_in_any_output(bundle, table, answers, tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert len(lines) == 50
     for line in lines:
-        assert set(line) == {"report_id", "case_id", "codes"}
+        assert set(line) == {*IDS, "codes", "contradictions"}
         for task, code in answers[line["report_id"]].items():
             assert line["codes"][task]["code"] == code.code
             assert set(line["codes"][task]) == set(CODE_FIELDS)
@@ -133,11 +90,12 @@ def test_a_table_of_text_alone(bundle, tmp_path):
 def test_cases_are_answered_from_all_their_reports(bundle, table, tmp_path):
     shuffled = table.sample(fraction=1.0, shuffle=True, seed=1)
     write(shuffled, tmp_path / "in.parquet")
-    result = predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "out.jsonl", by_case=True)
+    options = {"by_case": True, "one_tumor": True}
+    result = predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "out.jsonl", **options)
     lines = {line["case_id"]: line for line in map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())}
-    assert result.answers == len(lines) == 25
+    assert result.answers == result.cases == len(lines) == 25
     case = lines["case-3"]
-    assert sorted(case["report_ids"]) == ["pr6", "pr7"]
+    assert sorted(case["report_ids"]) == ["pr6", "pr7"] and len(case["reports"]) == 2
     texts = table.filter(pl.col("case_id") == "case-3")["text"].to_list()
     said, _ = Coder(bundle).read(texts)
     for task, logs in said.items():
@@ -147,25 +105,68 @@ def test_cases_are_answered_from_all_their_reports(bundle, table, tmp_path):
         assert case["codes"][task]["probability"] == pytest.approx(np.exp(mean[best]), abs=1e-5)
 
 
-def test_naaccr_xml_keeps_the_standards_shape(bundle, table, tmp_path):
-    write(table.with_columns(case_id=pl.col("case_id").str.replace("case-", "12")), tmp_path / "in.parquet")
-    predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "out.xml")
-    patients = check_naaccr(tmp_path / "out.xml")
-    assert len(patients) == 25
-    items = [item.attrib["naaccrId"] for item in patients[0].iter(f"{NAACCR}Item")]
-    assert items[0] == "patientIdNumber" and patients[0].find(f"{NAACCR}Item").text == "00000120"
+def sure_of_everything(bundle):
+    sure = {"wanted": 0.97, "accuracy": 1.0, "low": 0.9, "abstained": 0.0, "documents": 10}
+    return replace(bundle, thresholds={task: Threshold(probability=0.4, **sure) for task in bundle.tasks})
 
 
-def test_hl7_in_naaccr_xml_out(bundle, hl7_samples, tmp_path):
-    result = predict_to_file(bundle, hl7_samples, tmp_path / "out.xml", key=b"0123456789abcdef")
-    patients = check_naaccr(tmp_path / "out.xml")
-    # The three samples are reports of one patient.
-    assert result.reports == 3 and len(patients) == 1
-    assert len(patients[0].findall(".//{urn:pathveil:coded:1}report")) == 3
-    assert result.format == "naaccr-xml"
-    again = tmp_path / "again.xml"
-    predict_to_file(bundle, hl7_samples, again, key=b"0123456789abcdef")
-    assert again.read_bytes() == (tmp_path / "out.xml").read_bytes()
+def test_two_primaries_of_a_patient_stay_two_tumours(bundle, tmp_path):
+    """Breast and prostate under one case id, and a second report of the breast: two tumours, each with its reports."""
+    breast, prostate = (f"Final diagnosis: {KINDS[kind][4]}. {KINDS[kind][4]}." for kind in (0, 3))
+    table = pl.DataFrame({"text": [breast, prostate, breast], "case_id": ["7"] * 3})
+    table.write_csv(tmp_path / "in.csv")
+    result = predict_to_file(sure_of_everything(bundle), tmp_path / "in.csv", tmp_path / "out.jsonl", by_case=True)
+    first, second = map(json.loads, (tmp_path / "out.jsonl").read_text().splitlines())
+    assert (first["report_ids"], second["report_ids"]) == (["1", "3"], ["2"])
+    assert [line["codes"]["site"]["code"] for line in (first, second)] == ["C50", "C61"]
+    assert (second["tumor"], second["tumors"], second["case_id"]) == (2, 2, "7")
+    assert (result.reports, result.answers, result.cases) == (3, 2, 1) and "(2 tumours of 1 case)" in repr(result)
+    assert len(sure_of_everything(bundle).predict(table, by_case=True)) == 2
+    assert len(sure_of_everything(bundle).predict(table, by_case=True, one_tumor=True)) == 1
+
+
+def test_messages_lead_back_to_their_reports(bundle, tmp_path):
+    """Report number, message id, file and position of each; ids that no other run gives are warned of."""
+    header = "MSH|^~\\&||LAB|||20200101||ORU^R01|MSG{0}\r"
+    report = "PID|1||{0}00466144^^^^MR||McMuffin^Candy\rOBR|1||S-{0}\rOBX|1|TX|22637-3||left breast carcinoma {0}\r"
+    (tmp_path / "lab.hl7").write_text("".join((header + report).format(number) for number in (1, 2)))
+    result = predict_to_file(bundle, tmp_path / "lab.hl7", tmp_path / "out.csv")
+    rows = list(csv.DictReader((tmp_path / "out.csv").open(newline="")))
+    links = [(row["report_number"], row["message_id"], row["position"]) for row in rows]
+    assert links == [("S-1", "MSG1", "1"), ("S-2", "MSG2", "2")]
+    assert {row["file"] for row in rows} == {str(tmp_path / "lab.hl7")}
+    assert ["key that was not kept" in warning for warning in result.warnings] == [True] and "Note: " in repr(result)
+    again = predict_to_file(bundle, tmp_path / "lab.hl7", tmp_path / "again.csv", key=b"0123456789abcdef")
+    assert again.warnings == []
+    with pytest.raises(UsageError, match="give that text along with --with-text"):
+        predict_to_file(bundle, tmp_path / "lab.hl7", tmp_path / "out.jsonl", explain=2)
+    assert not (tmp_path / "out.jsonl").exists()
+    predict_to_file(bundle, tmp_path / "lab.hl7", tmp_path / "out.jsonl", explain=2, with_text=True)
+    line = json.loads((tmp_path / "out.jsonl").read_text().splitlines()[0])
+    assert line["text"] == "FINAL DIAGNOSIS\nleft breast carcinoma 1"
+    places = line["explanation"]["laterality"]["places"]
+    assert places and all(place["end"] <= len(line["text"]) for place in places)
+
+
+def test_codes_can_be_made_to_go_together(bundle, table, tmp_path):
+    write(table, tmp_path / "in.parquet")
+    rules = ("subsite", "histology", "laterality")
+    result = predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "out.csv", joint=rules)
+    assert result.contradictions == 0 and result.joint == rules
+    assert "site_adjusted" in (tmp_path / "out.csv").read_text().splitlines()[0]
+    assert not any(one.contradictions for one in bundle.predict(table, joint=rules).results)
+    with pytest.raises(UsageError, match="'sides' is not known"):
+        predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "no.csv", joint=["sides"])
+
+
+def test_a_stream_can_be_written(bundle, table, tmp_path):
+    write(table, tmp_path / "in.csv")
+    stream = io.StringIO()
+    assert predict_to_file(bundle, tmp_path / "in.csv", stream).out == "-"
+    predict_to_file(bundle, tmp_path / "in.csv", tmp_path / "out.jsonl")
+    assert stream.getvalue() == (tmp_path / "out.jsonl").read_text()
+    with pytest.raises(UsageError, match="second file beside it"):
+        predict_to_file(bundle, tmp_path / "in.csv", stream, output_format="naaccr-xml")
 
 
 def test_bad_input_is_one_sentence_and_leaves_nothing(bundle, tmp_path):
@@ -213,7 +214,7 @@ def test_predictions_are_a_result(bundle, table):
     assert frame["site"].to_list() == [result.codes["site"].code for result in predictions.results]
     assert json.loads(predictions.to_json())["results"][0]["codes"]["site"]["code"] == frame["site"][0]
     assert "50 reports" in repr(predictions) and "<pre>" in predictions._repr_html_()
-    cases = bundle.predict(table, by_case=True).to_frame()
+    cases = bundle.predict(table, by_case=True, one_tumor=True).to_frame()
     assert cases.height == 25 and cases["reports"].to_list() == [2] * 25
 
 

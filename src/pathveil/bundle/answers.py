@@ -8,20 +8,52 @@ text that was given; nothing of a text is kept.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from pathveil.bundle.coder import Code, Coder
 from pathveil.bundle.explanation import Explanation, explain_codes
 from pathveil.bundle.joint import Rules
 from pathveil.corpus.combinations import Contradiction, contradictions
-from pathveil.results import Part
+from pathveil.results import Result
 
 
-class Answer(Part):
+class Answer(Result):
     """The codes of one report by task, the contradictions between them, and perhaps why."""
 
     codes: dict[str, Code]
     contradictions: tuple[Contradiction, ...]
     explanation: Explanation | None = None
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {"task": task, "code": one.code, "term": one.term, "probability": one.probability, "abstained": left}
+            for task, code in self.codes.items()
+            for one, left in ((code, code.abstained), *((other, True) for other in code.alternatives))
+        ]
+
+    def summary(self) -> str:
+        return "\n".join(answer_lines(self.codes, self.contradictions))
+
+    def shown_in(self, text: str) -> str:
+        """The same for a person who has the text: the words behind each code beside it."""
+        lines = answer_lines(self.codes, self.contradictions)
+        if self.explanation:
+            lines.append("")
+            for task, reasons in self.explanation.tasks.items():
+                words = (f"{' '.join(text[at.start : at.end].split())} {at.weight:+.2f}" for at in reasons.places)
+                lines.append(f"{task:<12}{', '.join(words) or '–'}")
+        return "\n".join(lines)
+
+
+def answer_lines(codes: Mapping[str, Code], contradictions: Sequence[Contradiction]) -> list[str]:
+    """The codes of one report as a table: the code, its term, and the next probable ones; then what contradicts."""
+    lines = []
+    for task, code in codes.items():
+        flags = (("left to a person", code.abstained), ("lifted", code.lifted), ("for the others", code.adjusted))
+        notes = ", ".join(note for note, holds in flags if holds)
+        lines.append(f"{task:<12}{code.code:<16}{code.probability:<8.3f}{code.term}{f' ({notes})' if notes else ''}")
+        lines += [f"{'':<12}{one.code:<16}{one.probability:<8.3f}{one.term}" for one in code.alternatives]
+    return [line.rstrip() for line in lines] + [f"! {one.sentence}" for one in contradictions]
 
 
 def answer(coder: Coder, texts: Sequence[str], *, joint: Iterable[str] | None = None, explain: int = 0) -> list[Answer]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,9 +24,11 @@ from pathveil.vocabulary.words import Vocabulary
 from pathveil.wording import counted, listed
 
 if TYPE_CHECKING:
+    from pathveil.bundle.answers import Answer
     from pathveil.bundle.evaluation import Evaluation
     from pathveil.bundle.explanation import Explanation
-    from pathveil.bundle.predict import Predictions, PredictionSummary, Reports
+    from pathveil.bundle.incoming import Reports
+    from pathveil.bundle.predictions import Predictions, PredictionSummary
     from pathveil.training.ensemble import Ensemble
 
 
@@ -90,39 +92,56 @@ class Model:
         return self._ensembles[device]
 
     def predict(
-        self, reports: "Reports", *, by_case: bool = False, device: str = "cpu", progress: Progress = silent
+        self,
+        reports: "Reports",
+        *,
+        by_case: bool = False,
+        one_tumor: bool = False,
+        joint: Iterable[str] | None = None,
+        device: str = "cpu",
+        progress: Progress = silent,
     ) -> "Predictions":
         """Code reports: a list of texts, a polars or pandas frame with a column ``text``, a ``Corpus`` or a path.
 
-        With ``by_case`` the reports of a case are answered together. ``predict_to_file`` streams any number of them.
+        With ``by_case`` the reports of a case are answered together, each tumour that they tell of by itself, or with
+        ``one_tumor`` as one. ``joint`` names rules that a report's codes must keep, such as ``("subsite",
+        "histology")``. ``predict_to_file`` streams any number of reports.
         """
         from pathveil.bundle.predict import predict
 
-        return predict(self, reports, by_case=by_case, device=device, progress=progress)
+        options: dict[str, Any] = {"joint": joint, "device": device, "progress": progress}
+        return predict(self, reports, by_case=by_case, one_tumor=one_tumor, **options)
 
     def predict_to_file(
         self,
         source: str | Path,
-        out: str | Path,
+        out: str | Path | IO[str],
         *,
         device: str = "auto",
         progress: Progress = silent,
         **options: Any,
     ) -> "PredictionSummary":
-        """Code every report of a file or folder into the file ``out``: .csv, .jsonl or .xml (NAACCR XML).
+        """Code every report of a file or folder into the file ``out``, .csv, .jsonl or .xml (NAACCR XML), or a stream.
 
         ``options`` are those of ``pathveil.bundle.predict.predict_to_file``, such as ``by_case=True`` or ``explain=3``.
         """
         from pathveil.bundle.predict import predict_to_file
 
-        where = choose_device(device)
-        return predict_to_file(self, Path(source), Path(out), device=where, progress=progress, **options)
+        to, where = Path(out) if isinstance(out, str) else out, choose_device(device)
+        return predict_to_file(self, Path(source), to, device=where, progress=progress, **options)
 
     def explain(self, text: str, *, top: int = 8) -> "Explanation":
         """The codes of one report, each with the ``top`` places in its text that speak most for or against it."""
         from pathveil.bundle.explanation import explain_text
 
         return explain_text(self, text, top=top)
+
+    def answer(self, text: str, *, joint: Iterable[str] | None = None, explain: int = 0) -> "Answer":
+        """One report's codes and what contradicts what, perhaps with ``explain`` places in the text behind each."""
+        from pathveil.bundle.answers import answer
+        from pathveil.bundle.coder import Coder
+
+        return answer(Coder(self), [text], joint=joint, explain=explain)[0]
 
     def evaluate(
         self,

@@ -1,166 +1,137 @@
 """Coded reports as files: CSV for a spreadsheet, JSONL for a program, NAACCR XML for a registry's abstracting system.
 
-NAACCR XML (naaccr.org/xml-data-exchange-standard) holds one Patient and one Tumor a case, with the items the model is
-sure of: primarySite (C509, without the point), histologicTypeIcdO3, behaviorCodeIcdO3 and laterality (a digit). An item
-the model abstains from is left out for a person to fill in. What the standard has no item for (our case and report ids,
-probabilities) stands in an element of our own namespace, which readers of the standard pass over.
+Every answer keeps what links it to its report: ids, the laboratory's number, the message's id, file and position. An
+answer for a case lists its reports. NAACCR XML has its own module (``pathveil.bundle.naaccr_xml``).
 
->>> naaccr_items({"subsite": Code("C50.9", 0.99, False), "laterality": Code("left", 0.98, False),
-...               "histology": Code("8500", 0.5, True)})
-{'primarySite': 'C509', 'laterality': '2'}
+>>> from io import StringIO
+>>> file, code = StringIO(), Code("C61", 0.98, False, term="prostate gland")
+>>> answer = Coded(None, (Origin("r1", "S-97-1", file="lab.hl7", position=3),), {"site": code})
+>>> jsonl_writer(file, by_case=False)(answer)
+>>> print(file.getvalue()[:99])
+{"report_id": "r1", "case_id": null, "report_number": "S-97-1", "message_id": null, "file": "lab.hl
 """
 
 import csv
 import json
-import re
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
-from xml.sax.saxutils import escape, quoteattr
 
 from pathveil.bundle.coder import Code
 from pathveil.bundle.explanation import Explanation
+from pathveil.bundle.incoming import Origin
+from pathveil.corpus.combinations import Contradiction
 from pathveil.errors import UsageError
 
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xml": "naaccr-xml"}
-NAMESPACE, OURS = "http://naaccr.org/naaccrxml", "urn:pathveil:coded:1"
-DICTIONARY, SPECIFICATION = "http://naaccr.org/naaccrxml/naaccr-dictionary-250.xml", "1.8"
-LATERALITY = {
-    "not_paired": "0",
-    "right": "1",
-    "left": "2",
-    "one_side": "3",
-    "bilateral": "4",
-    "midline": "5",
-    "paired_unknown": "9",
-}
-LONGEST_NUMBER = 20  # characters of pathReportNumber1
+LINE_ENDS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\x85\u2028\u2029"}  # that JSON does not escape
+BETWEEN = "; "  # between the several values of one cell
+BESIDE = ("second", "third")  # what CSV calls the alternatives
 
 
 @dataclass(frozen=True)
 class Coded:
-    """A report's codes, or a case's from all its reports."""
+    """A report's codes, or those of a case's tumour from all its reports."""
 
     case_id: str | None
-    report_ids: tuple[str, ...]
+    reports: tuple[Origin, ...]
     codes: Mapping[str, Code]
-    report_number: str | None = None  # the laboratory's own, where the input has it
+    contradictions: tuple[Contradiction, ...] = ()
     explanation: Explanation | None = None
+    text: str | None = None  # that the explanation's places lie in, where it is to be given along
+    tumor: int = 1  # of the case's
+    tumors: int = 1
+    doubtful: tuple[str, ...] = ()  # ids of reports that may tell of another tumour
 
 
 Write = Callable[[Coded], None]
 
 
-def format_of(path: Path, named: str | None = None) -> str:
-    """The format asked for, or what the file's name says."""
-    form = named or FORMATS.get(path.suffix.lower(), "")
+def format_of(path: Path | None, named: str | None = None) -> str:
+    """The format asked for, or what the file's name says; JSONL where there is no file."""
+    form = named or ("jsonl" if path is None else FORMATS.get(path.suffix.lower(), ""))
     if form not in FORMATS.values():
         raise UsageError(f"{named or path}: expected csv, jsonl or naaccr-xml (a name ending in .csv, .jsonl or .xml)")
     return form
 
 
-@contextmanager
-def writer(path: Path, form: str, tasks: Sequence[str], *, by_case: bool) -> Generator[Write]:
-    """A function that writes one coded report (or case) at a time to ``path``."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        if form == "csv":
-            yield csv_writer(file, tasks, by_case=by_case)
-        elif form == "jsonl":
-            yield jsonl_writer(file, by_case=by_case)
-        else:
-            file.write(
-                '<?xml version="1.0" encoding="UTF-8"?>\n'
-                f'<NaaccrData baseDictionaryUri="{DICTIONARY}" recordType="M" specificationVersion="{SPECIFICATION}" '
-                f'xmlns="{NAMESPACE}" xmlns:pathveil="{OURS}">\n'
-            )
-            yield lambda coded: (file.write(patient(coded)), None)[1]
-            file.write("</NaaccrData>\n")
+def line_writer(file: IO[str], form: str, tasks: Sequence[str], *, by_case: bool, joint: bool) -> Write:
+    """A function that writes one coded report (or tumour of a case) at a time, as CSV or JSONL."""
+    if form == "csv":
+        return csv_writer(file, tasks, by_case=by_case, joint=joint)
+    return jsonl_writer(file, by_case=by_case)
 
 
-def csv_writer(file: IO[str], tasks: Sequence[str], *, by_case: bool) -> Write:
+def csv_writer(file: IO[str], tasks: Sequence[str], *, by_case: bool, joint: bool = False) -> Write:
     rows = csv.writer(file)
-    ids = ["case_id", "reports"] if by_case else ["report_id", "case_id"]
-    rows.writerow([*ids, *(f"{task}{end}" for task in tasks for end in ("", "_probability", "_abstained", "_lifted"))])
+    ids = ["case_id", "tumor", "tumors", "reports", "report_ids", "report_numbers", "doubtful"]
+    if not by_case:
+        ids = ["report_id", "case_id", "report_number", "message_id", "file", "position"]
+    ends = ["", "_term", "_probability", "_abstained", "_lifted", *(["_adjusted"] if joint else [])]
+    ends += [f"_{rank}{end}" for rank in BESIDE for end in ("", "_probability")]
+    rows.writerow([*ids, "contradictions", *(f"{task}{end}" for task in tasks for end in ends)])
+
+    def cells(code: Code) -> list[str]:
+        found = [code.code, code.term, f"{code.probability:.4f}"]
+        found += [true_or_false(flag) for flag in (code.abstained, code.lifted, *([code.adjusted] if joint else []))]
+        beside = [cell for one in code.alternatives for cell in (one.code, f"{one.probability:.4f}")]
+        return found + beside + [""] * (2 * len(BESIDE) - len(beside))
 
     def write(coded: Coded) -> None:
-        ids = [coded.case_id, len(coded.report_ids)] if by_case else [coded.report_ids[0], coded.case_id]
-        values = (
-            value
-            for code in (coded.codes[task] for task in tasks)
-            for value in (
-                code.code,
-                f"{code.probability:.4f}",
-                true_or_false(code.abstained),
-                true_or_false(code.lifted),
-            )
-        )
-        rows.writerow([*ids, *values])
+        first = coded.reports[0]
+        if by_case:
+            names = BETWEEN.join(one.report_id for one in coded.reports)
+            numbers = BETWEEN.join(one.report_number or "" for one in coded.reports)
+            ids = [coded.case_id, coded.tumor, coded.tumors, len(coded.reports), names, numbers.strip(BETWEEN)]
+            ids.append(BETWEEN.join(coded.doubtful))
+        else:
+            ids = [first.report_id, coded.case_id, first.report_number, first.message_id, first.file, first.position]
+        against = BETWEEN.join(one.sentence for one in coded.contradictions)
+        rows.writerow([*ids, against, *(cell for task in tasks for cell in cells(coded.codes[task]))])
 
     return write
 
 
 def jsonl_writer(file: IO[str], *, by_case: bool) -> Write:
     def write(coded: Coded) -> None:
-        line: dict[str, Any] = {"case_id": coded.case_id}
-        line |= {"report_ids": list(coded.report_ids)} if by_case else {"report_id": coded.report_ids[0]}
-        line |= {"codes": {task: asdict(code) for task, code in coded.codes.items()}}
-        if coded.explanation:
-            line["explanation"] = {
-                task: {"places": [place.to_dict() | {"weight": round(place.weight, 4)} for place in reasons.places]}
-                for task, reasons in coded.explanation.tasks.items()
-            }
-        file.write(json.dumps(line, ensure_ascii=False) + "\n")
+        file.write(one_line(json_line(coded, by_case=by_case)))
 
     return write
 
 
-def naaccr_items(codes: Mapping[str, Code]) -> dict[str, str]:
-    """The standard's items, in its order of numbers, for the codes that are sure and have a form it knows."""
-    sure = {task: code.code for task, code in codes.items() if not code.abstained}
-    found = {
-        "primarySite": sure.get("subsite", "").replace(".", "").upper(),
-        "laterality": LATERALITY.get(sure.get("laterality", ""), sure.get("laterality", "")),
-        "histologicTypeIcdO3": sure.get("histology", ""),
-        "behaviorCodeIcdO3": sure.get("behavior", ""),
-    }
-    shape = {
-        "primarySite": r"C\d{3}",
-        "laterality": r"[0-9]",
-        "histologicTypeIcdO3": r"\d{4}",
-        "behaviorCodeIcdO3": r"\d",
-    }
-    return {name: value for name, value in found.items() if re.fullmatch(shape[name], value)}
+def one_line(content: Mapping[str, Any]) -> str:
+    """An object as one line, whatever a reader takes for the end of one."""
+    return json.dumps(content, ensure_ascii=False).translate(LINE_ENDS) + "\n"
 
 
-def patient(coded: Coded) -> str:
-    """One Patient with one Tumor, as XML."""
-    lines = ["  <Patient>"]
-    if coded.case_id and re.fullmatch(r"\d{1,8}", coded.case_id):  # the item takes eight digits and nothing else
-        lines.append(f'    <Item naaccrId="patientIdNumber">{coded.case_id.zfill(8)}</Item>')
-    lines.append("    <Tumor>")
-    items = naaccr_items(coded.codes)
-    if coded.report_number and len(coded.report_number) <= LONGEST_NUMBER:
-        items["pathReportNumber1"] = plain(coded.report_number)
-    lines += [f'      <Item naaccrId="{name}">{escape(value)}</Item>' for name, value in items.items()]
-    case = f" caseId={quoteattr(plain(coded.case_id))}" if coded.case_id else ""
-    lines.append(f"      <pathveil:coded{case}>")
-    lines += [f"        <pathveil:report id={quoteattr(plain(report))}/>" for report in coded.report_ids]
-    lines += [
-        f"        <pathveil:task name={quoteattr(task)} code={quoteattr(code.code)} "
-        f'probability="{code.probability:.4f}" abstained="{true_or_false(code.abstained)}" '
-        f'lifted="{true_or_false(code.lifted)}"/>'
-        for task, code in coded.codes.items()
-    ]
-    lines += ["      </pathveil:coded>", "    </Tumor>", "  </Patient>"]
-    return "\n".join(lines) + "\n"
+def json_line(coded: Coded, *, by_case: bool) -> dict[str, Any]:
+    """An answer as one object."""
+    if by_case:
+        line: dict[str, Any] = {"case_id": coded.case_id, "tumor": coded.tumor, "tumors": coded.tumors}
+        line |= {
+            "report_ids": [one.report_id for one in coded.reports],
+            "reports": [vars(one) for one in coded.reports],
+            "doubtful": list(coded.doubtful),
+        }
+    else:
+        line = {"report_id": coded.reports[0].report_id, "case_id": coded.case_id} | vars(coded.reports[0])
+    line["codes"] = {task: json_code(code) for task, code in coded.codes.items()}
+    line["contradictions"] = [one.to_dict() for one in coded.contradictions]
+    if coded.explanation:
+        line["explanation"] = {
+            task: {"places": [place.to_dict() | {"weight": round(place.weight, 4)} for place in reasons.places]}
+            for task, reasons in coded.explanation.tasks.items()
+        }
+    if coded.text is not None:
+        line["text"] = coded.text
+    return line
+
+
+def json_code(code: Code) -> dict[str, Any]:
+    """A code as an object; ``dataclasses.asdict`` would take longer than the network."""
+    return vars(code) | {"alternatives": [vars(one) for one in code.alternatives]}
 
 
 def true_or_false(value: bool) -> str:
     return "true" if value else "false"
-
-
-def plain(text: str) -> str:
-    """Text without the control characters that XML cannot hold."""
-    return re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]", "", text)

@@ -1,168 +1,98 @@
 """Reports through a model, a batch at a time: texts, frames, tables or HL7 in; ``Predictions`` or a file out.
 
-An input needs a column ``text`` and nothing else; ids are kept where there are any. With ``by_case`` (always in NAACCR
-XML) the reports of a case are answered together: the mean of their log-probabilities, as if each were one more look at
-the same tumour. The input is then read twice, first only to count each case's reports, so that a case is answered as
-soon as its last report was read and memory holds the open ones alone.
+With ``by_case`` (always in NAACCR XML) the reports of a case are answered together, each tumour that they tell of by
+itself (``pathveil.bundle.tumours``): the mean of its reports' log-probabilities, as if each were one more look at the
+same tumour. With ``one_tumor`` a case is one tumour whatever its reports say, as where case ids name tumours. The input
+is then read twice, first only to count each case's reports, so that a case is answered as soon as its last report was
+read and memory holds the open ones alone.
 """
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO
 
 import numpy as np
-from scipy.special import log_softmax
 
+from pathveil.bundle.answers import contradictions_of
 from pathveil.bundle.coder import Code, Coder, decide
 from pathveil.bundle.explanation import explain_codes
+from pathveil.bundle.incoming import Incoming, Origin, Reports, batches_of, read_files
+from pathveil.bundle.joint import Rules
 from pathveil.bundle.model import Model
-from pathveil.bundle.outputs import Coded, format_of, writer
-from pathveil.corpus import Corpus
-from pathveil.corpus.intake import SkippedMessage, Tally, detect_format, expand_folders, read_reports
-from pathveil.corpus.reading import as_polars
-from pathveil.corpus.tables import FORMS, open_table
+from pathveil.bundle.naaccr_xml import sidecar_of, xml_writer
+from pathveil.bundle.outputs import Coded, Write, format_of, line_writer
+from pathveil.bundle.predictions import Prediction, Predictions, PredictionSummary, TaskCounts
+from pathveil.bundle.tumours import answer_tumours
+from pathveil.corpus.intake import Tally
+from pathveil.corpus.tables import FORMS
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file
 from pathveil.progress import Progress, silent
-from pathveil.results import Part, Result
 from pathveil.wording import counted
 
-if TYPE_CHECKING:
-    import polars as pl
-
-BATCH = 1_000  # reports coded at a time
-
-EXPECTED = "expected a list of texts, a frame with a column 'text', a Corpus or a path"
-
-Reports = Any  # what EXPECTED says; polars is not imported to name its frames
-
-
-class Prediction(Part):
-    """The codes of a report, or of a case from all its reports."""
-
-    report_ids: tuple[str, ...]
-    case_id: str | None
-    codes: dict[str, Code]  # by task
-
-
-class Predictions(Result):
-    """What a model says about reports."""
-
-    bundle: str  # sha256 of the model's bundle; empty where it was never saved
-    by_case: bool
-    results: tuple[Prediction, ...]
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [self._row(result) for result in self.results]
-
-    def _row(self, result: Prediction) -> dict[str, Any]:
-        row: dict[str, Any] = {"case_id": result.case_id}
-        if self.by_case:
-            row["reports"] = len(result.report_ids)
-        else:
-            row = {"report_id": result.report_ids[0]} | row
-        for task, code in result.codes.items():
-            row |= {task: code.code, f"{task}_probability": code.probability}
-            row |= {f"{task}_abstained": code.abstained, f"{task}_lifted": code.lifted}
-        return row
-
-    def summary(self) -> str:
-        tasks = {task: 0 for result in self.results[:1] for task in result.codes}
-        for result in self.results:
-            for task, code in result.codes.items():
-                tasks[task] += not code.abstained
-        answers = counted(len(self.results), "case" if self.by_case else "report")
-        return "\n".join([answers, "", *coded_table(tasks, len(self.results))])
-
-    def __len__(self) -> int:
-        return len(self.results)
-
-
-class TaskCounts(Part):
-    """Answers that were given, and that were left to a person."""
-
-    coded: int
-    abstained: int
-
-
-class PredictionSummary(Result):
-    """What was coded into a file."""
-
-    reports: int
-    answers: int
-    by_case: bool
-    out: str
-    format: str
-    bundle: str  # sha256
-    skipped_messages: int
-    skipped: list[SkippedMessage]  # the first of them
-    tasks: dict[str, TaskCounts]
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [{"task": task, **counts.to_dict()} for task, counts in self.tasks.items()]
-
-    def summary(self) -> str:
-        cases = f" ({self.answers:,} cases)" if self.by_case else ""
-        lines = [f"{self.reports:,} reports coded into {self.out}{cases}"]
-        if self.skipped_messages:
-            first = self.skipped[0]
-            lines.append(
-                f"{self.skipped_messages:,} messages were skipped; the first, message {first.message} of "
-                f"{first.file}, {first.reason}"
-            )
-        table = coded_table({task: counts.coded for task, counts in self.tasks.items()}, self.answers)
-        return "\n".join([*lines, "", *table, "", f"Counts of {'cases' if self.by_case else 'reports'}."])
-
-
-def coded_table(coded: dict[str, int], answers: int) -> list[str]:
-    lines = [f"{'task':<12}{'coded':>10}{'left to a person':>20}"]
-    for task, number in coded.items():
-        left = answers - number
-        lines.append(f"{task:<12}{number:>10,}{left:>14,} ({left / max(answers, 1):.0%})")
-    return lines
+FORGOTTEN_KEY = (
+    "case and report ids of messages were made with a key that was not kept, so they match no other run; "
+    "--key-file keeps them. Report number, message id, file and position lead to the reports all the same."
+)
 
 
 @dataclass(frozen=True)
-class Incoming:
-    """One report to code."""
+class Asked:
+    """How reports are to be answered."""
 
-    report_id: str
-    case_id: str | None
-    text: str
-    number: str | None = None  # the laboratory's own
-
-    @property
-    def case(self) -> str:
-        """The name of its case; a report without one is a case of its own."""
-        return f"case {self.case_id}" if self.case_id else f"report {self.report_id}"
+    by_case: bool = False
+    one_tumor: bool = False  # of a case, whatever its reports say
+    joint: Rules | None = None
+    explain: int = 0  # places for each code
+    with_text: bool = False
 
 
 @dataclass
 class OpenCase:
     """A case whose reports are still coming."""
 
-    total: dict[str, np.ndarray]  # task: log-probabilities (classes,), summed over reports with a known word
-    reports: list[str] = field(default_factory=list)
-    number: str | None = None
-    counted: int = 0  # reports with a known word
+    case_id: str | None
+    origins: list[Origin] = field(default_factory=list)
+    codes: list[dict[str, Code]] = field(default_factory=list)  # of each report alone
+    logs: dict[str, list[np.ndarray]] = field(default_factory=dict)  # task: each report's log-probabilities (classes,)
+    empty: list[bool] = field(default_factory=list)  # reports without a known word
 
 
 def predict(
-    model: Model, reports: Reports, *, by_case: bool = False, device: str = "cpu", progress: Progress = silent
+    model: Model,
+    reports: Reports,
+    *,
+    by_case: bool = False,
+    one_tumor: bool = False,
+    joint: Iterable[str] | None = None,
+    device: str = "cpu",
+    progress: Progress = silent,
 ) -> Predictions:
     """Code reports and keep the answers: texts, a frame with a column ``text``, or a file or folder."""
     secret = secrets.token_bytes(32)
+    asked = Asked(by_case=by_case, one_tumor=one_tumor, joint=rules_of(model, joint))
     answers = code(
         Coder(model, device=device),
         lambda: batches_of(reports, key=secret, tally=Tally()),
-        by_case=by_case,
+        asked=asked,
         progress=progress,
     )
     results = tuple(
-        Prediction(report_ids=coded.report_ids, case_id=coded.case_id, codes=dict(coded.codes)) for coded in answers
+        Prediction(
+            report_ids=tuple(one.report_id for one in coded.reports),
+            case_id=coded.case_id,
+            codes=dict(coded.codes),
+            contradictions=coded.contradictions,
+            reports=coded.reports,
+            tumor=coded.tumor,
+            tumors=coded.tumors,
+            doubtful=coded.doubtful,
+        )
+        for coded in answers
     )
     return Predictions(bundle=model.sha256, by_case=by_case, results=results)
 
@@ -170,172 +100,195 @@ def predict(
 def predict_to_file(
     model: Model,
     source: Path,
-    out: Path,
+    out: Path | IO[str],
     *,
     input_format: str = "auto",
     output_format: str | None = None,
     by_case: bool = False,
+    one_tumor: bool = False,
+    joint: Iterable[str] | None = None,
     key: bytes | None = None,
     explain: int = 0,
+    with_text: bool = False,
     device: str = "cpu",
     progress: Progress = silent,
 ) -> PredictionSummary:
     """Code every report of ``source`` into the file ``out``; counts of what was coded and what was left to people.
 
-    ``explain`` adds, for each task, that many places of the report's text that speak most for or against its code.
+    ``out`` may be a stream, such as the standard output. ``joint`` names rules that a report's codes must keep
+    (``pathveil.bundle.joint``). ``explain`` adds, for each task, that many places of the report's text that speak most
+    for or against its code, and ``with_text`` the text that they lie in.
     """
-    form = format_of(out, output_format)
+    path = out if isinstance(out, Path) else None
+    form = format_of(path, output_format)
     if input_format not in ("auto", "hl7", *FORMS):
         raise UsageError(f"--format {input_format} is not known; expected auto, hl7, {', '.join(FORMS)}")
-    by_case = by_case or form == "naaccr-xml"
-    if explain and (by_case or form != "jsonl"):
+    if form == "naaccr-xml" and path is None:
+        raise UsageError("NAACCR XML has a second file beside it, so it cannot go to the standard output; name a file")
+    asked = Asked(by_case or form == "naaccr-xml", one_tumor, rules_of(model, joint), explain, with_text)
+    if (explain or with_text) and (asked.by_case or form != "jsonl"):
         raise UsageError("explanations are places in a report's text: write JSONL, one answer a report")
     secret = key or secrets.token_bytes(32)
     tallies: list[Tally] = []  # one each time the input is read
-    taken, reports, answers = Counter[str](), 0, 0
 
     def batches() -> Iterator[list[Incoming]]:
         tallies.append(Tally())
-        return read_files(source, form=input_format, key=secret, tally=tallies[-1])
+        for batch in read_files(source, form=input_format, key=secret, tally=tallies[-1]):
+            if explain and not with_text and tallies[-1].messages:
+                raise UsageError(
+                    "the places of an explanation lie in the text as it is put together from a message, which you do "
+                    "not have; give that text along with --with-text"
+                )
+            yield batch
 
-    coder = Coder(model, device=device)
-    with new_file(out, error=CorpusError) as part, writer(part, form, model.tasks, by_case=by_case) as write:
-        for coded in code(coder, batches, by_case=by_case, explain=explain, progress=progress):
+    rules = tuple(joint) if joint is not None else None
+    counts = Counts()
+    with open_output(out, form, model.tasks, by_case=asked.by_case, joint=rules is not None) as write:
+        for coded in code(Coder(model, device=device), batches, asked=asked, progress=progress):
             write(coded)
-            answers += 1
-            reports += len(coded.report_ids)
-            taken.update(task for task, code in coded.codes.items() if not code.abstained)
-        if not reports:
+            counts.add(coded)
+        if not counts.reports:
             raise CorpusError(f"{source}: holds no report")
     return PredictionSummary(
-        reports=reports,
-        answers=answers,
-        by_case=by_case,
-        out=str(out),
+        reports=counts.reports,
+        answers=counts.answers,
+        cases=counts.cases if asked.by_case else 0,
+        by_case=asked.by_case,
+        out="-" if path is None else str(path),
+        sidecar=str(sidecar_of(path)) if path and form == "naaccr-xml" else None,
         format=form,
         bundle=model.sha256,
+        joint=rules,
+        contradictions=counts.contradictions,
         skipped_messages=tallies[-1].skipped_total,
         skipped=tallies[-1].skipped,
-        tasks={task: TaskCounts(coded=taken[task], abstained=answers - taken[task]) for task in model.tasks},
+        warnings=warnings_of(
+            tallies[-1], counts, keyed=key is not None, by_case=asked.by_case, xml=form == "naaccr-xml"
+        ),
+        tasks={
+            task: TaskCounts(coded=counts.taken[task], abstained=counts.answers - counts.taken[task])
+            for task in model.tasks
+        },
     )
+
+
+@dataclass
+class Counts:
+    """What was written so far."""
+
+    reports: int = 0
+    answers: int = 0
+    cases: int = 0
+    without_case: int = 0  # reports
+    contradictions: int = 0  # answers with one
+    doubtful: int = 0  # reports that may tell of another tumour than the one they were taken for
+    taken: Counter[str] = field(default_factory=Counter)  # task: answers that are sure
+
+    def add(self, coded: Coded) -> None:
+        self.answers += 1
+        self.reports += len(coded.reports)
+        self.cases += coded.tumor == 1
+        self.without_case += coded.case_id is None
+        self.contradictions += bool(coded.contradictions)
+        self.doubtful += len(coded.doubtful)
+        self.taken.update(task for task, code in coded.codes.items() if not code.abstained)
+
+
+def warnings_of(tally: Tally, counts: Counts, *, keyed: bool, by_case: bool, xml: bool) -> list[str]:
+    """What a user should know who goes on with the file."""
+    found = [FORGOTTEN_KEY] if tally.messages and not keyed else []
+    if by_case and counts.without_case:
+        found.append(f"{counted(counts.without_case, 'report')} without a case id: each is a case of its own.")
+    if counts.doubtful:
+        which = "; their numbers are not in the XML" if xml else ""
+        found.append(f"{counted(counts.doubtful, 'report')} may tell of another tumour ('doubtful' names them){which}.")
+    return found
+
+
+def rules_of(model: Model, joint: Iterable[str] | None) -> Rules | None:
+    return None if joint is None else Rules.of(model.labels, joint)
+
+
+@contextmanager
+def open_output(
+    out: Path | IO[str], form: str, tasks: Sequence[str], *, by_case: bool, joint: bool
+) -> Generator[Write]:
+    """A function that writes an answer; files take their names only when all is written."""
+    if not isinstance(out, Path):
+        yield line_writer(out, form, tasks, by_case=by_case, joint=joint)
+    elif form == "naaccr-xml":
+        with (
+            new_file(sidecar_of(out), error=CorpusError) as beside,
+            new_file(out, error=CorpusError) as part,
+            xml_writer(part, beside) as write,
+        ):
+            yield write
+    else:
+        with (
+            new_file(out, error=CorpusError) as part,
+            part.open("w", encoding="utf-8", newline="") as file,
+        ):
+            yield line_writer(file, form, tasks, by_case=by_case, joint=joint)
 
 
 def code(
     coder: Coder,
     batches: Callable[[], Iterable[list[Incoming]]],
     *,
-    by_case: bool,
-    explain: int = 0,
+    asked: Asked = Asked(),
     progress: Progress = silent,
 ) -> Iterator[Coded]:
-    """The codes of each report, or of each case; ``batches`` gives the reports anew each time it is called."""
-    expected = Counter(report.case for batch in batches() for report in batch) if by_case else Counter()
+    """The codes of each report, or of each case's tumours; ``batches`` gives the reports anew at each call."""
+    expected = Counter(report.case for batch in batches() for report in batch) if asked.by_case else Counter()
     cases: dict[str, OpenCase] = {}
     done = 0
     for batch in batches():
-        log_probabilities, empty = coder.read([report.text for report in batch])
-        if by_case:
-            yield from finished_cases(coder.model, batch, log_probabilities, empty, cases, expected)
+        logs, empty = coder.read([report.text for report in batch])
+        decided = decide(coder.model, logs, empty=empty, joint=asked.joint)
+        if asked.by_case:
+            for case in finished_cases(batch, decided, logs, empty, cases, expected):
+                yield from tumours_of(coder.model, case, asked)
         else:
-            for report, codes in zip(batch, decide(coder.model, log_probabilities, empty=empty), strict=True):
-                why = explain_codes(coder.model, report.text, codes, top=explain) if explain else None
-                yield Coded(report.case_id, (report.report_id,), codes, report.number, why)
+            for report, codes in zip(batch, decided, strict=True):
+                why = explain_codes(coder.model, report.text, codes, top=asked.explain) if asked.explain else None
+                text = report.text if asked.with_text else None
+                yield Coded(report.case_id, (report.origin,), codes, contradictions_of(codes), why, text)
         done += len(batch)
         progress("coding reports", done, 0)
 
 
 def finished_cases(
-    model: Model,
     batch: Sequence[Incoming],
-    log_probabilities: dict[str, np.ndarray],
+    decided: Sequence[dict[str, Code]],
+    logs: dict[str, np.ndarray],
     empty: np.ndarray,
     cases: dict[str, OpenCase],
     expected: Counter[str],
-) -> Iterator[Coded]:
+) -> Iterator[OpenCase]:
     """Add a batch to the open cases, and take out those that are complete."""
-    for row, report in enumerate(batch):
-        if report.case not in cases:
-            cases[report.case] = OpenCase({task: np.zeros(logs.shape[1]) for task, logs in log_probabilities.items()})
-        case = cases[report.case]
-        case.reports.append(report.report_id)
-        case.number = case.number or report.number
-        if not empty[row]:
-            case.counted += 1
-            for task, logs in log_probabilities.items():
-                case.total[task] += logs[row]
-        if len(case.reports) == expected[report.case]:
-            del cases[report.case]
-            mean = {task: total[None] / max(case.counted, 1) for task, total in case.total.items()}
-            normal = {task: log_softmax(logs, axis=1) for task, logs in mean.items()}
-            codes = decide(model, normal, empty=np.array([case.counted == 0]))[0]
-            yield Coded(report.case_id, tuple(case.reports), codes, case.number)
+    for row, (report, codes) in enumerate(zip(batch, decided, strict=True)):
+        case = cases.setdefault(report.case, OpenCase(report.case_id))
+        case.origins.append(report.origin)
+        case.codes.append(codes)
+        case.empty.append(bool(empty[row]))
+        for task, said in logs.items():
+            case.logs.setdefault(task, []).append(said[row].copy())  # a view would keep its whole batch in memory
+        if len(case.origins) == expected[report.case]:
+            yield cases.pop(report.case)
 
 
-def batches_of(reports: Reports, *, key: bytes, tally: Tally) -> Iterator[list[Incoming]]:
-    """Reports from wherever they are, a batch at a time."""
-    if isinstance(reports, str | Path):
-        if isinstance(reports, str) and not is_path(reports):
-            raise UsageError("a text alone is taken for a path, and there is none of this name; give a list of texts")
-        yield from read_files(Path(reports), form="auto", key=key, tally=tally)
-        return
-    if isinstance(reports, Sequence):
-        if not all(isinstance(text, str) for text in reports):
-            raise UsageError(EXPECTED)
-        for start in range(0, len(reports), BATCH):
-            texts = enumerate(reports[start : start + BATCH], start=start + 1)
-            yield [Incoming(str(number), None, text) for number, text in texts]
-        return
-    frame = reports.lazy() if isinstance(reports, Corpus) else as_polars(reports)
-    if frame is None:
-        raise UsageError(f"{EXPECTED}; got {type(reports).__name__}")
-    yield from read_frame(frame, source="the frame", first=0)
-
-
-def is_path(text: str) -> bool:
-    try:
-        return Path(text).exists()
-    except OSError:  # too long for a name
-        return False
-
-
-def read_files(source: Path, *, form: str, key: bytes, tally: Tally) -> Iterator[list[Incoming]]:
-    """The reports of a file or folder, a batch at a time; table rows without an id are numbered from 1 over all."""
-    number = 0
-    for path in expand_folders(source):
-        kind = detect_format(path) if form == "auto" else form
-        if kind == "hl7":
-            waiting: list[Incoming] = []
-            for report in read_reports(path, registry=None, key=key, strict=False, tally=tally):
-                waiting.append(Incoming(report.report_id, report.case_id, report.text, report.number))
-                if len(waiting) == BATCH:
-                    yield waiting
-                    waiting = []
-            if waiting:
-                yield waiting
-        else:
-            for batch in read_frame(open_table(path, form=kind), source=path, first=number):
-                number += len(batch)
-                yield batch
-
-
-def read_frame(frame: "pl.LazyFrame", *, source: Path | str, first: int) -> Iterator[list[Incoming]]:
-    """The reports of a table; rows without an id are numbered after ``first``."""
-    import polars as pl
-
-    names = frame.collect_schema().names()
-    if "text" not in names:
-        raise CorpusError(f"{source}: column 'text' is missing; expected the reports' text there")
-    chosen = [
-        pl.col(name).cast(pl.String) if name in names else pl.lit(None, pl.String).alias(name)
-        for name in ("report_id", "case_id", "text", "report_number")
-    ]
-    try:
-        for rows in frame.select(chosen).collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming"):
-            batch = []
-            for report_id, case_id, text, number in rows.iter_rows():
-                first += 1
-                batch.append(Incoming(report_id or str(first), case_id or None, text or "", number or None))
-            if batch:
-                yield batch
-    except pl.exceptions.PolarsError:
-        raise CorpusError(f"{source}: cannot be read to its end; is it cut short or damaged?") from None
+def tumours_of(model: Model, case: OpenCase, asked: Asked) -> Iterator[Coded]:
+    """The answer for each tumour that the reports of a case tell of."""
+    logs = {task: np.stack(said) for task, said in case.logs.items()}  # (reports, classes)
+    empty = np.array(case.empty)
+    found = answer_tumours(model, case.codes, logs, empty=empty, one_tumor=asked.one_tumor, joint=asked.joint)
+    for number, (group, codes, doubtful) in enumerate(found, start=1):
+        yield Coded(
+            case.case_id,
+            tuple(case.origins[row] for row in group),
+            codes,
+            contradictions_of(codes),
+            tumor=number,
+            tumors=len(found),
+            doubtful=tuple(case.origins[row].report_id for row in doubtful),
+        )

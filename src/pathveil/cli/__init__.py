@@ -11,7 +11,7 @@ import sys
 import typer
 
 from pathveil import __version__
-from pathveil.cli import audit, bench, corpus, demo, federate, model, serve, study, vocab
+from pathveil.cli import audit, bench, coding, corpus, demo, federate, model, serve, study, vocab
 from pathveil.errors import PathveilError
 
 app = typer.Typer(
@@ -47,8 +47,8 @@ app.command(
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(vocab.app, name="vocab")
 app.command("train")(model.train)
-app.command("evaluate", short_help="Score a model on labelled reports, with 95 % intervals.")(model.evaluate)
-app.command("predict", short_help="Code reports, or leave them to a person.")(model.predict)
+app.command("evaluate", short_help="Score a model on labelled reports, with 95 % intervals.")(coding.evaluate)
+app.command("predict", short_help="Code reports, or leave them to a person.")(coding.predict)
 app.command("audit", short_help="Attack a model as an outsider would: may it be released?")(audit.run)
 app.command("serve", short_help="Code reports for programs over HTTP.")(serve.run)
 app.add_typer(federate.app, name="federate", short_help="Train across registries that share no reports.")

@@ -1,4 +1,4 @@
-"""``pathveil train``, ``evaluate`` and ``predict``: a corpus to a bundle, and a bundle at work."""
+"""``pathveil train``: a corpus to a bundle."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,85 +168,6 @@ def train(
             corpus, validation=validation, out=out, accuracy=accuracy, seed=seed, progress=progress, **options
         )
     emit(training_summary(model, out), as_json=as_json)
-
-
-def evaluate(
-    bundle: Path = typer.Argument(..., metavar="BUNDLE", help="A model folder written by 'pathveil train'."),
-    corpus: Path = typer.Argument(..., metavar="CORPUS", help="Labelled reports the model was not trained on."),
-    tasks: str | None = typer.Option(None, "--tasks", help="Tasks to score, with commas; else all that both have."),
-    resamples: int = typer.Option(1000, "--resamples", min=10, help="Bootstrap resamples behind each interval."),
-    seed: int = typer.Option(0, "--seed", min=0, help="Of the resampling."),
-    device: str = DEVICE,
-    as_json: bool = JSON_OPTION,
-) -> None:
-    """Score a model: micro and macro F1 and accuracy a task, with 95 % intervals that resample whole cases.
-
-    Labels the model never saw count as errors; reports without a label are left out of that task.
-    """
-    with bar() as progress:
-        result = api.evaluate(
-            bundle,
-            corpus,
-            tasks=names_from(tasks),
-            resamples=resamples,
-            seed=seed,
-            device=device,
-            progress=progress,
-        )
-    emit(result, as_json=as_json)
-
-
-def predict(
-    bundle: Path = typer.Argument(..., metavar="BUNDLE", help="A model folder written by 'pathveil train'."),
-    source: Path = typer.Argument(
-        ...,
-        metavar="INPUT",
-        help="Reports: a table with a column 'text' (Parquet, CSV, JSONL), HL7, or a folder of them.",
-    ),
-    out: Path = typer.Option(..., "--out", help="The file to write: .csv, .jsonl or .xml (NAACCR XML)."),
-    input_format: str = typer.Option("auto", "--format", help="Of INPUT: auto, parquet, csv, jsonl or hl7."),
-    output_format: str | None = typer.Option(
-        None, "--to", help="Of the output: csv, jsonl or naaccr-xml; else as its name says."
-    ),
-    by_case: bool = typer.Option(
-        False,
-        "--by-case",
-        help="One answer a case from all its reports, instead of one a report (always in NAACCR XML).",
-    ),
-    explain: int = typer.Option(
-        0,
-        "--explain",
-        min=0,
-        help="Add to each code this many places (start, end, weight) in the report that speak for or against; JSONL.",
-    ),
-    key_file: Path | None = typer.Option(
-        None, "--key-file", help="The secret from which case ids of HL7 patients are made, as in 'corpus import'."
-    ),
-    device: str = DEVICE,
-    as_json: bool = JSON_OPTION,
-) -> None:
-    """Code reports: for each task a code, its probability, and whether the model abstains and a person should decide.
-
-    Reports are streamed, so any number of them fits. Report text is read and never written.
-    """
-    from pathveil.bundle.release import check_may_code
-    from pathveil.corpus.patient import read_key
-
-    check_may_code(bundle)
-    model = api.load(bundle)
-    with bar() as progress:
-        result = model.predict_to_file(
-            source,
-            out,
-            input_format=input_format,
-            output_format=output_format,
-            by_case=by_case,
-            explain=explain,
-            key=read_key(key_file) if key_file else None,
-            device=device,
-            progress=progress,
-        )
-    emit(result, as_json=as_json)
 
 
 def defence_with(

@@ -85,6 +85,8 @@ class Report:
     number: str | None
     kind: str | None
     masked: int
+    message_id: str | None = None  # the sender's (MSH-10)
+    position: int = 1  # of the message in its file
 
 
 @dataclass
@@ -109,13 +111,13 @@ def read_messages(file: IO[bytes], *, key: bytes, registry: str | None) -> Itera
     """Yield for each message of a file its reports, or why there are none."""
     for number, (line, message) in enumerate(split_messages(file), start=1):
         try:
-            yield read_message(message, key=key, registry=registry)
+            yield read_message(message, key=key, registry=registry, position=number)
         except UnusableMessage as fault:
             yield Skipped(message=number, line=line, reason=str(fault))
 
 
-def read_message(message: bytes, *, key: bytes, registry: str | None) -> list[Report]:
-    """The reports of one message: one for each report number in its OBRs."""
+def read_message(message: bytes, *, key: bytes, registry: str | None, position: int = 1) -> list[Report]:
+    """The reports of one message, the ``position``-th of its file: one for each report number in its OBRs."""
     segments = split_segments(message)
     header = segments[0]
     groups = group_by_patient(segments)
@@ -148,6 +150,8 @@ def read_message(message: bytes, *, key: bytes, registry: str | None) -> list[Re
                     number=number_of(draft),
                     kind=next((part for part in draft.order.parts(4) if part), None) if draft.order else None,
                     masked=masked,
+                    message_id=header.first(10) or None,
+                    position=position,
                 )
             )
     if not reports:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from pydantic import Field
-from scipy.special import log_softmax
 
 from pathveil.bundle import explanation
 from pathveil.bundle.answers import contradictions_of
 from pathveil.bundle.coder import Code, Coder, decide
 from pathveil.bundle.explanation import explain_codes
 from pathveil.bundle.model import Model
+from pathveil.bundle.tumours import answer_tumours
 from pathveil.results import Part
 from pathveil.serve.detail import told
 from pathveil.serve.sent import Sent
@@ -131,20 +131,17 @@ class Answerer:
     def _by_case(
         self, reports: Sequence[Sent], log_probabilities: Mapping[str, np.ndarray], empty: np.ndarray
     ) -> list[ReportOut]:
-        """A case's answer is the mean of its reports' log-probabilities, as in 'pathveil predict --by-case'."""
+        """An answer for each tumour that a case's reports tell of, as in 'pathveil predict --by-case'."""
+        coded = decide(self.model, log_probabilities, empty=empty)
         cases: dict[str, list[int]] = {}
         for row, report in enumerate(reports):
             name = f"case {report.case_id}" if report.case_id else f"report {report.report_id}"
             cases.setdefault(name, []).append(row)
         answers = []
         for rows in cases.values():
-            known = [row for row in rows if not empty[row]]
-            normal = {
-                task: log_softmax(logs[known or rows].mean(0, keepdims=True), axis=1)
-                for task, logs in log_probabilities.items()
-            }
-            (codes,) = decide(self.model, normal, empty=np.array([not known]))
-            ids = [reports[row].report_id for row in rows]
-            answer = self._report(reports[rows[0]], codes, 0)
-            answers.append(answer.model_copy(update={"report_id": None, "report_ids": ids}))
+            logs = {task: said[rows] for task, said in log_probabilities.items()}
+            for group, codes, _ in answer_tumours(self.model, [coded[row] for row in rows], logs, empty=empty[rows]):
+                ids = [reports[rows[place]].report_id for place in group]
+                answer = self._report(reports[rows[group[0]]], codes, 0)
+                answers.append(answer.model_copy(update={"report_id": None, "report_ids": ids}))
         return answers

@@ -1,0 +1,129 @@
+"""Reports to be coded, a batch at a time, from texts, frames, tables or HL7, each with what leads back to where it was.
+
+An input needs a column ``text`` and nothing else; ids are kept where there are any. A report's file and position (a row
+of a table, a message of an HL7 file, both from 1) are always known, its laboratory's number and its message's id where
+the input has them.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pathveil.corpus import Corpus
+from pathveil.corpus.intake import Tally, detect_format, expand_folders, read_reports
+from pathveil.corpus.reading import as_polars
+from pathveil.corpus.tables import open_table
+from pathveil.errors import CorpusError, UsageError
+
+if TYPE_CHECKING:
+    import polars as pl
+
+BATCH = 1_000  # reports coded at a time
+COLUMNS = ("report_id", "case_id", "text", "report_number", "message_id")
+
+EXPECTED = "expected a list of texts, a frame with a column 'text', a Corpus or a path"
+
+Reports = Any  # what EXPECTED says; polars is not imported to name its frames
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What links a code to its report."""
+
+    report_id: str
+    report_number: str | None = None  # the laboratory's own
+    message_id: str | None = None  # of the HL7 message (MSH-10)
+    file: str | None = None
+    position: int | None = None  # row of a table, message of an HL7 file, from 1
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """One report to code."""
+
+    origin: Origin
+    case_id: str | None
+    text: str
+
+    @property
+    def case(self) -> str:
+        """The name of its case; a report without one is a case of its own."""
+        return f"case {self.case_id}" if self.case_id else f"report {self.origin.report_id}"
+
+
+def batches_of(reports: Reports, *, key: bytes, tally: Tally) -> Iterator[list[Incoming]]:
+    """Reports from wherever they are, a batch at a time."""
+    if isinstance(reports, str | Path):
+        if isinstance(reports, str) and not is_path(reports):
+            raise UsageError("a text alone is taken for a path, and there is none of this name; give a list of texts")
+        yield from read_files(Path(reports), form="auto", key=key, tally=tally)
+        return
+    if isinstance(reports, Sequence):
+        if not all(isinstance(text, str) for text in reports):
+            raise UsageError(EXPECTED)
+        for start in range(0, len(reports), BATCH):
+            texts = enumerate(reports[start : start + BATCH], start=start + 1)
+            yield [Incoming(Origin(str(number), position=number), None, text) for number, text in texts]
+        return
+    frame = reports.lazy() if isinstance(reports, Corpus) else as_polars(reports)
+    if frame is None:
+        raise UsageError(f"{EXPECTED}; got {type(reports).__name__}")
+    yield from read_frame(frame, source="the frame", file=None, first=0)
+
+
+def is_path(text: str) -> bool:
+    try:
+        return Path(text).exists()
+    except OSError:  # too long for a name
+        return False
+
+
+def read_files(source: Path, *, form: str, key: bytes, tally: Tally) -> Iterator[list[Incoming]]:
+    """The reports of a file or folder, a batch at a time; table rows without an id are numbered from 1 over all."""
+    number = 0
+    for path in expand_folders(source):
+        kind = detect_format(path) if form == "auto" else form
+        if kind == "hl7":
+            yield from read_hl7(path, key=key, tally=tally)
+        else:
+            for batch in read_frame(open_table(path, form=kind), source=path, file=str(path), first=number):
+                number += len(batch)
+                yield batch
+
+
+def read_hl7(path: Path, *, key: bytes, tally: Tally) -> Iterator[list[Incoming]]:
+    """The reports of a file of messages; one sent twice comes once."""
+    waiting: list[Incoming] = []
+    for report in read_reports(path, registry=None, key=key, strict=False, tally=tally):
+        origin = Origin(report.report_id, report.number, report.message_id, str(path), report.position)
+        waiting.append(Incoming(origin, report.case_id, report.text))
+        if len(waiting) == BATCH:
+            yield waiting
+            waiting = []
+    if waiting:
+        yield waiting
+
+
+def read_frame(frame: "pl.LazyFrame", *, source: Path | str, file: str | None, first: int) -> Iterator[list[Incoming]]:
+    """The reports of a table; rows without an id are numbered after ``first``."""
+    import polars as pl
+
+    names = frame.collect_schema().names()
+    if "text" not in names:
+        raise CorpusError(f"{source}: column 'text' is missing; expected the reports' text there")
+    chosen = [
+        pl.col(name).cast(pl.String) if name in names else pl.lit(None, pl.String).alias(name) for name in COLUMNS
+    ]
+    row = 0
+    try:
+        for rows in frame.select(chosen).collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming"):
+            batch = []
+            for report_id, case_id, text, number, message in rows.iter_rows():
+                row += 1
+                origin = Origin(report_id or str(first + row), number or None, message or None, file, row)
+                batch.append(Incoming(origin, case_id or None, text or ""))
+            if batch:
+                yield batch
+    except pl.exceptions.PolarsError:
+        raise CorpusError(f"{source}: cannot be read to its end; is it cut short or damaged?") from None

@@ -1,0 +1,132 @@
+"""Codes as NAACCR XML (naaccr.org/xml-data-exchange-standard), as the standard's own reader accepts it.
+
+One Patient a case and one Tumor for each tumour that its reports tell of (``pathveil.bundle.tumours``), with the items
+that nobody need look at: primarySite (C509, without the point), laterality (a digit), histologicTypeIcdO3 and
+behaviorCodeIcdO3. An item the model abstains from, or that contradicts another, is left out for a person to fill in.
+The numbers of a tumour's reports stand in pathReportNumber1 to 5, but for those that may tell of another tumour. The
+record type is A, a full case abstract: M would say that a record was sent before and modified, and the others have no
+place for report numbers.
+
+The reader (imsweb's ``naaccr-xml``) refuses a file with anything that the standard has no item for, so case ids,
+probabilities and everything else stand in a file beside it, one line a Tumor in the order of the XML.
+
+>>> naaccr_items({"subsite": Code("C50.9", 0.99, False), "laterality": Code("left", 0.98, False),
+...               "histology": Code("8500", 0.5, True)})
+{'primarySite': 'C509', 'laterality': '2'}
+>>> sidecar_of(Path("out/codes.xml")).as_posix()
+'out/codes.probabilities.jsonl'
+"""
+
+import re
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+from xml.sax.saxutils import escape
+
+from pathveil.bundle.coder import Code
+from pathveil.bundle.incoming import Origin
+from pathveil.bundle.outputs import Coded, Write, json_line, one_line
+from pathveil.corpus.combinations import contradictions
+
+NAMESPACE = "http://naaccr.org/naaccrxml"
+DICTIONARY, SPECIFICATION = "http://naaccr.org/naaccrxml/naaccr-dictionary-250.xml", "1.8"
+RECORD_TYPE = "A"
+LATERALITY = {
+    "not_paired": "0",
+    "right": "1",
+    "left": "2",
+    "one_side": "3",
+    "bilateral": "4",
+    "midline": "5",
+    "paired_unknown": "9",
+}
+SHAPES = {
+    "primarySite": r"C\d{3}",
+    "laterality": r"[0-9]",
+    "histologicTypeIcdO3": r"\d{4}",
+    "behaviorCodeIcdO3": r"\d",
+}
+LONGEST_NUMBER, NUMBERS = 20, 5  # characters of pathReportNumber1, and how many such items there are
+
+
+def sidecar_of(path: Path) -> Path:
+    """Where what XML has no item for is written."""
+    return path.with_name(f"{path.stem}.probabilities.jsonl")
+
+
+@contextmanager
+def xml_writer(path: Path, sidecar: Path) -> Generator[Write]:
+    """A function that writes one tumour at a time; the tumours of a case must follow on each other."""
+    with path.open("w", encoding="utf-8", newline="") as file, sidecar.open("w", encoding="utf-8") as beside:
+        file.write(
+            '<?xml version="1.0" encoding="UTF-8"?>\n'
+            f'<NaaccrData baseDictionaryUri="{DICTIONARY}" recordType="{RECORD_TYPE}" '
+            f'specificationVersion="{SPECIFICATION}" xmlns="{NAMESPACE}">\n'
+        )
+        yield tumour_writer(file, beside)
+        file.write("</NaaccrData>\n")
+
+
+def tumour_writer(file: IO[str], beside: IO[str]) -> Write:
+    patients = 0
+
+    def write(coded: Coded) -> None:
+        nonlocal patients
+        if coded.tumor == 1:
+            patients += 1
+            file.write(patient_start(coded.case_id))
+        file.write(tumour(coded.codes, [one for one in coded.reports if one.report_id not in coded.doubtful]))
+        if coded.tumor == coded.tumors:
+            file.write("  </Patient>\n")
+        beside.write(one_line({"patient": patients, **json_line(coded, by_case=True)}))
+
+    return write
+
+
+def patient_start(case_id: str | None) -> str:
+    """The start of a Patient, with its number where the case's id is one: the item takes eight digits, nothing else."""
+    number = f"    {item('patientIdNumber', case_id.zfill(8))}\n" if case_id and is_number(case_id) else ""
+    return f"  <Patient>\n{number}"
+
+
+def is_number(case_id: str) -> bool:
+    return re.fullmatch(r"[0-9]{1,8}", case_id) is not None
+
+
+def tumour(codes: Mapping[str, Code], reports: Sequence[Origin]) -> str:
+    """One Tumor, as XML."""
+    items = naaccr_items(codes) | report_numbers(reports)
+    lines = [f"      {item(name, value)}" for name, value in items.items()]
+    return "\n".join(["    <Tumor>", *lines, "    </Tumor>"]) + "\n"
+
+
+def naaccr_items(codes: Mapping[str, Code]) -> dict[str, str]:
+    """The standard's items, in its order of numbers, for codes that are sure, go together and have a form it knows."""
+    sure = {task: code.code for task, code in codes.items() if not code.abstained}
+    doubtful = {task for one in contradictions(sure) for task in one.tasks}
+    sure = {task: code for task, code in sure.items() if task not in doubtful}
+    found = {
+        "primarySite": sure.get("subsite", "").replace(".", "").upper(),
+        "laterality": LATERALITY.get(sure.get("laterality", ""), sure.get("laterality", "")),
+        "histologicTypeIcdO3": sure.get("histology", ""),
+        "behaviorCodeIcdO3": sure.get("behavior", ""),
+    }
+    return {name: value for name, value in found.items() if re.fullmatch(SHAPES[name], value, re.ASCII)}
+
+
+def report_numbers(reports: Sequence[Origin]) -> dict[str, str]:
+    """The laboratories' numbers of a tumour's reports that the items can hold, each once."""
+    numbers = dict.fromkeys(plain(report.report_number).strip() for report in reports if report.report_number)
+    fitting = [number for number in numbers if 0 < len(number) <= LONGEST_NUMBER][:NUMBERS]
+    return {f"pathReportNumber{place}": number for place, number in enumerate(fitting, start=1)}
+
+
+def item(name: str, value: str) -> str:
+    return f'<Item naaccrId="{name}">{escape(value)}</Item>'
+
+
+def plain(text: str) -> str:
+    """Text without the control characters that XML cannot hold, on one line."""
+    text = re.sub(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]", "", text)
+    return re.sub(r"\s+", " ", text)

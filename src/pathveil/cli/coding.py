@@ -1,0 +1,155 @@
+"""``pathveil evaluate`` and ``predict``: a bundle at work."""
+
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+
+from pathveil import api
+from pathveil.cli.console import DEVICE, JSON_OPTION, bar, emit, names_from
+from pathveil.errors import UsageError
+
+STANDARD_OUTPUT = Path("-")
+
+
+def evaluate(
+    bundle: Path = typer.Argument(..., metavar="BUNDLE", help="A model folder written by 'pathveil train'."),
+    corpus: Path = typer.Argument(..., metavar="CORPUS", help="Labelled reports the model was not trained on."),
+    tasks: str | None = typer.Option(None, "--tasks", help="Tasks to score, with commas; else all that both have."),
+    resamples: int = typer.Option(1000, "--resamples", min=10, help="Bootstrap resamples behind each interval."),
+    seed: int = typer.Option(0, "--seed", min=0, help="Of the resampling."),
+    device: str = DEVICE,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Score a model: micro and macro F1 and accuracy a task, with 95 % intervals that resample whole cases.
+
+    Labels the model never saw count as errors; reports without a label are left out of that task.
+    """
+    with bar() as progress:
+        result = api.evaluate(
+            bundle,
+            corpus,
+            tasks=names_from(tasks),
+            resamples=resamples,
+            seed=seed,
+            device=device,
+            progress=progress,
+        )
+    emit(result, as_json=as_json)
+
+
+def predict(
+    bundle: Path = typer.Argument(..., metavar="BUNDLE", help="A model folder written by 'pathveil train'."),
+    source: Path | None = typer.Argument(
+        None,
+        metavar="INPUT",
+        help="Reports: a table with a column 'text' (Parquet, CSV, JSONL), HL7, or a folder of them.",
+        show_default=False,
+    ),
+    out: Path | None = typer.Option(
+        None, "--out", help="The file to write: .csv, .jsonl or .xml (NAACCR XML); - for the standard output, as JSONL."
+    ),
+    text: str | None = typer.Option(
+        None,
+        "--text",
+        help="Code this one text instead of INPUT and show the answer; - reads it from the standard input, which keeps "
+        "it out of the shell's history.",
+    ),
+    input_format: str = typer.Option("auto", "--format", help="Of INPUT: auto, parquet, csv, jsonl or hl7."),
+    output_format: str | None = typer.Option(
+        None, "--to", help="Of the output: csv, jsonl or naaccr-xml; else as its name says."
+    ),
+    by_case: bool = typer.Option(
+        False,
+        "--by-case",
+        help="One answer for each tumour of a case, from all its reports, instead of one a report (always in NAACCR "
+        "XML). Reports that are sure of different tumours by the multiple-primary rules are kept apart.",
+    ),
+    one_tumor: bool = typer.Option(
+        False, "--one-tumor", help="With --by-case: a case is one tumour, whatever its reports say."
+    ),
+    joint: str | None = typer.Option(
+        None,
+        "--joint",
+        metavar="RULES",
+        help="Where codes of a report contradict each other, take the most probable combination that keeps these "
+        "rules: subsite (lies in its site), histology (SEER lists it for the place), laterality (only of paired "
+        "places), with commas; 'usual' is subsite,histology.",
+    ),
+    explain: int = typer.Option(
+        0,
+        "--explain",
+        min=0,
+        help="Add to each code this many places (start, end, weight) in the report that speak for or against; JSONL.",
+    ),
+    with_text: bool = typer.Option(
+        False,
+        "--with-text",
+        help="Write each report's text beside its codes (JSONL): of HL7 that is the text, put together from the "
+        "message, in which the places of --explain lie. The file then holds what reports hold.",
+    ),
+    key_file: Path | None = typer.Option(
+        None, "--key-file", help="The secret from which case ids of HL7 patients are made, as in 'corpus import'."
+    ),
+    device: str = DEVICE,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Code reports: for each task a code with its term and probability, the next probable codes, and whether the model
+    abstains and a person should decide. Codes of a report that contradict each other are flagged.
+
+    Reports are streamed, so any number of them fits. Report text is read and not written, unless --with-text asks.
+    """
+    from pathveil.bundle.joint import USUAL_RULES
+    from pathveil.bundle.release import check_may_code
+    from pathveil.corpus.patient import read_key
+
+    if (source is None) == (text is None):
+        raise UsageError("give INPUT, a file or folder of reports, or --text with one text")
+    if source is not None and out is None:
+        raise UsageError("give --out FILE, .csv, .jsonl or .xml, or --out - for the standard output")
+    if text is not None and out not in (None, STANDARD_OUTPUT):
+        raise UsageError("the answer to --text is shown, with --json as JSON; --out is for INPUT")
+    if text is None and as_json and out == STANDARD_OUTPUT:
+        raise UsageError("--out - writes the codes to the standard output, where --json would put the summary too")
+    rules = USUAL_RULES if joint == "usual" else names_from(joint, option="--joint")
+    check_may_code(bundle)
+    model = api.load(bundle)
+    if text is not None:
+        given = sys.stdin.read() if text == "-" else text
+        answer = model.answer(given, explain=explain, joint=rules)
+        emit(answer, as_json=as_json or out == STANDARD_OUTPUT, text=answer.shown_in(given))
+        return
+    assert source is not None and out is not None
+    with quiet_end_of_pipe(), bar() as progress:
+        result = model.predict_to_file(
+            source,
+            sys.stdout if out == STANDARD_OUTPUT else out,
+            input_format=input_format,
+            output_format=output_format,
+            by_case=by_case,
+            one_tumor=one_tumor,
+            explain=explain,
+            with_text=with_text,
+            key=read_key(key_file) if key_file else None,
+            joint=rules,
+            device=device,
+            progress=progress,
+        )
+    if out == STANDARD_OUTPUT:
+        typer.echo(str(result), err=True)
+    else:
+        emit(result, as_json=as_json)
+
+
+@contextmanager
+def quiet_end_of_pipe() -> Generator[None]:
+    """Around what writes to the standard output: whoever reads it may stop, as ``head`` does."""
+    try:
+        yield
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what Python flushes at its end has a place
+        raise typer.Exit() from None

@@ -1,0 +1,111 @@
+"""evaluate and predict as a user runs them."""
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from bundle.conftest import TINY, reports
+from pathveil.bundle.train import train_model
+from pathveil.cli import main
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quiet(one_thread):
+    """Small models need no threads."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A model, and reports that it has not seen."""
+    folder = tmp_path_factory.mktemp("coding")
+    reports(160).write_parquet(folder / "train.parquet")
+    reports(40, seed=3).write_parquet(folder / "test.parquet")
+    train_model(folder / "train.parquet", TINY, preset="tiny", seed=3, out=folder / "model")
+    return folder
+
+
+@pytest.fixture
+def inside(monkeypatch, capsys):
+    """A command in this process: quicker than a new one, which has torch and numba to import."""
+
+    def call(*arguments):
+        monkeypatch.setattr(sys, "argv", ["pathveil", *map(str, arguments)])
+        try:
+            main()
+            code = 0
+        except SystemExit as end:
+            code = end.code or 0
+        printed = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, code, printed.out, printed.err)
+
+    return call
+
+
+def test_evaluate_follows_the_contract(files, inside):
+    done = inside("evaluate", files / "model", files / "test.parquet", "--json", "--resamples", 50)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["documents"] == 40
+    for task in ("site", "subsite", "laterality", "histology", "behavior"):
+        for kind in ("micro", "macro", "accuracy"):
+            score = result["tasks"][task][kind]
+            assert 0 <= score["low"] <= score["value"] <= score["high"] <= 1
+    plain = inside("evaluate", files / "model", files / "test.parquet", "--tasks", "site,histology")
+    assert "micro F1" in plain.stdout and "laterality" not in plain.stdout
+
+
+def test_predict_writes_each_format(files, inside, tmp_path):
+    for name in ("codes.csv", "codes.jsonl", "codes.xml"):
+        done = inside("predict", files / "model", files / "test.parquet", "--out", tmp_path / name, "--json")
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["reports"] == 40
+    with (tmp_path / "codes.csv").open(newline="") as file:
+        assert len(list(csv.DictReader(file))) == 40
+
+
+def test_one_text_is_answered(files, inside, monkeypatch):
+    text = "Final diagnosis: invasive ductal carcinoma of the left breast."
+    done = inside("predict", files / "model", "--text", text, "--explain", 2)
+    assert done.returncode == 0, done.stderr
+    assert "breast" in done.stdout and "C18" in done.stdout and "invasive +" in done.stdout  # term, alternative, words
+    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    answer = json.loads(inside("predict", files / "model", "--text", "-", "--out", "-", "--joint", "usual").stdout)
+    assert set(answer) == {"codes", "contradictions", "explanation"}
+    assert len(answer["codes"]["site"]["alternatives"]) == 2 and answer["codes"]["site"]["code"] == "C50"
+
+
+def test_codes_go_to_the_standard_output(files, inside):
+    done = inside("predict", files / "model", files / "test.parquet", "--out", "-", "--to", "csv")
+    assert done.returncode == 0 and "40 reports coded into the standard output" in done.stderr
+    assert len(list(csv.DictReader(done.stdout.splitlines()))) == 40
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ((), "give INPUT, a file or folder of reports, or --text"),
+        (("test.parquet", "--text", "x"), "give INPUT"),
+        (("test.parquet",), "give --out FILE"),
+        (("--text", "x", "--out", "x.csv"), "--out is for INPUT"),
+        (("test.parquet", "--out", "-", "--json"), "--out - writes the codes"),
+        (("test.parquet", "--out", "x.csv", "--joint", "sides"), "'sides' is not known; expected of subsite"),
+        (("test.parquet", "--out", "x.csv", "--with-text"), "write JSONL"),
+    ],
+)
+def test_predict_with_options_that_do_not_go_together(files, inside, monkeypatch, arguments, message):
+    monkeypatch.chdir(files)
+    done = inside("predict", "model", *arguments)
+    assert done.returncode == 2 and message in done.stderr and not (files / "x.csv").exists()
+
+
+def test_an_altered_bundle_is_refused(files, inside, tmp_path):
+    copy = shutil.copytree(files / "model", tmp_path / "model")
+    (copy / "card.md").write_text("better than it is")
+    done = inside("predict", copy, files / "test.parquet", "--out", tmp_path / "codes.csv")
+    assert done.returncode == 2 and "card.md was altered" in done.stderr
+    assert not (tmp_path / "codes.csv").exists()
