@@ -70,3 +70,25 @@ class Result(Part):
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         return f"<pre>{html.escape(self.summary())}</pre>"
+
+
+class Figures(Result):
+    """Figures whose names their maker alone knows, such as a benchmark's; their JSON is these figures.
+
+    >>> Figures(figures={"rows": [{"name": "ours", "ratio": 2.0}], "rounds": 5}, text="ours: 2×").to_frame().columns
+    ['name', 'ratio']
+    """
+
+    figures: dict[str, Any]
+    text: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.figures
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The figures' own rows, or the plain figures as one row."""
+        plain = {name: value for name, value in self.figures.items() if not isinstance(value, dict | list)}
+        return self.figures.get("rows", [plain])
+
+    def summary(self) -> str:
+        return self.text

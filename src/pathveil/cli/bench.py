@@ -40,12 +40,14 @@ def run(
     parser.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
     module.add_options(parser)
     options = parser.parse_args(arguments)
+    from pathveil.results import Figures
+
     with bar() as progress:
-        result = module.run(options, progress=progress)
-    emit(result, as_json=options.json, text=module.describe(result))
+        found = module.run(options, progress=progress)
+    emit(Figures(figures=found, text=module.describe(found)), as_json=options.json)
 
 
-def found() -> dict[str, Path]:
+def benchmarks() -> dict[str, Path]:
     if not FOLDER.is_dir():
         raise UsageError(
             "benchmarks are part of a checkout, not of the installed package; clone the project, install it with "
@@ -56,14 +58,14 @@ def found() -> dict[str, Path]:
 
 def listing() -> str:
     lines = []
-    for name, path in found().items():
+    for name, path in benchmarks().items():
         docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         lines.append(f"  {name:<12} {docstring.partition(chr(10))[0]}")
     return "\n".join(lines)
 
 
 def load(name: str) -> ModuleType:
-    files = found()
+    files = benchmarks()
     if name not in files:
         raise UsageError(f"there is no benchmark '{name}'; there are {', '.join(files)}")
     spec = importlib.util.spec_from_file_location(f"benchmarks.{name}", files[name])

@@ -4,7 +4,7 @@ import json
 import signal
 import sys
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from threading import Timer, main_thread
 from time import monotonic
@@ -194,11 +194,10 @@ def resumable() -> Generator[None]:
             timer.cancel()
 
 
-def emit(result: "Result | Mapping[str, Any]", *, as_json: bool, text: str | None = None) -> None:
+def emit(result: "Result", *, as_json: bool, text: str | None = None) -> None:
     """Print a result: the JSON for programs, or for people the text, which is the result's summary if not given."""
     if as_json:
-        content = dict(result) if isinstance(result, Mapping) else result.to_dict()
-        json.dump(content, sys.stdout, indent=2, ensure_ascii=False)
+        json.dump(result.to_dict(), sys.stdout, indent=2, ensure_ascii=False)
         sys.stdout.write("\n")
     else:
         typer.echo(str(result) if text is None else text)

@@ -14,7 +14,6 @@ one agreement that is made from it.
 """
 
 import hashlib
-import os
 import re
 import ssl
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pathveil.errors import UsageError, explained
-from pathveil.files import check_new, write_json
+from pathveil.files import check_new, new_file, write_json
 from pathveil.vocabulary.agree import oprf
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
@@ -123,10 +122,9 @@ def make_key(folder: Path) -> str:
     """Make a key holder's secret key in its folder, readable by its owner alone; its public key in hex."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     secret, public = oprf.generate_key()
-    with open(os.open(folder / KEY_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(secret)
-        file.flush()
-        os.fsync(file.fileno())
+    check_new(folder / KEY_FILE)
+    with new_file(folder / KEY_FILE, private=True) as part:
+        part.write_bytes(secret)
     return public.hex()
 
 

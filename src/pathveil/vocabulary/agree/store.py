@@ -25,6 +25,7 @@ from pathveil.errors import UsageError
 from pathveil.vocabulary.agree.agreement import Agreement
 
 FILE = "state.sqlite"
+BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)  # another connection holds it
 
 
 class Store:
@@ -55,7 +56,7 @@ class Store:
                     self.set_value("role", role)
         except sqlite3.DatabaseError as error:
             self.database.close()
-            busy = isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
+            busy = isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode in BUSY
             raise UsageError(
                 f"{folder}: another process is using this state folder; one {role} at a time"
                 if busy
