@@ -1,0 +1,35 @@
+"""Reports to be coded, each with what leads back to where it was."""
+
+import polars as pl
+import pytest
+
+from pathveil.bundle.incoming import BATCH, batches_of, read_files
+from pathveil.corpus.intake import Tally
+from pathveil.errors import CorpusError, UsageError
+
+KEY = b"0123456789abcdef"
+
+
+def incoming(reports):
+    return [one for batch in batches_of(reports, key=KEY, tally=Tally()) for one in batch]
+
+
+def test_files_of_a_folder_keep_their_own_positions(tmp_path):
+    pl.DataFrame({"text": ["a", "b"], "report_number": ["S1", None]}).write_csv(tmp_path / "1.csv")
+    pl.DataFrame({"text": ["c"], "report_id": ["mine"], "message_id": ["M7"]}).write_parquet(tmp_path / "2.parquet")
+    found = [one for batch in read_files(tmp_path, form="auto", key=KEY, tally=Tally()) for one in batch]
+    assert [(one.origin.report_id, one.origin.position) for one in found] == [("1", 1), ("2", 2), ("mine", 1)]
+    assert [one.origin.file for one in found] == [str(tmp_path / name) for name in ("1.csv", "1.csv", "2.parquet")]
+    assert found[0].origin.report_number == "S1" and found[2].origin.message_id == "M7"
+    assert found[0].case == "report 1" and found[0].case_id is None
+
+
+def test_texts_and_frames(tmp_path):
+    texts = [f"text {number}" for number in range(BATCH + 1)]
+    found = incoming(texts)
+    assert [one.text for one in found] == texts and found[-1].origin.position == BATCH + 1
+    assert [one.case for one in incoming(pl.DataFrame({"text": ["x"], "case_id": [7]}))] == ["case 7"]
+    with pytest.raises(CorpusError, match="column 'text' is missing"):
+        incoming(pl.DataFrame({"txt": ["x"]}))
+    with pytest.raises(UsageError, match="got int"):
+        incoming(7)
