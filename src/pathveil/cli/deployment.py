@@ -77,13 +77,23 @@ def site(
 def classes(
     corpora: list[Path] = typer.Argument(..., metavar="CORPUS", help="Corpora whose labels to list."),
     tasks: str | None = typer.Option(None, "--tasks", help="Tasks, with commas; all that the corpus has by default."),
-    out: Path = typer.Option(..., "--out", help="The file to write: {task: [labels]}."),
+    out: Path = typer.Option(..., "--out", help="The file to write: {task: [labels]}, or counts with --private."),
+    private: bool = typer.Option(
+        False, "--private", help="Count cases of labels for 'vocab agree' (.npz), so that no list is shown to anyone."
+    ),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """List the labels that a corpus has, task by task: what sites show each other to agree on classes."""
-    from pathveil.federation.protocol.classes import write_classes
+    """List the labels that a corpus has, task by task: what sites show each other to agree on classes.
 
-    found = write_classes(corpora, tasks=names_from(tasks), out=out)
+    With --private nothing is shown: the counts stay at the site, 'pathveil vocab agree site --corpus FILE.npz' takes
+    part with them, and 'submit --classes' reads what was agreed on.
+    """
+    from pathveil.federation.protocol.classes import write_class_counts, write_classes
+
+    if private and out.suffix != ".npz":
+        raise UsageError(f"--out: {out} should end in .npz, for 'vocab agree' to read it as counts")
+    write = write_class_counts if private else write_classes
+    found = write(corpora, tasks=names_from(tasks), out=out)
     emit(found, as_json=as_json, text=f"{found}\nWritten: {out}")
 
 

@@ -1,7 +1,9 @@
 """Classes that sites agree on: each lists its labels, and the joined lists number them for everybody.
 
-Codes of a public scheme such as ICD-O-3 say little, but a list shows that its site has a very rare one; sites that mind
-take the scheme's whole list instead.
+Codes of a public scheme such as ICD-O-3 say little, but a list shows that its site has a very rare one. Sites that mind
+agree on labels as they agree on words (``vocabulary.agree``): each counts its labels at home, as if "site=C50.9" were a
+word; tags of them go through the key holders to a hub that counts sites; and what k sites have, each in m cases, is
+known to all without anyone having shown a list. Or they take the scheme's whole list.
 
 >>> joined([{"site": ["C50"]}, {"site": ["C18", "C50"], "behavior": ["3"]}])
 {'site': ('C18', 'C50'), 'behavior': ('3',)}
@@ -12,9 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import write_json
 from pathveil.results import Result
+from pathveil.vocabulary.words import FORMAT
+
+JOINT = "="  # between a task and its label, where the two are one word
 
 
 class ClassLists(Result):
@@ -44,12 +51,70 @@ def write_classes(corpora: Sequence[Path], *, tasks: Iterable[str] | None, out: 
     return found
 
 
+def write_class_counts(corpora: Sequence[Path], *, tasks: Iterable[str] | None, out: Path) -> ClassLists:
+    """Count the cases of every label of corpora in a file for ``vocab agree``, which shows none of them to anyone."""
+    from scipy import sparse
+
+    from pathveil.corpus.schema import scan
+    from pathveil.vocabulary.counts import Counts
+    from pathveil.vocabulary.encoding import read_labels
+
+    labels, names = read_labels(list(corpora), tasks=tasks)
+    if not names:
+        raise CorpusError("the corpus has no task column with labels to count; name the columns with --tasks")
+    columns = scan(list(corpora)).select("case_id").collect(engine="streaming")
+    _, case = np.unique(columns["case_id"].to_numpy(), return_inverse=True)
+    counted: dict[str, tuple[int, int]] = {}  # as a word: reports and cases that have it
+    for task, known in names.items():
+        for number, label in enumerate(known):
+            if JOINT in task or not label.isprintable():
+                raise CorpusError(f"task '{task}' has a label that cannot be agreed on: it must be printable text")
+            rows = labels[task] == number
+            counted[f"{task}{JOINT}{label}"] = int(rows.sum()), len(np.unique(case[rows]))
+    words = tuple(sorted(counted))
+    reports, cases = (np.array([[counted[word][place] for word in words]], np.int64) for place in (0, 1))
+    Counts(
+        words=words,
+        registry_names=("labels",),
+        classes={},
+        total_reports=np.array([len(case)]),
+        total_cases=np.array([case.max(initial=-1) + 1]),
+        occurrences=reports,
+        reports=reports,
+        cases=cases,
+        labels=np.zeros((1, 0), np.int64),
+        joint=(sparse.csr_array((len(words), 0), dtype=np.int32),),
+        source={"labels": list(names)},
+    ).save(out)
+    return ClassLists(classes=names)
+
+
+def agreed_classes(content: Mapping[str, Any], file: Path) -> dict[str, list[str]]:
+    """The labels by task that stand in an agreed vocabulary of labels.
+
+    >>> agreed_classes({"words": ["site=C50", "behavior=3", "site=C18"]}, Path("agreed.json"))
+    {'site': ['C50', 'C18'], 'behavior': ['3']}
+    """
+    classes: dict[str, list[str]] = {}
+    for word in content["words"]:
+        task, joint, label = str(word).partition(JOINT)
+        if not joint or not task or not label:
+            raise UsageError(
+                f"{file}: is a vocabulary, but not of labels by task as 'federate classes --private' counts them, or "
+                "not every site's part of it was published ('pathveil vocab agree publish')"
+            )
+        classes.setdefault(task, []).append(label)
+    return classes
+
+
 def read_classes(files: Sequence[Path]) -> dict[str, tuple[str, ...]]:
     """The joined lists of several files."""
     lists = []
     for file in files:
         try:
             content = json.loads(file.read_text("utf-8"))
+            if isinstance(content, dict) and content.get("format") == FORMAT and isinstance(content.get("words"), list):
+                content = agreed_classes(content, file)
             if not content or not all(isinstance(labels, list) and labels for labels in content.values()):
                 raise ValueError
             if not all(isinstance(label, str) for labels in content.values() for label in labels):
