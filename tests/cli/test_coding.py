@@ -46,7 +46,7 @@ def inside(monkeypatch, capsys):
     return call
 
 
-def test_evaluate_follows_the_contract(files, inside):
+def test_evaluate_follows_the_contract(files, inside, tmp_path):
     done = inside("evaluate", files / "model", files / "test.parquet", "--json", "--resamples", 50)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
@@ -55,8 +55,10 @@ def test_evaluate_follows_the_contract(files, inside):
         for kind in ("micro", "macro", "accuracy"):
             score = result["tasks"][task][kind]
             assert 0 <= score["low"] <= score["value"] <= score["high"] <= 1
-    plain = inside("evaluate", files / "model", files / "test.parquet", "--tasks", "site,histology")
-    assert "micro F1" in plain.stdout and "laterality" not in plain.stdout
+        assert result["tasks"][task]["details"]["calibration"]
+    page = tmp_path / "scores.html"
+    plain = inside("evaluate", files / "model", files / "test.parquet", "--tasks", "site,histology", "--page", page)
+    assert "micro F1" in plain.stdout and "laterality" not in plain.stdout and "Accuracy against" in page.read_text()
 
 
 def test_predict_writes_each_format(files, inside, tmp_path):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import Any
 
+from pathveil import svg
 from pathveil.audit import charts
 from pathveil.audit.all_attacks import ATTACKS, CLASSIFIERS
 from pathveil.audit.evidence import ALL, CONTROL, CROSS, TOGETHER, CanaryRow, Curve, Figure, MeasuredRow
@@ -97,13 +98,13 @@ def strongest(rows: Sequence[MeasuredRow], fpr: float) -> MeasuredRow | None:
     return max(rows, key=strength, default=None)
 
 
-def _legend(lines: Sequence[charts.Line]) -> list[tuple[Any, str]]:
+def _legend(lines: Sequence[svg.Line]) -> list[tuple[Any, str]]:
     from markupsafe import Markup
 
-    return [(Markup(charts.key(line)), line.name + (" (strongest)" if line.strong else "")) for line in lines]
+    return [(Markup(svg.key(line)), line.name + (" (strongest)" if line.strong else "")) for line in lines]
 
 
-def roc_charts(audit: Audit) -> list[tuple[str, str, list[charts.Line]]]:
+def roc_charts(audit: Audit) -> list[tuple[str, str, list[svg.Line]]]:
     """(protocol, figure, its lines) for each protocol; the control is a grey line in the figure it controls."""
     names = list(dict.fromkeys(curve.attack for curve in audit.curves))
     if len(names) > len(DRAWN):  # the rest is in the table, but for the strongest of each protocol
@@ -138,8 +139,8 @@ def _best(curves: Sequence[Curve]) -> Curve:
     return max(curves, key=lambda curve: sum(curve.low))
 
 
-def _line(curve: Curve, colour: int, *, strong: bool) -> charts.Line:
-    return charts.Line(curve.attack, curve.fpr, curve.tpr, curve.low, curve.high, colour=colour, strong=strong)
+def _line(curve: Curve, colour: int, *, strong: bool) -> svg.Line:
+    return svg.Line(curve.attack, curve.fpr, curve.tpr, curve.low, curve.high, colour=colour, strong=strong)
 
 
 def strongest_on_canaries(audit: Audit) -> list[CanaryRow]:
@@ -150,11 +151,11 @@ def strongest_on_canaries(audit: Audit) -> list[CanaryRow]:
 
 def canary_chart(audit: Audit) -> str:
     """AUC on each kind of canary, of the strongest attack."""
-    marks = [charts.Mark(row.kind, row.auc, row.low, row.high) for row in strongest_on_canaries(audit)]
+    marks = [svg.Mark(row.kind, row.auc, row.low, row.high) for row in strongest_on_canaries(audit)]
     if not marks:
         return ""
     title, limit = "AUC on each kind of canary", audit.appetite.worst_canary
-    return charts.intervals(marks, limit=limit, chance=0.5, title=title, label=215, tick=lambda value: f"{value:.1f}")
+    return svg.intervals(marks, limit=limit, chance=0.5, title=title, label=215, tick=lambda value: f"{value:.1f}")
 
 
 def rarity_charts(audit: Audit, fpr: float) -> list[tuple[str, str]]:
@@ -196,12 +197,12 @@ def _strongest_of_each(
     for name, rows in groups.items():
         if (best := strongest(rows, fpr)) is not None:
             found = best.tpr_at_fpr[f"{fpr:g}"]
-            marks.append(charts.Mark(name, found.value, found.low, found.high))
+            marks.append(svg.Mark(name, found.value, found.low, found.high))
     shown = None if protocol == CONTROL else limit  # no limit is set for what is not membership
-    return charts.intervals(marks, limit=shown, chance=fpr, title=title)
+    return svg.intervals(marks, limit=shown, chance=fpr, title=title)
 
 
-def shadow_charts(rows: Sequence[MeasuredRow]) -> list[tuple[str, str, list[charts.Line]]]:
+def shadow_charts(rows: Sequence[MeasuredRow]) -> list[tuple[str, str, list[svg.Line]]]:
     """AUC of each attack that uses shadows against how many it used, for each protocol that has such rows."""
     found = []
     for protocol in dict.fromkeys(row.protocol for row in rows if row.protocol != CONTROL):
@@ -214,7 +215,7 @@ def shadow_charts(rows: Sequence[MeasuredRow]) -> list[tuple[str, str, list[char
             areas = [(row.auc.value, row.auc.low, row.auc.high) for row in steps if row.auc.value is not None]
             if len(areas) > 1:
                 value, low, high = zip(*areas, strict=True)
-                lines.append(charts.Line(attack, [row.shadows for row in steps], value, low, high, colour=len(lines)))
+                lines.append(svg.Line(attack, [row.shadows for row in steps], value, low, high, colour=len(lines)))
         if lines:
             title = f"AUC against the number of shadow models, {protocol} protocol"
             found.append((protocol, charts.against_shadows(lines, title=title, y_title="AUC", chance=0.5), lines))

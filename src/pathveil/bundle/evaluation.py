@@ -1,20 +1,28 @@
-"""How a model does on a corpus with labels: micro and macro F1 and accuracy a task, with intervals by case."""
+"""How a model does on a corpus with labels: micro and macro F1 and accuracy a task, with intervals by case.
 
-from collections.abc import Iterable
+Beside these stand details by class, registry and year (``pathveil.bundle.evaluation_details``), and contradictions
+between the codes of a report; ``Evaluation.page`` shows all as a page.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from pathveil.bundle.evaluation_details import TaskDetails, detail_task
+from pathveil.bundle.joint import RULES, Rules
 from pathveil.bundle.model import Model
 from pathveil.corpus import read
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.training.blend import choose
-from pathveil.training.metrics import evaluate
+from pathveil.training.metrics import TaskScores, evaluate
 from pathveil.training.scores import NEVER, Scores
 from pathveil.vocabulary.encoded import Encoded
-from pathveil.vocabulary.encoding import encode
+from pathveil.vocabulary.encoding import encode, read_days
+from pathveil.wording import counted
 
 
 class CodedShare(Part):
@@ -29,6 +37,9 @@ class TaskEvaluation(Scores):
 
     unseen_labels: int  # reports whose label the model does not know; each is an error
     coded: CodedShare
+    threshold: float | None = None  # probability from which on codes are taken; none where none are
+    wanted: float | None = None  # accuracy that the threshold was chosen for
+    details: TaskDetails | None = None
 
 
 class Evaluation(Result):
@@ -37,6 +48,9 @@ class Evaluation(Result):
     documents: int
     bundle: str  # sha256
     tasks: dict[str, TaskEvaluation]
+    cases: int | None = None
+    contradictions: int | None = None  # reports whose codes contradict each other
+    warnings: tuple[str, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -70,7 +84,15 @@ class Evaluation(Result):
             "",
             "F1 with 95 % intervals by case; 'coded' are the reports above the bundle's thresholds, 'right' of those.",
         ]
-        return "\n".join(lines)
+        if self.contradictions:
+            lines.append(f"Codes of {counted(self.contradictions, 'report')} contradict each other.")
+        return "\n".join([*lines, *(f"Note: {warning}" for warning in self.warnings)])
+
+    def page(self) -> str:
+        """All figures on one HTML page that needs nothing else."""
+        from pathveil.bundle.evaluation_page import render
+
+        return render(self)
 
 
 def evaluate_model(
@@ -95,6 +117,8 @@ def evaluate_model(
     corpus = encode(
         source.paths, model.vocabulary, tasks=wanted, classes=model.labels, words=model.clip, progress=progress
     )
+    days = read_days(source.paths)
+    corpus = replace(corpus, days=days if len(days) == corpus.documents else None)
     return evaluate_encoded(model, corpus, resamples=resamples, seed=seed, device=device, progress=progress)
 
 
@@ -113,24 +137,80 @@ def evaluate_encoded(
         raise CorpusError(f"the corpus has no labels for any of the bundle's tasks ({', '.join(model.tasks)})")
     log_probabilities = model.ensemble(device).log_probabilities(corpus.ids, corpus.offsets, progress=progress)
     chosen = choose(log_probabilities, model.lift)
+    groups = groups_of(corpus)
     found: dict[str, TaskEvaluation] = {}
     for number, task in enumerate(shared):
         labels, predicted = np.asarray(corpus.labels[task]), chosen[task]
-        known = labels >= 0
+        probability = np.exp(log_probabilities[task][np.arange(corpus.documents), predicted].astype(np.float64))
         scores = evaluate(labels, predicted, cases=corpus.cases, resamples=resamples, seed=seed)
-        threshold = model.thresholds[task].probability if task in model.thresholds else NEVER
-        probability = np.exp(log_probabilities[task][np.arange(corpus.documents), predicted])
-        taken = known & (probability >= threshold)
-        found[task] = TaskEvaluation(
-            documents=scores.documents,
-            unseen_labels=int((labels >= len(model.labels[task])).sum()),
-            micro=scores.micro,
-            macro=scores.macro,
-            accuracy=scores.accuracy,
-            coded=CodedShare(
-                share=float(taken.sum() / known.sum()),
-                accuracy=float((predicted == labels)[taken].mean()) if taken.any() else None,
-            ),
+        details = detail_task(
+            task,
+            scores,
+            truth=labels,
+            chosen=predicted,
+            probability=probability,
+            cases=corpus.cases,
+            groups=groups,
+            names=corpus.classes[task],
         )
+        found[task] = task_evaluation(model, task, scores, labels, predicted, probability, details)
         progress("scoring", number + 1, len(shared))
-    return Evaluation(documents=corpus.documents, bundle=model.sha256, tasks=found)
+    return Evaluation(
+        documents=corpus.documents,
+        bundle=model.sha256,
+        tasks=found,
+        cases=len(np.unique(corpus.cases)),
+        contradictions=contradicting(model, chosen),
+        warnings=warnings_of(model, corpus),
+    )
+
+
+def task_evaluation(
+    model: Model,
+    task: str,
+    scores: TaskScores,
+    labels: np.ndarray,
+    predicted: np.ndarray,
+    probability: np.ndarray,
+    details: TaskDetails,
+) -> TaskEvaluation:
+    threshold = model.thresholds.get(task)
+    known = labels >= 0
+    taken = known & (probability >= (threshold.probability if threshold else NEVER))
+    return TaskEvaluation(
+        documents=scores.documents,
+        unseen_labels=int((labels >= len(model.labels[task])).sum()),
+        micro=scores.micro,
+        macro=scores.macro,
+        accuracy=scores.accuracy,
+        coded=CodedShare(
+            share=float(taken.sum() / known.sum()),
+            accuracy=float((predicted == labels)[taken].mean()) if taken.any() else None,
+        ),
+        threshold=threshold.probability if threshold and threshold.probability < NEVER else None,
+        wanted=threshold.wanted if threshold else None,
+        details=details,
+    )
+
+
+def groups_of(corpus: Encoded) -> dict[str, np.ndarray]:
+    """Each document's registry and year as text; empty where they are unknown."""
+    names = np.array(corpus.registry_names or ("",), dtype=np.str_)
+    years = np.full(corpus.documents, "", dtype="<U4")
+    if corpus.days is not None:
+        known = ~np.isnat(corpus.days)
+        years[known] = corpus.days[known].astype("datetime64[Y]").astype(str)
+    return {"registry": names[corpus.registries], "year": years}
+
+
+def contradicting(model: Model, chosen: Mapping[str, np.ndarray]) -> int:
+    """How many documents' chosen codes contradict each other."""
+    return int((~Rules.of(model.labels, RULES).allow(chosen)).sum())
+
+
+def warnings_of(model: Model, corpus: Encoded) -> tuple[str, ...]:
+    """What makes the figures say less than they seem to."""
+    trained_on = model.provenance.get("corpus_sha256")
+    if trained_on and trained_on == corpus.provenance.get("corpus_sha256"):
+        return ("these are the reports that the model was trained on; of new ones it will be less often right.",)
+    return ()

@@ -11,6 +11,7 @@ import typer
 from pathveil import api
 from pathveil.cli.console import DEVICE, JSON_OPTION, bar, emit, names_from
 from pathveil.errors import UsageError
+from pathveil.files import write_text
 
 STANDARD_OUTPUT = Path("-")
 
@@ -19,6 +20,11 @@ def evaluate(
     bundle: Path = typer.Argument(..., metavar="BUNDLE", help="A model folder written by 'pathveil train'."),
     corpus: Path = typer.Argument(..., metavar="CORPUS", help="Labelled reports the model was not trained on."),
     tasks: str | None = typer.Option(None, "--tasks", help="Tasks to score, with commas; else all that both have."),
+    page: Path | None = typer.Option(
+        None,
+        "--page",
+        help="Write a page with figures: by code, registry and year, what is taken for what, calibration, coverage.",
+    ),
     resamples: int = typer.Option(1000, "--resamples", min=10, help="Bootstrap resamples behind each interval."),
     seed: int = typer.Option(0, "--seed", min=0, help="Of the resampling."),
     device: str = DEVICE,
@@ -26,7 +32,8 @@ def evaluate(
 ) -> None:
     """Score a model: micro and macro F1 and accuracy a task, with 95 % intervals that resample whole cases.
 
-    Labels the model never saw count as errors; reports without a label are left out of that task.
+    Labels the model never saw count as errors; reports without a label are left out of that task. --json and --page add
+    details by code, registry and year, of ten cases or more each.
     """
     with bar() as progress:
         result = api.evaluate(
@@ -38,6 +45,8 @@ def evaluate(
             device=device,
             progress=progress,
         )
+    if page is not None:
+        write_text(page, result.page())
     emit(result, as_json=as_json)
 
 

@@ -1,0 +1,213 @@
+"""Where a model is right and where it is not: by class, registry and year, what it takes for what, and how sure it is.
+
+All functions here are of arrays. What fewer than ten cases say is not told (``pathveil.disclosure``): their classes,
+groups, confusions and bins are counted together or left out.
+
+>>> right, cases = np.repeat([True, False], [90, 10]), np.arange(100)
+>>> told = accuracy_of(right, cases)
+>>> round(told.value, 2), round(told.low, 2), round(told.high, 2)
+(0.9, 0.83, 0.94)
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from pathveil.corpus.combinations import term_of
+from pathveil.disclosure import may_be_told
+from pathveil.results import Part
+from pathveil.training.metrics import TaskScores
+from pathveil.training.scores import Interval
+
+BINS = 10  # of probability
+POINTS = 20  # of a curve of coverage
+NORMAL = 1.959964  # of a 95 % interval
+
+
+class ClassRow(Part):
+    """A class of ten cases or more."""
+
+    label: str
+    term: str
+    documents: int
+    precision: float
+    recall: float
+    f1: Interval
+
+
+class GroupRow(Part):
+    """A registry or a year of ten cases or more."""
+
+    name: str
+    documents: int
+    cases: int
+    accuracy: Interval
+
+
+class Confusion(Part):
+    """A label that was taken for another in ten cases or more."""
+
+    label: str
+    said: str
+    documents: int
+
+
+class CalibrationBin(Part):
+    """Reports that were answered about equally surely."""
+
+    low: float
+    high: float
+    documents: int
+    probability: float  # mean
+    right: float  # share
+
+
+class CoveragePoint(Part):
+    """What would be right if the surest reports alone were coded."""
+
+    coverage: float  # share of reports
+    probability: float  # from which on
+    accuracy: float
+
+
+class TaskDetails(Part):
+    """A task's figures beside its scores; nothing in it speaks of fewer than ten cases."""
+
+    classes: list[ClassRow]  # commonest first
+    rare_classes: int  # with a label in fewer than ten cases, not told apart
+    registries: list[GroupRow]
+    years: list[GroupRow]
+    small_groups: int  # registries and years of fewer than ten cases
+    confusions: list[Confusion]  # commonest first
+    other_errors: int | None  # reports, in pairs of labels of fewer than ten cases; none where they are so few together
+    calibration: list[CalibrationBin]
+    calibration_error: float  # mean distance between probability and share right, over reports
+    coverage: list[CoveragePoint]
+
+
+def accuracy_of(right: np.ndarray, cases: np.ndarray) -> Interval:
+    """The share of documents that are right, with a 95 % interval (Wilson's) for whole cases.
+
+    Reports of one case are right or wrong together: the interval is that of as many independent documents as have the
+    spread which the cases have.
+    """
+    _, case = np.unique(cases, return_inverse=True)
+    hits, sizes = np.bincount(case, weights=right), np.bincount(case)
+    share, number = float(hits.sum() / sizes.sum()), len(sizes)
+    spread = float(((hits - share * sizes) ** 2).sum() / sizes.sum() ** 2)
+    trials = share * (1 - share) / spread if spread > 0 else float(number)
+    centre = share + NORMAL**2 / (2 * trials)
+    reach = NORMAL * np.sqrt(share * (1 - share) / trials + NORMAL**2 / (4 * trials**2))
+    low, high = (float((centre + way * reach) / (1 + NORMAL**2 / trials)) for way in (-1, 1))
+    return Interval(share, min(low, share), max(high, share))
+
+
+def detail_task(
+    task: str,
+    scores: TaskScores,
+    *,
+    truth: np.ndarray,
+    chosen: np.ndarray,
+    probability: np.ndarray,
+    cases: np.ndarray,
+    groups: Mapping[str, np.ndarray],
+    names: Sequence[str],
+) -> TaskDetails:
+    """A task's details: arrays are (documents,), ``truth`` with −1 where there is no label.
+
+    ``groups`` are the documents' registries and years as strings, empty where unknown; ``names`` the labels, those that
+    the model never saw among them.
+    """
+    known = truth >= 0
+    truth, chosen, probability, cases = (part[known] for part in (truth, chosen, probability, cases))
+    right = truth == chosen
+    holders = {int(label): len(np.unique(cases[truth == label])) for label in np.unique(truth)}
+    told = [one for one in scores.per_class if may_be_told(holders.get(one.label, 0))]
+    by = {kind: group_rows(group[known], right, cases) for kind, group in groups.items()}
+    confusions, others = confused(truth, chosen, cases, names=names)
+    bins = calibration_bins(probability, right, cases)
+    apart = sum(one.documents * abs(one.probability - one.right) for one in bins)
+    return TaskDetails(
+        classes=[
+            ClassRow(
+                label=names[one.label],
+                term=term_of(task, names[one.label]),
+                documents=one.support,
+                precision=one.precision,
+                recall=one.recall,
+                f1=one.f1,
+            )
+            for one in sorted(told, key=lambda one: (-one.support, names[one.label]))
+        ],
+        rare_classes=sum(not may_be_told(number) for number in holders.values()),
+        registries=by["registry"][0],
+        years=by["year"][0],
+        small_groups=sum(small for _, small in by.values()),
+        confusions=confusions,
+        other_errors=others,
+        calibration=bins,
+        calibration_error=apart / max(sum(one.documents for one in bins), 1),
+        coverage=coverage_curve(probability, right, cases),
+    )
+
+
+def group_rows(group: np.ndarray, right: np.ndarray, cases: np.ndarray) -> tuple[list[GroupRow], int]:
+    """The accuracy of each group of ten cases or more, by name, and how many groups are smaller."""
+    rows, small = [], 0
+    for name in np.unique(group[group != ""]):
+        own = group == name
+        number = len(np.unique(cases[own]))
+        if may_be_told(number):
+            accuracy = accuracy_of(right[own], cases[own])
+            rows.append(GroupRow(name=str(name), documents=int(own.sum()), cases=number, accuracy=accuracy))
+        else:
+            small += 1
+    return rows, small
+
+
+def confused(
+    truth: np.ndarray, chosen: np.ndarray, cases: np.ndarray, *, names: Sequence[str]
+) -> tuple[list[Confusion], int | None]:
+    """Pairs of labels that are confused in ten cases or more, and the reports in all other pairs."""
+    wrong = truth != chosen
+    pairs, place = np.unique(np.stack([truth[wrong], chosen[wrong]]), axis=1, return_inverse=True)
+    found, rest = [], np.zeros(0, cases.dtype)
+    others = 0
+    for number, (label, said) in enumerate(pairs.T):
+        held = cases[wrong][place.ravel() == number]
+        if may_be_told(len(np.unique(held))):
+            found.append(Confusion(label=names[label], said=names[said], documents=len(held)))
+        else:
+            others += len(held)
+            rest = np.concatenate([rest, held])
+    told = not others or may_be_told(len(np.unique(rest)))
+    return sorted(found, key=lambda one: (-one.documents, one.label, one.said)), others if told else None
+
+
+def calibration_bins(probability: np.ndarray, right: np.ndarray, cases: np.ndarray) -> list[CalibrationBin]:
+    """Documents by tenths of probability, those of ten cases or more."""
+    number = np.minimum((probability * BINS).astype(int), BINS - 1)
+    return [
+        CalibrationBin(
+            low=which / BINS,
+            high=(which + 1) / BINS,
+            documents=int(own.sum()),
+            probability=float(probability[own].mean()),
+            right=float(right[own].mean()),
+        )
+        for which in range(BINS)
+        if may_be_told(len(np.unique(cases[own := number == which])))
+    ]
+
+
+def coverage_curve(probability: np.ndarray, right: np.ndarray, cases: np.ndarray) -> list[CoveragePoint]:
+    """Accuracy of the surest share of documents, in twentieths; shares of fewer than ten cases are left out."""
+    order = np.argsort(-probability, kind="stable")
+    sure, hits = probability[order], np.cumsum(right[order])
+    points = []
+    for step in range(1, POINTS + 1):
+        taken = max(1, round(len(order) * step / POINTS))
+        if may_be_told(len(np.unique(cases[order[:taken]]))):
+            share, low = taken / len(order), float(sure[taken - 1])
+            points.append(CoveragePoint(coverage=share, probability=low, accuracy=float(hits[taken - 1] / taken)))
+    return points
