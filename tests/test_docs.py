@@ -41,6 +41,7 @@ TESTED_WITH = {
     "cli/corpus.py": "corpus/test_intake.py",
     "cli/demo.py": "study/test_demo.py",
     "cli/federate.py": "federation/test_run.py",
+    "cli/kits.py": "federation/flare/test_provision.py",
     "cli/serve.py": "serve/test_app.py",
     "cli/study.py": "study/test_study_file.py",
     "federation/flare/controller.py": "federation/flare/test_deployment.py",  # FLARE runs them, in processes of its own
@@ -48,6 +49,7 @@ TESTED_WITH = {
     "federation/flare/executor.py": "federation/flare/test_provision.py",
     "federation/flare/launcher.py": "federation/flare/test_deployment.py",
     "federation/flare/processes.py": "federation/flare/test_deployment.py",
+    "federation/flare/revocation.py": "federation/flare/test_provision.py",
     "federation/flare/submit.py": "federation/flare/test_provision.py",
     "federation/protocol/course.py": "federation/protocol/test_hub_run.py",  # the hub drives both
     "federation/protocol/site_run.py": "federation/protocol/test_hub_run.py",

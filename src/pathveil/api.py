@@ -15,7 +15,7 @@ from pathveil.progress import Progress, silent
 from pathveil.training.device import choose_device
 
 if TYPE_CHECKING:
-    from pathveil.audit.all_attacks import OwnAttack
+    from pathveil.audit.own_attacks import OwnAttack
     from pathveil.audit.plan import AuditPlan
     from pathveil.audit.result import Audit
     from pathveil.audit.verdict import Appetite

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from pathveil.audit import all_attacks, shokri
-from pathveil.audit.all_attacks import answers_of
+from pathveil.audit import all_attacks, attack_names, model_answers, shokri
 from pathveil.audit.attacks import confidence_margin
 from pathveil.audit.evidence import TOGETHER, Records
 from pathveil.audit.lira import lira
 from pathveil.audit.metrics import auc
+from pathveil.audit.model_answers import answers_of
 from pathveil.audit.rmia import log_ratio, softened, tuned
 
 DOCUMENTS, MODELS = 300, 12
@@ -39,7 +39,7 @@ def world():
     inside = np.concatenate([first, ~first])
     models = [(made(mask, rng, hardness), mask) for mask in inside]
     pool = np.arange(DOCUMENTS)
-    taught = all_attacks.taught_codes(
+    taught = model_answers.taught_codes(
         (({task: said.argmax(axis=1) for task, said in logits.items()}, mask) for logits, mask in models),
         LABELS,
         CLASSES,
@@ -57,9 +57,9 @@ def test_every_attack_on_every_task_and_together(world):
     scores = all_attacks.all_scores(target, records, rows, auditor=auditor, labels=LABELS, taught=taught)
     full = {(one.attack, one.task) for one in scores if not one.whole_only and one.shadows in (0, MODELS)}
     single = {"loss", "entropy", "modified entropy", "privacy risk", "label only", "RMIA online", "RMIA offline"}
-    single |= {"LiRA offline", "label only, with shadows", *all_attacks.VARIANCES.values()}
-    single |= {attack + ", taught code" for attack in all_attacks.ASKED_TWICE}
-    assert single <= set(all_attacks.ATTACKS)
+    single |= {"LiRA offline", "label only, with shadows", *attack_names.VARIANCES.values()}
+    single |= {attack + ", taught code" for attack in attack_names.ASKED_TWICE}
+    assert single <= set(attack_names.ATTACKS)
     wanted = {(attack, task) for attack in single for task in ("site", "side", TOGETHER)}
     assert full == wanted | {("shadow classifiers", "site")}
     steps = {one.shadows for one in scores if one.attack == "RMIA online" and one.task == TOGETHER}
@@ -122,7 +122,7 @@ def test_a_student_that_was_taught_another_code_is_found_by_that_code():
         return {"site": logits}
 
     models = [(said(mask), mask) for mask in masks]
-    taught = all_attacks.taught_codes(
+    taught = model_answers.taught_codes(
         (({"site": logits["site"].argmax(axis=1)}, mask) for logits, mask in models), labels, {"site": ("a", "b", "c")}
     )
     assert (taught["site"] == 1).mean() > 0.9

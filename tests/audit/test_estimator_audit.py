@@ -9,7 +9,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from pathveil.audit.all_attacks import LIRA_OFFLINE, LIRA_ONLINE, RMIA_OFFLINE, RMIA_ONLINE
+from pathveil.audit.attack_names import LIRA_OFFLINE, LIRA_ONLINE, RMIA_OFFLINE, RMIA_ONLINE
 from pathveil.audit.estimator_audit import audit_estimator, take_rows, unfitted_copy
 from pathveil.audit.settings import AuditSettings
 from pathveil.errors import UsageError

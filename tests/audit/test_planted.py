@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from audit.made import SMALL, audit_of_predictions, encoded
-from pathveil.audit.all_attacks import taught_codes
 from pathveil.audit.attacks import confidence_margin, log_softmax, of_label
 from pathveil.audit.metrics import auc
+from pathveil.audit.model_answers import taught_codes
 from pathveil.audit.page import render, strongest_on_canaries
 from pathveil.audit.planted import RARE_CASES, measure_canaries
 from pathveil.audit.settings import AuditSettings

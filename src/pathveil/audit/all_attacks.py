@@ -10,215 +10,38 @@ A model may be taught something else than the true code (by teachers that answer
 text), so the online attacks ask twice: about the true code, and about the *taught code*, the one that shadows which saw
 the record answer most often.
 
-An attack of one's own is a function from an ``AttackInput`` to one score a record. It is run like ours, on each task
-and on all together, and stands beside them in evidence, controls, verdict and page.
-
->>> import numpy as np
->>> one = answers_of([({"site": np.array([[2.0, 0.0], [0.0, 0.0]])}, np.array([True, False]))],
-...                  {"site": np.array([0, 1])}, main_task="site", pool=np.array([0, 1]))
->>> one.margin["site"].tolist(), one.inside.tolist()
-([[2.0, 0.0]], [[True, False]])
 >>> doubling(20), doubling(3)
 ((2, 4, 8, 16, 20), (2, 3))
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from pydantic import ConfigDict, Field
 
 from pathveil.audit import attacks, metrics, shokri
+from pathveil.audit.attack_names import (
+    CLASSIFIERS,
+    LABEL_ONLY,
+    LABEL_WITH_SHADOWS,
+    LIRA_OFFLINE,
+    LIRA_ONLINE,
+    LIRA_OUT_MODELS,
+    LOSS,
+    RMIA_OFFLINE,
+    RMIA_ONLINE,
+    TAUGHT,
+    TAUGHT_VARIANCES,
+    VARIANCES,
+)
 from pathveil.audit.evidence import TOGETHER, Records, Score
 from pathveil.audit.lira import Variance, lira, lira_offline
+from pathveil.audit.model_answers import Logits, ModelAnswers, answers_of
+from pathveil.audit.own_attacks import OwnAttack, own_scores
 from pathveil.audit.rmia import log_ratio, softened, tuned
 from pathveil.audit.settings import AuditSettings
-from pathveil.errors import UsageError
 from pathveil.results import Part
-
-LOSS, LABEL_ONLY, CLASSIFIERS = "loss", "label only", "shadow classifiers"
-LIRA_ONLINE, LIRA_OFFLINE, RMIA_ONLINE, RMIA_OFFLINE = "LiRA online", "LiRA offline", "RMIA online", "RMIA offline"
-LIRA_OUT_MODELS, LABEL_WITH_SHADOWS = "LiRA, out-models only", "label only, with shadows"
-TAUGHT = ", taught code"  # behind an attack's name: it asks about the code that in-models answer most often
-VARIANCES: dict[Variance, str] = {
-    "shrunk": LIRA_ONLINE,
-    "global": "LiRA online, global variance",
-    "record": "LiRA online, record variance",
-}
-TAUGHT_VARIANCES: tuple[Variance, ...] = ("shrunk", "global")
-SAW_IT = 1_000  # votes of a model that trained on a document, where one that did not has one
-ATTACKS = {
-    LOSS: "Records whose true code gets a high probability are called members (Yeom et al., 2018).",
-    "entropy": "Records on which the model is sure of itself, right or wrong, are called members.",
-    "modified entropy": "As entropy, but being sure of a wrong code counts against membership (Song and Mittal, 2021).",
-    "privacy risk": "The chance of membership given the modified entropy and the class, learned on the other half of "
-    "the cases (Song and Mittal, 2021).",
-    LABEL_ONLY: "Records whose most likely code is right are called members: all that labels give away.",
-    LIRA_ONLINE: "Likelihood ratio of the model's confidence under shadow models that saw the record and under "
-    "others that did not; variance shrunk towards the common one (Carlini et al., 2022).",
-    "LiRA online, global variance": "The same with one variance for all records.",
-    "LiRA online, record variance": "The same with one variance a record: weak with few shadows.",
-    LIRA_OFFLINE: "How surprisingly confident the model is for one that never saw the record.",
-    LIRA_OUT_MODELS: "The same with those of the auditor's shadow models that did not see the record.",
-    RMIA_ONLINE: "How much more probable the record is under the model than under reference models (Zarifzadeh et al., "
-    "2024); how probabilities are softened is tuned on the shadow models.",
-    RMIA_OFFLINE: "The same with reference models that never saw the record; how far its hardness is discounted is "
-    "tuned on the shadow models, too.",
-    LABEL_WITH_SHADOWS: "Records whose most likely code is right more often than shadow models are that did not see "
-    "them: what labels give away to an attacker with shadows.",
-    "gradient norm": "Reports that would move the released weights little are called members: on weights alone.",
-    "gradient norm beside like losses": "The same, held against reports on which the model is as sure.",
-    CLASSIFIERS: "The vocabulary paper's attack: one classifier a class, trained on shadow models' answers "
-    "(Shokri et al., 2017). Reported beside the others, never the verdict.",
-}
-
-ASKED_TWICE = (LIRA_ONLINE, VARIANCES["global"], LIRA_OUT_MODELS, RMIA_ONLINE, LABEL_WITH_SHADOWS)
-ATTACKS |= {
-    attack + TAUGHT: f"As {attack}, asked about the code that shadow models which saw the record answer most often, "
-    "instead of the true one."
-    for attack in ASKED_TWICE
-}
-
-Logits = Mapping[str, np.ndarray]  # task: (documents, classes)
-
-
-@dataclass(frozen=True)
-class AttackInput:
-    """What an attack of one's own is given of one task; records without a label have label −1 and NaN elsewhere.
-
-    An audit from predictions alone has no shadows: the arrays about them are there, with no rows.
-    """
-
-    task: str
-    labels: np.ndarray  # (records,) int
-    probabilities: np.ndarray  # (records, classes) of the attacked model
-    log_probability: np.ndarray  # (records,) of the label under the attacked model
-    margin: np.ndarray  # (records,) log(p / (1 − p)) of the label
-    shadow_log_probability: np.ndarray  # (shadows, records)
-    shadow_margin: np.ndarray  # (shadows, records)
-    inside: np.ndarray  # (shadows, records) bool: the shadow trained on the record
-
-
-OwnAttack = Callable[[AttackInput], np.ndarray]  # one score a record, higher for members, NaN for none
-
-
-@dataclass(frozen=True)
-class ModelAnswers:
-    """What attacks need of M models' answers on n documents: a few numbers a document and model, not the logits."""
-
-    log_p: dict[str, np.ndarray]  # task: (models, documents) float32, log-probability of the label, NaN without one
-    margin: dict[str, np.ndarray]  # task: (models, documents) float32, log(p / (1 − p)) of the label
-    right: dict[str, np.ndarray]  # task: (models, documents) float32, 1 where the label is the answered code, NaN
-    inside: np.ndarray  # (models, documents) bool: the model trained on the document
-    features: np.ndarray  # (models, pool, features) float32, of the main task, for the paper's attack
-    pool: np.ndarray  # (pool,) documents that the models' training sets were drawn from
-    taught: "ModelAnswers | None" = None  # the same about the taught codes in the place of labels
-
-    @property
-    def models(self) -> int:
-        return len(self.inside)
-
-    def only(self, models: slice | Sequence[int]) -> "ModelAnswers":
-        """Some of the models."""
-        return ModelAnswers(
-            log_p={task: values[models] for task, values in self.log_p.items()},
-            margin={task: values[models] for task, values in self.margin.items()},
-            right={task: values[models] for task, values in self.right.items()},
-            inside=self.inside[models],
-            features=self.features[models],
-            pool=self.pool,
-            taught=None if self.taught is None else self.taught.only(models),
-        )
-
-
-def answers_of(
-    models: Iterable[tuple[Logits, np.ndarray]],
-    labels: Mapping[str, np.ndarray],
-    *,
-    main_task: str | None = None,
-    pool: np.ndarray | None = None,
-    features: shokri.Features = "sorted",
-    taught: Mapping[str, np.ndarray] | None = None,
-) -> ModelAnswers:
-    """Gather what attacks need from (logits, in/out mask) of one model after another.
-
-    ``main_task`` and ``pool``: for the paper's attack, which task's answers on which documents. ``taught``: codes that
-    the same is gathered about, beside the labels.
-    """
-    pool = np.arange(0) if pool is None else pool
-    about = [labels] if taught is None else [labels, taught]
-    gathered: list[dict[str, dict[str, list[np.ndarray]]]] = [
-        {name: {task: [] for task in labels} for name in ("log_p", "margin", "right")} for _ in about
-    ]
-    inside, seen = [], []
-    for logits, mask in models:
-        for task, label in labels.items():
-            values = attacks.log_softmax(logits[task])
-            for asked, found in zip(about, gathered, strict=True):
-                found["log_p"][task].append(attacks.of_label(values, asked[task]).astype(np.float32))
-                margin = attacks.confidence_margin(logits[task], asked[task])
-                found["margin"][task].append(margin.astype(np.float32))
-                right = attacks.label_score(logits[task], asked[task])
-                found["right"][task].append(right.astype(np.float32))
-            if task == main_task:
-                probabilities = np.exp(values[pool])
-                sorted_features = shokri.attack_features(probabilities, label[pool], features=features)
-                seen.append(sorted_features.astype(np.float32))
-        inside.append(mask)
-    masks = np.stack(inside)
-    made: list[ModelAnswers] = []
-    for found in reversed(gathered):
-        stacked = {name: {task: np.stack(values) for task, values in found[name].items()} for name in found}
-        first = len(made) == len(about) - 1
-        made.append(
-            ModelAnswers(
-                log_p=stacked["log_p"],
-                margin=stacked["margin"],
-                right=stacked["right"],
-                inside=masks,
-                features=np.stack(seen) if seen and first else np.zeros((len(masks), 0, 0), np.float32),
-                pool=pool,
-                taught=made[0] if made else None,
-            )
-        )
-    return made[-1]
-
-
-AnsweredCodes = tuple[Mapping[str, np.ndarray], np.ndarray]  # of a model, {task: (documents,)}, and its in/out mask
-
-
-def vote(
-    models: Iterable[AnsweredCodes], labels: Mapping[str, np.ndarray], classes: Mapping[str, Sequence[str]]
-) -> dict[str, np.ndarray]:
-    """How often each code is answered for a document (documents, classes): by a model that trained on it ``SAW_IT``
-    votes and one, by others one, so that these decide only where nobody did."""
-    votes = {task: np.zeros((len(label), len(classes[task])), np.int32) for task, label in labels.items()}
-    for codes, inside in models:
-        for task, counts in votes.items():
-            counts[np.arange(len(counts)), codes[task]] += SAW_IT * inside + 1
-    return votes
-
-
-def taught_codes(
-    models: Iterable[AnsweredCodes], labels: Mapping[str, np.ndarray], classes: Mapping[str, Sequence[str]]
-) -> dict[str, np.ndarray]:
-    """The code that models which trained on a document answer most often (documents,), of all models where none did;
-    none where there is no label.
-
-    >>> said, inside = [[1, 0], [1, 2], [0, 2]], np.array([True, False])
-    >>> models = [({"site": np.array(codes)}, inside) for codes in said]
-    >>> taught_codes(models, {"site": np.array([0, 0])}, {"site": ("a", "b", "c")})["site"].tolist()
-    [1, 2]
-    """
-    votes = vote(models, labels, classes)
-    return {task: np.where(labels[task] >= 0, counts.argmax(axis=1), attacks.MISSING) for task, counts in votes.items()}
-
-
-def answered_codes(models: Iterable[tuple[Logits, np.ndarray]]) -> Iterator[AnsweredCodes]:
-    """The codes with the highest logits, of one model after another."""
-    for logits, inside in models:
-        yield {task: said.argmax(axis=1) for task, said in logits.items()}, inside
 
 
 def doubling(models: int) -> tuple[int, ...]:
@@ -461,61 +284,6 @@ def classifiers(
         models = shokri.fit(x, y, member, classes=len(records.classes[task]), kind=kind, seed=seed, device=device)
         scores = models.predict(target, records.labels[task])
         found.append(Score(CLASSIFIERS, task, scores, shadows=count, threshold=0.5, decides=False))
-    return found
-
-
-def own_scores(
-    own_attacks: Mapping[str, OwnAttack],
-    records: Records,
-    probabilities: Mapping[str, np.ndarray],
-    *,
-    shadows: ModelAnswers | None = None,
-    rows: np.ndarray | None = None,
-) -> list[Score]:
-    """Attacks of one's own, on each task and on all together; scores of several tasks add up."""
-    found = []
-    count = len(records.member)
-    for name, attack in own_attacks.items():
-        if name in ATTACKS:
-            raise UsageError(f"attack '{name}': is the name of one of ours; choose another")
-        values = {}
-        for task, answer in probabilities.items():
-            labels, none = records.labels[task], np.zeros((0, count), np.float32)
-            told = AttackInput(
-                task=task,
-                labels=labels,
-                probabilities=answer,
-                log_probability=attacks.loss_score(answer, labels),
-                margin=attacks.confidence_margin(np.log(np.maximum(answer, attacks.SMALLEST)), labels),
-                shadow_log_probability=none if shadows is None else shadows.log_p[task][:, rows],
-                shadow_margin=none if shadows is None else shadows.margin[task][:, rows],
-                inside=none.astype(bool) if shadows is None else shadows.inside[:, rows],
-            )
-            values[task] = _checked_scores(name, attack(told), count)
-        if len(values) > 1:
-            values[TOGETHER] = attacks.joint(list(values.values()))
-        models = 0 if shadows is None else shadows.models
-        found += [Score(name, task, score, shadows=models) for task, score in values.items()]
-    return found
-
-
-def _checked_scores(name: str, values: Any, count: int) -> np.ndarray:
-    try:
-        scores = np.asarray(values, np.float64)
-    except (TypeError, ValueError):
-        raise UsageError(f"attack '{name}': expected an array of numbers, got {type(values).__name__}") from None
-    if scores.shape != (count,):
-        raise UsageError(f"attack '{name}': expected one score for each of {count} records, got shape {scores.shape}")
-    return np.where(np.isinf(scores), np.sign(scores) * np.finfo(np.float32).max, scores)
-
-
-def descriptions(scores: Iterable[Score], own_attacks: Mapping[str, OwnAttack] | None = None) -> dict[str, str]:
-    """A sentence on each attack that was run; of one's own attack the first line of its docstring."""
-    own = own_attacks or {}
-    found = {}
-    for name in dict.fromkeys(one.attack for one in scores):
-        lines = (getattr(own.get(name), "__doc__", None) or "").strip().splitlines()
-        found[name] = ATTACKS.get(name) or (lines[0] if lines else "An attack given by the auditor.")
     return found
 
 

@@ -19,9 +19,9 @@ import numpy as np
 from pydantic import BaseModel
 
 from pathveil.audit import result
-from pathveil.audit.all_attacks import OwnAttack
 from pathveil.audit.gradients import gradient_norms, norm_scores
 from pathveil.audit.model_audit import AuditedModel, attack_model
+from pathveil.audit.own_attacks import OwnAttack
 from pathveil.audit.result import Audit
 from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Engine, ShadowTrainer, engine_for
@@ -66,7 +66,7 @@ def audit_bundle(
     """Audit a bundle (its folder, or the loaded model): shadow models, all attacks, both protocols, controls.
 
     ``attacker``: reports an attacker owns; without it, the non-members of other registries. ``attacks``: one's own, by
-    name (see ``all_attacks.AttackInput``). ``defence``: the function of a model that was defended by one of somebody's
+    name (see ``own_attacks.AttackInput``). ``defence``: the function of a model that was defended by one of somebody's
     own; shadows are trained with it. ``engine``: where shadows are trained, else in this process. ``store``: a
     folder that keeps their answers, so that nothing is trained twice. ``out``: a folder for audit.json and audit.html;
     ``records_file``: where each record's scores go, if anywhere. ``unbound``: members may be other reports than those

@@ -36,9 +36,9 @@ from typing import Any
 import numpy as np
 
 from pathveil.audit import result
-from pathveil.audit.all_attacks import OwnAttack
 from pathveil.audit.attacks import MISSING, SMALLEST
 from pathveil.audit.model_audit import AuditedModel, attack_model
+from pathveil.audit.own_attacks import OwnAttack
 from pathveil.audit.result import Audit
 from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Job, ShadowTrainer
@@ -78,7 +78,7 @@ def audit_estimator(
     belong to one person, else each is a case of its own. ``members``: a mask of the records that a fitted estimator was
     fitted to; without it, half of the cases are taken and a copy of the estimator is fitted to them. ``registries``:
     where each record comes from, which tells the protocols apart. ``attacks``: one's own, by name (see
-    ``all_attacks.AttackInput``). ``store``: a folder that keeps the shadows' answers, so that an interrupted audit
+    ``own_attacks.AttackInput``). ``store``: a folder that keeps the shadows' answers, so that an interrupted audit
     goes on. ``out``: a folder for audit.json and audit.html; ``records_file``: where each record's scores go, by its
     number, if anywhere.
     """

@@ -13,23 +13,14 @@ import numpy as np
 from pydantic import BaseModel
 
 from pathveil.audit import attacks, controls, evidence
-from pathveil.audit.all_attacks import (
-    CLASSIFIERS,
-    Logits,
-    ModelAnswers,
-    OwnAttack,
-    all_scores,
-    answered_codes,
-    answers_of,
-    overall,
-    shadowless_attacks,
-    spread,
-    taught_codes,
-)
+from pathveil.audit.all_attacks import all_scores, overall, shadowless_attacks, spread
+from pathveil.audit.attack_names import CLASSIFIERS
 from pathveil.audit.canaries import plant
 from pathveil.audit.controls import Control
 from pathveil.audit.evidence import MATCHED, CanaryRow, Records, Score
 from pathveil.audit.gradients import gradient_scores
+from pathveil.audit.model_answers import Logits, ModelAnswers, answered_codes, answers_of, taught_codes
+from pathveil.audit.own_attacks import OwnAttack
 from pathveil.audit.planted import measure_canaries
 from pathveil.audit.result import Attacked
 from pathveil.audit.settings import AuditSettings

@@ -13,7 +13,7 @@ from typing import Any
 
 from pathveil import svg
 from pathveil.audit import charts
-from pathveil.audit.all_attacks import ATTACKS, CLASSIFIERS
+from pathveil.audit.attack_names import ATTACKS, CLASSIFIERS
 from pathveil.audit.evidence import ALL, CONTROL, CROSS, TOGETHER, CanaryRow, Curve, Figure, MeasuredRow
 from pathveil.audit.result import Audit
 from pathveil.audit.verdict import Criterion

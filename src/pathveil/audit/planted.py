@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from pathveil.audit.all_attacks import Logits, answered_codes, answers_of
 from pathveil.audit.evidence import CanaryRow
+from pathveil.audit.model_answers import Logits, answered_codes, answers_of
 from pathveil.audit.shadows import Job, ShadowTrainer
 from pathveil.audit.worlds import (
     CANARIES,

@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pathveil.audit import controls, evidence, result
-from pathveil.audit.all_attacks import OwnAttack, overall, own_scores, shadowless_attacks
+from pathveil.audit.all_attacks import overall, shadowless_attacks
 from pathveil.audit.evidence import Records
+from pathveil.audit.own_attacks import OwnAttack, own_scores
 from pathveil.audit.result import Attacked, Audit
 from pathveil.audit.settings import AuditSettings
 from pathveil.audit.verdict import Appetite, read_appetite
@@ -75,7 +76,7 @@ def audit_predictions(
     """Audit any system's predictions: no shadow models, only attacks that need none.
 
     ``predictions``: a Parquet, CSV or JSONL file, or a polars or pandas frame. ``attacks``: one's own, by name (see
-    ``all_attacks.AttackInput``). ``out``: a folder for audit.json and audit.html; ``records_file``: where each record's
+    ``own_attacks.AttackInput``). ``out``: a folder for audit.json and audit.html; ``records_file``: where each record's
     scores go, if anywhere.
     """
     if out is not None:

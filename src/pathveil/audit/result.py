@@ -21,9 +21,11 @@ from pydantic import Field, ValidationError
 
 from pathveil import __version__
 from pathveil.audit import metrics
-from pathveil.audit.all_attacks import OwnAttack, SpreadRow, descriptions
+from pathveil.audit.all_attacks import SpreadRow
+from pathveil.audit.attack_names import descriptions
 from pathveil.audit.controls import Control
 from pathveil.audit.evidence import PROTOCOLS, CanaryRow, Curve, MeasuredRow, Records, Row, Score
+from pathveil.audit.own_attacks import OwnAttack
 from pathveil.audit.verdict import Answer, Appetite, ReleaseForm, Verdict, judge
 from pathveil.errors import UsageError, explained
 from pathveil.files import check_writable, new_file, read_json, write_json, write_text

@@ -20,8 +20,10 @@ import numpy as np
 from scipy.stats import t as student_t
 
 from pathveil.audit import attacks, metrics
-from pathveil.audit.all_attacks import LOSS, SAW_IT, ModelAnswers, online, overall, vote
+from pathveil.audit.all_attacks import online, overall
+from pathveil.audit.attack_names import LOSS
 from pathveil.audit.evidence import TOGETHER, Records, Score
+from pathveil.audit.model_answers import SAW_IT, ModelAnswers, vote
 from pathveil.disclosure import FEWEST_CASES_TOLD
 from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pathveil.audit.all_attacks import CLASSIFIERS
+from pathveil.audit.attack_names import CLASSIFIERS
 from pathveil.audit.evidence import CONTROL, CROSS, MATCHED
 from pathveil.report import figures
 from pathveil.report.epochs import epoch_cell, epoch_note

@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from pathveil.audit import result as audit_result
-from pathveil.audit.all_attacks import Logits, OwnAttack
+from pathveil.audit.model_answers import Logits
 from pathveil.audit.model_audit import AuditedModel, attack_model
+from pathveil.audit.own_attacks import OwnAttack
 from pathveil.audit.result import Audit
 from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Job, ShadowTrainer

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from pathveil.audit.all_attacks import CLASSIFIERS
+from pathveil.audit.attack_names import CLASSIFIERS
 from pathveil.audit.evidence import ALL, CROSS, MATCHED
 from pathveil.disclosure import FEWEST_CASES_TOLD
 from pathveil.study.result import (

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from pathveil.audit import attacks, evidence, shokri
-from pathveil.audit.all_attacks import LOSS, ModelAnswers, classifiers, rmia_scores
+from pathveil.audit.all_attacks import classifiers, rmia_scores
+from pathveil.audit.attack_names import LOSS
+from pathveil.audit.model_answers import ModelAnswers
 from pathveil.progress import Progress
 from pathveil.study.scheduler import Keep, Parts
 from pathveil.study.store import Cells
