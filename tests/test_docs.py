@@ -49,7 +49,7 @@ TESTED_WITH = {
     "federation/flare/executor.py": "federation/flare/test_provision.py",
     "federation/flare/launcher.py": "federation/flare/test_deployment.py",
     "federation/flare/processes.py": "federation/flare/test_deployment.py",
-    "federation/flare/revocation.py": "federation/flare/test_provision.py",
+    "federation/flare/revocation.py": "federation/flare/test_certificates.py",
     "federation/flare/submit.py": "federation/flare/test_provision.py",
     "federation/protocol/course.py": "federation/protocol/test_hub_run.py",  # the hub drives both
     "federation/protocol/site_run.py": "federation/protocol/test_hub_run.py",
