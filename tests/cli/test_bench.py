@@ -27,7 +27,7 @@ def test_a_name_that_is_none_names_those_there_are(pathveil):
 def test_without_a_checkout_says_where_they_are(monkeypatch, tmp_path):
     monkeypatch.setattr(bench, "FOLDER", tmp_path / "benchmarks")
     with pytest.raises(UsageError, match="checkout"):
-        bench.found()
+        bench.benchmarks()
 
 
 def test_text_runs_and_its_paths_agree(pathveil, tmp_path):
