@@ -50,7 +50,7 @@ app.command("train")(model.train)
 app.command("evaluate", short_help="Score a model on labelled reports, with 95 % intervals.")(coding.evaluate)
 app.command("predict", short_help="Code reports, or leave them to a person.")(coding.predict)
 app.command("audit", short_help="Attack a model as an outsider would: may it be released?")(audit.run)
-app.command("serve", short_help="Code reports for programs over HTTP.")(serve.run)
+app.command("serve", short_help="Code reports: an API for programs, a page for registrars.")(serve.run)
 app.add_typer(federate.app, name="federate", short_help="Train across registries that share no reports.")
 app.add_typer(study.app, name="study")
 

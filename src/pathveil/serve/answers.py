@@ -5,13 +5,13 @@ probable the code is, the two next ones, and the places in the text that spoke f
 and nothing else: the order of the next codes, and what a word weighs, are answers of the same network.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from pydantic import Field
 
-from pathveil.bundle import explanation
 from pathveil.bundle.answers import contradictions_of
 from pathveil.bundle.coder import Code, Coder, decide
 from pathveil.bundle.explanation import explain_codes
@@ -21,6 +21,7 @@ from pathveil.results import Part
 from pathveil.serve.detail import told
 from pathveil.serve.sent import Sent
 from pathveil.serve.settings import Detail
+from pathveil.wording import counted
 
 
 class Place(Part):
@@ -51,6 +52,14 @@ class CodeOut(Part):
     places: list[Place] | None = None
 
 
+class ReportPlaces(Part):
+    """The places in one report of a case, by task."""
+
+    report_id: str
+    places: dict[str, list[Place]]
+    text: str | None = None
+
+
 class ReportOut(Part):
     """A report's codes, or a case's from all its reports."""
 
@@ -60,9 +69,11 @@ class ReportOut(Part):
     report_number: str | None = Field(None, description="The laboratory's own, where the message had it.")
     codes: dict[str, CodeOut]
     contradictions: list[str] = Field(description="Codes of different tasks that do not go together.")
+    reports: list[ReportPlaces] | None = Field(None, description="Of an answer by case: the places in each report.")
     text: str | None = Field(
         None, description="The text that the places are places of, where it was put together from a message's fields."
     )
+    uncertainty: float = Field(0.0, exclude=True)  # orders the queue, and is told to nobody
 
 
 class CodeResponse(Part):
@@ -91,28 +102,35 @@ class Answerer:
         """The answers to some reports, in their order; by case, in the order of the cases' first reports."""
         log_probabilities, empty = self.coder.read([report.text for report in reports])
         if asked.by_case:
-            return self._by_case(reports, log_probabilities, empty)
+            return self._by_case(reports, log_probabilities, empty, asked.places)
         coded = decide(self.model, log_probabilities, empty=empty)
         return [self._report(report, codes, asked.places) for report, codes in zip(reports, coded, strict=True)]
 
     def _report(self, report: Sent, codes: Mapping[str, Code], places: int) -> ReportOut:
-        why = None
-        if places and self.detail != "labels":
-            why = explain_codes(self.model, report.text, codes, top=places)
+        found = self._places(report.text, codes, places)
         return ReportOut(
             report_id=report.report_id,
             case_id=report.case_id,
             report_number=report.number,
-            codes={
-                task: self._code(code, None if why is None else why.tasks[task].places) for task, code in codes.items()
-            },
+            codes={task: self._code(code, found[task] if found else None) for task, code in codes.items()},
             contradictions=[one.sentence for one in contradictions_of(codes)],
-            text=report.text if why is not None and report.rewritten else None,
+            text=report.text if found and report.rewritten else None,
+            # With labels alone, the order of a queue must not tell more either.
+            uncertainty=0.0 if self.detail == "labels" else 1 - math.prod(code.probability for code in codes.values()),
         )
 
-    def _code(self, code: Code, places: Sequence[explanation.Place] | None) -> CodeOut:
+    def _places(self, text: str, codes: Mapping[str, Code], most: int) -> dict[str, list[Place]] | None:
+        """The places of a text that speak for or against each of some codes; none where that is not told."""
+        if not most or self.detail == "labels":
+            return None
+        why = explain_codes(self.model, text, codes, top=most)
+        return {
+            task: [Place(start=one.start, end=one.end, weight=round(one.weight, 3)) for one in reasons.places]
+            for task, reasons in why.tasks.items()
+        }
+
+    def _code(self, code: Code, places: list[Place] | None) -> CodeOut:
         hidden = self.detail == "labels"
-        others = () if hidden else code.alternatives
         return CodeOut(
             code=code.code,
             term=code.term or None,
@@ -121,17 +139,16 @@ class Answerer:
             lifted=code.lifted and not hidden,
             alternatives=[
                 Alternative(code=one.code, term=one.term or None, probability=told(one.probability, self.detail))
-                for one in others
+                for one in (() if hidden else code.alternatives)
             ],
-            places=None
-            if places is None
-            else [Place(start=one.start, end=one.end, weight=round(one.weight, 3)) for one in places],
+            places=places,
         )
 
     def _by_case(
-        self, reports: Sequence[Sent], log_probabilities: Mapping[str, np.ndarray], empty: np.ndarray
+        self, reports: Sequence[Sent], log_probabilities: Mapping[str, np.ndarray], empty: np.ndarray, places: int
     ) -> list[ReportOut]:
-        """An answer for each tumour that a case's reports tell of, as in 'pathveil predict --by-case'."""
+        """An answer for each tumour that a case's reports tell of, as in 'pathveil predict --by-case'; places are those
+        that speak for the tumour's codes, in each of its reports."""
         coded = decide(self.model, log_probabilities, empty=empty)
         cases: dict[str, list[int]] = {}
         for row, report in enumerate(reports):
@@ -141,7 +158,33 @@ class Answerer:
         for rows in cases.values():
             logs = {task: said[rows] for task, said in log_probabilities.items()}
             for group, codes, _ in answer_tumours(self.model, [coded[row] for row in rows], logs, empty=empty[rows]):
-                ids = [reports[rows[place]].report_id for place in group]
-                answer = self._report(reports[rows[group[0]]], codes, 0)
-                answers.append(answer.model_copy(update={"report_id": None, "report_ids": ids}))
+                own = [reports[rows[place]] for place in group]
+                found = [(one, self._places(one.text, codes, places)) for one in own]
+                by_report = [
+                    ReportPlaces(report_id=one.report_id, places=where, text=one.text if one.rewritten else None)
+                    for one, where in found
+                    if where is not None
+                ]
+                ids = [one.report_id for one in own]
+                changes = {"report_id": None, "report_ids": ids, "reports": by_report or None}
+                answers.append(self._report(own[0], codes, 0).model_copy(update=changes))
         return answers
+
+
+def as_one_case(tumours: Sequence[ReportOut]) -> ReportOut:
+    """What a person is asked about a case: its tumour's codes or, where its reports seem to tell of several, the first
+    one's as a mere proposal, with a sentence that says so."""
+    first, *others = tumours
+    if not others:
+        return first
+    named = ["; ".join(f"{task} {code.code}" for task, code in one.codes.items()) for one in tumours]
+    sentence = f"the reports seem to tell of {counted(len(tumours), 'tumour')}: {' – '.join(named)}"
+    return first.model_copy(
+        update={
+            "codes": {task: code.model_copy(update={"abstained": True}) for task, code in first.codes.items()},
+            "contradictions": [sentence, *first.contradictions],
+            "reports": [places for one in tumours for places in one.reports or ()] or None,
+            "report_ids": [name for one in tumours for name in one.report_ids or ()],
+            "uncertainty": 1.0,
+        }
+    )

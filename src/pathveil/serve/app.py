@@ -4,6 +4,7 @@
     GET  /openapi.json               what the API takes and gives; open
     GET  /metrics  /v1/model         with a token
     POST /v1/code                    reports to codes, with a token
+    POST /v1/queue                   reports to the queue of the page, with a token, where a store is kept
 
 Every answer, refusals included, goes through one place, which counts it, writes one line about it (who, which route,
 which status, how long) and sets the headers that keep a browser from doing anything unasked. No line and no message
@@ -17,7 +18,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -38,6 +39,9 @@ from pathveil.serve.sent import Sent
 from pathveil.serve.settings import ServeSettings
 from pathveil.serve.tokens import Clients
 
+if TYPE_CHECKING:
+    from pathveil.serve.desk import Desk
+
 log = logging.getLogger("pathveil.serve")
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -46,7 +50,7 @@ HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # with none at all, browsers would not say where a form comes from
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",  # answers are about patients
@@ -63,6 +67,7 @@ class Service:
     key: bytes  # of the ids of HL7 patients
     form: str = "bundle"  # of the release
     metrics: Metrics = field(default_factory=Metrics)
+    desk: "Desk | None" = None  # the store and what works on it, where one is kept
     ready: bool = False
 
     def __post_init__(self) -> None:
@@ -71,16 +76,17 @@ class Service:
 
 
 def make_app(service: Service) -> Starlette:
-    """The application; its life span starts and stops the pool."""
+    """The application; its life span starts and stops the pool, and what works on the store."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:
         await service.pool.start()
         warm = asyncio.create_task(warm_up(service))
-        try:
-            yield
-        finally:
-            warm.cancel()
+        async with service.desk.at_work(service) if service.desk else contextlib.nullcontext():
+            try:
+                yield
+            finally:
+                warm.cancel()
         await service.pool.stop()
 
     routes = [
@@ -91,6 +97,11 @@ def make_app(service: Service) -> Starlette:
         Route("/v1/model", answered(service, "model", for_clients(show_model))),
         Route("/v1/code", answered(service, "code", for_clients(code)), methods=["POST"]),
     ]
+    if service.desk:
+        from pathveil.serve.pages import page_routes
+
+        routes.append(Route("/v1/queue", answered(service, "queue", for_clients(put_into_queue)), methods=["POST"]))
+        routes += page_routes(service, answered)
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: not_found})
     app.state.service = service
     return app
@@ -178,7 +189,7 @@ async def ready(request: Request) -> Response:
 
 async def describe(request: Request) -> Response:
     service: Service = request.state.service
-    return JSONResponse(document(service.settings, with_queue=False))
+    return JSONResponse(document(service.settings, with_queue=service.desk is not None))
 
 
 async def show_metrics(request: Request) -> Response:
@@ -220,11 +231,22 @@ async def code(request: Request) -> Response:
     reports = await reports_of(request)
     model, results = await service.pool.code(reports, asked)
     count_answers(service, results, door="api", reports=len(reports))
+    if service.desk:
+        await run_in_threadpool(service.desk.note_coded, request.state.who, reports, results, model)
     if request.headers.get("accept", "").partition(";")[0].strip().lower() == FHIR:
         bundle = fhir.to_bundle([result.to_dict() for result in results], model=model)
         return Response(json.dumps(bundle), media_type=FHIR)
     content = CodeResponse(model=model, results=results).model_dump_json(exclude_none=True, exclude_defaults=False)
     return Response(content, media_type="application/json")
+
+
+async def put_into_queue(request: Request) -> Response:
+    """Reports to the queue: acknowledged once they are on the disk, coded afterwards."""
+    service: Service = request.state.service
+    assert service.desk is not None
+    reports = await reports_of(request)
+    new = await service.desk.receive(reports, source=f"api:{request.state.who}")
+    return JSONResponse({"received": len(reports), "new": new}, 202)
 
 
 async def reports_of(request: Request) -> list[Sent]:
@@ -241,8 +263,6 @@ def asked_for(request: Request, settings: ServeSettings) -> Asked:
         raise Fault(422, f"explain: expected a number from 0 to {settings.most_places}")
     if by_case not in ("true", "false"):
         raise Fault(422, "by_case: expected true or false")
-    if by_case == "true" and int(places):
-        raise Fault(422, "places are places of one report's text: leave out explain, or by_case")
     return Asked(places=int(places), by_case=by_case == "true")
 
 

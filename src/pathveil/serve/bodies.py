@@ -22,6 +22,7 @@ from pathveil.errors import explained
 from pathveil.results import Part
 from pathveil.serve.faults import Fault
 from pathveil.serve.fhir import read_fhir
+from pathveil.serve.incoming import sent_report
 from pathveil.serve.sent import Sent
 from pathveil.serve.settings import ServeSettings
 from pathveil.wording import counted
@@ -96,18 +97,7 @@ def read_hl7(body: bytes, *, key: bytes) -> list[Sent]:
     for message in read_messages(io.BytesIO(body), key=key, registry=None):
         if isinstance(message, Skipped):
             raise Fault(422, f"message {message.message} (line {message.line}) {message.reason}")
-        reports += [
-            Sent(
-                report_id=report.report_id,
-                case_id=report.case_id,
-                registry=report.registry,
-                date=report.date.isoformat() if report.date else None,
-                text=report.text,
-                number=report.number,
-                rewritten=True,
-            )
-            for report in message
-        ]
+        reports += map(sent_report, message)
     return reports
 
 

@@ -81,7 +81,7 @@ def coding(settings: ServeSettings) -> dict[str, Any]:
         {
             "name": "explain",
             "in": "query",
-            "description": "How many places of the text to show for each code; not with answers by case.",
+            "description": "How many places of the text to show for each code.",
             "schema": {"type": "integer", "minimum": 0, "maximum": settings.most_places, "default": 0},
         },
         {

@@ -2,7 +2,7 @@
 
 Coding a hundred reports at once costs little more than coding a few, so whatever waits when the model is free goes in
 one batch. At most ``waiting`` requests wait; the next one is told to come again, so that a burst cannot fill the
-memory. The model can be exchanged between two batches.
+memory. ``answerer`` can be exchanged between two batches.
 """
 
 import asyncio
@@ -61,10 +61,6 @@ class Pool:
         job = Job(reports, asked, asyncio.get_running_loop().create_future())
         await self.jobs.put(job)
         return await job.answer
-
-    async def exchange(self, answerer: Answerer) -> None:
-        """Answer with another model from the next batch on."""
-        self.answerer = answerer
 
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()

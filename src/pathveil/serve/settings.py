@@ -31,5 +31,6 @@ class ServeSettings(Settings):
     answer_seconds: float = Field(120.0, gt=0)  # for the model to answer
     connections: int = Field(512, ge=1)
     connections_an_address: int = Field(128, ge=1)
+    keep_text_hours: float = Field(24.0, ge=0)  # that a closed case keeps its texts, to undo
     session_hours: float = Field(10.0, gt=0)  # a working day
     hold_minutes: float = Field(30.0, gt=0)  # that a case is kept for the person who opened it

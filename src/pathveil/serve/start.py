@@ -1,14 +1,19 @@
 """From a folder and a few options to a service that can be served."""
 
+import hmac
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pathveil.bundle.model import Model
-from pathveil.bundle.release import Release, read_release
+from pathveil.bundle.release import read_release
 from pathveil.errors import UsageError
 from pathveil.serve.answers import Answerer
 from pathveil.serve.app import Service
-from pathveil.serve.detail import allowed
+from pathveil.serve.desk import Desk
+from pathveil.serve.detail import allowed, most_detail
+from pathveil.serve.incoming import read_file
 from pathveil.serve.pool import Pool
 from pathveil.serve.settings import ServeSettings
 from pathveil.serve.tokens import Clients, read_tokens
@@ -23,20 +28,44 @@ def make_service(
     token_file: Path | None = None,
     detail: str | None = None,
     key: bytes | None = None,
+    store: Path | str | None = None,
+    store_key: bytes | None = None,
+    models: Path | None = None,
+    feeds: Sequence[Any] = (),
 ) -> Service:
-    """A service for the model of a bundle or a release, of the detail that its form allows."""
+    """A service for the model of a bundle or a release, of the detail that its form allows; with a store, also for
+    people. The key of HL7 patients' ids is the store's own where none is given, so that ids stay."""
     form = most_detail(read_release(folder))
     answerer = Answerer(Model.load(folder), detail=allowed(form, detail))
     clients = read_tokens(token_file) if token_file else Clients({})
+    desk = None
+    if store is not None:
+        desk = Desk(store, settings, secret=store_key)
+        desk.feeds, desk.models = list(feeds), models
+        key = key or hmac.digest(desk.key, b"ids of patients", "sha256")
+    elif feeds:
+        raise UsageError("--watch, --mllp and --queue need --store, where reports wait for a person")
     pool = Pool(answerer, waiting=settings.waiting_requests, seconds=settings.answer_seconds)
-    return Service(pool=pool, clients=clients, settings=settings, key=key or secrets.token_bytes(32), form=form)
+    own = key or secrets.token_bytes(32)
+    return Service(pool=pool, clients=clients, settings=settings, key=own, form=form, desk=desk)
 
 
-def most_detail(release: Release | None) -> str:
-    """The form that answers are held to; a bundle that nobody released is the operator's own, with its weights."""
-    if release is None:
-        return "weights"
-    return "labels" if release.appetite and release.appetite.release == "label" else release.form
+def queue_file(service: Service, path: Path) -> int:
+    """Put a file's reports into the queue; how many are new."""
+    assert service.desk is not None
+    return sum(service.desk.casework.receive(batch, source="file") for batch in read_file(path, key=service.key))
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """The host and port of HOST:PORT, or of a port on this machine.
+
+    >>> address_of("2575"), address_of("0.0.0.0:2575")
+    (('127.0.0.1', 2575), ('0.0.0.0', 2575))
+    """
+    host, _, port = text.rpartition(":")
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise UsageError(f"--mllp {text}: expected a port, or an address and a port as in 0.0.0.0:2575")
+    return host or "127.0.0.1", int(port)
 
 
 def read_key(path: Path) -> bytes:

@@ -85,6 +85,9 @@ class DemoResult(Result):
             mark = "as labelled" if reason.code == reason.truth else f"labelled {reason.truth}"
             lines.append(f"  {task:<11} {reason.code} ({reason.probability:.0%}, {mark}): {places}")
         lines += ["", f"The model is in {self.model.bundle}: read card.md. The studies, small:", str(self.study)]
+        out = self.out
+        lines += ["", "To code these reports in a browser, as a registrar would (it writes a link to log in):"]
+        lines += [f"  pathveil serve {self.model.bundle} --store {out}/serve --queue {out}/parts/test.parquet"]
         return "\n".join(lines)
 
 

@@ -1,0 +1,297 @@
+"""Cases that wait for a person, and what people decide: stored first, said afterwards.
+
+    new ──coded──► waiting ──decided──► done
+                      │  ▲                 (a share of them:) second ──same──► done
+                   skipped undone                               └──differs──► settled by a reviewer ──► done
+
+A report that comes is in the database, in a case, before its sender is told so. A case that someone opens is held for
+them for a while, so that no two people code it. Each decision keeps what the model had proposed, with its hash, beside
+what the person chose, and writes a line of the log in the same transaction. A text is erased once its case is closed
+and ``keep_hours`` have gone by, which leaves time to undo.
+"""
+
+import hashlib
+import hmac
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pathveil.serve.accounts import User
+from pathveil.serve.chain import note, now
+from pathveil.serve.database import Database, Do
+from pathveil.serve.faults import Fault
+from pathveil.serve.sealing import Sealer
+from pathveil.serve.sent import Sent
+
+if TYPE_CHECKING:
+    from pathveil.serve.answers import ReportOut  # heavy: brings the networks
+
+NEW, WAITING, SKIPPED, SECOND, DIFFERS, DONE = "new", "waiting", "skipped", "second", "differs", "done"
+ORDERS = {
+    "uncertainty": "abstained > 0 DESC, uncertainty DESC, received",
+    "date": "day, received",
+    "registry": "registry, abstained > 0 DESC, uncertainty DESC",
+}
+UNKNOWN = "–"  # a registry that was not said
+LONGEST_REASON = 300
+
+
+class Casework:
+    """The cases of a store."""
+
+    def __init__(
+        self, base: Database, sealer: Sealer, *, key: bytes, hold_minutes: float = 30.0, keep_hours: float = 24.0
+    ):
+        self.base, self.sealer, self.key, self.keep_hours = base, sealer, key, keep_hours
+        self.hold = timedelta(minutes=hold_minutes)
+
+    def _key(self, *parts: str) -> str:
+        """An id that says nothing to who has no key, and is the same for the same parts."""
+        return hmac.digest(self.key, json.dumps(parts).encode(), "sha256").hex()[:32]
+
+    # Reports in
+
+    def receive(self, reports: Sequence[Sent], *, source: str) -> int:
+        """Put reports into their cases; how many are new. On the disk when it returns."""
+        added: list[str] = []
+        with self.base.transaction() as do:
+            for report in reports:
+                registry = report.registry or UNKNOWN
+                case = self._key("case", registry, report.case_id or f"report {report.report_id}")
+                own = self._key("report", registry, report.report_id, report.text)
+                if do("SELECT id FROM reports WHERE id = ?", own):
+                    continue
+                place = do("SELECT COUNT(*) AS n FROM reports WHERE case_key = ?", case)[0]["n"]
+                if place:
+                    do("UPDATE cases SET status = ?, closed = NULL WHERE id = ?", NEW, case)  # there is more to read
+                else:
+                    do(
+                        "INSERT INTO cases (id, case_id, registry, day, received, status, abstained, uncertainty) "
+                        "VALUES (?, ?, ?, ?, ?, ?, 0, 0)",
+                        *(case, report.case_id, registry, report.date or "", now(), NEW),
+                    )
+                do(
+                    "INSERT INTO reports (id, case_key, place, report_id, number, registry, day, source, received, "
+                    "text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    *(own, case, place, report.report_id, report.number, registry, report.date or "", source, now()),
+                    self.sealer.close(report.text, own),
+                )
+                added.append(own)
+            if added:
+                note(do, source, "received", {"reports": added})
+        return len(added)
+
+    def uncoded(self, most: int) -> list[tuple[str, list[Sent]]]:
+        """Cases that the model has not seen yet, with their reports."""
+        found = self.base.rows("SELECT id FROM cases WHERE status = ? ORDER BY received LIMIT ?", NEW, most)
+        return [(case["id"], self.reports(case["id"])) for case in found]
+
+    def reports(self, case: str) -> list[Sent]:
+        """A case's reports whose text is still kept, in the order they came."""
+        rows = self.base.rows(
+            "SELECT reports.*, cases.case_id FROM reports JOIN cases ON cases.id = case_key "
+            "WHERE case_key = ? AND text IS NOT NULL ORDER BY place",
+            case,
+        )
+        return [
+            Sent(
+                report_id=row["report_id"],
+                text=self.sealer.open(bytes(row["text"]), row["id"]),
+                case_id=row["case_id"],
+                registry=row["registry"],
+                date=row["day"] or None,
+                number=row["number"],
+            )
+            for row in rows
+        ]
+
+    def propose(self, case: str, answer: "ReportOut", *, model: str, thresholds: str, reports: int) -> bool:
+        """Keep what the model says of a case, unless more reports of it have come meanwhile."""
+        abstained = sum(code.abstained for code in answer.codes.values())
+        with self.base.transaction() as do:
+            here = do("SELECT COUNT(*) AS n FROM reports WHERE case_key = ? AND text IS NOT NULL", case)[0]["n"]
+            if here != reports or not do("SELECT id FROM cases WHERE id = ? AND status = ?", case, NEW):
+                return False
+            do(
+                "UPDATE cases SET status = ?, answer = ?, model = ?, abstained = ?, uncertainty = ? WHERE id = ?",
+                *(WAITING, answer.model_dump_json(exclude_none=True), model, abstained, answer.uncertainty, case),
+            )
+            codes = {task: code.code for task, code in answer.codes.items()}
+            note(do, "model", "coded", {"case": case, "codes": codes, "model": model, "thresholds": thresholds})
+        return True
+
+    # The queue
+
+    def queue(self, user: User, *, order: str = "uncertainty", registry: str = "", most: int = 200) -> list[dict]:
+        """Cases that wait for this person: not held by others, of their registries; second looks for reviewers."""
+        where, values = self._open_to(user, registry)
+        rows = self.base.rows(
+            "SELECT id, case_id, registry, day, received, status, abstained, uncertainty, holder, reason, "
+            "(SELECT COUNT(*) FROM reports WHERE case_key = cases.id) AS reports "
+            f"FROM cases WHERE {where} ORDER BY {ORDERS.get(order, ORDERS['uncertainty'])} LIMIT ?",
+            *values,
+            most,
+        )
+        return rows
+
+    def waiting(self, user: User | None = None) -> int:
+        """How many cases wait, for anybody or for this person."""
+        where, values = self._open_to(user, "") if user else ("status = ?", [WAITING])
+        return self.base.rows(f"SELECT COUNT(*) AS n FROM cases WHERE {where}", *values)[0]["n"]
+
+    def registries(self, user: User) -> list[str]:
+        found = [row["registry"] for row in self.base.rows("SELECT DISTINCT registry FROM cases ORDER BY registry")]
+        return [registry for registry in found if user.sees(registry)]
+
+    def _open_to(self, user: User, registry: str) -> tuple[str, list[Any]]:
+        parts, values = ["(holder IS NULL OR holder = ? OR held_until < ?)"], [user.name, now()]
+        if user.may("reviewer"):
+            parts.append("(status = ? OR (status = ? AND first_coder <> ?))")
+            values += [WAITING, SECOND, user.name]
+        else:
+            parts.append("status = ?")
+            values.append(WAITING)
+        seen = user.registries & {registry} if registry and user.registries else user.registries
+        if user.registries and not seen:
+            parts.append("1 = 0")
+        elif seen or registry:
+            names = sorted(seen) or [registry]
+            parts.append(f"registry IN ({', '.join('?' * len(names))})")
+            values += names
+        return " AND ".join(parts), values
+
+    def open(self, case: str, user: User) -> dict:
+        """Hold a case for a person and give what a page needs; of a case that is not theirs, nothing is said."""
+        until = (datetime.now(UTC) + self.hold).isoformat(timespec="milliseconds")
+        with self.base.transaction() as do:
+            row = self._own(do, case, user)
+            if row["status"] in (WAITING, SECOND, DIFFERS):
+                do("UPDATE cases SET holder = ?, held_until = ? WHERE id = ?", user.name, until, case)
+        return row | {"answer": json.loads(row["answer"] or "{}"), "texts": self.reports(case)}
+
+    def _own(self, do: Do, case: str, user: User) -> dict:
+        """A case's row, if this person may work on it now."""
+        found = do("SELECT * FROM cases WHERE id = ?", case)
+        if not found or not user.sees(found[0]["registry"]) or found[0]["status"] == NEW:
+            raise Fault(404, "there is no such case in your queue")
+        row = found[0]
+        if row["holder"] not in (None, user.name) and (row["held_until"] or "") >= now():
+            raise Fault(409, "somebody else has opened this case; take the next one")
+        if row["status"] == DIFFERS and not user.may("reviewer"):
+            raise Fault(403, "a reviewer settles this case")
+        if row["status"] == SECOND and (not user.may("reviewer") or row["first_coder"] == user.name):
+            raise Fault(404, "there is no such case in your queue")
+        return row
+
+    # Decisions
+
+    def decide(self, case: str, user: User, codes: Mapping[str, str], *, second_percent: int = 0) -> str:
+        """Keep a person's codes of a case; the case's status afterwards."""
+        with self.base.transaction() as do:
+            row = self._own(do, case, user)
+            if row["status"] not in (WAITING, SKIPPED, SECOND, DIFFERS):
+                raise Fault(409, "this case is closed already; undo first")
+            answer = json.loads(row["answer"])
+            proposed = {task: code["code"] for task, code in answer["codes"].items()}
+            if set(codes) != set(proposed) or not all(0 < len(code) <= 40 for code in codes.values()):
+                raise Fault(422, "a decision has a code for each task")
+            number = {SECOND: 2, DIFFERS: 3}.get(row["status"], 1)
+            status, first = self._after(do, row, user, codes, number, second_percent)
+            abstained = sorted(task for task, code in answer["codes"].items() if code["abstained"])
+            do(
+                "INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+                *(secrets.token_hex(12), case, user.name, number, dumps(codes), dumps(proposed), dumps(abstained)),
+                *(row["model"], now()),
+            )
+            closed = now() if status == DONE else None
+            do(
+                "UPDATE cases SET status = ?, first_coder = ?, closed = ?, holder = NULL, held_until = NULL "
+                "WHERE id = ?",
+                *(status, first, closed, case),
+            )
+            changed = sorted(task for task in codes if codes[task] != proposed[task])
+            facts = {"case": case, "codes": dict(codes), "changed": changed, "round": number, "model": row["model"]}
+            note(do, user.name, "changed" if changed else "accepted", facts)
+        return status
+
+    def _after(
+        self, do: Do, row: dict, user: User, codes: Mapping[str, str], number: int, second_percent: int
+    ) -> tuple[str, str]:
+        """What becomes of a case with this decision, and who coded it first."""
+        if number == 1:
+            # Which cases are coded twice is settled by their ids: nobody can choose them, nor foresee them.
+            drawn = int(hashlib.sha256(f"second {row['id']}".encode()).hexdigest()[:8], 16) % 100
+            return (SECOND if drawn < second_percent else DONE), user.name
+        if number == 2:
+            before = do(
+                "SELECT codes FROM decisions WHERE case_key = ? AND round = 1 AND undone = 0 ORDER BY made DESC",
+                row["id"],
+            )
+            same = bool(before) and json.loads(before[0]["codes"]) == dict(codes)
+            return (DONE if same else DIFFERS), row["first_coder"]
+        return DONE, row["first_coder"]
+
+    def undo(self, user: User) -> str | None:
+        """Take back this person's last decision, if nobody has gone on with the case; the case."""
+        with self.base.transaction() as do:
+            last = do("SELECT * FROM decisions WHERE who = ? AND undone = 0 ORDER BY made DESC LIMIT 1", user.name)
+            if not last:
+                return None
+            case, number = last[0]["case_key"], last[0]["round"]
+            later = do("SELECT id FROM decisions WHERE case_key = ? AND undone = 0 AND round > ?", case, number)
+            kept = do("SELECT id FROM reports WHERE case_key = ? AND text IS NOT NULL LIMIT 1", case)
+            if later or not kept:
+                raise Fault(409, "it cannot be undone: others have gone on with the case, or its text is erased")
+            do("UPDATE decisions SET undone = 1 WHERE id = ?", last[0]["id"])
+            status = {1: WAITING, 2: SECOND, 3: DIFFERS}[number]
+            do("UPDATE cases SET status = ?, closed = NULL, holder = NULL WHERE id = ?", status, case)
+            note(do, user.name, "undone", {"case": case, "round": number})
+        return case
+
+    def skip(self, case: str, user: User, reason: str) -> None:
+        """Lay a case aside, with a reason."""
+        reason = reason.strip()
+        if not 0 < len(reason) <= LONGEST_REASON:
+            raise Fault(422, f"a reason is needed, of at most {LONGEST_REASON} characters")
+        with self.base.transaction() as do:
+            if self._own(do, case, user)["status"] not in (WAITING, SECOND):
+                raise Fault(409, "this case does not wait")
+            do(
+                "UPDATE cases SET status = ?, reason = ?, holder = NULL, held_until = NULL WHERE id = ?",
+                *(SKIPPED, f"{user.name}: {reason}", case),
+            )
+            note(do, user.name, "skipped", {"case": case})
+
+    def by_status(self, status: str, user: User, *, most: int = 200) -> list[dict]:
+        rows = self.base.rows("SELECT * FROM cases WHERE status = ? ORDER BY received LIMIT ?", status, most)
+        return [row for row in rows if user.sees(row["registry"])]
+
+    def decisions(self, *, case: str | None = None, rounds: Sequence[int] = (1, 2, 3)) -> list[dict]:
+        """Decisions that stand, oldest first, with their case's ids."""
+        rows = self.base.rows(
+            "SELECT decisions.*, cases.case_id, cases.registry, cases.day, cases.status FROM decisions "
+            "JOIN cases ON cases.id = case_key WHERE undone = 0"
+            + (" AND case_key = ?" if case else "")
+            + " ORDER BY made",
+            *([case] if case else []),
+        )
+        for row in rows:
+            row |= {name: json.loads(row[name]) for name in ("codes", "proposed", "abstained")}
+        return [row for row in rows if row["round"] in rounds]
+
+    def erase_old_texts(self) -> int:
+        """Erase the texts of cases closed long enough ago; how many reports."""
+        before = (datetime.now(UTC) - timedelta(hours=self.keep_hours)).isoformat(timespec="milliseconds")
+        with self.base.transaction() as do:
+            old = "case_key IN (SELECT id FROM cases WHERE status = ? AND closed < ?) AND text IS NOT NULL"
+            found = do(f"SELECT COUNT(*) AS n FROM reports WHERE {old}", DONE, before)[0]["n"]
+            if found:
+                do(f"UPDATE reports SET text = NULL WHERE {old}", DONE, before)
+                note(do, "service", "texts erased", {"reports": found})
+        return found
+
+
+def dumps(content: Any) -> str:
+    return json.dumps(content, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,162 @@
+"""The store and what works on it while the service runs: new cases are coded, feeds are read, old texts erased.
+
+What a restart must not lose is in the database alone. The model's proposals are made after a report is stored, by one
+task that takes whatever is new; killed in the middle, it finds the same cases again.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.concurrency import run_in_threadpool
+
+from pathveil.bundle.model import Model
+from pathveil.errors import UsageError
+from pathveil.files import sha256_of_json
+from pathveil.serve.accounts import Accounts
+from pathveil.serve.answers import Asked, ReportOut, as_one_case
+from pathveil.serve.casework import Casework
+from pathveil.serve.chain import note
+from pathveil.serve.database import Database
+from pathveil.serve.sealing import Sealer
+from pathveil.serve.sent import Sent
+from pathveil.serve.settings import ServeSettings
+
+if TYPE_CHECKING:
+    from pathveil.serve.app import Service
+
+log = logging.getLogger("pathveil.serve")
+
+CASES_AT_ONCE = 50
+PLACES = 6  # highlighted words a task
+ERASE_EVERY = 600  # seconds
+SEALED = "sealed"
+
+
+class Desk:
+    """Everything that is kept."""
+
+    def __init__(
+        self, place: Path | str, settings: ServeSettings, *, secret: bytes | None = None, cheap_passwords: bool = False
+    ):
+        self.base = Database.open(place)
+        self.sealer = Sealer(secret)
+        self.key = bytes.fromhex(self.fact("key", secrets.token_hex(32)))
+        self._check_seal(secret)
+        self.accounts = Accounts(self.base, hours=settings.session_hours, cheap=cheap_passwords)
+        self.casework = Casework(
+            self.base,
+            self.sealer,
+            key=self.key,
+            hold_minutes=settings.hold_minutes,
+            keep_hours=settings.keep_text_hours,
+        )
+        self.setup_token: str | None = None
+        if not self.accounts.any():
+            self.allow_setup()
+        self.feeds: list[Any] = []  # objects with ``run(service)`` and ``describe()``
+        self.models: Path | None = None  # where an administrator may choose another model from
+        self.arrived = asyncio.Event()
+        self.candidate: Any = None  # another model, compared and not yet in use
+
+    def allow_setup(self) -> None:
+        """Let whoever has the link, which is shown to who started the service, make an administrator, once."""
+        self.setup_token = secrets.token_urlsafe(18)
+
+    def fact(self, name: str, otherwise: str) -> str:
+        """A fact of the store, written down when it is first asked for."""
+        with self.base.transaction() as do:
+            found = do("SELECT value FROM facts WHERE name = ?", name)
+            if not found:
+                do("INSERT INTO facts VALUES (?, ?)", name, otherwise)
+        return found[0]["value"] if found else otherwise
+
+    def set_fact(self, name: str, value: str, *, by: str) -> None:
+        self.fact(name, value)
+        with self.base.transaction() as do:
+            do("UPDATE facts SET value = ? WHERE name = ?", value, name)
+            note(do, by, "setting changed", {name: value})
+
+    def _check_seal(self, secret: bytes | None) -> None:
+        """A store that was begun with a key is opened with the same one, and never without."""
+        trial = self.sealer.close(SEALED, SEALED).hex() if secret else ""
+        kept = self.fact(SEALED, trial)
+        if kept:
+            self.sealer.open(bytes.fromhex(kept), SEALED)
+        elif secret:
+            raise UsageError("the store was begun without --store-key; begin a new one with it, or leave it out")
+
+    async def receive(self, reports: Sequence[Sent], *, source: str) -> int:
+        """Store reports for the queue; how many are new."""
+        new = await run_in_threadpool(self.casework.receive, reports, source=source)
+        self.arrived.set()
+        return new
+
+    def note_coded(self, who: str, reports: Sequence[Sent], results: Sequence[ReportOut], model: str) -> None:
+        """A line of the log about what a program had coded: hashes with the store's key, and codes."""
+        digest = hashlib.blake2b(key=self.key, digest_size=16)
+        for report in reports:
+            digest.update(report.text.encode("utf-8", "surrogatepass"))
+        codes = sha256_of_json([{task: code.code for task, code in one.codes.items()} for one in results])
+        with self.base.transaction() as do:
+            note(
+                do, who, "asked", {"reports": len(reports), "texts": digest.hexdigest(), "codes": codes, "model": model}
+            )
+
+    @contextlib.asynccontextmanager
+    async def at_work(self, service: "Service") -> AsyncIterator[None]:
+        """Code what comes and read the feeds, as long as the block lasts."""
+        jobs = [self._code_new(service), self._erase(), *(feed.run(service) for feed in self.feeds)]
+        tasks = [asyncio.create_task(job) for job in jobs]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            self.base.close()
+
+    async def _code_new(self, service: "Service") -> None:
+        while True:
+            self.arrived.clear()
+            try:
+                while await self.code_waiting(service):
+                    pass
+                service.metrics.queue.set(await run_in_threadpool(self.casework.waiting))
+            except Exception as error:  # the queue must not stop for one fault; the cases are still there
+                log.error("a defect of ours in the queue: %s", type(error).__name__)
+                await asyncio.sleep(5)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.arrived.wait(), 30)
+
+    async def code_waiting(self, service: "Service") -> int:
+        """Have the model's proposals for some new cases; how many there were."""
+        cases = await run_in_threadpool(self.casework.uncoded, CASES_AT_ONCE)
+        for case, reports in cases:
+            # Whatever the sender called the case: here it is one.
+            together = [Sent(report.report_id, report.text, case_id=case) for report in reports]
+            model, tumours = await service.pool.patient_code(together, Asked(places=PLACES, by_case=True))
+            answer = as_one_case(tumours)
+            thresholds = thresholds_digest(service.pool.answerer.model)
+            await run_in_threadpool(
+                lambda case=case, answer=answer, model=model, thresholds=thresholds, number=len(reports): (
+                    self.casework.propose(case, answer, model=model, thresholds=thresholds, reports=number)
+                )
+            )
+            service.metrics.reports.labels("queue").inc(len(reports))
+        return len(cases)
+
+    async def _erase(self) -> None:
+        while True:
+            await run_in_threadpool(self.casework.erase_old_texts)
+            await asyncio.sleep(ERASE_EVERY)
+
+
+def thresholds_digest(model: Model) -> str:
+    """A hash of the thresholds below which a model abstains."""
+    return sha256_of_json({task: threshold.to_dict() for task, threshold in model.thresholds.items()})[:16]

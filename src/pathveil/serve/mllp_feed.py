@@ -1,0 +1,154 @@
+"""HL7 over MLLP: a message is stored, then acknowledged; what cannot be stored is never acknowledged.
+
+A frame is 0x0B, the message, 0x1C 0x0D; it may come in any pieces, and several may come at once. The answer is an ACK
+that names the message by its control id (MSH-10):
+
+    AA   its reports are on the disk
+    AE   it was read and cannot be used: no patient, no text (the sender should not send it again as it is)
+    AR   it is no HL7 v2 message, or its character set (MSH-18) is not known
+
+A connection is a task of its own, with limits on size and time, so a slow or silent sender holds nobody else up.
+"""
+
+import asyncio
+import contextlib
+import io
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+
+from pathveil.corpus.hl7 import HEADER, Delimiters, UnusableMessage, delimiters_of
+from pathveil.corpus.naaccr import read_message
+from pathveil.serve.incoming import sent_report
+
+if TYPE_CHECKING:
+    from pathveil.serve.app import Service
+
+log = logging.getLogger("pathveil.serve")
+
+START, END = b"\x0b", b"\x1c\r"
+LARGEST = 16 << 20  # bytes of a message
+IDLE = 600.0  # seconds that a connection may be silent between messages
+SLOW = 60.0  # seconds for a message to come, once it has begun
+CONNECTIONS = 64
+# Names of HL7 table 0211, as Python calls them; a message without one is read as UTF-8, or else as Windows' Latin.
+CHARSETS = {
+    "": "",
+    "ASCII": "ascii",
+    "UNICODE UTF-8": "utf-8",
+    "UTF-8": "utf-8",
+    "UNICODE": "utf-8",
+    **{f"8859/{number}": f"iso8859-{number}" for number in (*range(1, 10), 15)},
+}
+
+
+class MLLPFeed:
+    """Listens on a port."""
+
+    def __init__(self, host: str, port: int, *, slow: float = SLOW, idle: float = IDLE, largest: int = LARGEST):
+        self.host, self.port, self.slow, self.idle, self.largest = host, port, slow, idle, largest
+        self.stored = self.refused = self.connected = 0
+        self.listening = asyncio.Event()
+
+    def describe(self) -> str:
+        return f"MLLP on {self.host}:{self.port}: {self.stored} messages stored, {self.refused} refused"
+
+    async def run(self, service: "Service") -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.connected += 1
+            try:
+                if self.connected <= CONNECTIONS:
+                    await self.talk(service, reader, writer)
+            except (TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                pass  # the sender went away, or is too slow, or sends too much: nothing was acknowledged
+            finally:
+                self.connected -= 1
+                writer.close()
+                with contextlib.suppress(Exception):
+                    await writer.wait_closed()
+
+        server = await asyncio.start_server(serve, self.host, self.port, limit=self.largest)
+        self.port = server.sockets[0].getsockname()[1]
+        self.listening.set()
+        async with server:
+            await server.serve_forever()
+
+    async def talk(self, service: "Service", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Messages of one sender, one after the other."""
+        while True:
+            async with asyncio.timeout(self.idle):
+                await reader.readuntil(START)
+            async with asyncio.timeout(self.slow):
+                message = (await reader.readuntil(END))[: -len(END)]
+            answer = await self.answer(service, message)
+            writer.write(START + answer + END)
+            async with asyncio.timeout(self.slow):
+                await writer.drain()
+
+    async def answer(self, service: "Service", message: bytes) -> bytes:
+        """Store a message's reports and make the acknowledgement."""
+        desk = service.desk
+        assert desk is not None
+        code, why = "AA", ""
+        try:
+            reports = await run_in_threadpool(reports_of, message, key=service.key)
+            await desk.receive(reports, source="mllp")
+            self.stored += 1
+        except NotReadable as fault:
+            code, why = "AR", str(fault)
+        except UnusableMessage as fault:
+            code, why = "AE", f"the message {fault}"
+        except Exception as error:  # a full disk, say: the sender keeps the message and comes again
+            log.error("a message could not be stored: %s", type(error).__name__)
+            code, why = "AE", "the message could not be stored; send it again"
+        self.refused += code != "AA"
+        service.metrics.messages.labels("mllp", code).inc()
+        return acknowledgement(message, code, why)
+
+
+class NotReadable(Exception):
+    """Bytes that are no message that can be read."""
+
+
+def reports_of(message: bytes, *, key: bytes) -> list:
+    """The reports of a message, its bytes read as its MSH-18 says."""
+    if not HEADER.match(message):
+        raise NotReadable("this is no HL7 v2 message: it does not begin with MSH")
+    fields = header_fields(message)
+    name = fields[17].split(b"~")[0].decode("ascii", "replace").strip().upper() if len(fields) > 17 else ""
+    charset = CHARSETS.get(name)
+    if charset is None:
+        raise NotReadable("the character set of MSH-18 is not known")
+    if charset and charset != "utf-8":
+        message = message.decode(charset, "replace").encode()
+    lines = io.BytesIO(message).read().replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    return [sent_report(report) for report in read_message(lines, key=key, registry=None)]
+
+
+def header_fields(message: bytes) -> list[bytes]:
+    """The fields of MSH, the first of them its name: field n has the place n − 1."""
+    line = message.lstrip().removeprefix(b"\xef\xbb\xbf").split(b"\r")[0].split(b"\n")[0]
+    return line.split(line[3:4]) if len(line) > 3 else []
+
+
+def acknowledgement(message: bytes, code: str, why: str) -> bytes:
+    """An ACK: sender and receiver change places, and MSA names the message by its control id.
+
+    >>> message = rb"MSH|^~\\&|LIS|LAB|REG|NORTH|20200101||ORU^R01|77|P|2.5.1"
+    >>> head, answer, _ = acknowledgement(message, "AA", "").decode().split("\\r")
+    >>> head.split("|")[2:6], head.split("|")[8], answer
+    (['REG', 'NORTH', 'LIS', 'LAB'], 'ACK^R01', 'MSA|AA|77')
+    """
+    fields = [field.decode("utf-8", "replace") for field in header_fields(message)] if HEADER.match(message) else []
+    fields += [""] * (20 - len(fields))
+    marks = delimiters_of(message.lstrip().split(b"\r")[0].decode("utf-8", "replace")) if fields[0] else Delimiters()
+    bar, parts = marks.field, fields[8].split(marks.component)
+    event = f"{marks.component}{parts[1]}" if len(parts) > 1 else ""
+    time = datetime.now(UTC).strftime("%Y%m%d%H%M%S%f")
+    encoding = marks.component + marks.repetition + marks.escape + marks.subcomponent
+    head = ["MSH", encoding, fields[4], fields[5], fields[2], fields[3], time[:14], "", f"ACK{event}", time]
+    head += [fields[10] or "P", fields[11] or "2.5.1"]
+    answer = ["MSA", code, fields[9]] + ([why] if why else [])
+    return (bar.join(head) + "\r" + bar.join(answer) + "\r").encode()

@@ -1,0 +1,226 @@
+"use strict";
+// The keyboard of a registrar. Everything here only moves and fills what the server's forms already have.
+
+const all = (selector, from = document) => [...from.querySelectorAll(selector)];
+const typing = (target) => target.matches("input:not([type=radio]), select, textarea");
+
+function press(selector) {
+  const found = document.querySelector(selector);
+  if (found) found.click();
+}
+
+function shared(event) {
+  if (event.key === "u") press("button[data-key=u]");
+  else if (event.key === "q") location.href = "/queue";
+  else return false;
+  return true;
+}
+
+// The queue: Enter opens the next case, arrows move along the rows.
+
+function queueKeys(event) {
+  const links = all("table.queue a");
+  const at = links.indexOf(document.activeElement);
+  if (event.key === "Enter" && (event.target === document.body || event.target.id === "main")) press("#next");
+  else if (event.key === "ArrowDown") links[Math.min(at + 1, links.length - 1)]?.focus();
+  else if (event.key === "ArrowUp") links[Math.max(at - 1, 0)]?.focus();
+  else return shared(event);
+  return true;
+}
+
+// A case.
+
+let active = 0;
+
+function tasks() {
+  return all(".task");
+}
+
+function activate(number) {
+  const fields = tasks();
+  active = Math.max(0, Math.min(number, fields.length - 1));
+  fields.forEach((field, place) => field.classList.toggle("active", place === active));
+  highlight(fields[active]?.dataset.task);
+  fields[active]?.scrollIntoView({ block: "nearest" });
+}
+
+function highlight(task) {
+  for (const mark of all("mark")) {
+    mark.className = "";
+    for (const pair of mark.dataset.tasks.trim().split(" ")) {
+      const [name, strength] = pair.split(":");
+      if (name === task) mark.className = "on" + strength;
+    }
+  }
+}
+
+function chosen() {
+  const codes = new URLSearchParams();
+  for (const radio of all(".task input[type=radio]:checked")) codes.set(radio.name.slice(5), radio.value);
+  return codes;
+}
+
+function undecided() {
+  return tasks().findIndex((field) => !field.querySelector("input[type=radio]:checked"));
+}
+
+// Where to go on after a choice: the next task that nobody has decided, else the next one.
+function nextTask(number) {
+  const open = tasks().map((field) => !field.querySelector("input[type=radio]:checked"));
+  const after = open.indexOf(true, number + 1);
+  return after >= 0 ? after : open.includes(true) ? open.indexOf(true) : number + 1;
+}
+
+async function checkCombination() {
+  const answer = await fetch("/combinations?" + chosen());
+  if (!answer.ok) return;
+  const list = document.querySelector("#contradictions");
+  list.replaceChildren(...(await answer.json()).contradictions.map((sentence) => {
+    const item = document.createElement("li");
+    item.textContent = sentence;
+    return item;
+  }));
+}
+
+function choose(field, radio) {
+  radio.checked = true;
+  document.querySelector("#hint").textContent = "";
+  checkCombination();
+}
+
+function takeOther(field, code, term) {
+  const known = all(".offer:not(.other) input", field).find((radio) => radio.value === code);
+  if (known) return choose(field, known);
+  const other = field.querySelector(".other");
+  const radio = other.querySelector("input");
+  radio.disabled = false;
+  radio.value = code;
+  other.querySelector("b").textContent = code;
+  other.querySelector(".term").textContent = term;
+  other.hidden = false;
+  choose(field, radio);
+}
+
+function accept() {
+  const open = undecided();
+  if (open < 0) return document.querySelector("#codes").requestSubmit();
+  activate(open);
+  document.querySelector("#hint").textContent = "Choose the " + tasks()[open].dataset.task + " first: the model leaves it to you.";
+}
+
+function caseKeys(event) {
+  const field = tasks()[active];
+  if (event.key === "Enter") {
+    if (event.target.matches("a, button, summary")) return false;
+    accept();
+  } else if (event.key === "ArrowDown") activate(active + 1);
+  else if (event.key === "ArrowUp") activate(active - 1);
+  else if (/^[1-3]$/.test(event.key)) {
+    const radio = all(".offer:not(.other) input", field)[Number(event.key) - 1];
+    if (radio) {
+      choose(field, radio);
+      activate(nextTask(active));
+    }
+  } else if (event.key === "/") field.querySelector("input[type=search]").focus();
+  else if (event.key === "s") {
+    document.querySelector("#skip").open = true;
+    document.querySelector("#reason").focus();
+  } else return shared(event);
+  return true;
+}
+
+function searchBox(field, number) {
+  const input = field.querySelector("input[type=search]");
+  const list = field.querySelector(".found");
+  let asked = 0;
+  let picked = 0;
+
+  function close() {
+    list.hidden = true;
+    list.replaceChildren();
+    input.setAttribute("aria-expanded", "false");
+    input.removeAttribute("aria-activedescendant");
+  }
+
+  function pick(place) {
+    const items = all("li", list);
+    picked = Math.max(0, Math.min(place, items.length - 1));
+    items.forEach((item, at) => item.setAttribute("aria-selected", String(at === picked)));
+    items[picked]?.scrollIntoView({ block: "nearest" });
+    if (items[picked]) input.setAttribute("aria-activedescendant", items[picked].id);
+  }
+
+  function take(item) {
+    takeOther(field, item.dataset.code, item.dataset.term);
+    input.value = "";
+    close();
+    input.blur();
+    activate(nextTask(number));
+  }
+
+  async function ask() {
+    const query = input.value.trim();
+    const own = ++asked;
+    if (!query) return close();
+    const answer = await fetch("/search?" + new URLSearchParams([...chosen(), ["task", field.dataset.task], ["q", query]]));
+    if (!answer.ok || own !== asked) return;
+    const { found } = await answer.json();
+    list.replaceChildren(...found.map((one, place) => {
+      const item = document.createElement("li");
+      item.id = list.id + "-" + place;
+      item.setAttribute("role", "option");
+      item.dataset.code = one.code;
+      item.dataset.term = one.term;
+      item.classList.toggle("against", !one.fits);
+      const code = document.createElement("b");
+      code.textContent = one.code;
+      const term = document.createElement("span");
+      term.className = "term";
+      term.textContent = one.term;
+      item.append(code, term);
+      item.addEventListener("mousedown", (event) => { event.preventDefault(); take(item); });
+      return item;
+    }));
+    list.hidden = !found.length;
+    input.setAttribute("aria-expanded", String(Boolean(found.length)));
+    pick(0);
+  }
+
+  input.addEventListener("input", ask);
+  input.addEventListener("blur", close);
+  input.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown") pick(picked + 1);
+    else if (event.key === "ArrowUp") pick(picked - 1);
+    else if (event.key === "Escape") { input.value = ""; close(); input.blur(); }
+    else if (event.key === "Enter") { const item = all("li", list)[picked]; if (item) take(item); }
+    else return;
+    event.preventDefault();
+    event.stopPropagation();
+  });
+}
+
+function startCase() {
+  document.body.classList.add("keyed");  // without this script every task shows its search box
+  tasks().forEach((field, number) => {
+    field.addEventListener("focusin", () => activate(number));
+    field.addEventListener("mouseenter", () => highlight(field.dataset.task));
+    field.addEventListener("mouseleave", () => highlight(tasks()[active]?.dataset.task));
+    all("input[type=radio]", field).forEach((radio) => radio.addEventListener("change", () => choose(field, radio)));
+    searchBox(field, number);
+  });
+  document.querySelector("#codes")?.addEventListener("submit", (event) => {
+    if (undecided() < 0) { document.querySelector("#accept").disabled = true; return; }
+    event.preventDefault();
+    accept();
+  });
+  activate(Math.max(0, undecided()));
+}
+
+const page = document.body.dataset.page;
+if (page === "case") startCase();
+if (page === "queue") all(".order select").forEach((select) => select.addEventListener("change", () => select.form.submit()));
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
+  const keys = { case: caseKeys, queue: queueKeys }[page] || shared;
+  if (keys(event)) event.preventDefault();
+});

@@ -1,0 +1,166 @@
+"""Feeds: HL7 over MLLP by raw sockets, and a watched folder."""
+
+import asyncio
+import contextlib
+import re
+
+import pytest
+
+from bundle.conftest import reports
+from pathveil.serve.app import make_app
+from pathveil.serve.desk import Desk
+from pathveil.serve.folder_feed import FolderFeed
+from pathveil.serve.mllp_feed import MLLPFeed
+from serve.conftest import service_of
+
+START, END = b"\x0b", b"\x1c\r"
+
+
+def oru(control: str, text: str = "carcinoma of the breast", *, charset: str = "", patient: str = "77") -> str:
+    head = f"MSH|^~\\&|LIS|NORTH|REG|CENTRAL|20200101||ORU^R01^ORU_R01|{control}|P|2.5.1" + (
+        "||||||" + charset if charset else ""
+    )
+    return (
+        f"{head}\rPID|1||{patient}^^^^MR||Quillfeather^Zebedee||19500101\rOBR|1||S-{control}|11529-5^Pathology^LN|||20200102\r"
+        f"OBX|1|TX|22637-3^final diagnosis^LN||{text}\r"
+    )
+
+
+@contextlib.asynccontextmanager
+async def listening(model, tmp_path, **options):
+    service = service_of(model)
+    feed = MLLPFeed("127.0.0.1", 0, **options)
+    service.desk = Desk(tmp_path / "store", service.settings, cheap_passwords=True)
+    service.desk.feeds = [feed]
+    app = make_app(service)
+    async with app.router.lifespan_context(app):
+        await asyncio.wait_for(feed.listening.wait(), 30)
+        yield service, feed
+
+
+async def exchange(port: int, *pieces: bytes, pause: float = 0.0) -> list[str]:
+    """Send pieces and read as many answers as there are ends of messages in them."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for piece in pieces:
+        writer.write(piece)
+        await writer.drain()
+        await asyncio.sleep(pause)
+    answers = []
+    for _ in range(b"".join(pieces).count(END)):
+        answer = await asyncio.wait_for(reader.readuntil(END), 30)
+        answers.append(answer.strip(START + END).decode())
+    writer.close()
+    return answers
+
+
+def framed(message: str, encoding: str = "utf-8") -> bytes:
+    return START + message.encode(encoding) + END
+
+
+def texts(service) -> dict[str, str]:
+    rows = service.desk.base.rows("SELECT case_key FROM reports")
+    return {one.number: one.text for row in rows for one in service.desk.casework.reports(row["case_key"])}
+
+
+def test_messages_are_stored_and_acknowledged_by_their_id(model, tmp_path):
+    async def run():
+        async with listening(model, tmp_path) as (service, feed):
+            whole = framed(oru("m1"))
+            two = framed(oru("m2", "adénocarcinome", charset="8859/1"), "latin-1") + framed(
+                oru("m3", "Ödem 漢", charset="UNICODE UTF-8")
+            )
+            (first,) = await exchange(feed.port, *(whole[n : n + 1] for n in range(len(whole))))  # byte by byte
+            second, third = await exchange(feed.port, b"noise" + two)
+            for control, answer in (("m1", first), ("m2", second), ("m3", third)):
+                assert answer.split("\r")[1] == f"MSA|AA|{control}"
+                assert answer.startswith("MSH|^~\\&|REG|CENTRAL|LIS|NORTH|") and "ACK^R01" in answer
+            assert "adénocarcinome" in texts(service)["S-m2"] and "Ödem 漢" in texts(service)["S-m3"]
+            nobody = re.sub("PID.*?\r", "", oru("m6"))
+            refused = {
+                "AR": [b"not hl7 at all", oru("m4", charset="KLINGON").encode()],
+                "AE": [oru("m5", "").encode(), nobody.encode()],
+            }
+            for code, messages in refused.items():
+                for message in messages:
+                    (answer,) = await exchange(feed.port, START + message + END)
+                    assert answer.split("\r")[1].startswith(f"MSA|{code}|") and "Quillfeather" not in answer
+            assert set(texts(service)) == {"S-m1", "S-m2", "S-m3"}
+            assert (feed.stored, feed.refused) == (3, 4) and "3 messages stored" in feed.describe()
+            (again,) = await exchange(feed.port, whole)  # sent twice: acknowledged, stored once
+            assert again.split("\r")[1] == "MSA|AA|m1" and len(texts(service)) == 3
+
+    asyncio.run(run())
+
+
+def test_what_cannot_be_stored_is_not_acknowledged(model, tmp_path):
+    async def run():
+        async with listening(model, tmp_path) as (service, feed):
+
+            def full(*_, **__):
+                raise OSError("disk full")
+
+            service.desk.casework.receive = full
+            (answer,) = await exchange(feed.port, framed(oru("m1")))
+            assert answer.split("\r")[1] == "MSA|AE|m1|the message could not be stored; send it again"
+
+    asyncio.run(run())
+
+
+def test_slow_silent_and_huge_senders_hold_nobody_up(model, tmp_path):
+    async def run():
+        async with listening(model, tmp_path, slow=0.5, idle=0.5, largest=5_000) as (_, feed):
+            silent = [await asyncio.open_connection("127.0.0.1", feed.port) for _ in range(20)]
+            for _, writer in silent[:10]:
+                writer.write(START + b"MSH|^~\\&|begun and never ended")
+            (answer,) = await exchange(feed.port, framed(oru("m1")))
+            assert "MSA|AA|m1" in answer
+            reader, writer = await asyncio.open_connection("127.0.0.1", feed.port)
+            with contextlib.suppress(ConnectionError):
+                writer.write(START + b"x" * 100_000)
+                await writer.drain()
+                assert await asyncio.wait_for(reader.read(), 30) == b""  # closed without an acknowledgement
+            for reader, _ in silent:
+                assert await asyncio.wait_for(reader.read(), 30) == b""
+            assert feed.connected == 0
+
+    asyncio.run(run())
+
+
+def test_a_folder_is_read_file_by_file(model, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+
+    async def run():
+        service = service_of(model)
+        service.desk = desk = Desk(tmp_path / "store", service.settings, cheap_passwords=True)
+        feed = FolderFeed(folder)
+        (folder / "a.hl7").write_text(oru("m1") + oru("m2"))
+        reports(3).write_csv(folder / "b.csv")
+        (folder / "c.csv").write_text("no,such\n1,2\n")
+        (folder / ".hidden.hl7").write_text(oru("m9"))
+        (folder / "link.hl7").symlink_to(tmp_path / "elsewhere.hl7")
+        await feed.look(service)
+        assert (feed.taken, feed.failed) == (0, 0)  # may still grow
+        await feed.look(service)
+        assert (feed.taken, feed.failed) == (2, 1)
+        (folder / "a.hl7").write_text(oru("m1") + oru("m2") + oru("m3"))
+        for _ in range(3):
+            await feed.look(service)
+        anew = FolderFeed(folder)  # after a restart, nothing is taken twice
+        for _ in range(2):
+            await anew.look(service)
+        assert (feed.taken, anew.taken) == (3, 0)
+        rows = desk.base.rows("SELECT report_id, number, registry FROM reports")
+        assert {row["number"] for row in rows} == {"S-m1", "S-m2", "S-m3", None} and len(rows) == 6
+        assert {row["registry"] for row in rows} == {"NORTH", "R1", "R2"}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("text", ["a:b", "0", "70000", "host:"])
+def test_an_address_is_a_port_or_a_host_and_a_port(text):
+    from pathveil.errors import UsageError
+    from pathveil.serve.start import address_of
+
+    with pytest.raises(UsageError, match="expected a port"):
+        address_of(text)

@@ -1,0 +1,246 @@
+"""The page as a registrar uses it, in a real browser; and what it refuses."""
+
+import csv
+import io
+import re
+import threading
+import time
+from xml.etree import ElementTree
+
+import polars as pl
+import pytest
+import uvicorn
+from starlette.testclient import TestClient
+
+from bundle.conftest import reports
+from conftest import free_port
+from pathveil.serve.app import make_app
+from pathveil.serve.desk import Desk
+from pathveil.serve.sent import Sent
+from serve.conftest import BEARER, service_of
+
+PASSWORD = "correct horse battery"
+SCRIPT = "<script>document.title='taken over'</script><img src=x onerror=alert(1)>"
+
+
+@pytest.fixture(scope="module")
+def desk_service(model, tmp_path_factory):
+    """A service with a store, users and a few cases, one of which holds a script."""
+    service = service_of(model)
+    service.desk = desk = Desk(tmp_path_factory.mktemp("store"), service.settings, cheap_passwords=True)
+    for name, role, registries in (("anna", "admin", ()), ("cora", "coder", ()), ("nora", "coder", ("North",))):
+        desk.accounts.add(name, PASSWORD, role, registries=registries, by="test")
+    desk.setup_token = None
+    desk.set_fact("second_percent", "0", by="test")
+    rows = reports(8, seed=2).to_dicts()
+    rows.append(rows[0] | {"report_id": "r99", "case_id": "odd", "text": "zzz " + SCRIPT})
+    for row in rows:
+        sent = Sent(row["report_id"], row["text"], case_id=f"c-{row['report_id']}", registry=row["registry"])
+        desk.casework.receive([sent], source="test")
+    for case, texts in desk.casework.uncoded(20):
+        (said,) = service.pool.answerer.answer(texts, Asked(places=4, by_case=True))
+        desk.casework.propose(case, said, model=model.sha256, thresholds="t", reports=1)
+    return service
+
+
+@pytest.fixture(scope="module")
+def live(desk_service):
+    """The service on a port."""
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(make_app(desk_service), port=port, log_config=None))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not (server.started and desk_service.ready):
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()
+
+
+def log_in(page, live, name):
+    page.goto(f"{live}/login")
+    page.fill("#name", name)
+    page.fill("#password", PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/queue*")
+
+
+def axe(page):
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]})
+    return [f"{one['id']}: {node['html'][:120]}" for one in found.response["violations"] for node in one["nodes"]]
+
+
+def test_a_registrar_codes_from_log_in_to_export(live, browser, desk_service):
+    page = browser.new_page(viewport={"width": 1280, "height": 860})
+    problems, outside = [], []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
+    page.on("request", lambda request: outside.append(request.url) if not request.url.startswith(live) else None)
+    log_in(page, live, "anna")
+    assert page.inner_text("h1") == "9 cases wait" and not axe(page)
+    first = page.locator("table.queue tbody tr").first
+    assert "code" in first.locator(".tag").inner_text()  # what the model abstained from comes first
+
+    page.keyboard.press("Enter")  # the next case
+    page.wait_for_url("**/case/*")
+    assert not axe(page)
+    assert SCRIPT in page.inner_text(".text") and "taken over" not in page.title()
+    opened = page.url
+    undecided = page.locator(".task[data-abstained]").count()
+    assert undecided and page.locator(".task.active").get_attribute("data-abstained") is not None
+    page.keyboard.press("Enter")  # not before a person has chosen
+    assert "the model leaves it to you" in page.inner_text("#hint") and page.url == opened
+    for _ in range(undecided):
+        page.keyboard.press("1")
+    assert page.locator(".task:not(:has(input:checked))").count() == 0
+    while page.locator(".task.active").get_attribute("data-task") != "site":
+        page.keyboard.press("ArrowUp")
+    page.keyboard.press("/")  # another code, by its term
+    page.keyboard.type("pancreas")
+    page.wait_for_selector(".found li")
+    assert page.locator(".found li").first.inner_text().startswith("C25")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#contradictions li")
+    assert "does not lie in site C25 (pancreas)" in page.inner_text("#contradictions")
+    page.keyboard.press("Enter")  # accept and go on
+    page.wait_for_url(lambda url: "/case/" in url and url.split("?")[0] != opened.split("?")[0])
+    assert page.inner_text(".said") == "Kept with your changes."
+    page.keyboard.press("u")
+    page.wait_for_url(lambda url: url.split("?")[0] == opened.split("?")[0])
+    assert "Undone" in page.inner_text(".said")
+    while page.locator(".task:not(:has(input:checked))").count():
+        page.keyboard.press("1")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: url.split("?")[0] != opened.split("?")[0])
+
+    marked = page.locator("mark[class^=on]")
+    assert marked.count() and not page.locator("mark.on3").first.inner_text().isspace()
+    task = page.locator(".task").nth(3)
+    task.hover()
+    shown = set(page.locator("mark[class^=on]").evaluate_all("all => all.map(one => one.dataset.tasks)"))
+    assert all("histology:" in tasks for tasks in shown)
+    page.keyboard.press("s")
+    page.keyboard.press("Tab")
+    page.keyboard.type("two tumours")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "said=skipped" in url)
+
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 768, "height": 1024})
+    for path, words in (
+        ("/review", "two tumours"),
+        ("/figures", "Does the model keep its promise?"),
+        ("/admin", "nora"),
+        ("/next", "Accept"),
+    ):
+        page.goto(live + path)
+        assert words in page.inner_text("main") and not axe(page)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    with page.expect_download() as download:
+        page.evaluate("location.href = '/export/corrections.csv'")
+    rows = list(csv.DictReader(download.value.path().open()))
+    decided = desk_service.desk.casework.decisions()
+    assert len(rows) == len(decided) and {row["who"] for row in rows} == {"anna"}
+    assert (problems, outside) == ([], [])
+
+
+def client_of(service, name):
+    """A client that has logged in, with the secret of its forms."""
+    client = TestClient(make_app(service), base_url="https://registry.example", follow_redirects=False)
+    answer = client.post("/login", data={"name": name, "password": PASSWORD})
+    assert answer.status_code == 303 and "HttpOnly" in answer.headers["set-cookie"]
+    assert "Secure" in answer.headers["set-cookie"] and "samesite=strict" in answer.headers["set-cookie"].lower()
+    client.csrf = re.search('name="csrf" value="([^"]+)"', client.get("/queue").text)[1]
+    return client
+
+
+@pytest.fixture
+def people(desk_service):
+    return lambda name: client_of(desk_service, name)
+
+
+def test_forms_of_other_sites_and_sessions_are_refused(people, desk_service):
+    cora = people("cora")
+    user = desk_service.desk.accounts.session(cora.cookies["pathveil_session"]).user
+    (case, *_) = desk_service.desk.casework.queue(user)
+    path, codes = f"/case/{case['id']}/decide", {}
+    assert cora.post(path, data=codes).status_code == 403
+    assert cora.post(path, data=codes | {"csrf": people("anna").csrf}).status_code == 403
+    elsewhere = cora.post(path, data=codes | {"csrf": cora.csrf}, headers={"origin": "https://evil.example"})
+    assert elsewhere.status_code == 403 and "another site" in elsewhere.text
+    wrong = cora.post(path, data={"csrf": cora.csrf, "code.site": "=cmd()"})
+    assert wrong.status_code == 422 and "no code of ICD-O-3" in wrong.text
+    assert desk_service.desk.casework.decisions(case=case["id"]) == []
+
+
+def test_a_role_and_a_registry_bound_what_is_seen(people, desk_service):
+    cora, nora = people("cora"), people("nora")
+    for path in ("/admin", "/review", "/export/corrections.csv"):
+        assert cora.get(path).status_code == 403
+    assert cora.post("/admin/users", data={"csrf": cora.csrf, "name": "x"}).status_code == 403
+    case = desk_service.desk.casework.base.rows("SELECT id FROM cases WHERE status = 'waiting'")[0]["id"]
+    assert nora.get(f"/case/{case}").status_code == 404 and "Nothing waits" in nora.get("/queue").text
+    nobody = TestClient(make_app(desk_service), follow_redirects=False)
+    assert nobody.get(f"/case/{case}").headers["location"] == "/login"
+    assert nobody.get("/search?task=site&q=c50").headers["location"] == "/login"
+    assert nobody.post("/undo").status_code == 403
+    assert nobody.get("/queue", headers=BEARER).headers["location"] == "/login"  # a program's token is no log-in
+
+
+def test_paths_lead_nowhere_else(people):
+    anna = people("anna")
+    for path in ("/static/..%2fapp.py", "/static/../app.py", "/export/..%2f..%2fstore.sqlite", "/case/..%2f..%2f"):
+        assert anna.get(path).status_code == 404
+
+
+def test_guessing_passwords_is_slowed_down(desk_service):
+    client = TestClient(make_app(desk_service), follow_redirects=False, client=("10.0.0.9", 1))
+    tried = [client.post("/login", data={"name": "cora2", "password": f"guess {n}"}).status_code for n in range(32)]
+    assert tried[:30] == [403] * 30 and tried[30:] == [429] * 2
+
+
+def test_what_was_decided_goes_out_and_comes_back_as_labels(people, desk_service, tmp_path):
+    anna, work = people("anna"), desk_service.desk.casework
+    user = desk_service.desk.accounts.session(anna.cookies["pathveil_session"]).user
+    case = work.open(work.queue(user, order="registry")[-1]["id"], user)
+    work.decide(case["id"], user, {task: code["code"] for task, code in case["answer"]["codes"].items()})
+    labels = anna.get("/export/labels.csv").text
+    rows = list(csv.DictReader(io.StringIO(labels)))
+    decided = {row["case_id"]: row["codes"] for row in desk_service.desk.casework.decisions()}
+    assert rows
+    for row in rows:
+        assert {task: row[task] for task in decided[row["case_id"]]} == decided[row["case_id"]]
+    tree = ElementTree.fromstring(anna.get("/export/codes.xml").text)
+    assert len(tree) == len(decided)
+    from pathveil.corpus.labels import label_corpus
+
+    frame = reports(8, seed=2).drop("site", "subsite", "laterality", "histology", "behavior")
+    frame.write_parquet(tmp_path / "reports.parquet")
+    (tmp_path / "labels.csv").write_text(labels)
+    label_corpus(tmp_path / "reports.parquet", tmp_path / "labels.csv", on=["report_id"], out=tmp_path / "out.parquet")
+    joined = pl.read_parquet(tmp_path / "out.parquet")
+    assert joined["subsite"].drop_nulls().len() >= len([row for row in rows if row["report_id"] != "r99"])
+
+
+def test_another_model_is_compared_before_it_is_used(model, model_folder, tmp_path):
+    service = service_of(model)
+    service.desk = desk = Desk(tmp_path, service.settings, cheap_passwords=True)
+    desk.accounts.add("anna", PASSWORD, "admin", by="test")
+    desk.setup_token, desk.models = None, model_folder.parent
+    desk.casework.receive([Sent("r1", "carcinoma of the left breast")], source="test")
+    anna = client_of(service, "anna")
+    with anna:  # its life span: the pool and the queue work
+        while desk.casework.uncoded(1):
+            time.sleep(0.02)
+        assert anna.post("/admin/model", data={"csrf": anna.csrf, "model": "../../etc"}).status_code == 422
+        assert anna.post("/admin/switch", data={"csrf": anna.csrf, "sha256": "0"}).status_code == 409
+        assert anna.post("/admin/model", data={"csrf": anna.csrf, "model": "model"}).status_code == 303
+        page = anna.get("/admin").text
+        assert "beside the model in use, on 1 waiting case" in page and "Switch to model" in page
+        assert anna.post("/admin/switch", data={"csrf": anna.csrf, "sha256": model.sha256}).status_code == 303
+        while desk.casework.uncoded(1):  # it is coded again
+            time.sleep(0.02)
+        what = [row["what"] for row in desk.base.rows("SELECT what FROM log ORDER BY number")]
+        assert what[-3:] == ["model compared", "model switched", "coded"]
