@@ -59,13 +59,22 @@ TESTED_WITH = {
     "report/combined.py": "report/test_tables.py",  # a page's section
     "report/terms.py": "report/test_page.py",
     "serve/answers.py": "serve/test_app.py",  # the service, over HTTP
+    "serve/accounts.py": "serve/test_casework.py",  # the store, as the page uses it
+    "serve/admin_pages.py": "serve/test_pages.py",
     "serve/bodies.py": "serve/test_app.py",
+    "serve/desk.py": "serve/test_casework.py",
+    "serve/exports.py": "serve/test_pages.py",
+    "serve/folder_feed.py": "serve/test_mllp_feed.py",
+    "serve/incoming.py": "serve/test_mllp_feed.py",
     "serve/metrics.py": "serve/test_app.py",
     "serve/openapi.py": "serve/test_app.py",
     "serve/pool.py": "serve/test_app.py",
+    "serve/queue_pages.py": "serve/test_pages.py",
+    "serve/review_pages.py": "serve/test_pages.py",
     "serve/sent.py": "serve/test_app.py",
     "serve/server.py": "serve/test_app.py",
     "serve/start.py": "serve/test_app.py",
+    "serve/swap.py": "serve/test_pages.py",
     "bundle/encoder.py": "bundle/test_release.py",
     "study/combined.py": "study/test_study_file.py",  # a study is tested as a run
     "study/vocabulary.py": "study/test_study_file.py",

@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 
 from bundle.conftest import reports
 from conftest import free_port
+from pathveil.serve.answers import Asked
 from pathveil.serve.app import make_app
 from pathveil.serve.desk import Desk
 from pathveil.serve.sent import Sent
@@ -213,7 +214,7 @@ def test_what_was_decided_goes_out_and_comes_back_as_labels(people, desk_service
     for row in rows:
         assert {task: row[task] for task in decided[row["case_id"]]} == decided[row["case_id"]]
     tree = ElementTree.fromstring(anna.get("/export/codes.xml").text)
-    assert len(tree) == len(decided)
+    assert len(tree) == len(decided) == len(tree.findall(".//{*}Tumor"))
     from pathveil.corpus.labels import label_corpus
 
     frame = reports(8, seed=2).drop("site", "subsite", "laterality", "histology", "behavior")

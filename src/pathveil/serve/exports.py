@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pathveil.bundle.coder import Code
-from pathveil.bundle.outputs import Coded, writer
+from pathveil.bundle.incoming import Origin
+from pathveil.bundle.naaccr_xml import xml_writer
+from pathveil.bundle.outputs import Coded
 from pathveil.serve.accounts import User
 from pathveil.serve.casework import DONE, Casework
 
@@ -54,11 +56,11 @@ def naaccr_xml(rows: Sequence[dict], tasks: Sequence[str]) -> str:
     """A Patient and a Tumor a case, as 'pathveil predict' writes them."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "codes.xml"
-        with writer(path, "naaccr-xml", tasks, by_case=True) as write:
+        with xml_writer(path, Path(folder) / "beside.jsonl") as write:
             for row in rows:
                 codes = {task: Code(code, 1.0, False) for task, code in row["codes"].items()}
-                number = next((one["number"] for one in row["reports"] if one["number"]), None)
-                write(Coded(row["case_id"], tuple(one["report_id"] for one in row["reports"]), codes, number))
+                reports = tuple(Origin(one["report_id"], one["number"]) for one in row["reports"])
+                write(Coded(row["case_id"], reports, codes))
         return path.read_text(encoding="utf-8")
 
 
