@@ -11,18 +11,23 @@ next run after a kill, finds the old content or the new one, never a part.
 """
 
 import errno
+import glob
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-import tomllib
+import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from pathveil.errors import PathveilError, UsageError
+from pathveil.foreign import Refused, bounds, parse_json, parse_toml, read_bytes
+from pathveil.foreign.text import open_regular
+
+YOUNG = 60  # seconds in which what is unfinished is left alone, whoever seems to own it
 
 
 @contextmanager
@@ -80,9 +85,11 @@ def new_folder(
         check_new(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+        remove_leftovers(path.parent, glob.escape(path.name))
+        part = Path(tempfile.mkdtemp(prefix=f".{path.name}-", suffix=".part", dir=path.parent))
     except OSError as fault:
         raise _unwritable(path, fault, error) from None
+    held = _hold(part)
     try:
         if not private:
             part.chmod(0o777 & ~_umask())
@@ -98,6 +105,25 @@ def new_folder(
             raise _unwritable(path, fault, error) from None
     finally:
         shutil.rmtree(part, ignore_errors=True)
+        if held is not None:
+            os.close(held)
+
+
+def remove_leftovers(folder: Path, name: str) -> None:
+    """Remove what processes that were killed had half written in a folder, of the given name or pattern.
+
+    An unfinished folder is held by the process that fills it, so one that can be held has nobody. An unfinished file
+    of several writers has its process in its name; a disk may have processes of other machines, so it must be old.
+    """
+    for part in folder.glob(f".{name}-????????.part"):
+        held = _hold(part) if part.is_dir() and _age(part) > YOUNG else None
+        if held is not None:
+            shutil.rmtree(part, ignore_errors=True)
+            os.close(held)
+    for part in folder.glob(f"{name}.*.part"):
+        process = part.name.split(".")[-2]
+        if process.isdigit() and _age(part) > YOUNG and not _alive(int(process)):
+            part.unlink(missing_ok=True)
 
 
 def move_into(folder: Path, source: Path, names: Sequence[str]) -> None:
@@ -156,11 +182,11 @@ def json_text(content: Any) -> str:
 def read_json(path: Path, *, error: type[PathveilError] = UsageError) -> dict[str, Any]:
     """The object in a JSON file; anything else is refused in one sentence."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(read_bytes(path))
     except OSError as fault:
         raise error(f"{path}: cannot be read ({fault.strerror or type(fault).__name__})") from None
-    except (ValueError, RecursionError):
-        raise error(f"{path}: cannot be read as JSON") from None
+    except Refused as fault:
+        raise error(f"{path}: {fault}") from None
     if not isinstance(content, dict):
         raise error(f"{path}: expected a JSON object")
     return content
@@ -169,19 +195,21 @@ def read_json(path: Path, *, error: type[PathveilError] = UsageError) -> dict[st
 def read_toml(path: Path, *, expected: str) -> dict[str, Any]:
     """The content of a TOML file; ``expected`` says in a sentence what it should have been, such as "a study file"."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(read_bytes(path, most=bounds.SMALL_BYTES))
     except OSError as fault:
         why = fault.strerror or type(fault).__name__
         raise UsageError(f"{path}: cannot be read ({why}); expected {expected} in TOML") from None
-    except tomllib.TOMLDecodeError as fault:
-        raise UsageError(f"{path}: is not TOML: {fault}; expected {expected}") from None
-    except (UnicodeDecodeError, RecursionError):
-        raise UsageError(f"{path}: is not TOML; expected {expected}") from None
+    except Refused as fault:
+        raise UsageError(f"{path}: {fault}; expected {expected}") from None
 
 
 def sha256_of_file(path: Path) -> str:
-    """What ``sha256sum`` prints."""
-    with path.open("rb") as file:
+    """What ``sha256sum`` prints; of a file, since a device or a pipe may never end."""
+    try:
+        opened = open_regular(path)
+    except Refused as fault:
+        raise UsageError(f"{path}: {fault}") from None
+    with opened as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -232,6 +260,42 @@ def _lock(file: IO[str]) -> None:
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # ty: ignore[missing-attribute]
     else:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _hold(folder: Path) -> int | None:
+    """Hold a folder for this process, which the system ends with it; none where another does, or where none can."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return None
+    try:
+        opened = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(opened)
+        return None
+    return opened
+
+
+def _age(path: Path) -> float:
+    """Seconds since it was changed."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def _flush(path: Path) -> None:

@@ -106,6 +106,7 @@ def test_nothing_finished_is_trained_twice_and_nothing_stale_is_reused(tmp_path)
     store.path(jobs[1]).write_bytes(store.path(jobs[1]).read_bytes()[:-200] + b"x" * 200)
     store.path(jobs[2]).rename(store.folder / ("00002-" + "0" * 16 + ".npz"))
     (store.folder / "00003.npz.999999999.part").write_bytes(b"half")
+    os.utime(store.folder / "00003.npz.999999999.part", (0, 0))
     assert run()[2] == [1, 2]
     assert not list(store.folder.glob("*.part"))
 

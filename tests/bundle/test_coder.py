@@ -30,6 +30,13 @@ def test_codes_are_what_the_model_says(bundle):
             assert code.lifted == (best != int(said[task][row].argmax()))
 
 
+def test_a_probability_that_is_none_is_left_to_a_person(bundle):
+    """Comparisons with NaN are false: once such reports were coded as sure."""
+    logs = {task: np.full((2, len(names)), np.nan, np.float32) for task, names in bundle.labels.items()}
+    for codes in decide(bundle, logs, empty=np.zeros(2, bool)):
+        assert all(code.abstained for code in codes.values())
+
+
 def test_one_text_is_coded_as_among_many(bundle):
     texts = reports(30, seed=9)["text"].to_list()
     many = Coder(bundle).code(texts)

@@ -84,8 +84,87 @@ def test_a_foreign_file_is_named(copy):
     with pytest.raises(BundleError, match=r"weights\.pkl is not part of the bundle"):
         Model.load(copy)
     (copy / "weights.pkl").unlink()
-    (copy / ".DS_Store").write_bytes(b"")
-    Model.load(copy)
+    (copy / ".hidden").write_bytes(b"anything at all")
+    with pytest.raises(BundleError, match=r"\.hidden is not part of the bundle .*; remove it"):
+        Model.load(copy)
+
+
+def hold_elsewhere(folder, listed, name):
+    """The manifest lists a file under another name than a file of the folder."""
+    (folder.parent / "outside.txt").write_text("elsewhere")
+    listed[name] = {"sha256": sha256_of_file(folder.parent / "outside.txt"), "bytes": 9}
+
+
+def link(folder, listed, name):
+    (folder / name).rename(folder.parent / name)
+    (folder / name).symlink_to(folder.parent / name)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda folder, listed: hold_elsewhere(folder, listed, "../outside.txt"), "lists what is no file of a bundle"),
+        (lambda folder, listed: hold_elsewhere(folder, listed, str(folder.parent / "outside.txt")), "lists what is no"),
+        (lambda folder, listed: listed[CARD].update(bytes=listed[CARD]["bytes"] + 1), "card.md was altered"),
+        (lambda folder, listed: listed[CARD].update(note="x"), "with their sha256 and bytes, and nothing else"),
+        (lambda folder, listed: listed.update({MANIFEST: listed[CARD]}), "lists what is no file of a bundle"),
+        (lambda folder, listed: (folder / "surprise").mkdir(), "surprise is not part of the bundle"),
+        (lambda folder, listed: link(folder, listed, CARD), "card.md is a link or no file"),
+        (lambda folder, listed: link(folder, listed, MODEL), "model.safetensors is a link or no file"),
+    ],
+)
+def test_a_manifest_says_exactly_what_is_there(copy, change, message):
+    """Nothing outside, no link, no other size, nothing more; with the payload intact each of these was once loaded."""
+    manifest = json.loads((copy / MANIFEST).read_text())
+    change(copy, manifest["files"])
+    (copy / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(BundleError, match=re.escape(message)):
+        Model.load(copy)
+
+
+def test_a_file_of_no_bundle_is_refused_though_listed(copy):
+    (copy / "extra.txt").write_text("x")
+    resign(copy, "extra.txt")
+    with pytest.raises(BundleError, match=r"extra\.txt is not part of a bundle"):
+        Model.load(copy)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["member-0.embedding.weight", "linear.idf", "lift.site"])
+def test_weights_that_are_no_numbers_are_refused(copy, name, value):
+    """Comparisons with NaN are false: a model with one was sure of every report."""
+
+    def change(tensors):
+        tensors[name] = tensors[name].copy()
+        tensors[name].flat[-1] = value
+
+    change_tensors(copy, change)
+    with pytest.raises(BundleError, match="its weights are not all finite"):
+        Model.load(copy)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-1.0", "1e999", "2.1"])
+def test_a_threshold_that_is_no_probability_is_refused(copy, number):
+    text = (copy / CONTENT).read_text()
+    changed = re.sub(r'("probability": )[0-9.]+', rf"\g<1>{number}", text)
+    assert changed != text
+    (copy / CONTENT).write_text(changed)
+    resign(copy, CONTENT)
+    with pytest.raises(BundleError, match=r"threshold that is no probability|number that is none"):
+        Model.load(copy)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"members": 10**12}, {"members": 0}, {"dim": 1 << 40}, {"windows": [3] * 1000}, {"filters": -1}, {"linear": 2}],
+)
+def test_an_architecture_of_no_network_is_refused_before_it_is_built(copy, change):
+    content = json.loads((copy / CONTENT).read_text())
+    content["architecture"] |= change
+    (copy / CONTENT).write_text(json.dumps(content))
+    resign(copy, CONTENT)
+    with pytest.raises(BundleError, match="its architecture"):
+        Model.load(copy)
 
 
 @pytest.mark.parametrize("name", [CONTENT, MANIFEST])

@@ -79,7 +79,10 @@ def test_reports_get_the_codes_of_abstracts(tmp_path):
         (b"<a/>", "holds no tumour"),
         (b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "declares a document type"),
         (b'<?xml version="1.0" encoding="klingon"?><a/>', "cannot be read as XML"),
-        (b"<a>" * 100_000, "is no XML, or is cut short"),
+        (b"<a>" * 100_000, "is nested more than 32 levels deep"),
+        (b"<!--" + b" " * 70_000 + b'--><!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "declares a document type"),
+        ('<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'.encode("utf-16"), "declares a document type"),
+        (b"<a " + b"b" * 3_000_000, "holds a tag or a text without an end"),
     ],
 )
 def test_files_that_are_no_abstracts(tmp_path, content, sentence):

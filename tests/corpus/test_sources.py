@@ -144,7 +144,7 @@ def test_names_of_fields_within_fields(tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("[" * 100_000, "nested too deeply"),
+        ("[" * 100_000, "nested more than 24 levels deep"),
         (f'[{{"text": "{SECRET}"', "cannot be read as JSON"),
         (f'["{SECRET}"]', "expected a list of objects, one a report"),
         ("[]", "expected a list of objects"),

@@ -70,7 +70,32 @@ def test_a_registry_counted_twice_is_refused(corpus):
         merge([counts, counts.take(["R1"])])
 
 
-@pytest.mark.parametrize("harm", ["text", "cut", "foreign", "words", "pointer", "index", "absent"])
+def changed(place: int, value: int):
+    def change(array: np.ndarray) -> np.ndarray:
+        array.flat[place] = value
+        return array
+
+    return change
+
+
+LIES = {  # an array of the file, and what another party may have made of it
+    "a negative count": ("cases", changed(0, -1)),
+    "more cases than reports": ("cases", changed(0, 1_000)),
+    "more reports than there are": ("total_reports", changed(0, 0)),
+    "a sum that overflows": ("occurrences", changed(0, 1 << 62)),
+    "fractions": ("reports", lambda array: array.astype(np.float64)),
+    "another shape": ("labels", lambda array: array[:, :-1]),
+    "more words in a class than reports": ("joint-0-data", changed(0, 1_000)),
+    "words out of order": (
+        "words",
+        lambda array: np.frombuffer(b"\n".join(array.tobytes().split(b"\n")[::-1]), np.uint8),
+    ),
+    "no JSON": ("about", lambda array: np.frombuffer(b"[" * 100_000, np.uint8)),
+    "NaN": ("about", lambda array: np.frombuffer(b'{"format": NaN}', np.uint8)),
+}
+
+
+@pytest.mark.parametrize("harm", ["text", "cut", "foreign", "words", "pointer", "index", "absent", *LIES])
 def test_a_file_that_is_no_count_file(corpus, tmp_path, harm):
     path = tmp_path / "counts.npz"
     count_corpus(corpus).save(path)
@@ -83,6 +108,10 @@ def test_a_file_that_is_no_count_file(corpus, tmp_path, harm):
     elif harm == "words":
         arrays = dict(np.load(path))
         np.savez(path, **{**arrays, "words": np.frombuffer(b"one", np.uint8)})
+    elif harm in LIES:
+        arrays = dict(np.load(path))
+        name, change = LIES[harm]
+        np.savez(path, **{**arrays, name: change(arrays[name].copy())})
     elif harm in ("pointer", "index"):
         arrays = dict(np.load(path))
         arrays["joint-0-indptr" if harm == "pointer" else "joint-0-indices"][2] = 2_000_000_000

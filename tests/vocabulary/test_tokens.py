@@ -1,5 +1,6 @@
 """The token store: right, cached by content, safe with two processes, never stale, never where it may not write."""
 
+import fcntl
 import json
 import os
 import stat
@@ -14,9 +15,12 @@ import pytest
 
 from pathveil.corpus import content_sha256
 from pathveil.errors import CorpusError, UsageError
+from pathveil.files import sha256_of_file
 from pathveil.text import settings, tokenize
 from pathveil.vocabulary import tokens as module
+from pathveil.vocabulary.encoding import encode
 from pathveil.vocabulary.tokens import cache_folder, case_number, tokens
+from pathveil.vocabulary.words import Vocabulary
 
 
 def corpus_of(path: Path, texts: list[str], **columns) -> Path:
@@ -78,7 +82,7 @@ def test_a_changed_corpus_or_setting_is_never_served_the_old_tokens(corpus):
     assert reports(tokens(corpus)) == [["another", "text"]]
 
 
-@pytest.mark.parametrize("harm", ["cut", "missing", "json", "words"])
+@pytest.mark.parametrize("harm", ["cut", "missing", "json", "words", "zeros", "wild", "link"])
 def test_a_damaged_store_is_made_again(corpus, harm):
     before = reports(tokens(corpus))
     (folder,) = corpus.with_name("reports.parquet.pathveil").glob("tokens-*")
@@ -88,9 +92,67 @@ def test_a_damaged_store_is_made_again(corpus, harm):
         (folder / "offsets.npy").unlink()
     elif harm == "json":
         (folder / "tokens.json").write_text("{")
-    else:
+    elif harm == "words":
         (folder / "words.txt").write_text("left\n")
+    elif harm == "zeros":  # what a power cut leaves of pages that were never written
+        whole = (folder / "ids.npy").read_bytes()
+        (folder / "ids.npy").write_bytes(whole[:128] + bytes(len(whole) - 128))
+    elif harm == "wild":  # with a matching hash: it would be followed out of the table
+        whole = bytearray((folder / "ids.npy").read_bytes())
+        whole[-4:] = (2_000_000_000).to_bytes(4, "little")
+        (folder / "ids.npy").write_bytes(whole)
+        about = json.loads((folder / "tokens.json").read_text())
+        about["files"]["ids.npy"] = sha256_of_file(folder / "ids.npy")
+        (folder / "tokens.json").write_text(json.dumps(about))
+    else:
+        (folder / "ids.npy").unlink()
+        (folder / "ids.npy").symlink_to("/dev/zero")
     assert reports(tokens(corpus)) == before
+
+
+def test_damaged_word_ids_are_made_again(corpus):
+    words = Vocabulary(("breast", "left"), "by hand")
+    before = np.array(encode(corpus, words).ids)
+    (path,) = corpus.with_name("reports.parquet.pathveil").glob("ids-*.npy")
+    whole = path.read_bytes()
+    for harm in (whole[:128] + bytes(len(whole) - 128), whole[:-4], b""):
+        path.write_bytes(harm)
+        np.testing.assert_array_equal(encode(corpus, words).ids, before)
+
+
+def test_what_killed_writers_left_is_removed_and_nobody_elses(corpus):
+    tokens(corpus)
+    root = corpus.with_name("reports.parquet.pathveil")
+    dead, young, mine = (root / f".tokens-{name}-abcdefgh.part" for name in ("dead", "young", "mine"))
+    for folder in (dead, young, mine, root / ".tokens-backup"):
+        folder.mkdir()
+        (folder / "ids.raw").write_bytes(b"half")
+    (root / "ids-1.npy.999999999.part").write_bytes(b"half")
+    held = os.open(mine, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)  # as a process that is at work does
+    for path in (dead, mine, root / ".tokens-backup", root / "ids-1.npy.999999999.part"):
+        os.utime(path, (0, 0))
+    try:
+        tokens(corpus)
+    finally:
+        os.close(held)
+    assert not dead.exists() and not (root / "ids-1.npy.999999999.part").exists()
+    assert young.exists() and mine.exists() and (root / ".tokens-backup").exists()
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(corpus):
+    """Files may not grow beyond a few kilobytes, as on a full disk: no signal, nothing half written."""
+    corpus_of(corpus, [" ".join(f"word{number}" for number in range(900)) for _ in range(40)])
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "from pathlib import Path\nfrom pathveil.errors import PathveilError\n"
+        "from pathveil.vocabulary.tokens import tokens\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"
+        "try: tokens(Path(sys.argv[1]))\nexcept PathveilError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(corpus)], capture_output=True, text=True)
+    assert done.returncode == 0 and "cannot be written (File too large)" in done.stdout, done.stderr
+    assert not corpus.with_name("reports.parquet.pathveil").exists()
 
 
 def test_a_read_only_folder_is_left_alone_even_for_root(corpus, tmp_path, monkeypatch):
@@ -153,4 +215,6 @@ def test_progress_and_provenance_are_plain(corpus):
     tokens(corpus, progress=lambda *step: seen.append(step))
     assert seen[-1] == ("tokenising reports", 4, 4)
     (folder,) = corpus.with_name("reports.parquet.pathveil").glob("tokens-*")
-    assert json.loads((folder / "tokens.json").read_text())["words"] == len(tokens(corpus).words)
+    assert sorted(json.loads((folder / "tokens.json").read_text())["files"]) == sorted(
+        path.name for path in folder.iterdir() if path.suffix != ".json"
+    )

@@ -25,8 +25,6 @@ pathveil.errors.UsageError: --engine dask needs --scheduler ADDRESS, such as tcp
 
 import hashlib
 import json
-import os
-import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -38,7 +36,9 @@ from pydantic import BaseModel
 
 from pathveil import __version__
 from pathveil.errors import UsageError
-from pathveil.files import json_text, new_file, sha256_of_json
+from pathveil.files import json_text, new_file, remove_leftovers, sha256_of_json
+from pathveil.foreign import Refused
+from pathveil.foreign.arrays import read_arrays
 from pathveil.progress import Progress, silent
 from pathveil.seeds import child, generator
 from pathveil.training.ensemble import mean_log_probability, member_seed, start_vectors
@@ -130,18 +130,15 @@ class Store:
 
     def read(self, job: Job, documents: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Logits a task and the in/out mask of a finished model."""
-        with np.load(self.path(job)) as content:
-            logits = {
-                name.removeprefix("logits "): content[name] for name in content.files if name.startswith("logits ")
-            }
-            return logits, np.unpackbits(content["inside"], count=documents).astype(bool)
+        content = read_arrays(self.path(job))
+        logits = {name.removeprefix("logits "): content[name] for name in content if name.startswith("logits ")}
+        return logits, np.unpackbits(content["inside"], count=documents).astype(bool)
 
     def intact(self, job: Job) -> bool:
         """A file a disk has damaged is as good as missing."""
         try:
-            with zipfile.ZipFile(self.path(job)) as archive:
-                return archive.testzip() is None
-        except (OSError, zipfile.BadZipFile):
+            return "inside" in read_arrays(self.path(job))
+        except (OSError, Refused):
             return False
 
 
@@ -170,9 +167,7 @@ def train_missing(
     stage: str = "training shadows",
 ) -> int:
     """See that every job's answers are in the store; returns how many had to be trained."""
-    for left in store.folder.glob("*.part"):
-        if not _alive(int(left.name.split(".")[-2])):
-            left.unlink(missing_ok=True)  # of a process that was killed while it wrote
+    remove_leftovers(store.folder, "*")
     missing = [job for job in jobs if not store.intact(job)]
     by_number = {job.number: job for job in missing}
     finished = len(jobs) - len(missing)
@@ -185,16 +180,6 @@ def train_missing(
         finished += 1
         progress(stage, finished, len(jobs))
     return len(missing)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def engine_for(

@@ -18,7 +18,6 @@ is found best.
 'fail'
 """
 
-import tomllib
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -42,6 +41,7 @@ from pathveil.audit.evidence import (
 )
 from pathveil.errors import UsageError, explained
 from pathveil.files import read_toml
+from pathveil.foreign import parse_toml
 from pathveil.results import Part
 from pathveil.settings import Settings
 from pathveil.wording import percent
@@ -90,7 +90,9 @@ def default_appetite_text() -> str:
 
 def read_appetite(path: Path | None) -> Appetite:
     """The appetite in a TOML file; the default where none is given."""
-    content = tomllib.loads(default_appetite_text()) if path is None else read_toml(path, expected="a risk appetite")
+    content = (
+        parse_toml(default_appetite_text().encode()) if path is None else read_toml(path, expected="a risk appetite")
+    )
     try:
         return Appetite.model_validate(content)
     except ValidationError as error:

@@ -104,7 +104,7 @@ def decide(
         columns = (
             chosen[task],
             probability,
-            (probability < threshold) | empty,
+            ~(probability >= threshold) | empty,
             (logs[rows, alone[task]] < logs.max(1)) & (chosen[task] == alone[task]),
             others,
             chances,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pathveil.bundle.folder import WORDS, read_tensors, verify
+from pathveil.bundle.folder import WORDS, check_architecture, read_tensors, verify
 from pathveil.bundle.release import form_of
 from pathveil.errors import BundleError, VocabularyError
 from pathveil.files import read_json, write_json
@@ -78,6 +78,7 @@ def load_encoder(folder: str | Path) -> ReleasedEncoder:
         vocabulary = Vocabulary.load(folder / WORDS)
     except VocabularyError as error:
         raise BundleError(str(error)) from None
+    check_architecture(shape, folder / SHAPE)
     tensors = read_tensors(folder / TENSORS)
     words = str(shape.get("text", "")).rpartition("words=")[2]
     if not words.isdigit() or settings(words=int(words)) != shape["text"]:
@@ -97,7 +98,7 @@ def expected_shapes(shape: Mapping[str, Any], folder: Path) -> dict[str, tuple[i
         sizes = ((words, dim), (sum(windows), filters, dim), (len(windows), filters))
         return {
             f"member-{number}.{part}": size
-            for number in range(min(shape["members"], 1000))
+            for number in range(shape["members"])
             for part, size in zip(PARTS, sizes, strict=True)
         }
     except (KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""A model as a folder that anyone can read and nobody can alter unseen.
+"""A model as a folder that anyone can read, and whose every byte is in its name.
 
     model.safetensors   weights of the networks and of the linear view; numbers only, no pickle
     vocabulary.json     the words the model knows, and how they were chosen
@@ -6,7 +6,8 @@
     card.md             the same for a person to read
     history.json        the loss and accuracy of every epoch; training.svg draws it
     audit.json          what a membership audit found, once there was one
-    MANIFEST.json       sha256 and size of every other file; its own sha256 names the bundle
+    MANIFEST.json       sha256 and size of every other file; its own sha256 names the bundle. Who changes a file and the
+                        manifest with it makes another bundle: only its name, or the signature of a release, shows it
 
 A release (``bundle.release``) is such a folder without history, and with more files, a signature among them.
 
@@ -16,6 +17,7 @@ model is asked for.
 """
 
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,10 +29,11 @@ from pydantic import ValidationError
 from pathveil import __version__
 from pathveil.bundle.card import write_card
 from pathveil.bundle.figure import draw_history
-from pathveil.bundle.release import SIGNATURE, TEST_RESULT, form_of
+from pathveil.bundle.release import RELEASE, SIGNATURE, TEST_RESULT, form_of
 from pathveil.errors import BundleError, VocabularyError
 from pathveil.files import read_json, sha256_of_file, write_json, write_text
-from pathveil.training.scores import Scores, Threshold
+from pathveil.foreign import Refused, are_names, bounds, tensors
+from pathveil.training.scores import NEVER, Scores, Threshold
 from pathveil.vocabulary.words import Vocabulary
 
 if TYPE_CHECKING:
@@ -40,6 +43,11 @@ FORMAT = "pathveil-bundle/1"
 MODEL, WORDS, CONTENT, CARD = "model.safetensors", "vocabulary.json", "bundle.json", "card.md"
 HISTORY, FIGURE, AUDIT, MANIFEST = "history.json", "training.svg", "audit.json", "MANIFEST.json"
 NEEDED = (MODEL, WORDS, CONTENT, CARD)
+OPTIONAL = (HISTORY, FIGURE, AUDIT)
+BESIDE = (MANIFEST, SIGNATURE, TEST_RESULT)  # what a manifest cannot list: itself, and what signs it
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")  # a file's name: no folder, nothing hidden, no way out
+LARGEST = {"vocabulary_size": bounds.WORDS + 2, "dim": 1 << 14, "filters": 1 << 14, "members": 1 << 10}
+WINDOWS, WIDEST = 64, 256  # of a network: how many, and how wide
 FIELDS = ("architecture", "labels", "text", "blend", "thresholds", "scores", "provenance")
 TYPED = {"thresholds": Threshold, "scores": Scores}  # fields that are a typed part a task
 
@@ -85,6 +93,7 @@ def read(folder: Path) -> dict[str, Any]:
         vocabulary = Vocabulary.load(folder / WORDS)
     except VocabularyError as error:
         raise BundleError(str(error)) from None
+    check_fields(content, folder / CONTENT)
     fields = {name: content[name] for name in FIELDS}
     for name, kind in TYPED.items():
         try:
@@ -93,7 +102,11 @@ def read(folder: Path) -> dict[str, Any]:
             raise BundleError(
                 f"{folder / CONTENT}: its {name} cannot be read; expected a bundle of format {FORMAT}"
             ) from None
+    if not all(0 <= threshold.probability <= NEVER for threshold in fields["thresholds"].values()):
+        raise BundleError(f"{folder / CONTENT}: has a threshold that is no probability; it would be sure of every code")
     history = read_json(folder / HISTORY, error=BundleError).get("members", []) if HISTORY in present else []
+    if not isinstance(history, list) or not all(isinstance(member, list) for member in history):
+        raise BundleError(f"{folder / HISTORY}: 'members' does not list epochs; expected a bundle of format {FORMAT}")
     return fields | {
         "labels": {task: tuple(names) for task, names in content["labels"].items()},
         "vocabulary": vocabulary,
@@ -103,6 +116,38 @@ def read(folder: Path) -> dict[str, Any]:
         "audit": read_json(folder / AUDIT, error=BundleError) if AUDIT in present else None,
         "sha256": sha256_of_file(folder / MANIFEST),
     }
+
+
+def check_fields(content: Mapping[str, Any], path: Path) -> None:
+    """Refuse fields of other types, and an architecture of a size that nobody trains, before it is built."""
+    wrong = f"expected a bundle of format {FORMAT}"
+    for name in ("architecture", "labels", "blend", "provenance"):
+        if not isinstance(content[name], dict):
+            raise BundleError(f"{path}: '{name}' is no object; {wrong}")
+    if not content["labels"] or not all(are_names(names) and names for names in content["labels"].values()):
+        raise BundleError(f"{path}: 'labels' does not name the classes of each task; {wrong}")
+    if not isinstance(content["text"], str):
+        raise BundleError(f"{path}: 'text' is no text; {wrong}")
+    for numbers in content["blend"].values():
+        if not isinstance(numbers, list) or not all(type(number) in (int, float) for number in numbers):
+            raise BundleError(f"{path}: 'blend' does not hold numbers; {wrong}")
+    check_architecture(content["architecture"], path)
+
+
+def check_architecture(shape: Mapping[str, Any], path: Path) -> None:
+    """Refuse numbers that no network has: what is built of them is allocated, not read."""
+    wrong = f"expected a bundle of format {FORMAT}"
+    for name, most in LARGEST.items():
+        if name not in shape:
+            raise BundleError(f"{path}: its architecture is incomplete; {wrong}")
+        if type(shape[name]) is not int or not 1 <= shape[name] <= most:
+            raise BundleError(f"{path}: its architecture has a '{name}' that is not a whole number from 1 to {most:,}")
+    windows, dropout = shape.get("windows"), shape.get("dropout", 0.0)
+    right = isinstance(windows, list) and 1 <= len(windows) <= WINDOWS
+    if not right or not all(type(width) is int and 1 <= width <= WIDEST for width in windows):
+        raise BundleError(f"{path}: its architecture has windows that no network has")
+    if type(shape.get("linear", False)) is not bool or type(dropout) not in (int, float) or not 0 <= dropout < 1:
+        raise BundleError(f"{path}: its architecture is incomplete; {wrong}")
 
 
 def verify(folder: Path, needed: Sequence[str] = NEEDED) -> set[str]:
@@ -115,27 +160,39 @@ def verify(folder: Path, needed: Sequence[str] = NEEDED) -> set[str]:
     if manifest.get("format") != FORMAT:
         raise foreign(folder, manifest.get("format"))
     listed = manifest.get("files")
-    if not isinstance(listed, dict) or not all(isinstance(entry, dict) for entry in listed.values()):
-        raise BundleError(f"{folder / MANIFEST}: 'files' is missing; expected a bundle of format {FORMAT}")
+    if not isinstance(listed, dict) or not all(map(is_entry, listed.values())) or set(manifest) != {"format", "files"}:
+        raise BundleError(f"{folder / MANIFEST}: does not list files with their sha256 and bytes, and nothing else")
+    for name in listed:
+        if not PLAIN.fullmatch(name) or name in BESIDE:
+            raise BundleError(f"{folder / MANIFEST}: lists what is no file of a bundle; get the whole bundle again")
+        if RELEASE not in listed and name not in (*needed, *OPTIONAL):
+            raise BundleError(f"{folder}: {name} is not part of a bundle; get the whole bundle again")
+    present = {path.name: path for path in folder.iterdir()}
     for name in (*needed, *listed):
         if name not in listed:
             raise BundleError(f"{folder / MANIFEST}: does not list {name}; the bundle is incomplete")
-        if not (folder / name).is_file():
+        if name not in present:
             raise BundleError(f"{folder}: {name} is missing; get the whole bundle again")
-    # A hidden file (a desktop leaves some) is never read, so it can do no harm.
-    present = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
-    foreign_files = sorted(present - set(listed) - {MANIFEST, SIGNATURE, TEST_RESULT})
-    if foreign_files:
-        raise BundleError(f"{folder}: {foreign_files[0]} is not part of the bundle ({MANIFEST} does not list it)")
+    for name in sorted(present):
+        if name not in listed and name not in BESIDE:
+            raise BundleError(f"{folder}: {name} is not part of the bundle ({MANIFEST} does not list it); remove it")
+        if present[name].is_symlink() or not present[name].is_file():
+            raise BundleError(f"{folder}: {name} is a link or no file; get the whole bundle again")
     for name, entry in listed.items():
-        if sha256_of_file(folder / name) != entry.get("sha256"):
+        if present[name].stat().st_size != entry["bytes"] or sha256_of_file(present[name]) != entry["sha256"]:
             raise BundleError(f"{folder}: {name} was altered (its sha256 is not the manifest's); get the bundle again")
     return set(listed)
 
 
+def is_entry(entry: Any) -> bool:
+    """Whether a manifest's entry says what it has to, and nothing else."""
+    return isinstance(entry, dict) and set(entry) == {"sha256", "bytes"} and type(entry["bytes"]) is int
+
+
 def foreign(folder: Path, found: Any) -> BundleError:
+    named = repr(found) if isinstance(found, str) and re.fullmatch(r"[a-z/0-9-]{1,40}", found) else "that is not ours"
     return BundleError(
-        f"{folder}: is a bundle of format {found!r}, this version of Pathveil ({__version__}) reads {FORMAT!r}"
+        f"{folder}: is a bundle of format {named}, this version of Pathveil ({__version__}) reads {FORMAT!r}"
     )
 
 
@@ -199,10 +256,10 @@ def check_shapes(model: "Model", where: str) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, np.ndarray]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
-
+    """A folder's weights, all of them numbers: with one that is none a model would be sure of every code."""
     try:
-        return load_file(path)
-    except (SafetensorError, OSError, ValueError):
+        return tensors.read_tensors(path)[0]
+    except Refused as fault:
+        raise BundleError(f"{path}: cannot be read as safetensors; it {fault}") from None
+    except OSError:
         raise BundleError(f"{path}: cannot be read as safetensors") from None

@@ -19,10 +19,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
-from xml.etree import ElementTree
 
-from pathveil.corpus.tables import open_bytes
 from pathveil.errors import CorpusError
+from pathveil.foreign import Refused
+from pathveil.foreign.archives import open_bytes
+from pathveil.foreign.xml import xml_events
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,24 +41,17 @@ ITEMS = {
 }
 NUMBERS = tuple(f"pathReportNumber{number}" for number in range(1, 6))
 COLUMNS = (*ITEMS.values(), "report_number")
-START = 1 << 16  # bytes in which a document type would stand
 
 
 def open_abstracts(path: Path) -> "pl.LazyFrame":
     """The tumours of a NAACCR XML file as a lazy frame of strings, a row for each report number of a tumour."""
     import polars as pl
 
-    with open_bytes(path) as file:
-        if re.search(rb"<!(DOCTYPE|ENTITY)", file.read(START)):
-            raise CorpusError(f"{path}: declares a document type, which NAACCR XML has not; it is not read")
     try:
         with open_bytes(path) as file:
             rows = [row for tumour in tumours_of(file) for row in rows_of(tumour)]
-    except ElementTree.ParseError as error:
-        line = error.position[0] if hasattr(error, "position") else 1
-        raise CorpusError(f"{path}: is no XML, or is cut short, at line {line:,}") from None
-    except (LookupError, ValueError):  # an encoding that nobody knows
-        raise CorpusError(f"{path}: cannot be read as XML") from None
+    except Refused as fault:
+        raise CorpusError(f"{path}: {fault}") from None
     if not rows:
         raise CorpusError(f"{path}: holds no tumour; expected NAACCR XML with Patient and Tumor")
     return pl.DataFrame(rows, schema=dict.fromkeys(COLUMNS, pl.String), orient="row").lazy()
@@ -65,31 +59,29 @@ def open_abstracts(path: Path) -> "pl.LazyFrame":
 
 def tumours_of(file: IO[bytes]) -> Iterator[dict[str, str]]:
     """The items of each tumour, with those of its patient and of the file; a patient at a time is in memory."""
-    root, general = None, {}
-    for event, element in ElementTree.iterparse(file, events=("start", "end")):
-        root = element if root is None else root
-        if event == "end" and name_of(element) == "Patient":
-            patient = items_of(element)
-            for tumour in element:
-                if name_of(tumour) == "Tumor":
-                    yield general | patient | items_of(tumour)
-            root.clear()
-        elif event == "start" and name_of(element) == "Patient":
-            general |= items_of(root)
-
-
-def name_of(element: ElementTree.Element) -> str:
-    return element.tag.rpartition("}")[2]
-
-
-def items_of(element: ElementTree.Element) -> dict[str, str]:
-    """The items directly under an element that labels need."""
-    found = {}
-    for item in element:
-        name, value = item.get("naaccrId", ""), (item.text or "").strip()
-        if name_of(item) == "Item" and value and (name in ITEMS or name in NUMBERS):
-            found[name] = value
-    return found
+    general, patient, tumours = {}, {}, []
+    inside: list[str] = []  # the names of the elements that are open
+    for event, name, value in xml_events(file):
+        if event == "start":
+            inside.append(name)
+            if name == "Item":
+                wanted = value.get("naaccrId", "")
+            elif name == "Patient":
+                patient, tumours = {}, []
+            elif name == "Tumor" and inside[-2:-1] == ["Patient"]:
+                tumours.append({})
+            continue
+        inside.pop()
+        text = value.strip() if name == "Item" else ""
+        if text and (wanted in ITEMS or wanted in NUMBERS):
+            if inside[-2:] == ["Patient", "Tumor"]:
+                tumours[-1][wanted] = text
+            elif inside[-1:] == ["Patient"]:
+                patient[wanted] = text
+            elif len(inside) == 1:
+                general[wanted] = text
+        if name == "Patient":
+            yield from (general | patient | tumour for tumour in tumours)
 
 
 def rows_of(items: dict[str, str]) -> Iterator[tuple[str | None, ...]]:

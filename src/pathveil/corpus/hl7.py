@@ -90,7 +90,7 @@ def split_lines(file: IO[bytes]) -> Iterator[tuple[int, bool, bytes]]:
         chunk = wide.decode(head).encode() if wide else head
         more = file.read(1 << 20) if head else b""
         data, place = rest + chunk, 0
-        for found in BREAK.finditer(data):
+        for found in BREAK.finditer(data, max(len(rest) - 6, 0)):  # but for a break begun, there is none in the rest
             # A break at the very end may go on in the next chunk (CR, then LF).
             if more and found.end() == len(data):
                 break
@@ -116,14 +116,13 @@ def split_segments(message: bytes) -> list[Segment]:
     lines = decode_text(message).lstrip("\ufeff \t\n").split("\n")
     marks = delimiters_of(lines[0])
     opening = opening_of(marks.field)
-    raw: list[tuple[str, str]] = []
+    raw: list[tuple[str, list[str]]] = []
     for line in lines:
         if found := opening.match(line):
-            raw.append(((found[1] or "").upper(), line.strip()))
+            raw.append(((found[1] or "").upper(), [line.strip()]))
         else:
-            name, before = raw.pop()
-            raw.append((name, f"{before}\n{line}"))
-    return [Segment(name=name, fields=line.split(marks.field), marks=marks) for name, line in raw]
+            raw[-1][1].append(line)
+    return [Segment(name=name, fields="\n".join(lines).split(marks.field), marks=marks) for name, lines in raw]
 
 
 @cache

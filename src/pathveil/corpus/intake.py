@@ -39,11 +39,11 @@ from pathveil.corpus.tables import (
     find_encoding,
     form_among,
     form_of,
-    open_bytes,
     write_parquet,
 )
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import scratch_file
+from pathveil.foreign.archives import open_bytes
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.wording import counted

@@ -13,39 +13,81 @@ Fields within fields are named with points: ``report.sections.text`` is the text
 [('7', 'left breast')]
 """
 
-import json
 import sqlite3
+import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pathveil.corpus.tables import BATCH, open_bytes, polars_faults
+from pathveil.corpus.tables import BATCH, polars_faults
 from pathveil.errors import CorpusError, MissingExtraError, UsageError
+from pathveil.foreign import Refused, bounds, parse_json
+from pathveil.foreign.apart import run_apart
+from pathveil.foreign.archives import open_archive, open_bytes
 from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl
 
+LONGEST_VALUE = 1 << 26  # bytes of a value in a database
+MOST_WORK = 20_000  # millions of steps that a query may take to its next record
+MOST_RECORDS = 1_000_000  # that a database of no size may give
+
 
 def open_excel(path: Path, *, sheet: str | None = None) -> "pl.LazyFrame":
-    """A sheet of an Excel (or OpenDocument) file, the first unless named, as a lazy frame."""
+    """A sheet of an Excel (or OpenDocument) file, the first unless named, as a lazy frame.
+
+    It is read in a process of its own: one cell in a far corner is a table of all cells before it.
+    """
     import polars as pl
 
-    try:
-        fastexcel = import_module("fastexcel")
-    except ImportError:
-        raise MissingExtraError(package="fastexcel", extra="excel", purpose=f"{path}: reading spreadsheets") from None
+    if find_spec("fastexcel") is None:
+        raise MissingExtraError(package="fastexcel", extra="excel", purpose=f"{path}: reading spreadsheets")
+    with tempfile.TemporaryDirectory(prefix="pathveil-") as folder:
+        table = Path(folder) / "sheet.parquet"
+        named = [] if sheet is None else [sheet]
+        try:
+            check_spreadsheet(path)
+            run_apart("pathveil.corpus.sources", "excel_to_parquet", str(path), str(table), *named)
+        except Refused as fault:
+            raise CorpusError(f"{path}: is no spreadsheet, or is damaged; it {fault}") from None
+        return pl.read_parquet(table).lazy()
+
+
+def check_spreadsheet(path: Path) -> None:
+    """Refuse a packed spreadsheet that inflates beyond measure; older ones are not packed."""
+    with path.open("rb") as file:
+        packed = file.read(4) == b"PK\x03\x04"
+    if packed:
+        with open_archive(path):
+            pass
+
+
+def excel_to_parquet(path: str, out: str, sheet: str | None = None) -> str:
+    """Put a sheet into a Parquet file; for a process of its own."""
+    import polars as pl
+
+    fastexcel = import_module("fastexcel")
+    wrong = f"{path}: is no spreadsheet, or is damaged or locked with a password"
     try:
         names = fastexcel.read_excel(path).sheet_names
         if sheet is not None and sheet not in names:
             raise UsageError(f"{path}: has no sheet '{sheet}'; it has {', '.join(names)[:200]}")
+        if not names:
+            raise CorpusError(f"{path}: has no sheet")
         table = pl.read_excel(path, engine="calamine", sheet_name=sheet or names[0], infer_schema_length=None)
-    except (*polars_faults(), fastexcel.FastExcelError):
-        raise CorpusError(f"{path}: is no spreadsheet, or is damaged or locked with a password") from None
-    return table.lazy()
+        table.write_parquet(out)
+    except (*polars_faults(), fastexcel.FastExcelError, MemoryError, ValueError):
+        raise CorpusError(wrong) from None
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":  # of the reader's own kind, which it does not export
+            raise CorpusError(wrong) from None
+        raise
+    return out
 
 
 def open_sqlite(path: Path, *, query: str | None = None) -> "pl.LazyFrame":
@@ -64,7 +106,8 @@ def open_sqlite(path: Path, *, query: str | None = None) -> "pl.LazyFrame":
         wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
     ) -> Iterator["pl.DataFrame"]:
         with closing(connect(path)) as database, closing(run_query(database, query, path=path)) as cursor:
-            records = cursor if rows is None else islice(cursor, rows)
+            records = bounded(database, cursor, path=path)
+            records = records if rows is None else islice(records, rows)
             try:
                 while chunk := [tuple(map(as_text, record)) for record in islice(records, BATCH)]:
                     batch = pl.DataFrame(chunk, schema=schema, orient="row").select(wanted or columns)
@@ -77,7 +120,30 @@ def open_sqlite(path: Path, *, query: str | None = None) -> "pl.LazyFrame":
 
 def connect(path: Path) -> sqlite3.Connection:
     """A connection that can only read; polars may use it from another thread than ours."""
-    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+    if not path.is_file():
+        raise CorpusError(f"{path}: there is no such file")
+    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    database.execute("pragma trusted_schema = off")  # a view of another party's calls no function that does anything
+    return database
+
+
+def bounded(database: sqlite3.Connection, cursor: sqlite3.Cursor, *, path: Path) -> Iterator[tuple[Any, ...]]:
+    """The records of a query; a view that never ends, or that makes records of nothing, is stopped."""
+    most = MOST_RECORDS + 8 * path.stat().st_size
+    work = 0
+
+    def note() -> bool:
+        nonlocal work
+        work += 1
+        return work > MOST_WORK
+
+    database.set_progress_handler(note, 1_000_000)
+    for number, record in enumerate(cursor):
+        if number == most:
+            raise CorpusError(f"{path}: the query gives more records than the database can hold; say another --query")
+        work = 0
+        yield record
 
 
 def run_query(database: sqlite3.Connection, query: str, *, path: Path) -> sqlite3.Cursor:
@@ -116,16 +182,20 @@ def open_json(path: Path) -> "pl.LazyFrame":
 
     try:
         with open_bytes(path) as file:
-            content = json.loads(file.read())
-    except RecursionError:
-        raise CorpusError(f"{path}: is nested too deeply") from None
-    except ValueError:
-        raise CorpusError(f"{path}: cannot be read as JSON") from None
+            data = file.read(bounds.JSON_BYTES + 1)
+        if len(data) > bounds.JSON_BYTES:
+            raise Refused(f"is larger than {bounds.JSON_BYTES:,} bytes; expected JSONL, one report a line")
+        content = parse_json(data, depth=bounds.TABLE_DEPTH)
+    except Refused as fault:
+        raise CorpusError(f"{path}: {fault}") from None
     if isinstance(content, dict):
         lists = [value for value in content.values() if is_list_of_objects(value)]
         content = lists[0] if len(lists) == 1 else [content]
     if not is_list_of_objects(content):
         raise CorpusError(f"{path}: expected a list of objects, one a report")
+    names = {name for one in content for name in one}
+    if not bounds.grown(16 * len(content) * len(names), sent=len(data)) or len(names) > bounds.COLUMNS:
+        raise CorpusError(f"{path}: each object has other fields ({len(names):,} in all); expected the same in each")
     try:
         return pl.DataFrame(content, infer_schema_length=None).lazy()
     except (*polars_faults(), TypeError, ValueError, OverflowError):

@@ -13,20 +13,21 @@ exports do to quotation marks, streams gzip, and knows the line at fault, so tha
 
 import codecs
 import csv
-import gzip
 import hashlib
 import io
-import json
 import re
 import zlib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING
 
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file, sha256_of_file
+from pathveil.foreign import Refused, bounds, parse_json
+from pathveil.foreign.archives import open_bytes
+from pathveil.foreign.parquet import check_parquet
+from pathveil.foreign.text import check_json_lines
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,7 +42,7 @@ OTHER_FORMS = {
 }
 BATCH = 5_000  # reports in memory at a time, and in a Parquet row group, so that readers stay flat as well
 LONGEST = 1 << 24  # characters in a CSV field; past it a quotation mark was never closed
-LONGEST_LINE, LONGEST_HEADER = 4 * LONGEST, 1 << 20  # of a text file; past it this is no table
+LONGEST_LINE, LONGEST_HEADER = bounds.LONGEST_LINE, 1 << 20  # of a text file; past it this is no table
 DELIMITERS = ",;\t|"
 SAMPLE = 1 << 16  # bytes from which the delimiter is told
 UNREADABLE = (OSError, EOFError, zlib.error)  # what a missing, locked or damaged file raises (gzip's is an OSError)
@@ -154,9 +155,12 @@ def open_parquet(path: Path) -> "pl.LazyFrame":
     import polars as pl
 
     try:
+        check_parquet(path)
         frame = pl.scan_parquet(path)
         frame.collect_schema()
         return frame
+    except Refused as fault:
+        raise CorpusError(f"{path}: {fault}") from None
     except polars_faults():
         raise CorpusError(f"{path}: is not a Parquet file, or is cut short") from None
 
@@ -164,6 +168,7 @@ def open_parquet(path: Path) -> "pl.LazyFrame":
 def open_jsonl(path: Path) -> "pl.LazyFrame":
     import polars as pl
 
+    check_jsonl(path)
     try:
         # All lines are looked at for the columns: a label that first appears late in a file must not be lost.
         frame = pl.scan_ndjson(path, infer_schema_length=None)
@@ -171,6 +176,17 @@ def open_jsonl(path: Path) -> "pl.LazyFrame":
         return frame
     except polars_faults():
         raise CorpusError(f"{path}: {jsonl_fault(path)}") from None
+
+
+def check_jsonl(path: Path) -> None:
+    """Refuse lines that polars would take minutes and gigabytes for: nested deeply, or each with names of its own."""
+    try:
+        with open_bytes(path) as file:
+            size, rows, names = check_json_lines(iter(lambda: file.readline(LONGEST_LINE), b""))
+    except Refused as fault:
+        raise CorpusError(f"{path}: {fault}") from None
+    if not bounds.grown(16 * rows * names, sent=size):
+        raise CorpusError(f"{path}: each line has other names ({names:,} in all); expected the same columns in each")
 
 
 def jsonl_fault(path: Path) -> str:
@@ -181,12 +197,11 @@ def jsonl_fault(path: Path) -> str:
             if len(line) == LONGEST_LINE:
                 return f"line {number:,} is longer than {LONGEST_LINE:,} bytes; expected one report a line"
             try:
-                value = json.loads(line) if line.strip() else {}
+                line.decode()
+                value = parse_json(line, finite=False) if line.strip() else {}
             except UnicodeDecodeError:
                 return f"line {number:,} is not UTF-8"
-            except RecursionError:
-                return f"line {number:,} is nested too deeply"
-            except ValueError:
+            except Refused:
                 return f"line {number:,} is not JSON; expected one object a line"
             if not isinstance(value, dict):
                 return f"line {number:,} is not an object; expected one object a line"
@@ -201,7 +216,11 @@ def open_csv(path: Path, *, encoding: str | None = None, delimiter: str | None =
     encoding = encoding or "utf-8-sig"
     lines = first_lines(path, encoding=encoding)
     delimiter = delimiter or delimiter_of(lines)
-    columns = header_of(next(csv.reader(lines, delimiter=delimiter)), path=path)
+    csv.field_size_limit(LONGEST)
+    try:
+        columns = header_of(next(csv.reader(lines, delimiter=delimiter)), path=path)
+    except (csv.Error, StopIteration):
+        raise CorpusError(f"{path}: line 1 is no header; expected the names of columns") from None
     schema = pl.Schema(dict.fromkeys(columns, pl.String))
 
     def batches(
@@ -364,18 +383,6 @@ def bounded_lines(file: IO[str], path: Path) -> Iterator[str]:
         if len(line) == LONGEST_LINE:
             raise CorpusError(f"{path}: a line is longer than {LONGEST_LINE:,} characters; expected one record a line")
         yield line
-
-
-@contextmanager
-def open_bytes(path: Path) -> Generator[IO[bytes]]:
-    """A file's bytes, unzipped where it begins as gzip does, whatever its name."""
-    with path.open("rb") as file:
-        zipped = file.peek(2)[:2] == b"\x1f\x8b"
-        if not zipped:
-            yield file
-            return
-        with gzip.open(file) as unzipped:
-            yield cast(IO[bytes], unzipped)
 
 
 def write_parquet(frame: "pl.LazyFrame", path: Path) -> None:

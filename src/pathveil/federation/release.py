@@ -17,8 +17,7 @@ and heads never come near this folder.
 """
 
 import hashlib
-import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,10 @@ import numpy as np
 import torch
 
 from pathveil.errors import FederationError, UsageError, VocabularyError
-from pathveil.files import new_folder, sha256_of_file, write_json
+from pathveil.federation import wire
+from pathveil.files import new_folder, read_json, sha256_of_file, write_json
+from pathveil.foreign import Refused, are_names
+from pathveil.foreign.tensors import read_tensors
 from pathveil.model.shared_private import Linear, Shared
 from pathveil.vocabulary.words import Vocabulary
 
@@ -71,32 +73,32 @@ class Release:
 
     @classmethod
     def load(cls, folder: Path) -> "Release":
-        """The release in a folder, its files checked against their hashes."""
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-
-        try:
-            content = json.loads((folder / CONTENT).read_text(encoding="utf-8"))
-            files = dict(content["files"])
-        except OSError:
-            raise UsageError(f"{folder}: {CONTENT} is missing; expected a folder that 'federate run' wrote") from None
-        except (ValueError, KeyError, TypeError):
-            raise FederationError(f"{folder / CONTENT}: is not a shared encoder's description") from None
+        """The release in a folder, its files checked against their hashes, its tensors against its shape."""
+        if not (folder / CONTENT).is_file():
+            raise UsageError(f"{folder}: {CONTENT} is missing; expected a folder that 'federate run' wrote")
+        content = read_json(folder / CONTENT, error=FederationError)
         if content.get("format") != FORMAT:
-            raise FederationError(f"{folder}: is of format {content.get('format')!r}, expected {FORMAT!r}")
+            raise FederationError(f"{folder}: is not a shared encoder of format {FORMAT!r}")
+        files = content.get("files")
+        if not isinstance(files, dict) or TENSORS not in files or not set(files) <= {TENSORS, WORDS}:
+            raise FederationError(f"{folder / CONTENT}: is not a shared encoder's description")
         for name, digest in files.items():
             path = folder / name
-            if not path.is_file() or sha256_of_file(path) != digest:
+            if path.is_symlink() or not path.is_file() or sha256_of_file(path) != digest:
                 raise FederationError(f"{folder}: {name} is missing or was altered; get the whole folder again")
         try:
-            tensors = load_file(folder / TENSORS)
+            shape, classes = _described(content)
+            tensors, _ = read_tensors(folder / TENSORS)
+            _check_shapes(tensors, shape, classes)
             vocabulary = Vocabulary.load(folder / WORDS) if WORDS in files else None
-        except (SafetensorError, OSError, ValueError, VocabularyError):
-            raise FederationError(f"{folder}: its files cannot be read; get the whole folder again") from None
+            if vocabulary is not None and vocabulary.size != len(tensors["encoder.embedding.weight"]):
+                raise Refused("its words do not fit its weights")
+        except (OSError, Refused, VocabularyError) as fault:
+            raise FederationError(f"{folder}: {fault}; get the whole folder again") from None
         return cls(
             tensors=tensors,
-            shape=content["shape"],
-            classes={task: tuple(names) for task, names in content["classes"].items()},
+            shape=shape,
+            classes=classes,
             text=content["text"],
             vocabulary=vocabulary,
             provenance=content["provenance"],
@@ -144,6 +146,40 @@ class Release:
                 if known is not None:
                     parameter.data[: len(known)] = torch.from_numpy(known)
         return shared.requires_grad_(False).to(device)
+
+
+def _described(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, tuple[str, ...]]]:
+    """Shape and classes that a description names, as numbers and texts that can be used."""
+    shape, classes = content.get("shape"), content.get("classes")
+    if not isinstance(shape, dict) or set(shape) != {"dim", "windows", "filters"}:
+        raise Refused("it has no shape")
+    windows = shape["windows"]
+    numbers = [shape["dim"], shape["filters"], *(windows if isinstance(windows, list) and windows else [0])]
+    if len(numbers) > 64 or not all(type(number) is int and 1 <= number <= 1 << 14 for number in numbers):
+        raise Refused("it has a shape that no network has")
+    if not isinstance(classes, dict) or not all(map(are_names, classes.values())):
+        raise Refused("it does not name its classes")
+    texts = [content.get(name) for name in ("text", "id_space")]
+    if not all(isinstance(text, str) for text in texts) or not isinstance(content.get("provenance"), dict):
+        raise Refused("its description is incomplete")
+    return shape | {"windows": tuple(windows)}, {task: tuple(names) for task, names in classes.items()}
+
+
+def _check_shapes(tensors: wire.Arrays, shape: Mapping[str, Any], classes: Mapping[str, Sequence[str]]) -> None:
+    """Refuse tensors that are not exactly an encoder of this shape, with or without the common heads."""
+    dim, filters, windows = shape["dim"], shape["filters"], shape["windows"]
+    words = tensors["encoder.embedding.weight"].shape[:1] if "encoder.embedding.weight" in tensors else (0,)
+    expected = {
+        "encoder.embedding.weight": (*words, dim),
+        "encoder.convolution.weight": (sum(windows), filters, dim),
+        "encoder.convolution.bias": (len(windows), filters),
+    }
+    for task, names in classes.items():
+        if f"heads.{task}.weight" in tensors:
+            expected[f"heads.{task}.weight"] = (len(names), len(windows) * filters)
+            expected[f"heads.{task}.bias"] = (len(names),)
+    if {name: array.shape for name, array in tensors.items()} != expected:
+        raise Refused("its weights do not fit its shape")
 
 
 def arrays_of(shared: Shared) -> dict[str, np.ndarray]:

@@ -11,7 +11,6 @@ own, so that an answer with places in it must show the text they are places of.
 """
 
 import io
-import json
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -19,6 +18,7 @@ from pydantic import Field, StringConstraints, ValidationError
 
 from pathveil.corpus.naaccr import Skipped, read_messages
 from pathveil.errors import explained
+from pathveil.foreign import Refused, parse_json
 from pathveil.results import Part
 from pathveil.serve.faults import Fault
 from pathveil.serve.fhir import read_fhir
@@ -103,6 +103,6 @@ def read_hl7(body: bytes, *, key: bytes) -> list[Sent]:
 
 def json_of(body: bytes) -> Any:
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
+        return parse_json(body)
+    except Refused:
         raise Fault(400, f"the body of {counted(len(body), 'byte')} is not JSON") from None

@@ -24,6 +24,8 @@ import numpy as np
 
 from pathveil.errors import UsageError
 from pathveil.files import new_folder
+from pathveil.foreign import parse_json, read_bytes
+from pathveil.foreign.arrays import read_array
 
 VERSION = 3  # of what cells hold; raised when code changes what a cell's inputs lead to
 
@@ -52,13 +54,13 @@ class Cells:
     def read(self, parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """A finished unit's values and arrays."""
         folder = self.folder / key_of(parts)
-        content = json.loads((folder / "cell.json").read_text(encoding="utf-8"))
-        arrays = {path.stem: np.load(path) for path in sorted(folder.glob("*.npy"))}
+        content = parse_json(read_bytes(folder / "cell.json"), finite=False)
+        arrays = {path.stem: read_array(path) for path in sorted(folder.glob("*.npy"))}
         return content["values"], arrays
 
     def about(self, parts: Mapping[str, Any]) -> dict[str, Any]:
         """What is known of the making of a finished unit: seconds, device."""
-        return json.loads((self.folder / key_of(parts) / "cell.json").read_text(encoding="utf-8"))["about"]
+        return parse_json(read_bytes(self.folder / key_of(parts) / "cell.json"), finite=False)["about"]
 
     def write(
         self,

@@ -7,6 +7,7 @@ every word of the corpus: it is as private as the corpus, and made for its owner
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_folder
+from pathveil.foreign import Refused, read_bytes
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.study.settings import naming_errors
@@ -112,15 +114,17 @@ def load_encoded(folder: Path, *, tasks: Iterable[str] | None = None) -> tuple[T
     """What ``read_study_corpus`` gives, from a folder that ``encode_corpus`` wrote."""
     try:
         encoded = Encoded.load(folder)
-        text = (folder / WORDS).read_text(encoding="utf-8", errors="surrogatepass")
-    except (OSError, ValueError, KeyError, TypeError):
+        text = read_bytes(folder / WORDS).decode("utf-8", "surrogatepass")
+    except Refused as fault:
+        raise CorpusError(
+            f"{folder}: is not a whole encoded corpus ({fault}); make it again with 'pathveil study encode'"
+        ) from None
+    except (OSError, UnicodeError):
         raise CorpusError(
             f"{folder}: is not a whole encoded corpus; make it again with 'pathveil study encode'"
         ) from None
     words = tuple(text.split("\n")[:-1])
-    days = () if encoded.days is None else (encoded.days,)
-    arrays = (encoded.cases, encoded.registries, *encoded.labels.values(), *days)
-    if len(words) != encoded.vocabulary_size or any(len(array) != encoded.documents for array in arrays):
+    if len(words) != encoded.vocabulary_size or any(first >= second for first, second in pairwise(words)):
         raise CorpusError(f"{folder}: its files do not belong together; make it again with 'pathveil study encode'")
     if tasks is not None:
         wanted = tuple(dict.fromkeys(tasks))

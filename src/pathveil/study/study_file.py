@@ -23,7 +23,7 @@ from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from pathveil import __version__
 from pathveil.errors import UsageError, explained, meant
-from pathveil.files import move_into, only_process, read_toml, write_json
+from pathveil.files import move_into, only_process, read_json, read_toml, write_json
 from pathveil.progress import Progress, silent
 from pathveil.settings import Settings
 from pathveil.study.combined import CombinedSettings, CombinedStudy
@@ -288,7 +288,7 @@ def is_made_for(settings: CorpusSettings, folder: Path) -> bool:
     """Whether the synthetic corpus in a folder is the one that these settings describe."""
     if settings.reports is None or not (folder / CORPUS).is_file() or not (folder / RECIPE).is_file():
         return False
-    return json.loads((folder / RECIPE).read_text(encoding="utf-8")) == {"pathveil": __version__, **recipe(settings)}
+    return read_json(folder / RECIPE) == {"pathveil": __version__, **recipe(settings)}
 
 
 @contextmanager

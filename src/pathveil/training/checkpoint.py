@@ -27,6 +27,8 @@ from torch import Tensor
 
 from pathveil.errors import UsageError
 from pathveil.files import new_file
+from pathveil.foreign import parse_json
+from pathveil.foreign.tensors import check_tensors
 
 FORMAT = "pathveil-checkpoint/1"
 
@@ -44,8 +46,9 @@ def load(path: Path, *, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, 
     if not path.exists():
         return None
     try:
+        found = check_tensors(path)
         with safe_open(path, framework="pt") as file:
-            metadata = json.loads((file.metadata() or {}).get("pathveil", "{}"))
+            metadata = parse_json(found.get("pathveil", "{}"), finite=False)
             if metadata.get("format") != FORMAT:
                 raise UsageError(f"{path}: is not a checkpoint of format {FORMAT}; remove it to start anew")
             if metadata["fingerprint"] != fingerprint:
@@ -54,7 +57,7 @@ def load(path: Path, *, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, 
                     "or give back what that run had"
                 )
             return {name: file.get_tensor(name) for name in file.keys()}, metadata["content"]
-    except (SafetensorError, OSError, ValueError):
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError):
         raise UsageError(f"{path}: cannot be read as a checkpoint; remove it to start anew") from None
 
 

@@ -27,6 +27,8 @@ from scipy.special import softmax
 
 from pathveil.errors import UsageError
 from pathveil.files import new_file
+from pathveil.foreign import Refused
+from pathveil.foreign.arrays import read_arrays
 from pathveil.progress import Progress, silent
 from pathveil.seeds import child, generator
 from pathveil.training import checkpoint as checkpoints
@@ -231,10 +233,12 @@ def remembered(train: TrainMany, folder: Path | None, *, fingerprint: str) -> Tr
     def resumed(
         rows: Sequence[np.ndarray], asked: Sequence[np.ndarray], seeds: Sequence[int]
     ) -> Iterator[tuple[int, Answers]]:
-        missing = [number for number in range(len(rows)) if not path(number).exists()]
-        for number in set(range(len(rows))) - set(missing):
-            with np.load(path(number)) as content:
-                yield number, dict(content)
+        missing = []
+        for number in range(len(rows)):
+            try:
+                yield number, read_arrays(path(number))
+            except (OSError, Refused):  # not there yet, or damaged
+                missing.append(number)
         left = ([part[number] for number in missing] for part in (rows, asked))
         for place, answers in train(*left, [seeds[number] for number in missing]) if missing else ():
             arrays: dict[str, Any] = dict(answers)

@@ -15,9 +15,7 @@ bit, as counting pooled text. Cases are counted within a registry.
 (('breast', 'left', 'zebra'), ('R1', 'R2'), [[2, 3, 0], [0, 4, 1]])
 """
 
-import io
 import json
-import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -29,6 +27,8 @@ from scipy import sparse
 
 from pathveil.errors import VocabularyError
 from pathveil.files import new_file
+from pathveil.foreign import Refused, are_names, bounds, parse_json
+from pathveil.foreign.arrays import check_range, check_sparse, check_whole, read_arrays
 
 FORMAT = "pathveil-counts/1"
 ARRAYS = ("total_reports", "total_cases", "occurrences", "reports", "cases", "labels")
@@ -90,41 +90,74 @@ class Counts:
 
     @classmethod
     def load(cls, path: Path) -> "Counts":
-        wrong = f"{path}: is not a whole counts file; expected one written by 'pathveil vocab count'"
+        """The counts in a file, held against each other: it may come from a site that one does not know."""
+        wrong = f"{path}: is not a whole counts file"
         try:
-            content = io.BytesIO(path.read_bytes())
+            arrays = read_arrays(path)
+            counts = _from_arrays(arrays)
+            _check(counts)
         except OSError as error:
             raise VocabularyError(f"{path}: cannot be read ({error.strerror}); expected a counts file") from None
-        try:
-            with np.load(content) as file:
-                arrays = {name: file[name] for name in file.files}
-            about = json.loads(arrays["about"].tobytes())
-            if about["format"] != FORMAT:
-                raise VocabularyError(f"{path}: is of format {about['format']}, expected {FORMAT}")
-            words = arrays["words"].tobytes().decode("utf-8", "surrogatepass")
-            classes = {task: tuple(names) for task, names in about["classes"].items()}
-            shape = (arrays["reports"].shape[1], arrays["labels"].shape[1])
-            joint = tuple(
-                sparse.csr_array(
-                    tuple(arrays[f"joint-{number}-{part}"] for part in ("data", "indices", "indptr")), shape=shape
-                )
-                for number in range(len(about["registry_names"]))
-            )
-            for table in joint:
-                table.check_format(full_check=True)  # a pointer or index out of range would be followed
-            counts = cls(
-                words=tuple(words.split("\n")) if words else (),
-                registry_names=tuple(about["registry_names"]),
-                classes=classes,
-                joint=joint,
-                source=about["source"],
-                **{name: arrays[name] for name in ARRAYS},
-            )
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError, EOFError, zipfile.BadZipFile):
-            raise VocabularyError(wrong) from None
-        if len(counts.words) != shape[0] or sum(map(len, classes.values())) != shape[1]:
-            raise VocabularyError(wrong)
+        except Refused as fault:
+            raise VocabularyError(f"{wrong}: it {fault}; expected one written by 'pathveil vocab count'") from None
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+            raise VocabularyError(f"{wrong}; expected one written by 'pathveil vocab count'") from None
         return counts
+
+
+def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Counts:
+    """Counts from a file's arrays; the sparse tables are judged before they are made."""
+    about = parse_json(arrays["about"].tobytes())
+    if about["format"] != FORMAT:
+        raise Refused(f"is not of format {FORMAT}")
+    text = arrays["words"].tobytes().decode("utf-8", "surrogatepass")
+    words = tuple(text.split("\n")) if text else ()
+    names, classes = about["registry_names"], about["classes"]
+    if not are_names(names) or not isinstance(classes, dict) or not all(map(are_names, classes.values())):
+        raise Refused("has registries or classes without a name of their own")
+    if not isinstance(about["source"], dict) or not isinstance(about["source"].get("corpus_sha256"), str):
+        raise Refused("does not say what it counts")
+    shape = (len(words), sum(map(len, classes.values())))
+    joint = []
+    for number in range(len(names)):
+        data, indices, indptr = (arrays[f"joint-{number}-{part}"] for part in ("data", "indices", "indptr"))
+        check_sparse(data, indices, indptr, shape=shape)
+        joint.append(sparse.csr_array((data, indices, indptr), shape=shape))
+    return Counts(
+        words=words,
+        registry_names=tuple(names),
+        classes={task: tuple(labels) for task, labels in classes.items()},
+        joint=tuple(joint),
+        source=about["source"],
+        **{name: arrays[name] for name in ARRAYS},
+    )
+
+
+def _check(counts: Counts) -> None:
+    """Refuse counts that no corpus has: out of order, negative, or a part larger than its whole."""
+    registries, words, classes = len(counts.registry_names), len(counts.words), counts.labels.shape[-1]
+    if words > bounds.WORDS or any(first >= second for first, second in pairwise(counts.words)):
+        raise Refused("has words that are not in order, each once")
+    for name in ARRAYS:
+        table = getattr(counts, name)
+        check_whole(table, dimensions=1 if name.startswith("total") else 2)
+        check_range(table, low=0, below=bounds.COUNT, what=name)
+        expected = {"total": (registries,), "label": (registries, classes)}.get(name[:5], (registries, words))
+        if table.shape != expected:
+            raise Refused(f"has {name} of another shape than its words and registries")
+    reports, cases = counts.total_reports[:, None], counts.total_cases[:, None]
+    parts = (counts.cases, counts.reports), (counts.reports, counts.occurrences), (counts.reports, reports)
+    for part, whole in (*parts, (counts.cases, cases), (counts.labels, reports), (counts.total_cases, reports[:, 0])):
+        if (part > whole).any():
+            raise Refused("has a count that is larger than the whole it is part of")
+    for row, table in enumerate(counts.joint):
+        held = np.repeat(counts.reports[row], np.diff(table.indptr))  # by the reports that hold the word, …
+        if (
+            (table.data < 0).any()
+            or (table.data > held).any()
+            or (table.data > counts.labels[row][table.indices]).any()
+        ):
+            raise Refused("has a count that is larger than the whole it is part of")  # … and by those of the class
 
 
 def merge(parts: Sequence[Counts]) -> Counts:

@@ -15,14 +15,16 @@ so that a hundred models share one copy and a GPU node needs neither polars nor 
 [3, 2, 3]
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pathveil.files import write_json
+from pathveil.foreign import Refused, are_names, bounds, parse_json, read_bytes
+from pathveil.foreign.arrays import check_offsets, check_range, check_whole, read_array
 
 FORMAT = "pathveil-encoded/1"
 MISSING = -1
@@ -90,26 +92,62 @@ class Encoded:
 
     @classmethod
     def load(cls, folder: Path) -> "Encoded":
-        content = json.loads((folder / "encoded.json").read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            raise ValueError(f"{folder}: format {content['format']}, expected {FORMAT}")
-        classes = {task: tuple(names) for task, names in content["classes"].items()}
+        """The corpus in a folder, judged before anything follows its numbers: another party may have made it.
+
+        ``Refused`` says what is wrong; OSError where a file is missing.
+        """
+        content = parse_json(read_bytes(folder / "encoded.json"))
+        classes, registries, words, source = _described(content)
 
         def array(name: str) -> np.ndarray:
-            return np.load(folder / f"{name}.npy", mmap_mode="r")
+            return read_array(folder / f"{name}.npy", mapped=True)
 
-        return cls(
+        corpus = cls(
             ids=array("ids"),
             offsets=array("offsets"),
             cases=array("cases"),
             registries=array("registries"),
-            registry_names=tuple(content["registry_names"]),
+            registry_names=registries,
             labels={task: array(f"label-{number}") for number, task in enumerate(classes)},
             classes=classes,
-            vocabulary_size=content["vocabulary_size"],
-            provenance=content["provenance"],
+            vocabulary_size=words,
+            provenance=source,
             days=array("days") if (folder / "days.npy").is_file() else None,
         )
+        corpus.check()
+        return corpus
+
+    def check(self) -> None:
+        """Refuse arrays that do not belong together, or that would lead outside of what they point into."""
+        check_whole(self.ids)
+        check_offsets(self.offsets, end=len(self.ids))
+        check_range(self.ids, low=0, below=self.vocabulary_size, what="word ids")
+        check_whole(self.cases)
+        check_whole(self.registries)
+        check_range(self.registries, low=0, below=len(self.registry_names), what="registries")
+        for task, labels in self.labels.items():
+            check_whole(labels)
+            check_range(labels, low=MISSING, below=len(self.classes[task]), what="labels")
+        if self.days is not None and (self.days.ndim != 1 or self.days.dtype != np.dtype("datetime64[D]")):
+            raise Refused("its days are no days")
+        days = () if self.days is None else (self.days,)
+        if any(len(part) != self.documents for part in (self.cases, self.registries, *self.labels.values(), *days)):
+            raise Refused("its files do not belong together")
+
+
+def _described(content: Any) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...], int, dict[str, str]]:
+    """Classes, registries, number of words and provenance, as ``encoded.json`` has them."""
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise Refused(f"is not of format {FORMAT}")
+    classes, registries, words = (content.get(name) for name in ("classes", "registry_names", "vocabulary_size"))
+    source = content.get("provenance")
+    if not isinstance(classes, dict) or not all(map(are_names, (registries, *classes.values()))):
+        raise Refused("has registries or classes without a name of their own")
+    if type(words) is not int or not 0 <= words <= bounds.WORDS:
+        raise Refused("has a number of words that no vocabulary has")
+    if not isinstance(source, dict) or not all(isinstance(value, str) for value in source.values()):
+        raise Refused("does not say what it was made from")
+    return {task: tuple(names) for task, names in classes.items()}, tuple(registries or ()), words, source
 
 
 def take_documents(ids: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,9 @@ import numpy as np
 from pathveil.corpus import scan, tasks_of
 from pathveil.corpus.schema import Paths, with_dates
 from pathveil.corpus.split import known_day
-from pathveil.files import new_file, sha256_of_json
+from pathveil.files import json_text, new_file, sha256_of_file, sha256_of_json
+from pathveil.foreign import Refused, parse_json, read_bytes
+from pathveil.foreign.arrays import read_array
 from pathveil.progress import Progress, silent
 from pathveil.text import WORDS, tokenize
 from pathveil.vocabulary.encoded import MISSING, Encoded
@@ -64,15 +66,20 @@ def word_ids(paths: Paths, store: Tokens, vocabulary: Vocabulary) -> np.ndarray:
     """A corpus's word ids end to end, mapped from a file beside its token store and made if that is not there yet."""
     key = sha256_of_json({**store.provenance, "words": vocabulary.sha256})[:24]
     path = cache_folder(paths) / f"ids-{key}.npy"
+    about = path.with_suffix(".json")  # its hash: pages that a full disk or a power cut left empty look like ids
     try:
-        ids = np.load(path, mmap_mode="r")
-        if ids.shape == store.ids.shape and ids.dtype == np.int32:
+        ids = read_array(path, mapped=True)
+        known = parse_json(read_bytes(about))
+        if ids.shape == store.ids.shape and ids.dtype == np.int32 and known == {"sha256": sha256_of_file(path)}:
             return ids
-    except (OSError, ValueError, EOFError):  # not there, or not whole
+    except (OSError, Refused):  # not there, or not whole
         pass
     with new_file(path, shared=True) as part:
         translate(store.ids, id_table(store, vocabulary), part)
-    return np.load(path, mmap_mode="r")
+        digest = sha256_of_file(part)
+    with new_file(about, shared=True) as part:
+        part.write_text(json_text({"sha256": digest}), encoding="utf-8")
+    return read_array(path, mapped=True)
 
 
 def id_table(store: Tokens, vocabulary: Vocabulary) -> np.ndarray:

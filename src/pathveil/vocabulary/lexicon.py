@@ -11,18 +11,21 @@ several words gives each of them, as a report's text would.
 ['carcinoma', 'ductal', 'in-situ']
 """
 
-import gzip
+import io
+import zlib
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
 from pathveil.errors import VocabularyError
 from pathveil.files import sha256_of_file
+from pathveil.foreign.archives import open_bytes
 from pathveil.text import tokenize
 from pathveil.vocabulary.words import Vocabulary
 
 TERM, LANGUAGE, FIELDS = 14, 1, 18  # of MRCONSO.RRF, counted from 0
 BLOCK = 20_000  # lines cleaned at a time
+LONGEST = 1 << 20  # characters of a line
 
 
 def read_lexicon(path: Path) -> set[str]:
@@ -34,7 +37,7 @@ def read_lexicon(path: Path) -> set[str]:
             words.update(tokenize("\n".join(block), words=10**9))
     except UnicodeDecodeError:
         raise VocabularyError(f"{path}: is not UTF-8; expected a word list or an MRCONSO.RRF file") from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise VocabularyError(f"{path}: cannot be read ({type(error).__name__}); expected a word list") from None
     if not words:
         raise VocabularyError(f"{path}: holds no word; expected one term a line, or an MRCONSO.RRF file")
@@ -51,10 +54,10 @@ def public_words(path: Path) -> Vocabulary:
 
 
 def _terms(path: Path) -> Iterator[str]:
-    with path.open("rb") as raw:
-        zipped = raw.read(2) == b"\x1f\x8b"
-    with gzip.open(path, "rt", encoding="utf-8") if zipped else path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
+    with open_bytes(path) as binary, io.TextIOWrapper(binary, encoding="utf-8") as file:
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST), ""), start=1):
+            if len(line) == LONGEST:
+                raise VocabularyError(f"{path}: line {number:,} has no end; expected one term a line")
             if "|" not in line:
                 yield line
                 continue

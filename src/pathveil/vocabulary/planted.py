@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pathveil.corpus.schema import Paths, scan
+from pathveil.corpus.tables import open_parquet, polars_faults
 from pathveil.errors import CorpusError
 from pathveil.progress import Progress, silent
 from pathveil.text import chunks, tokenize_spans
@@ -101,8 +102,8 @@ def read_truth(path: Path) -> dict[str, list[Span]]:
     import polars as pl
 
     try:
-        frame = pl.read_parquet(path, columns=["report_id", "kind", "start", "end"])
-    except (OSError, pl.exceptions.PolarsError):
+        frame = open_parquet(path).select("report_id", "kind", pl.col("start", "end").cast(pl.Int64)).collect()
+    except (OSError, CorpusError, *polars_faults()):
         raise CorpusError(f"{path}: is not a truth file; 'pathveil corpus synth --truth' writes one") from None
     spans: dict[str, list[Span]] = {}
     for report, kind, start, end in frame.iter_rows():

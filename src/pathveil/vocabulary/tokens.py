@@ -36,14 +36,17 @@ import numpy as np
 from pathveil.corpus import content_sha256, scan, validate
 from pathveil.corpus.schema import Paths, files
 from pathveil.errors import UsageError
-from pathveil.files import new_folder, sha256_of_json
+from pathveil.files import new_folder, remove_leftovers, sha256_of_file, sha256_of_json
+from pathveil.foreign import Refused, parse_json, read_bytes
+from pathveil.foreign.arrays import check_offsets, check_range, read_array
 from pathveil.progress import Progress, silent
 from pathveil.text import WORDS, settings
 
 if TYPE_CHECKING:
     import polars as pl
 
-FORMAT = "pathveil-tokens/2"
+FORMAT = "pathveil-tokens/3"
+ARRAYS = ("ids", "offsets", "cases", "registries")
 BATCH = 5_000  # reports in memory at a time
 BLOCK = 1 << 24  # tokens renumbered at a time
 
@@ -73,6 +76,8 @@ def tokens(paths: Paths, *, words: int = WORDS, progress: Progress = silent) -> 
     """The token store of a corpus, made if it is not there yet."""
     provenance = {"corpus_sha256": content_sha256(paths), "text": settings(words=words)}
     root = cache_folder(paths)
+    remove_leftovers(root, "tokens-*")
+    remove_leftovers(root, "ids-*")
     folder = root / f"tokens-{sha256_of_json(provenance)[:24]}"
     store = _load(folder, provenance)
     if store is None:
@@ -114,21 +119,24 @@ def cache_folder(paths: Paths) -> Path:
 def _load(folder: Path, provenance: Mapping[str, str]) -> Tokens | None:
     """Load the store in a folder; none where there is none, or where it is incomplete (then it is removed)."""
     try:
-        about = json.loads((folder / "tokens.json").read_text(encoding="utf-8"))
-        arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in about["shapes"]}
-        words = tuple((folder / "words.txt").read_text(encoding="utf-8", errors="surrogatepass").split("\n")[:-1])
-        complete = (
-            about["format"] == FORMAT
-            and about["provenance"] == provenance
-            and len(words) == about["words"]
-            and {name: array.shape[0] for name, array in arrays.items()} == about["shapes"]
-        )
-    except (OSError, ValueError, KeyError, TypeError):
-        complete = False
-    if not complete:
+        about = parse_json(read_bytes(folder / "tokens.json"))
+        if (about["format"], about["provenance"]) != (FORMAT, dict(provenance)):
+            raise Refused("is another store")
+        # Pages that a full disk or a power cut left empty look like numbers: only a hash tells.
+        if any(sha256_of_file(folder / name) != digest for name, digest in about["files"].items()):
+            raise Refused("was damaged")
+        arrays = {name: read_array(folder / f"{name}.npy", mapped=True) for name in ARRAYS}
+        words = tuple(read_bytes(folder / "words.txt").decode("utf-8", "surrogatepass").split("\n")[:-1])
+        store = Tokens(words=words, registry_names=tuple(about["registry_names"]), provenance=provenance, **arrays)
+        check_offsets(store.offsets, end=len(store.ids))
+        check_range(store.ids, low=0, below=len(words), what="word numbers")
+        check_range(store.registries, low=0, below=len(store.registry_names), what="registries")
+        if not len(store.cases) == len(store.registries) == store.documents:
+            raise Refused("is not whole")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError):
         shutil.rmtree(folder, ignore_errors=True)
         return None
-    return Tokens(words=words, registry_names=tuple(about["registry_names"]), provenance=provenance, **arrays)
+    return store
 
 
 def _build(
@@ -148,7 +156,7 @@ def _build(
     with (folder / "ids.raw").open("wb") as raw:
         for batch in _batches(frame):
             ids, offsets = column.add(batch["text"].to_list())
-            ids.tofile(raw)
+            raw.write(ids.data)
             used = np.concatenate([used, np.zeros(len(numbers) - len(used), bool)])
             used[ids] = True
             lengths.append(np.diff(offsets))
@@ -177,8 +185,7 @@ def _build(
         "format": FORMAT,
         "provenance": dict(provenance),
         "registry_names": names,
-        "words": len(ordered),
-        "shapes": {"ids": int(arrays["offsets"][-1])} | {name: len(array) for name, array in arrays.items()},
+        "files": {path.name: sha256_of_file(path) for path in sorted(folder.iterdir())},
     }
     (folder / "tokens.json").write_text(json.dumps(about, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
@@ -196,14 +203,15 @@ def _renumber(raw: Path, rank: np.ndarray, path: Path) -> None:
 
 
 def translate(numbers: np.ndarray, table: np.ndarray, path: Path) -> None:
-    """Write ``table[numbers]`` as an array on disk, a block in memory at a time."""
-    if not len(numbers):
-        np.save(path, np.empty(0, np.int32))
-        return
-    ids = np.lib.format.open_memmap(path, mode="w+", dtype=np.int32, shape=numbers.shape)
-    for start in range(0, len(numbers), BLOCK):
-        ids[start : start + BLOCK] = table[numbers[start : start + BLOCK]]
-    ids.flush()
+    """Write ``table[numbers]`` as an array on disk, a block in memory at a time.
+
+    It is written and not mapped: on a full disk writing to a mapped file ends the process.
+    """
+    with path.open("wb") as file:
+        about = {"descr": "<i4", "fortran_order": False, "shape": numbers.shape}
+        np.lib.format.write_array_header_1_0(file, about)
+        for start in range(0, len(numbers), BLOCK):
+            file.write(table[numbers[start : start + BLOCK]].astype("<i4", copy=False).data)
 
 
 def case_number(case_id: str) -> int:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pathveil.errors import VocabularyError
 from pathveil.files import read_json, write_json
+from pathveil.foreign import bounds
 from pathveil.wording import counted
 
 if TYPE_CHECKING:
@@ -109,15 +110,21 @@ class Vocabulary:
             raise VocabularyError(
                 f"{path}: is not a vocabulary of format {FORMAT}; expected a file written by 'pathveil vocab select'"
             )
-        words = content.get("words")
+        words, method = content.get("words"), content.get("method", "")
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             raise VocabularyError(f"{path}: 'words' must be a list of strings")
-        vocabulary = cls(
-            words=tuple(words),
-            method=str(content.get("method", "")),
-            parameters=content.get("parameters") or {},
-            source=content.get("source") or {},
-        )
-        if content.get("sha256") != vocabulary.sha256:
+        if len(words) > bounds.WORDS:
+            raise VocabularyError(f"{path}: has more than {bounds.WORDS:,} words")
+        parameters, source = (content.get(name) or {} for name in ("parameters", "source"))
+        if not isinstance(method, str) or not isinstance(parameters, dict) or not isinstance(source, dict):
+            raise VocabularyError(f"{path}: does not say how its words were chosen; expected a text and two objects")
+        try:
+            vocabulary = cls(words=tuple(words), method=method, parameters=parameters, source=source)
+            sha256 = vocabulary.sha256
+        except VocabularyError as fault:
+            raise VocabularyError(f"{path}: {fault}") from None
+        except UnicodeEncodeError:  # half a character
+            raise VocabularyError(f"{path}: holds a word that cannot be written as UTF-8") from None
+        if content.get("sha256") != sha256:
             raise VocabularyError(f"{path}: its words do not match its sha256; the file was altered")
         return vocabulary

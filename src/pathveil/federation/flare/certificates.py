@@ -33,6 +33,7 @@ from nvflare.lighter.utils import Identity, generate_cert, serialize_cert, seria
 
 from pathveil.errors import UsageError
 from pathveil.files import new_file, read_json, write_json
+from pathveil.foreign import parse_json, read_bytes
 
 Kind = Literal["hub", "site"]  # an administrator's kit has a site's files
 KEY = {"hub": "server.key", "site": "client.key"}
@@ -203,7 +204,7 @@ class Authority:
         if len(found) != 1:
             raise UsageError(f"{folder}: is not the folder of an authority, as 'federate provision' or 'sign' makes it")
         try:
-            state = json.loads(found[0].read_text("utf-8"))
+            state = parse_json(read_bytes(found[0]))
             self.state: dict[str, Any] = state
             self.root = x509.load_pem_x509_certificate(state[CtxKey.ROOT_CERT].encode())
             key = serialization.load_pem_private_key(state[CtxKey.ROOT_PRI_KEY].encode(), password=None)

@@ -20,7 +20,7 @@ from nvflare.private.defs import CellMessageHeaderKeys
 from pathveil.federation.flare.executor import ALIVE, CHANNEL, TASK, TOPIC
 from pathveil.federation.protocol.hub_run import HubRun
 from pathveil.federation.protocol.message import Message, write
-from pathveil.federation.protocol.plan import Plan
+from pathveil.federation.protocol.plan import read_plan
 from pathveil.federation.protocol.run_result import write_run
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class HubController(Controller):
     def start_controller(self, fl_ctx: FLContext) -> None:
         engine, job = fl_ctx.get_engine(), fl_ctx.get_job_id()
         workspace = engine.get_workspace()
-        plan = Plan.model_validate_json((Path(workspace.get_app_config_dir(job)) / "plan.json").read_text("utf-8"))
+        plan = read_plan(Path(workspace.get_app_config_dir(job)) / "plan.json")
         self.run_dir = Path(workspace.get_run_dir(job))
         self.hub_run = HubRun(plan, folder=Path(workspace.get_root_dir()) / "runs", pause=self.pause)
         engine.get_cell().register_request_cb(channel=CHANNEL, topic=TOPIC, cb=self.reply)

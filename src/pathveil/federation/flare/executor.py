@@ -4,7 +4,6 @@ The site asks, so an exchange is one round trip, and the site's process keeps it
 What is sent is what the gate returned (``message.outgoing``), as bytes; FLARE sees no array, no label and no file.
 """
 
-import json
 import logging
 import os
 import secrets
@@ -22,9 +21,10 @@ from nvflare.fuel.f3.message import Message as Parcel
 from pathveil.errors import CorpusError, FederationError, PathveilError
 from pathveil.federation.flare import policy
 from pathveil.federation.protocol.message import Message, fault_of, outgoing, place, read
-from pathveil.federation.protocol.plan import Plan, read_reports
+from pathveil.federation.protocol.plan import Plan, read_plan, read_reports
 from pathveil.federation.protocol.secret import for_run, site_secret
 from pathveil.federation.protocol.site_run import SiteRun
+from pathveil.files import read_json
 from pathveil.vocabulary.words import Vocabulary
 
 log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class SiteExecutor(Executor):
             return make_reply(ReturnCode.TASK_UNKNOWN)
         workspace, job = fl_ctx.get_engine().get_workspace(), fl_ctx.get_job_id()
         hub = HubConnection(fl_ctx, shareable["hub"], abort_signal)
-        plan = Plan.model_validate_json((Path(workspace.get_app_config_dir(job)) / "plan.json").read_text("utf-8"))
+        plan = read_plan(Path(workspace.get_app_config_dir(job)) / "plan.json")
         name, session = fl_ctx.get_identity_name(), secrets.token_hex(8)
         hub.live()
         try:
@@ -94,8 +94,8 @@ def open_run(plan: Plan, name: str, *, session: str, root: Path) -> SiteRun:
     together = os.environ.get(policy.SITES)
     try:
         path = Path(together) / f"{name}.json" if together else root / "local" / policy.SETTINGS
-        settings = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+        settings = read_json(path, error=CorpusError)
+    except CorpusError:
         raise CorpusError("this site was not told its corpus; start it with 'pathveil federate site'") from None
     reports, dropped = read_reports(
         plan,

@@ -1,6 +1,5 @@
 """The hub and a site as foreground processes: FLARE's own programs, started with a kit and ended with ctrl-C."""
 
-import json
 import logging
 import os
 import signal
@@ -17,6 +16,7 @@ from pathveil.federation.flare import policy, recorder, revocation
 from pathveil.federation.flare.provision import needed
 from pathveil.federation.protocol.plan import SMALLEST_BATCH
 from pathveil.federation.protocol.secret import site_secret
+from pathveil.files import read_json
 
 log = logging.getLogger(__name__)
 HEARTBEAT = 3.0  # seconds between two signs of life of a site: see duplicate_guard
@@ -68,7 +68,7 @@ def run_site(
     from nvflare.private.fed.app.client import client_train
 
     arguments, place = sys.argv[1:], Path.cwd()
-    startup = json.loads((kit / "startup" / "fed_client.json").read_text("utf-8"))
+    startup = read_json(kit / "startup" / "fed_client.json")
     name, target = startup["client"]["fqsn"], startup["servers"][0]["service"]["target"]
     threading.Thread(target=complain, args=(target,), daemon=True).start()
     beat = f"heart_beat_interval={HEARTBEAT}"
@@ -136,7 +136,7 @@ def check_kit(kit: Path, file: str, *, kind: str) -> None:
 def check_port(kit: Path) -> None:
     """Refuse to start a hub whose port is taken. FLARE's server would share it with the one that is there, and each
     would get some of the connections. A hub that was just killed may hold it for a moment."""
-    own = json.loads((kit / "startup" / "fed_server.json").read_text("utf-8"))
+    own = read_json(kit / "startup" / "fed_server.json")
     port = int(own["servers"][0]["service"]["target"].rpartition(":")[2])
     end = time.monotonic() + LETTING_GO
     while True:

@@ -6,7 +6,6 @@ last saved round (``protocol.hub_run``).
 
 import contextlib
 import io
-import json
 import logging
 import shutil
 import tempfile
@@ -20,7 +19,7 @@ from pathveil.federation.flare import policy
 from pathveil.federation.flare.processes import check_kit
 from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.protocol.run_result import RunResult
-from pathveil.files import check_writable, write_json, write_text
+from pathveil.files import check_writable, read_json, write_json, write_text
 from pathveil.progress import Progress, silent
 
 STARTING = 8  # half seconds before a job's processes can be expected to answer
@@ -154,7 +153,7 @@ def connect(kit: Path, *, wait: float, note: Callable[[str], None]) -> Any:
     from nvflare.fuel.flare_api.api_spec import AuthenticationError, NoConnection
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
-    own = json.loads((kit / "startup" / "fed_admin.json").read_text("utf-8"))["admin"]
+    own = read_json(kit / "startup" / "fed_admin.json")["admin"]
     name, hub = own["username"], f"{own['host']}:{own['port']}"
     end, told = time.monotonic() + wait, False
     while True:

@@ -9,7 +9,6 @@ known to all without anyone having shown a list. Or they take the scheme's whole
 {'site': ('C18', 'C50'), 'behavior': ('3',)}
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import write_json
+from pathveil.foreign import parse_json, read_bytes
 from pathveil.results import Result
 from pathveil.vocabulary.words import FORMAT
 
@@ -112,7 +112,7 @@ def read_classes(files: Sequence[Path]) -> dict[str, tuple[str, ...]]:
     lists = []
     for file in files:
         try:
-            content = json.loads(file.read_text("utf-8"))
+            content = parse_json(read_bytes(file))
             if isinstance(content, dict) and content.get("format") == FORMAT and isinstance(content.get("words"), list):
                 content = agreed_classes(content, file)
             if not content or not all(isinstance(labels, list) and labels for labels in content.values()):

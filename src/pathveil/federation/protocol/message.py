@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
+from safetensors.numpy import save
 
 from pathveil.errors import CorpusError, FederationError, PathveilError, VocabularyError
 from pathveil.federation import wire
+from pathveil.foreign import Refused, parse_json
+from pathveil.foreign.tensors import parse_tensors
 
 # Faults a site may report: a word each, never a message, because a message could name a file of the site's.
 FAULTS = {
@@ -149,10 +150,9 @@ def write(message: Message) -> bytes:
 def read(data: bytes, *, sender: str) -> Message:
     """A message from bytes; faults name the sender."""
     try:
-        arrays = load(data)
-        length = int.from_bytes(data[:8], "little")
-        facts = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["pathveil"])
-    except (SafetensorError, ValueError, KeyError, TypeError):
+        arrays, metadata = parse_tensors(bytearray(data), finite=False)  # what is not finite is named by the rules
+        facts = parse_json(metadata["pathveil"], finite=False)
+    except (Refused, KeyError, TypeError):
         raise FederationError(f"{sender}: sent something that is not a message of ours") from None
     if not isinstance(facts, dict):
         raise FederationError(f"{sender}: sent a message without facts")

@@ -16,16 +16,17 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from pydantic import Field
-from safetensors.numpy import load_file
+from pydantic import Field, ValidationError
 
 from pathveil import text
-from pathveil.errors import FederationError, UsageError, VocabularyError, meant
+from pathveil.errors import FederationError, UsageError, VocabularyError, explained, meant
 from pathveil.federation.networks import Networks
 from pathveil.federation.plain import PlainSite
 from pathveil.federation.release import KEPT, Release
 from pathveil.federation.settings import FederationSettings, settings_for
 from pathveil.federation.site import Site
+from pathveil.files import read_json
+from pathveil.foreign.tensors import read_tensors
 from pathveil.model.shared_private import Shared
 from pathveil.seeds import Seed
 from pathveil.settings import Settings
@@ -102,6 +103,14 @@ class Plan(Settings):
         )
 
 
+def read_plan(path: Path) -> Plan:
+    """The plan that came with a job, which the administrator of a run made."""
+    try:
+        return Plan.model_validate(read_json(path, error=FederationError))
+    except ValidationError as error:
+        raise FederationError(f"{path}: is not a plan: {explained(error, Plan)}") from None
+
+
 def plan_run(
     mode: str,
     *,
@@ -147,7 +156,7 @@ def write_release(plan: Plan, words: Vocabulary, *, folder: Path) -> None:
     if plan.plain:
         return
     settings = plan.settings
-    arrays = load_file(folder / "parameters.safetensors")
+    arrays, _ = read_tensors(folder / "parameters.safetensors")
     Release(
         tensors={name: array for name, array in arrays.items() if name.startswith(KEPT)},
         shape={"dim": settings.dim, "windows": list(settings.windows), "filters": settings.filters},

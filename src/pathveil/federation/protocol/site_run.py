@@ -26,7 +26,7 @@ from pathveil.federation.protocol.guard import Guard
 from pathveil.federation.protocol.message import UPDATES, Message, outgoing
 from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.protocol.site_work import NOTHING, PlainWork, SharedWork
-from pathveil.files import new_file, write_json, write_text
+from pathveil.files import new_file, read_json, write_json, write_text
 from pathveil.seeds import Seed
 from pathveil.training import checkpoint
 from pathveil.training.metrics import evaluate
@@ -75,7 +75,7 @@ class SiteRun:
             )
         self.guard = Guard(plan, name, documents=self.work.documents, folder=self.folder)
         self.fingerprint = checkpoint.fingerprint_of(
-            json.loads(plan.model_dump_json()), {"ids": reports.ids, "offsets": reports.offsets, "cases": reports.cases}
+            plan.model_dump(mode="json"), {"ids": reports.ids, "offsets": reports.offsets, "cases": reports.cases}
         )
 
     def hello(self) -> bytes:
@@ -114,8 +114,8 @@ class SiteRun:
         round sends that round's update again with other noise, and both have been seen."""
         path = self.folder / "updates.json"
         try:
-            number = 1 + (json.loads(path.read_text("utf-8"))["updates"] if path.exists() else 0)
-        except (ValueError, KeyError, TypeError):
+            number = 1 + (read_json(path, error=FederationError)["updates"] if path.exists() else 0)
+        except (FederationError, KeyError, TypeError):
             raise wire.GateError(f"{path}: does not tell how many updates have left; nothing was sent") from None
         self.guard.may_leave(number)
         write_json(path, {"updates": number})

@@ -34,6 +34,7 @@ from pydantic import BaseModel, ConfigDict
 
 from pathveil.errors import AgreementError, UsageError
 from pathveil.files import write_json, write_text
+from pathveil.foreign import bounds, parse_json, read_bytes
 from pathveil.signatures import holds, public_key_of, sign
 from pathveil.vocabulary.agree import oprf
 from pathveil.vocabulary.agree.offer import HUB, NAME, Offer, Pinned, validated
@@ -270,7 +271,7 @@ def site_of_token(token: str, digests: Mapping[str, str]) -> str:
 def load_digests(path: Path, agreement: Agreement) -> dict[str, str]:
     """The token digests a server was given, one for each site of the agreement and for nobody else."""
     try:
-        digests = json.loads(path.read_text(encoding="utf-8"))
+        digests = parse_json(read_bytes(path, most=bounds.SMALL_BYTES))
     except (OSError, ValueError):
         raise UsageError(f"{path}: is not a file of token digests; 'pathveil vocab agree tokens' writes one") from None
     if not isinstance(digests, dict) or set(digests) != set(agreement.sites):

@@ -28,6 +28,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from pathveil.errors import AgreementError, UsageError
+from pathveil.foreign import parse_json
 from pathveil.progress import Progress, silent
 from pathveil.vocabulary.agree import oprf
 from pathveil.vocabulary.agree.agreement import HUB, Agreement
@@ -125,7 +126,7 @@ class Server:
 def _sentence(answer: bytes) -> str:
     """The server's reason, made safe to print."""
     try:
-        text = str(json.loads(answer)["error"])
+        text = str(parse_json(answer)["error"])
     except (ValueError, KeyError, TypeError):
         return "it gave no reason"
     return "".join(letter if letter.isprintable() else " " for letter in text)[:500]
@@ -210,7 +211,7 @@ def _submit(site: Site, hub: Server, progress: Progress) -> None:
     size = site.agreement.batch * TAG
     announced = {"commitment": hashlib.sha256(tags).hexdigest(), "batches": site.batches}
     _, answer = hub.call("POST", "set", json.dumps(announced).encode(), limit=10 * site.batches + 1_000)
-    missing = json.loads(answer)["missing"]
+    missing = parse_json(answer)["missing"]
     for done, number in enumerate(missing, start=1):
         hub.call("POST", f"tags/{number}", tags[number * size : (number + 1) * size])
         progress("sending tags", done, len(missing))
@@ -223,7 +224,7 @@ def _wait(site: Site, hub: Server, poll: float, progress: Progress) -> bytes:
         if status == 200:
             return answer
         sites = len(site.agreement.sites)
-        progress("waiting for the other sites", sites - json.loads(answer)["waiting_for"], sites)
+        progress("waiting for the other sites", sites - parse_json(answer)["waiting_for"], sites)
         time.sleep(poll)
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from pathveil.errors import AgreementError
+from pathveil.foreign import parse_json
 from pathveil.vocabulary.agree.agreement import Agreement, padded_batches
 from pathveil.vocabulary.agree.expiry import Expiry, Now, running_seconds, utc_now
 from pathveil.vocabulary.agree.results import HubCounts
@@ -223,7 +224,7 @@ class Hub:
     def counts(self) -> HubCounts:
         """What the operator may keep."""
         sizes = self.store.rows("SELECT site, batches FROM submission ORDER BY site")
-        histogram = json.loads(self.store.value("histogram") or "{}")
+        histogram = parse_json(self.store.value("histogram") or "{}")
         return HubCounts(
             agreement=self.agreement.id,
             threshold=self.agreement.threshold,

@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from pathveil.errors import UsageError, explained
 from pathveil.files import check_new, new_file, write_json
+from pathveil.foreign import Refused, parse_json, read_bytes
 from pathveil.vocabulary.agree import oprf
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
@@ -151,18 +152,19 @@ def made_up_offers(*names: str, seed: bytes | None = None) -> tuple[list[Offer],
 def validated(model, path: Path, what: str):
     """A file that others made as the model it should be, or one sentence that says why not."""
     try:
-        with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+        content = read_bytes(path, most=MOST_BYTES)
+    except Refused as fault:
+        raise UsageError(f"{path}: is not {what}: it {fault}") from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror}); expected {what}") from None
-    if len(content) > MOST_BYTES:
-        raise UsageError(f"{path}: is not {what}: it is larger than {MOST_BYTES:,} bytes")
     if re.search(rb'"format"\s*:\s*"pathveil-agreement/1"', content[:200]):
         raise UsageError(
             f"{path}: is an agreement of an older version, which pins no server to its certificate and no key holder "
             "to its key; let it be proposed anew from the servers' offers ('pathveil vocab agree offer')"
         )
     try:
-        return model.model_validate_json(content)
+        return model.model_validate(parse_json(content))
+    except Refused as fault:
+        raise UsageError(f"{path}: is not {what}: it {fault}") from None
     except ValidationError as error:
         raise UsageError(f"{path}: is not {what}: {explained(error, model)}") from None

@@ -21,13 +21,13 @@ What is logged is a site's name, a number and what was decided: never a point, a
 
 import asyncio
 import contextlib
-import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from pathveil.errors import AgreementError, MissingExtraError, UsageError
+from pathveil.foreign import parse_json
 from pathveil.vocabulary.agree import oprf
 from pathveil.vocabulary.agree.agreement import Agreement, site_of_token
 from pathveil.vocabulary.agree.certificates import single_certificate
@@ -128,7 +128,7 @@ def _announcement(body: bytes) -> dict:
     Nothing else is heard: the key holders' keys are in the agreement, so no site can say that one has shown another.
     """
     try:
-        content = json.loads(body)
+        content = parse_json(body)
         commitment, batches = content["commitment"], content["batches"]
         right = (
             set(content) == {"commitment", "batches"}

@@ -25,6 +25,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pathveil.errors import AgreementError, UsageError, VocabularyError
+from pathveil.foreign import parse_json
 from pathveil.vocabulary.agree import oprf
 from pathveil.vocabulary.agree.agreement import Agreement, padded_batches
 from pathveil.vocabulary.agree.hub import HEADER, NOT_PASSED, TAG
@@ -105,7 +106,7 @@ class Site:
 
     def pending(self) -> list[int]:
         """The batches that have no tags yet."""
-        done = {int(number) for number in json.loads(self.store.value("tagged") or "[]")}
+        done = {int(number) for number in parse_json(self.store.value("tagged") or "[]")}
         return [number for number in range(self.batches) if number not in done]
 
     def points(self, number: int) -> bytes:
@@ -137,7 +138,7 @@ class Site:
         ]
         with self.store.transaction() as database:
             database.executemany("UPDATE entry SET tag = ? WHERE place = ?", tags)
-            done = {*json.loads(self.store.value("tagged") or "[]"), number}
+            done = {*parse_json(self.store.value("tagged") or "[]"), number}
             self.store.set_value("tagged", json.dumps(sorted(done)))
 
     def tags(self) -> bytes:

@@ -1,0 +1,24 @@
+"""A process of its own: what it says comes back, what it breaks on ends it alone."""
+
+import pytest
+
+from pathveil.errors import UsageError
+from pathveil.foreign import Refused
+from pathveil.foreign.apart import run_apart
+
+
+def test_answers_and_errors_come_back():
+    assert run_apart("posixpath", "basename", "/a/b") == "b"
+    with pytest.raises(UsageError, match=r"none\.json: cannot be read"):
+        run_apart("foreign_reader", "read")
+
+
+@pytest.mark.parametrize("how", ["abort", "memory"])
+def test_an_end_by_a_signal_is_a_refusal(how):
+    with pytest.raises(Refused, match="made to break its reader"):
+        run_apart("foreign_reader", how, memory=2 << 30)
+
+
+def test_what_takes_too_long_is_stopped():
+    with pytest.raises(Refused, match="too long"):
+        run_apart("foreign_reader", "wait", seconds=1)

@@ -1,0 +1,104 @@
+"""JSON, TOML and bytes of a bounded size and depth; what is printed obeys nobody."""
+
+import json
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pathveil.foreign import Refused, bounds, parse_json, parse_toml, printable, read_bytes
+from pathveil.foreign.text import check_json_lines
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda parts: st.lists(parts) | st.dictionaries(st.text(), parts),
+    max_leaves=40,
+)
+
+
+@given(VALUES)
+def test_json_says_what_it_says(value):
+    """Brackets and quotation marks within texts count for nothing."""
+    text = json.dumps(value)
+    assert parse_json(text) == parse_json(text.encode()) == value
+
+
+@pytest.mark.parametrize("depth", [bounds.DEPTH, bounds.DEPTH + 1])
+def test_depth_is_counted_outside_of_texts(depth):
+    many = json.dumps(["[{" * 200 + '\\"' + "[" * 200] * 70)  # more brackets than levels, all within texts
+    assert parse_json(many)
+    text = "[" * depth + "]" * depth
+    if depth == bounds.DEPTH:
+        parse_json(text)
+    else:
+        with pytest.raises(Refused, match="nested more than 64 levels deep"):
+            parse_json(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"NaN", "none"), (b"[Infinity]", "none"), (b"[-1e999]", "none"), (b'{"a": 1, "a": 2}', "twice"),
+        (b"{", "JSON"), (b"\xff", "UTF-8"), (b"9" * 5000, "JSON"),
+        (b"[[],[" + b"[]," * 2_000_000 + b"[]]]", "more than"),
+        (b'{"a":' * 100_000, "deep"), (b'["' + b"[" * 200, "JSON"), (b"", "JSON"),
+    ],
+)  # fmt: skip
+def test_json_that_is_not_taken(text, why):
+    with pytest.raises(Refused, match=why):
+        parse_json(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"a = nan", "none"), (b"a = -inf", "none"), (b"a = 1e999", "none"), (b"a = " + b"[" * 5000, "deep"),
+        (b"a." * 200_000 + b"b = 1", "32 parts"), (b"'a' . " * 400 + b"b = 1", "32 parts"), (b"a = b", "line 1"),
+        (b"\xff", "UTF-8"), (b"a = 1\n" * 200_000, "larger"), (b"a = {b = " * 100, "deep"),
+        (b"a = 1\na = 2", "Cannot overwrite"),
+    ],
+)  # fmt: skip
+def test_toml_that_is_not_taken(text, why):
+    with pytest.raises(Refused, match=why):
+        parse_toml(text)
+
+
+def test_toml_says_what_it_says():
+    text = (
+        b'a = "[[[' + b"[" * 100 + b'"\n# ' + b"[" * 100 + b"\nb = '''\n" + b"{" * 100 + b"'''\n[c.d]\ne = [1.5, 2]\r\n"
+    )
+    assert parse_toml(text)["c"] == {"d": {"e": [1.5, 2]}}
+
+
+def test_a_pipe_is_not_waited_for_and_a_large_file_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(Refused, match="is no file"):
+        read_bytes(tmp_path / "pipe")
+    with pytest.raises(IsADirectoryError):
+        read_bytes(tmp_path)
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(Refused, match="is larger than the 1,000 bytes"):
+        read_bytes(tmp_path / "sparse", most=1_000)
+
+
+def test_lines_of_json_are_bounded_before_a_table_is_made():
+    assert check_json_lines([b'{"a": "\\"b\\": {", "c": 1}\n', b'{"c": ":"}']) == (36, 2, 2)
+    with pytest.raises(Refused, match="line 2 is nested"):
+        check_json_lines([b"{}", b'{"a":' * 500 + b"1" + b"}" * 500])
+    with pytest.raises(Refused, match="different names"):
+        check_json_lines(b'{"n%d": 1}' % number for number in range(bounds.COLUMNS + 1))
+
+
+@given(st.text())
+def test_what_is_printed_obeys_nobody(text):
+    shown = printable(text)
+    assert len(shown) == len(text) == len(shown.encode().decode())
+    assert not any(
+        letter != "\n" and letter != "\t" and not letter.isprintable() and ord(letter) < 160 for letter in shown
+    )
+
+
+def test_escapes_and_turned_writing_are_replaced():
+    assert printable("a\x1b]0;x\x07b\x9b2Jc\u202ed\ud800\n\t") == "a�]0;x�b�2Jc�d�\n\t"
