@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check lint notebooks clean
+.PHONY: demo test check lint fuzz notebooks clean
 
 demo: $(VENV)/.installed
 	$(BIN)/pathveil demo --out demo
@@ -24,6 +24,11 @@ check: $(VENV)/.installed-dev
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix src tests benchmarks examples
 	$(BIN)/ruff format src tests benchmarks examples
+
+# Lies in files and messages of every kind, to every reader: see docs/security.md. CASES=200000 is the whole of it.
+CASES ?= 20000
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python tests/fuzz/run.py --cases $(CASES)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
