@@ -127,7 +127,6 @@ def fuzz(
                         counts[reader, told["outcome"]] += 1
                         if told["outcome"] not in ("accepted", "refused"):
                             failures.append(Failure(reader, begun, told["outcome"], told["why"]))
-                        begun = begun if told["number"] + 1 < numbers.stop else begun
             note(sum(counts.values()), len(failures))
     finally:
         child.stop()

@@ -115,7 +115,7 @@ def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Counts:
     names, classes = about["registry_names"], about["classes"]
     if not are_names(names) or not isinstance(classes, dict) or not all(map(are_names, classes.values())):
         raise Refused("has registries or classes without a name of their own")
-    if not isinstance(about["source"], dict) or not isinstance(about["source"].get("corpus_sha256"), str):
+    if not isinstance(about["source"], dict) or not isinstance(about["source"].get("corpus_sha256", ""), str):
         raise Refused("does not say what it counts")
     shape = (len(words), sum(map(len, classes.values())))
     joint = []
@@ -178,7 +178,7 @@ def merge(parts: Sequence[Counts]) -> Counts:
     for part in parts:
         rows |= _spread(part, words, classes)
     tables = {key: np.array([rows[name][key] for name in names]) for key in ARRAYS}
-    hashes = sorted({value for part in parts for value in str(part.source["corpus_sha256"]).split()})
+    hashes = sorted({value for part in parts for value in str(part.source.get("corpus_sha256", "")).split()})
     return Counts(
         words=tuple(words),
         registry_names=tuple(names),

@@ -103,7 +103,7 @@ def test_an_old_file_is_refused_with_a_sentence(tmp_path):
     with pytest.raises(UsageError, match=r"of an older version, which pins no server .* proposed anew"):
         Agreement.load(path)
     path.write_bytes(b" " * 1_000_001)
-    with pytest.raises(UsageError, match="larger than 1,000,000 bytes"):
+    with pytest.raises(UsageError, match="larger than the 1,000,000 bytes"):
         Agreement.load(path)
 
 
