@@ -33,7 +33,7 @@ def ways_to_train(names: list[str]) -> dict[str, Any]:
         "word dropout .5": plain.changed(word_dropout=0.5),
         "release": release,
         "release, 10 teachers": release.changed(defence={"kind": "teachers", "teachers": 10, "unseen": 1}),
-        "release, sure .4": release.changed(defence={"kind": "teachers", "sure": 0.4}),
+        "release, all codes": release.changed(defence={"kind": "teachers", "contradicted": "any"}),
         "release, near-duplicates apart": release.changed(defence={"kind": "teachers", "near": 1.0}),
         "release, true labels": release.changed(defence=None),
     }

@@ -33,8 +33,8 @@ def run(monkeypatch, settings, masks=None, *, machine=None, slots=2):
     "changes",
     [
         {"clip": 0.05},
-        {"optimiser": "adadelta", "learning_rate": 1.0, "clip": 0.05},
-        {"class_balance": 0.5, "robustness": 0.6},
+        {"optimiser": "adadelta", "learning_rate": 1.0, "clip": 0.05, "falling": True},
+        {"class_balance": 0.5, "robustness": 0.6, "falling": True},
         {"class_balance": 0.5, "smoothing": 0.1, "word_dropout": 0.3},
     ],
 )

@@ -22,7 +22,7 @@ from pathveil.vocabulary.words import Vocabulary
 from pathveil.wording import counted, listed
 
 # AUC of the strongest membership attack on one network of a preset, halves of TCGA's reports (docs/training.md).
-LEAK_OF_PRESET = {"default": 0.91, "small": 0.79, "paper": 0.83, "release": 0.60}
+LEAK_OF_PRESET = {"default": 0.91, "small": 0.84, "paper": 0.87, "release": 0.62}
 
 
 class DPStatement(Part):
@@ -53,14 +53,16 @@ class TeachersStatement(Part):
     unseen: int  # teachers that had not seen a case, and answered for it
     lift: float
     sure: float
+    contradicted: int | Literal["any"] = "any"  # bundles that do not say were taught all codes
     near: float
     word_dropout: float  # share of words that the student did not see in an epoch
     held_out_cases: int  # whose labels set temperatures, lifts and thresholds
 
     def __str__(self) -> str:
+        agreed = "" if self.contradicted == "any" else ", where that is also its label"
         return (
             f"Taught by {self.teachers} teachers: a report's lesson is the answer of the {self.unseen} that had not "
-            "seen its case; only an audit tells what is left."
+            f"seen its case{agreed}; only an audit tells what is left."
         )
 
 

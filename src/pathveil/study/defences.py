@@ -40,7 +40,6 @@ from pathveil.vocabulary.words import FIRST_WORD, Vocabulary
 
 Way = Mapping[str, Any]
 ONE_NETWORK = ("members", "linear")  # a world's model is one network, as an attacker's are
-PRESET = "small"  # of a way that names none: the papers' network, undefended
 ATTACKS = "attacks"
 
 
@@ -91,22 +90,24 @@ class DefencesSettings(Settings):
                 if refused in changes:
                     raise ValueError(f"'{place}': '{refused}' is not for a world's model, which is one network")
         try:
-            return settings_of_way(own.pop("preset", PRESET), own, common=self.training)
+            return settings_of_way(own.pop("preset", None), own, common=self.training)
         except UsageError as error:
             raise ValueError(f"'ways.{name}': {error}") from None
 
 
-def settings_of_way(preset: str, changes: Way, *, common: Way) -> TrainingSettings:
-    """A preset's network, with changes that all ways have and then its own; those that its defence has a setting for
-    are the defence's.
+def settings_of_way(preset: str | None, changes: Way, *, common: Way) -> TrainingSettings:
+    """A preset's network (the papers' at a CPU's size where none is named) with changes that all ways have and then its
+    own; those that its defence has a setting for are the defence's.
 
     >>> made = settings_of_way("release", {"teachers": 5, "epochs": 9}, common={"filters": 8})
     >>> made.defence.teachers, made.epochs, made.filters
     (5, 9, 8)
+    >>> settings_of_way(None, {}, common={}) == TrainingSettings()
+    True
     >>> settings_of_way("private", {"epsilon": 2}, common={"patience": 3}).defence.epsilon
     2.0
     """
-    settings = preset_settings(preset)
+    settings = TrainingSettings() if preset is None else preset_settings(preset)
     settings = settings.changed(members=1, linear=False)
     defence = settings.defence
     private = isinstance(defence, DPSettings)

@@ -8,7 +8,7 @@ pathveil.errors.UsageError: differential privacy: give epsilon or noise, not bot
 """
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -24,6 +24,11 @@ class TeacherSettings(Settings):
     unseen: int = Field(2, ge=1, description="teachers that do not see a case, and answer for it")
     lift: float = Field(0.2, ge=0, le=1, description="how far teachers' answers are shifted towards rare codes")
     sure: float = Field(0.0, ge=0, lt=1, description="probability below which teachers' code is not taught")
+    contradicted: Annotated[int, Field(ge=0)] | Literal["any"] = Field(
+        1,
+        description="tasks in which teachers may contradict a report's labels before it teaches nothing at all; "
+        "with 'any' their codes are taught all the same",
+    )
     near: float = Field(
         0.4, gt=0, le=1, description="share of word triples in common from which two reports are one case"
     )

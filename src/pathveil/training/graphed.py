@@ -88,6 +88,7 @@ class GraphedStack:
         )
         self.at = torch.zeros(1, dtype=torch.int64, device=device)
         self.clock = torch.zeros(slots, dtype=torch.int64, device=device)
+        self.falls_over = torch.ones(slots, device=device)
         self.summed = torch.zeros(slots, dtype=torch.float64, device=device)
         self.sizes, self.floors = (part.to(device) for part in adam_steps(settings.learning_rate))
         self.graph: torch.cuda.CUDAGraph | None = None
@@ -112,6 +113,7 @@ class GraphedStack:
                 moment[slot].zero_()
         self.clock[slot] = 0
         self.summed[slot] = 0
+        self.falls_over[slot] = self.settings.falls_over(len(trainee.train)) or 1
         if self.masked and mask is not None:
             self.masks[slot].copy_(torch.from_numpy(mask.astype(np.uint8)))
         if self.settings.class_balance:
@@ -237,15 +239,15 @@ class GraphedStack:
             scale = (self.settings.clip / squares.sum(0).sqrt().clamp_min(1e-12)).clamp_max(1.0).float()
         for name, weight in self.whole.items():
             numel = weight[0].numel()
-            common = weight, gradients[name], *self.moments[name]
-            options: dict[str, Any] = {"CLIPPED": scale is not None, "BLOCK": 1024}
+            common = weight, gradients[name], *self.moments[name], self.clock, self.falls_over, active, scale
+            options: dict[str, Any] = {"CLIPPED": scale is not None, "FALLING": self.settings.falling, "BLOCK": 1024}
             grid = triton.cdiv(numel, 1024), self.slots
             if self.settings.optimiser == "adam":
                 tables = self.sizes, self.floors, ADAM_STEPS
-                programs.adam[grid](*common, self.clock, active, scale, *tables, numel, *Adam.BETAS, **options)
+                programs.adam[grid](*common, *tables, numel, *Adam.BETAS, **options)
             else:
                 rates = self.settings.learning_rate, Adadelta.RHO, Adadelta.EPSILON
-                programs.adadelta[grid](*common, active, scale, numel, *rates, **options)
+                programs.adadelta[grid](*common, numel, *rates, **options)
 
     def losses(self) -> np.ndarray:
         summed = np.array(self.summed.tolist())

@@ -169,7 +169,12 @@ class _Run:
         self.parameters: dict[str, nn.Parameter] = dict(self.model.named_parameters())
         kind = Adam if settings.optimiser == "adam" else Adadelta
         lazy = (EMBEDDING,) if self.lazy else ()
-        self.optimiser: Optimiser = kind(self.parameters, lazy=lazy, learning_rate=settings.learning_rate)
+        self.optimiser: Optimiser = kind(
+            self.parameters,
+            lazy=lazy,
+            learning_rate=settings.learning_rate,
+            falls_over=settings.falls_over(len(self.train)),
+        )
         self.labels = {
             task: torch.from_numpy(np.asarray(label).astype(np.int64)).to(device)
             for task, label in corpus.labels.items()

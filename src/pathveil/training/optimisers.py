@@ -46,10 +46,18 @@ class Optimiser(ABC):
 
     means: tuple[str, str]  # names of the running means in a checkpoint
 
-    def __init__(self, parameters: Mapping[str, nn.Parameter], *, lazy: Collection[str], learning_rate: float):
+    def __init__(
+        self,
+        parameters: Mapping[str, nn.Parameter],
+        *,
+        lazy: Collection[str],
+        learning_rate: float,
+        falls_over: int | None = None,
+    ):
         self.parameters = dict(parameters)
         self.lazy = tuple(name for name in self.parameters if name in lazy)
         self.learning_rate = learning_rate
+        self.falls_over = falls_over  # steps in which the learning rate goes down to zero, evenly
         self.steps = 0
         # Rows go through compiled loops on the CPU, one pass instead of a dozen, and through PyTorch elsewhere.
         self.compiled = all(self.parameters[name].device.type == "cpu" for name in self.lazy)
@@ -75,6 +83,12 @@ class Optimiser(ABC):
             else:
                 self.advance(parameter, gradient if scale == 1.0 else gradient * scale, *self.moments[name])
             parameter.grad = None
+
+    def rate(self) -> float:
+        """The learning rate of the step that is being made."""
+        if self.falls_over is None:
+            return self.learning_rate
+        return self.learning_rate * max(0.0, 1 - (self.steps - 1) / self.falls_over)
 
     @abstractmethod
     def advance(self, weight: Tensor, gradient: Tensor, first: Tensor, second: Tensor) -> None:
@@ -122,10 +136,11 @@ class Adam(Optimiser):
         *,
         lazy: Collection[str] = (),
         learning_rate: float = 1e-3,
+        falls_over: int | None = None,
         betas: tuple[float, float] = BETAS,
         epsilon: float = EPSILON,
     ):
-        super().__init__(parameters, lazy=lazy, learning_rate=learning_rate)
+        super().__init__(parameters, lazy=lazy, learning_rate=learning_rate, falls_over=falls_over)
         self.betas, self.epsilon = betas, epsilon
         self.fade = betas[0] / betas[1] ** 0.5
         if not 0 < self.fade < 1:
@@ -143,7 +158,7 @@ class Adam(Optimiser):
     def size(self) -> float:
         """lr · √(1 − β₂ˢ) ÷ (1 − β₁ˢ): the factor of m ÷ √v in step s."""
         first, second = self.betas
-        return self.learning_rate * (1 - second**self.steps) ** 0.5 / (1 - first**self.steps)
+        return self.rate() * (1 - second**self.steps) ** 0.5 / (1 - first**self.steps)
 
     def floor(self) -> float:
         """ε beside √v instead of the corrected root."""
@@ -207,22 +222,23 @@ class Adadelta(Optimiser):
         *,
         lazy: Collection[str] = (),
         learning_rate: float = 1.0,
+        falls_over: int | None = None,
         rho: float = RHO,
         epsilon: float = EPSILON,
     ):
-        super().__init__(parameters, lazy=lazy, learning_rate=learning_rate)
+        super().__init__(parameters, lazy=lazy, learning_rate=learning_rate, falls_over=falls_over)
         self.rho, self.epsilon = rho, epsilon
 
     def advance(self, weight: Tensor, gradient: Tensor, first: Tensor, second: Tensor) -> None:
         first.mul_(self.rho).addcmul_(gradient, gradient, value=1 - self.rho)
         change = (second + self.epsilon).sqrt_().div_((first + self.epsilon).sqrt_()).mul_(gradient)
         second.mul_(self.rho).addcmul_(change, change, value=1 - self.rho)
-        weight.add_(change, alpha=-self.learning_rate)
+        weight.add_(change, alpha=-self.rate())
 
     def advance_rows(self, name: str, rows: Tensor, gradient: Tensor, scale: float) -> None:
         weight, (first, second), last = self.parameters[name], self.moments[name], self.last[name]
         if self.compiled:
-            constants = (scale, self.learning_rate, self.rho, self.epsilon)
+            constants = (scale, self.rate(), self.rho, self.epsilon)
             _adadelta_rows(*_rows_of(rows, gradient, weight, first, second), last.numpy(), self.steps, *constants)
             return
         missed = (self.rho ** (self.steps - 1 - last[rows]).double())[:, None].to(weight.dtype)

@@ -116,18 +116,21 @@ def loss(
 
 @triton.jit
 def adam(
-    weight, gradient, mean, square, clock, active, scale, sizes, floors, steps, numel, beta1, beta2,
-    CLIPPED: tl.constexpr, BLOCK: tl.constexpr,
+    weight, gradient, mean, square, clock, falls_over, active, scale, sizes, floors, steps, numel, beta1, beta2,
+    CLIPPED: tl.constexpr, FALLING: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """One step of Adam on one parameter (M, numel) for the active models, each at its own step of the clock (M,).
 
-    ``sizes`` and ``floors`` hold, for every step up to ``steps``, the factor of m ÷ √v and what stands beside √v.
+    ``sizes`` and ``floors`` hold, for every step up to ``steps``, the factor of m ÷ √v and what stands beside √v. Where
+    the learning rate is ``FALLING``, it does so over each model's number of steps (M,).
     """
     model = tl.program_id(1).to(tl.int64)
     if tl.load(active + model) == 0:
         return
     now = tl.minimum(tl.load(clock + model), steps)
     size, floor = tl.load(sizes + now), tl.load(floors + now)
+    if FALLING:
+        size *= tl.maximum(0.0, 1 - (tl.load(clock + model) - 1) / tl.load(falls_over + model))
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = place < numel
     at = model * numel + place
@@ -146,13 +149,15 @@ def adam(
 
 @triton.jit
 def adadelta(
-    weight, gradient, square, moved, active, scale, numel, rate, rho, epsilon,
-    CLIPPED: tl.constexpr, BLOCK: tl.constexpr,
+    weight, gradient, square, moved, clock, falls_over, active, scale, numel, rate, rho, epsilon,
+    CLIPPED: tl.constexpr, FALLING: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """One step of Adadelta on one parameter (M, numel) for the active models."""
+    """One step of Adadelta on one parameter (M, numel) for the active models, as ``adam`` otherwise."""
     model = tl.program_id(1).to(tl.int64)
     if tl.load(active + model) == 0:
         return
+    if FALLING:
+        rate *= tl.maximum(0.0, 1 - (tl.load(clock + model) - 1) / tl.load(falls_over + model))
     place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     inside = place < numel
     at = model * numel + place

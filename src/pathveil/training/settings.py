@@ -57,6 +57,7 @@ class TrainingSettings(NetworkSettings):
     order: Literal["random", "length"] = Field("random", description="how documents are gathered into batches")
     optimiser: Literal["adam", "adadelta"] = Field("adam", description="adam or adadelta")
     learning_rate: float = Field(1e-3, gt=0, description="1 is usual for Adadelta")
+    falling: bool = Field(False, description="whether the learning rate falls to zero, evenly, over all epochs")
     clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
     epochs: int = Field(50, ge=1, description="at most, or exactly where patience is None")
     patience: int | None = Field(
@@ -79,6 +80,10 @@ class TrainingSettings(NetworkSettings):
     defence: TeacherSettings | DPSettings | OwnDefence | None = Field(
         None, discriminator="kind", description="a way of training that gives less away, with its settings"
     )
+
+    def falls_over(self, documents: int) -> int | None:
+        """Steps in which the learning rate falls to zero, for so many documents; none where it stays."""
+        return self.epochs * -(-documents // self.batch_size) if self.falling else None
 
     @model_validator(mode="after")
     def stopping_needs_cases(self) -> "TrainingSettings":
@@ -106,6 +111,7 @@ UNDONE_BY = {
     "class_balance": (0, "class weights are counts of private cases"),
     "clip": (None, "the gradient of each case is clipped by the defence's own clip"),
     "robustness": (0, "the slopes of private training are those of the plain loss"),
+    "falling": (False, "the steps of private training are of one size"),
 }
 
 PRESETS = {
@@ -123,7 +129,7 @@ PRESETS = {
     # A model that may leave the building (docs/defences.md): one network taught by models that never saw the case, with
     # half of the words dropped and little heed to lessons that are probably wrong; rare classes count for more.
     "release": TrainingSettings(
-        word_dropout=0.5, vectors=0.1, class_balance=0.5, robustness=0.6, defence=TeacherSettings()
+        word_dropout=0.5, vectors=0.1, class_balance=0.5, robustness=0.65, defence=TeacherSettings()
     ),
 }
 

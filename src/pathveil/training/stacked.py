@@ -438,8 +438,12 @@ class PlainStack:
     def reset(self, slot: int, trainee: Trainee, state: Mapping[str, Tensor], mask: np.ndarray | None) -> None:
         self._load(slot, state)
         kind = Adam if self.settings.optimiser == "adam" else Adadelta
-        rate = self.settings.learning_rate
-        self.optimisers[slot] = kind(self.singles[slot], lazy=(EMBEDDING,), learning_rate=rate)
+        self.optimisers[slot] = kind(
+            self.singles[slot],
+            lazy=(EMBEDDING,),
+            learning_rate=self.settings.learning_rate,
+            falls_over=self.settings.falls_over(len(trainee.train)),
+        )
         self.masks[slot] = mask
         if self.settings.class_balance:
             for task, weights in trainee.class_weights().items():
