@@ -25,6 +25,7 @@ from pathveil.errors import CorpusError, UsageError
 from pathveil.federation import embedded, plain
 from pathveil.federation.heads import Confidence, confidence_of, features_of, fresh_head, public_confidence
 from pathveil.federation.hub import History
+from pathveil.federation.lessons import each_taught_at_home
 from pathveil.federation.networks import Networks
 from pathveil.federation.probe import Probe, probe
 from pathveil.federation.release import arrays_of
@@ -155,6 +156,10 @@ def train(
 ) -> "tuple[Answer, list[History], Shared | Encoder | None]":
     """One mode on training documents: how it answers, what happened, and the part that travels, where one does."""
     registries = [int(number) for number in np.unique(training.registries)]
+    sites = [(number, np.flatnonzero(training.registries == number)) for number in registries]
+    if mode == "centralized":
+        sites = [(0, np.arange(training.documents))]
+    training = each_taught_at_home(training, sites, settings, seed=seed, device=device, progress=progress)
     told: dict[str, Any] = {"settings": settings, "seed": seed, "device": torch.device(device), "progress": progress}
     if mode in ("adversarial", "strong"):
         return train_shared_private(training, registries, **told)

@@ -68,6 +68,13 @@ class FederationSettings(NetworkSettings):
         1, ge=1, description="of a site between two exchanges; 1 is exact, more is an approximation"
     )
 
+    # What the sites learn from.
+    teachers: int = Field(
+        0,
+        ge=0,
+        description="models that a site trains at home, to teach it codes in the place of its labels; 0: its labels",
+    )
+
     # What bounds a site's part, and what others can learn from one update of it.
     smallest_batch: int = Field(
         1, ge=1, description="cases whose reports a site takes in a step at least; 8 over a network"
@@ -92,6 +99,8 @@ class FederationSettings(NetworkSettings):
             raise ValueError("added_heads adds to the common heads: set common_heads as well")
         if self.bits not in (0, *BITS):
             raise ValueError(f"bits is one of 0, {', '.join(map(str, BITS))}")
+        if self.teachers in (1, 2):
+            raise ValueError("teachers is 0, or at least 3: two answer for what the others saw")
         if self.noise and self.clip is None:
             raise ValueError("noise is measured in units of clip: set clip as well")
         return self

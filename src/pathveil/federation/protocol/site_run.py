@@ -22,6 +22,7 @@ from safetensors.numpy import save_file
 from pathveil.errors import FederationError
 from pathveil.federation import wire
 from pathveil.federation.join import bundled
+from pathveil.federation.lessons import taught_at_home
 from pathveil.federation.protocol.guard import Guard
 from pathveil.federation.protocol.message import UPDATES, Message, outgoing
 from pathveil.federation.protocol.plan import Plan
@@ -62,10 +63,18 @@ class SiteRun:
                 f"from {least} on (--smallest-batch); agree on --set smallest_batch={least}"
             )
         self.folder.mkdir(parents=True, exist_ok=True)
+        taught = taught_at_home(
+            reports,
+            plan.settings,
+            seed=plan.seed,
+            registry=plan.sites.index(name),
+            device=device,
+            checkpoint=self.folder,
+        )
         self.work: PlainWork | SharedWork = (
-            PlainWork(plan.plain_site(reports, name, device, secret=secret))
+            PlainWork(plan.plain_site(taught, name, device, secret=secret))
             if plan.plain
-            else SharedWork(plan.site(reports, name, device, secret=secret), plan.shared(device))
+            else SharedWork(plan.site(taught, name, device, secret=secret), plan.shared(device))
         )
         most = plan.documents.get(name, self.work.documents)
         if self.work.documents > most:
