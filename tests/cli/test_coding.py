@@ -81,6 +81,15 @@ def test_one_text_is_answered(files, inside, monkeypatch):
     assert len(answer["codes"]["site"]["alternatives"]) == 2 and answer["codes"]["site"]["code"] == "C50"
 
 
+def test_drift_is_told(files, inside, tmp_path):
+    page = tmp_path / "drift.html"
+    done = inside("drift", files / "model", files / "train.parquet", "--page", page, "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["findings"] == [] and "Nothing differs" in page.read_text()
+    done = inside("drift", files / "model", files / "nowhere.parquet")
+    assert done.returncode == 2 and "nowhere.parquet" in done.stderr
+
+
 def test_codes_go_to_the_standard_output(files, inside):
     done = inside("predict", files / "model", files / "test.parquet", "--out", "-", "--to", "csv")
     assert done.returncode == 0 and "40 reports coded into the standard output" in done.stderr

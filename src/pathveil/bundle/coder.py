@@ -65,16 +65,22 @@ class Coder:
         self._stream = None
         self._tabulated: Ensemble | None = None
 
-    def read(self, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """Each task's calibrated log-probabilities (texts, classes), and which texts hold no word the model knows."""
+    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The texts' word ids end to end, and where each text starts."""
         if self._stream is None and len(texts) > FEW:
             self._stream = text_encoder(self.model.vocabulary, words=self.words)
             if table_bytes(self.model) <= LARGEST_TABLES and self.device == "cpu":
                 self._tabulated = self.model.ensemble().tabulated()
         if self._stream is None:
-            ids, offsets = encode_texts(texts, self.model.vocabulary, words=self.words)
-        else:
-            ids, offsets = self._stream.add(texts)
+            return encode_texts(texts, self.model.vocabulary, words=self.words)
+        return self._stream.add(texts)
+
+    def read(self, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Each task's calibrated log-probabilities (texts, classes), and which texts hold no word the model knows."""
+        return self.read_encoded(*self.encode(texts))
+
+    def read_encoded(self, ids: np.ndarray, offsets: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """The same for texts that are encoded already."""
         known = np.concatenate([[0], np.cumsum(ids >= FIRST_WORD)])
         empty = known[offsets[1:]] == known[offsets[:-1]]
         ensemble = self._tabulated or self.model.ensemble(self.device)

@@ -96,6 +96,11 @@ def accuracy_of(right: np.ndarray, cases: np.ndarray) -> Interval:
     share, number = float(hits.sum() / sizes.sum()), len(sizes)
     spread = float(((hits - share * sizes) ** 2).sum() / sizes.sum() ** 2)
     trials = share * (1 - share) / spread if spread > 0 else float(number)
+    return wilson(share, trials)
+
+
+def wilson(share: float, trials: float) -> Interval:
+    """A share with Wilson's 95 % interval, of this many independent trials."""
     centre = share + NORMAL**2 / (2 * trials)
     reach = NORMAL * np.sqrt(share * (1 - share) / trials + NORMAL**2 / (4 * trials**2))
     low, high = (float((centre + way * reach) / (1 + NORMAL**2 / trials)) for way in (-1, 1))

@@ -25,6 +25,7 @@ from pathveil.wording import counted, listed
 
 if TYPE_CHECKING:
     from pathveil.bundle.answers import Answer
+    from pathveil.bundle.drift import Drift
     from pathveil.bundle.evaluation import Evaluation
     from pathveil.bundle.explanation import Explanation
     from pathveil.bundle.incoming import Reports
@@ -159,6 +160,19 @@ class Model:
 
         options: dict[str, Any] = {"resamples": resamples, "seed": seed, "device": device, "progress": progress}
         return evaluate_model(self, reports, tasks=tasks, **options)
+
+    def drift(
+        self,
+        reports: "Reports",
+        *,
+        reference: "Reports | None" = None,
+        device: str = "cpu",
+        progress: Progress = silent,
+    ) -> "Drift":
+        """How new reports, labelled or not, differ from those the model was trained on, or from ``reference``."""
+        from pathveil.bundle.drift import measure_drift
+
+        return measure_drift(self, reports, reference=reference, device=device, progress=progress)
 
     def save(self, path: str | Path, *, replace_old: bool = False) -> "Model":
         """Write a bundle, a new folder, whole or not at all; the model with the bundle's sha256. With ``replace_old`` a

@@ -6,6 +6,7 @@
 
 from typing import Any
 
+from pathveil.disclosure import TOO_FEW
 from pathveil.wording import percent
 
 
@@ -21,6 +22,7 @@ def fill(template: str, **content: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters["share"] = as_share
+    environment.filters["told"] = lambda value: TOO_FEW if value is None else as_share(value)
     return environment.get_template(template).render(**content)
 
 

@@ -17,6 +17,7 @@ from pathveil import __version__
 from pathveil.bundle.class_floor import ClassFloor, without_rare_codes
 from pathveil.bundle.defence import Statement, dp_statement, stated_defence, statement_of
 from pathveil.bundle.model import Model
+from pathveil.bundle.profile import profile_of
 from pathveil.bundle.weights import architecture_of, to_arrays
 from pathveil.corpus import Corpus, read
 from pathveil.corpus.schema import Paths
@@ -326,6 +327,8 @@ def make_model(
     }
     if validation is not None:
         provenance["validation"] = dict(validation)
+    if trained.privacy is None:  # exact shares are not covered by a promise of differential privacy
+        provenance["profile"] = profile_of(corpus, rows=learnt).to_dict()
     if floor is not None:
         provenance["class_floor"] = floor.to_dict()
     held_out_cases = len(np.unique(corpus.cases[trained.held_out.rows]))

@@ -1,4 +1,4 @@
-"""``pathveil evaluate`` and ``predict``: a bundle at work."""
+"""``pathveil evaluate``, ``predict`` and ``drift``: a bundle at work."""
 
 import os
 import sys
@@ -12,6 +12,7 @@ from pathveil import api
 from pathveil.cli.console import DEVICE, JSON_OPTION, bar, emit, names_from
 from pathveil.errors import UsageError
 from pathveil.files import write_text
+from pathveil.training.device import choose_device
 
 STANDARD_OUTPUT = Path("-")
 
@@ -151,6 +152,35 @@ def predict(
         typer.echo(str(result), err=True)
     else:
         emit(result, as_json=as_json)
+
+
+def drift(
+    bundle: Path = typer.Argument(..., metavar="BUNDLE", help="A model folder written by 'pathveil train'."),
+    source: Path = typer.Argument(
+        ...,
+        metavar="INPUT",
+        help="New reports, with labels or without: a table with a column 'text', HL7, or a folder.",
+    ),
+    reference: Path | None = typer.Option(
+        None,
+        "--reference",
+        metavar="INPUT",
+        help="Hold them against these reports, such as last year's, instead of what the bundle says of its training.",
+    ),
+    page: Path | None = typer.Option(None, "--page", help="Write a page with figures."),
+    device: str = DEVICE,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Tell whether new reports still look like those a model was trained on: words it does not know, what it leaves to
+    people, the mix of codes. What differs by more than chance, and by enough to matter, is named.
+
+    No word of a report is told, and nothing of fewer than ten cases.
+    """
+    with bar() as progress:
+        result = api.load(bundle).drift(source, reference=reference, device=choose_device(device), progress=progress)
+    if page is not None:
+        write_text(page, result.page())
+    emit(result, as_json=as_json)
 
 
 @contextmanager

@@ -1,0 +1,330 @@
+"""How new reports differ from those a model was trained on: unknown words, what it leaves to people, the mix of codes.
+
+A model goes on answering when laboratories change their templates, a new test comes up or another kind of case is sent;
+its thresholds then promise what they cannot keep. New reports need no labels for a first look. They are held against
+the bundle's own profile of its training reports (``pathveil.bundle.profile``) and what held-out cases were left to a
+person, or against reports of an earlier time, answered by the same model. The mix is that of the model's codes; beside
+training labels it may differ by the model's errors alone, at most by as many as held-out cases had, which is allowed
+for: of a task that the model does badly, little can be seen without a reference.
+"""
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from pathveil.bundle.coder import Coder
+from pathveil.bundle.evaluation_details import wilson
+from pathveil.bundle.incoming import Incoming, Reports, batches_of
+from pathveil.bundle.model import Model
+from pathveil.bundle.profile import Profile
+from pathveil.corpus.combinations import term_of
+from pathveil.corpus.intake import Tally
+from pathveil.disclosure import FEWEST_CASES_TOLD, TOO_FEW, may_be_told
+from pathveil.errors import UsageError
+from pathveil.progress import Progress, silent
+from pathveil.results import Part, Result
+from pathveil.seeds import generator
+from pathveil.training.blend import choose
+from pathveil.training.scores import NEVER, Interval
+from pathveil.vocabulary.words import UNKNOWN
+from pathveil.wording import counted, percent
+
+MORE_UNKNOWN = 1.5  # times as many unknown words are worth a look, if they are also
+UNKNOWN_POINTS = 0.02  # of all words more
+ABSTAINED_POINTS = 0.05  # more left to people than expected
+DRAWS = 200  # of a mix by chance
+
+
+class Compared(Part):
+    """A figure of the new reports and of the reference; none where the reference does not say."""
+
+    new: float
+    reference: float | None
+
+
+class CodeShare(Part):
+    """How common a code is; what ten cases or more have."""
+
+    code: str
+    term: str
+    new: float | None
+    reference: float | None
+
+
+class TaskDrift(Part):
+    """A task of the new reports beside the reference."""
+
+    abstained: Compared  # share left to a person
+    abstained_interval: Interval  # of the new reports, 95 % by case
+    probability: Compared  # mean of the chosen code
+    mix_distance: float | None  # share of reports that would have to get another code for the mixes to be equal
+    mix_expected: float | None  # the distance that 99 of 100 samples stay below where nothing changed
+    codes: list[CodeShare]  # most changed first
+
+
+class DriftFinding(Part):
+    """Something worth a look."""
+
+    kind: str  # words, abstention or mix
+    task: str | None
+    sentence: str
+
+
+class Drift(Result):
+    """New reports beside those that a model was trained on, or others."""
+
+    documents: int
+    cases: int
+    bundle: str  # sha256
+    reference: str  # training, or reports
+    words_per_report: Compared
+    unknown_words: Compared  # share of words
+    without_known_word: float  # share of the new reports
+    tasks: dict[str, TaskDrift]
+    findings: list[DriftFinding]
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [
+            {
+                "task": task,
+                "abstained": one.abstained.new,
+                "abstained_reference": one.abstained.reference,
+                "mix_distance": one.mix_distance,
+                "mix_expected": one.mix_expected,
+            }
+            for task, one in self.tasks.items()
+        ]
+
+    def summary(self) -> str:
+        against = "the reports it was trained on" if self.reference == "training" else "the reference"
+        lines = [f"{counted(self.documents, 'report')} of {counted(self.cases, 'case')} beside {against}", ""]
+        lines.append(f"{'':<26}{'new':>9}{'reference':>11}")
+        lines.append(f"{'words a report':<26}{self.words_per_report.new:>9.0f}{number(self.words_per_report):>11}")
+        lines.append(f"{'unknown words':<26}{percent(self.unknown_words.new):>9}{share(self.unknown_words):>11}")
+        for task, one in self.tasks.items():
+            lines.append(f"{task + ' left to people':<26}{percent(one.abstained.new):>9}{share(one.abstained):>11}")
+        for task, one in self.tasks.items():
+            if one.mix_distance is not None and one.mix_expected is not None:
+                expected = f"up to {percent(one.mix_expected)} is expected"
+                lines.append(f"{task + ' mix differs by':<26}{percent(one.mix_distance):>9}   ({expected})")
+        told = [f"! {one.sentence}" for one in self.findings] or ["Nothing differs enough to be worth a look."]
+        return "\n".join([*lines, "", *told])
+
+    def page(self) -> str:
+        """The same with figures, as one HTML page that needs nothing else."""
+        from pathveil.bundle.drift_page import render
+
+        return render(self)
+
+
+def share(pair: Compared) -> str:
+    return "–" if pair.reference is None else percent(pair.reference)
+
+
+def number(pair: Compared) -> str:
+    return "–" if pair.reference is None else f"{pair.reference:.0f}"
+
+
+@dataclass
+class Seen:
+    """What was seen of some reports, added up batch by batch: memory does not grow with their number but for cases."""
+
+    documents: int = 0
+    words: int = 0
+    unknown: int = 0
+    empty: int = 0
+    cases: set[int] = field(default_factory=set)  # hashes
+    abstained: dict[str, int] = field(default_factory=dict)  # task: documents
+    probability: dict[str, float] = field(default_factory=dict)  # task: sum
+    codes: dict[str, np.ndarray] = field(default_factory=dict)  # task: documents of each class
+    holders: dict[tuple[str, int], set[int]] = field(default_factory=dict)  # (task, class): its first ten cases
+
+    def told(self, task: str, label: int) -> bool:
+        return may_be_told(len(self.holders.get((task, label), ())))
+
+    def mix(self, task: str, names: Iterable[str]) -> dict[str, float]:
+        """The share of each code of ten cases or more."""
+        counts = self.codes[task]
+        return {name: float(counts[label] / counts.sum()) for label, name in enumerate(names) if self.told(task, label)}
+
+
+def look_at(coder: Coder, reports: Reports, *, progress: Progress = silent) -> Seen:
+    """Answer reports and add up what is said."""
+    seen, model = Seen(), coder.model
+    for batch in batches_of(reports, key=secrets.token_bytes(32), tally=Tally()):
+        ids, offsets = coder.encode([report.text for report in batch])
+        logs, empty = coder.read_encoded(ids, offsets)
+        seen.words += len(ids)
+        seen.unknown += int((ids == UNKNOWN).sum())
+        seen.empty += int(empty.sum())
+        cases = [case_number(report) for report in batch]
+        seen.cases.update(cases)
+        for task, chosen in choose(logs, model.lift).items():
+            add_task(seen, model, task, chosen, logs[task], empty, cases)
+        seen.documents += len(batch)
+        progress("reading reports", seen.documents, 0)
+    if not may_be_told(len(seen.cases)):
+        raise UsageError(f"these reports are of {TOO_FEW}; give more")
+    return seen
+
+
+def case_number(report: Incoming) -> int:
+    """A case as a number, to save memory."""
+    return hash(report.case)
+
+
+def add_task(
+    seen: Seen, model: Model, task: str, chosen: np.ndarray, logs: np.ndarray, empty: np.ndarray, cases: list[int]
+) -> None:
+    threshold = model.thresholds[task].probability if task in model.thresholds else NEVER
+    probability = np.exp(logs[np.arange(len(chosen)), chosen].astype(np.float64))
+    left = (probability < threshold) | empty
+    seen.probability[task] = seen.probability.get(task, 0.0) + float(probability.sum())
+    counts = np.bincount(chosen, minlength=logs.shape[1])
+    seen.codes[task] = seen.codes.get(task, np.zeros_like(counts)) + counts
+    seen.abstained[task] = seen.abstained.get(task, 0) + int(left.sum())
+    for case, label in zip(cases, chosen.tolist(), strict=True):
+        holders = seen.holders.setdefault((task, label), set())
+        if len(holders) < FEWEST_CASES_TOLD:
+            holders.add(case)
+
+
+def measure_drift(
+    model: Model,
+    reports: Reports,
+    *,
+    reference: Reports | None = None,
+    device: str = "cpu",
+    progress: Progress = silent,
+) -> Drift:
+    """Hold new reports against the model's training reports, or against ``reference``, reports of another time.
+
+    Both are whatever can be coded: texts, a frame with a column ``text``, a table, HL7, or a folder of them.
+    """
+    coder = Coder(model, device=device)
+    if reference is None and "profile" not in model.provenance:
+        raise UsageError(
+            "the bundle says nothing of its training reports (it is of an earlier version, or differentially private); "
+            "give reports of an earlier time with --reference"
+        )
+    seen = look_at(coder, reports, progress=progress)
+    if reference is None:
+        before = known_before(model)
+    else:
+        before = seen_before(model, look_at(coder, reference, progress=progress))
+    result = Drift(
+        documents=seen.documents,
+        cases=len(seen.cases),
+        bundle=model.sha256,
+        reference="training" if reference is None else "reports",
+        words_per_report=Compared(new=seen.words / seen.documents, reference=before.words_per_report),
+        unknown_words=Compared(new=seen.unknown / max(seen.words, 1), reference=before.unknown_words),
+        without_known_word=seen.empty / seen.documents,
+        tasks={task: compare_task(model, task, seen, before) for task in model.tasks},
+        findings=[],
+    )
+    return result.model_copy(update={"findings": findings_of(result)})
+
+
+@dataclass(frozen=True)
+class Before:
+    """What new reports are held against."""
+
+    words_per_report: float
+    unknown_words: float
+    mix: dict[str, dict[str, float]]  # task: code: share
+    abstained: dict[str, float]  # task: share
+    probability: dict[str, float]  # task: mean; empty where it is not known
+    cases: int  # behind the mix
+    errors: dict[str, float]  # task: share of codes that may be wrong, where the mix is of labels
+
+
+def known_before(model: Model) -> Before:
+    """What the bundle itself says of its training reports."""
+    profile = Profile.model_validate(model.provenance["profile"])
+    abstained = {task: one.abstained for task, one in model.thresholds.items()}
+    cases = int(model.provenance.get("cases", 0))
+    errors = {task: 1 - one.accuracy.value for task, one in model.scores.items()}
+    return Before(profile.words_per_report, profile.unknown_words, profile.mix, abstained, {}, cases, errors)
+
+
+def seen_before(model: Model, seen: Seen) -> Before:
+    """What the same model says of reports of another time."""
+    documents = seen.documents
+    return Before(
+        words_per_report=seen.words / documents,
+        unknown_words=seen.unknown / max(seen.words, 1),
+        mix={task: seen.mix(task, names) for task, names in model.labels.items()},
+        abstained={task: number / documents for task, number in seen.abstained.items()},
+        probability={task: total / documents for task, total in seen.probability.items()},
+        cases=len(seen.cases),
+        errors=dict.fromkeys(model.tasks, 0.0),
+    )
+
+
+def compare_task(model: Model, task: str, seen: Seen, before: Before) -> TaskDrift:
+    """A task's figures; codes of fewer than ten cases are one group in both mixes."""
+    new, old = seen.mix(task, model.labels[task]), before.mix.get(task, {})
+    left = seen.abstained[task] / seen.documents
+    distance = expected = None
+    if old and task in before.errors:
+        names = [*dict.fromkeys([*new, *old])]
+        # What one side does not tell apart belongs to the rest on that side; only codes that both tell can be compared.
+        both = [name for name in names if name in new and name in old]
+        shares = [np.array([side[name] for name in both]) for side in (new, old)]
+        now, then = (np.append(one, max(0.0, 1 - one.sum())) for one in shares)
+        distance = float(abs(now - then).sum() / 2)
+        expected = mix_by_chance(then, len(seen.cases), before.cases) + before.errors[task]
+    changed = sorted(dict.fromkeys([*new, *old]), key=lambda name: -abs(new.get(name, 0.0) - old.get(name, 0.0)))
+    return TaskDrift(
+        abstained=Compared(new=left, reference=before.abstained.get(task)),
+        abstained_interval=wilson(left, min(seen.documents, len(seen.cases))),
+        probability=Compared(new=seen.probability[task] / seen.documents, reference=before.probability.get(task)),
+        mix_distance=distance,
+        mix_expected=expected,
+        codes=[
+            CodeShare(code=name, term=term_of(task, name), new=new.get(name), reference=old.get(name))
+            for name in changed
+        ],
+    )
+
+
+def mix_by_chance(mix: np.ndarray, new: int, old: int) -> float:
+    """The distance between two samples of cases of one mix that 99 of 100 stay below; the same for the same numbers."""
+    rng = generator(0, new, old)
+    mix = mix / mix.sum()
+    samples = [rng.multinomial(number, mix, DRAWS) / number for number in (new, max(old, 1))]
+    return float(np.quantile(abs(samples[0] - samples[1]).sum(1) / 2, 0.99))
+
+
+def findings_of(drift: Drift) -> list[DriftFinding]:
+    """What differs by more than chance and by enough to matter."""
+    found = []
+    unknown = drift.unknown_words
+    if unknown.reference is not None and unknown.new > max(
+        MORE_UNKNOWN * unknown.reference, unknown.reference + UNKNOWN_POINTS
+    ):
+        told = f"{percent(unknown.new)} of the words are unknown to the model, {percent(unknown.reference)} were"
+        found.append(DriftFinding(kind="words", task=None, sentence=told))
+    for task, one in drift.tasks.items():
+        before = one.abstained.reference
+        if before is not None and one.abstained_interval.low > before + ABSTAINED_POINTS:
+            told = f"{task}: {percent(one.abstained.new)} are left to people, {percent(before)} were expected"
+            found.append(DriftFinding(kind="abstention", task=task, sentence=told))
+        if one.mix_distance is not None and one.mix_expected is not None and one.mix_distance > one.mix_expected:
+            first = next((code for code in one.codes if code.new is not None or code.reference is not None), None)
+            most = (
+                f"; most of all {first.code}, {shown(first.reference)} before and {shown(first.new)} now"
+                if first
+                else ""
+            )
+            told = f"{task}: the mix of codes differs by {percent(one.mix_distance)}{most}"
+            found.append(DriftFinding(kind="mix", task=task, sentence=told))
+    return found
+
+
+def shown(value: float | None) -> str:
+    return TOO_FEW if value is None else percent(value)

@@ -1,0 +1,85 @@
+"""New reports beside those of training: nothing where nothing changed, a finding where something did, no word told."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+
+from bundle.conftest import KINDS, people, reports
+from pathveil.bundle.drift import mix_by_chance
+from pathveil.errors import UsageError
+
+
+@pytest.fixture(scope="module")
+def same():
+    return reports(160, seed=31)
+
+
+@pytest.fixture(scope="module")
+def changed(same):
+    """Another template, and prostates only."""
+    words = " ".join(f"Formular{number} Eingang" for number in range(6))
+    text = pl.format("{} {}. {}", pl.lit(words), pl.lit(f"Final diagnosis: {KINDS[3][4]}"), pl.col("text").str.head(30))
+    return same.with_columns(text=text)
+
+
+def test_reports_of_the_same_kind_are_nothing_to_look_at(bundle, same):
+    result = bundle.drift(same)
+    assert result.findings == [] and "Nothing differs" in repr(result) and result.reference == "training"
+    assert (result.documents, result.cases) == (160, 80)
+    site = result.tasks["site"]
+    assert site.mix_distance < site.mix_expected and site.abstained.reference is not None
+    assert result.unknown_words.new == pytest.approx(result.unknown_words.reference, abs=0.02)
+    codes = [codes["site"].code for codes in (one.codes for one in bundle.predict(same).results)]
+    told = {one.code: one.new for one in site.codes}
+    assert told["C50"] == pytest.approx(np.mean([code == "C50" for code in codes]))
+    assert result.to_frame().height == len(bundle.tasks)
+
+
+def test_what_changed_is_found_and_no_word_is_told(bundle, changed, same):
+    for options in ({}, {"reference": same}):
+        result = bundle.drift(changed, **options)
+        kinds = {(one.kind, one.task) for one in result.findings}
+        assert ("words", None) in kinds and ("mix", "site") in kinds
+        told = result.to_json() + repr(result) + result.page()
+        names = [name for number in range(160) for name in people(number)]
+        assert not [word for word in (*names, "formular", "eingang") if word.lower() in told.lower()]
+        assert "C61" in told
+
+
+def test_codes_of_few_cases_are_not_told(bundle, same):
+    """Of 80 cases nine get their own site: it is in no output."""
+    few = same.with_columns(
+        text=pl.when(pl.int_range(pl.len()) < 18)
+        .then(pl.lit(f"Final diagnosis: {KINDS[2][4]}. {KINDS[2][4]}"))
+        .otherwise(pl.lit(f"Final diagnosis: {KINDS[0][4]}. {KINDS[0][4]}"))
+    )
+    told = bundle.drift(few, reference=few)
+    assert [one.code for one in told.tasks["site"].codes] == ["C50"] and "C18" not in told.page()
+    with pytest.raises(UsageError, match="fewer than 10 cases; give more"):
+        bundle.drift(same[:18])
+
+
+def test_a_bundle_that_says_nothing_needs_a_reference(bundle, same):
+    silent = {name: value for name, value in bundle.provenance.items() if name != "profile"}
+    older = replace(bundle, provenance=silent)
+    with pytest.raises(UsageError, match="give reports of an earlier time with --reference"):
+        older.drift(same)
+    assert older.drift(same, reference=same).findings == []
+    profile = bundle.provenance["profile"]
+    assert set(profile["mix"]) == set(bundle.tasks) and 0 < profile["unknown_words"] < 0.5
+    assert json.dumps(profile).count("Quillfeather") == 0
+
+
+def test_a_distance_by_chance_shrinks_with_the_number_of_cases():
+    mix = np.array([0.5, 0.3, 0.2])
+    few, many = mix_by_chance(mix, 50, 50), mix_by_chance(mix, 5000, 5000)
+    assert 0.1 < few < 0.35 and many < few / 5 and mix_by_chance(mix, 50, 50) == few
+
+
+def test_the_page_fetches_nothing(bundle, changed):
+    page = bundle.drift(changed).page()
+    assert "Worth a look." in page and "<svg" in page and "prostate gland" in page
+    assert "http://" not in page and "https://" not in page and "<script" not in page
