@@ -6,6 +6,7 @@ import json
 import re
 import tomllib
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -55,6 +56,14 @@ def run(tmp_path_factory, small_corpus):
     result = study_file.run(out / "study-file.toml", out=out / "run")
     page.write(result, out / "run" / "report.html")
     return out / "run", result
+
+
+def test_studies_that_come_with_pathveil_are_found_by_name():
+    shipped = study_file.shipped_studies()
+    assert {"demo", "standard", "vocabulary-paper", "distribution-paper"} <= set(shipped)
+    assert study_file.read(Path("standard")) == study_file.read(shipped["standard"])
+    with pytest.raises(UsageError, match=r"nowhere\.toml"):  # a file's name is a file's, and no other is taken for it
+        study_file.read(Path("nowhere.toml"))
 
 
 def test_all_findings_are_judged(run):

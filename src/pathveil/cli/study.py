@@ -19,7 +19,10 @@ app = typer.Typer(help="The papers' experiments on your corpus, from one file.",
 @app.command("run", short_help="Run a study, or go on with one, and write its report.")
 def run(
     file: Path = typer.Argument(
-        ..., metavar="FILE", help="A study file (TOML); studies/demo.toml explains every setting."
+        ...,
+        metavar="FILE",
+        help="A study file (TOML; studies/demo.toml explains every setting), or the name of one that comes with "
+        "Pathveil, such as standard.",
     ),
     out: Path = typer.Option(..., "--out", help="The run's folder; a run that was stopped goes on where it was."),
     corpus: Path | None = typer.Option(

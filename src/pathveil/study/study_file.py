@@ -44,6 +44,7 @@ AnyStudy = VocabularyStudy | DistributionStudy | CombinedStudy | DefencesStudy
 AnySettings = VocabularySettings | DistributionSettings | CombinedSettings | DefencesSettings
 CELLS = "cells"  # of all studies together, as their progress is called
 COPY, CORPUS, TRUTH, RECIPE = "study.toml", "corpus.parquet", "truth.parquet", "corpus.json"  # in a run's folder
+SHIPPED = (Path(__file__).parent / "shipped", Path(__file__).resolve().parents[3] / "studies")  # installed; a checkout
 SYNTHETIC = ("sites", "subsites", "histologies", "lateralities", "behaviors")  # kinds of class a synthetic corpus has
 
 
@@ -87,9 +88,32 @@ class StudySettings(Settings):
         return self
 
 
+def shipped_studies() -> dict[str, Path]:
+    """The study files that come with Pathveil, by name: beside an installed package, or in a checkout."""
+    folder = next((folder for folder in SHIPPED if folder.is_dir()), None)
+    return {} if folder is None else {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def find_study(path: Path) -> Path:
+    """A study file, or the one that comes with Pathveil under that name.
+
+    >>> find_study(Path("standard")).name
+    'standard.toml'
+    >>> find_study(Path("standrad"))
+    Traceback (most recent call last):
+    pathveil.errors.UsageError: standrad: is no study file, nor one that comes with Pathveil; did you mean 'standard'?
+    """
+    if path.exists() or path.suffix or path.parent != Path():
+        return path
+    known = shipped_studies()
+    if path.name not in known:
+        raise UsageError(f"{path}: is no study file, nor one that comes with Pathveil{meant(path.name, [*known])}")
+    return known[path.name]
+
+
 def read(path: Path) -> StudySettings:
     """The settings of a file; a mistake is one sentence with its place and, for a misspelling, the nearest name."""
-    content = read_toml(path, expected="a study file")
+    content = read_toml(find_study(path), expected="a study file")
     return settings_of(content, place=str(path))
 
 
@@ -149,6 +173,7 @@ def run(
     are compared with those of the file (``study.vocabularies``). What the file asks of the
     corpus is judged before anything is kept. ``finish`` is called with the result while the folder is still held.
     """
+    path = find_study(path)
     settings = with_corpus(read(path), corpus)
     with only_process(out):
         session = Session(out / "times.json", file=path.name, device=device)
