@@ -43,12 +43,16 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
     if not options.corpus.is_file():
         raise UsageError(f"{options.corpus}: there is no such file")
     texts = next(batches(options.corpus, size=options.reports))
-    things = {"plain re": lambda: [tokenize(text) for text in texts], "column": lambda: column(texts)}
+    things = {
+        "plain re": lambda: [tokenize(text, identifiers=False) for text in texts],
+        "column": lambda: column(texts),
+        "column, identifiers hidden": lambda: column(texts, identifiers=True),
+    }
     normaliser = peer()
     if normaliser is not None:
         things["bardi"] = normaliser(texts)
     seconds = alternate(things, rounds=options.rounds, stage="timing", progress=progress, clock=time.process_time)
-    tokens = [tokenize(text) for text in texts]
+    tokens = [tokenize(text, identifiers=False) for text in texts]
     numbers = Numbers()
     ids, _ = Column(numbers.__getitem__).add(texts)
     words = list(numbers)
@@ -68,8 +72,8 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
     return result
 
 
-def column(texts: list[str]) -> object:
-    return Column(Numbers().__getitem__).add(texts)
+def column(texts: list[str], *, identifiers: bool = False) -> object:
+    return Column(Numbers().__getitem__, identifiers=identifiers).add(texts)
 
 
 def peer() -> Callable[[list[str]], Callable[[], Any]] | None:

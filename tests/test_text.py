@@ -53,7 +53,7 @@ def test_clinical_words_survive_in_any_dress(text):
     ],
 )
 def test_by_hand(text, tokens):
-    assert tokenize(text) == tokens
+    assert tokenize(text, identifiers=False) == tokens
 
 
 def test_clipped_at_words():

@@ -27,12 +27,12 @@ Then the rules, in the order they are tried:
 ['decimal', 'cm', 'decimal', 'decimal', '%']
 >>> tokenize("0/12 CA 19-9 20-30% Gleason 3+4=7")            # pair: two integers up to 100
 ['0/12', 'ca', '19-9', '20-30%', 'gleason', '3+4', '7']
->>> tokenize("10/12/2008 555-12-3456")                       # ... but dates and numbers of people fall apart
+>>> tokenize("10/12/2008 555-12-3456", identifiers=False)    # ... but dates and numbers of people fall apart
 ['10', '12', 'large_integer', 'large_integer', '12', 'large_integer']
 >>> tokenize("5mm 58-year-old 30% HER2 3+ 100")              # small: integers up to 100, percentages, scores
 ['5', 'mm', '58', 'year-old', '30%', 'her2', '3+', '100']
->>> tokenize("101 007 S08-12345")                            # large: integers over 100, and longer ones
-['large_integer', 'large_integer', 's08', 'large_integer']
+>>> tokenize("101 007 8-12345")                              # large: integers over 100, and longer ones
+['large_integer', 'large_integer', '8', 'large_integer']
 >>> tokenize("H&E, n/a")                                     # letters: two letters around a sign
 ['h&e', 'n/a']
 >>> tokenize("e.g. M.D.")                                    # initials: abbreviations with points
@@ -46,6 +46,12 @@ Then the rules, in the order they are tried:
 >>> tokenize("<1% ER+ (+)")                                  # sign: below, above, plus and percent mean something
 ['<', '1%', 'er', '+', '+']
 
+Before all that, what names people and days becomes a token that says only what stood there (``identifiers``), unless a
+text is wanted as it is:
+
+>>> tokenize("S08-12345, received 10/12/2008 from Dr. Ada Quarbescu (217) 555-0134")
+['identifier_number', 'received', 'identifier_date', 'from', 'dr', 'identifier_name', 'identifier_phone']
+
 Explanations need to know where a token stood:
 
 >>> tokenize_spans("Stage: pT2.")
@@ -57,20 +63,40 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from pathveil import identifiers as hidden
+
 VERSION = 2  # raised whenever any text would give other tokens: caches and bundles carry it
 WORDS = 1500  # a report is clipped here, in both papers
 SEPARATORS = '()[]{}";:!?|\\~*#^_$@'  # beside white space, what ends a chunk wherever it stands
 
+IDENTIFIERS = True  # whether stretches that name people and days become tokens, unless told
+
 DECIMAL, LARGE_INTEGER = "decimal", "large_integer"
 
 
-def settings(*, words: int = WORDS) -> str:
+def settings(*, words: int = WORDS, identifiers: bool = IDENTIFIERS) -> str:
     """What decides the tokens of a text, as a string for provenance and cache keys.
 
-    >>> settings()
-    'pathveil-text/2 words=1500'
+    >>> settings(), settings(identifiers=False)
+    ('pathveil-text/2 identifiers=1 words=1500', 'pathveil-text/2 words=1500')
     """
-    return f"pathveil-text/{VERSION} words={words}"
+    hiding = f" identifiers={hidden.VERSION}" if identifiers else ""
+    return f"pathveil-text/{VERSION}{hiding} words={words}"
+
+
+def read_settings(text: str) -> tuple[int, bool] | None:
+    """The words a report is clipped at and whether identifiers are hidden; None for what this version cannot do.
+
+    >>> read_settings("pathveil-text/2 words=1500"), read_settings("pathveil-text/1 words=1500")
+    ((1500, False), None)
+    """
+    words = text.rpartition("words=")[2]
+    if not words.isdecimal() or len(words) > 9:
+        return None
+    for identifiers in (False, True):
+        if settings(words=int(words), identifiers=identifiers) == text:
+            return int(words), identifiers
+    return None
 
 
 class _Plain(dict[int, str]):
@@ -100,6 +126,7 @@ _SMALL = r"(?:100|[0-9]{1,2})"
 _INTEGER_END = rf"(?:{_END}|(?=(?:[cmuμ]m|ml|cc|gm?|[mk]g|hpf){_END}|x\.?[0-9]))"
 
 _RULES = {
+    "identifier": f"[{''.join(hidden.TOKENS)}]",  # what `identifiers` left in the place of a stretch
     "times": r"(?:(?<=[0-9])x(?=\.?[0-9])|(?<![^\W_])x(?=[0-9]*\.[0-9]))",
     "code": rf"[a-z]{{1,3}}[0-9]{{1,2}}\.[0-9]{{1,2}}(?!\.[0-9]){_END}",
     "morphology": rf"m?[89][0-9]{{3}}/[0-9]{{1,2}}(?!/){_END}",
@@ -128,9 +155,10 @@ def scan_chunks(chunks: Iterable[str]) -> list[str]:
 
 
 def word_for(token: str) -> str:
-    """``decimal`` and ``large_integer`` for the numbers they stand for; no other rule's token looks like one."""
+    """``decimal`` and ``large_integer`` for the numbers they stand for, and the names of identifiers; no other rule's
+    token looks like one."""
     if token[0] > "9":
-        return token
+        return hidden.TOKENS.get(token, token)
     if token.isdecimal():
         return LARGE_INTEGER if len(token) > 2 and token != "100" else token
     if token[0] >= "0" or token[0] == ".":
@@ -138,8 +166,9 @@ def word_for(token: str) -> str:
     return token
 
 
-def tokenize(text: str, *, words: int = WORDS) -> list[str]:
-    """Tokens of a report, at most ``words`` of them."""
+def tokenize(text: str, *, words: int = WORDS, identifiers: bool = IDENTIFIERS) -> list[str]:
+    """Tokens of a report, at most ``words`` of them; ``identifiers``: what names people and days as such tokens."""
+    text = hidden.hide(text) if identifiers else text
     return [word_for(token) for token in scan_chunks(_CHUNK.findall(text)) if token and token != "\n"][:words]
 
 
@@ -148,9 +177,21 @@ def chunks(text: str) -> Iterator[tuple[int, int]]:
     return (match.span() for match in _CHUNK.finditer(text))
 
 
-def tokenize_spans(text: str, *, words: int = WORDS) -> list[tuple[str, int, int]]:
+def tokenize_spans(text: str, *, words: int = WORDS, identifiers: bool = IDENTIFIERS) -> list[tuple[str, int, int]]:
     """The tokens of :func:`tokenize`, each with the (start, end) of the characters of ``text`` it stands for."""
-    return list(islice(_spans(text), words))
+    found = list(hidden.stretches(text)) if identifiers else []
+    if not found:
+        return list(islice(_spans(text), words))
+    # Where each character of the text with its stretches hidden begins and ends in the text itself.
+    begins, ends, last = [], [], 0
+    for start, end, _, _ in found:
+        begins += [*range(last, start), start]
+        ends += [*range(last + 1, start + 1), end]
+        last = end
+    begins += range(last, len(text))
+    ends += range(last + 1, len(text) + 1)
+    spans = islice(_spans(hidden.hide(text)), words)
+    return [(token, begins[start], ends[end - 1]) for token, start, end in spans]
 
 
 def _spans(text: str) -> Iterator[tuple[str, int, int]]:

@@ -15,6 +15,7 @@ from bundle.conftest import KINDS, people, reports
 from pathveil.bundle.coder import Coder
 from pathveil.bundle.predict import predict_to_file
 from pathveil.corpus import read
+from pathveil.corpus.mapping import TableMapping
 from pathveil.errors import CorpusError, UsageError
 from pathveil.training.scores import Threshold
 
@@ -231,3 +232,21 @@ def test_predictions_are_a_result(bundle, table):
 def test_what_cannot_be_coded_is_one_sentence(bundle, source, message):
     with pytest.raises(UsageError, match=message):
         bundle.predict(source)
+
+
+def test_a_table_with_other_names_is_coded_by_its_mapping(bundle, table, answers, tmp_path):
+    """A messy export: semicolons, Windows-1252, names of its own."""
+    lines = ["ReportNo;PatientID;Befund;Straße"]
+    rows = table.select("report_id", "case_id", "text").iter_rows()
+    lines += [f"{number};{patient};{text};Allee" for number, patient, text in rows]
+    (tmp_path / "lab.csv").write_bytes("\n".join(lines).encode("cp1252"))
+    mapping = TableMapping(columns={"report_id": "ReportNo", "case_id": "PatientID", "text": "Befund", "site": "Ort"})
+    predict_to_file(bundle, tmp_path / "lab.csv", tmp_path / "codes.csv", mapping=mapping)
+    given = pl.read_csv(tmp_path / "codes.csv", infer_schema=False)
+    assert given["report_id"].to_list() == list(answers) and given["case_id"].to_list() == table["case_id"].to_list()
+    assert given["site"].to_list() == [codes["site"].code for codes in answers.values()]
+    with pytest.raises(UsageError, match="has no column 'Text' to take text from"):
+        predict_to_file(
+            bundle, tmp_path / "lab.csv", tmp_path / "x.csv", mapping=TableMapping(columns={"text": "Text"})
+        )
+    assert not (tmp_path / "x.csv").exists()

@@ -152,7 +152,7 @@ def test_registry_and_column_options(tmp_path):
 def test_usage(tmp_path, csv):
     with pytest.raises(UsageError, match=r"expected a name that ends in .parquet"):
         import_corpus(csv, out=tmp_path / "c.csv")
-    with pytest.raises(UsageError, match="--format xml is not known; expected auto, hl7, parquet, csv, jsonl"):
+    with pytest.raises(UsageError, match="--format xml is not known; expected auto, hl7, fhir, parquet, csv, jsonl"):
         import_corpus(csv, out=tmp_path / "c.parquet", form="xml")
     with pytest.raises(CorpusError, match="no such file"):
         import_corpus(tmp_path / "none", out=tmp_path / "c.parquet")

@@ -64,7 +64,7 @@ def test_against_planted_truth(tmp_path):
     from pathveil.corpus.synth import SynthSettings, write_corpus
 
     write_corpus(SynthSettings(reports=2000, seed=9), out=tmp_path / "c.parquet", truth=tmp_path / "t.parquet")
-    counts = count_corpus(tmp_path / "c.parquet")
+    counts = count_corpus(tmp_path / "c.parquet", identifiers=False)
     texts = pl.read_parquet(tmp_path / "c.parquet")["text"]
     found = suspects(counts.words, counts.occurrences.sum(axis=0), counts.cases.sum(axis=0), count_places(texts))
     planted = planted_words(tmp_path / "c.parquet", tmp_path / "t.parquet")

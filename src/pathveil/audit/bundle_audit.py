@@ -194,7 +194,15 @@ def read_audited_model(
     paths = [members, non_members, *([attacker] if attacker else [])]
     words = bundle.clip
     parts = [
-        encode(path, bundle.vocabulary, tasks=bundle.tasks, classes=bundle.labels, words=words, progress=progress)
+        encode(
+            path,
+            bundle.vocabulary,
+            tasks=bundle.tasks,
+            classes=bundle.labels,
+            words=words,
+            identifiers=bundle.identifiers,
+            progress=progress,
+        )
         for path in paths
     ]
     ids = [scan(path).select("report_id").collect(engine="streaming")["report_id"].to_list() for path in paths]

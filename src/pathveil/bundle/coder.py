@@ -68,11 +68,11 @@ class Coder:
     def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """The texts' word ids end to end, and where each text starts."""
         if self._stream is None and len(texts) > FEW:
-            self._stream = text_encoder(self.model.vocabulary, words=self.words)
+            self._stream = text_encoder(self.model.vocabulary, words=self.words, identifiers=self.model.identifiers)
             if table_bytes(self.model) <= LARGEST_TABLES and self.device == "cpu":
                 self._tabulated = self.model.ensemble().tabulated()
         if self._stream is None:
-            return encode_texts(texts, self.model.vocabulary, words=self.words)
+            return encode_texts(texts, self.model.vocabulary, words=self.words, identifiers=self.model.identifiers)
         return self._stream.add(texts)
 
     def read(self, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], np.ndarray]:

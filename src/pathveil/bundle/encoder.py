@@ -18,7 +18,7 @@ from pathveil.bundle.folder import WORDS, check_architecture, read_tensors, veri
 from pathveil.bundle.release import form_of
 from pathveil.errors import BundleError, VocabularyError
 from pathveil.files import read_json, write_json
-from pathveil.text import settings
+from pathveil.text import read_settings
 from pathveil.vocabulary.encoding import encode_texts
 from pathveil.vocabulary.words import Vocabulary
 
@@ -38,6 +38,7 @@ class ReleasedEncoder:
     tensors: Mapping[str, np.ndarray]
     vocabulary: Vocabulary
     words: int  # a report is clipped at
+    identifiers: bool  # whether what names people and days is hidden in what it reads
 
     def features(self, texts: Sequence[str]) -> np.ndarray:
         """What heads read of each text: (texts, networks · windows · filters)."""
@@ -46,7 +47,7 @@ class ReleasedEncoder:
         from pathveil.model.batch import TokenBatch
         from pathveil.model.mtcnn import Encoder
 
-        batch = TokenBatch(*encode_texts(texts, self.vocabulary, words=self.words))
+        batch = TokenBatch(*encode_texts(texts, self.vocabulary, words=self.words, identifiers=self.identifiers))
         found = []
         for number in range(self.shape["members"]):
             with torch.device("meta"):
@@ -80,15 +81,15 @@ def load_encoder(folder: str | Path) -> ReleasedEncoder:
         raise BundleError(str(error)) from None
     check_architecture(shape, folder / SHAPE)
     tensors = read_tensors(folder / TENSORS)
-    words = str(shape.get("text", "")).rpartition("words=")[2]
-    if not words.isdigit() or settings(words=int(words)) != shape["text"]:
+    told = read_settings(str(shape.get("text", "")))
+    if told is None:
         raise BundleError(f"{folder}: its text was cut by other rules than this version's; get a newer release")
     for name, size in expected_shapes(shape, folder).items():
         if name not in tensors or tensors[name].shape != size or tensors[name].dtype != np.float32:
             raise BundleError(f"{folder / TENSORS}: tensor {name} is missing or has another shape than {size}")
     if vocabulary.size != shape["vocabulary_size"]:
         raise BundleError(f"{folder}: its words do not fit its weights; get the whole release again")
-    return ReleasedEncoder(shape, tensors, vocabulary, int(words))
+    return ReleasedEncoder(shape, tensors, vocabulary, *told)
 
 
 def expected_shapes(shape: Mapping[str, Any], folder: Path) -> dict[str, tuple[int, ...]]:

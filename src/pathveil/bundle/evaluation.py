@@ -115,7 +115,13 @@ def evaluate_model(
             raise UsageError(f"the bundle has no task '{task}'; it has {', '.join(model.tasks)}")
     source = read(reports, tasks=wanted, progress=progress)  # a frame's files last as long as this object
     corpus = encode(
-        source.paths, model.vocabulary, tasks=wanted, classes=model.labels, words=model.clip, progress=progress
+        source.paths,
+        model.vocabulary,
+        tasks=wanted,
+        classes=model.labels,
+        words=model.clip,
+        identifiers=model.identifiers,
+        progress=progress,
     )
     days = read_days(source.paths)
     corpus = replace(corpus, days=days if len(days) == corpus.documents else None)

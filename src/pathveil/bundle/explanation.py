@@ -65,7 +65,7 @@ def explain_text(model: Model, text: str, *, top: int = TOP) -> Explanation:
 
 def explain_codes(model: Model, text: str, codes: Mapping[str, Code], *, top: int = TOP) -> Explanation:
     """The ``top`` places of a report's text behind each of the codes that it was given."""
-    found = tokenize_spans(text, words=model.clip)
+    found = tokenize_spans(text, words=model.clip, identifiers=model.identifiers)
     ids = np.array([model.vocabulary.id_of(word) for word, _, _ in found], np.int32)
     where = [(start, end) for _, start, end in found]
     ensemble = model.ensemble()

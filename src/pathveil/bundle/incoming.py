@@ -11,9 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pathveil.corpus import Corpus
-from pathveil.corpus.intake import Tally, detect_format, expand_folders, read_reports
+from pathveil.corpus.intake import (
+    MESSAGES,
+    Tally,
+    detect_format,
+    encoding_of,
+    expand_folders,
+    read_reports,
+    rename_columns,
+)
+from pathveil.corpus.mapping import TableMapping, open_mapped
 from pathveil.corpus.reading import as_polars
-from pathveil.corpus.tables import open_table
 from pathveil.errors import CorpusError, UsageError
 
 if TYPE_CHECKING:
@@ -79,23 +87,31 @@ def is_path(text: str) -> bool:
         return False
 
 
-def read_files(source: Path, *, form: str, key: bytes, tally: Tally) -> Iterator[list[Incoming]]:
-    """The reports of a file or folder, a batch at a time; table rows without an id are numbered from 1 over all."""
-    number = 0
+def read_files(
+    source: Path, *, form: str, key: bytes, tally: Tally, mapping: TableMapping | None = None
+) -> Iterator[list[Incoming]]:
+    """The reports of a file or folder, a batch at a time; table rows without an id are numbered from 1 over all.
+
+    ``mapping`` says how tables are written and what their columns are called.
+    """
+    number, mapping = 0, mapping or TableMapping()
     for path in expand_folders(source):
         kind = detect_format(path) if form == "auto" else form
-        if kind == "hl7":
-            yield from read_hl7(path, key=key, tally=tally)
+        if kind in MESSAGES:
+            yield from read_messages(path, form=kind, key=key, tally=tally)
         else:
-            for batch in read_frame(open_table(path, form=kind), source=path, file=str(path), first=number):
+            table = open_mapped(path, form=kind, encoding=encoding_of(path, kind, mapping), mapping=mapping)
+            named = {ours: theirs for ours, theirs in mapping.columns.items() if ours in COLUMNS}
+            table = rename_columns(table, source=path, columns=named)
+            for batch in read_frame(table, source=path, file=str(path), first=number):
                 number += len(batch)
                 yield batch
 
 
-def read_hl7(path: Path, *, key: bytes, tally: Tally) -> Iterator[list[Incoming]]:
+def read_messages(path: Path, *, form: str, key: bytes, tally: Tally) -> Iterator[list[Incoming]]:
     """The reports of a file of messages; one sent twice comes once."""
     waiting: list[Incoming] = []
-    for report in read_reports(path, registry=None, key=key, strict=False, tally=tally):
+    for report in read_reports(path, form=form, registry=None, key=key, strict=False, tally=tally):
         origin = Origin(report.report_id, report.number, report.message_id, str(path), report.position)
         waiting.append(Incoming(origin, report.case_id, report.text))
         if len(waiting) == BATCH:

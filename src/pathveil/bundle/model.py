@@ -71,18 +71,27 @@ class Model:
         """What is added to each class's log-probability (classes,) when a task's code is chosen."""
         return {task: self.tensors[f"lift.{task}"] for task in self.tasks}
 
-    @cached_property
+    @property
     def clip(self) -> int:
         """Words a report is clipped at; a model whose text was cut by other rules than ours cannot be used."""
-        from pathveil.text import settings
+        return self._text_settings[0]
 
-        words = self.text.rpartition("words=")[2]
-        if not words.isdigit() or settings(words=int(words)) != self.text:
+    @property
+    def identifiers(self) -> bool:
+        """Whether what names people and days was hidden in the text it learnt from, and is in what it reads."""
+        return self._text_settings[1]
+
+    @cached_property
+    def _text_settings(self) -> tuple[int, bool]:
+        from pathveil.text import read_settings, settings
+
+        told = read_settings(self.text)
+        if told is None:
             raise BundleError(
                 f"the bundle's text settings are '{self.text}', this version cuts text by '{settings()}'; "
                 "its answers would not be the model's"
             )
-        return int(words)
+        return told
 
     def ensemble(self, device: str = "cpu") -> "Ensemble":
         """The networks and the linear view, on a device; imports torch."""

@@ -27,8 +27,9 @@ from pathveil.bundle.naaccr_xml import sidecar_of, xml_writer
 from pathveil.bundle.outputs import Coded, Write, format_of, line_writer
 from pathveil.bundle.predictions import Prediction, Predictions, PredictionSummary, TaskCounts
 from pathveil.bundle.tumours import answer_tumours
-from pathveil.corpus.intake import Tally
-from pathveil.corpus.tables import FORMS
+from pathveil.corpus.intake import MESSAGES, Tally
+from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.tables import FORMS, OTHER_FORMS
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file
 from pathveil.progress import Progress, silent
@@ -103,6 +104,7 @@ def predict_to_file(
     out: Path | IO[str],
     *,
     input_format: str = "auto",
+    mapping: TableMapping | None = None,
     output_format: str | None = None,
     by_case: bool = False,
     one_tumor: bool = False,
@@ -115,14 +117,16 @@ def predict_to_file(
 ) -> PredictionSummary:
     """Code every report of ``source`` into the file ``out``; counts of what was coded and what was left to people.
 
-    ``out`` may be a stream, such as the standard output. ``joint`` names rules that a report's codes must keep
+    ``mapping`` says how tables are written and what their columns are called. ``out`` may be a stream, such as the
+    standard output. ``joint`` names rules that a report's codes must keep
     (``pathveil.bundle.joint``). ``explain`` adds, for each task, that many places of the report's text that speak most
     for or against its code, and ``with_text`` the text that they lie in.
     """
     path = out if isinstance(out, Path) else None
     form = format_of(path, output_format)
-    if input_format not in ("auto", "hl7", *FORMS):
-        raise UsageError(f"--format {input_format} is not known; expected auto, hl7, {', '.join(FORMS)}")
+    known = ("auto", *MESSAGES, *FORMS, *(name for name in OTHER_FORMS if name != "naaccr"))
+    if input_format not in known:
+        raise UsageError(f"--format {input_format} is not known; expected {', '.join(known)}")
     if form == "naaccr-xml" and path is None:
         raise UsageError("NAACCR XML has a second file beside it, so it cannot go to the standard output; name a file")
     asked = Asked(by_case or form == "naaccr-xml", one_tumor, rules_of(model, joint), explain, with_text)
@@ -133,7 +137,7 @@ def predict_to_file(
 
     def batches() -> Iterator[list[Incoming]]:
         tallies.append(Tally())
-        for batch in read_files(source, form=input_format, key=secret, tally=tallies[-1]):
+        for batch in read_files(source, form=input_format, key=secret, tally=tallies[-1], mapping=mapping):
             if explain and not with_text and tallies[-1].messages:
                 raise UsageError(
                     "the places of an explanation lie in the text as it is put together from a message, which you do "

@@ -10,6 +10,16 @@ import typer
 
 from pathveil import api
 from pathveil.cli.console import DEVICE, JSON_OPTION, bar, emit, names_from
+from pathveil.cli.corpus import (
+    COLUMN_OPTION,
+    DATES_OPTION,
+    DELIMITER_OPTION,
+    ENCODING_OPTION,
+    MAP_OPTION,
+    QUERY_OPTION,
+    SHEET_OPTION,
+    mapping_from,
+)
 from pathveil.errors import UsageError
 from pathveil.files import write_text
 from pathveil.training.device import choose_device
@@ -26,6 +36,16 @@ def evaluate(
         "--page",
         help="Write a page with figures: by code, registry and year, what is taken for what, calibration, coverage.",
     ),
+    registry: str | None = typer.Option(
+        None, "--registry", help="The registry of CORPUS, where it has no such column (with a table that is no corpus)."
+    ),
+    column: list[str] = COLUMN_OPTION,
+    mapping: Path = MAP_OPTION,
+    encoding: str = ENCODING_OPTION,
+    delimiter: str = DELIMITER_OPTION,
+    dates: str = DATES_OPTION,
+    query: str = QUERY_OPTION,
+    sheet: str = SHEET_OPTION,
     resamples: int = typer.Option(1000, "--resamples", min=10, help="Bootstrap resamples behind each interval."),
     seed: int = typer.Option(0, "--seed", min=0, help="Of the resampling."),
     device: str = DEVICE,
@@ -36,10 +56,11 @@ def evaluate(
     Labels the model never saw count as errors; reports without a label are left out of that task. --json and --page add
     details by code, registry and year, of ten cases or more each.
     """
+    told = mapping_from(mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet)
     with bar() as progress:
         result = api.evaluate(
             bundle,
-            corpus,
+            corpus if told.is_empty and registry is None else api.read(corpus, registry=registry, mapping=told),
             tasks=names_from(tasks),
             resamples=resamples,
             seed=seed,
@@ -56,7 +77,7 @@ def predict(
     source: Path | None = typer.Argument(
         None,
         metavar="INPUT",
-        help="Reports: a table with a column 'text' (Parquet, CSV, JSONL), HL7, or a folder of them.",
+        help="Reports: a table with a column 'text' (or --map, --column), HL7 or FHIR, or a folder of them.",
         show_default=False,
     ),
     out: Path | None = typer.Option(
@@ -68,7 +89,16 @@ def predict(
         help="Code this one text instead of INPUT and show the answer; - reads it from the standard input, which keeps "
         "it out of the shell's history.",
     ),
-    input_format: str = typer.Option("auto", "--format", help="Of INPUT: auto, parquet, csv, jsonl or hl7."),
+    input_format: str = typer.Option(
+        "auto", "--format", help="Of INPUT: auto, parquet, csv, jsonl, json, excel, sqlite, hl7 or fhir."
+    ),
+    column: list[str] = COLUMN_OPTION,
+    mapping: Path = MAP_OPTION,
+    encoding: str = ENCODING_OPTION,
+    delimiter: str = DELIMITER_OPTION,
+    dates: str = DATES_OPTION,
+    query: str = QUERY_OPTION,
+    sheet: str = SHEET_OPTION,
     output_format: str | None = typer.Option(
         None, "--to", help="Of the output: csv, jsonl or naaccr-xml; else as its name says."
     ),
@@ -138,6 +168,9 @@ def predict(
             source,
             sys.stdout if out == STANDARD_OUTPUT else out,
             input_format=input_format,
+            mapping=mapping_from(
+                mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet
+            ),
             output_format=output_format,
             by_case=by_case,
             one_tumor=one_tumor,

@@ -28,7 +28,7 @@ DATES_OPTION = typer.Option(
     None, "--dates", metavar="FORMAT", help="How dates are written, e.g. dd/mm/yyyy; else found where only one fits."
 )
 QUERY_OPTION = typer.Option(
-    None, "--query", metavar="SQL", help="What to read of a SQLite database, e.g. 'select * from reports'."
+    None, "--query", metavar="SQL", help="What to read of a database, e.g. 'select * from reports'."
 )
 SHEET_OPTION = typer.Option(None, "--sheet", help="Which sheet of a spreadsheet to read; else the first.")
 KEEP_OPTION = typer.Option(
@@ -39,11 +39,16 @@ KEEP_OPTION = typer.Option(
 @app.command("import", short_help="Read tables and HL7 messages into one checked corpus file.")
 def import_reports(
     sources: list[Path] = typer.Argument(
-        ..., metavar="FILE", help="Tables (Parquet, CSV, JSONL, JSON, Excel, SQLite), HL7 files, or folders."
+        None,
+        metavar="FILE",
+        help="Tables (Parquet, CSV, JSONL, JSON, Excel, SQLite), HL7 or FHIR files, or folders.",
+        show_default=False,
     ),
     out: Path = typer.Option(..., "--out", help="The corpus to write, a .parquet file."),
     form: str = typer.Option(
-        "auto", "--format", help="auto, parquet, csv, jsonl, json, excel, sqlite or hl7; auto goes by name and content."
+        "auto",
+        "--format",
+        help="auto, parquet, csv, jsonl, json, excel, sqlite, hl7 or fhir; auto goes by name and content.",
     ),
     registry: str = typer.Option(
         None, "--registry", help="The registry the reports belong to; else the tables' column, or MSH-4 of a message."
@@ -61,6 +66,13 @@ def import_reports(
     dates: str = DATES_OPTION,
     query: str = QUERY_OPTION,
     sheet: str = SHEET_OPTION,
+    database: str | None = typer.Option(
+        None,
+        "--database",
+        metavar="VARIABLE",
+        help="Read --query from the database whose address (postgresql://user@host/name, …) this environment variable "
+        "holds, instead of or beside files.",
+    ),
     keep_unknown_codes: bool = KEEP_OPTION,
     strict: bool = typer.Option(False, "--strict", help="Stop at the first HL7 message that cannot be used."),
     as_json: bool = JSON_OPTION,
@@ -71,13 +83,18 @@ def import_reports(
     checked against ICD-O-3. Messages that cannot be used are skipped, counted and named by their position. Patient
     fields (PID) make the case id and are taken out of the text where it repeats them; they go nowhere else.
     """
+    from pathveil.corpus.database import address_from_environment
     from pathveil.corpus.intake import import_corpus
     from pathveil.corpus.patient import read_key
 
+    if not sources and database is None:
+        raise UsageError("give files to read, or a database with --database and --query")
+
     with bar() as progress:
         result = import_corpus(
-            sources,
+            sources or [],
             out=out,
+            database=address_from_environment(database) if database else None,
             form=form,
             registry=registry,
             key=read_key(key_file) if key_file else None,

@@ -49,6 +49,12 @@ def count(
     min_cases: int = typer.Option(
         1, "--min-cases", min=1, help="Leave out words that fewer cases of a registry hold: they are shown to no one."
     ),
+    keep_identifiers: bool = typer.Option(
+        False,
+        "--keep-identifiers",
+        help="Count dates, times, phones, addresses, numbers and names as they stand; else as tokens that say only "
+        "what stood there. Words chosen from the file, and models with them, read text the same way.",
+    ),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Count words at a registry, for others to choose from without the reports.
@@ -60,7 +66,13 @@ def count(
 
     with bar() as progress:
         result = write_counts(
-            corpus, out, tasks=names_from(tasks), without=without, min_cases=min_cases, progress=progress
+            corpus,
+            out,
+            tasks=names_from(tasks),
+            without=without,
+            min_cases=min_cases,
+            identifiers=not keep_identifiers,
+            progress=progress,
         )
     emit(result, as_json=as_json)
 

@@ -22,7 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pathveil.corpus.codes import CodeCounts, normalise_codes
+from pathveil.corpus.database import NAME as DATABASE
+from pathveil.corpus.database import open_database
 from pathveil.corpus.dates import EXAMPLES, ISO, find_format, in_iso_form
+from pathveil.corpus.fhir import MARK, read_resources
 from pathveil.corpus.hl7 import HEADER, WRAPPER
 from pathveil.corpus.mapping import TableMapping, open_mapped
 from pathveil.corpus.naaccr import Report, Skipped, read_messages
@@ -51,8 +54,10 @@ from pathveil.wording import counted
 if TYPE_CHECKING:
     import polars as pl
 
+MESSAGES = ("hl7", "fhir")  # forms in which reports come with their patient
 HL7_NAMES = (".hl7", ".er7", ".txt", ".dat")
 SOURCE = "number of the source"  # a column of the staged file: the place of the table in the list of sources
+START = 4_096  # bytes that tell a file's form
 LISTED, SHOWN = 100, 10  # skipped messages that a result names, as data and to a person
 
 
@@ -179,6 +184,7 @@ def import_corpus(
     strict: bool = False,
     columns: Mapping[str, str] | None = None,
     mapping: TableMapping | None = None,
+    database: str | None = None,
     keep_unknown_codes: bool = False,
     progress: Progress = silent,
 ) -> ImportResult:
@@ -186,18 +192,21 @@ def import_corpus(
 
     ``registry`` names the registry of messages (else MSH-4) and of tables that have no such column. ``key`` makes the
     case ids of messages; without one, a random key is used and forgotten, and the ids match no other import.
-    ``mapping`` says how tables are written and what their columns are called; ``columns`` adds names to it. ``strict``
+    ``mapping`` says how tables are written and what their columns are called; ``columns`` adds names to it.
+    ``database`` is the address of one from which its query is read. ``strict``
     stops at the first unusable message. Codes are put into this project's form; those that ICD-O-3 does not have are
     counted, and kept only with ``keep_unknown_codes``.
     """
     import polars as pl
 
-    if form not in ("auto", "hl7", *FORMS, *OTHER_FORMS):
-        raise UsageError(f"--format {form} is not known; expected auto, hl7, {', '.join([*FORMS, *OTHER_FORMS])}")
+    if form not in ("auto", *MESSAGES, *FORMS, *OTHER_FORMS):
+        known = ", ".join([*MESSAGES, *FORMS, *OTHER_FORMS])
+        raise UsageError(f"--format {form} is not known; expected auto, {known}")
     if out.suffix != ".parquet":
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
     mapping = (mapping or TableMapping()).with_columns(columns or {})
-    paths = {path: form if form != "auto" else detect_format(path) for path in expand_folders(sources)}
+    given = expand_folders(sources) if sources or database is None else []
+    paths = {path: form if form != "auto" else detect_format(path) for path in given}
     for path, kind in paths.items():
         if kind == "naaccr":
             raise CorpusError(f"{path}: NAACCR XML holds labels, no reports; give it to 'pathveil corpus label'")
@@ -205,14 +214,19 @@ def import_corpus(
         ImportedFile(file=str(path), format=kind, encoding=encoding_of(path, kind, mapping))
         for path, kind in paths.items()
     ]
+    if database is not None:
+        read.append(ImportedFile(file=DATABASE, format="database"))
     secret, tally = key or secrets.token_bytes(32), Tally()
     frames = []
     for number, file in enumerate(read):
-        if file.format != "hl7":
-            table = open_mapped(Path(file.file), form=file.format, encoding=file.encoding, mapping=mapping)
+        if file.format not in MESSAGES:
+            if database is not None and file.format == "database":
+                table = open_database(database, query=mapping.query)
+            else:
+                table = open_mapped(Path(file.file), form=file.format, encoding=file.encoding, mapping=mapping)
             frame = prepare_table(table, source=file.file, registry=registry, columns=mapping.columns)
             frames.append(frame.with_columns(pl.lit(number).alias(SOURCE)))
-    if messages := [path for path, kind in paths.items() if kind == "hl7"]:
+    if messages := {path: kind for path, kind in paths.items() if kind in MESSAGES}:
         frames.append(scan_hl7(messages, registry=registry, key=secret, strict=strict, tally=tally, progress=progress))
     with scratch_file(out) as staged:
         progress("reading", 0, 0)
@@ -254,7 +268,7 @@ def with_iso_dates(
     expected, date = EXPECTED_DATE, pl.col("date")
     found = list(read)
     for number, file in enumerate(read):
-        if file.format == "hl7":
+        if file.format in MESSAGES:
             continue
         of_file = frame.filter(pl.col(SOURCE) == number).select("date").drop_nulls().unique()
         form = told or find_format(of_file.collect(engine="streaming")["date"])
@@ -268,7 +282,22 @@ def with_iso_dates(
 
 def expand_folders(sources: Paths) -> list[Path]:
     """The files meant; of a folder, those whose names are a table's or a message file's."""
-    return files(sources, meant=lambda file: form_of(file) or has_hl7_name(file), expected="table or HL7 file")
+    return files(
+        sources,
+        meant=lambda file: form_of(file) or has_hl7_name(file) or is_fhir(file),
+        expected="table or HL7 file",
+    )
+
+
+def is_fhir(path: Path) -> bool:
+    """Whether a JSON file begins as a FHIR resource; other JSON files of a folder may be anything."""
+    if form_among(path, {"json": OTHER_FORMS["json"]}) is None:
+        return False
+    try:
+        with open_bytes(path) as file:
+            return MARK in file.read(START)
+    except UNREADABLE:
+        return False
 
 
 def has_hl7_name(path: Path) -> bool:
@@ -277,13 +306,16 @@ def has_hl7_name(path: Path) -> bool:
 
 def detect_format(path: Path) -> str:
     """Tell a file's format by its name, or by how it begins."""
-    if named := form_of(path) or form_among(path, OTHER_FORMS):
+    named = form_of(path) or form_among(path, OTHER_FORMS)
+    if named and named not in ("json", "jsonl"):
         return named
     try:
         with open_bytes(path) as file:
-            start = file.read(4096)
+            start = file.read(START)
     except UNREADABLE as error:
         raise CorpusError(f"{path}: cannot be read ({type(error).__name__})") from None
+    if named:
+        return "fhir" if MARK in start else named
     if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
         start = start.decode("utf-16", errors="replace").encode()
     if start.startswith(b"PAR1"):
@@ -334,9 +366,9 @@ def decimals_as_text(frame: "pl.LazyFrame") -> "pl.LazyFrame":
 
 
 def scan_hl7(
-    paths: list[Path], *, registry: str | None, key: bytes, strict: bool, tally: Tally, progress: Progress
+    paths: Mapping[Path, str], *, registry: str | None, key: bytes, strict: bool, tally: Tally, progress: Progress
 ) -> "pl.LazyFrame":
-    """A lazy frame of the reports in files of HL7 messages; while it is read, ``tally`` counts what happens."""
+    """A lazy frame of the reports in files of messages, each with its form; ``tally`` counts while it is read."""
     import polars as pl
     from polars.io.plugins import register_io_source
 
@@ -363,7 +395,8 @@ def scan_hl7(
 
         waiting: list[Report] = []
         for report in chain.from_iterable(
-            read_reports(path, registry=registry, key=key, strict=strict, tally=tally) for path in paths
+            read_reports(path, form=form, registry=registry, key=key, strict=strict, tally=tally)
+            for path, form in paths.items()
         ):
             waiting.append(report)
             if len(waiting) == BATCH:
@@ -375,12 +408,14 @@ def scan_hl7(
     return register_io_source(batches, schema=schema)
 
 
-def read_reports(path: Path, *, registry: str | None, key: bytes, strict: bool, tally: Tally) -> Iterator[Report]:
-    """Yield the reports of a file of messages, each once."""
+def read_reports(
+    path: Path, *, form: str = "hl7", registry: str | None, key: bytes, strict: bool, tally: Tally
+) -> Iterator[Report]:
+    """Yield the reports of a file of HL7 messages or FHIR resources, each once."""
     before = tally.messages
     try:
         with open_bytes(path) as file:
-            for message in read_messages(file, key=key, registry=registry):
+            for message in (read_resources if form == "fhir" else read_messages)(file, key=key, registry=registry):
                 tally.messages += 1
                 if isinstance(message, Skipped):
                     note_skipped(message, path=path, strict=strict, tally=tally)
@@ -401,7 +436,8 @@ def read_reports(path: Path, *, registry: str | None, key: bytes, strict: bool, 
             f"{path}: is damaged after message {tally.messages - before:,} ({type(error).__name__}); is it cut short?"
         ) from None
     if tally.messages == before:
-        raise CorpusError(f"{path}: holds no HL7 message; expected one that begins with MSH")
+        expected = {"fhir": "FHIR resource"}.get(form, "HL7 message; expected one that begins with MSH")
+        raise CorpusError(f"{path}: holds no {expected}")
 
 
 def note_skipped(message: Skipped, *, path: Path, strict: bool, tally: Tally) -> None:
@@ -422,7 +458,7 @@ def account(out: Path, *, read: list[ImportedFile], codes: CodeCounts, tally: Ta
     corpus = pl.scan_parquet(out)
     registries = corpus.group_by("registry").len().collect(engine="streaming").sort("registry")
     messages = None
-    if any(file.format == "hl7" for file in read):
+    if any(file.format in MESSAGES for file in read):
         messages = MessageCounts(
             messages=tally.messages,
             reports=tally.reports,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pathveil.corpus.codes import CodeCounts, normalise_codes
 from pathveil.corpus.dates import EXAMPLES, find_format, in_iso_form
-from pathveil.corpus.intake import code_lines, decimals_as_text, detect_format, encoding_of, rename_columns
+from pathveil.corpus.intake import MESSAGES, code_lines, decimals_as_text, detect_format, encoding_of, rename_columns
 from pathveil.corpus.mapping import TableMapping, open_mapped
 from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
 from pathveil.corpus.tables import Paths, content_sha256, files, polars_faults, write_parquet
@@ -149,8 +149,8 @@ def read_labels(
     if not path.is_file():
         raise CorpusError(f"{path}: there is no such file")
     form = detect_format(path)
-    if form == "hl7":
-        raise CorpusError(f"{path}: HL7 messages hold no labels; expected a table with columns such as site")
+    if form in MESSAGES:
+        raise CorpusError(f"{path}: messages hold no labels; expected a table with columns such as site")
     table = open_mapped(path, form=form, encoding=encoding_of(path, form, mapping), mapping=mapping)
     table = decimals_as_text(rename_columns(table, source=path, columns=mapping.columns))
     schema = table.collect_schema()

@@ -127,6 +127,11 @@ class TableMapping(Settings):
     def _an_encoding(cls, value: str | None) -> str | None:
         return value and check_encoding(value)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing, so that a table is taken as it is."""
+        return self == type(self)()
+
     def with_columns(self, columns: Mapping[str, str]) -> Self:
         return self.changed(columns=self.columns | dict(columns)) if columns else self
 

@@ -217,10 +217,15 @@ def enter_specimen(draft: Draft, spm: Segment) -> None:
 def heading_of(obx: Segment) -> str:
     """The heading of a section: by its LOINC code if we know it, else by a hint in its name, else its name."""
     parts = obx.parts(3) + [""] * 5
-    for code in (parts[0], parts[3]):
+    return heading_for((parts[0], parts[3]), (parts[1], parts[4], parts[0]))
+
+
+def heading_for(codes: Iterable[str], names: Iterable[str]) -> str:
+    """The heading that codes or, where they are unknown, names of a section stand for."""
+    for code in codes:
         if code in CODES:
             return CODES[code]
-    name = next((part for part in (parts[1], parts[4], parts[0]) if re.search(r"[^\W\d_]{2}", part)), "")
+    name = next((part for part in names if re.search(r"[^\W\d_]{2}", part)), "")
     hinted = next((heading for hint, heading in HINTS if re.search(hint, name.lower())), None)
     return hinted or " ".join(name.upper().split())[:60] or "OTHER"
 

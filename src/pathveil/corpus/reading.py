@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pathveil.corpus.check import CheckResult, check
 from pathveil.corpus.codes import normalise_codes
-from pathveil.corpus.intake import detect_format, expand_folders, import_corpus, prepare_table
+from pathveil.corpus.intake import MESSAGES, detect_format, expand_folders, import_corpus, prepare_table
 from pathveil.corpus.mapping import TableMapping, read_mapping
 from pathveil.corpus.relevance import DAYS
 from pathveil.corpus.schema import scan, tasks_of, validate, with_dates
@@ -182,8 +182,9 @@ def read(
         return Corpus(path, tasks=tasks, folder=folder)
     paths = _as_paths(source)
     messages = _message_files(paths)
-    tables = [path for path in expand_folders(paths) if form_of(path) or form_among(path, OTHER_FORMS)]
-    if registry is None and told == TableMapping() and not messages and all(map(form_of, tables)):
+    given = [path for path in expand_folders(paths) if path not in messages]
+    tables = [path for path in given if form_of(path) or form_among(path, OTHER_FORMS)]
+    if registry is None and told.is_empty and not messages and all(map(form_of, tables)):
         return Corpus(paths, tasks=tasks)
     folder = PrivateFolder()
     path = folder.path / "reports.parquet"
@@ -233,17 +234,15 @@ def _as_paths(source: Any) -> Path | list[Path]:
 
 
 def _message_files(paths: Path | list[Path]) -> list[Path]:
-    """The files of HL7 messages among those meant; of a folder with tables, only files that do begin as messages."""
+    """The files of messages (HL7, FHIR) among those meant; of a folder with tables, only those that begin as such."""
     found = expand_folders(paths)
-    others = [path for path in found if not form_of(path)]
-    if isinstance(paths, Path) and len(others) < len(found):
-        return [path for path in others if _is_hl7(path)]
-    return [path for path in others if detect_format(path) == "hl7"]
+    mixed = isinstance(paths, Path) and any(map(form_of, found))
+    return [path for path in found if (_has_messages(path) if mixed else detect_format(path) in MESSAGES)]
 
 
-def _is_hl7(path: Path) -> bool:
+def _has_messages(path: Path) -> bool:
     try:
-        return detect_format(path) == "hl7"
+        return detect_format(path) in MESSAGES
     except CorpusError:
         return False
 

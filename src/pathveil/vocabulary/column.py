@@ -12,12 +12,13 @@ starts afresh), so memory depends on the number of distinct words and not on the
 (['left', 'breast', 'pt2', 'left', 'breast'], [0, 3, 3, 5])
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import compress
 
 import numba
 import numpy as np
 
+from pathveil.identifiers import hide
 from pathveil.text import SEPARATORS, WORDS, scan_chunks, word_for
 
 BATCH = 1 << 20  # bytes of text handled at a time
@@ -54,16 +55,21 @@ class _Seen(dict[str, int]):
 
 
 class Column:
-    """Turns texts into word numbers; ``number`` gives a word's number and is asked once for each new chunk."""
+    """Turns texts into word numbers; ``number`` gives a word's number and is asked once for each new chunk.
 
-    def __init__(self, number: Callable[[str], int], *, words: int = WORDS, limit: int = 1 << 19):
-        self.number, self.words, self.limit = number, words, limit
+    ``identifiers``: what names people and days becomes tokens that say only that, as in ``tokenize``.
+    """
+
+    def __init__(
+        self, number: Callable[[str], int], *, words: int = WORDS, identifiers: bool = False, limit: int = 1 << 19
+    ):
+        self.number, self.words, self.identifiers, self.limit = number, words, identifiers, limit
         self._clear(capacity=limit + BATCH // 2)
 
     def add(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Word numbers of all texts end to end, (tokens,) int32, and where each text starts, (texts + 1,) int64."""
         parts, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
-        for batch in _batches(texts):
+        for batch in _batches(map(hide, texts) if self.identifiers else texts):
             ids, counts = self._add(batch)
             parts.append(ids)
             lengths.append(counts)
@@ -117,7 +123,7 @@ class Column:
         self.seen = _Seen(self.number)
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[bytes]]:
+def _batches(texts: Iterable[str]) -> Iterator[list[bytes]]:
     batch: list[bytes] = []
     size = 0
     for text in texts:

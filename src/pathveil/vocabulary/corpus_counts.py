@@ -16,7 +16,7 @@ from pathveil.corpus.schema import Paths
 from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
-from pathveil.text import WORDS
+from pathveil.text import IDENTIFIERS, WORDS
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.counts import Counts, merge, without_rare
 from pathveil.vocabulary.encoding import read_labels
@@ -84,12 +84,13 @@ def write_counts(
     tasks: Iterable[str] | None = None,
     without: Paths | None = None,
     min_cases: int = 1,
+    identifiers: bool = IDENTIFIERS,
     progress: Progress = silent,
 ) -> CountResult:
     """Count a corpus's words into the file ``out``, without those that fewer than ``min_cases`` cases hold."""
     if out.suffix != ".npz":
         raise UsageError(f"{out}: a count file's name ends in .npz, so that 'vocab select' knows it for one")
-    counts = count_corpus(corpus, tasks=tasks, without=without, progress=progress)
+    counts = count_corpus(corpus, tasks=tasks, without=without, identifiers=identifiers, progress=progress)
     offered = len(counts.words)
     if min_cases > 1:
         counts = without_rare(counts, min_cases)
@@ -112,10 +113,11 @@ def count_corpus(
     leave_out: Sequence[str] = (),
     without: Paths | None = None,
     words: int = WORDS,
+    identifiers: bool = IDENTIFIERS,
     progress: Progress = silent,
 ) -> Counts:
     """Counts of a corpus; registries and cases that are left out are never counted."""
-    store = tokens(paths, words=words, progress=progress)
+    store = tokens(paths, words=words, identifiers=identifiers, progress=progress)
     rows, notes = remaining_rows(store, leave_out=leave_out, without=without)
     labels, classes = read_labels(paths, tasks=tasks)
     return with_source(count(store, labels, classes, rows=rows, progress=progress), **notes)

@@ -36,14 +36,17 @@ def encode(
     tasks: Iterable[str] | None = None,
     classes: Mapping[str, Sequence[str]] | None = None,
     words: int = WORDS,
+    identifiers: bool | None = None,
     progress: Progress = silent,
 ) -> Encoded:
     """Encode a corpus with a vocabulary; reports are tokenised once for all vocabularies, then looked up.
 
     ``tasks`` defaults to the usual ones the corpus has. ``classes`` (a trained model's) numbers labels as it does;
-    labels the model never saw are appended after its own.
+    labels the model never saw are appended after its own. Text is cut as the vocabulary's was, unless ``identifiers``
+    says whether to hide what names people and days.
     """
-    store = tokens(paths, words=words, progress=progress)
+    hiding = vocabulary.identifiers if identifiers is None else identifiers
+    store = tokens(paths, words=words, identifiers=hiding, progress=progress)
     labels, names = read_labels(paths, tasks=tasks, classes=classes)
     return Encoded(
         ids=word_ids(paths, store, vocabulary),
@@ -110,17 +113,23 @@ def read_days(paths: Paths) -> np.ndarray:
     return days.to_numpy().astype("datetime64[D]")
 
 
-def encode_texts(texts: Sequence[str], vocabulary: Vocabulary, *, words: int = WORDS) -> tuple[np.ndarray, np.ndarray]:
+def encode_texts(
+    texts: Sequence[str], vocabulary: Vocabulary, *, words: int = WORDS, identifiers: bool | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Word ids of texts end to end, (tokens,) int32, and where each starts, (texts + 1,) int64."""
     if len(texts) > FEW:
-        return text_encoder(vocabulary, words=words).add(texts)
-    documents = [[vocabulary.id_of(token) for token in tokenize(text, words=words)] for text in texts]
+        return text_encoder(vocabulary, words=words, identifiers=identifiers).add(texts)
+    hiding = vocabulary.identifiers if identifiers is None else identifiers
+    documents = [
+        [vocabulary.id_of(token) for token in tokenize(text, words=words, identifiers=hiding)] for text in texts
+    ]
     lengths = [0, *map(len, documents)]
     return np.array([number for document in documents for number in document], np.int32), np.cumsum(lengths, dtype="i8")
 
 
-def text_encoder(vocabulary: Vocabulary, *, words: int = WORDS) -> "Column":
+def text_encoder(vocabulary: Vocabulary, *, words: int = WORDS, identifiers: bool | None = None) -> "Column":
     """An encoder for a stream of texts: ``add(texts)`` is `encode_texts`, and remembers words between calls."""
     from pathveil.vocabulary.column import Column
 
-    return Column(vocabulary.id_of, words=words)
+    hiding = vocabulary.identifiers if identifiers is None else identifiers
+    return Column(vocabulary.id_of, words=words, identifiers=hiding)

@@ -23,6 +23,7 @@ import numpy as np
 
 from pathveil.corpus.schema import Paths, scan
 from pathveil.errors import UsageError
+from pathveil.identifiers import TOKENS
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.vocabulary.counting import count
@@ -31,6 +32,7 @@ from pathveil.vocabulary.suspect_words import KINDS, count_places, suspects
 from pathveil.vocabulary.tokens import Tokens, tokens
 from pathveil.vocabulary.words import Vocabulary
 
+IDENTIFIER_WORDS = frozenset(TOKENS.values())
 BUCKETS = {"1": (1, 1), "2–4": (2, 4), "5–9": (5, 9), "10–49": (10, 49), "50+": (50, np.iinfo(np.int64).max)}
 SHOWN = 20  # words of a kind, where they are asked for
 BLOCK = 1 << 24  # tokens looked at a time
@@ -155,7 +157,7 @@ def measure_exposure(
     """
     if not vocabularies:
         raise UsageError("no vocabulary was given; expected vocabulary files before the corpus")
-    store = tokens(corpus, progress=progress)
+    store = tokens(corpus, identifiers=False, progress=progress)  # a list of words exposes what the text says
     for name in leave_out:
         if name not in store.registry_names:
             raise UsageError(f"there is no registry '{name}' to leave out; there are {', '.join(store.registry_names)}")
@@ -173,6 +175,7 @@ def measure_exposure(
 
     def exposure_of(name: str, vocabulary: Vocabulary) -> VocabularyExposure:
         known = [numbers[word] for word in vocabulary.words if word in numbers]
+        made_up = sum(word in IDENTIFIER_WORDS for word in vocabulary.words)  # they stand for people without naming one
         kept = np.zeros(len(counts.words), bool)
         kept[known] = True
         kinds = [suspected[word] for word in vocabulary.words if word in suspected]
@@ -181,7 +184,7 @@ def measure_exposure(
             method=vocabulary.method,
             sha256=vocabulary.sha256,
             words=len(vocabulary.words),
-            not_in_corpus=len(vocabulary.words) - len(known),
+            not_in_corpus=len(vocabulary.words) - len(known) - made_up,
             coverage=float(occurrences[kept].sum() / max(1, occurrences.sum())),
             by_cases={
                 bucket: int((kept & (cases >= low) & (cases <= high)).sum()) for bucket, (low, high) in BUCKETS.items()

@@ -34,7 +34,7 @@ def read_lexicon(path: Path) -> set[str]:
     try:
         lines = _terms(path)
         while block := list(islice(lines, BLOCK)):
-            words.update(tokenize("\n".join(block), words=10**9))
+            words.update(tokenize("\n".join(block), words=10**9, identifiers=False))
     except UnicodeDecodeError:
         raise VocabularyError(f"{path}: is not UTF-8; expected a word list or an MRCONSO.RRF file") from None
     except (OSError, EOFError, zlib.error) as error:

@@ -89,7 +89,7 @@ def cut_out_spans(text: str, spans: list[Span]) -> tuple[str, list[tuple[str, li
 
 
 def sort_tokens(piece: str, spans: list[Span], inside: dict[str, set[str]], outside: Numbers) -> None:
-    for word, start, end in tokenize_spans(piece, words=EVERY):
+    for word, start, end in tokenize_spans(piece, words=EVERY, identifiers=False):
         kinds = [kind for begin, stop, kind in spans if begin < end and start < stop]
         for kind in kinds:
             inside.setdefault(kind, set()).add(word)

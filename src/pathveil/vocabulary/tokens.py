@@ -40,7 +40,7 @@ from pathveil.files import new_folder, remove_leftovers, sha256_of_file, sha256_
 from pathveil.foreign import Refused, parse_json, read_bytes
 from pathveil.foreign.arrays import check_offsets, check_range, read_array
 from pathveil.progress import Progress, silent
-from pathveil.text import WORDS, settings
+from pathveil.text import IDENTIFIERS, WORDS, settings
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,9 +72,10 @@ class Tokens:
         return {word: number for number, word in enumerate(self.words)}
 
 
-def tokens(paths: Paths, *, words: int = WORDS, progress: Progress = silent) -> Tokens:
-    """The token store of a corpus, made if it is not there yet."""
-    provenance = {"corpus_sha256": content_sha256(paths), "text": settings(words=words)}
+def tokens(paths: Paths, *, words: int = WORDS, identifiers: bool = IDENTIFIERS, progress: Progress = silent) -> Tokens:
+    """The token store of a corpus, made if it is not there yet; ``identifiers`` as in ``pathveil.text.tokenize``."""
+    text = settings(words=words, identifiers=identifiers)
+    provenance = {"corpus_sha256": content_sha256(paths), "text": text}
     root = cache_folder(paths)
     remove_leftovers(root, "tokens-*")
     remove_leftovers(root, "ids-*")
@@ -83,7 +84,8 @@ def tokens(paths: Paths, *, words: int = WORDS, progress: Progress = silent) -> 
     if store is None:
         try:
             with new_folder(folder, private=True) as part:
-                _build(validate(scan(paths)), part, words=words, provenance=provenance, progress=progress)
+                frame = validate(scan(paths))
+                _build(frame, part, words=words, identifiers=identifiers, provenance=provenance, progress=progress)
         except BaseException:
             with suppress(OSError):  # it holds other stores
                 root.rmdir()
@@ -140,7 +142,13 @@ def _load(folder: Path, provenance: Mapping[str, str]) -> Tokens | None:
 
 
 def _build(
-    frame: "pl.LazyFrame", folder: Path, *, words: int, provenance: Mapping[str, str], progress: Progress
+    frame: "pl.LazyFrame",
+    folder: Path,
+    *,
+    words: int,
+    identifiers: bool,
+    provenance: Mapping[str, str],
+    progress: Progress,
 ) -> None:
     """Tokenise into ``folder``; only distinct words and one batch of reports are in memory at a time."""
     import polars as pl
@@ -148,7 +156,7 @@ def _build(
     from pathveil.vocabulary.column import Column, Numbers
 
     numbers, registries = Numbers(), Numbers()
-    column = Column(numbers.__getitem__, words=words)
+    column = Column(numbers.__getitem__, words=words, identifiers=identifiers)
     total = frame.select(pl.len()).collect(engine="streaming").item()
     used = np.zeros(0, bool)  # words past the clip of every report they stand in are never used
     lengths, cases, codes = [], [], []

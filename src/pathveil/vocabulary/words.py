@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pathveil.errors import VocabularyError
 from pathveil.files import read_json, write_json
 from pathveil.foreign import bounds
+from pathveil.text import IDENTIFIERS, read_settings
 from pathveil.wording import counted
 
 if TYPE_CHECKING:
@@ -69,6 +70,12 @@ class Vocabulary:
         sites' words differ though their ids do not (see ``pathveil.vocabulary.agree``).
         """
         return str(self.source.get("id_space", self.sha256))
+
+    @property
+    def identifiers(self) -> bool:
+        """Whether what names people and days is hidden in the text these words were chosen from; else as usual."""
+        told = read_settings(str(self.source.get("text", "")))
+        return IDENTIFIERS if told is None else told[1]
 
     def __repr__(self) -> str:
         return f"{counted(len(self.words), 'word')}, by '{self.method}'"
