@@ -28,6 +28,7 @@ from typing import IO, Any
 from pathveil.corpus.hl7 import UnusableMessage, decode_text
 from pathveil.corpus.naaccr import CODES, Report, Skipped, heading_for, render, tidy
 from pathveil.corpus.patient import Mask, case_id, report_id
+from pathveil.foreign import Refused, parse_json
 
 LONGEST = 1 << 28  # bytes of a resource; larger exports come as NDJSON, one resource a line
 MARK = b'"resourceType"'
@@ -72,11 +73,9 @@ def parse(content: bytes) -> Resource:
     if len(content) > LONGEST:
         raise UnusableMessage(f"is larger than {LONGEST >> 20} MB; export NDJSON, one resource a line")
     try:
-        found = json.loads(content.decode("utf-8-sig"))
-    except RecursionError:
-        raise UnusableMessage("is nested too deeply") from None
-    except ValueError:
-        raise UnusableMessage("is not JSON") from None
+        found = parse_json(content)
+    except Refused as why:
+        raise UnusableMessage(str(why)) from None
     if not isinstance(found, dict) or not isinstance(found.get("resourceType"), str):
         raise UnusableMessage("is not a FHIR resource")
     return found
