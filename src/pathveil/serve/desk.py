@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import logging
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,7 +109,7 @@ class Desk:
             )
 
     @contextlib.asynccontextmanager
-    async def at_work(self, service: "Service") -> AsyncIterator[None]:
+    async def at_work(self, service: "Service") -> AsyncGenerator[None]:
         """Code what comes and read the feeds, as long as the block lasts."""
         jobs = [self._code_new(service), self._erase(), *(feed.run(service) for feed in self.feeds)]
         tasks = [asyncio.create_task(job) for job in jobs]
