@@ -23,12 +23,19 @@ def test_the_largest_values_of_all_sites_add_up_without_going_round(bits, sites)
     assert 2 * form.most * sites < 2**bits <= 8 * (form.most + 1) * sites  # and no more than two bits are left unused
 
 
-@given(st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=20), st.sampled_from(BITS), st.integers(-3, 12))
-def test_a_value_is_the_nearest_step_or_the_end_of_the_range(values, bits, exponent):
+@given(
+    st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=20),
+    st.sampled_from(BITS),
+    st.integers(-3, 12),
+    st.integers(1, 1000),
+)
+def test_a_value_is_the_nearest_step_or_the_end_of_the_range(values, bits, exponent, weight):
     """The oracle works in fractions."""
     form = FixedPoint(bits, 5)
-    found, clipped = form.encoded(np.array(values, np.float32), exponent=exponent)
-    steps = [round(Fraction(value) * Fraction(2) ** (form.shift - exponent)) for value in values]  # halves to even
+    found, clipped, peak = form.encoded(np.array(values, np.float32), exponent=exponent, weight=weight)
+    exact = [Fraction(value) * weight / Fraction(2) ** exponent for value in values]
+    steps = [round(value * 2**form.shift) for value in exact]  # halves to even
+    assert peak == float(max(map(abs, exact)))
     assert found.tolist() == [max(-form.most, min(form.most, step)) for step in steps]
     assert clipped == sum(abs(step) > form.most for step in steps)
     assert form.decoded(found, exponent=exponent).tolist() == [

@@ -17,25 +17,57 @@ ALICE = "77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a"
 BOB = "5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb"
 
 
-def quarter(state: list[int], a: int, b: int, c: int, d: int) -> None:
-    for first, second, third, turn in ((a, b, d, 16), (c, d, b, 12), (a, b, d, 8), (c, d, b, 7)):
-        state[first] = (state[first] + state[second]) & 0xFFFFFFFF
-        mixed = state[third] ^ state[first]
-        state[third] = ((mixed << turn) | (mixed >> (32 - turn))) & 0xFFFFFFFF
+def doubled(byte: int) -> int:
+    """Times x in the field of AES."""
+    return (byte << 1) ^ (0x11B if byte & 0x80 else 0)
 
 
-def chacha20(key: bytes, counter: int, nonce: bytes) -> bytes:
-    """A block of RFC 8439, section 2.3."""
-    start = [0x61707865, 0x3320646E, 0x79622D32, 0x6B206574, *struct.unpack("<8I", key), counter]
-    start += struct.unpack("<3I", nonce)
-    state = list(start)
-    for _ in range(10):
-        for column in range(4):
-            quarter(state, column, column + 4, column + 8, column + 12)
-        for column in range(4):
-            others = [4 + (column + 1) % 4, 8 + (column + 2) % 4, 12 + (column + 3) % 4]
-            quarter(state, column, *others)
-    return struct.pack("<16I", *((one + two) & 0xFFFFFFFF for one, two in zip(state, start, strict=True)))
+def times(one: int, two: int) -> int:
+    found = 0
+    while two:
+        found ^= one if two & 1 else 0
+        one, two = doubled(one), two >> 1
+    return found
+
+
+def substituted(byte: int) -> int:
+    """The S-box of FIPS 197, worked out: the inverse in the field, then an affine map."""
+    inverse = next((other for other in range(256) if times(byte, other) == 1), 0)
+    found = 0x63
+    for turn in range(5):
+        found ^= ((inverse << turn) | (inverse >> (8 - turn))) & 0xFF
+    return found
+
+
+BOX = [substituted(byte) for byte in range(256)]
+
+
+def aes256(key: bytes, block: bytes) -> bytes:
+    """A block of FIPS 197 with a key of 32 bytes."""
+    words = [list(key[at : at + 4]) for at in range(0, 32, 4)]
+    power = 1
+    for number in range(8, 60):
+        word = words[-1]
+        if number % 8 == 0:
+            word = [BOX[byte] for byte in word[1:] + word[:1]]
+            word[0] ^= power
+            power = doubled(power)
+        elif number % 8 == 4:
+            word = [BOX[byte] for byte in word]
+        words.append([one ^ two for one, two in zip(words[-8], word, strict=True)])
+    keys = [[byte for word in words[at : at + 4] for byte in word] for at in range(0, 60, 4)]
+    state = [one ^ two for one, two in zip(block, keys[0], strict=True)]
+    for number in range(1, 15):
+        state = [BOX[byte] for byte in state]
+        state = [state[(place + 4 * (place % 4)) % 16] for place in range(16)]  # rows of the columns turn
+        if number < 14:
+            state = [
+                doubled(a) ^ doubled(b) ^ b ^ c ^ d
+                for column in (state[at : at + 4] for at in range(0, 16, 4))
+                for a, b, c, d in (column[turn:] + column[:turn] for turn in range(4))
+            ]
+        state = [one ^ two for one, two in zip(state, keys[number], strict=True)]
+    return bytes(state)
 
 
 def hkdf(secret: bytes, info: bytes, salt: bytes = bytes(32), length: int = 32) -> bytes:
@@ -48,16 +80,16 @@ def hkdf(secret: bytes, info: bytes, salt: bytes = bytes(32), length: int = 32) 
 
 
 def test_the_oracles_give_the_published_numbers():
-    block = chacha20(bytes(range(32)), 1, bytes.fromhex("000000090000004a00000000"))  # RFC 8439, 2.3.2
-    assert block.hex().startswith("10f1e7e4d13b5915500fdd1fa32071c4c7d1f4c733c068030422aa9ac3d46c4e")
+    block = aes256(bytes(range(32)), bytes.fromhex("00112233445566778899aabbccddeeff"))  # FIPS 197, C.3
+    assert block.hex() == "8ea2b7ca516745bfeafc49904b496089"
     made = hkdf(b"\x0b" * 22, bytes(range(0xF0, 0xFA)), bytes(range(13)), 42)  # RFC 5869, A.1
     assert made.hex() == ("3cb25f25faacd57a90434f64d0362f2a2d2d0a90cf1a5a4c5db02d56ecc4c5bf34007208d5b887185865")
 
 
-def test_a_stream_is_chacha20_of_a_key_by_hkdf():
+def test_a_stream_is_aes_in_counter_mode_of_a_key_by_hkdf():
     key = expanded(b"secret", "mask", "7", "update")
     assert key == hkdf(b"secret", b"pathveil masks 1\nmask\n7\nupdate")
-    blocks = b"".join(chacha20(key, number, bytes(12)) for number in range(3))
+    blocks = b"".join(aes256(key, number.to_bytes(16, "big")) for number in range(12))
     assert stream(key, 40, FixedPoint(32, 3)).tolist() == list(struct.unpack("<40I", blocks[:160]))
     assert stream(key, 24, FixedPoint(64, 3)).tolist() == list(struct.unpack("<24Q", blocks[:192]))
     threes = [int.from_bytes(blocks[at : at + 3], "little") for at in range(0, 150, 3)]

@@ -62,6 +62,11 @@ def site(
     smallest_batch: int = typer.Option(
         8, "--smallest-batch", min=1, help="Take part only in runs whose batches hold reports of so many cases here."
     ),
+    unmasked: bool = typer.Option(
+        False,
+        "--allow-unmasked",
+        help="Take part in runs, too, in which the hub sees this site's updates one by one.",
+    ),
 ) -> None:
     """Run a site until ctrl-C. It connects out to the hub; its reports and its private part stay on this machine."""
     from pathveil.federation.flare.processes import check_kit, check_own, run_site
@@ -71,7 +76,7 @@ def site(
     check_own(corpus, vocab, registries)
     typer.echo(f"The site of {kit} works until ctrl-C; its log is {kit}/log.txt", err=True)
     own = {"corpus": corpus, "vocabulary": vocab, "registries": registries, "device": device}
-    run_site(kit, **own, record=record, smallest_batch=smallest_batch)
+    run_site(kit, **own, record=record, smallest_batch=smallest_batch, unmasked=unmasked)
 
 
 def classes(
@@ -143,12 +148,15 @@ def submit(
     """Train over the network: submit, watch, fetch. Submitting the same again goes on where a run stopped."""
     from pathveil.federation.flare.submit import submit as train
     from pathveil.federation.protocol.classes import read_classes
+    from pathveil.federation.protocol.plan import TWO
     from pathveil.study.store import check_run
 
     settings = {"epochs": epochs, "filters": filters, "dim": dim, "batch_size": batch_size, "local_steps": local_steps}
     names, documents = sites_from(sites)
     agreed = {"sites": names, "documents": documents, "classes": read_classes(class_files), "seed": seed, "name": name}
     plan = planned(mode, vocab, changes=changes, settings=settings, **agreed)
+    if plan.masked and len(plan.sites) == 2:
+        typer.echo(f"Note: {TWO}.", err=True)
     check_run(out, mark="history.json")
     try:
         with bar() as progress:

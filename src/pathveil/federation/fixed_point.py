@@ -58,14 +58,20 @@ class FixedPoint:
         """Of a number on the wire."""
         return self.bits // 8
 
-    def encoded(self, values: np.ndarray, *, exponent: int) -> tuple[np.ndarray, int]:
-        """Values as whole numbers (int64) in a range of 2 to the exponent, and how many did not fit and were clipped.
+    def encoded(
+        self, values: np.ndarray, *, exponent: int, weight: int = 1, out: np.ndarray | None = None
+    ) -> tuple[np.ndarray, int, float]:
+        """Values times a weight as whole numbers in a range of 2 to the exponent; how many did not fit and were
+        clipped; and the largest size, in ranges.
 
         Halves are rounded to the even neighbour; a zero stays zero.
         """
-        steps = np.rint(np.asarray(values, np.float64) * 2.0 ** (self.shift - exponent))
-        clipped = int(np.count_nonzero(np.abs(steps) > self.most))
-        return np.clip(steps, -self.most, self.most).astype(np.int64), clipped
+        from pathveil.federation.rounding import rounded
+
+        flat = np.ascontiguousarray(values).reshape(-1)
+        whole = np.empty(len(flat), np.int32) if out is None else out
+        clipped, largest = rounded(flat, weight * 2.0 ** (self.shift - exponent), self.most, whole)
+        return whole, clipped, largest * 2.0**-self.shift
 
     def decoded(self, total: np.ndarray, *, exponent: int) -> np.ndarray:
         """A sum of whole numbers as values (float64)."""
@@ -73,15 +79,18 @@ class FixedPoint:
 
     def words(self, numbers: np.ndarray) -> np.ndarray:
         """Whole numbers modulo 2ᵇ."""
-        return self.reduced(np.asarray(numbers, np.int64).view(np.uint64)).astype(self.word)
+        unsigned = np.uint32 if numbers.dtype == np.int32 else np.uint64
+        return self.reduced(numbers.view(unsigned)).astype(self.word, copy=False)
 
     def reduced(self, words: np.ndarray) -> np.ndarray:
         """Words modulo 2ᵇ, where their type is wider than that or of the same width."""
         width = 8 * words.dtype.itemsize
-        return words if self.bits == width else words & words.dtype.type(2**self.bits - 1)
+        return words if self.bits >= width else words & words.dtype.type(2**self.bits - 1)
 
     def signed(self, words: np.ndarray) -> np.ndarray:
         """Words, or sums of words, as the whole numbers (int64) between −2ᵇ⁻¹ and 2ᵇ⁻¹ that they stand for."""
+        if words.dtype == self.word and 8 * words.dtype.itemsize == self.bits:
+            return words.view(np.dtype(f"i{self.bytes}")).astype(np.int64)
         wide = np.asarray(words).astype(np.uint64) << np.uint64(64 - self.bits)
         return wide.view(np.int64) >> np.int64(64 - self.bits)
 
@@ -89,11 +98,15 @@ class FixedPoint:
         """Whole numbers or words as bytes (uint8), the lowest first."""
         words = numbers if numbers.dtype == self.word else self.words(numbers)
         little = np.ascontiguousarray(words, words.dtype.newbyteorder("<"))
+        if self.bytes == words.dtype.itemsize:
+            return little.view(np.uint8)
         each = little.view(np.uint8).reshape(-1, words.dtype.itemsize)
         return np.ascontiguousarray(each[:, : self.bytes]).reshape(-1)
 
     def unpacked(self, data: np.ndarray) -> np.ndarray:
         """Words from bytes."""
+        if self.bytes == np.dtype(self.word).itemsize:
+            return np.ascontiguousarray(data).view(np.dtype(self.word).newbyteorder("<")).astype(self.word, copy=False)
         each = np.ascontiguousarray(data, np.uint8).reshape(-1, self.bytes)
         wide = np.zeros((len(each), np.dtype(self.word).itemsize), np.uint8)
         wide[:, : self.bytes] = each

@@ -59,6 +59,12 @@ class Identity:
         return {"key": public.hex(), "signature": signature.hex(), "certificate": shown.hex()}
 
 
+def authority_of(kit: Path) -> x509.Certificate | None:
+    """The certificate of the authority in a kit; None where there is no kit, as in a simulation."""
+    path = kit / "startup" / "rootCA.pem"
+    return x509.load_pem_x509_certificate(path.read_bytes()) if path.is_file() else None
+
+
 def statement(public: bytes, *, run: str, session: str, name: str) -> bytes:
     """What is signed."""
     return "\n".join(("pathveil session key 1", run, session, name, public.hex())).encode()

@@ -10,7 +10,7 @@ but two learn the sum of those two sites' numbers, and nothing else; of two site
   the run and its session, by the key of its kit; the others check the signature and that the certificate is their
   federation's and of that name (``identity``). A pair's secret goes through HKDF-SHA256 with the run, both names and a
   hash of all sites' keys, so that sites that were shown different keys get masks that do not cancel.
-- **Streams.** A key for each round and part by HKDF again, and from it a ChaCha20 key stream.
+- **Streams.** A key for each round and part by HKDF again, and from it the key stream of AES-256 in counter mode.
 - **Never twice.** ``Masks`` refuses to mask a round's part a second time. A process that was killed took its keys with
   it; the next one has others, so a round that is repeated has fresh masks.
 - **Tags.** For each round a pair can show the hub a tag that both must have alike (``tag``): a site with another key or
@@ -32,11 +32,11 @@ pathveil.federation.wire.GateError: A: round 7 was masked before; nothing was se
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
@@ -44,6 +44,7 @@ from pathveil.federation import wire
 from pathveil.federation.fixed_point import FixedPoint
 
 TAG = 8  # bytes of a pair's tag
+CHUNK = 65_536  # words of a stream at a time
 
 
 class SessionKey:
@@ -81,18 +82,20 @@ class Masks:
             self.pairs[other] = expanded(secret, "pair", run, first, second, everyone)
 
     def masked(self, words: np.ndarray, form: FixedPoint, *, number: int, part: str) -> np.ndarray:
-        """A round's words with the masks of all pairs, modulo 2ᵇ; each round's part once."""
+        """Put the masks of all pairs on a round's words, in place, modulo 2ᵇ; each round's part once."""
         if (number, part) in self._used:
             raise wire.GateError(f"{self.name}: round {number} was masked before; nothing was sent")
         self._used.add((number, part))
-        total = words.copy()
-        for other, pair in self.pairs.items():
-            mask = stream(expanded(pair, "mask", str(number), part), len(words), form)
-            if self.name < other:
-                total += mask
-            else:
-                total -= mask
-        return form.reduced(total)
+        count = len(words)
+        streams = {
+            other: streamed(expanded(pair, "mask", str(number), part), count, form)
+            for other, pair in self.pairs.items()
+        }
+        for start in range(0, count, CHUNK):  # all masks of a part at once, while it is in the processor's cache
+            own = words[start : start + CHUNK]
+            for other, masks in streams.items():
+                (np.add if self.name < other else np.subtract)(own, next(masks), out=own)
+        return form.reduced(words)
 
     def tag(self, other: str, number: int) -> bytes:
         """What this site and another can show of a round to prove that they have the same key."""
@@ -114,9 +117,17 @@ def expanded(secret: bytes, purpose: str, *about: str) -> bytes:
 
 
 def stream(key: bytes, count: int, form: FixedPoint) -> np.ndarray:
-    """So many random words of a key that is used for nothing else: ChaCha20's key stream from its first block on."""
-    size = count * form.bytes
-    data = np.zeros(size, np.uint8)
-    # Every key makes one stream, so the nonce may be zero.
-    Cipher(algorithms.ChaCha20(key, bytes(16)), mode=None).encryptor().update_into(data.data, data.data)
-    return form.unpacked(data)
+    """So many random words of a key that is used for nothing else: AES-256's key stream in counter mode, from 0 on."""
+    return np.concatenate([np.empty(0, form.word), *(part.copy() for part in streamed(key, count, form))])
+
+
+def streamed(key: bytes, count: int, form: FixedPoint) -> Iterator[np.ndarray]:
+    """The same in parts that fit a processor's cache; each lasts until the next."""
+    # Every key makes one stream, so the counter may begin at zero.
+    cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+    zeros = np.zeros(min(count, CHUNK) * form.bytes, np.uint8)
+    data = np.empty_like(zeros)
+    for start in range(0, count, CHUNK):
+        size = min(CHUNK, count - start) * form.bytes
+        cipher.update_into(zeros[:size].data, data[:size].data)
+        yield form.unpacked(data[:size])

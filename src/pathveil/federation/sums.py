@@ -32,7 +32,7 @@ from pathveil.federation.discrete_gaussian import LEAST, MOST, sampled
 from pathveil.federation.fixed_point import FRACTION, WIDE, FixedPoint, exponent_of
 from pathveil.federation.settings import FederationSettings
 
-EMPTY = np.zeros(0, np.int64)
+EMPTY = np.zeros(0, np.int32)
 FARTHEST = 2.0**20  # how far over its range a site's largest value is told
 TAIL = 12  # standard deviations of noise that there is room for: no draw is farther away
 START = 4.0  # the largest number of an update that there is room for in the first round
@@ -43,10 +43,10 @@ WORST = 4096.0  # a loss or a norm that is larger counts as none
 
 @dataclass(frozen=True)
 class Contribution:
-    """Whole numbers (int64): those of an update, one array after the other, and a few facts."""
+    """Whole numbers: those of an update, one array after the other, and a few facts."""
 
-    update: np.ndarray  # (numbers,)
-    facts: np.ndarray  # (facts,)
+    update: np.ndarray  # (numbers,) int32 of a site, int64 of a sum
+    facts: np.ndarray  # (facts,) int64
 
 
 @dataclass(frozen=True)
@@ -98,21 +98,25 @@ class Sums:
         """A site's update as it goes into the sum."""
         if self.noise:
             return self.of_noised(arrays, rng=rng)
-        parts, clipped, peaks = [EMPTY], 0, []
+        whole, start, clipped, peaks = (
+            np.empty(sum(array.size for array in arrays.values()), np.int32),
+            0,
+            0,
+            list[int](),
+        )
         for name, array in arrays.items():
-            weighted = array.reshape(-1).astype(np.float64) * documents
-            whole, over = self.numbers.encoded(weighted, exponent=exponents[name])
-            parts.append(whole)
+            own, start = whole[start : start + array.size], start + array.size
+            _, over, peak = self.numbers.encoded(array, exponent=exponents[name], weight=documents, out=own)
             clipped += over
-            peak = float(np.abs(weighted).max(initial=0.0)) * 2.0 ** -exponents[name]
             peaks.append(round(min(peak, FARTHEST) * 2**FRACTION))
-        return Contribution(np.concatenate(parts), np.array([0, clipped, *peaks], np.int64))
+        return Contribution(whole, np.array([0, clipped, *peaks], np.int64))
 
     def of_noised(self, arrays: wire.Arrays, *, rng: np.random.Generator | None) -> Contribution:
         """A clipped update with this site's share of the noise."""
         whole = np.concatenate([EMPTY, *(np.trunc(self.scaled(array)).astype(np.int64) for array in arrays.values())])
         whole += sampled(len(whole), sigma=self.sigma, rng=rng)
-        return Contribution(np.clip(whole, -self.numbers.most, self.numbers.most), np.zeros(1, np.int64))
+        most = self.numbers.most
+        return Contribution(np.clip(whole, -most, most).astype(np.int32), np.zeros(1, np.int64))
 
     def scaled(self, array: np.ndarray) -> np.ndarray:
         return array.reshape(-1).astype(np.float64) * 2.0 ** (self.numbers.shift - self.exponent)
@@ -133,7 +137,10 @@ class Sums:
         documents: int,  # that they count for together
     ) -> Total:
         """What the sum of contributions to a kind of question says."""
-        update, facts = (np.sum(own, axis=0) for own in zip(*((p.update, p.facts) for p in parts), strict=True))
+        update = np.zeros(len(parts[0].update), np.int64)
+        for part in parts:
+            update += part.update
+        facts = np.sum([part.facts for part in parts], axis=0)
         return self.read(kind, Contribution(update, facts), manifest, exponents, documents=documents)
 
     def read(
@@ -154,6 +161,8 @@ class Sums:
         if kind == "close":
             loss = math.nan if facts[DIVERGED] else float(facts[LOSS]) / documents * 2.0**-FRACTION
             return Total(documents, loss=loss, feature_norm=float(facts[NORM]) / self.sites * 2.0**-FRACTION)
+        if np.abs(update).max(initial=0) > self.sites * self.numbers.most:
+            raise self.unreadable("it has numbers that are larger than all sites' ranges together")
         arrays, start = {}, 0
         for name, shape in manifest.items():
             stop = start + math.prod(shape)

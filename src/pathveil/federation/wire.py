@@ -58,13 +58,20 @@ def arrays_of(network: nn.Module, manifest: Manifest | None = None) -> dict[str,
     }
 
 
-def check(arrays: Arrays, manifest: Manifest, *, sender: str, error: type[FederationError] = FederationError) -> None:
-    """Refuse anything that is not exactly the manifest's arrays: float32, of its shapes, finite."""
+def check(
+    arrays: Arrays,
+    manifest: Manifest,
+    *,
+    sender: str,
+    error: type[FederationError] = FederationError,
+    dtype: type[np.generic] = np.float32,  # of masked arrays uint8
+) -> None:
+    """Refuse anything that is not exactly the manifest's arrays: of its shapes and one type, finite."""
     for name, array in arrays.items():
         if name not in manifest:
             raise error(f"{sender}: '{name}' is not a shared parameter of this round; nothing was passed on")
-        if array.dtype != np.float32:
-            raise error(f"{sender}: '{name}' has type {array.dtype}, expected float32; nothing was passed on")
+        if array.dtype != dtype:
+            raise error(f"{sender}: '{name}' has type {array.dtype}, expected {np.dtype(dtype)}; nothing was passed on")
         if array.shape != tuple(manifest[name]):
             expected = tuple(manifest[name])
             raise error(f"{sender}: '{name}' has shape {array.shape}, expected {expected}; nothing was passed on")

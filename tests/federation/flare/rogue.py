@@ -33,6 +33,7 @@ REFUSED = {
 }
 
 
+MASKED = "masked"  # the name of a run with masks in which it replays; in others with masks it is honest
 LYING = "lying"  # the name of a run in which it lies about its size, and sends nothing else that is wrong
 
 
@@ -42,6 +43,29 @@ def lied(site_run: SiteRun, message: Message) -> list[Message]:
         return [message]
     site_run.guard.documents = 10**9  # its own software must not refuse to believe it
     return [Message({**message.facts, "documents": 10**9})]
+
+
+_sent: dict[int, Message] = {}
+
+
+def replayed(site_run: SiteRun, message: Message) -> list[Message]:
+    """What the rogue sends in a masked run: in round 5 an answer to round 0 first, and in round 9 the masked numbers of
+    round 6, which moves the same arrays."""
+    number = message.facts.get("round")
+    if number is None:
+        return [message]
+    _sent[number] = message
+    if number == 5:
+        return [Message({**message.facts, "round": 0}, message.arrays), message]
+    return [Message(message.facts, _sent[6].arrays)] if number == 9 else [message]
+
+
+def faults_of(site_run: SiteRun):
+    """What the rogue does in a run."""
+    known = {LYING: lied, MASKED: replayed}
+    if site_run.plan.name in known:
+        return known[site_run.plan.name]
+    return (lambda _, message: [message]) if site_run.plan.masked else tampered
 
 
 def tampered(site_run: SiteRun, message: Message) -> list[Message]:
@@ -96,8 +120,7 @@ def turn() -> None:
         ask = hub.ask
 
         def dishonest(data: bytes) -> Message:
-            changed = lied if site_run.plan.name == LYING else tampered
-            *before, last = changed(site_run, read(data, sender=site_run.name))
+            *before, last = faults_of(site_run)(site_run, read(data, sender=site_run.name))
             for message in before:
                 ask(write(message))
             return ask(write(last))

@@ -35,17 +35,20 @@ from pathveil.federation.protocol.hub_run import HubRun
 from pathveil.federation.protocol.message import Message, read, write
 from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.protocol.site_run import SiteRun
+from pathveil.federation.sums import Sums
 from pathveil.model.shared_private import Private, Shared
 from pathveil.seeds import Seed
 from pathveil.vocabulary.encoded import Encoded
 
 ALLOWED = "update of the shared part"
 LABELS, WORDS, MOVED = "labels", "word ids", "private changes"
+UNMASKED, WHOLE = "update before it is masked", "update in whole numbers"  # where there are masks, they stay too
 # How many values together are a find: enough that chance does not bring them, fewer than any document or row has.
 FLOATS = {"<f4": 4, ">f4": 4, "<f8": 4, "<f2": 8, "bfloat16": 8}
 # Adam moves every word that a batch holds once by the same size, in the private part as in the shared one: of changes
 # more values together are needed.
 CHANGES = {"<f4": 8, ">f4": 8, "<f8": 8, "<f2": 12, "bfloat16": 12}
+WHOLE_NUMBERS = {"<i8": 8, "<i4": 8}
 WORD_IDS = {"<i8": 8, "<i4": 8, "<u2": 8}
 LABEL_IDS = {"<i8": 8, "<i4": 8, "<i2": 8, "i1": 8, "<f4": 8}
 TEXT = 16  # bytes of a report
@@ -174,7 +177,8 @@ def leaks(sent: Recorded, memory: Memory) -> set[str]:
 
 
 def formats_of(kind: str) -> Mapping[str, int]:
-    return {LABELS: LABEL_IDS, WORDS: WORD_IDS, MOVED: CHANGES}.get(kind, FLOATS)
+    known = {LABELS: LABEL_IDS, WORDS: WORD_IDS, MOVED: CHANGES, UNMASKED: CHANGES, WHOLE: WHOLE_NUMBERS}
+    return known.get(kind, FLOATS)
 
 
 def replay(
@@ -222,7 +226,7 @@ def replay(
                     own["local optimiser"] += arrays_of(one.work.site.local.encoder.state()).values()
                 taken(now, own)
                 update = read(pending[name], sender=name).arrays
-                own[ALLOWED] += [update] if update else []
+                own[ALLOWED] += [update] if update and not plan.masked else []
     return rounds, {name: {kind: once(arrays) for kind, arrays in own.items()} for name, own in held.items()}
 
 
@@ -266,6 +270,15 @@ def watched(patch: pytest.MonkeyPatch) -> dict[str, list[np.ndarray]]:
         keep("private parameters", site.private.parameters())  # between two local steps too
 
     patch.setattr(of_site.Site, "advance", advanced)
+    of_update = Sums.of_update
+
+    def added(sums: Sums, arrays: Mapping[str, np.ndarray], **options: Any) -> Any:
+        part = of_update(sums, arrays, **options)
+        seen[UNMASKED] += [array.copy() for array in arrays.values()]
+        seen[WHOLE].append(part.update)
+        return part
+
+    patch.setattr(Sums, "of_update", added)
     watch(Shared, "features", lambda features: keep("shared features", [features]))
     watch(Private, "features", lambda features: keep("private features", [features]))
     watch(of_site, "drop", lambda features: keep("features after dropout", [features]))

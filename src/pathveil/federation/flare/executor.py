@@ -20,10 +20,12 @@ from nvflare.fuel.f3.message import Message as Parcel
 
 from pathveil.errors import CorpusError, FederationError, PathveilError
 from pathveil.federation.flare import policy
+from pathveil.federation.identity import Identity
 from pathveil.federation.protocol.message import Message, fault_of, outgoing, place, read
-from pathveil.federation.protocol.plan import Plan, read_plan, read_reports
+from pathveil.federation.protocol.plan import TWO, Plan, read_plan, read_reports
 from pathveil.federation.protocol.secret import for_run, site_secret
 from pathveil.federation.protocol.site_run import SiteRun
+from pathveil.federation.wire import PlanError
 from pathveil.files import read_json
 from pathveil.vocabulary.words import Vocabulary
 
@@ -104,6 +106,13 @@ def open_run(plan: Plan, name: str, *, session: str, root: Path) -> SiteRun:
         vocabulary=Path(settings["vocabulary"]),
         registries=settings["registries"],
     )
+    if not (plan.masked or together or settings.get("unmasked")):
+        raise PlanError(
+            "the plan has no masks: the hub would see this site's updates by themselves; agree on one with masks "
+            "(--set bits=32), or start this site with --allow-unmasked"
+        )
+    if plan.masked and len(plan.sites) == 2:
+        log.warning("%s: %s", name, TWO)
     # Sites that share a machine, as in the simulator, have nothing to hide from each other or the hub.
     secret = None if together else for_run(site_secret(root), plan.run)
     log.info("%s: run %s, %d reports", name, plan.run, reports.documents)
@@ -119,6 +128,7 @@ def open_run(plan: Plan, name: str, *, session: str, root: Path) -> SiteRun:
         words=Vocabulary.load(Path(settings["vocabulary"])),
         secret=secret,
         least=settings.get("smallest_batch", 1),
+        identity=None if together else Identity.of_kit(root),
     )
 
 

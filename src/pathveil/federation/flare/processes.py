@@ -49,6 +49,7 @@ def run_site(
     device: str = "cpu",
     record: Path | None = None,
     smallest_batch: int = SMALLEST_BATCH,
+    unmasked: bool = False,
 ) -> None:
     """Work for the hub until ended. Where the reports are is kept in the kit's ``local`` folder and goes nowhere."""
     check_kit(kit, "fed_client.json", kind="site")
@@ -59,6 +60,7 @@ def run_site(
         "registries": list(registries),
         "device": device,
         "smallest_batch": smallest_batch,
+        "unmasked": unmasked,
     }
     site_secret(kit)
     policy.write(kit / "local", {policy.SETTINGS: settings})

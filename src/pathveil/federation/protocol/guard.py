@@ -18,6 +18,7 @@ from typing import Any
 from pathveil.federation.protocol.course import Exchange, exchanges_of
 from pathveil.federation.protocol.message import MOST, UPDATES
 from pathveil.federation.protocol.plan import Plan
+from pathveil.federation.shares import bounded
 from pathveil.federation.wire import PlanError
 from pathveil.files import read_json, write_json
 from pathveil.wording import counted
@@ -32,6 +33,7 @@ class Guard:
     def __init__(self, plan: Plan, name: str, *, documents: int, folder: Path):
         self.plan, self.place, self.documents, self.path = plan, plan.sites.index(name), documents, folder / FILE
         self.exchanges: list[Exchange] = []
+        self.weight = 0  # this site's documents as they count, bounded by the others'
         self.last = -1  # the last round that was asked for; before the first question none
 
     def passed(self, facts: Mapping[str, Any], *, saved: Sequence[int]) -> Exchange:
@@ -80,6 +82,7 @@ class Guard:
             write_json(self.path, {"counts": counts})
         if not self.exchanges:
             self.exchanges = exchanges_of(self.plan, counts)
+            self.weight = bounded(counts, largest_weight=self.plan.settings.largest_weight)[self.place]
 
     def may_leave(self, updates: int) -> None:
         """Refuse an update that would be one more than a run of this plan can need."""

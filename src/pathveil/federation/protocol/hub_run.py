@@ -4,6 +4,8 @@ A site's message is answered with the next question, so an exchange costs one ro
 round and a process: one that is late, early or from a second process of the same site is refused and named; one that
 was sent twice because an answer got lost is taken once. Knows no transport; calls may come from several threads.
 
+With masks a round's answers say nothing one by one; ``masked`` reads their sum.
+
 The state is saved on disk every ``pause`` seconds, when all sites have saved theirs of the same round. A hub or a site
 that was killed goes on from there, and repeats at most the rounds of that time: to the same numbers, but where updates
 have noise, for that is drawn anew. Each site counts the updates that have left it, and the privacy loss is of them all.
@@ -15,8 +17,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from cryptography import x509
+
 from pathveil.errors import FederationError
-from pathveil.federation.protocol.course import Exchange, course_of, weighed
+from pathveil.federation.protocol.course import Exchange, course_of, most_sent, weighed
+from pathveil.federation.protocol.masked import HubSum
 from pathveil.federation.protocol.message import FAULTS, UPDATES, Message, heard, place, read, write
 from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.protocol.run_result import RunResult, write_run
@@ -29,10 +34,18 @@ STARTING = 60.0  # seconds that a site's process may take until it is first hear
 class HubRun:
     """One run at the hub."""
 
-    def __init__(self, plan: Plan, *, folder: Path, pause: float = 30.0):
+    def __init__(
+        self,
+        plan: Plan,
+        *,
+        folder: Path,
+        pause: float = 30.0,
+        root: x509.Certificate | None = None,  # of the authority whose certificates sites sign their keys with
+    ):
         self.plan, self.folder, self.pause = plan, folder / plan.run, pause
         self.folder.mkdir(parents=True, exist_ok=True)
         self.course = course_of(plan)
+        self.sum = HubSum(plan, root=root) if plan.masked else None
         self.changed = threading.Condition()
         self.sessions: dict[str, str] = {}
         self.hellos: dict[str, Message] = {}
@@ -106,7 +119,9 @@ class HubRun:
                 raise FederationError(f"{site}: greeted again with other numbers; refused")
             return  # sent again because our answer got lost
         try:
-            heard(message, "hello", sender=site)
+            heard(message, "hello", sender=site, masked=self.plan.masked)
+            if self.sum:
+                self.sum.check_offer(site, message)
             documents, most = message.facts["documents"], self.plan.documents.get(site)
             if not documents:
                 raise FederationError(f"{site}: has no documents to train on")
@@ -158,10 +173,15 @@ class HubRun:
             raise FederationError(f"{site}: answered round {told}, but round {self.round} is running; refused as stale")
         self.answered[site], self.answers[site] = self.round, message
         try:
-            heard(message, exchange.kind, sender=site)
+            heard(message, exchange.kind, sender=site, masked=self.plan.masked)
+            if self.sum and exchange.kind != "finish":
+                self.sum.check(site, message, exchange.kind, self.course.moving(exchange))
         except FederationError as error:
             self.refuse(error)
             self.answers[site] = None  # the round goes on without it
+            if self.sum:
+                self.stop(f"{error}; a masked round needs every site's part, so the run ends here")
+                return
         if len(self.answers) == len(exchange.who):
             self.combine(exchange)
 
@@ -182,8 +202,15 @@ class HubRun:
                     f"no site sent a usable answer in round {self.round}: "
                     + "; ".join(self.course.history.refused[-len(exchange.who) :])
                 )
-            self.keep = self.course.take(exchange, answers)
+            if self.sum and exchange.kind != "finish":
+                history = self.course.history
+                history.updates = most_sent(history, answers)
+                self.keep = self.course.take_sum(exchange, self.sum.total(self.course, exchange, answers))
+            else:
+                self.keep = self.course.take(exchange, answers)
         except FederationError as error:
+            if self.sum:
+                self.refuse(error)
             self.stop(str(error))
             return
         for line in self.course.history.refused[before:]:
@@ -227,6 +254,10 @@ class HubRun:
         first = self.answered[site] < 0 and self.resumed >= 0
         facts = {"round": self.round, "keep": self.keep, "save": self.saving, "kept": self.course.best_epoch.number}
         facts |= exchange.facts() | {"counts": self.counts()}  # by which a site knows what it will be asked
+        if self.sum and exchange.kind != "finish":
+            facts |= {"ranges": self.course.exponents(exchange)}
+            if self.answered[site] < 0:
+                facts |= {"keys": self.sum.offers(self.hellos)}
         if first:  # in a cyclic run this may be a later round than the one the run goes on from
             facts |= {"resume": True, "from": self.resumed}
         self.asked[site] = self.round
@@ -289,6 +320,8 @@ class HubRun:
             refused=history.refused,
             resumed_at=self.resumed,
             seconds=round(time.monotonic() - self.began, 2),
+            bits=self.plan.settings.bits,
+            clipped=history.clipped,
         )
 
     def release(self) -> None:

@@ -60,7 +60,11 @@ SAYS: dict[str, type] = {
     "feature_norm": float,  # mean norm of their shared features
     "saved": list,  # rounds whose state the site has on disk
     "fault": str,
+    "key": str,  # of the process, by which sites make masks
+    "signature": str,  # on it, by the site's kit
+    "certificate": str,  # of the kit
 }
+LENGTHS = {"signature": 2048, "certificate": 8192}  # the most hexadecimal digits, where they are more than 64
 # What each message must say beside its run and session, and what it may; it says nothing else.
 KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "hello": (("documents", "saved"), ()),
@@ -70,6 +74,11 @@ KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "epoch": (("round", "updates"), ()),
     "close": (("round", "loss"), ("feature_norm",)),
     "finish": (("round",), ()),
+}
+# Where answers are masked: a key with the greeting, and no fact of a site's own.
+MASKED: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = KINDS | {
+    "hello": (("documents", "saved", "key"), ("signature", "certificate")),
+    "close": (("round",), ()),
 }
 UPDATES = ("round", "epoch")  # the kinds that come with arrays
 MOST = 1e9  # no count, loss or norm of an honest site is larger
@@ -81,21 +90,28 @@ class Message:
     arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
-def outgoing(facts: Mapping[str, Any], arrays: wire.Arrays, *, manifest: wire.Manifest, sender: str) -> bytes:
+def outgoing(
+    facts: Mapping[str, Any],
+    arrays: wire.Arrays,
+    *,
+    manifest: wire.Manifest,
+    sender: str,
+    dtype: type[np.generic] = np.float32,
+) -> bytes:
     """A site's message as bytes, if all of it may leave."""
     for name, value in facts.items():
         if name not in SAYS:
             raise wire.GateError(f"{sender}: '{name}' is not among what a site may say; nothing was sent")
         if not fits(name, value):
             raise wire.GateError(f"{sender}: '{name}' is not {meant(name)}; nothing was sent")
-    wire.check(arrays, manifest, sender=sender, error=wire.GateError)
+    wire.check(arrays, manifest, sender=sender, error=wire.GateError, dtype=dtype)
     return write(Message(facts, arrays))
 
 
-def heard(message: Message, kind: str, *, sender: str) -> None:
+def heard(message: Message, kind: str, *, sender: str, masked: bool = False) -> None:
     """Refuse a message that does not say exactly what one of its kind says, all of it in the right form."""
     facts = message.facts
-    must, may = KINDS[kind]
+    must, may = (MASKED if masked else KINDS)[kind]
     for name in ("run", "session", *must):
         if name not in facts:
             raise FederationError(f"{sender}: its message does not tell its '{name}'; refused")
@@ -104,7 +120,7 @@ def heard(message: Message, kind: str, *, sender: str) -> None:
             raise FederationError(f"{sender}: its message says more than was asked for; refused")
         if not fits(name, value) or (isinstance(value, int | float) and not 0 <= value <= MOST):
             raise FederationError(f"{sender}: its '{name}' is not {meant(name)}; refused")
-    if message.arrays and kind not in UPDATES:
+    if message.arrays and kind not in (*UPDATES, *(("close",) if masked else ())):
         raise FederationError(f"{sender}: sent arrays where none were asked for; refused")
 
 
@@ -124,7 +140,7 @@ def fits(name: str, value: Any) -> bool:
     if name == "fault":
         return value in FAULTS
     if isinstance(value, str):
-        return len(value) <= 64 and set(value) <= set("0123456789abcdef")
+        return len(value) <= LENGTHS.get(name, 64) and set(value) <= set("0123456789abcdef")
     return not isinstance(value, list) or all(type(part) is int for part in value)
 
 

@@ -39,6 +39,11 @@ LOCAL_STEPS = 8  # where none are given: an exchange costs about as much as seve
 SMALLEST_BATCH = 8  # cases in a step of a site, which no plan of a run over a network goes below unless it says so
 LARGEST_WEIGHT = 3.0  # of a site, in multiples of the others' median, where the plan does not bound each site's count
 MOST_DOCUMENTS = 10**9
+MASKED_BITS = 32  # of a number in the sums over sites
+TWO = (
+    "with two sites masks hide nothing from the other: each can subtract its own part from the sum and has the other's "
+    "(and so has a hub that one of them helps)"
+)
 PLAIN = ("fedavg", "cyclic")  # one network for everybody, instead of a shared and a private part
 
 
@@ -58,6 +63,11 @@ class Plan(Settings):
     @property
     def run(self) -> str:
         return hashlib.sha256(self.model_dump_json().encode()).hexdigest()[:16]
+
+    @property
+    def masked(self) -> bool:
+        """Whether the hub gets sums over sites only, from masked answers."""
+        return self.settings.bits > 0
 
     @property
     def plain(self) -> bool:
@@ -123,7 +133,7 @@ def plan_run(
     changes: Mapping[str, Any] | None = None,  # to the mode's settings
 ) -> Plan:
     """The plan of a run over a network, where sites take several steps between exchanges, of no less than a few cases,
-    and no site outweighs the others, unless told otherwise."""
+    no site outweighs the others, and the hub gets masked sums, unless told otherwise."""
     changes = dict(changes or {})
     known = next((known for known in MODES if known == mode), None)
     if known is None:
@@ -137,7 +147,8 @@ def plan_run(
             raise UsageError(f"--site: {site}={most} is not a site with at most 1 to {MOST_DOCUMENTS:,} documents")
     if mode not in PLAIN:
         changes = {"local_steps": LOCAL_STEPS} | changes
-    bounds = {"smallest_batch": SMALLEST_BATCH, "largest_weight": None if documents else LARGEST_WEIGHT}
+    bits = 0 if mode == "cyclic" else MASKED_BITS  # one network that goes round is no sum
+    bounds = {"bits": bits, "smallest_batch": SMALLEST_BATCH, "largest_weight": None if documents else LARGEST_WEIGHT}
     return Plan(
         name=name,
         mode=known,

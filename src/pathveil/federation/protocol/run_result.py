@@ -39,6 +39,8 @@ class RunResult(Result):
     refused: list[str]
     resumed_at: int  # the round that it went on from; -1 where it was never interrupted
     seconds: float
+    bits: int = 0  # of a number in masked sums; 0: the hub saw each site's update
+    clipped: int = 0  # numbers of updates that did not fit their range
 
     def rows(self) -> list[dict[str, Any]]:
         """An epoch a line."""
@@ -55,6 +57,8 @@ class RunResult(Result):
             f"{self.bytes_to_hub / rounds / 1e6:.2f} MB a round to the hub, "
             f"{self.bytes_to_sites / rounds / 1e6:.2f} MB from it, all sites together",
         ]
+        if self.bits:
+            lines.append(f"masked sums of {self.bits} bits a number: the hub saw no site's update by itself")
         if self.epsilon:
             privacy = f"ε = {self.epsilon[-1]:.3g} at δ = {self.delta:g}"
             lines.append(f"privacy loss of a site's updates: {privacy}, of {self.updates} updates")

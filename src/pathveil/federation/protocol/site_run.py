@@ -21,12 +21,15 @@ from safetensors.numpy import save_file
 
 from pathveil.errors import FederationError
 from pathveil.federation import wire
+from pathveil.federation.identity import Identity
 from pathveil.federation.join import bundled
 from pathveil.federation.lessons import taught_at_home
+from pathveil.federation.protocol.course import Exchange, weight_in
 from pathveil.federation.protocol.guard import Guard
+from pathveil.federation.protocol.masked import SiteMasks, byte_manifest
 from pathveil.federation.protocol.message import UPDATES, Message, outgoing
 from pathveil.federation.protocol.plan import Plan
-from pathveil.federation.protocol.site_work import NOTHING, PlainWork, SharedWork
+from pathveil.federation.protocol.site_work import NOTHING, PlainWork, SharedWork, contribution
 from pathveil.files import new_file, read_json, write_json, write_text
 from pathveil.seeds import Seed
 from pathveil.training import checkpoint
@@ -54,6 +57,7 @@ class SiteRun:
         words: Vocabulary | None = None,  # to make a bundle with
         secret: Seed | None = None,  # of the site's batches in this run; None: the plan's seed decides
         least: int = 1,  # cases in a batch: a plan that allows fewer is refused
+        identity: Identity | None = None,  # signs this process's key, where answers are masked
     ):
         self.plan, self.name, self.session, self.folder = plan, name, session, folder / plan.run
         self.reports, self.words, self.device = reports, words, device
@@ -83,13 +87,15 @@ class SiteRun:
                 "reports, or agree on another plan"
             )
         self.guard = Guard(plan, name, documents=self.work.documents, folder=self.folder)
+        self.masks = SiteMasks(plan, name, session=session, identity=identity) if plan.masked else None
         self.fingerprint = checkpoint.fingerprint_of(
             plan.model_dump(mode="json"), {"ids": reports.ids, "offsets": reports.offsets, "cases": reports.cases}
         )
 
     def hello(self) -> bytes:
-        """The first message: how many documents the site trains on, and which rounds it could go on from."""
-        return self.say({"documents": self.work.documents, "saved": self.saved()})
+        """The first message: how many documents the site trains on, which rounds it could go on from, and its key."""
+        offer = self.masks.offer() if self.masks else {}
+        return self.say({"documents": self.work.documents, "saved": self.saved()} | offer)
 
     def saved(self) -> list[int]:
         return sorted(int(path.stem.removeprefix("state-")) for path in self.folder.glob("state-*.safetensors"))
@@ -98,12 +104,16 @@ class SiteRun:
         """Do what the hub asks, if it is what the plan says, and return what the gate lets through."""
         facts = question.facts
         exchange = self.guard.passed(facts, saved=self.saved())
+        if self.masks and "keys" in facts:
+            self.masks.agree(facts["keys"])
         if facts.get("resume"):
             self.resume(int(facts["from"]))
         if facts.get("keep"):
             self.work.keep()
         if facts.get("save"):
             self.save(int(facts["round"]))
+        if self.masks and exchange.kind != "finish":
+            return self.masked_answer(self.masks, exchange, question)
         said, arrays = self.work.answer(exchange, question.arrays)
         if exchange.kind in UPDATES:
             said |= {"updates": self.count()}
@@ -111,12 +121,27 @@ class SiteRun:
             self.release(question.arrays, kept=int(facts["kept"]))
         return self.say({"round": int(facts["round"])} | said, arrays, manifest=self.work.may_leave(exchange))
 
+    def masked_answer(self, masks: SiteMasks, exchange: Exchange, question: Message) -> bytes:
+        """This site's part of the sum that the hub asks for, masked."""
+        number, moving = int(question.facts["round"]), self.work.may_leave(exchange)
+        exponents = masks.exponents(question.facts.get("ranges"), moving)
+        documents = weight_in(exchange, self.guard.weight)
+        part = contribution(self.work, masks.sums, exchange, question.arrays, documents=documents, exponents=exponents)
+        said = {"round": number} | ({"updates": self.count()} if exchange.kind in UPDATES else {})
+        manifest = byte_manifest(self.plan, masks.sums, exchange.kind, moving)
+        return self.say(said, masks.arrays(part, number), manifest=manifest, dtype=np.uint8)
+
     def say(
-        self, facts: Mapping[str, Any], arrays: wire.Arrays | None = None, *, manifest: wire.Manifest = NOTHING
+        self,
+        facts: Mapping[str, Any],
+        arrays: wire.Arrays | None = None,
+        *,
+        manifest: wire.Manifest = NOTHING,
+        dtype: type[np.generic] = np.float32,
     ) -> bytes:
         """A message as the gate lets it through: with exactly the arrays of the manifest."""
         base = {"run": self.plan.run, "session": self.session}
-        return outgoing(base | dict(facts), arrays or {}, manifest=manifest, sender=self.name)
+        return outgoing(base | dict(facts), arrays or {}, manifest=manifest, sender=self.name, dtype=dtype)
 
     def count(self) -> int:
         """One more update is about to leave: its number, on disk before it does. A site that goes on from an earlier
