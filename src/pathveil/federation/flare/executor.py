@@ -99,13 +99,6 @@ def open_run(plan: Plan, name: str, *, session: str, root: Path) -> SiteRun:
         settings = read_json(path, error=CorpusError)
     except CorpusError:
         raise CorpusError("this site was not told its corpus; start it with 'pathveil federate site'") from None
-    reports, dropped = read_reports(
-        plan,
-        name,
-        corpus=[Path(path) for path in settings["corpus"]],
-        vocabulary=Path(settings["vocabulary"]),
-        registries=settings["registries"],
-    )
     if not (plan.masked or together or settings.get("unmasked")):
         raise PlanError(
             "the plan has no masks: the hub would see this site's updates by themselves; agree on one with masks "
@@ -113,6 +106,13 @@ def open_run(plan: Plan, name: str, *, session: str, root: Path) -> SiteRun:
         )
     if plan.masked and len(plan.sites) == 2:
         log.warning("%s: %s", name, TWO)
+    reports, dropped = read_reports(
+        plan,
+        name,
+        corpus=[Path(path) for path in settings["corpus"]],
+        vocabulary=Path(settings["vocabulary"]),
+        registries=settings["registries"],
+    )
     # Sites that share a machine, as in the simulator, have nothing to hide from each other or the hub.
     secret = None if together else for_run(site_secret(root), plan.run)
     log.info("%s: run %s, %d reports", name, plan.run, reports.documents)
