@@ -1,5 +1,6 @@
 """What every room's tests share."""
 
+import io
 import json
 import os
 import random
@@ -8,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,28 @@ def pathveil():
     def call(*arguments: object, **options) -> subprocess.CompletedProcess:
         command = [sys.executable, "-m", "pathveil", *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, timeout=1800, **options)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def inside():
+    """The same in this process: much quicker than a new one, which has polars, torch and numba to import first."""
+
+    def call(*arguments: object) -> subprocess.CompletedProcess:
+        from pathveil.cli import main
+
+        out, error, code = io.StringIO(), io.StringIO(), 0
+        threads = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(error):
+            patch.setattr(sys, "argv", ["pathveil", *map(str, arguments)])
+            try:
+                main()
+            except SystemExit as end:
+                code = end.code or 0
+        if threads is not None:
+            sys.modules["torch"].set_num_threads(threads)
+        return subprocess.CompletedProcess(arguments, code, out.getvalue(), error.getvalue())
 
     return call
 

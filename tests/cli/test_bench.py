@@ -42,7 +42,7 @@ def test_text_runs_and_its_paths_agree(pathveil, tmp_path):
 
 
 def test_the_model_benchmark_runs_and_says_its_ratios(pathveil):
-    small = ["--batch", 2, "--words", 40, "--vocabulary", 50, "--filters", 8, "--rounds", 1]
+    small = ["--batch", 2, "--words", 40, "--vocabulary", 50, "--filters", 8, "--rounds", 1, "--threads", 1]
     done = pathveil("bench", "model", *small, "--only", "ragged", "--json")
     assert done.returncode == 0, done.stderr
     (row,) = json.loads(done.stdout)["rows"]

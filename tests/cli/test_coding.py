@@ -4,14 +4,12 @@ import csv
 import io
 import json
 import shutil
-import subprocess
 import sys
 
 import pytest
 
 from bundle.conftest import TINY, reports
 from pathveil.bundle.train import train_model
-from pathveil.cli import main
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -27,23 +25,6 @@ def files(tmp_path_factory):
     reports(40, seed=3).write_parquet(folder / "test.parquet")
     train_model(folder / "train.parquet", TINY, preset="tiny", seed=3, out=folder / "model")
     return folder
-
-
-@pytest.fixture
-def inside(monkeypatch, capsys):
-    """A command in this process: quicker than a new one, which has torch and numba to import."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["pathveil", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        printed = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, code, printed.out, printed.err)
-
-    return call
 
 
 def test_evaluate_follows_the_contract(files, inside, tmp_path):

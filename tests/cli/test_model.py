@@ -11,7 +11,6 @@ import pytest
 
 from bundle.conftest import people, reports
 from pathveil.bundle import Model
-from pathveil.cli import main
 from pathveil.training.speed import Speed
 
 
@@ -45,23 +44,6 @@ def trained(files, pathveil):
     )
     assert done.returncode == 0, done.stderr
     return done
-
-
-@pytest.fixture
-def inside(monkeypatch, capsys):
-    """A command in this process: quicker than a new one, which has torch and numba to import."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["pathveil", *map(str, arguments)])
-        try:
-            main()
-            code = 0
-        except SystemExit as end:
-            code = end.code or 0
-        printed = capsys.readouterr()
-        return subprocess.CompletedProcess(arguments, code, printed.out, printed.err)
-
-    return call
 
 
 def test_train_writes_a_bundle(files, trained):
