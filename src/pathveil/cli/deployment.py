@@ -79,6 +79,27 @@ def site(
     run_site(kit, **own, record=record, smallest_batch=smallest_batch, unmasked=unmasked)
 
 
+def status(
+    kit: Path = typer.Argument(..., metavar="KIT", help="A kit: the hub's or a site's on its machine, or your own."),
+    metrics: bool = typer.Option(False, "--metrics", help="In the form that Prometheus reads."),
+    wait: float = typer.Option(10.0, "--wait", min=1, help="Seconds to wait for the hub."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Say how things stand: certificate, connection, runs. An administrator's kit asks the hub about all sites.
+
+    Exit code 3 where the hub cannot be reached or the certificate has ended.
+    """
+    from pathveil.federation.flare.status import status as look
+
+    found = look(kit, wait=wait)
+    if metrics:
+        typer.echo(found.metrics())
+    else:
+        emit(found, as_json=as_json)
+    if found.reachable is False or found.certificate_days < 0:
+        raise typer.Exit(3)
+
+
 def classes(
     corpora: list[Path] = typer.Argument(..., metavar="CORPUS", help="Corpora whose labels to list."),
     tasks: str | None = typer.Option(None, "--tasks", help="Tasks, with commas; all that the corpus has by default."),

@@ -29,6 +29,7 @@ app.command("revoke", short_help="Revoke a participant's certificates.")(kits.re
 app.command("provision", short_help="Make the start-up kits, keys included: for a trial.")(kits.provision)
 app.command("hub")(deployment.hub)
 app.command("site")(deployment.site)
+app.command("status", short_help="Say how a hub, a site or a federation is doing.")(deployment.status)
 app.command("classes", short_help="List a corpus's labels, for sites to agree on classes.")(deployment.classes)
 app.command("submit")(deployment.submit)
 app.command("simulate", short_help="Run the network's programs in FLARE's simulator.")(deployment.simulate)

@@ -45,9 +45,8 @@ def test_labels_are_agreed_on_like_words_without_showing_a_list(tmp_path):
     counts = {}
     for site, labels in own.items():
         rows = [f"{number},{number},{site},words,{label},3" for number, label in enumerate(labels)]
-        (tmp_path / f"{site}.csv").write_text(
-            "\n".join(["report_id,case_id,registry,text,site,behavior", *rows]) + "\n"
-        )
+        table = ["report_id,case_id,registry,text,site,behavior", *rows, ""]
+        (tmp_path / f"{site}.csv").write_text("\n".join(table))
         found = write_class_counts([tmp_path / f"{site}.csv"], tasks=["site", "behavior"], out=tmp_path / f"{site}.npz")
         assert set(found.classes) == {"site", "behavior"}
         counts[site] = cases_of(Counts.load(tmp_path / f"{site}.npz"))
