@@ -258,7 +258,7 @@ def masked_by(names: tuple[str, ...]):
     masks = Masks(names[0], keys[names[0]], {name: key.public for name, key in keys.items()}, run="0")
 
     def message(array: np.ndarray, number: int) -> np.ndarray:
-        whole, _ = form.encoded(np.asarray(array).ravel(), exponent=3)
+        whole, *_ = form.encoded(np.asarray(array).ravel(), exponent=3)
         sent = masks.masked(form.words(whole), form, number=number, part="update")
         return form.decoded(form.signed(sent), exponent=3).reshape(array.shape)
 

@@ -49,7 +49,7 @@ def test_a_masked_message_is_at_chance_and_the_sum_is_not(round_of_three):
     sent = []
     for site, update in zip(sites, updates, strict=True):
         masks = Masks(site.name, keys[site.name], public, run="ab")
-        whole, _ = form.encoded(update[EMBEDDING].ravel(), exponent=3)
+        whole, *_ = form.encoded(update[EMBEDDING].ravel(), exponent=3)
         sent.append(masks.masked(form.words(whole), form, number=0, part="update"))
     # All rows of each message are of one size, whether the site has their words or not; of 3 × 40, chance is rough.
     scores, truth = [], []
