@@ -83,7 +83,8 @@ def explained(error: Any, model: Any) -> str:
         problem = "expected a table of settings"
     if first["type"] == "missing":
         problem = "is missing"
-    where = f"'{'.'.join(map(str, place))}': " if place else ""
+    names = [str(part) if len(str(part)) <= 40 else f"{str(part)[:12]}…" for part in place]  # a name may be anything
+    where = f"'{'.'.join(names)}': " if place else ""
     return where + problem + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
 
 
@@ -93,5 +94,5 @@ def meant(name: str, known: Iterable[str]) -> str:
     >>> meant("epoch", ["epochs", "filters"]), meant("zzz", ["epochs"])
     ("; did you mean 'epochs'?", '')
     """
-    near = difflib.get_close_matches(name, list(known), n=1)
+    near = difflib.get_close_matches(name[:80], list(known), n=1)
     return f"; did you mean '{near[0]}'?" if near else ""

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pathveil.bundle.card import registries
 from pathveil.bundle.folder import CARD
 from pathveil.training.scores import NEVER
 
@@ -50,3 +51,10 @@ def test_lifted_tasks_are_named(made):
     lift = np.ones_like(made.tensors["lift.site"])
     assert "lifted" not in replace(made, tensors=plain).card
     assert "A rare code of site may be preferred" in replace(made, tensors=plain | {"lift.site": lift}).card
+
+
+def test_a_name_in_the_card_is_text_and_nothing_more():
+    """A registry's name comes from a corpus, and the card is shown as a page."""
+    shown = registries(["R1 <script>alert(1)</script>", "[click](http://x)", "a|b", "x\x1b[2J\n# head"])
+    assert "<" not in shown and "\x1b" not in shown and "\n" not in shown
+    assert "\\[click\\](http" in shown and "a\\|b" in shown

@@ -2,6 +2,7 @@
 
 import ctypes
 import io
+import json
 import os
 import signal
 import subprocess
@@ -11,7 +12,9 @@ import threading
 import pytest
 import typer
 
-from pathveil.cli.console import Lines, Pace, bar, progress_bars, resumable
+from pathveil.cli.console import Lines, Pace, bar, emit, progress_bars, resumable
+from pathveil.foreign.text import UNPRINTABLE
+from pathveil.results import Result
 
 WHOLE = ("cells", "reports to train")
 
@@ -148,3 +151,30 @@ def test_ctrl_c_in_code_made_from_text_has_its_exit_code(tmp_path):
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
     done = subprocess.run([sys.executable, "-m", "inside"], capture_output=True, text=True, env=environment)
     assert done.returncode == 130 and done.stderr.startswith("Stopped; "), done
+
+
+class Named(Result):
+    name: str
+
+    def summary(self) -> str:
+        return f"registry {self.name}"
+
+
+def test_a_name_does_not_rewrite_the_screen(capsys):
+    """Escapes in names from files reach no terminal; a program reads the same JSON as before."""
+    name = "R1\x1b[2J\x9b1m\u202e\x7f"
+    emit(Named(name=name), as_json=False)
+    assert capsys.readouterr().out == "registry R1�[2J�1m��\n"
+    emit(Named(name=name), as_json=True)
+    written = capsys.readouterr().out
+    assert not UNPRINTABLE.search(written) and json.loads(written) == {"name": name}
+
+
+def test_an_error_does_not_rewrite_the_screen(tmp_path):
+    done = run_command("vocab", "exposure", str(tmp_path / "a\x1b[2J.json"), "none.parquet")
+    assert done.returncode == 2 and "\x1b" not in done.stderr and "a�[2J.json" in done.stderr
+
+
+def run_command(*arguments):
+    command = [sys.executable, "-m", "pathveil", *arguments]
+    return subprocess.run(command, capture_output=True, text=True)

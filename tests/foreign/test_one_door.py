@@ -42,6 +42,7 @@ ALLOWED = {
     "study/demo.py": {"pl.read_parquet": "the demo's own corpus"},
     "vocabulary/tokens.py": {"np.memmap": "its own unfinished file, of this process"},
     "training/checkpoint.py": {"safe_open": "after check_tensors"},
+    "serve/database.py": {"sqlite3.connect": "the service's own store"},
     "study/result.py": {"model_validate_json": "text made from parsed JSON"},
     "vocabulary/agree/store.py": {"sqlite3.connect": "a party's own state"},
     "federation/flare/provision.py": {"yaml.safe_load": "the provisioning's own file"},

@@ -1,7 +1,9 @@
 """JSON, TOML and bytes of a bounded size and depth; what is printed obeys nobody."""
 
+import contextlib
 import json
 import os
+import time
 
 import pytest
 from hypothesis import given
@@ -62,6 +64,18 @@ def test_json_that_is_not_taken(text, why):
 def test_toml_that_is_not_taken(text, why):
     with pytest.raises(Refused, match=why):
         parse_toml(text)
+
+
+@pytest.mark.parametrize(
+    "piece", [b"A", b"a.", b'"', b"'", b"[", b"a = 1 # ", b".", b" ", b"\\", b'"a".', b"\n", b"a=[\n"]
+)
+def test_no_text_takes_longer_than_its_length_allows(piece):
+    """A word of a million letters once took hours: each of them began a search of its own."""
+    for parse in (parse_toml, parse_json):
+        began = time.process_time()
+        with contextlib.suppress(Refused):
+            parse(b"a = 1\n" + piece * (200_000 // len(piece)))
+        assert time.process_time() - began < 5
 
 
 def test_toml_says_what_it_says():

@@ -22,6 +22,33 @@ ADDRESSES = 24 << 30  # bytes of addresses: libraries reserve more than they use
 GROWTH = 400 << 20  # bytes of memory that the cases of a process may add to what its libraries took
 
 
+class Honest:
+    """A folder as it was made; what a case changed in it is put back, which is quicker than a copy a case."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        paths = [path for path in folder.rglob("*") if path.is_file()]
+        self.content = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+        self.seen = {name: stamp(folder / name) for name in self.content}
+
+    def restore(self) -> None:
+        for name, data in self.content.items():
+            path = self.folder / name
+            if stamp(path) != self.seen[name]:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.unlink(missing_ok=True)
+                path.write_bytes(data)
+                self.seen[name] = stamp(path)
+
+
+def stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
 def main() -> None:
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from fuzz.mutate import mutated
@@ -36,16 +63,15 @@ def main() -> None:
     noise = (home / "stderr").open("w+b")  # what libraries say themselves is looked at as well
     os.dup2(noise.fileno(), 1)
     os.dup2(noise.fileno(), 2)
-    honest: dict[str, Path] = {}
+    honest: dict[str, Honest] = {}
 
     def tell(**content: object) -> None:
         said.write(json.dumps(content) + "\n")
         said.flush()
 
     def attempt(name: str, data: bytes) -> tuple[str, str]:
-        reader, folder = READERS[name], home / "case"
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(honest[name], folder)
+        reader, folder = READERS[name], honest[name].folder
+        honest[name].restore()
         (folder / reader.target).write_bytes(data)
         noise.seek(0)
         noise.truncate()
@@ -70,10 +96,10 @@ def main() -> None:
             folder = home / f"honest-{len(honest)}"
             folder.mkdir()
             READERS[name].make(folder)
-            honest[name] = folder
-            outcome, why = attempt(name, (folder / READERS[name].target).read_bytes())
+            honest[name] = Honest(folder)
+            outcome, why = attempt(name, honest[name].content[READERS[name].target])
             assert outcome == "accepted", (name, outcome, why)
-        return (honest[name] / READERS[name].target).read_bytes()
+        return honest[name].content[READERS[name].target]
 
     try:
         for line in sys.stdin:

@@ -27,7 +27,7 @@ class Reader:
     kind: str  # of lies: bytes, json, jsonl, npz, npy, tensors, gzip, parquet
     make: Callable[[Path], None]  # an honest folder
     read: Callable[[Path], object]
-    rarely: bool = False  # slow: a hundredth of the cases
+    weight: float = 1.0  # its share of the cases: less for what is slow
 
 
 def table(rows: int = 12) -> dict[str, list]:
@@ -487,10 +487,10 @@ READERS: dict[str, Reader] = {
     "encoded registries": Reader("encoded/registries.npy", "npy", encoded_folder, study_encoded),
     "encoded description": Reader("encoded/encoded.json", "json", encoded_folder, study_encoded),
     "encoded words": Reader("encoded/words.txt", "bytes", encoded_folder, study_encoded),
-    "cache ids": Reader("ids.npy", "npy", token_folder, cached("ids.npy")),
-    "cache offsets": Reader("offsets.npy", "npy", token_folder, cached("offsets.npy")),
-    "cache description": Reader("tokens.json", "json", token_folder, cached("tokens.json")),
-    "cache words": Reader("words.txt", "bytes", token_folder, cached("words.txt")),
+    "cache ids": Reader("ids.npy", "npy", token_folder, cached("ids.npy"), weight=0.3),
+    "cache offsets": Reader("offsets.npy", "npy", token_folder, cached("offsets.npy"), weight=0.3),
+    "cache description": Reader("tokens.json", "json", token_folder, cached("tokens.json"), weight=0.3),
+    "cache words": Reader("words.txt", "bytes", token_folder, cached("words.txt"), weight=0.3),
     "vocabulary": Reader("vocabulary.json", "json", one("vocabulary.json", vocabulary_file), load_vocabulary),
     "bundle weights": Reader("bundle/model.safetensors", "tensors", bundle_folder, load_bundle("model.safetensors")),
     "bundle content": Reader("bundle/bundle.json", "json", bundle_folder, load_bundle("bundle.json")),
@@ -528,7 +528,7 @@ READERS: dict[str, Reader] = {
     "import hl7": Reader("a.hl7", "bytes", one("a.hl7", text_file(HL7 * 3)), lambda f: import_file(f / "a.hl7")),
     "json table": Reader("a.json", "json", one("a.json", text_file(json.dumps(rows()))), opened("json", "a.json")),
     "sqlite": Reader("a.db", "bytes", one("a.db", sqlite_file), opened("sqlite", "a.db")),
-    "excel": Reader("a.xlsx", "bytes", one("a.xlsx", excel_file), opened("excel", "a.xlsx"), rarely=True),
+    "excel": Reader("a.xlsx", "bytes", one("a.xlsx", excel_file), opened("excel", "a.xlsx"), weight=0.01),
     "abstracts": Reader("a.xml", "bytes", one("a.xml", text_file(XML)), abstracts),
     "served json": Reader(
         "body",

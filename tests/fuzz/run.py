@@ -86,11 +86,14 @@ class Child:
 
 
 def fuzz(
-    work: dict[str, range], *, seed: int, note: Callable[[int, int], None] = lambda done, failed: None
-) -> tuple[Counter[tuple[str, str]], list[Failure]]:
-    """Serve the cases of each reader; outcomes counted by (reader, outcome), and every failure."""
-    counts: Counter[tuple[str, str]] = Counter()
-    failures: list[Failure] = []
+    work: dict[str, range],
+    counts: Counter[tuple[str, str]],
+    failures: list[Failure],
+    *,
+    seed: int,
+    note: Callable[[int, int], None] = lambda done, failed: None,
+) -> None:
+    """Serve the cases of each reader; outcomes are counted by (reader, outcome), and every failure is kept."""
     child = Child()
     try:
         for reader, numbers in turns(work):
@@ -130,7 +133,6 @@ def fuzz(
             note(sum(counts.values()), len(failures))
     finally:
         child.stop()
-    return counts, failures
 
 
 def turns(work: dict[str, range]) -> Iterator[tuple[str, range]]:
@@ -144,9 +146,8 @@ def turns(work: dict[str, range]) -> Iterator[tuple[str, range]]:
                 del left[reader]
 
 
-def share(cases: int, names: dict[str, bool], *, start: int = 0) -> dict[str, range]:
-    """How many cases each reader gets; those that are slow a hundredth."""
-    weight = {name: 0.01 if rarely else 1.0 for name, rarely in names.items()}
+def share(cases: int, weight: dict[str, float], *, start: int = 0) -> dict[str, range]:
+    """How many cases each reader gets."""
     unit = cases / sum(weight.values())
     return {name: range(start, start + max(round(unit * part), 1)) for name, part in weight.items()}
 
@@ -175,14 +176,20 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=None, metavar="READER")
     parser.add_argument("--keep", type=Path, default=None, metavar="FOLDER", help="where failing files are put")
     given = parser.parse_args()
-    chosen = {name: reader.rarely for name, reader in READERS.items() if given.only is None or name in given.only}
+    chosen = {name: reader.weight for name, reader in READERS.items() if given.only is None or name in given.only}
     began = time.monotonic()
 
     def note(done: int, failed: int) -> None:
         if sys.stderr.isatty():
             print(f"\r{done:,} cases, {failed} failures, {time.monotonic() - began:.0f} s", end="", file=sys.stderr)
 
-    counts, failures = fuzz(share(given.cases, chosen, start=given.start), seed=given.seed, note=note)
+    counts: Counter[tuple[str, str]] = Counter()
+    failures: list[Failure] = []
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # in the background ctrl-C is not heard
+    try:
+        fuzz(share(given.cases, chosen, start=given.start), counts, failures, seed=given.seed, note=note)
+    except KeyboardInterrupt:
+        print("stopped; what was tried until then:")
 
     outcomes = sorted({outcome for _, outcome in counts})
     print(f"{'reader':22}" + "".join(f"{outcome:>11}" for outcome in outcomes))

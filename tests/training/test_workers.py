@@ -9,7 +9,7 @@ import pytest
 
 from pathveil.errors import UsageError
 from pathveil.training import workers
-from pathveil.training.workers import _control_c_waits, crew, usual_workers
+from pathveil.training.workers import Scheduler, _control_c_waits, crew, usual_workers
 from training import jobs
 
 
@@ -94,3 +94,37 @@ def test_a_job_for_a_pool_that_died_is_one_sentence():
         assert several.pool.submit(os._exit, 9).exception() is not None
         several.submit(jobs.hears_control_c, shared)
         list(several.results())
+
+
+def test_a_cluster_with_certificates_serves_those_who_show_one_and_nobody_else(tmp_path, monkeypatch):
+    """The scheduler takes no connection without a certificate of its authority, and none that is not encrypted."""
+    distributed = pytest.importorskip("distributed")
+    security = distributed.Security.temporary()
+    names = {"ca": security.tls_ca_file, "cert": security.tls_client_cert, "key": security.tls_client_key}
+    files = {name: tmp_path / f"{name}.pem" for name in names}
+    for name, content in names.items():
+        files[name].write_text(content)
+    options = {"authority": files["ca"], "certificate": files["cert"], "key": files["key"]}
+    monkeypatch.setattr(workers, "CONNECT_TIMEOUT", "2s")
+    whole = distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, security=security, dashboard_address=None
+    )
+    with whole as running:
+        address = running.scheduler_address
+        assert address.startswith("tls://")
+        with crew(engine="dask", scheduler=Scheduler.at(address, **options)) as several:
+            shared = several.share(jobs.one_report())
+            several.submit(documents, shared, 3)
+            assert list(several.results()) == [3]
+        plain = address.replace("tls://", "tcp://")
+        for refused in (Scheduler(plain), plain):
+            with pytest.raises(UsageError, match="no Dask scheduler answers"), crew(engine="dask", scheduler=refused):
+                pass
+    for given, sentence in (
+        ({"authority": files["ca"], "certificate": None, "key": None}, "the three of them"),
+        ({**options, "key": tmp_path / "none.pem"}, "there is no such file"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            Scheduler.at("tls://node1:8786", **given)
+    with pytest.raises(UsageError, match="--tls-ca goes with --scheduler tls://"):
+        Scheduler.at("tcp://node1:8786", **options)

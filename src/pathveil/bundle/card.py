@@ -3,11 +3,14 @@
 It holds numbers, hashes and names of tasks; never a word of the vocabulary, a label's reports, or text.
 """
 
+import html
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pathveil.bundle.class_floor import floor_lines
 from pathveil.bundle.defence import card_lines
+from pathveil.foreign import printable
 from pathveil.wording import counted, listed
 
 if TYPE_CHECKING:
@@ -64,7 +67,16 @@ def write_card(model: "Model") -> str:
 
 
 def registries(names: Sequence[str]) -> str:
-    return counted(len(names), "registry", "registries") + (f" ({', '.join(names)})" if names else "")
+    return counted(len(names), "registry", "registries") + (f" ({', '.join(map(plain, names))})" if names else "")
+
+
+def plain(name: str) -> str:
+    """A name as Markdown shows it and does not obey it: no tag, no link, no table, no line of its own.
+
+    >>> plain("R1 <img src=x> [a](b)")
+    'R1 &lt;img src=x&gt; \\\\[a\\\\](b)'
+    """
+    return re.sub(r"([\\`\[\]|])", r"\\\1", html.escape(" ".join(printable(name).split()), quote=False))
 
 
 def corpus_hash(sha256: str | None) -> str:

@@ -13,6 +13,7 @@ import typer
 from pathveil import __version__
 from pathveil.cli import audit, bench, coding, corpus, demo, federate, model, serve, study, vocab
 from pathveil.errors import PathveilError
+from pathveil.foreign import printable
 
 app = typer.Typer(
     name="pathveil",
@@ -75,13 +76,13 @@ def main() -> None:
     try:
         app()
     except PathveilError as error:
-        typer.echo(f"pathveil: {error}", err=True)
+        typer.echo(f"pathveil: {printable(str(error))}", err=True)
         sys.exit(2)
     except Exception as error:
         if os.environ.get("PATHVEIL_TRACEBACK"):
             raise
         if isinstance(error, OSError) and error.errno in ENVIRONMENT:
-            place = f"{error.filename}: " if error.filename else ""
+            place = f"{printable(str(error.filename))}: " if error.filename else ""
             typer.echo(f"pathveil: {place}cannot be read or written ({os.strerror(error.errno)})", err=True)
             sys.exit(2)
         # A foreign exception's message may quote data, so only its kind and place are shown.

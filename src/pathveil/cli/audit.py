@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import typer
 
 from pathveil import api
-from pathveil.cli.console import DEVICE, JSON_OPTION, bar, emit, resumable
+from pathveil.cli.console import DEVICE, JSON_OPTION, TLS_CA, TLS_CERT, TLS_KEY, bar, emit, resumable
 from pathveil.errors import UsageError
 
 if TYPE_CHECKING:
@@ -117,6 +117,9 @@ def run(
     ),
     engine: Literal["local", "dask"] = typer.Option("local", "--engine", help="Where shadows are trained."),
     scheduler: str | None = typer.Option(None, "--scheduler", help="With --engine dask: its scheduler's address."),
+    tls_ca: Path | None = TLS_CA,
+    tls_cert: Path | None = TLS_CERT,
+    tls_key: Path | None = TLS_KEY,
     processes: int = typer.Option(1, "--processes", min=1, help="With --engine local on a CPU: processes to share it."),
     store: Path | None = STORE_OPTION,
     device: str = DEVICE,
@@ -162,6 +165,8 @@ def run(
         "canaries": canaries,
         "seed": seed,
     }
+    from pathveil.training.workers import Scheduler
+
     written: dict[str, Any] = {"appetite": appetite, "out": out, "records_file": records}
     if predictions is not None:
         if attach or unbound or members or non_members or shadows or defence:
@@ -192,7 +197,7 @@ def run(
         audit = api.audit(
             bundle,
             engine=engine,
-            scheduler=scheduler,
+            scheduler=Scheduler.at(scheduler, authority=tls_ca, certificate=tls_cert, key=tls_key),
             store=store or out.with_name(out.name + ".shadows"),
             attach=attach,
             progress=progress,

@@ -22,6 +22,7 @@ from pathveil.cli.corpus import (
 )
 from pathveil.errors import UsageError
 from pathveil.files import write_text
+from pathveil.foreign import printable
 from pathveil.training.device import choose_device
 
 STANDARD_OUTPUT = Path("-")
@@ -182,7 +183,7 @@ def predict(
             progress=progress,
         )
     if out == STANDARD_OUTPUT:
-        typer.echo(str(result), err=True)
+        typer.echo(printable(str(result)), err=True)
     else:
         emit(result, as_json=as_json)
 

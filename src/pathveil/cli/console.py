@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pathveil.errors import UsageError
+from pathveil.foreign import printable
+from pathveil.foreign.text import UNPRINTABLE
 from pathveil.progress import Progress
 
 if TYPE_CHECKING:
@@ -22,6 +24,9 @@ RECENT = 600  # seconds whose pace tells the time left
 EVERY = 60  # seconds between two lines in a log
 DEVICE = typer.Option("auto", "--device", help="auto, cpu or cuda; auto takes a GPU where there is one.")
 CPU_UNLESS_ASKED = typer.Option("cpu", "--device", help="Where models are trained: auto, cpu or cuda.")
+TLS_CA = typer.Option(None, "--tls-ca", help="With a scheduler at tls://: the certificate of the cluster's authority.")
+TLS_CERT = typer.Option(None, "--tls-cert", help="With a scheduler at tls://: the certificate to show it.")
+TLS_KEY = typer.Option(None, "--tls-key", help="With a scheduler at tls://: the key of that certificate.")
 JSON_OPTION = typer.Option(False, "--json", help="Print the result as JSON on stdout.")
 
 
@@ -97,12 +102,13 @@ def progress_bars(console: Any, whole: tuple[str, str] | None, pace: Pace) -> Ge
             return Text(time_left(pace) if task.fields.get("clock") else "", style="progress.remaining")
 
     clocks = (Times(),) if whole else (TimeElapsedColumn(), TimeRemainingColumn())
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), *clocks)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), *clocks)
     with Bars(*columns, console=console, speed_estimate_period=RECENT) as bars:
         stages: dict[str, Any] = {}
         current = None if whole is None else bars.add_task("", total=None, visible=False)
 
         def show(stage: str, done: int, total: int) -> None:
+            stage = printable(stage)
             if whole and stage == whole[1]:
                 pace.note(done, total)
                 return
@@ -121,7 +127,7 @@ class Lines:
 
     def __init__(self, whole: tuple[str, str] | None, pace: Pace, write: Callable[[str], None] | None = None):
         self.whole, self.pace, self.last = whole, pace, pace.clock()
-        self.write = write or (lambda line: typer.echo(line, err=True))
+        self.write = write or (lambda line: typer.echo(printable(line), err=True))
         self.counted, self.current = "", ""
         self.ended: set[str] = set()
 
@@ -197,10 +203,11 @@ def resumable() -> Generator[None]:
 def emit(result: "Result", *, as_json: bool, text: str | None = None) -> None:
     """Print a result: the JSON for programs, or for people the text, which is the result's summary if not given."""
     if as_json:
-        json.dump(result.to_dict(), sys.stdout, indent=2, ensure_ascii=False)
-        sys.stdout.write("\n")
+        # What a terminal would obey is written as JSON can: the same text to a program, and to a screen nothing.
+        told = json.dumps(result.to_dict(), indent=2, ensure_ascii=False)
+        sys.stdout.write(UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", told) + "\n")
     else:
-        typer.echo(str(result) if text is None else text)
+        typer.echo(printable(str(result) if text is None else text))
 
 
 def names_from(given: str | None, *, option: str = "--tasks") -> list[str] | None:

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pathveil import api
-from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, emit, names_from, resumable
+from pathveil.cli.console import (
+    CPU_UNLESS_ASKED,
+    JSON_OPTION,
+    TLS_CA,
+    TLS_CERT,
+    TLS_KEY,
+    bar,
+    emit,
+    names_from,
+    resumable,
+)
 from pathveil.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,6 +48,9 @@ def run(
     ),
     engine: str = typer.Option("local", "--engine", help="local, or dask: train on the workers of a Dask cluster."),
     scheduler: str | None = typer.Option(None, "--scheduler", help="Address of the Dask scheduler."),
+    tls_ca: Path | None = TLS_CA,
+    tls_cert: Path | None = TLS_CERT,
+    tls_key: Path | None = TLS_KEY,
     plan_only: bool = typer.Option(
         False, "--plan", help="Only say what is left to do and, after training a few batches, how long it will take."
     ),
@@ -46,6 +59,7 @@ def run(
     """Run a study, or go on with one that was stopped, and write its report."""
     from pathveil.study.scheduler import WORK
     from pathveil.study.study_file import CELLS
+    from pathveil.training.workers import Scheduler
 
     shared: dict[str, Any] = {"out": out, "corpus": corpus, "device": device, "workers": workers}
     if plan_only:
@@ -53,8 +67,9 @@ def run(
             plan = api.plan_study(file, progress=progress, **shared)
         emit(plan, as_json=as_json)
         return
+    known = Scheduler.at(scheduler, authority=tls_ca, certificate=tls_cert, key=tls_key)
     with resumable(), bar((CELLS, WORK)) as progress:
-        result = api.study(file, engine=known_engine(engine), scheduler=scheduler, progress=progress, **shared)
+        result = api.study(file, engine=known_engine(engine), scheduler=known, progress=progress, **shared)
     show(result, out, as_json=as_json)
 
 

@@ -85,7 +85,7 @@ def read_arrays(source: Path | bytes, *, most: int = bounds.ARCHIVE_BYTES) -> "d
 
 def check_whole(array: "np.ndarray", *, dimensions: int = 1) -> None:
     """Refuse what is not an array of whole numbers of so many dimensions."""
-    if array.ndim != dimensions or array.dtype.kind not in "iu":
+    if array.ndim != dimensions or array.dtype.kind not in "iu" or array.dtype == "uint64":  # which is not safe to add
         raise Refused(
             f"holds {array.dtype} of {array.ndim} dimensions where whole numbers of {dimensions} are expected"
         )

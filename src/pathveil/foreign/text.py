@@ -28,7 +28,7 @@ STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?'
 NOT_BRACKETS = re.compile(STRING + rb"|[^\[\]{}\"]++", re.DOTALL)
 TOML_STRING = rb"\"\"\".*?\"\"\"|'''.*?'''|\"(?:[^\"\\\n]|\\.)*+\"|'[^'\n]*+'|\#[^\n]*+"
 NOT_TOML_BRACKETS = re.compile(TOML_STRING + rb"|[^\[\]{}\"'#]++|[\"']", re.DOTALL)
-LONG_KEY = re.compile(rb"""(?:(?:"[^"\n]*+"|'[^'\n]*+'|[\w-]++)[ \t]*+\.[ \t]*+){32}""")
+LONG_KEY = re.compile(rb"""(?<![\w-])(?:(?:"[^"\n]*+"|'[^'\n]*+'|[\w-]++)[ \t]*+\.[ \t]*+){32}""")
 # Of what a terminal obeys or hides: control characters but tab and line feed, marks that turn the direction of
 # writing, and halves of characters, which no terminal takes.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from pathveil.foreign import parse_json
 from pathveil.serve.accounts import User
 from pathveil.serve.chain import note, now
 from pathveil.serve.database import Database, Do
@@ -169,7 +170,7 @@ class Casework:
             row = self._own(do, case, user)
             if row["status"] in (WAITING, SECOND, DIFFERS):
                 do("UPDATE cases SET holder = ?, held_until = ? WHERE id = ?", user.name, until, case)
-        return row | {"answer": json.loads(row["answer"] or "{}"), "texts": self.reports(case)}
+        return row | {"answer": parse_json(row["answer"] or "{}"), "texts": self.reports(case)}
 
     def _own(self, do: Do, case: str, user: User) -> dict:
         """A case's row, if this person may work on it now."""
@@ -193,7 +194,7 @@ class Casework:
             row = self._own(do, case, user)
             if row["status"] not in (WAITING, SKIPPED, SECOND, DIFFERS):
                 raise Fault(409, "this case is closed already; undo first")
-            answer = json.loads(row["answer"])
+            answer = parse_json(row["answer"])
             proposed = {task: code["code"] for task, code in answer["codes"].items()}
             if set(codes) != set(proposed) or not all(0 < len(code) <= 40 for code in codes.values()):
                 raise Fault(422, "a decision has a code for each task")
@@ -229,7 +230,7 @@ class Casework:
                 "SELECT codes FROM decisions WHERE case_key = ? AND round = 1 AND undone = 0 ORDER BY made DESC",
                 row["id"],
             )
-            same = bool(before) and json.loads(before[0]["codes"]) == dict(codes)
+            same = bool(before) and parse_json(before[0]["codes"]) == dict(codes)
             return (DONE if same else DIFFERS), row["first_coder"]
         return DONE, row["first_coder"]
 
@@ -278,7 +279,7 @@ class Casework:
             *([case] if case else []),
         )
         for row in rows:
-            row |= {name: json.loads(row[name]) for name in ("codes", "proposed", "abstained")}
+            row |= {name: parse_json(row[name]) for name in ("codes", "proposed", "abstained")}
         return [row for row in rows if row["round"] in rounds]
 
     def erase_old_texts(self) -> int:

@@ -25,6 +25,7 @@ pathveil.errors.UsageError: --engine dask needs --scheduler ADDRESS, such as tcp
 
 import os
 import signal
+import ssl
 import threading
 import time
 from collections import deque
@@ -226,6 +227,56 @@ def _work(function: Callable[..., Any], corpus: str, arguments: tuple[Any, ...])
     return function(_opened(corpus), *arguments)
 
 
+class Scheduler(str):
+    """The address of a Dask scheduler, with the certificates by which the two know each other, if it has any.
+
+    Whoever may talk to a scheduler runs programs on its workers, and what travels is encoded reports. Between machines
+    it is therefore reached by ``tls://``, with a certificate that the cluster's own authority has signed.
+    """
+
+    authority: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+    @classmethod
+    def at(
+        cls, address: str | None, *, authority: Path | None, certificate: Path | None, key: Path | None
+    ) -> "Scheduler | None":
+        """What the options of a command say; those that do not go together are refused.
+
+        >>> Scheduler.at("tcp://node1:8786", authority=None, certificate=None, key=None)
+        'tcp://node1:8786'
+        >>> Scheduler.at("tls://node1:8786", authority=None, certificate=None, key=None)
+        Traceback (most recent call last):
+        pathveil.errors.UsageError: a scheduler at tls:// needs --tls-ca, --tls-cert and --tls-key, the three of them
+        """
+        files = {"--tls-ca": authority, "--tls-cert": certificate, "--tls-key": key}
+        given = [option for option, path in files.items() if path is not None]
+        if given and (address is None or not address.startswith("tls://")):
+            raise UsageError(f"{given[0]} goes with --scheduler tls://HOST:PORT")
+        if address is None:
+            return None
+        if address.startswith("tls://") and len(given) < len(files):
+            raise UsageError("a scheduler at tls:// needs --tls-ca, --tls-cert and --tls-key, the three of them")
+        for path in files.values():
+            if path is not None and not path.is_file():
+                raise UsageError(f"{path}: there is no such file; expected a certificate or a key (PEM)")
+        found = cls(address)
+        found.authority, found.certificate, found.key = authority, certificate, key
+        return found
+
+    def security(self) -> Any:
+        """What Dask is told: with certificates everything is encrypted, and both sides show theirs."""
+        if self.authority is None:
+            return None
+        return import_module("distributed").Security(
+            tls_ca_file=str(self.authority),
+            tls_client_cert=str(self.certificate),
+            tls_client_key=str(self.key),
+            require_encryption=True,
+        )
+
+
 @contextmanager
 def cluster(scheduler: str) -> Generator[Any]:
     """A client of a Dask cluster."""
@@ -234,9 +285,12 @@ def cluster(scheduler: str) -> Generator[Any]:
     except ImportError:
         raise MissingExtraError(package="dask", extra="cluster", purpose="--engine dask") from None
     try:
-        client = dask.Client(scheduler, timeout=CONNECT_TIMEOUT)
-    except OSError:
-        raise UsageError(f"no Dask scheduler answers at {scheduler}; start one, or mend the address") from None
+        security = scheduler.security() if isinstance(scheduler, Scheduler) else None
+        client = dask.Client(str(scheduler), timeout=CONNECT_TIMEOUT, security=security)
+    except (OSError, ssl.SSLError, ValueError):  # a certificate that is none is either of the latter
+        raise UsageError(
+            f"no Dask scheduler answers at {scheduler}; start one, or mend the address or the certificates"
+        ) from None
     with client:
         yield client
 
