@@ -193,3 +193,15 @@ def test_tcga_as_it_is(tcga):
     assert tasks_of(read) == TASKS
     assert read.select(pl.len()).collect().item() == 6453
     assert read.collect_schema()["year"] == pl.Int32
+
+
+def test_a_damaged_page_of_any_column_is_found_by_validate(tmp_path):
+    """It was found by whoever read that column first, and as a defect of ours."""
+    path = tmp_path / "a.parquet"
+    frame = pl.DataFrame({"report_id": ["a"], "case_id": ["1"], "registry": ["R1"], "text": ["left"], "site": ["MARK"]})
+    frame.write_parquet(path, compression="uncompressed", statistics=False)
+    whole = path.read_bytes()
+    assert whole.count(b"MARK") >= 1
+    path.write_bytes(whole.replace(b"MARK", b"\xff\xff\xff\xff"))
+    with pytest.raises(CorpusError, match="cannot be read to its end"):
+        validate(scan(path))

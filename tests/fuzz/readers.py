@@ -528,7 +528,7 @@ READERS: dict[str, Reader] = {
     "import hl7": Reader("a.hl7", "bytes", one("a.hl7", text_file(HL7 * 3)), lambda f: import_file(f / "a.hl7")),
     "json table": Reader("a.json", "json", one("a.json", text_file(json.dumps(rows()))), opened("json", "a.json")),
     "sqlite": Reader("a.db", "bytes", one("a.db", sqlite_file), opened("sqlite", "a.db")),
-    "excel": Reader("a.xlsx", "bytes", one("a.xlsx", excel_file), opened("excel", "a.xlsx"), weight=0.01),
+    "excel": Reader("a.xlsx", "bytes", one("a.xlsx", excel_file), opened("excel", "a.xlsx"), weight=0.003),
     "abstracts": Reader("a.xml", "bytes", one("a.xml", text_file(XML)), abstracts),
     "served json": Reader(
         "body",

@@ -175,6 +175,9 @@ def problems(frame: "pl.LazyFrame", *, expected_date: str = EXPECTED_DATE) -> li
     try:
         sums = (fault.sum().alias(column) for column, (fault, *_) in faults.items())
         totals = rows.select(pl.len().alias("reports"), *sums).collect(engine="streaming").row(0, named=True)
+        # What is looked at later must be readable as well: a damaged page of a label's column is found now.
+        others = [name for name in schema.names() if name not in (*REQUIRED, *parsed)]
+        frame.select(pl.col(others).is_null().sum()).collect(engine="streaming")
         if not totals["reports"]:
             return ["the corpus holds no report"]
         sentences = repeated_ids(frame)

@@ -135,7 +135,8 @@ def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Counts:
 
 def _check(counts: Counts) -> None:
     """Refuse counts that no corpus has: out of order, negative, or a part larger than its whole."""
-    registries, words, classes = len(counts.registry_names), len(counts.words), counts.labels.shape[-1]
+    registries, words = len(counts.registry_names), len(counts.words)
+    classes = sum(map(len, counts.classes.values()))
     if words > bounds.WORDS or any(first >= second for first, second in pairwise(counts.words)):
         raise Refused("has words that are not in order, each once")
     for name in ARRAYS:
