@@ -24,12 +24,12 @@ from pathveil.vocabulary.words import Vocabulary
 from pathveil.wording import counted, listed
 
 if TYPE_CHECKING:
-    from pathveil.bundle.answers import Answer
     from pathveil.bundle.drift import Drift
     from pathveil.bundle.evaluation import Evaluation
     from pathveil.bundle.explanation import Explanation
     from pathveil.bundle.incoming import Reports
     from pathveil.bundle.predictions import Predictions, PredictionSummary
+    from pathveil.bundle.text_answers import Answer
     from pathveil.training.ensemble import Ensemble
 
 
@@ -148,8 +148,8 @@ class Model:
 
     def answer(self, text: str, *, joint: Iterable[str] | None = None, explain: int = 0) -> "Answer":
         """One report's codes and what contradicts what, perhaps with ``explain`` places in the text behind each."""
-        from pathveil.bundle.answers import answer
         from pathveil.bundle.coder import Coder
+        from pathveil.bundle.text_answers import answer
 
         return answer(Coder(self), [text], joint=joint, explain=explain)[0]
 

@@ -17,7 +17,6 @@ from typing import IO
 
 import numpy as np
 
-from pathveil.bundle.answers import contradictions_of
 from pathveil.bundle.coder import Code, Coder, decide
 from pathveil.bundle.explanation import explain_codes
 from pathveil.bundle.incoming import Incoming, Origin, Reports, batches_of, read_files
@@ -26,6 +25,7 @@ from pathveil.bundle.model import Model
 from pathveil.bundle.naaccr_xml import sidecar_of, xml_writer
 from pathveil.bundle.outputs import Coded, Write, format_of, line_writer
 from pathveil.bundle.predictions import Prediction, Predictions, PredictionSummary, TaskCounts
+from pathveil.bundle.text_answers import contradictions_of
 from pathveil.bundle.tumours import answer_tumours
 from pathveil.corpus.intake import MESSAGES, Tally
 from pathveil.corpus.mapping import TableMapping

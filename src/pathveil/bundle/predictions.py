@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from pathveil.bundle.answers import answer_lines
 from pathveil.bundle.coder import Code
 from pathveil.bundle.incoming import Origin
+from pathveil.bundle.text_answers import answer_lines
 from pathveil.corpus.combinations import Contradiction
 from pathveil.corpus.intake import SkippedMessage
 from pathveil.results import Part, Result

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import Field
 
-from pathveil.bundle.answers import contradictions_of
 from pathveil.bundle.coder import Code, Coder, decide
 from pathveil.bundle.explanation import explain_codes
 from pathveil.bundle.model import Model
+from pathveil.bundle.text_answers import contradictions_of
 from pathveil.bundle.tumours import answer_tumours
 from pathveil.results import Part
 from pathveil.serve.detail import told

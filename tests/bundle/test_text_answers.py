@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pathveil.bundle.answers import answer, answer_of
 from pathveil.bundle.coder import Coder, decide
 from pathveil.bundle.joint import Rules
+from pathveil.bundle.text_answers import answer, answer_of
 
 TEXT = "Final diagnosis:\n  invasive ductal carcinoma of the LEFT breast."
 
