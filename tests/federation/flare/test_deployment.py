@@ -40,7 +40,9 @@ from conftest import free_port
 from federation.flare import rogue, wire_search
 from pathveil.federation import embedded
 from pathveil.federation.flare import recorder
-from pathveil.federation.flare.provision import provision
+from pathveil.federation.flare.provision import provision, revoke
+from pathveil.federation.flare.revocation import take_list
+from pathveil.federation.flare.status import status
 from pathveil.federation.protocol.message import SAYS, Message, read, write
 from pathveil.federation.protocol.plan import Plan, read_reports
 from pathveil.federation.protocol.secret import for_run, site_secret
@@ -613,9 +615,21 @@ def test_a_kit_of_another_federation_gets_a_sentence(deployment, trained, tmp_pa
     assert ended.returncode == 2 and "the hub could not be reached" in ended.stderr and not (tmp_path / "run").exists()
 
 
+def test_status_is_told_of_the_hub_a_site_and_the_whole(deployment, trained, pathveil):
+    run = plan_of(trained).run
+    told = json.loads(pathveil("federate", "status", deployment.admin, "--json", "--wait", 300).stdout)
+    assert set(told["sites"]) == {*SITES, ROGUE} and told["reachable"] and told["certificate_days"] > 300
+    at_site, at_hub = status(deployment.kit("north")), status(deployment.kit("hub"))
+    assert at_site.reachable and at_hub.reachable
+    (own,) = [one for one in at_site.runs if one.run == run]
+    (whole,) = [one for one in at_hub.runs if one.run == run]
+    rounds = json.loads((trained / "history.json").read_text())["rounds"]
+    assert own.finished and own.mode == whole.mode == "strong" and own.updates == rounds and whole.finished
+
+
 def test_malicious_hub_and_lying_site_get_single_reports_of_nobody(deployment):
-    """The last test, for the hub is replaced: one site says it has a thousand million documents, and the hub, which
-    plays along at first, in round 2 asks the other site for as many steps as it has documents."""
+    """The last test but one, for the hub is replaced: one site says it has a thousand million documents, and the hub,
+    which plays along at first, in round 2 asks the other site for as many steps as it has documents."""
     deployment.malicious_hub()
     out = deployment.folder / "malicious"
     deployment.submit(out, *EXACT, "--name", rogue.LYING, "--epochs", 1, "--attempts", 1, sites=["north", ROGUE])
@@ -633,3 +647,15 @@ def test_malicious_hub_and_lying_site_get_single_reports_of_nobody(deployment):
     assert json.loads((agreed.parent / "updates.json").read_text())["updates"] == 2
     steps = int(re.search(r"malicious hub: (\d+) steps", deployment.log("hub").read_text())[1])
     assert steps == -(-(own + 3 * own) // 64) < own // 8
+
+
+def test_a_revoked_site_is_not_let_in_again(deployment):
+    """The very last test, for a site is lost: its certificate is put on the authority's list, which the hub gets."""
+    deployment.kill("south")
+    kits = deployment.folder / "kits"
+    assert revoke("south", kits=kits) == "south: 1 certificate revoked"
+    assert take_list(deployment.kit("hub"), kits / "revoked.pem") == 1
+    deployment.site("south", PATHVEIL_TRIES="99")
+    deployment.until("hub", r"refused: the certificate of south was revoked")
+    assert deployment.started["south"].wait(1200) == 2
+    assert deployment.started["north"].poll() is None

@@ -102,8 +102,9 @@ def test_malicious_hub_cannot_ask_twice_skip_or_go_back(asked):
     for number in ("1", None, True, 1.0, 10**9):
         with pytest.raises(PlanError, match="not the next one of the plan"):
             asked.site.answer(asked.question(1, round=number))
-    with pytest.raises(PlanError, match="go on from a round that this site has not saved"):
-        asked.site.answer(asked.question(1, resume=True, **{"from": 0}))
+    for start in (0, 0.0, "0", None, [0]):
+        with pytest.raises(PlanError, match="go on from a round that this site has not saved"):
+            asked.site.answer(asked.question(1, resume=True, **{"from": start}))
     with pytest.raises(PlanError, match="calls an epoch the best that is not closed"):
         asked.site.answer(asked.question(1, keep=True))
     assert asked.site.answer(asked.question(1))

@@ -58,9 +58,9 @@ class Guard:
         """The number of the next exchange that this site has a part in; None where there is none."""
         start = self.last + 1
         if facts.get("resume"):
-            if self.last >= 0 or facts.get("from") not in saved:
+            start = facts.get("from")
+            if self.last >= 0 or type(start) is not int or start not in saved:
                 raise PlanError("the hub wants to go on from a round that this site has not saved; refused")
-            start = facts["from"]
         mine = (number for number in range(start, len(self.exchanges)) if self.place in self.exchanges[number].who)
         return next(mine, None)
 
