@@ -65,12 +65,22 @@ class Coder:
         self._stream = None
         self._tabulated: Ensemble | None = None
 
-    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The texts' word ids end to end, and where each text starts."""
-        if self._stream is None and len(texts) > FEW:
+    def prepare(self) -> None:
+        """Set up what makes many texts quick; done of itself when many come at once."""
+        if self._stream is None:
             self._stream = text_encoder(self.model.vocabulary, words=self.words, identifiers=self.model.identifiers)
             if table_bytes(self.model) <= LARGEST_TABLES and self.device == "cpu":
                 self._tabulated = self.model.ensemble().tabulated()
+
+    @property
+    def ensemble(self) -> "Ensemble":
+        """The networks, with tables once there are any."""
+        return self._tabulated or self.model.ensemble(self.device)
+
+    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The texts' word ids end to end, and where each text starts."""
+        if len(texts) > FEW:
+            self.prepare()
         if self._stream is None:
             return encode_texts(texts, self.model.vocabulary, words=self.words, identifiers=self.model.identifiers)
         return self._stream.add(texts)
@@ -83,8 +93,7 @@ class Coder:
         """The same for texts that are encoded already."""
         known = np.concatenate([[0], np.cumsum(ids >= FIRST_WORD)])
         empty = known[offsets[1:]] == known[offsets[:-1]]
-        ensemble = self._tabulated or self.model.ensemble(self.device)
-        return ensemble.log_probabilities(ids, offsets), empty
+        return self.ensemble.log_probabilities(ids, offsets), empty
 
     def code(self, texts: Sequence[str], *, joint: Rules | None = None) -> list[dict[str, Code]]:
         """Each text's codes, by task; ``joint`` are rules by which they must go together."""

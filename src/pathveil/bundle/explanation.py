@@ -5,19 +5,21 @@ view's among its words. The score of a code is the blend's sum of both, the netw
 is summed over the views that point at it. Places are offsets into the text: nothing of the text itself is kept.
 """
 
-from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pathveil.bundle.coder import Code, Coder
 from pathveil.bundle.model import Model
-from pathveil.model.explain import explain, spans
+from pathveil.model.explain import window_weights
 from pathveil.results import Part, Result
 from pathveil.text import tokenize_spans
 from pathveil.training.linear import weighted_counts
 from pathveil.vocabulary.words import FIRST_WORD
+
+if TYPE_CHECKING:
+    from pathveil.training.ensemble import Ensemble
 
 TOP = 8  # places shown a task
 
@@ -63,30 +65,48 @@ def explain_text(model: Model, text: str, *, top: int = TOP) -> Explanation:
     return explain_codes(model, text, codes, top=top)
 
 
-def explain_codes(model: Model, text: str, codes: Mapping[str, Code], *, top: int = TOP) -> Explanation:
-    """The ``top`` places of a report's text behind each of the codes that it was given."""
+def explain_codes(
+    model: Model, text: str, codes: Mapping[str, Code], *, top: int = TOP, ensemble: "Ensemble | None" = None
+) -> Explanation:
+    """The ``top`` places of a report's text behind each of the codes that it was given.
+
+    ``ensemble`` is the model's own where somebody has it with tables already; it answers the same, and sooner.
+    """
     found = tokenize_spans(text, words=model.clip, identifiers=model.identifiers)
+    if not found:
+        return Explanation(tasks={task: Reasons(code=code, places=()) for task, code in codes.items()})
     ids = np.array([model.vocabulary.id_of(word) for word, _, _ in found], np.int32)
-    where = [(start, end) for _, start, end in found]
-    ensemble = model.ensemble()
+    begins, ends = np.array([span[1:] for span in found]).T
+    ensemble = ensemble or model.ensemble()
+    labels = {task: model.labels[task].index(code.code) for task, code in codes.items()}
+    starts, stops, weights = [], [], {task: [] for task in codes}  # of every place, and what it adds
+    members = ensemble.tables or ensemble.members
+    for member in members:
+        at, lengths, added = window_weights(member, ids.tolist(), labels)
+        starts.append(begins[at])
+        stops.append(ends[at + lengths - 1])
+        for task in codes:
+            weights[task].append(model.blend[task][0] * added[task] / len(members))
+    if ensemble.linear is not None:
+        known = ids >= FIRST_WORD
+        starts.append(begins[known])
+        stops.append(ends[known])
+        document = weighted_counts(ids, np.array([0, len(ids)]), ensemble.linear.idf)
+        words, where = document.indices, np.searchsorted(np.sort(document.indices), ids[known])
+        order, times = np.argsort(words), np.bincount(ids, minlength=model.vocabulary.size)
+        for task, label in labels.items():
+            # A word's weight is shared by its places.
+            each = document.data * ensemble.linear.weights[task][label, words] * model.blend[task][1] / times[words]
+            weights[task].append(each[order][where].astype(np.float64))
+    # Several views, or windows of several sizes, may point at the same characters.
+    pairs, place = np.unique(np.stack([np.concatenate(starts), np.concatenate(stops)], 1), axis=0, return_inverse=True)
     tasks = {}
     for task, code in codes.items():
-        label = model.labels[task].index(code.code)
-        share, *linear_share = model.blend[task]
-        weights: defaultdict[tuple[int, int], float] = defaultdict(float)
-        for member in ensemble.members:
-            for start, end, weight in spans(explain(member, ids.tolist(), task=task, label=label), where):
-                weights[start, end] += share * weight / len(ensemble.members)
-        if ensemble.linear is not None:
-            view = ensemble.linear
-            document = weighted_counts(ids, np.array([0, len(ids)]), view.idf)
-            added = np.zeros(model.vocabulary.size)
-            added[document.indices] = document.data * view.weights[task][label, document.indices] * linear_share[0]
-            times = np.bincount(ids, minlength=model.vocabulary.size)
-            for word, place in zip(ids.tolist(), where, strict=True):
-                if word >= FIRST_WORD:
-                    weights[place] += float(added[word] / times[word])  # a word's weight is shared by its places
-        strongest = sorted(weights.items(), key=lambda item: (-abs(item[1]), item[0]))[:top]
-        places = tuple(Place(start=start, end=end, weight=weight) for (start, end), weight in strongest)
+        total = np.bincount(place.ravel(), weights=np.concatenate(weights[task]), minlength=len(pairs))
+        strongest = np.lexsort((pairs[:, 1], pairs[:, 0], -np.abs(total)))[:top]
+        places = tuple(
+            Place(start=start, end=end, weight=weight)
+            for (start, end), weight in zip(pairs[strongest].tolist(), total[strongest].tolist(), strict=True)
+        )
         tasks[task] = Reasons(code=code, places=places)
     return Explanation(tasks=tasks)

@@ -97,9 +97,13 @@ class Answerer:
     def __init__(self, model: Model, *, detail: Detail = "probabilities"):
         self.model, self.detail = model, detail
         self.coder = Coder(model)
+        self.prepared = False
 
     def answer(self, reports: Sequence[Sent], asked: Asked = Asked()) -> list[ReportOut]:
         """The answers to some reports, in their order; by case, in the order of the cases' first reports."""
+        if not self.prepared:  # in the thread that codes, not in the one that starts the service
+            self.coder.prepare()
+            self.prepared = True
         log_probabilities, empty = self.coder.read([report.text for report in reports])
         if asked.by_case:
             return self._by_case(reports, log_probabilities, empty, asked.places)
@@ -123,7 +127,7 @@ class Answerer:
         """The places of a text that speak for or against each of some codes; none where that is not told."""
         if not most or self.detail == "labels":
             return None
-        why = explain_codes(self.model, text, codes, top=most)
+        why = explain_codes(self.model, text, codes, top=most, ensemble=self.coder.ensemble)
         return {
             task: [Place(start=one.start, end=one.end, weight=round(one.weight, 3)) for one in reasons.places]
             for task, reasons in why.tasks.items()

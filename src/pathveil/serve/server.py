@@ -18,6 +18,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from pathveil.errors import UsageError
 from pathveil.serve.settings import ServeSettings
 
+KEEP_ALIVE = 30  # seconds that a connection stays open between two requests
+
 
 def impatient(settings: ServeSettings) -> type[H11Protocol]:
     """uvicorn's protocol with a time limit for heads and a number of connections for each address."""
@@ -43,9 +45,9 @@ def impatient(settings: ServeSettings) -> type[H11Protocol]:
             self.stop_waiting()
             super().connection_lost(exc)
 
-        def wait(self) -> None:
+        def wait(self, seconds: float = settings.header_seconds) -> None:
             self.stop_waiting()
-            self.waits = self.loop.call_later(settings.header_seconds, self.give_up)
+            self.waits = self.loop.call_later(seconds, self.give_up)
 
         def stop_waiting(self) -> None:
             if self.waits is not None:
@@ -63,7 +65,7 @@ def impatient(settings: ServeSettings) -> type[H11Protocol]:
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
-            self.wait()
+            self.wait(KEEP_ALIVE)  # a client of ours may think for a moment
 
     return Impatient
 
@@ -110,7 +112,7 @@ def run_server(
         server_header=False,
         proxy_headers=behind_proxy,
         limit_concurrency=settings.connections,
-        timeout_keep_alive=30,
+        timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=10,
         h11_max_incomplete_event_size=32_768,
     )

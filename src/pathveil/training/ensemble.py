@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import sparse
 from scipy.special import log_softmax, logsumexp
 
 from pathveil.model import MTCNN
@@ -49,7 +50,13 @@ class LinearView:
 
     def logits(self, ids: np.ndarray, offsets: np.ndarray) -> dict[str, np.ndarray]:
         documents = weighted_counts(ids, offsets, self.idf)
-        return {task: documents @ weight.T + self.biases[task] for task, weight in self.weights.items()}
+        # Of a report or two few words are there: the product must not go through the weights of all others.
+        words, places = np.unique(documents.indices, return_inverse=True)
+        there = sparse.csr_matrix((documents.data, places, documents.indptr), shape=(documents.shape[0], len(words)))
+        return {
+            task: there @ np.ascontiguousarray(weight.T[words]) + self.biases[task]
+            for task, weight in self.weights.items()
+        }
 
 
 @dataclass(frozen=True)
