@@ -7,11 +7,12 @@ Exit codes: 0 done, 2 bad usage or bad input (one clear sentence), 1 a defect of
 import errno
 import os
 import sys
+from pathlib import Path
 
 import typer
 
 from pathveil import __version__
-from pathveil.cli import audit, bench, coding, corpus, demo, federate, model, serve, study, vocab
+from pathveil.cli import audit, bench, cache, coding, corpus, demo, federate, model, serve, study, vocab
 from pathveil.errors import PathveilError
 from pathveil.foreign import printable
 
@@ -35,8 +36,15 @@ def show_version(wanted: bool) -> None:
 @app.callback()
 def root(
     version: bool = typer.Option(False, "--version", callback=show_version, is_eager=True, help="Show the version."),
+    folder: Path | None = typer.Option(
+        None,
+        "--cache",
+        metavar="FOLDER",
+        help="Keep what is derived from corpora here instead of beside them; also the variable PATHVEIL_CACHE.",
+    ),
 ) -> None:
-    pass
+    if folder is not None:
+        os.environ["PATHVEIL_CACHE"] = str(folder.absolute())  # for this process and those it starts
 
 
 app.command("demo", short_help="Everything, small: a model, its reasons, four studies, a report.")(demo.run)
@@ -47,6 +55,7 @@ app.command(
 )(bench.run)
 app.add_typer(corpus.app, name="corpus")
 app.add_typer(vocab.app, name="vocab")
+app.command("cache", short_help="Show or remove what is kept of corpora that were read.")(cache.run)
 app.command("train")(model.train)
 app.command("evaluate", short_help="Score a model on labelled reports, with 95 % intervals.")(coding.evaluate)
 app.command("predict", short_help="Code reports, or leave them to a person.")(coding.predict)

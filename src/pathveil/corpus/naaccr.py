@@ -26,9 +26,10 @@ import datetime
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import IO
 
-from pathveil.corpus.hl7 import Segment, UnusableMessage, split_messages, split_segments, unescape
+from pathveil.corpus.hl7 import Delimiters, Segment, UnusableMessage, split_messages, split_segments, unescape
 from pathveil.corpus.patient import Mask, case_id, report_id
 
 # Headings in the order in which sections are put, with their LOINC codes.
@@ -216,7 +217,13 @@ def enter_specimen(draft: Draft, spm: Segment) -> None:
 
 def heading_of(obx: Segment) -> str:
     """The heading of a section: by its LOINC code if we know it, else by a hint in its name, else its name."""
-    parts = obx.parts(3) + [""] * 5
+    return heading_of_field(obx[3], obx.marks)
+
+
+@lru_cache(maxsize=4_096)  # a sender has few sections
+def heading_of_field(field: str, marks: Delimiters) -> str:
+    first = field.partition(marks.repetition)[0].split(marks.component)
+    parts = [unescape(part, marks).strip() for part in first] + [""] * 5
     return heading_for((parts[0], parts[3]), (parts[1], parts[4], parts[0]))
 
 
@@ -268,9 +275,12 @@ def with_part_name(part: str, text: str, numbered: list[str]) -> str:
 
 
 def tidy(text: str) -> str:
-    text = INVISIBLE.sub("", text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " "))
-    text = "\n".join(line.rstrip() for line in text.split("\n"))
-    return re.sub(r"\n{3,}", "\n\n", text).strip("\n")
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
+    if not text.isascii() or not text.replace("\n", "").isprintable():
+        text = INVISIBLE.sub("", text)
+    if " \n" in text or text[-1:].isspace() or not text.isascii():
+        text = "\n".join(line.rstrip() for line in text.split("\n"))
+    return (re.sub(r"\n{3,}", "\n\n", text) if "\n\n\n" in text else text).strip("\n")
 
 
 def number_of(draft: Draft) -> str | None:
@@ -323,7 +333,7 @@ def mask_of(segments: Iterable[Segment]) -> Mask:
 
         def components(*places: int, segment: Segment = segment) -> Iterator[list[str]]:
             for place in places:
-                for value in segment.repetitions(place):
+                for value in filter(None, segment.repetitions(place)):
                     parts = [unescape(part, segment.marks).strip() for part in value.split(segment.marks.component)]
                     yield parts + [""] * 7
 

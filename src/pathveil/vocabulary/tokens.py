@@ -97,14 +97,24 @@ def tokens(paths: Paths, *, words: int = WORDS, identifiers: bool = IDENTIFIERS,
     return store
 
 
+def users_cache() -> Path:
+    """The folder that ``PATHVEIL_CACHE`` names, else the user's own for caches."""
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
+    return Path(os.environ.get("PATHVEIL_CACHE") or Path(home) / "pathveil")
+
+
+def beside(corpus: Path) -> Path:
+    """The folder beside a corpus for what is derived from it."""
+    return corpus.resolve().with_name(corpus.resolve().name + ".pathveil")
+
+
 def cache_folder(paths: Paths) -> Path:
     """Where what is derived from a corpus is kept; created if need be."""
     first = files(paths)[0] if not isinstance(paths, str | Path) else Path(paths)
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    if named := os.environ.get("PATHVEIL_CACHE"):
-        choices = [Path(named)]
+    if os.environ.get("PATHVEIL_CACHE"):
+        choices = [users_cache()]
     else:
-        choices = [first.resolve().with_name(first.resolve().name + ".pathveil"), Path(home) / "pathveil"]
+        choices = [beside(first), users_cache()]
         # Root may write anywhere, so the mode decides: a folder marked read-only is left as it is.
         if not choices[0].parent.stat().st_mode & stat.S_IWUSR:
             del choices[0]

@@ -1,0 +1,98 @@
+"""What is kept of corpora that were read: which folders hold it, how much it is, and its removal.
+
+A cache holds every word of the reports it was made from, so it is as private as they are. What is removed is made again
+when it is next needed; nothing but what a cache is made of is ever touched, whatever else lies in the folder.
+
+>>> import tempfile
+>>> folder = Path(tempfile.mkdtemp())
+>>> _ = (folder / "reports.parquet").write_bytes(b"")
+>>> (folder / "reports.parquet.pathveil" / ("tokens-" + "0" * 24)).mkdir(parents=True)
+>>> show_cache([folder / "reports.parquet"]).folders[0].stores, clear_cache([folder / "reports.parquet"]).removed
+(1, True)
+>>> [path.name for path in folder.iterdir()]
+['reports.parquet']
+"""
+
+import re
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pathveil.errors import UsageError
+from pathveil.results import Part, Result
+from pathveil.vocabulary.tokens import beside, users_cache
+from pathveil.wording import counted
+
+# A corpus's tokens, its ids in a vocabulary, and what a killed run left of either.
+OURS = re.compile(r"\.?(?:tokens-[0-9a-f]{24}(?:-\w+)?|ids-[0-9a-f]{24}\.(?:npy|json)(?:\.\w+)*)")
+
+
+class CacheFolder(Part):
+    """A folder and what of it is a cache."""
+
+    folder: str
+    stores: int
+    bytes: int
+
+
+class CacheResult(Result):
+    """What is kept, or was."""
+
+    folders: list[CacheFolder]
+    removed: bool
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [folder.to_dict() for folder in self.folders]
+
+    def summary(self) -> str:
+        if not self.folders:
+            return "nothing is kept of any corpus"
+        did = "removed " if self.removed else ""
+        lines = [
+            f"{one.folder}: {did}{counted(one.stores, 'entry', 'entries')}, {one.bytes / 2**20:,.1f} MiB"
+            for one in self.folders
+        ]
+        if not self.removed:
+            lines.append("It holds words of reports and is as private as they are; --clear removes it.")
+        return "\n".join(lines)
+
+
+def show_cache(corpora: Sequence[Path] = ()) -> CacheResult:
+    """What is kept beside the given corpora, or, of none given, in the user's cache."""
+    return CacheResult(folders=[told for folder in _folders(corpora) if (told := _told(folder)).stores], removed=False)
+
+
+def clear_cache(corpora: Sequence[Path] = ()) -> CacheResult:
+    """Remove what ``show_cache`` shows, and a folder that is then empty."""
+    shown = show_cache(corpora)
+    for told in shown.folders:
+        folder = Path(told.folder)
+        for entry in _entries(folder):
+            shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
+        with suppress(OSError):  # it holds something else
+            folder.rmdir()
+    return CacheResult(folders=shown.folders, removed=True)
+
+
+def _folders(corpora: Sequence[Path]) -> list[Path]:
+    if not corpora:
+        return [users_cache()]
+    for path in corpora:
+        if not path.exists():
+            raise UsageError(f"{path}: there is no such corpus")
+    return [beside(path) for path in corpora]
+
+
+def _entries(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        return []
+    return [path for path in sorted(folder.iterdir()) if OURS.fullmatch(path.name) and not path.is_symlink()]
+
+
+def _told(folder: Path) -> CacheFolder:
+    entries = _entries(folder)
+    files = [file for entry in entries for file in ([entry] if entry.is_file() else entry.rglob("*")) if file.is_file()]
+    stores = sum(entry.suffix != ".json" for entry in entries)
+    return CacheFolder(folder=str(folder), stores=stores, bytes=sum(file.stat().st_size for file in files))
