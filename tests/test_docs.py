@@ -38,6 +38,7 @@ TESTED_WITH = {
     "callable_room.py": "test_api.py",  # what it makes callable is the API
     "cli/agree.py": "vocabulary/agree/test_usable.py",  # commands are tested in the room they are about
     "cli/audit.py": "audit/test_bundle_audit.py",
+    "cli/cache.py": "vocabulary/test_cache.py",
     "cli/corpus.py": "corpus/test_intake.py",
     "cli/demo.py": "study/test_demo.py",
     "cli/federate.py": "federation/test_run.py",
