@@ -15,10 +15,10 @@ from pathveil.progress import Progress, silent
 from pathveil.training.device import choose_device
 
 if TYPE_CHECKING:
+    from pathveil.audit.appetite import Appetite
     from pathveil.audit.own_attacks import OwnAttack
     from pathveil.audit.plan import AuditPlan
     from pathveil.audit.result import Audit
-    from pathveil.audit.verdict import Appetite
     from pathveil.bundle import Model
     from pathveil.bundle.evaluation import Evaluation
     from pathveil.bundle.plan import TrainingPlan
@@ -218,11 +218,17 @@ def plan_training(
     )
 
 
-def load(path: str | Path) -> "Model":
-    """The model of a bundle, every byte of it checked."""
+def load(
+    path: str | Path, *, require_signature: str | Path | None = None, words_key: str | Path | None = None
+) -> "Model":
+    """The model of a bundle or release, every byte of it checked.
+
+    With ``require_signature``, a public key's file, only a release that the key's owner signed is opened.
+    ``words_key`` is the file with the secret of a release whose words are hashed.
+    """
     from pathveil.bundle import Model
 
-    return Model.load(path)
+    return Model.load(path, require_signature=require_signature, words_key=words_key)
 
 
 def evaluate(
@@ -454,12 +460,11 @@ def tokenize(text: str) -> list[str]:
     return tokenize(text)
 
 
-def _appetite(appetite: "Appetite | str | Path | None") -> "Appetite":
-    from pathveil.audit.verdict import read_appetite
+def _appetite(appetite: "Appetite | str | Path | None") -> "Appetite | None":
+    """The appetite in a file; none where none is given: what stands in its place depends on what is audited."""
+    from pathveil.audit.appetite import read_appetite
 
-    if appetite is None or isinstance(appetite, str | Path):
-        return read_appetite(None if appetite is None else Path(appetite))
-    return appetite
+    return read_appetite(Path(appetite)) if isinstance(appetite, str | Path) else appetite
 
 
 def _training(

@@ -4,8 +4,10 @@ import pytest
 from jinja2 import UndefinedError
 
 from audit.made import audit_of_predictions
+from pathveil.audit.audited_model import ModelStatement
 from pathveil.audit.page import render
 from pathveil.audit.result import Audit
+from pathveil.bundle.release import Override
 
 
 @pytest.fixture(scope="module")
@@ -61,4 +63,41 @@ def test_in_a_browser(audit, browser, tmp_path, width):
     page.screenshot(path=tmp_path / "page.png", full_page=True)
     assert (tmp_path / "page.png").stat().st_size > 20_000
     assert problems == []
+    page.close()
+
+
+def test_it_says_which_model_whose_appetite_and_where_to_sign(audit):
+    """An example is called one; a decision carries a name, and there is a block to sign."""
+    html = render(audit)
+    assert "Held against an example, not a decision" in html and "nobody: an example" in html
+    decided = audit.appetite.changed(name="A. <b>Officer</b>", organisation="North", date="2026-11-16")
+    model = ModelStatement(
+        name="colon-2026", sha256="ab" * 32, written="2026-11-01", tasks=("site",), reports=1200, cases=900,
+        registries=("North",), words=50, words_by="by hand", preset="release", defence="teachers",
+    )  # fmt: skip
+    signed = render(audit.model_copy(update={"appetite": decided, "model": model, "kind": "bundle"}))
+    assert "an example" not in signed[signed.index("<main>") :] and "A. &lt;b&gt;Officer&lt;/b&gt;, North" in signed
+    for told in ("colon-2026", "ab" * 32, "written 2026-11-01", "1,200 reports of 900 cases", 'id="sign"', "Signature"):
+        assert told in signed
+    assert "The bundle holds weights" in signed  # the appetite is about probabilities
+    assert audit.changes and all(change.split("'")[0][:40] in signed for change in audit.changes)
+    override = Override(reason="the board <i>decided</i>", refusals=["there is no audit"])
+    assert "the board &lt;i&gt;decided&lt;/i&gt;" in render(audit, override=override)
+
+
+def test_it_prints_on_a4_and_letter(audit, browser, tmp_path):
+    path = tmp_path / "audit.html"
+    path.write_text(render(audit), encoding="utf-8")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    page.emulate_media(media="print")
+    for sheet, width in (("A4", 794 - 113), ("Letter", 816 - 113)):  # CSS pixels between the margins
+        page.set_viewport_size({"width": width, "height": 1000})
+        wide = page.evaluate(
+            "[...document.querySelectorAll('main table')].filter(t => t.id != 'all')"
+            ".filter(t => t.getBoundingClientRect().right > innerWidth + 1).map(t => t.id)"
+        )
+        assert wide == [], sheet  # nothing is cut off at the right
+        pdf = page.pdf(format=sheet)
+        assert pdf.startswith(b"%PDF") and len(pdf) > 20_000
     page.close()

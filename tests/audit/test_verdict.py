@@ -1,11 +1,11 @@
-"""The verdict, case by case; the appetite's default and its mistakes."""
+"""The verdict, case by case."""
 
 import pytest
 
+from pathveil.audit.appetite import Appetite, Limit
 from pathveil.audit.controls import Control
 from pathveil.audit.evidence import CanaryRow, Cell, Figure, MeasuredRow, ShareFound, SuppressedRow, TooFew
-from pathveil.audit.verdict import Appetite, Limit, default_appetite_text, judge, read_appetite
-from pathveil.errors import UsageError
+from pathveil.audit.verdict import judge
 
 APPETITE = Appetite(release="probabilities", limits=(Limit(fpr=0.1, overall=0.2, worst_task=0.25, worst_bucket=0.3),))
 HOLDS = [Control(name=kind, kind=kind, holds=True) for kind in ("null", "planted")]
@@ -162,36 +162,3 @@ def test_one_task_and_one_bucket_stand_for_the_whole():
 
 def test_nothing_measured_is_not_a_pass():
     assert judge([], controls=HOLDS, appetite=APPETITE).answer == "not enough evidence"
-
-
-def test_the_default_appetite_explains_every_setting():
-    appetite = read_appetite(None)
-    assert appetite.release == "probabilities" and appetite.fprs == (0.1, 0.01)
-    text = default_appetite_text()
-    for name in ("release", "fpr", "overall", "worst_task", "worst_bucket", '"weights"', '"label"'):
-        assert name in text
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("release = 'probabilities'", "limits"),
-        ("release = 'everything'\n[[limits]]\nfpr = 0.1", "release"),
-        (
-            "release = 'label'\n[[limits]]\nfpr = 0.1\noveral = 0.2",
-            "'limits.0.overal': there is no such setting; did you mean 'overall'",
-        ),
-        ("release = 'label'\n[[limits]]\nfpr = 7", "fpr"),
-        ("release = ", "TOML"),
-    ],
-)
-def test_a_bad_appetite_is_named(tmp_path, text, said):
-    path = tmp_path / "appetite.toml"
-    path.write_text(text)
-    with pytest.raises(UsageError, match=said):
-        read_appetite(path)
-
-
-def test_a_missing_appetite_is_named(tmp_path):
-    with pytest.raises(UsageError, match=r"none\.toml: cannot be read"):
-        read_appetite(tmp_path / "none.toml")

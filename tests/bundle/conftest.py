@@ -1,10 +1,15 @@
 """A small corpus with people's names in it, and a bundle trained on it."""
 
+import hashlib
+
 import numpy as np
 import polars as pl
 import pytest
 
 from pathveil.bundle import Model
+from pathveil.bundle.release import JudgedBy, Judgement
+from pathveil.bundle.release_folder import Evidence, Signing, write_release
+from pathveil.bundle.statements import new_key, read_private_key
 from pathveil.bundle.train import train_model
 from pathveil.training.settings import TrainingSettings
 
@@ -91,3 +96,44 @@ def folder(made, tmp_path_factory):
 @pytest.fixture(scope="session")
 def bundle(folder):
     return Model.load(folder)
+
+
+APPETITE_TEXT = 'name = "A. Officer"\n'
+SENTENCE = "Pass: an attacker finds 9.0 % (7.0 % to 11 %); the appetite tolerates 20 %."
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory):
+    """A folder with officer.pem, officer.pub.pem and those of a stranger."""
+    path = tmp_path_factory.mktemp("keys")
+    new_key(path / "officer.pem")
+    new_key(path / "stranger.pem")
+    return path
+
+
+@pytest.fixture(scope="session")
+def signing(keys):
+    return Signing(key=read_private_key(keys / "officer.pem"), signer="A. Officer", days=30)
+
+
+def evidence_for(model: Model, **changes) -> Evidence:
+    """A passing audit of a model, as short as a release takes it."""
+    audit = {"provenance": {"model sha256": model.model_sha256}, "verdict": {"answer": "pass", "sentence": SENTENCE}}
+    whose = {"release": "weights", "name": "A. Officer", "organisation": "North", "date": "2026-11-16"}
+    content = {
+        "judgement": Judgement(answer="pass", sentence=SENTENCE, audit_sha256="", audited="2026-11-16"),
+        "appetite": JudgedBy(sha256=hashlib.sha256(APPETITE_TEXT.encode()).hexdigest(), **whose),
+        "appetite_text": APPETITE_TEXT,
+        "audit": audit,
+        "page": "<!doctype html><p>the page</p>",
+        "tests": {"overall": "kept", "canaries": "open"},
+    }
+    return Evidence(**(content | changes))
+
+
+@pytest.fixture(scope="session")
+def released(bundle, signing, tmp_path_factory):
+    """A release of the bundle, for tests that change nothing in it."""
+    path = tmp_path_factory.mktemp("released") / "colon-2026"
+    write_release(bundle, path, evidence=evidence_for(bundle), signing=signing)
+    return path

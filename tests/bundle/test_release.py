@@ -23,6 +23,7 @@ def release_text(**changes) -> str:
         "expires": "2027-11-16",
         "signer": "A. Officer",
         "key": "00" * 32,
+        "model_sha256": "22" * 32,
         "bundle_sha256": "11" * 32,
         "judgement": None,
         "appetite": None,

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from pathveil.audit.appetite import read_appetite
 from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Job
-from pathveil.audit.verdict import read_appetite
 from pathveil.cli import app
 from pathveil.errors import UsageError
 from pathveil.federation.heads import features_of

@@ -3,10 +3,9 @@
 Members, non-members and the attacker's corpus may share reports (the paper's attacker owns the non-members); each
 report is taken once, by its id. Labels the model has no class for count as missing.
 
-An audit is *bound* to its model: the members must be the very corpus that the bundle names, byte by byte. Others would
-measure something else, or nothing, and look like a pass; they are refused, or audited on demand (``unbound``) without
-any way to the bundle's card. The cases a lone network held out to stop by were never learned: they are found again from
-the seed and left out of the members.
+An audit is *bound* to its model (``binding``): other members than the training reports are refused, or audited on
+demand (``unbound``) without any way to the bundle's card or to a release. The cases a lone network held out to stop by
+were never learned: they are found again and left out of the members.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,30 +18,26 @@ import numpy as np
 from pydantic import BaseModel
 
 from pathveil.audit import result
+from pathveil.audit.appetite import Appetite, read_appetite
+from pathveil.audit.audited_model import describe_model
+from pathveil.audit.binding import UNBOUND, Binding, Sides, bind, check_before_encoding
 from pathveil.audit.gradients import gradient_norms, norm_scores
 from pathveil.audit.model_audit import AuditedModel, attack_model
 from pathveil.audit.own_attacks import OwnAttack
 from pathveil.audit.result import Audit
 from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Engine, ShadowTrainer, engine_for
-from pathveil.audit.verdict import Appetite, read_appetite
 from pathveil.bundle import Model
 from pathveil.bundle.defence import shadow_settings
-from pathveil.corpus import content_sha256, scan
+from pathveil.corpus import scan
 from pathveil.corpus.tables import Paths
 from pathveil.errors import UsageError
 from pathveil.files import check_writable
 from pathveil.progress import Progress, silent
 from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
-from pathveil.training.loop import split
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import MISSING, Encoded
 from pathveil.vocabulary.encoding import encode
-
-UNBOUND = (
-    "This audit is not bound to its model: the members are not the corpus that the bundle says it was trained on. "
-    "Whether the model ever saw them is not known, so a pass says nothing, and the audit cannot be attached."
-)
 
 
 def audit_bundle(
@@ -70,11 +65,12 @@ def audit_bundle(
     own; shadows are trained with it. ``engine``: where shadows are trained, else in this process. ``store``: a
     folder that keeps their answers, so that nothing is trained twice. ``out``: a folder for audit.json and audit.html;
     ``records_file``: where each record's scores go, if anywhere. ``unbound``: members may be other reports than those
-    the bundle names; such an audit cannot be attached.
+    the model was trained with; such an audit cannot be attached or lead to a release.
     """
     if out is not None:
         check_writable(Path(out))
-    appetite, settings = appetite or read_appetite(None), settings or AuditSettings()
+    # A bundle holds weights: the example is read as if these were to leave.
+    appetite, settings = appetite or read_appetite(None).changed(release="weights"), settings or AuditSettings()
     model = bundle if isinstance(bundle, Model) else Model.load(Path(bundle))
     given = read_audited_model(
         model,
@@ -100,11 +96,17 @@ def audit_bundle(
     audit = result.assemble(
         found,
         kind="bundle",
-        bound=given.bound,
+        binding=given.binding,
+        model=describe_model(model),
         appetite=appetite,
         own_attacks=attacks,
         settings=settings_in_words(settings, appetite) | {"device": device},
-        provenance={"bundle sha256": model.sha256, **given.hashes, "vocabulary sha256": model.vocabulary.sha256},
+        provenance={
+            "model sha256": model.model_sha256,
+            "bundle sha256": model.sha256,
+            **given.hashes,
+            "vocabulary sha256": model.vocabulary.sha256,
+        },
         notes=[shadow_note(given.model, settings), *given.notes],
     )
     if out is not None:
@@ -171,7 +173,7 @@ class AuditedBundle:
     report_ids: list[str]  # of the model's documents
     hashes: dict[str, str]  # of the corpora
     notes: list[str]  # on what was left out or chosen
-    bound: bool  # the members are the corpus that the bundle names
+    binding: Binding | None  # how the members belong to the model; none: they may be anything
 
 
 def read_audited_model(
@@ -188,9 +190,8 @@ def read_audited_model(
 ) -> AuditedBundle:
     """Encode the corpora, each report once, and ask the model for its answers."""
     settings = shadow_settings(bundle.provenance, defence=defence)
-    bound = trained_on_these(bundle, members)
-    if not bound and not unbound:
-        raise UsageError(refusal(bundle, members))
+    if not unbound:
+        check_before_encoding(bundle, members, non_members)
     paths = [members, non_members, *([attacker] if attacker else [])]
     words = bundle.clip
     parts = [
@@ -214,8 +215,13 @@ def read_audited_model(
         kept.append(np.array(new, np.int64))
     corpus = join([part.take(rows) for part, rows in zip(parts, kept, strict=True)], bundle.labels)
     rows = [np.array([places[name] for name in names], np.int64) for names in ids]
-    notes = [] if bound else [UNBOUND]
-    held = held_out(bundle, parts[0], settings) if bound else np.arange(0)
+    binding, held = None, np.arange(0)
+    try:
+        binding, held = bind(bundle, Sides(members, non_members, parts[0], parts[1]), settings)
+    except UsageError:
+        if not unbound:
+            raise
+    notes = [UNBOUND] if binding is None else []  # how it is bound stands above all notes
     if len(held):
         taught = isinstance(settings.defence, TeacherSettings)
         unread = "the student never read them, though its teachers did" if taught else "they were never learned"
@@ -242,7 +248,9 @@ def read_audited_model(
     )
     names = ["members", "non-members", "attacker's corpus"]
     hashes = {f"{name} sha256": part.provenance["corpus_sha256"] for name, part in zip(names, parts, strict=False)}
-    return AuditedBundle(model, list(places), hashes, notes, bound)
+    if bundle.provenance.get("corpus_sha256") is None:
+        del hashes["members sha256"]  # a private model's promise covers that its corpus has no name
+    return AuditedBundle(model, list(places), hashes, notes, binding)
 
 
 def _gradient_norms(bundle: Model, corpus: Encoded) -> np.ndarray:
@@ -254,22 +262,6 @@ def _gradient_norms(bundle: Model, corpus: Encoded) -> np.ndarray:
     return norm_scores([gradient_norms(network, ids, offsets, labels) for network in networks])
 
 
-def trained_on_these(bundle: Model, members: Paths) -> bool:
-    """Are these the reports that the bundle says it was trained on?"""
-    named = bundle.provenance.get("corpus_sha256")
-    return named is not None and named == content_sha256(members)
-
-
-def refusal(bundle: Model, members: Paths) -> str:
-    """Why other members are not audited."""
-    what = (
-        "the bundle does not name the corpus it was trained on, so nobody can tell whether these reports are members"
-        if bundle.provenance.get("corpus_sha256") is None
-        else "is not the corpus that the model was trained on; with reports it never saw an audit measures nothing"
-    )
-    return f"--members {members}: {what}. Give the training corpus itself, or --unbound for an audit without standing"
-
-
 def _unlike_shadows(settings: TrainingSettings, networks: int) -> str:
     ours = f"{settings.members} networks" + (" and a linear view" if settings.linear else "")
     theirs = f"{networks} networks" if networks > 1 else "one network"
@@ -277,14 +269,6 @@ def _unlike_shadows(settings: TrainingSettings, networks: int) -> str:
         f"The model averages {ours}, a shadow {theirs} of the same settings: attacks that compare with shadows may be "
         "weaker than with shadows of exactly the model's kind."
     )
-
-
-def held_out(bundle: Model, corpus: Encoded, settings: TrainingSettings) -> np.ndarray:
-    """Rows of the training corpus that a lone network held out; several networks together read all of them."""
-    if settings.members > 1 or not settings.validation_share:
-        return np.arange(0)
-    seed = bundle.provenance["seed"]
-    return split(corpus.cases, settings, seed=seed)[1]
 
 
 def join(parts: list[Encoded], classes: Mapping[str, tuple[str, ...]]) -> Encoded:

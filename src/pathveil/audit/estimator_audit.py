@@ -36,13 +36,13 @@ from typing import Any
 import numpy as np
 
 from pathveil.audit import result
+from pathveil.audit.appetite import Appetite, read_appetite
 from pathveil.audit.attacks import MISSING, SMALLEST
 from pathveil.audit.model_audit import AuditedModel, attack_model
 from pathveil.audit.own_attacks import OwnAttack
 from pathveil.audit.result import Audit
 from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Job, ShadowTrainer
-from pathveil.audit.verdict import Appetite, read_appetite
 from pathveil.errors import UsageError
 from pathveil.files import check_writable
 from pathveil.progress import Progress, silent

@@ -13,10 +13,12 @@ from typing import Any
 
 from pathveil import svg
 from pathveil.audit import charts
+from pathveil.audit.appetite import RELEASES
 from pathveil.audit.attack_names import ATTACKS, CLASSIFIERS
 from pathveil.audit.evidence import ALL, CONTROL, CROSS, TOGETHER, CanaryRow, Curve, Figure, MeasuredRow
 from pathveil.audit.result import Audit
 from pathveil.audit.verdict import Criterion
+from pathveil.bundle.release import Override
 from pathveil.wording import percent as spoken_percent
 
 SUBJECTS = {
@@ -34,7 +36,8 @@ CRITERIA: dict[Criterion, str] = {
 STATES = {"kept": "within the limit", "broken": "limit broken", "open": "cannot be decided"}
 
 
-def render(audit: Audit) -> str:
+def render(audit: Audit, *, override: Override | None = None) -> str:
+    """The page; ``override`` says why a release was made against a refusal, where this page goes with it."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -47,6 +50,8 @@ def render(audit: Audit) -> str:
     answer, sentence = audit.verdict.sentence.split(": ", 1)
     return template.render(
         audit=audit,
+        override=override,
+        releases=RELEASES,
         subject=SUBJECTS[audit.kind],
         verdict=audit.verdict,
         answer=answer,

@@ -27,11 +27,11 @@ import numpy as np
 
 from pathveil.audit import controls, evidence, result
 from pathveil.audit.all_attacks import overall, shadowless_attacks
+from pathveil.audit.appetite import Appetite, read_appetite
 from pathveil.audit.evidence import Records
 from pathveil.audit.own_attacks import OwnAttack, own_scores
 from pathveil.audit.result import Attacked, Audit
 from pathveil.audit.settings import AuditSettings
-from pathveil.audit.verdict import Appetite, read_appetite
 from pathveil.corpus.tables import read_table
 from pathveil.errors import CorpusError
 from pathveil.files import check_writable, sha256_of_file

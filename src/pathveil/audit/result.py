@@ -13,6 +13,7 @@ no number. Scores of single records are written only on demand, to a file of the
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,21 +23,20 @@ from pydantic import Field, ValidationError
 from pathveil import __version__
 from pathveil.audit import metrics
 from pathveil.audit.all_attacks import SpreadRow
+from pathveil.audit.appetite import RELEASES, Appetite, ReleaseForm
 from pathveil.audit.attack_names import descriptions
+from pathveil.audit.audited_model import ModelStatement
+from pathveil.audit.binding import Binding
+from pathveil.audit.changes import what_would_change
 from pathveil.audit.controls import Control
 from pathveil.audit.evidence import PROTOCOLS, CanaryRow, Curve, MeasuredRow, Records, Row, Score
 from pathveil.audit.own_attacks import OwnAttack
-from pathveil.audit.verdict import Answer, Appetite, ReleaseForm, Verdict, judge
+from pathveil.audit.verdict import Answer, Verdict, judge
 from pathveil.errors import UsageError, explained
 from pathveil.files import check_writable, new_file, read_json, write_json, write_text
 from pathveil.results import Part, Result
 
 FORMAT = "pathveil-audit/1"
-RELEASES: dict[ReleaseForm, str] = {
-    "weights": "the model itself",
-    "probabilities": "a probability for every code",
-    "label": "the most likely code only",
-}
 Kind = Literal["bundle", "predictions", "encoder", "estimator"]
 
 
@@ -63,7 +63,10 @@ class Audit(Result):
     format: Literal["pathveil-audit/1"]
     pathveil: str
     kind: Kind
-    bound: bool | None = None  # of a bundle: the members are the corpus that it names
+    made: str = ""  # on which day
+    model: ModelStatement | None = None  # of a bundle: which model, trained on what
+    bound: bool | None = None  # of a bundle: the members are the reports it was trained with
+    binding: Binding | None = None  # and how that is known
     verdict: Verdict
     appetite: Appetite
     by_release: dict[ReleaseForm, OtherRelease]
@@ -75,6 +78,7 @@ class Audit(Result):
     curves: tuple[Curve, ...]
     spread: tuple[SpreadRow, ...]
     canaries: tuple[CanaryRow, ...] = ()
+    changes: tuple[str, ...] = ()  # what would change the answer, by the evidence at hand
     notes: tuple[str, ...]
     settings: dict[str, Any]
     provenance: dict[str, str]
@@ -98,8 +102,16 @@ class Audit(Result):
 
     def summary(self) -> str:
         reasons = [f"- {reason}" for reason in self.verdict.reasons]
-        unbound = ["Not bound to the model: the members are not the corpus that the bundle names."]
-        return "\n".join([*(unbound if self.bound is False else []), self.verdict.sentence, *reasons])
+        unbound = ["Not bound to the model: the members are not the reports that it was trained with."]
+        example = ["Held against an example: nobody's name stands on this risk appetite."]
+        return "\n".join(
+            [
+                *(unbound if self.bound is False else []),
+                self.verdict.sentence,
+                *reasons,
+                *(example if self.appetite.is_example else []),
+            ]
+        )
 
 
 def _columns(name: str, figure: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,7 +135,8 @@ def assemble(
     found: Attacked,
     *,
     kind: Kind,
-    bound: bool | None = None,
+    binding: Binding | None = None,
+    model: ModelStatement | None = None,
     appetite: Appetite,
     settings: Mapping[str, Any],
     provenance: Mapping[str, str],
@@ -136,12 +149,18 @@ def assemble(
     for release in RELEASES:
         other = judge(rows, controls=controls, appetite=appetite.changed(release=release), canaries=found.canaries)
         by_release[release] = OtherRelease(answer=other.answer, sentence=other.sentence)
+    verdict = judge(rows, controls=controls, appetite=appetite, canaries=found.canaries)
+    answers = {release: other.answer for release, other in by_release.items()}
     return Audit(
         format=FORMAT,
         pathveil=__version__,
         kind=kind,
-        bound=bound,
-        verdict=judge(rows, controls=controls, appetite=appetite, canaries=found.canaries),
+        made=datetime.now(UTC).date().isoformat(),
+        model=model,
+        bound=None if kind != "bundle" else binding is not None,
+        binding=binding,
+        verdict=verdict,
+        changes=tuple(what_would_change(verdict, rows, appetite=appetite, by_release=answers, model=model)),
         appetite=appetite,
         by_release=by_release,
         data=describe(found.records),

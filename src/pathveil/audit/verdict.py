@@ -10,6 +10,7 @@ of it is change of source, not membership. An appetite may also limit how well c
 is found best.
 
 >>> import numpy as np
+>>> from pathveil.audit.appetite import Limit
 >>> from pathveil.audit.evidence import Records, Score, measure
 >>> records = Records(np.arange(900) < 400, np.arange(900), {"site": np.zeros(900, int)}, {"site": ("C50",)})
 >>> surer = Score("loss", "site", np.random.default_rng(0).normal(size=900) + records.member)
@@ -19,13 +20,9 @@ is found best.
 """
 
 from collections.abc import Sequence
-from importlib.resources import files
-from pathlib import Path
 from typing import Literal
 
-from pydantic import Field, ValidationError
-
-from pathveil.audit import metrics
+from pathveil.audit.appetite import Appetite
 from pathveil.audit.controls import Control
 from pathveil.audit.evidence import (
     ALL,
@@ -39,15 +36,10 @@ from pathveil.audit.evidence import (
     SuppressedRow,
     TooFew,
 )
-from pathveil.errors import UsageError, explained
-from pathveil.files import read_toml
-from pathveil.foreign import parse_toml
 from pathveil.results import Part
-from pathveil.settings import Settings
 from pathveil.wording import percent
 
 Answer = Literal["pass", "fail", "not enough evidence"]
-ReleaseForm = Literal["weights", "probabilities", "label"]
 Criterion = Literal["overall", "worst_task", "worst_bucket"]
 EXIT_CODES: dict[Answer, int] = {"pass": 0, "fail": 3, "not enough evidence": 4}
 CRITERIA: dict[Criterion, str] = {
@@ -55,51 +47,6 @@ CRITERIA: dict[Criterion, str] = {
     "worst_task": "the worst task",
     "worst_bucket": "the worst bucket",
 }
-
-
-class Limit(Settings):
-    """The largest tolerated TPR at one FPR; a bound left out is not asked for."""
-
-    fpr: float = Field(gt=0, lt=1)
-    overall: float | None = Field(default=None, gt=0, le=1)
-    worst_task: float | None = Field(default=None, gt=0, le=1)
-    worst_bucket: float | None = Field(default=None, gt=0, le=1)
-
-
-class Appetite(Settings):
-    """What may leak, as the privacy officer wrote it."""
-
-    release: ReleaseForm
-    worst_canary: float | None = Field(default=None, gt=0.5, le=1)  # the largest tolerated AUC on any kind of canary
-    limits: tuple[Limit, ...] = Field(min_length=1)
-
-    @property
-    def fprs(self) -> tuple[float, ...]:
-        return tuple(limit.fpr for limit in self.limits)
-
-    @property
-    def measured_fprs(self) -> tuple[float, ...]:
-        """Every false-positive rate an audit measures at: its own and the usual ones, largest first."""
-        return tuple(sorted({*metrics.FPRS, *self.fprs}, reverse=True))
-
-
-def default_appetite_text() -> str:
-    """The documented default, to be copied and changed."""
-    return (files("pathveil.audit") / "appetite.toml").read_text(encoding="utf-8")
-
-
-def read_appetite(path: Path | None) -> Appetite:
-    """The appetite in a TOML file; the default where none is given."""
-    content = (
-        parse_toml(default_appetite_text().encode()) if path is None else read_toml(path, expected="a risk appetite")
-    )
-    try:
-        return Appetite.model_validate(content)
-    except ValidationError as error:
-        wrong = explained(error, Appetite)
-        raise UsageError(
-            f"{path}: is not a risk appetite: {wrong}; 'pathveil audit --show-appetite' shows one"
-        ) from None
 
 
 class Number(Part):
@@ -323,17 +270,24 @@ def _sentence(answer: Answer, number: Number | None, failed: Sequence[Control]) 
     price = f"an attacker who wrongly accuses {percent(number.fpr)} of the people who were not in the training data"
     allowed = f"the appetite tolerates {percent(number.tolerated)}"
     if answer == "fail":
-        found = f"{percent(number.low)} to {percent(number.high)}"
-        if number.value is not None:
-            found = f"{percent(number.value)} ({found})"
-        return f"Fail: {price} finds {found} of those who were; {allowed} ({_where(number)})."
+        return f"Fail: {price} finds {found_share(number)} of those who were; {allowed} ({_where(number)})."
     if answer == "pass":
-        return f"Pass: {price} finds at most {percent(number.high)} of those who were, by any attack tried; {allowed}."
+        return (
+            f"Pass: {price} finds {found_share(number)} of those who were by the strongest attack tried; {allowed} "
+            f"({_where(number)})."
+        )
     if failed:
         return (
             f"Not enough evidence: the audit's own controls did not hold ({names}), so its numbers cannot be relied on."
         )
     return (
-        f"Not enough evidence: {price} may find as many as {percent(number.high)} of those who were; {allowed}, and "
-        f"more cases are needed to tell ({_where(number)})."
+        f"Not enough evidence: {price} finds {found_share(number)} of those who were; {allowed}, and more cases are "
+        f"needed to tell ({_where(number)})."
     )
+
+
+def found_share(number: Number) -> str:
+    """The estimate with its interval; where there is no estimate, what it is at most."""
+    if number.value is None:
+        return f"at most {percent(number.high)}"
+    return f"{percent(number.value)} ({percent(number.low)} to {percent(number.high)})"

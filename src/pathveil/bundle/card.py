@@ -34,7 +34,7 @@ def write_card(model: "Model") -> str:
         f"{registries(source.get('registries', []))}; " + corpus_hash(source.get("corpus_sha256")),
         f"- {len(model.vocabulary.words):,} words, chosen by: {model.vocabulary.method}; "
         f"sha256 `{model.vocabulary.sha256[:16]}…`",
-        f"- preset `{source.get('preset', '?')}`, seed {source.get('seed', '?')}, "
+        f"- preset `{source.get('preset', '?')}`, seed {source.get('seed', 'not told')}, "
         f"Pathveil {source.get('pathveil', '?')}",
         f"- text settings: `{model.text}`",
         "",

@@ -13,6 +13,7 @@ import numpy as np
 from pathveil.bundle.evaluation_details import TaskDetails, detail_task
 from pathveil.bundle.joint import RULES, Rules
 from pathveil.bundle.model import Model
+from pathveil.bundle.training_cases import read_training_cases
 from pathveil.corpus import read
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
@@ -51,6 +52,17 @@ class Evaluation(Result):
     cases: int | None = None
     contradictions: int | None = None  # reports whose codes contradict each other
     warnings: tuple[str, ...] = ()
+    training_reports: int | None = None  # how many of the reports the model was trained with; none where not known
+
+    @property
+    def warning(self) -> str:
+        """What makes these scores better than they are; empty where nothing is known to."""
+        if not self.training_reports:
+            return ""
+        return (
+            f"{self.training_reports:,} of {self.documents:,} reports belong to cases that the model was trained with: "
+            "these scores are better than new reports will keep; evaluate on cases it never saw"
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -71,6 +83,7 @@ class Evaluation(Result):
     def summary(self) -> str:
         lines = [
             f"{self.documents:,} reports",
+            *([f"Warning: {self.warning}."] if self.warning else []),
             "",
             f"{'task':<12}{'reports':>9}  {'micro F1':<22}{'macro F1':<22}{'coded':>7}{'right':>8}",
         ]
@@ -125,7 +138,19 @@ def evaluate_model(
     )
     days = read_days(source.paths)
     corpus = replace(corpus, days=days if len(days) == corpus.documents else None)
-    return evaluate_encoded(model, corpus, resamples=resamples, seed=seed, device=device, progress=progress)
+    found = evaluate_encoded(model, corpus, resamples=resamples, seed=seed, device=device, progress=progress)
+    return found.model_copy(update={"training_reports": count_training_reports(model, corpus)})
+
+
+def count_training_reports(model: Model, corpus: Encoded) -> int | None:
+    """How many reports belong to training cases, or read exactly like a training report; none where nothing tells."""
+    named = model.provenance.get("corpus_sha256")
+    if named is not None and named == corpus.provenance.get("corpus_sha256"):
+        return corpus.documents
+    training = read_training_cases(model, model.folder)
+    if training is None:
+        return None
+    return int((training.has_cases_of(corpus) | training.has_texts_of(corpus)).sum())
 
 
 def evaluate_encoded(

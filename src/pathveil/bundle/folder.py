@@ -54,6 +54,15 @@ TYPED = {"thresholds": Threshold, "scores": Scores}  # fields that are a typed p
 
 def write(model: "Model", folder: Path) -> None:
     """Write a model's files into an empty folder."""
+    write_model(model, folder)
+    write_json(folder / HISTORY, {"members": model.history})
+    write_text(folder / FIGURE, draw_history(model.history))
+    write_text(folder / CARD, write_card(model))
+    write_manifest(folder)
+
+
+def write_model(model: "Model", folder: Path) -> None:
+    """What a model needs to work, and its audit."""
     from safetensors.numpy import save_file
 
     check_shapes(model, "the model")
@@ -64,11 +73,12 @@ def write(model: "Model", folder: Path) -> None:
     content = {"format": FORMAT, "pathveil": __version__} | {name: getattr(model, name) for name in FIELDS}
     content |= {name: {task: part.to_dict() for task, part in getattr(model, name).items()} for name in TYPED}
     write_json(folder / CONTENT, content)
-    write_json(folder / HISTORY, {"members": model.history})
-    write_text(folder / FIGURE, draw_history(model.history))
     if model.audit is not None:
         write_json(folder / AUDIT, model.audit)
-    write_text(folder / CARD, write_card(model))
+
+
+def write_manifest(folder: Path) -> None:
+    """The list of all files there are, with their hashes."""
     files = {
         path.name: {"sha256": sha256_of_file(path), "bytes": path.stat().st_size} for path in sorted(folder.iterdir())
     }

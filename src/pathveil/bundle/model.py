@@ -4,6 +4,7 @@ A ``Model`` holds what the folder of a bundle holds (``pathveil.bundle.folder``)
 the networks are built when they are first asked for, on the device they are asked for.
 """
 
+import hashlib
 import html
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,8 +16,8 @@ import numpy as np
 
 from pathveil.bundle import folder as folders
 from pathveil.bundle.card import write_card
-from pathveil.errors import BundleError, UsageError
-from pathveil.files import new_folder, sha256_of_file
+from pathveil.errors import BundleError, UsageError, VocabularyError
+from pathveil.files import new_folder, sha256_of_file, sha256_of_json
 from pathveil.progress import Progress, silent
 from pathveil.training.device import choose_device
 from pathveil.training.scores import Scores, Threshold
@@ -50,6 +51,7 @@ class Model:
     history: tuple[tuple[Mapping[str, Any], ...], ...] = ()  # a member's epochs
     audit: Mapping[str, Any] | None = None
     sha256: str = ""  # of the bundle's manifest; known once the model is on disk
+    folder: Path | None = None  # the bundle it was read from or written to
     _ensembles: dict[str, "Ensemble"] = field(default_factory=dict, init=False)  # by device
 
     @property
@@ -70,6 +72,21 @@ class Model:
     def lift(self) -> dict[str, np.ndarray]:
         """What is added to each class's log-probability (classes,) when a task's code is chosen."""
         return {task: self.tensors[f"lift.{task}"] for task in self.tasks}
+
+    @cached_property
+    def model_sha256(self) -> str:
+        """Of all that its answers depend on: weights, words, labels, thresholds. An audit is about this; unlike the
+        bundle's sha256 it stays the same when the audit is attached."""
+        rest = {
+            "architecture": dict(self.architecture) | {"windows": list(self.architecture["windows"])},
+            "labels": {task: list(names) for task, names in self.labels.items()},
+            "text": self.text,
+            "words": self.vocabulary.sha256,
+            "blend": {task: list(numbers) for task, numbers in self.blend.items()},
+            "thresholds": {task: threshold.to_dict() for task, threshold in self.thresholds.items()},
+            "weights": weights_sha256(self.tensors),
+        }
+        return sha256_of_json(rest)
 
     @property
     def clip(self) -> int:
@@ -188,14 +205,38 @@ class Model:
         bundle that is there gives way when the new one is whole."""
         with new_folder(Path(path), replace=replace_old) as part:
             folders.write(self, part)
-        return replace(self, sha256=sha256_of_file(Path(path) / folders.MANIFEST))
+        return replace(self, sha256=sha256_of_file(Path(path) / folders.MANIFEST), folder=Path(path))
 
     @classmethod
-    def load(cls, path: str | Path) -> "Model":
-        """The model of a bundle, every byte checked against its manifest."""
-        model = cls(**folders.read(Path(path)))
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        require_signature: str | Path | None = None,
+        words_key: str | Path | None = None,
+    ) -> "Model":
+        """The model of a bundle or release, every byte checked against its manifest.
+
+        With ``require_signature``, a public key's file, only a release that the key's owner signed is opened, and only
+        while its verdict is good. ``words_key`` is the file with the key of a release whose words are hashed.
+        """
+        if require_signature is not None:
+            from pathveil.bundle.statements import read_public_key
+            from pathveil.bundle.verification import verify_release
+
+            verify_release(Path(path), read_public_key(Path(require_signature)))
+        model = cls(**folders.read(Path(path)), folder=Path(path))
         folders.check_shapes(model, str(path))
-        return model
+        return model if words_key is None else model.with_words_key(Path(words_key))
+
+    def with_words_key(self, path: Path) -> "Model":
+        """The model of a release whose words are hashed, with the key to look them up."""
+        from pathveil.corpus.patient import read_key
+
+        try:
+            return replace(self, vocabulary=self.vocabulary.with_key(read_key(path)))
+        except VocabularyError as error:
+            raise BundleError(f"{path}: does not fit the model: {error}") from None
 
     def __repr__(self) -> str:
         networks, source = self.architecture["members"], self.provenance
@@ -213,13 +254,22 @@ class Model:
         return f"<pre>{html.escape(repr(self))}</pre>"
 
 
+def weights_sha256(tensors: Mapping[str, np.ndarray]) -> str:
+    """Of all numbers by name, whatever file they are in."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        digest.update(f"{name}\0{tensors[name].shape}\0".encode())
+        digest.update(np.ascontiguousarray(tensors[name]).data)
+    return digest.hexdigest()
+
+
 def attach_audit(path: Path, audit: Mapping[str, Any]) -> Model:
     """Put what an audit found (aggregates only) into the bundle, its card and its manifest; the model as it now is.
 
     An audit that is not bound to this very bundle is refused: its verdict is not about this model.
     """
     before_audit = Model.load(path)
-    audited = audit.get("provenance", {}).get("bundle sha256", before_audit.sha256)
-    if audit.get("bound") is False or audited != before_audit.sha256:
+    audited = audit.get("provenance", {}).get("model sha256", before_audit.model_sha256)
+    if audit.get("bound") is False or audited != before_audit.model_sha256:
         raise UsageError(f"{path}: the audit is not bound to this model, so its verdict does not go on the card")
     return replace(before_audit, audit=audit).save(path, replace_old=True)

@@ -81,6 +81,7 @@ class Release(Result):
     expires: str  # a day; from then on the verdict must be renewed
     signer: str
     key: str  # sha256 of the public key
+    model_sha256: str  # of all that the model's answers depend on; what was audited
     bundle_sha256: str  # of the bundle it was made from
     judgement: Judgement | None  # none where there was no audit and the refusal was overridden
     appetite: JudgedBy | None

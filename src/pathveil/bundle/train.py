@@ -18,6 +18,7 @@ from pathveil.bundle.class_floor import ClassFloor, without_rare_codes
 from pathveil.bundle.defence import Statement, dp_statement, stated_defence, statement_of
 from pathveil.bundle.model import Model
 from pathveil.bundle.profile import profile_of
+from pathveil.bundle.training_cases import write_training_cases
 from pathveil.bundle.weights import architecture_of, to_arrays
 from pathveil.corpus import Corpus, read
 from pathveil.corpus.schema import Paths
@@ -158,6 +159,7 @@ def train_model(
     if folder is None or checkpoint is None:
         return model
     model = model.save(folder)
+    write_training_cases(given.corpus, model, folder)
     shutil.rmtree(checkpoint, ignore_errors=True)
     return model
 

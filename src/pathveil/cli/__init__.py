@@ -1,7 +1,8 @@
 """The command line: parses, calls the library, shows progress; nothing else.
 
 One file a group of commands. Torch, numba and matplotlib are imported inside commands, so that ``--help`` stays quick.
-Exit codes: 0 done, 2 bad usage or bad input (one clear sentence), 1 a defect of ours; ``audit`` adds 3 and 4.
+Exit codes: 0 done, 2 bad usage or bad input (one clear sentence), 1 a defect of ours; ``audit`` adds 3 and 4,
+``release`` 3 where it refuses.
 """
 
 import errno
@@ -12,7 +13,7 @@ from pathlib import Path
 import typer
 
 from pathveil import __version__
-from pathveil.cli import audit, bench, cache, coding, corpus, demo, federate, model, serve, study, vocab
+from pathveil.cli import audit, bench, cache, coding, corpus, demo, federate, model, release, serve, study, vocab
 from pathveil.errors import PathveilError
 from pathveil.foreign import printable
 
@@ -61,6 +62,10 @@ app.command("evaluate", short_help="Score a model on labelled reports, with 95 %
 app.command("predict", short_help="Code reports, or leave them to a person.")(coding.predict)
 app.command("drift", short_help="Tell whether new reports still look like those a model was trained on.")(coding.drift)
 app.command("audit", short_help="Attack a model as an outsider would: may it be released?")(audit.run)
+app.add_typer(release.appetite, name="appetite", short_help="Write down what may leak, and who decided so.")
+app.command("release", short_help="Let a model leave with its evidence, signed; or refuse.")(release.release)
+app.command("verify", short_help="Check a release: files, signatures, verdict.")(release.verify)
+app.add_typer(release.keys, name="keys", short_help="Keys that sign releases.")
 app.command("serve", short_help="Code reports: an API for programs, a page for registrars.")(serve.run)
 app.add_typer(federate.app, name="federate", short_help="Train across registries that share no reports.")
 app.add_typer(study.app, name="study")

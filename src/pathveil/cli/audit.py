@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import typer
 
 from pathveil import api
-from pathveil.cli.console import DEVICE, JSON_OPTION, TLS_CA, TLS_CERT, TLS_KEY, bar, emit, resumable
+from pathveil.cli.console import DEVICE, JSON_OPTION, SIGNATURE_OPTION, TLS_CA, TLS_CERT, TLS_KEY, bar, emit, resumable
 from pathveil.errors import UsageError
 
 if TYPE_CHECKING:
     from pathveil.audit.result import Audit
 
 APPETITE_OPTION = typer.Option(
-    None, "--appetite", help="The risk appetite (TOML) the verdict is held against; a documented default otherwise."
+    None, "--appetite", help="The risk appetite (TOML) the verdict is held against; otherwise an example, of nobody."
 )
 STORE_OPTION = typer.Option(
     None,
@@ -25,7 +25,7 @@ STORE_OPTION = typer.Option(
 
 def show_appetite(wanted: bool) -> None:
     if wanted:
-        from pathveil.audit.verdict import default_appetite_text
+        from pathveil.audit.appetite import default_appetite_text
 
         typer.echo(default_appetite_text(), nl=False)
         raise typer.Exit()
@@ -88,6 +88,12 @@ def run(
         False, "--plan", help="Say what would be trained and about how long it takes, and write nothing."
     ),
     appetite: Path | None = APPETITE_OPTION,
+    release: Literal["weights", "probabilities", "label"] | None = typer.Option(
+        None,
+        "--release",
+        help="What will be released: the model itself, a service that answers with probabilities, or one that answers "
+        "with codes. It must be what the appetite is about; without either a bundle's weights are meant.",
+    ),
     models: int = typer.Option(20, "--models", min=2, help="Shadow models in each family, the attacker's and ours."),
     networks: int = typer.Option(
         1,
@@ -126,6 +132,7 @@ def run(
     records: Path | None = typer.Option(
         None, "--records", help="Also write each record's scores to this CSV. It tells members apart: never publish it."
     ),
+    require_signature: Path | None = SIGNATURE_OPTION,
     attach: bool = typer.Option(False, "--attach", help="Put audit.json into the bundle and its verdict on the card."),
     unbound: bool = typer.Option(
         False,
@@ -155,6 +162,8 @@ def run(
         raise UsageError("give a BUNDLE with --members and --non-members, or --predictions FILE")
     if out is None and not plan:
         raise UsageError("give --out FOLDER for audit.json and audit.html")
+    from pathveil.audit.appetite import asked_appetite
+
     settings: dict[str, Any] = {
         "shadows": models,
         "networks": networks,
@@ -167,7 +176,8 @@ def run(
     }
     from pathveil.training.workers import Scheduler
 
-    written: dict[str, Any] = {"appetite": appetite, "out": out, "records_file": records}
+    held_against = asked_appetite(appetite, release)
+    written: dict[str, Any] = {"appetite": held_against, "out": out, "records_file": records}
     if predictions is not None:
         if attach or unbound or members or non_members or shadows or defence:
             raise UsageError(
@@ -186,6 +196,8 @@ def run(
         raise UsageError("an audit of a bundle needs --members and --non-members")
     if attach and unbound:
         raise UsageError("--unbound: an audit that is not bound to its model cannot be attached; leave out --attach")
+    if require_signature is not None:
+        api.load(bundle, require_signature=require_signature)
     sides: dict[str, Any] = {"members": members, "non_members": non_members, "attacker": shadows, "defence": defence}
     sides |= {"unbound": unbound, "processes": processes, "device": device}
     if out is None or plan:
@@ -214,6 +226,8 @@ def show(audit: "Audit", out: Path | None, records: Path | None, *, as_json: boo
     if records is not None:
         typer.echo(f"pathveil: {records} holds scores of single records: keep it where the records are", err=True)
     if audit.bound is False:
-        typer.echo("pathveil: the members are not the corpus that the bundle names: this is no evidence", err=True)
+        typer.echo("pathveil: the members are not the reports of the model's training: this is no evidence", err=True)
+    if audit.appetite.is_example:
+        typer.echo("pathveil: held against an example; 'pathveil appetite new' writes one of your own", err=True)
     emit(audit, as_json=as_json, text=f"{audit.verdict.sentence}\n{out / 'audit.html'}")
     raise typer.Exit(audit.verdict.exit_code)

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from pathveil import api
-from pathveil.cli.console import DEVICE, JSON_OPTION, bar, emit, names_from
+from pathveil.cli.console import DEVICE, JSON_OPTION, SIGNATURE_OPTION, WORDS_KEY_OPTION, bar, emit, names_from
 from pathveil.cli.corpus import (
     COLUMN_OPTION,
     DATES_OPTION,
@@ -49,6 +49,8 @@ def evaluate(
     sheet: str = SHEET_OPTION,
     resamples: int = typer.Option(1000, "--resamples", min=10, help="Bootstrap resamples behind each interval."),
     seed: int = typer.Option(0, "--seed", min=0, help="Of the resampling."),
+    require_signature: Path | None = SIGNATURE_OPTION,
+    words_key: Path | None = WORDS_KEY_OPTION,
     device: str = DEVICE,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -60,7 +62,7 @@ def evaluate(
     told = mapping_from(mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet)
     with bar() as progress:
         result = api.evaluate(
-            bundle,
+            api.load(bundle, require_signature=require_signature, words_key=words_key),
             corpus if told.is_empty and registry is None else api.read(corpus, registry=registry, mapping=told),
             tasks=names_from(tasks),
             resamples=resamples,
@@ -68,6 +70,8 @@ def evaluate(
             device=device,
             progress=progress,
         )
+    if result.warning:
+        typer.echo(f"pathveil: {result.warning}", err=True)
     if page is not None:
         write_text(page, result.page())
     emit(result, as_json=as_json)
@@ -135,6 +139,8 @@ def predict(
     key_file: Path | None = typer.Option(
         None, "--key-file", help="The secret from which case ids of HL7 patients are made, as in 'corpus import'."
     ),
+    require_signature: Path | None = SIGNATURE_OPTION,
+    words_key: Path | None = WORDS_KEY_OPTION,
     device: str = DEVICE,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -157,7 +163,7 @@ def predict(
         raise UsageError("--out - writes the codes to the standard output, where --json would put the summary too")
     rules = USUAL_RULES if joint == "usual" else names_from(joint, option="--joint")
     check_may_code(bundle)
-    model = api.load(bundle)
+    model = api.load(bundle, require_signature=require_signature, words_key=words_key)
     if text is not None:
         given = sys.stdin.read() if text == "-" else text
         answer = model.answer(given, explain=explain, joint=rules)
@@ -202,6 +208,8 @@ def drift(
         help="Hold them against these reports, such as last year's, instead of what the bundle says of its training.",
     ),
     page: Path | None = typer.Option(None, "--page", help="Write a page with figures."),
+    require_signature: Path | None = SIGNATURE_OPTION,
+    words_key: Path | None = WORDS_KEY_OPTION,
     device: str = DEVICE,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -210,8 +218,9 @@ def drift(
 
     No word of a report is told, and nothing of fewer than ten cases.
     """
+    model = api.load(bundle, require_signature=require_signature, words_key=words_key)
     with bar() as progress:
-        result = api.load(bundle).drift(source, reference=reference, device=choose_device(device), progress=progress)
+        result = model.drift(source, reference=reference, device=choose_device(device), progress=progress)
     if page is not None:
         write_text(page, result.page())
     emit(result, as_json=as_json)

@@ -27,6 +27,15 @@ CPU_UNLESS_ASKED = typer.Option("cpu", "--device", help="Where models are traine
 TLS_CA = typer.Option(None, "--tls-ca", help="With a scheduler at tls://: the certificate of the cluster's authority.")
 TLS_CERT = typer.Option(None, "--tls-cert", help="With a scheduler at tls://: the certificate to show it.")
 TLS_KEY = typer.Option(None, "--tls-key", help="With a scheduler at tls://: the key of that certificate.")
+SIGNATURE_OPTION = typer.Option(
+    None,
+    "--require-signature",
+    metavar="PUBLIC",
+    help="Open the model only if it is a release that the owner of this public key signed, and whose verdict is good.",
+)
+WORDS_KEY_OPTION = typer.Option(
+    None, "--words-key", help="The secret of a release whose words are hashed ('release --hash-words')."
+)
 JSON_OPTION = typer.Option(False, "--json", help="Print the result as JSON on stdout.")
 
 

@@ -197,8 +197,8 @@ def audit(
     0 pass, 3 fail, 4 not enough evidence. A run that was interrupted goes on where it stopped when the same command is
     given again.
     """
+    from pathveil.audit.appetite import read_appetite
     from pathveil.audit.settings import AuditSettings
-    from pathveil.audit.verdict import read_appetite
     from pathveil.study.encoder_audit import audit_encoder
 
     held_against = read_appetite(appetite)

@@ -6,6 +6,7 @@ from typing import Any
 
 import typer
 
+from pathveil.cli.console import SIGNATURE_OPTION, WORDS_KEY_OPTION
 from pathveil.cli.model import values_of
 from pathveil.errors import MissingExtraError, UsageError
 from pathveil.files import only_process
@@ -32,6 +33,8 @@ def run(
     key_file: Path | None = typer.Option(
         None, "--key-file", help="The secret from which case ids of HL7 patients are made, as in 'corpus import'."
     ),
+    require_signature: Path | None = SIGNATURE_OPTION,
+    words_key: Path | None = WORDS_KEY_OPTION,
     store: str | None = typer.Option(
         None,
         "--store",
@@ -104,6 +107,8 @@ def run(
             store_key=read_key(store_key) if store_key else None,
             models=existing_folder(models, "--models") if models else None,
             feeds=feeds,
+            require_signature=require_signature,
+            words_key=words_key,
         )
         if setup and service.desk:
             service.desk.allow_setup()

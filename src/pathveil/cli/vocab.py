@@ -8,7 +8,7 @@ import typer
 
 from pathveil import api
 from pathveil.cli import agree
-from pathveil.cli.console import JSON_OPTION, bar, emit, names_from
+from pathveil.cli.console import JSON_OPTION, SIGNATURE_OPTION, bar, emit, names_from
 from pathveil.errors import UsageError
 
 app = typer.Typer(help="Choose the words a model may know.", no_args_is_help=True, rich_markup_mode=None)
@@ -192,6 +192,7 @@ def exposure(
         metavar="BUNDLE",
         help="A model trained with one of the vocabularies, to show its F1 too; may be given again.",
     ),
+    require_signature: Path | None = SIGNATURE_OPTION,
     leave_out: list[str] = LEAVE_OUT,
     out: Path = typer.Option(None, "--out", help="A folder for exposure.html and exposure.svg."),
     show_words: bool = typer.Option(
@@ -216,7 +217,7 @@ def exposure(
     for folder in bundle:
         from pathveil.bundle import Model
 
-        loaded = Model.load(folder)
+        loaded = Model.load(folder, require_signature=require_signature)
         scores[loaded.vocabulary.sha256] = {task: score.to_dict() for task, score in loaded.scores.items()}
     vocabularies = {name: Vocabulary.load(path) for name, path in named.items()}
     with bar() as progress:

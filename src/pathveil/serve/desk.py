@@ -61,6 +61,7 @@ class Desk:
             self.allow_setup()
         self.feeds: list[Any] = []  # objects with ``run(service)`` and ``describe()``
         self.models: Path | None = None  # where an administrator may choose another model from
+        self.require_signature: Path | None = None  # the public key of whose releases alone may be chosen
         self.arrived = asyncio.Event()
         self.candidate: Any = None  # another model, compared and not yet in use
 

@@ -32,16 +32,22 @@ def make_service(
     store_key: bytes | None = None,
     models: Path | None = None,
     feeds: Sequence[Any] = (),
+    require_signature: Path | None = None,
+    words_key: Path | None = None,
 ) -> Service:
     """A service for the model of a bundle or a release, of the detail that its form allows; with a store, also for
-    people. The key of HL7 patients' ids is the store's own where none is given, so that ids stay."""
+    people. The key of HL7 patients' ids is the store's own where none is given, so that ids stay.
+
+    With ``require_signature``, a public key's file, only for a release that the key's owner signed; ``words_key`` is
+    the file with the secret of hashed words."""
     form = most_detail(read_release(folder))
-    answerer = Answerer(Model.load(folder), detail=allowed(form, detail))
+    model = Model.load(folder, require_signature=require_signature, words_key=words_key)
+    answerer = Answerer(model, detail=allowed(form, detail))
     clients = read_tokens(token_file) if token_file else Clients({})
     desk = None
     if store is not None:
         desk = Desk(store, settings, secret=store_key)
-        desk.feeds, desk.models = list(feeds), models
+        desk.feeds, desk.models, desk.require_signature = list(feeds), models, require_signature
         key = key or hmac.digest(desk.key, b"ids of patients", "sha256")
     elif feeds:
         raise UsageError("--watch, --mllp and --queue need --store, where reports wait for a person")

@@ -38,7 +38,7 @@ async def compare(service: "Service", folder: Path, *, by: str) -> Candidate:
     """Load a model, whole and of the same tasks, and have it answer beside the one in use."""
     desk = service.desk
     assert desk is not None
-    model = await run_in_threadpool(Model.load, folder)
+    model = await run_in_threadpool(Model.load, folder, require_signature=desk.require_signature)
     old = service.pool.answerer
     if set(model.tasks) != set(old.model.tasks):
         raise Fault(422, "the other model is for other tasks")

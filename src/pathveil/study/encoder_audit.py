@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from pathveil.audit import result as audit_result
+from pathveil.audit.appetite import Appetite
 from pathveil.audit.model_answers import Logits
 from pathveil.audit.model_audit import AuditedModel, attack_model
 from pathveil.audit.own_attacks import OwnAttack
 from pathveil.audit.result import Audit
 from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Job, ShadowTrainer
-from pathveil.audit.verdict import Appetite
 from pathveil.errors import UsageError, meant
 from pathveil.federation.heads import features_of, public_heads
 from pathveil.federation.release import Release

@@ -21,7 +21,7 @@ from pathveil.progress import Progress, silent
 from pathveil.text import WORDS, tokenize
 from pathveil.vocabulary.encoded import MISSING, Encoded
 from pathveil.vocabulary.tokens import Tokens, cache_folder, tokens, translate
-from pathveil.vocabulary.words import UNKNOWN, Vocabulary
+from pathveil.vocabulary.words import Vocabulary
 
 if TYPE_CHECKING:
     from pathveil.vocabulary.column import Column
@@ -87,7 +87,7 @@ def word_ids(paths: Paths, store: Tokens, vocabulary: Vocabulary) -> np.ndarray:
 
 def id_table(store: Tokens, vocabulary: Vocabulary) -> np.ndarray:
     """The table from a store's word numbers to a vocabulary's ids: (store words,) int32."""
-    return np.fromiter((vocabulary.ids.get(word, UNKNOWN) for word in store.words), np.int32, len(store.words))
+    return np.fromiter((vocabulary.id_of(word) for word in store.words), np.int32, len(store.words))
 
 
 def read_labels(

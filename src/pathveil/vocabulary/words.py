@@ -7,13 +7,21 @@ Ids follow the list: 0 is padding (never materialised), 1 is ``unknown_word``, t
 2 words, by 'baseline'
 >>> vocabulary.size, vocabulary.id_of("left"), vocabulary.id_of("zebra")
 (4, 3, 1)
+
+A vocabulary can be handed on without its words: each is replaced by a keyed hash, and only who has the key can look a
+word up. That hides words from who reads the file; who has the key can still try every name they know.
+
+>>> secret = vocabulary.hashed(b"a key of at least sixteen bytes")
+>>> secret.words[0] == "carcinoma", secret.with_key(b"a key of at least sixteen bytes").id_of("left")
+(False, 3)
 """
 
 import hashlib
+import hmac
 import html
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
 FORMAT = "pathveil-vocabulary/1"
 PADDING, UNKNOWN = 0, 1
 FIRST_WORD = 2
+KEY_CHECK = "hashed words, key check"  # a parameter of hashed words, by which a wrong key is known
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,6 +49,7 @@ class Vocabulary:
     method: str  # the expression that chose them, readable by a person
     parameters: Mapping[str, Any] = field(default_factory=dict)
     source: Mapping[str, Any] = field(default_factory=dict)  # corpus hash, registries, numbers of reports and cases
+    key: bytes | None = field(default=None, compare=False)  # of hashed words; never written
 
     def __post_init__(self) -> None:
         if len(set(self.words)) != len(self.words):
@@ -55,7 +65,35 @@ class Vocabulary:
         return {word: number for number, word in enumerate(self.words, start=FIRST_WORD)}
 
     def id_of(self, word: str) -> int:
+        if self.is_hashed:
+            if self.key is None:
+                raise VocabularyError("the words are hashed; give the key they were hashed with (--words-key)")
+            word = keyed_word(self.key, word)
         return self.ids.get(word, UNKNOWN)
+
+    @property
+    def is_hashed(self) -> bool:
+        """Whether keyed hashes stand in the place of the words."""
+        return KEY_CHECK in self.parameters
+
+    def hashed(self, key: bytes) -> "Vocabulary":
+        """The same ids with a keyed hash in the place of each word."""
+        if self.is_hashed:
+            raise VocabularyError("the words are hashed already")
+        return Vocabulary(
+            words=tuple(keyed_word(key, word) for word in self.words),
+            method=self.method,
+            parameters={**self.parameters, KEY_CHECK: keyed_word(key, "", length=16)},
+            source=self.source,
+        )
+
+    def with_key(self, key: bytes) -> "Vocabulary":
+        """Hashed words that can be looked up; another key than theirs is refused."""
+        if not self.is_hashed:
+            raise VocabularyError("the words are not hashed; leave out the key")
+        if not hmac.compare_digest(keyed_word(key, "", length=16), str(self.parameters[KEY_CHECK])):
+            raise VocabularyError("the words were hashed with another key")
+        return replace(self, key=key)
 
     @cached_property
     def sha256(self) -> str:
@@ -135,3 +173,10 @@ class Vocabulary:
         if content.get("sha256") != sha256:
             raise VocabularyError(f"{path}: its words do not match its sha256; the file was altered")
         return vocabulary
+
+
+def keyed_word(key: bytes, word: str, *, length: int = 32) -> str:
+    """A word as those see it who lack the key; ``length`` in hexadecimal digits."""
+    return hmac.new(key, b"pathveil word\0" + word.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[
+        :length
+    ]

@@ -1,0 +1,218 @@
+"""May this model leave? The gate before a release: a passing audit of exactly this model under exactly this appetite.
+
+Every reason against it is a sentence. A release is refused where there is one, unless somebody overrides that with a
+reason of their own, which then stands in everything: ``release.json``, the card, the signed verdict, the bill of
+materials, the audit's page and the log.
+"""
+
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from pathveil.audit.appetite import RELEASES, Appetite, ReleaseForm, read_appetite
+from pathveil.audit.changes import ORDER
+from pathveil.audit.page import render
+from pathveil.audit.result import Audit, read_audit
+from pathveil.audit.verdict import judge
+from pathveil.bundle import Model
+from pathveil.bundle.release import FORMS, Form, JudgedBy, Judgement, Override, Release
+from pathveil.bundle.release_folder import Evidence, Signing, write_release
+from pathveil.corpus.schema import Paths
+from pathveil.errors import PathveilError, UsageError
+from pathveil.files import check_new, sha256_of_file
+from pathveil.progress import Progress, silent
+from pathveil.results import Result
+from pathveil.wording import percent
+
+NEEDS: dict[Form, ReleaseForm] = {"weights": "weights", "encoder": "weights", "labels": "label"}
+SHORTEST_REASON = 10  # characters of a reason to override
+
+
+class ReleaseRefused(PathveilError):
+    """A release that the evidence does not allow; ``reasons`` says why, one sentence each."""
+
+    def __init__(self, reasons: list[str]):
+        self.reasons = reasons
+        more = "".join(f"\n- {reason}" for reason in reasons)
+        super().__init__(f"not released:{more}")
+
+
+class ReleaseMade(Result):
+    """A release that was written and signed."""
+
+    out: str
+    release: Release
+    log: str | None
+
+    def rows(self) -> list[dict[str, Any]]:
+        return self.release.rows()
+
+    def summary(self) -> str:
+        lines = [
+            str(self.release),
+            f"{self.out}: signed. Next: pathveil verify {self.out} --key PUBLIC; the page to sign is "
+            f"{Path(self.out) / 'audit.html'}.",
+        ]
+        return "\n".join(lines + ([f"Written to the release log {self.log}."] if self.log else []))
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a release is asked for with: an audit and an appetite, as far as they are there."""
+
+    audit: Audit | None
+    audit_sha256: str
+    appetite: Appetite | None
+    appetite_text: str
+    appetite_sha256: str
+
+
+def read_given(audit: Path | None, appetite: Path | None) -> Given:
+    """Read the evidence. A folder without an audit is no evidence, a broken audit is a mistake."""
+    path = None if audit is None else audit / "audit.json" if audit.is_dir() else audit
+    found = read_audit(path) if path is not None and path.is_file() else None
+    text, digest, parsed = "", "", None
+    if appetite is not None:
+        parsed, digest = read_appetite(appetite), sha256_of_file(appetite)
+        text = appetite.read_text(encoding="utf-8")
+    return Given(found, "" if found is None or path is None else sha256_of_file(path), parsed, text, digest)
+
+
+def reasons_against(model: Model, given: Given, form: Form) -> list[str]:
+    """Why this model may not be released in this form; none where it may."""
+    audit, appetite = given.audit, given.appetite
+    reasons = []
+    if audit is None:
+        reasons.append("there is no audit of this model (--audit names no audit.json)")
+    else:
+        reasons += against_audit(model, audit)
+    if appetite is None:
+        reasons.append("no risk appetite was given (--appetite FILE; 'pathveil appetite new' writes one)")
+        return reasons
+    if appetite.is_example:
+        reasons.append(
+            "the risk appetite is an example: it names nobody; 'pathveil appetite new' writes one with name, "
+            "organisation and date"
+        )
+    if ORDER.index(appetite.release) > ORDER.index(NEEDS[form]):
+        reasons.append(
+            f"the risk appetite is about a release of {RELEASES[appetite.release]} ({appetite.release}); this release "
+            f"holds more: {FORMS[form]} ({form})"
+        )
+    if audit is not None and audit.appetite != appetite:
+        whose = audit.appetite.whose or "an example"
+        reasons.append(
+            f"the audit was held against another risk appetite ({whose}) than {appetite.whose or 'this one'}"
+        )
+    return reasons
+
+
+def against_audit(model: Model, audit: Audit) -> list[str]:
+    """What is wrong with an audit as evidence for this model."""
+    reasons = []
+    if audit.kind != "bundle":
+        reasons.append("the audit is not of a bundle, so nothing binds it to this model")
+    elif audit.bound is not True:
+        reasons.append("the audit is not bound to its model: whether its members were training reports is not known")
+    if audit.kind == "bundle" and audit.provenance.get("model sha256") != model.model_sha256:
+        reasons.append("the audit is of another model: its weights, words, labels or thresholds are not these")
+    found = judge(audit.evidence, controls=audit.controls, appetite=audit.appetite, canaries=audit.canaries)
+    if found.answer != audit.verdict.answer:
+        reasons.append(
+            f"the audit says '{audit.verdict.answer}', but by its own figures the answer is '{found.answer}': the file "
+            "was altered, or is of another version"
+        )
+    if audit.verdict.answer != "pass":
+        reasons.append(f"the audit did not pass: {audit.verdict.sentence}")
+    if audit.binding is not None and audit.binding.cases < audit.binding.of / 2:
+        reasons.append(f"the audit covers {percent(audit.binding.cases / audit.binding.of)} of the training cases only")
+    return reasons
+
+
+def release_bundle(
+    bundle: str | Path,
+    out: str | Path,
+    *,
+    audit: Path | None,
+    appetite: Path | None,
+    signing: Signing,
+    form: Form = "weights",
+    override: str | None = None,
+    words_key: bytes | None = None,
+    reports: Paths | None = None,
+    names: tuple[str, ...] = (),
+    name: str = "",
+    progress: Progress = silent,
+) -> ReleaseMade:
+    """Make a release, or refuse (``ReleaseRefused``): see the module's first lines and ``write_release``."""
+    if override is not None and len(override.strip()) < SHORTEST_REASON:
+        raise UsageError("--override: give the reason in a sentence; it will stand in everything")
+    model = Model.load(bundle)
+    check_new(Path(out))
+    given = read_given(audit, appetite)
+    reasons = reasons_against(model, given, form)
+    if reasons and override is None:
+        raise ReleaseRefused(reasons)
+    if override is not None and not reasons:
+        raise UsageError("--override: nothing refuses this release; leave it out, so that no reason stands in it")
+    overridden = None if override is None else Override(reason=" ".join(override.split()), refusals=reasons)
+    made = write_release(
+        model,
+        Path(out),
+        evidence=evidence_of(model, given, overridden),
+        signing=signing,
+        form=form,
+        override=overridden,
+        words_key=words_key,
+        reports=reports,
+        names=names,
+        name=name,
+        progress=progress,
+    )
+    return ReleaseMade(out=str(out), release=made, log=None if signing.log is None else str(signing.log))
+
+
+def own_text() -> str:
+    """What an audit's page is written with, whatever the model: this room's template and sentences."""
+    parts = [path for path in files("pathveil.audit").iterdir() if path.name.endswith((".py", ".html", ".toml"))]
+    return "\n".join(path.read_text(encoding="utf-8") for path in parts)
+
+
+def evidence_of(model: Model, given: Given, override: Override | None) -> Evidence:
+    """The audit and the appetite as a release holds them: without the hashes of corpora. An audit of another model or
+    without binding stays outside, whatever was overridden: it is evidence of nothing here."""
+    audit, appetite = given.audit, given.appetite
+    judged_by = None
+    if appetite is not None:
+        judged_by = JudgedBy(
+            sha256=given.appetite_sha256,
+            release=appetite.release,
+            name=appetite.name or "nobody (an example)",
+            organisation=appetite.organisation or "none",
+            date=appetite.date or "undated",
+        )
+    usable = audit is not None and audit.bound is True and audit.provenance.get("model sha256") == model.model_sha256
+    if audit is None or not usable:
+        return Evidence(appetite=judged_by, appetite_text=given.appetite_text, original_sha256=given.audit_sha256)
+    told = {name: digest for name, digest in audit.provenance.items() if name in ("model sha256", "vocabulary sha256")}
+    published = audit.model_copy(update={"provenance": told})
+    tests = {
+        f"{number.criterion} at {number.fpr:g} false accusations: at most {number.tolerated:g} found": number.state
+        for number in audit.verdict.numbers
+    }
+    tests |= {f"control: {control.name}": "kept" if control.holds else "broken" for control in audit.controls}
+    if audit.verdict.canary is not None:
+        tests["canaries"] = audit.verdict.canary.state
+    return Evidence(
+        judgement=Judgement(
+            answer=audit.verdict.answer, sentence=audit.verdict.sentence, audit_sha256="", audited=audit.made
+        ),
+        appetite=judged_by,
+        appetite_text=given.appetite_text,
+        audit=published.to_dict(),
+        page=render(published, override=override),
+        own_text=own_text(),
+        tests=tests,
+        original_sha256=given.audit_sha256,
+    )

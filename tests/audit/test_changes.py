@@ -1,0 +1,74 @@
+"""What would change an answer: each sentence where its evidence is; numbers of cases as the interval has them."""
+
+import numpy as np
+import pytest
+
+from pathveil.audit.appetite import Appetite, Limit
+from pathveil.audit.audited_model import ModelStatement
+from pathveil.audit.changes import cases_to_decide, what_would_change
+from pathveil.audit.evidence import Records, Score, measure
+from pathveil.audit.verdict import judge
+
+APPETITE = Appetite(release="weights", limits=(Limit(fpr=0.1, overall=0.2, worst_bucket=0.3),))
+MODEL = ModelStatement(
+    name="m", sha256="00", written="", tasks=("site",), reports=10, cases=10, registries=("R1",), words=5,
+    words_by="by hand", preset="default", defence=None,
+)  # fmt: skip
+
+
+def told(leak, *, cases=2000, appetite=APPETITE, by_release=None, rare_leak=None, model=MODEL, edges=(400,)):
+    rng = np.random.default_rng(1)
+    member = np.arange(cases) % 2 == 0
+    site = (np.arange(cases) % 7 == 0).astype(int)  # the second class is rare
+    scores = rng.normal(size=cases) + member * np.where(site == 1, leak if rare_leak is None else rare_leak, leak)
+    records = Records(member, np.arange(cases), {"site": site}, {"site": ("C50", "C64")})
+    rows = measure([Score("loss", "site", scores)], records, edges=edges, fprs=(0.1, 0.01))
+    verdict = judge(rows, controls=[], appetite=appetite)
+    others = by_release or {"weights": verdict.answer, "probabilities": verdict.answer, "label": verdict.answer}
+    return verdict, what_would_change(verdict, rows, appetite=appetite, by_release=others, model=model)
+
+
+def test_a_fail_says_which_form_and_defence_would_pass():
+    verdict, found = told(1.5, by_release={"weights": "fail", "probabilities": "fail", "label": "pass"})
+    assert verdict.answer == "fail"
+    assert "the most likely code only (label) it would pass" in found[0]
+    assert any("--preset release" in one and "0.91 to" in one for one in found)
+    assert any("What would have to come down" in one for one in found)
+    assert not any("No form of release" in one for one in found)
+    _, none = told(1.5, model=MODEL.model_copy(update={"defence": "teachers"}))
+    assert any("No form of release passes" in one for one in none) and not any("--preset" in one for one in none)
+
+
+def test_only_rare_classes_can_be_left_to_a_person():
+    verdict, found = told(0.0, rare_leak=2.5, cases=4000)
+    assert verdict.answer == "fail" and {n.criterion: n.state for n in verdict.numbers}["worst_bucket"] == "broken"
+    rare = [one for one in found if "--fewest-cases 400" in one]
+    assert bool(rare) == ({n.criterion for n in verdict.numbers if n.state == "broken"} == {"worst_bucket"})
+    _, whole = told(1.5)
+    assert not any("--fewest-cases" in one for one in whole)
+
+
+def test_not_enough_evidence_says_how_many_cases():
+    verdict, found = told(0.25, cases=300, edges=(10_000,))
+    assert verdict.answer == "not enough evidence"
+    assert any("cases on each side would decide" in one or "more likely show a fail" in one for one in found), found
+    rare = Appetite(release="weights", limits=(Limit(fpr=0.01, overall=0.05),))
+    verdict, found = told(0.0, cases=300, appetite=rare, edges=(10_000,))
+    assert verdict.answer == "not enough evidence" and "about 437 cases that the model never saw" in found[0]
+
+
+def test_a_pass_says_what_it_rests_on():
+    verdict, found = told(0.0, cases=6000)
+    assert verdict.answer == "pass" and "The tightest limit" in found[0] and "A new audit is needed" in found[1]
+
+
+@pytest.mark.parametrize("value", [0.12, 0.14])
+def test_the_cases_reckoned_do_decide(value):
+    """Held against the interval itself: with so many cases and the same share, its upper end meets the limit."""
+    from scipy.stats import beta
+
+    def high(cases):
+        return float(beta.ppf(0.9875, round(value * cases) + 1, cases - round(value * cases)))
+
+    needed = cases_to_decide(value=value, high=high(100), tolerated=0.2, cases=100)
+    assert high(100) > 0.2 and high(needed) == pytest.approx(0.2, abs=0.02)

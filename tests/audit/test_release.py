@@ -1,0 +1,139 @@
+"""The gate: every reason against a release, one at a time; what passes is signed and verified."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from audit.made import audit_without_leak, ready_to_release
+from pathveil.audit.appetite import read_appetite
+from pathveil.audit.binding import Binding
+from pathveil.audit.release import ReleaseRefused, own_text, read_given, reasons_against, release_bundle
+from pathveil.audit.result import write_audit
+from pathveil.bundle import Model
+from pathveil.bundle.release_folder import Signing
+from pathveil.bundle.release_log import read_log
+from pathveil.bundle.statements import read_private_key
+from pathveil.bundle.verification import verify_release
+from pathveil.errors import UsageError
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    return ready_to_release(tmp_path_factory.mktemp("gate"))
+
+
+@pytest.fixture(scope="module")
+def model(place):
+    return Model.load(place / "m")
+
+
+@pytest.fixture(scope="module")
+def given(place):
+    return read_given(place / "audit", place / "mine.toml")
+
+
+def release(place, out, *, form="weights", audit="audit", appetite="mine.toml", **options):
+    signing = Signing(key=read_private_key(place / "k.pem"), signer="A. Officer", log=out.with_name("log.jsonl"))
+    paths = {"audit": place / audit, "appetite": None if appetite is None else place / appetite}
+    return release_bundle(place / "m", out, form=form, signing=signing, **paths, **options)
+
+
+def test_what_passes_is_released_and_holds(place, tmp_path):
+    made = release(place, tmp_path / "r", reports=place / "a.parquet")
+    found = verify_release(tmp_path / "r", read_private_key(place / "k.pem").public, log=tmp_path / "log.jsonl")
+    assert (
+        found.release == made.release and made.release.judgement.answer == "pass" and made.release.scan.reports == 120
+    )
+    assert [line["what"] for line in read_log(tmp_path / "log.jsonl")] == ["released"]
+    page = (tmp_path / "r" / "audit.html").read_text()
+    assert "A. Officer, North, 2026-11-16" in page and "members sha256" not in page + str(made.release)
+    content = json.loads((tmp_path / "r" / "audit.json").read_text())
+    assert set(content["provenance"]) == {"model sha256"}
+    assert "the page to sign is" in str(made)
+
+
+def changed(given, **changes):
+    """The same with the audit changed."""
+    return type(given)(**(vars(given) | {"audit": given.audit.model_copy(update=changes)}))
+
+
+def test_every_reason_against_it(place, model, given):
+    assert reasons_against(model, given, "weights") == reasons_against(model, given, "labels") == []
+    leaking = audit_without_leak(model, given.appetite, leak=1.5)
+    verdict = given.audit.verdict
+    for one, said in (
+        (changed(given, bound=False), "not bound to its model"),
+        (changed(given, kind="predictions"), "is not of a bundle"),
+        (changed(given, provenance={"model sha256": "00"}), "is of another model"),
+        (changed(given, provenance={}), "is of another model"),
+        (changed(given, binding=Binding(by="cases", cases=10, of=100)), "covers 10 % of the training cases"),
+        (changed(given, verdict=leaking.verdict, evidence=leaking.evidence), "the audit did not pass: Fail"),
+        (changed(given, evidence=leaking.evidence), "by its own figures the answer is 'fail'"),
+        (changed(given, appetite=given.appetite.changed(valid_days=7)), "another risk appetite"),
+        (changed(given, verdict=verdict.model_copy(update={"answer": "not enough evidence"})), "did not pass"),
+    ):
+        reasons = reasons_against(model, one, "weights")
+        assert any(said in reason for reason in reasons), (said, reasons)
+    nothing = type(given)(None, "", None, "", "")
+    assert [reason.split(" (")[0] for reason in reasons_against(model, nothing, "weights")] == [
+        "there is no audit of this model", "no risk appetite was given",
+    ]  # fmt: skip
+
+
+def test_an_appetite_covers_its_form_and_what_tells_less(model, given):
+    def forms(release):
+        appetite = given.appetite.changed(release=release)
+        one = type(given)(**(vars(given) | {"appetite": appetite, "audit": audit_without_leak(model, appetite)}))
+        return [form for form in ("weights", "encoder", "labels") if not reasons_against(model, one, form)]
+
+    assert forms("weights") == ["weights", "encoder", "labels"]
+    assert forms("probabilities") == forms("label") == ["labels"]
+    nobody = given.appetite.changed(name="")
+    one = type(given)(**(vars(given) | {"appetite": nobody, "audit": audit_without_leak(model, nobody)}))
+    (reason,) = reasons_against(model, one, "weights")
+    assert "is an example: it names nobody" in reason
+
+
+def test_a_refusal_writes_nothing_and_an_override_is_told_everywhere(place, tmp_path):
+    (place / "none").mkdir(exist_ok=True)
+    with pytest.raises(ReleaseRefused, match="there is no audit of this model"):
+        release(place, tmp_path / "r", audit="none")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UsageError, match="reason in a sentence"):
+        release(place, tmp_path / "r", audit="none", override="ok")
+    with pytest.raises(UsageError, match="nothing refuses this release"):
+        release(place, tmp_path / "r", override="the board has decided so")
+    reason = "the board has decided so on Monday"
+    release(place, tmp_path / "r", audit="none", override=reason)
+    for path in ("r/release.json", "r/card.md", "r/README.md", "r/bom.cdx.json", "log.jsonl"):
+        assert reason in (tmp_path / path).read_text(), path
+    leaking = audit_without_leak(Model.load(place / "m"), read_appetite(place / "mine.toml"), leak=1.5)
+    write_audit(leaking, place / "failed")
+    release(place, tmp_path / "s", audit="failed", override=reason)
+    assert reason in (tmp_path / "s" / "audit.html").read_text()
+    told = str(verify_release(tmp_path / "s", read_private_key(place / "k.pem").public))
+    assert "Released against a refusal" in told and "Fail" in told
+
+
+def test_planted_people_are_in_no_file(place, model, tmp_path):
+    """Every planted name that is no word of the model is searched for, found nowhere, and stops a release if it is."""
+    import polars as pl
+
+    from pathveil.text import tokenize
+    from pathveil.vocabulary.planted import planted_words
+
+    planted = planted_words(place / "a.parquet", place / "truth.parquet")
+    personal = {word for words in planted.only.values() for word in words if len(word) >= 4 and word.isalpha()}
+    kept = personal & set(model.words)
+    away = sorted(personal - kept)
+    assert len(away) > 50 and kept  # the baseline's words hold some people, as docs/vocabulary.md says
+    release(place, tmp_path / "r", reports=place / "a.parquet", names=tuple(away))
+    secrets = set(away) | set(pl.read_parquet(place / "a.parquet")["report_id"])
+    ours = {*tokenize(own_text(), words=1 << 30), "north"}  # words of our own pages, and of the appetite's
+    for path in (tmp_path / "r").iterdir():
+        text = path.read_bytes().decode("latin-1").lower()
+        assert not [one for one in secrets - ours if one.lower() in text.split()], path.name
+    with pytest.raises(Exception, match=r"vocabulary\.json.*: holds .* names that may not leave"):
+        release(place, tmp_path / "s", names=tuple(kept))
+    assert not (tmp_path / "s").exists()
