@@ -50,9 +50,9 @@ def test_an_encoder_is_asked_for_by_name(released):
     [
         ({"members": 3}, "member-2.embedding.weight is missing"),
         ({"filters": 9}, "has another shape"),
-        ({"windows": None}, "is incomplete"),
+        ({"windows": None}, "windows that no network has"),
         ({"text": "other rules"}, "cut by other rules"),
-        ({"members": 10**12}, "is missing"),
+        ({"members": 10**12}, "not a whole number from 1 to"),
     ],
 )
 def test_a_shape_that_does_not_fit_is_refused(bundle, signing, tmp_path, change, said):

@@ -7,6 +7,7 @@ import pytest
 
 from pathveil.bundle import Model
 from pathveil.study import demo
+from pathveil.study.demo_release import DemoRelease
 from pathveil.study.study_file import read
 from study.test_study_file import uncommented
 
@@ -45,11 +46,14 @@ def test_demo_trains_explains_and_studies(tmp_path, monkeypatch):
     (tmp_path / "tiny.toml").write_text(TINY)
     monkeypatch.setattr(demo, "STUDY", tmp_path / "tiny.toml")
     monkeypatch.setattr(demo, "EPOCHS", 2)
+    kept = DemoRelease(sentence="Fail: x.", page="page", released=None, refusals=["it failed"], would_change=["less"])
+    monkeypatch.setattr(demo, "audit_and_release", lambda *_, **__: kept)  # tested by itself
     stages = set()
     result = demo.run(tmp_path / "demo", progress=lambda stage, *_: stages.add(stage))
     assert json.loads((tmp_path / "demo" / "result.json").read_text()) == result.study.to_dict()
     assert Model.load(tmp_path / "demo" / "model").sha256 == result.model.scores.bundle
     text = str(result)
+    assert text.endswith("\n".join(kept.lines())) and "May it leave? Fail: x." in text and "  - it failed" in text
     for task in ("site", "subsite", "laterality", "histology", "behavior"):
         assert f"  {task}" in text and result.model.explained[task].places
     assert "training" in stages

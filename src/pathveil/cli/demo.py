@@ -12,7 +12,8 @@ def run(
     out: Path = typer.Option(Path("demo"), "--out", help="Folder to write to; a stopped demo goes on where it was."),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Everything, small, on the embedded corpus: a model, its reasons, four studies and their report."""
+    """Everything, small, on the embedded corpus: a model, its reasons, four studies and their report, and whether the
+    model may be released."""
     from pathveil.report import page
     from pathveil.study import demo
     from pathveil.study.scheduler import WORK

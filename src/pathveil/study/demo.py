@@ -1,8 +1,9 @@
 """The demo: everything, small, on a corpus made on the spot; minutes on two cores.
 
 Makes reports that no patient ever had, divides them by case, trains a small model, scores it on the cases it never saw,
-explains one of its answers in the report's own words (which may be shown: nobody wrote them), and runs the four
-studies of ``demo.toml``. Started again in the same folder, it goes on with what is there.
+explains one of its answers in the report's own words (which may be shown: nobody wrote them), runs the four studies of
+``demo.toml``, and ends by releasing the model or saying why it may not leave. Started again in the same folder, it goes
+on with what is there.
 """
 
 import shutil
@@ -19,6 +20,7 @@ from pathveil.corpus.split import SplitResult, split_corpus
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.study import study_file
+from pathveil.study.demo_release import DemoRelease, audit_and_release
 from pathveil.study.result import StudyResult
 from pathveil.training.settings import PRESETS
 from pathveil.training.workers import Crew
@@ -51,6 +53,7 @@ class DemoModel(Part):
     parts: SplitResult
     scores: Evaluation
     explained: dict[str, ExplainedCode]
+    release: DemoRelease
 
 
 class DemoResult(Result):
@@ -85,6 +88,7 @@ class DemoResult(Result):
             mark = "as labelled" if reason.code == reason.truth else f"labelled {reason.truth}"
             lines.append(f"  {task:<11} {reason.code} ({reason.probability:.0%}, {mark}): {places}")
         lines += ["", f"The model is in {self.model.bundle}: read card.md. The studies, small:", str(self.study)]
+        lines += self.model.release.lines()
         out = self.out
         lines += ["", "To code these reports in a browser, as a registrar would (it writes a link to log in):"]
         lines += [f"  pathveil serve {self.model.bundle} --store {out}/serve --queue {out}/parts/test.parquet"]
@@ -114,11 +118,11 @@ def train_and_explain(corpus: Path, out: Path, progress: Progress) -> DemoModel:
     """A small network beside the linear view, its scores on unseen cases, and one answer explained."""
     shutil.rmtree(out / "parts", ignore_errors=True)
     parts = split_corpus(corpus, out=out / "parts", seed=SEED, test=0.2, validation=0.0, progress=progress)
-    shutil.rmtree(out / "model", ignore_errors=True)
+    for name in ("model", "model.training"):
+        shutil.rmtree(out / name, ignore_errors=True)
     settings = PRESETS["small"].changed(epochs=EPOCHS, patience=3, linear=True)
-    model = train_model(out / "parts" / "train.parquet", settings, preset="small", seed=SEED, progress=progress)
-    model = model.save(out / "model")
-    test = out / "parts" / "test.parquet"
+    train, test = out / "parts" / "train.parquet", out / "parts" / "test.parquet"
+    model = train_model(train, settings, preset="small", seed=SEED, out=out / "model", progress=progress)
     scores = model.evaluate(test, resamples=300, progress=progress)
     reports = pl.read_parquet(test).drop_nulls(["site", "histology", "laterality"])
     paired = reports.filter(pl.col("laterality").is_in(["left", "right"]))
@@ -132,4 +136,5 @@ def train_and_explain(corpus: Path, out: Path, progress: Progress) -> DemoModel:
         ]
         code = {"code": reasons.code.code, "probability": reasons.code.probability}
         explained[task] = ExplainedCode(truth=report[task], **code, places=places)
-    return DemoModel(bundle=str(out / "model"), parts=parts, scores=scores, explained=explained)
+    release = audit_and_release(out, members=train, non_members=test, seed=SEED, progress=progress)
+    return DemoModel(bundle=str(out / "model"), parts=parts, scores=scores, explained=explained, release=release)
