@@ -8,6 +8,7 @@ from pathveil.audit.audited_model import ModelStatement
 from pathveil.audit.changes import cases_to_decide, what_would_change
 from pathveil.audit.evidence import Records, Score, measure
 from pathveil.audit.verdict import judge
+from pathveil.bundle.defence import LEAK_OF_PRESET
 
 APPETITE = Appetite(release="weights", limits=(Limit(fpr=0.1, overall=0.2, worst_bucket=0.3),))
 MODEL = ModelStatement(
@@ -32,7 +33,7 @@ def test_a_fail_says_which_form_and_defence_would_pass():
     verdict, found = told(1.5, by_release={"weights": "fail", "probabilities": "fail", "label": "pass"})
     assert verdict.answer == "fail"
     assert "the most likely code only (label) it would pass" in found[0]
-    assert any("--preset release" in one and "0.91 to" in one for one in found)
+    assert any("--preset release" in one and f"{LEAK_OF_PRESET['default']:.2f} to" in one for one in found)
     assert any("What would have to come down" in one for one in found)
     assert not any("No form of release" in one for one in found)
     _, none = told(1.5, model=MODEL.model_copy(update={"defence": "teachers"}))

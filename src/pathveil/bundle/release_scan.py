@@ -73,25 +73,30 @@ class Searched:
         A name of one word that is among ``own`` says nothing in a document, for "White" and "North" stand there anyway;
         in the model's own files it counts.
         """
-        wanted = {" ".join(tokenize(one)) for one in looked_for if len(one.strip()) >= SHORTEST}
+        wanted = {" ".join(all_words(one)) for one in looked_for if len(one.strip()) >= SHORTEST}
         wanted.discard("")
         longest = max((one.count(" ") + 1 for one in wanted), default=0)
         found = {}
         for name, text in self.texts.items():
-            words = tokenize(text, words=1 << 30)
+            words = all_words(text)
             there = {run for length in range(1, longest + 1) for run in _runs(words, length)}
             found[name] = len((there & wanted) - (set() if name in OF_THE_MODEL else set(own)))
         return {name: number for name, number in found.items() if number}
 
     def runs(self) -> dict[str, set[str]]:
         """Each file's runs of words, to hold against reports."""
-        return {name: set(_runs(tokenize(text, words=1 << 30), RUN)) for name, text in self.texts.items()}
+        return {name: set(_runs(all_words(text), RUN)) for name, text in self.texts.items()}
 
 
 def _readable(name: str, content: bytes) -> str:
     if Path(name).suffix in TEXT:
         return content.decode("utf-8", "replace")
     return "\n".join(piece.decode("ascii") for piece in _PRINTED.findall(content))
+
+
+def all_words(text: str) -> list[str]:
+    """Every word, names and numbers of people too, which a model's own text may hide."""
+    return tokenize(text, words=1 << 30, identifiers=False)
 
 
 def _runs(words: list[str], length: int) -> Iterator[str]:
@@ -118,7 +123,7 @@ def scan_release(
     for name, text in searched.texts.items():
         if _HOME.search(text):
             raise BundleError(f"{name}: holds the path of somebody's home folder; it would leave with the release")
-    own = {*tokenize(own_text, words=1 << 30), *template_words()} if names else set()
+    own = {*all_words(own_text), *template_words()} if names else set()
     _refuse(searched.names(names, own=own), "names that may not leave", counted(len(names), "name"))
     looked_at = 0
     if reports is not None:
@@ -130,7 +135,7 @@ def scan_release(
 def template_words() -> frozenset[str]:
     """The words that our own documents are written with: those of this room's modules."""
     modules = [path for path in files("pathveil.bundle").iterdir() if path.name.endswith(".py")]
-    return frozenset(word for path in modules for word in tokenize(path.read_text(encoding="utf-8"), words=1 << 30))
+    return frozenset(word for path in modules for word in all_words(path.read_text(encoding="utf-8")))
 
 
 def check_files(folder: Path, expected: Collection[str]) -> None:
@@ -156,7 +161,7 @@ def _scan_reports(searched: Searched, reports: Paths, progress: Progress) -> int
     everything = set().union(*runs.values())
     for start in range(0, frame.height, BATCH):
         for text in frame["text"].slice(start, BATCH):
-            pieces = everything.intersection(_runs(tokenize(text, words=1 << 30), RUN)) if text else set()
+            pieces = everything.intersection(_runs(all_words(text), RUN)) if text else set()
             if pieces:
                 where = {name: len(pieces & found) for name, found in runs.items() if pieces & found}
                 _refuse(where, f"pieces of reports ({RUN} words in a row)", counted(frame.height, "report"))
