@@ -160,6 +160,19 @@ def test_codes_can_be_made_to_go_together(bundle, table, tmp_path):
         predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "no.csv", joint=["sides"])
 
 
+def test_reports_are_never_written_over(bundle, table, tmp_path):
+    write(table, tmp_path / "in.csv")
+    write(table, tmp_path / "in.probabilities.jsonl")
+    before = (tmp_path / "in.csv").read_bytes()
+    with pytest.raises(UsageError, match="is among the reports that are read"):
+        predict_to_file(bundle, tmp_path / "in.csv", tmp_path / "in.csv")
+    with pytest.raises(UsageError, match=r"in\.probabilities\.jsonl: is among"):
+        predict_to_file(bundle, tmp_path / "in.probabilities.jsonl", tmp_path / "in.xml")
+    with pytest.raises(UsageError, match="is among the reports"):
+        predict_to_file(bundle, tmp_path, tmp_path / "in.csv")
+    assert (tmp_path / "in.csv").read_bytes() == before and not (tmp_path / "in.xml").exists()
+
+
 def test_a_stream_can_be_written(bundle, table, tmp_path):
     write(table, tmp_path / "in.csv")
     stream = io.StringIO()

@@ -27,7 +27,7 @@ from pathveil.bundle.outputs import Coded, Write, format_of, line_writer
 from pathveil.bundle.predictions import Prediction, Predictions, PredictionSummary, TaskCounts
 from pathveil.bundle.text_answers import contradictions_of
 from pathveil.bundle.tumours import answer_tumours
-from pathveil.corpus.intake import MESSAGES, Tally
+from pathveil.corpus.intake import MESSAGES, Tally, expand_folders
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.tables import FORMS, OTHER_FORMS
 from pathveil.errors import CorpusError, UsageError
@@ -129,6 +129,8 @@ def predict_to_file(
         raise UsageError(f"--format {input_format} is not known; expected {', '.join(known)}")
     if form == "naaccr-xml" and path is None:
         raise UsageError("NAACCR XML has a second file beside it, so it cannot go to the standard output; name a file")
+    if path is not None:
+        check_not_read(path if form != "naaccr-xml" else sidecar_of(path), path, source=source)
     asked = Asked(by_case or form == "naaccr-xml", one_tumor, rules_of(model, joint), explain, with_text)
     if (explain or with_text) and (asked.by_case or form != "jsonl"):
         raise UsageError("explanations are places in a report's text: write JSONL, one answer a report")
@@ -174,6 +176,13 @@ def predict_to_file(
             for task in model.tasks
         },
     )
+
+
+def check_not_read(*written: Path, source: Path) -> None:
+    """Refuse to write over the reports themselves."""
+    for path in written:
+        if path.exists() and any(path.samefile(one) for one in expand_folders(source) if one.exists()):
+            raise UsageError(f"{path}: is among the reports that are read; choose another name")
 
 
 @dataclass
