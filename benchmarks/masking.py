@@ -79,6 +79,7 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
     judge, exchange = exchanges[:2]  # the discriminator's round, and the encoders'
     arrays, moving, exponents = course.arrays(exchange), course.moving(exchange), course.exponents(exchange)
     sums = Sums.of(settings, sites=options.sites)
+    own_sums = [Sums.of(settings, sites=options.sites, reuse=True) for _ in names]
     updates: list = [work.answer(exchange, arrays)[1] for work in works]
     keys = [SessionKey() for _ in names]
     public = {name: key.public for name, key in zip(names, keys, strict=True)}
@@ -95,8 +96,8 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
         nonlocal number
         number += 1
         packed, told = [], []
-        for own, update, documents in zip(masks, updates, weights, strict=True):
-            part = sums.of_update(update, documents=documents, exponents=exponents)
+        for own, of_site, update, documents in zip(masks, own_sums, updates, weights, strict=True):
+            part = of_site.of_update(update, documents=documents, exponents=exponents)
             words = own.masked(sums.numbers.words(part.update), sums.numbers, number=number, part="update")
             packed.append(sums.numbers.packed(words))
             told.append(part.facts)

@@ -117,7 +117,7 @@ def test_the_sum_of_masked_words_is_the_sum_of_the_words_exactly(bits, names):
     form, rng = FixedPoint(bits, len(names)), np.random.default_rng(len(names))
     parts = {name: rng.integers(-form.most, form.most, 200, endpoint=True) for name in names}
     masks = masks_of(names)
-    sent = [masks[name].masked(form.words(part), form, number=3, part="u") for name, part in parts.items()]
+    sent = [masks[name].masked(form.words(part.copy()), form, number=3, part="u") for name, part in parts.items()]
     assert all(word.dtype == form.word and word.max() < 2**bits for word in sent)
     with np.errstate(over="ignore"):
         total = sum(word.astype(np.uint64) for word in sent)

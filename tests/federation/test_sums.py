@@ -38,9 +38,7 @@ def test_the_sum_gives_the_mean_weighted_by_documents(bits):
     assert total.documents == weights and total.clipped == 0
     step = 2.0 ** (4 - sums.numbers.shift)  # of the wider range; each site is off by half of it at most
     for name, mean in average(sent).items():
-        np.testing.assert_allclose(
-            total.arrays[name] / total.documents, mean, atol=5 * step / 2 / total.documents + 1e-8
-        )
+        np.testing.assert_allclose(total.means[name], mean, atol=5 * step / 2 / total.documents + 1e-8)
         peaks = sum(documents * float(np.abs(arrays[name]).max()) for documents, arrays in sent)
         assert total.peaks[name] == pytest.approx(peaks, abs=1e-5)
     assert sums.shape("round", MANIFEST) == (127, 4) and sums.weight(MANIFEST) == 127 * bits // 8
@@ -55,7 +53,7 @@ def test_what_does_not_fit_is_clipped_counted_and_told():
     ]
     total = sums.total("round", parts, {"w": (2,)}, exponents, documents=3)
     assert total.clipped == 2 and total.peaks["w"] == 3.0 + 70.0 + 0.5
-    np.testing.assert_allclose(total.arrays["w"], [0.25, 1.5], atol=1e-3)
+    np.testing.assert_allclose(3 * total.means["w"], [0.25, 1.5], atol=1e-3)
 
 
 def test_an_epoch_is_closed_by_sums_alone():
@@ -95,7 +93,7 @@ def test_shares_of_noise_add_up_to_what_was_asked_for_and_nothing_is_told_beside
     assert all(part.facts.tolist() == [0] for part in parts)
     total = sums.total("round", parts, {"w": (20_000,)}, exponents, documents=40)
     assert total.documents == sites  # every site weighs the same
-    assert kstest(total.arrays["w"] / (noise * clip), "norm").pvalue > 1e-4
+    assert kstest(sites * total.means["w"] / (noise * clip), "norm").pvalue > 1e-4
     own = sums.numbers.decoded(parts[0].update, exponent=exponents["w"])
     assert kstest(own / (noise * clip / 2), "norm").pvalue > 1e-4  # a share: half of it at four sites
 

@@ -77,6 +77,13 @@ class FixedPoint:
         """A sum of whole numbers as values (float64)."""
         return total * 2.0 ** (exponent - self.shift)
 
+    def mean(self, total: np.ndarray, *, exponent: int, weight: int) -> tuple[np.ndarray, float]:
+        """A sum of whole numbers as values divided by a weight (float32), and the size of its largest number."""
+        from pathveil.federation.rounding import averaged
+
+        found = np.empty(len(total), np.float32)
+        return found, averaged(total, 2.0 ** (exponent - self.shift), weight, found)
+
     def words(self, numbers: np.ndarray) -> np.ndarray:
         """Whole numbers modulo 2ᵇ."""
         unsigned = np.uint32 if numbers.dtype == np.int32 else np.uint64
@@ -88,9 +95,9 @@ class FixedPoint:
         return words if self.bits >= width else words & words.dtype.type(2**self.bits - 1)
 
     def signed(self, words: np.ndarray) -> np.ndarray:
-        """Words, or sums of words, as the whole numbers (int64) between −2ᵇ⁻¹ and 2ᵇ⁻¹ that they stand for."""
+        """Words, or sums of words, as the whole numbers between −2ᵇ⁻¹ and 2ᵇ⁻¹ that they stand for."""
         if words.dtype == self.word and 8 * words.dtype.itemsize == self.bits:
-            return words.view(np.dtype(f"i{self.bytes}")).astype(np.int64)
+            return words.view(np.dtype(f"i{self.bytes}"))
         wide = np.asarray(words).astype(np.uint64) << np.uint64(64 - self.bits)
         return wide.view(np.int64) >> np.int64(64 - self.bits)
 

@@ -1,10 +1,14 @@
-"""Values to whole numbers in one pass: scaled, rounded to the nearest, clipped; with how many were, and the largest.
+"""Values to whole numbers and back, each in one pass: scaled, rounded to the nearest, clipped; with how many were, and
+the largest.
 
 >>> whole = np.empty(4, np.int32)
 >>> rounded(np.array([0.5, -1.5, 9.0, 0.2], np.float32), 2.0, 7, whole)
 (1, 18.0)
 >>> whole.tolist()
 [1, -3, 7, 0]
+>>> mean = np.empty(4, np.float32)
+>>> averaged(whole, 0.5, 2, mean), mean.tolist()
+(7.0, [0.25, -0.75, 1.75, 0.0])
 """
 
 import numpy as np
@@ -23,3 +27,14 @@ def rounded(values, factor, most, out):
         clipped += abs(whole) > end
         out[place] = int(min(max(whole, -end), end))
     return clipped, largest
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+def averaged(whole, factor, weight, out):
+    """Fill ``out`` with whole numbers times a factor, divided by a weight; the largest size of a whole number."""
+    largest = 0.0
+    for place in range(len(whole)):
+        number = np.float64(whole[place])
+        largest = max(largest, abs(number))
+        out[place] = number * factor / weight
+    return largest

@@ -16,7 +16,7 @@ private as each site's own update with noise of that size would be, with a part 
 >>> parts = [sums.of_update({"w": np.array(own, np.float32)}, documents=documents, exponents=exponents)
 ...          for own, documents in (([0.5, 0.0], 3), ([-0.5, 1.0], 1))]
 >>> total = sums.total("round", parts, {"w": (2,)}, exponents, documents=4)
->>> total.documents, (total.arrays["w"] / total.documents).tolist(), total.peaks
+>>> total.documents, total.means["w"].tolist(), total.peaks
 (4, [0.25, 0.25], {'w': 2.5})
 """
 
@@ -54,7 +54,7 @@ class Total:
     """What a sum over all sites says."""
 
     documents: int = 0  # that updates were weighted by; with noise, the sites
-    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)  # float64, the weighted sum
+    means: Mapping[str, np.ndarray] = field(default_factory=dict)  # of the updates, float32
     clipped: int = 0  # numbers of updates that did not fit
     peaks: Mapping[str, float] = field(default_factory=dict)  # the sum of the sites' largest values, an array each
     loss: float = 0.0  # mean over documents
@@ -64,14 +64,22 @@ class Total:
 class Sums:
     """How the sites of a run add up."""
 
-    def __init__(self, *, bits: int, sites: int, clip: float | None = None, noise: float = 0.0):
-        self.sites, self.clip, self.noise = sites, clip, noise
+    def __init__(
+        self,
+        *,
+        bits: int,
+        sites: int,
+        clip: float | None = None,
+        noise: float = 0.0,
+        reuse: bool = False,  # one site's alone: its next update may overwrite the last, which has left
+    ):
+        self.sites, self.clip, self.noise, self.reuse, self.last = sites, clip, noise, reuse, EMPTY
         self.numbers, self.facts = FixedPoint(bits, sites), FixedPoint(WIDE, sites)
         self.sigma, self.exponent = share_of_noise(self.numbers, clip=clip or 0.0, noise=noise) if noise else (0, 0)
 
     @classmethod
-    def of(cls, settings: FederationSettings, *, sites: int) -> "Sums":
-        return cls(bits=settings.bits, sites=sites, clip=settings.clip, noise=settings.noise)
+    def of(cls, settings: FederationSettings, *, sites: int, reuse: bool = False) -> "Sums":
+        return cls(bits=settings.bits, sites=sites, clip=settings.clip, noise=settings.noise, reuse=reuse)
 
     def first_exponents(self, manifest: wire.Manifest, *, documents: int) -> dict[str, int]:
         """The ranges of arrays that no round has moved yet, where a round rests on so many documents of all sites."""
@@ -98,18 +106,22 @@ class Sums:
         """A site's update as it goes into the sum."""
         if self.noise:
             return self.of_noised(arrays, rng=rng)
-        whole, start, clipped, peaks = (
-            np.empty(sum(array.size for array in arrays.values()), np.int32),
-            0,
-            0,
-            list[int](),
-        )
+        whole = self.room(sum(array.size for array in arrays.values()))
+        start, clipped, peaks = 0, 0, list[int]()
         for name, array in arrays.items():
             own, start = whole[start : start + array.size], start + array.size
             _, over, peak = self.numbers.encoded(array, exponent=exponents[name], weight=documents, out=own)
             clipped += over
             peaks.append(round(min(peak, FARTHEST) * 2**FRACTION))
         return Contribution(whole, np.array([0, clipped, *peaks], np.int64))
+
+    def room(self, size: int) -> np.ndarray:
+        """An array for so many whole numbers: a new one, or where it is reused, that of the last update."""
+        if not self.reuse:
+            return np.empty(size, np.int32)
+        if len(self.last) < size:
+            self.last = np.empty(size, np.int32)
+        return self.last[:size]
 
     def of_noised(self, arrays: wire.Arrays, *, rng: np.random.Generator | None) -> Contribution:
         """A clipped update with this site's share of the noise."""
@@ -161,20 +173,20 @@ class Sums:
         if kind == "close":
             loss = math.nan if facts[DIVERGED] else float(facts[LOSS]) / documents * 2.0**-FRACTION
             return Total(documents, loss=loss, feature_norm=float(facts[NORM]) / self.sites * 2.0**-FRACTION)
-        if np.abs(update).max(initial=0) > self.sites * self.numbers.most:
-            raise self.unreadable("it has numbers that are larger than all sites' ranges together")
-        arrays, start = {}, 0
+        means, start, weight = {}, 0, self.sites if self.noise else documents
         for name, shape in manifest.items():
-            stop = start + math.prod(shape)
-            whole = update[start:stop].reshape(shape)
-            arrays[name], start = self.numbers.decoded(whole, exponent=exponents[name]), stop
+            whole, start = update[start : start + math.prod(shape)], start + math.prod(shape)
+            mean, largest = self.numbers.mean(whole, exponent=exponents[name], weight=weight)
+            if largest > self.sites * self.numbers.most:
+                raise self.unreadable("it has numbers that are larger than all sites' ranges together")
+            means[name] = mean.reshape(shape)
         if self.noise:
-            return Total(self.sites, arrays)
+            return Total(self.sites, means)
         peaks = {
             name: float(told) * 2.0 ** (exponents[name] - FRACTION)
             for name, told in zip(manifest, facts[PEAKS:], strict=True)
         }
-        return Total(documents, arrays, clipped=int(facts[CLIPPED]), peaks=peaks)
+        return Total(documents, means, clipped=int(facts[CLIPPED]), peaks=peaks)
 
     def unreadable(self, why: str) -> FederationError:
         return FederationError(

@@ -275,7 +275,7 @@ def watched(patch: pytest.MonkeyPatch) -> dict[str, list[np.ndarray]]:
     def added(sums: Sums, arrays: Mapping[str, np.ndarray], **options: Any) -> Any:
         part = of_update(sums, arrays, **options)
         seen[UNMASKED] += [array.copy() for array in arrays.values()]
-        seen[WHOLE].append(part.update)
+        seen[WHOLE].append(part.update.copy())  # masks are put on it in place
         return part
 
     patch.setattr(Sums, "of_update", added)

@@ -231,7 +231,7 @@ class SharedPrivate:
             history.rounds += 1
             history.sent += wire.weight(self.hub.sent(again=exchange.turns[0].again)) * self.sites
             count_sum(history, total, self.ranges, self.moving(exchange), self.exponents(exchange))
-            history.refused += self.hub.combine_sum(mean_of(total), exchange.turns[0])
+            history.refused += self.hub.combine_sum(total.means, exchange.turns[0])
         if exchange.kind == "close":
             history.validation_loss.append(total.loss)
             history.feature_norm.append(total.feature_norm)
@@ -326,7 +326,7 @@ class Plain:
             history.rounds += 1
             history.sent += wire.size(self.now) * self.sites
             count_sum(history, total, self.ranges, self.manifest, self.exponents(exchange))
-            mean = mean_of(total)
+            mean = total.means
             refused = self.norms.judge({ALL: wire.norm(mean)}, size=self.largest())
             history.refused += refused.values()
             if not refused:
@@ -351,11 +351,6 @@ class Plain:
         self.history, self.norms.seen = History(**content["history"]), content["norms"]
         self.best_epoch = BestEpoch(**content["best"])
         self.ranges.known = content["ranges"]
-
-
-def mean_of(total: Total) -> dict[str, np.ndarray]:
-    """The mean of the sites' updates, weighted as they came into the sum."""
-    return {name: (array / total.documents).astype(np.float32) for name, array in total.arrays.items()}
 
 
 def count_sum(

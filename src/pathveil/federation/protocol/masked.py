@@ -46,7 +46,7 @@ class SiteMasks:
 
     def __init__(self, plan: Plan, name: str, *, session: str, identity: Identity | None):
         self.plan, self.name, self.session, self.identity = plan, name, session, identity
-        self.sums, self.key = Sums.of(plan.settings, sites=len(plan.sites)), SessionKey()
+        self.sums, self.key = Sums.of(plan.settings, sites=len(plan.sites), reuse=True), SessionKey()
         self.masks: Masks | None = None
 
     def offer(self) -> dict[str, str]:
