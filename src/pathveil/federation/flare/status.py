@@ -16,7 +16,6 @@ pathveil_run_updates_total{kind="site",name="north",run="ab12"} 41
 """
 
 import contextlib
-import json
 import logging
 import socket
 import time
@@ -27,6 +26,7 @@ from pydantic import Field
 
 from pathveil.errors import UsageError
 from pathveil.federation.flare.provision import needed
+from pathveil.files import read_json
 from pathveil.results import Part, Result
 from pathveil.wording import counted
 
@@ -130,8 +130,8 @@ def status(kit: Path, *, wait: float = 10.0) -> Status:
     if file is None:
         raise UsageError(f"{kit}: is not a kit; 'pathveil federate sign' or 'provision' makes one")
     try:
-        name, hub = described(json.loads((kit / "startup" / file).read_text("utf-8")), file)
-    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        name, hub = described(read_json(kit / "startup" / file), file)
+    except (UsageError, ValueError, KeyError, TypeError, IndexError):
         raise UsageError(f"{kit / 'startup' / file}: is not as it was made; get the kit again") from None
     host, _, port = hub.rpartition(":")
     kind = KINDS[file]
@@ -195,10 +195,9 @@ def hub_run_in(folder: Path) -> RunState:
 def content_of(path: Path) -> dict[str, Any]:
     """A small JSON file; one that is not there or is being written is empty."""
     try:
-        content = json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+        return read_json(path)
+    except UsageError:
         return {}
-    return content if isinstance(content, dict) else {}
 
 
 def asked(kit: Path, *, wait: float) -> dict[str, Any]:
