@@ -21,7 +21,7 @@ from pathveil.results import Part
 from pathveil.serve.detail import told
 from pathveil.serve.sent import Sent
 from pathveil.serve.settings import Detail
-from pathveil.wording import counted
+from pathveil.wording import counted, listed
 
 
 class Place(Part):
@@ -73,6 +73,7 @@ class ReportOut(Part):
     text: str | None = Field(
         None, description="The text that the places are places of, where it was put together from a message's fields."
     )
+    note: str | None = Field(None, description="Of a case in the queue: what a person should know before all else.")
     uncertainty: float = Field(0.0, exclude=True)  # orders the queue, and is told to nobody
 
 
@@ -181,12 +182,13 @@ def as_one_case(tumours: Sequence[ReportOut]) -> ReportOut:
     first, *others = tumours
     if not others:
         return first
-    named = ["; ".join(f"{task} {code.code}" for task, code in one.codes.items()) for one in tumours]
-    sentence = f"the reports seem to tell of {counted(len(tumours), 'tumour')}: {' – '.join(named)}"
+    differing = [task for task in first.codes if len({one.codes[task].code for one in tumours}) > 1]
+    named = [listed(f"{task} {one.codes[task].code}" for task in differing) for one in tumours]
+    note = f"The reports seem to tell of {counted(len(tumours), 'tumour')}: {'; '.join(named)}."
     return first.model_copy(
         update={
             "codes": {task: code.model_copy(update={"abstained": True}) for task, code in first.codes.items()},
-            "contradictions": [sentence, *first.contradictions],
+            "note": note,
             "reports": [places for one in tumours for places in one.reports or ()] or None,
             "report_ids": [name for one in tumours for name in one.report_ids or ()],
             "uncertainty": 1.0,

@@ -40,7 +40,9 @@ def templates() -> Environment:
     made = Environment(loader=PackageLoader("pathveil.serve"), autoescape=True, undefined=StrictUndefined)
     made.trim_blocks = made.lstrip_blocks = True
     made.filters["percent"] = lambda share: "–" if share is None else f"{100 * share:.0f} %"
-    made.filters["chance"] = lambda share: "< 1 %" if share < 0.01 else "> 99 %" if share > 0.99 else f"{share:.0%}"
+    made.filters["chance"] = lambda share: (
+        "< 1 %" if share < 0.01 else "> 99 %" if share > 0.99 else f"{100 * share:.0f} %"
+    )
     return made
 
 

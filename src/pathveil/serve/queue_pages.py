@@ -82,7 +82,7 @@ async def next_case(request: Request, session: Session) -> Response:
 async def case(request: Request, session: Session) -> Response:
     desk, asked = desk_of(request), chosen_order(request)
     found = await run_in_threadpool(desk.casework.open, request.path_params["case"], session.user)
-    answer, before = found["answer"], []
+    answer, before = {"note": None} | found["answer"], []
     if found["status"] == DIFFERS:
         before = await run_in_threadpool(desk.casework.decisions, case=found["id"])
     places = {one["report_id"]: one["places"] for one in answer.get("reports", [])}
@@ -93,7 +93,7 @@ async def case(request: Request, session: Session) -> Response:
     return show(
         request,
         "case.html",
-        case=found,
+        case=found | {"answer": answer},
         tasks=[task_facts(task, code) for task, code in answer["codes"].items()],
         contradictions=answer["contradictions"],
         reports=reports,
