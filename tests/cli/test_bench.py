@@ -106,3 +106,13 @@ def test_the_private_step_agrees_with_opacus_and_is_timed_beside_it(pathveil):
     assert [row["step"] for row in result["rows"]] == ["ours", "opacus, per-sample", "opacus, ghost"]
     # We scale to 1e-5 less than the bound; the rest is rounding.
     assert all(value < 1e-4 for value in result["largest_difference"].values())
+
+
+def test_the_masking_benchmark_holds_the_sum_against_the_unmasked_one(pathveil):
+    small = ["--sites", 3, "--words", 60, "--dim", 4, "--filters", 3, "--reports", 20, "--batch-size", 12]
+    done = pathveil("bench", "masking", *small, "--bits", 24, "--local-steps", 2, "--rounds", 1, "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["equal"] and found["local_steps"] == 2 and set(found["seconds"]) == {"training", "masking"}
+    numbers = 60 * 4 + 3 * (3 + 4 + 5) * 4 + 3 * 3
+    assert found["megabytes"] == pytest.approx(numbers * 3 / 1e6)
