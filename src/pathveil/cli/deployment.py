@@ -8,6 +8,7 @@ import typer
 from pathveil.cli.console import JSON_OPTION, bar, emit, names_from
 from pathveil.cli.model import values_of
 from pathveil.errors import UsageError
+from pathveil.files import write_json
 from pathveil.training.device import choose_device
 
 if TYPE_CHECKING:
@@ -67,16 +68,25 @@ def site(
         "--allow-unmasked",
         help="Take part in runs, too, in which the hub sees this site's updates one by one.",
     ),
+    plans: list[Path] = typer.Option(
+        [],
+        "--plan",
+        metavar="FILE",
+        help="Take part only in runs of this plan, as 'submit --plan' writes it; may be repeated.",
+    ),
 ) -> None:
     """Run a site until ctrl-C. It connects out to the hub; its reports and its private part stay on this machine."""
     from pathveil.federation.flare.processes import check_kit, check_own, run_site
+    from pathveil.federation.protocol.plan import read_plan
 
     check_kit(kit, "fed_client.json", kind="site")
     device = choose_device(device)
     check_own(corpus, vocab, registries)
+    for plan in plans:
+        read_plan(plan)  # said before it waits for the hub
     typer.echo(f"The site of {kit} works until ctrl-C; its log is {kit}/log.txt", err=True)
     own = {"corpus": corpus, "vocabulary": vocab, "registries": registries, "device": device}
-    run_site(kit, **own, record=record, smallest_batch=smallest_batch, unmasked=unmasked)
+    run_site(kit, **own, record=record, smallest_batch=smallest_batch, unmasked=unmasked, plans=plans)
 
 
 def status(
@@ -164,6 +174,9 @@ def submit(
     ),
     attempts: int = typer.Option(3, "--attempts", min=1, help="Jobs to try when a site or the hub is lost meanwhile."),
     wait: float = typer.Option(600.0, "--wait", min=1, help="Seconds to wait for the hub and the sites."),
+    plan_file: Path | None = typer.Option(
+        None, "--plan", metavar="FILE", help="Only write the plan, for sites to read and start with --plan FILE."
+    ),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Train over the network: submit, watch, fetch. Submitting the same again goes on where a run stopped."""
@@ -178,6 +191,10 @@ def submit(
     plan = planned(mode, vocab, changes=changes, settings=settings, **agreed)
     if plan.masked and len(plan.sites) == 2:
         typer.echo(f"Note: {TWO}.", err=True)
+    if plan_file is not None:
+        write_json(plan_file, plan.model_dump(mode="json"))
+        typer.echo(f"{plan_file}: the plan of run {plan.run}; nothing was submitted", err=True)
+        return
     check_run(out, mark="history.json")
     try:
         with bar() as progress:

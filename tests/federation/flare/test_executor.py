@@ -9,8 +9,13 @@ from pathveil.federation.wire import PlanError
 
 pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'pathveil[federation]'")
 
-from pathveil.errors import VocabularyError
+from typer.testing import CliRunner
+
+from pathveil.cli import app
+from pathveil.errors import FederationError, VocabularyError
 from pathveil.federation.flare.executor import open_run
+from pathveil.federation.protocol.plan import read_plan
+from pathveil.vocabulary.words import Vocabulary
 
 
 def test_a_site_takes_part_without_masks_only_where_it_was_told_so(tmp_path, caplog):
@@ -26,3 +31,33 @@ def test_a_site_takes_part_without_masks_only_where_it_was_told_so(tmp_path, cap
         with pytest.raises(VocabularyError):
             open_run(plan, "A", session="ab", root=tmp_path)
     assert "with two sites masks hide nothing from the other" in caplog.text
+
+
+def test_a_site_takes_part_in_the_plans_it_was_told_alone(tmp_path):
+    """A plan goes from 'submit --plan' to the site as a file; another one, were it of the same name, is refused."""
+    Vocabulary(("a", "b", "c"), "by hand").save(tmp_path / "words.json")
+    (tmp_path / "classes.json").write_text('{"site": ["C50", "C18"]}')
+    call = ["federate", "submit", "kit", "--site", "north", "--site", "south", "--out", tmp_path / "run"]
+    call += [
+        "--vocab",
+        tmp_path / "words.json",
+        "--classes",
+        tmp_path / "classes.json",
+        "--plan",
+        tmp_path / "plan.json",
+    ]
+    ended = CliRunner().invoke(app, [str(part) for part in call])
+    assert ended.exit_code == 0 and "nothing was submitted" in ended.output and not (tmp_path / "run").exists()
+    plan = read_plan(tmp_path / "plan.json")
+    assert plan.sites == ("north", "south") and plan.masked
+    path = tmp_path / "local" / "pathveil.json"
+    path.parent.mkdir()
+    own = {"corpus": ["none"], "vocabulary": str(tmp_path / "none.json"), "registries": []}
+    path.write_text(json.dumps(own | {"plans": [plan.model_dump(mode="json")]}))
+    with pytest.raises(VocabularyError):  # goes on to read its words
+        open_run(plan, "north", session="ab", root=tmp_path)
+    with pytest.raises(PlanError, match="not of a plan that this site was told to take part in"):
+        open_run(plan.model_copy(update={"seed": 2}), "north", session="ab", root=tmp_path)
+    (tmp_path / "plan.json").write_text('{"mode": "strong"}')
+    with pytest.raises(FederationError, match="is not a plan"):
+        read_plan(tmp_path / "plan.json")

@@ -104,6 +104,9 @@ def open_run(plan: Plan, name: str, *, session: str, root: Path) -> SiteRun:
             "the plan has no masks: the hub would see this site's updates by themselves; agree on one with masks "
             "(--set bits=32), or start this site with --allow-unmasked"
         )
+    # The whole plan is compared, not its short name: whoever makes plans could make two of one name.
+    if settings.get("plans") and plan.model_dump(mode="json") not in settings["plans"]:
+        raise PlanError("the run is not of a plan that this site was told to take part in (--plan)")
     if plan.masked and len(plan.sites) == 2:
         log.warning("%s: %s", name, TWO)
     reports, dropped = read_reports(

@@ -14,7 +14,7 @@ from typing import Any
 from pathveil.errors import UsageError
 from pathveil.federation.flare import policy, recorder, revocation
 from pathveil.federation.flare.provision import needed
-from pathveil.federation.protocol.plan import SMALLEST_BATCH
+from pathveil.federation.protocol.plan import SMALLEST_BATCH, read_plan
 from pathveil.federation.protocol.secret import site_secret
 from pathveil.files import read_json
 
@@ -50,8 +50,12 @@ def run_site(
     record: Path | None = None,
     smallest_batch: int = SMALLEST_BATCH,
     unmasked: bool = False,
+    plans: Sequence[Path] = (),
 ) -> None:
-    """Work for the hub until ended. Where the reports are is kept in the kit's ``local`` folder and goes nowhere."""
+    """Work for the hub until ended. Where the reports are is kept in the kit's ``local`` folder and goes nowhere.
+
+    With ``plans`` the site takes part in runs of these alone.
+    """
     check_kit(kit, "fed_client.json", kind="site")
     kit = kit.resolve()
     settings = {
@@ -61,6 +65,7 @@ def run_site(
         "device": device,
         "smallest_batch": smallest_batch,
         "unmasked": unmasked,
+        "plans": [read_plan(path).model_dump(mode="json") for path in plans],
     }
     site_secret(kit)
     policy.write(kit / "local", {policy.SETTINGS: settings})

@@ -114,7 +114,7 @@ class Plan(Settings):
 
 
 def read_plan(path: Path) -> Plan:
-    """The plan that came with a job, which the administrator of a run made."""
+    """A plan in a file: one that came with a job, or that a site was given to agree to."""
     try:
         return Plan.model_validate(read_json(path, error=FederationError))
     except ValidationError as error:
