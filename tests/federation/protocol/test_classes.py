@@ -57,7 +57,7 @@ def test_labels_are_agreed_on_like_words_without_showing_a_list(tmp_path):
     assert "C69" not in (tmp_path / "agreed.json").read_text()
     # A site's own part has no names for others' labels, and an ordinary vocabulary has no tasks.
     Vocabulary(("site=C50", "agreed word 1"), "by hand").save(tmp_path / "part.json")
-    with pytest.raises(UsageError, match="not every site's part of it was published"):
+    with pytest.raises(UsageError, match="of labels that not every site has published"):
         read_classes([tmp_path / "part.json"])
 
 

@@ -100,8 +100,8 @@ def agreed_classes(content: Mapping[str, Any], file: Path) -> dict[str, list[str
         task, joint, label = str(word).partition(JOINT)
         if not joint or not task or not label:
             raise UsageError(
-                f"{file}: is a vocabulary, but not of labels by task as 'federate classes --private' counts them, or "
-                "not every site's part of it was published ('pathveil vocab agree publish')"
+                f"{file}: does not list labels by task; it is a vocabulary, of words or of labels that not every site "
+                "has published ('pathveil vocab agree publish')"
             )
         classes.setdefault(task, []).append(label)
     return classes
