@@ -46,7 +46,11 @@ def test_an_audit_joins_the_bundle(copy):
 
 def test_an_audit_of_another_model_or_of_other_members_is_refused(copy):
     sentence, card = {"sentence": "Passes."}, (copy / CARD).read_text()
-    for audit in ({"bound": False}, {"bound": True, "provenance": {"bundle sha256": "0" * 64}}):
+    for audit in (
+        {"bound": False},
+        {"bound": True, "provenance": {"bundle sha256": "0" * 64}},
+        {"bound": True, "provenance": {"model sha256": "0" * 64, "bundle sha256": Model.load(copy).sha256}},
+    ):
         with pytest.raises(UsageError, match="not bound to this model"):
             attach_audit(copy, {"verdict": sentence, **audit})
     assert (copy / CARD).read_text() == card

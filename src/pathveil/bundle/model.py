@@ -269,7 +269,11 @@ def attach_audit(path: Path, audit: Mapping[str, Any]) -> Model:
     An audit that is not bound to this very bundle is refused: its verdict is not about this model.
     """
     before_audit = Model.load(path)
-    audited = audit.get("provenance", {}).get("model sha256", before_audit.model_sha256)
-    if audit.get("bound") is False or audited != before_audit.model_sha256:
+    named = audit.get("provenance", {})
+    if "model sha256" in named:  # stays the same when an audit is attached, unlike the bundle's
+        same = named["model sha256"] == before_audit.model_sha256
+    else:
+        same = named.get("bundle sha256", before_audit.sha256) == before_audit.sha256
+    if audit.get("bound") is False or not same:
         raise UsageError(f"{path}: the audit is not bound to this model, so its verdict does not go on the card")
     return replace(before_audit, audit=audit).save(path, replace_old=True)
