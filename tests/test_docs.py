@@ -73,7 +73,6 @@ TESTED_WITH = {
     "serve/queue_pages.py": "serve/test_pages.py",
     "serve/review_pages.py": "serve/test_pages.py",
     "serve/sent.py": "serve/test_app.py",
-    "serve/server.py": "serve/test_app.py",
     "serve/start.py": "serve/test_app.py",
     "serve/swap.py": "serve/test_pages.py",
     "bundle/encoder.py": "bundle/test_release.py",

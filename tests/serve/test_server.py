@@ -1,0 +1,104 @@
+"""The service on a port: what its description promises, and what slow, idle and rude clients can do."""
+
+import os
+import socket
+import threading
+import time
+from urllib.request import urlopen
+
+import pytest
+import schemathesis
+import uvicorn
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from schemathesis import checks
+
+from conftest import free_port
+from pathveil.errors import UsageError
+from pathveil.serve.app import make_app
+from pathveil.serve.desk import Desk
+from pathveil.serve.server import check_place, impatient
+from serve.conftest import BEARER, service_of
+
+EXAMPLES = int(os.environ.get("PATHVEIL_API_EXAMPLES", "4"))  # an operation; more by hand
+LIMITS = {"header_seconds": 0.6, "body_seconds": 0.6, "connections_an_address": 40, "requests_a_minute": 100_000}
+
+
+@pytest.fixture(scope="module")
+def port(model, tmp_path_factory):
+    service = service_of(model, **LIMITS, failures_a_minute=100_000)
+    service.desk = Desk(tmp_path_factory.mktemp("store"), service.settings, cheap_passwords=True)
+    number = free_port()
+    config = uvicorn.Config(make_app(service), port=number, http=impatient(service.settings), log_config=None)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not (server.started and service.ready):
+        time.sleep(0.05)
+    yield number
+    server.should_exit = True
+    thread.join()
+
+
+def closed_within(connection: socket.socket, seconds: float) -> bytes:
+    """What comes until the other side ends the connection; fails where it does not."""
+    connection.settimeout(seconds)
+    received = b""
+    while piece := connection.recv(65536):
+        received += piece
+    return received
+
+
+def test_what_the_description_promises_holds_for_generated_requests(port):
+    """schemathesis: right and wrong bodies, headers and parameters, answers held against the description."""
+    schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{port}/openapi.json")
+    tried: list[int] = []
+    held = [checks.not_a_server_error, checks.status_code_conformance, checks.content_type_conformance]
+    held += [checks.response_schema_conformance]
+    for operation in schema.get_all_operations():
+
+        @given(case=operation.ok().as_strategy())
+        @hypothesis_settings(max_examples=EXAMPLES, database=None)
+        def probe(case):
+            answer = case.call_and_validate(headers=BEARER, checks=held)
+            tried.append(answer.status_code)
+
+        probe()
+    assert len(tried) > 10 and 200 in tried and 202 in tried
+
+
+def test_idle_and_slow_connections_end(port):
+    head = (
+        f"POST /v1/code HTTP/1.1\r\nhost: x\r\nauthorization: {BEARER['authorization']}\r\ncontent-type: text/plain\r\n"
+    )
+    begun = ["", "GET /healthz HT", head, head + "content-length: 900\r\n\r\nabc"]
+    connections = [socket.create_connection(("127.0.0.1", port)) for _ in begun for _ in range(5)]
+    for number, connection in enumerate(connections):
+        connection.sendall(begun[number % len(begun)].encode())
+    assert urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10).read() == b"ok\n"  # meanwhile others are answered
+    answers = [closed_within(connection, 20) for connection in connections]
+    assert sum(b"408" in answer for answer in answers) == 5  # a body that did not come is told so; heads are just cut
+
+
+def test_an_address_has_so_many_connections_and_no_more(port):
+    connections = [socket.create_connection(("127.0.0.1", port)) for _ in range(60)]
+    time.sleep(0.2)
+    cut = 0
+    for connection in connections:
+        connection.setblocking(False)
+        try:
+            cut += connection.recv(1) == b""
+        except BlockingIOError:
+            pass
+        connection.close()
+    assert cut >= 15
+    time.sleep(0.2)
+    assert urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10).read() == b"ok\n"
+
+
+def test_reports_do_not_travel_in_the_clear(tmp_path):
+    check_place("127.0.0.1", certificate=None, key=None, behind_proxy=False)
+    check_place("0.0.0.0", certificate=None, key=None, behind_proxy=True)
+    for host, files in (("0.0.0.0", (None, None)), ("registry.example", (None, None)), ("::1", (tmp_path, None))):
+        with pytest.raises(UsageError):
+            check_place(host, certificate=files[0], key=files[1], behind_proxy=False)
