@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check lint fuzz notebooks clean
+.PHONY: demo test check lint fuzz lock sbom advisories notebooks clean
 
 demo: $(VENV)/.installed
 	$(BIN)/pathveil demo --out demo
@@ -29,6 +29,10 @@ lint: $(VENV)/.installed-dev
 CASES ?= 20000
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python tests/fuzz/run.py --cases $(CASES)
+
+# What we depend on: pins with hashes, a list of parts, known defects from a stored file (docs/security.md).
+lock sbom advisories: $(VENV)/.installed-dev
+	$(BIN)/python tools/supply.py $(if $(filter advisories,$@),audit,$@)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

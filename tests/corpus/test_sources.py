@@ -6,10 +6,12 @@ import random
 import sqlite3
 import sys
 import zipfile
+from contextlib import closing
 
 import polars as pl
 import pytest
 
+from pathveil.corpus import sources
 from pathveil.corpus.intake import detect_format, import_corpus
 from pathveil.corpus.labels import label_corpus
 from pathveil.corpus.mapping import TableMapping, propose_mapping
@@ -233,3 +235,20 @@ def test_other_forms_in_a_folder_are_passed_over(tmp_path, database):
     (tmp_path / "split.json").write_text("{}")
     assert import_corpus(tmp_path, out=tmp_path / "out" / "c.parquet").reports == 1
     assert detect_format(database.rename(tmp_path / "export.bin")) == "sqlite"
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        "with recursive n(x) as (select 1 union all select x + 1 from n) select x as report_id from n",
+        "with recursive n(x) as (select 1 union all select x + 1 from n) select x as report_id from n where x < 0",
+    ],
+)
+def test_a_view_that_never_ends_is_stopped(tmp_path, monkeypatch, view):
+    """A database is another party's program as well: records of nothing, and a search that finds none."""
+    monkeypatch.setattr(sources, "MOST_RECORDS", 100)
+    monkeypatch.setattr(sources, "MOST_WORK", 3)
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database:
+        database.execute(f"create view reports as {view}")
+    with pytest.raises((CorpusError, UsageError, pl.exceptions.ComputeError), match=r"more records|query"):
+        sources.open_sqlite(tmp_path / "a.db").collect()

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from pathveil.errors import CorpusError
+
 WORD = "marigold"
 TEXT = f"{WORD} smith left breast ductal carcinoma"
 
@@ -261,6 +263,36 @@ FHIR = {
 }
 
 
+RESOURCE = {
+    "resourceType": "DiagnosticReport",
+    "conclusion": f"Ductal carcinoma of Ms. {WORD}.",
+    "code": {"coding": [{"code": "11526-1"}]},
+    "effectiveDateTime": "1997-07-25T16:30:00Z",
+    "identifier": [{"value": "S-97-1"}],
+    "subject": {"reference": "#p"},
+    "performer": [{"display": "LAB"}],
+    "presentedForm": [{"contentType": "text/html", "data": "PGI+bGVmdDwvYj4="}],
+    "contained": [
+        {
+            "resourceType": "Patient",
+            "id": "p",
+            "identifier": [{"value": "00466144"}],
+            "name": [{"family": WORD, "given": ["Candy"]}],
+        }
+    ],
+}
+
+
+def resources(folder: Path) -> None:
+    from pathveil.corpus.fhir import read_resources
+
+    with (folder / "a.json").open("rb") as file:
+        for found in read_resources(file, key=b"secret", registry=None):
+            assert isinstance(found, list) or WORD not in str(found).lower()
+            if not isinstance(found, list):
+                raise CorpusError("skipped")
+
+
 def abstracts(folder: Path) -> None:
     from pathveil.corpus.abstracts import open_abstracts
 
@@ -340,13 +372,13 @@ def read_study(folder: Path) -> None:
 
 
 def appetite_file(path: Path) -> None:
-    from pathveil.audit.verdict import default_appetite_text
+    from pathveil.audit.appetite import default_appetite_text
 
     path.write_text(default_appetite_text())
 
 
 def read_appetite(folder: Path) -> None:
-    from pathveil.audit.verdict import read_appetite as read
+    from pathveil.audit.appetite import read_appetite as read
 
     read(folder / "appetite.toml")
 
@@ -530,6 +562,7 @@ READERS: dict[str, Reader] = {
     "sqlite": Reader("a.db", "bytes", one("a.db", sqlite_file), opened("sqlite", "a.db")),
     "excel": Reader("a.xlsx", "bytes", one("a.xlsx", excel_file), opened("excel", "a.xlsx"), weight=0.003),
     "abstracts": Reader("a.xml", "bytes", one("a.xml", text_file(XML)), abstracts),
+    "import fhir": Reader("a.json", "json", one("a.json", text_file(json.dumps(RESOURCE))), resources),
     "served json": Reader(
         "body",
         "json",

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pathveil.corpus import content_sha256
+from pathveil.corpus import content_sha256, scan, validate
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import sha256_of_file
 from pathveil.text import settings, tokenize
@@ -218,3 +218,11 @@ def test_progress_and_provenance_are_plain(corpus):
     assert sorted(json.loads((folder / "tokens.json").read_text())["files"]) == sorted(
         path.name for path in folder.iterdir() if path.suffix != ".json"
     )
+
+
+def test_long_texts_are_taken_a_few_at_a_time(corpus, monkeypatch):
+    monkeypatch.setattr(module, "BATCH", 4)
+    monkeypatch.setattr(module, "HEAVY", 20)
+    sizes = [batch.height for batch in module._batches(validate(scan(corpus)))]
+    assert sum(sizes) == 4 and max(sizes) < 4
+    assert reports(tokens(corpus)) == [tokenize(text) for text in pl.read_parquet(corpus)["text"]]

@@ -13,7 +13,6 @@ True
 
 import datetime
 import json
-import tomllib
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +22,7 @@ from pydantic import Field, ValidationError, field_validator
 from pathveil.audit import metrics
 from pathveil.errors import UsageError, explained
 from pathveil.files import check_new, read_toml, write_text
+from pathveil.foreign import Refused, parse_toml
 from pathveil.results import Result
 from pathveil.settings import Settings
 
@@ -147,9 +147,9 @@ def asked_appetite(path: Path | None, release: ReleaseForm | None) -> Appetite |
 def parse_appetite(text: str, where: str) -> Appetite:
     """The appetite in a text."""
     try:
-        return _checked(tomllib.loads(text), where)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        raise UsageError(f"{where}: is not TOML; expected {EXPECTED}") from None
+        return _checked(parse_toml(text.encode("utf-8", "surrogatepass")), where)
+    except Refused as fault:
+        raise UsageError(f"{where}: {fault}; expected {EXPECTED}") from None
 
 
 def _checked(content: dict[str, Any], where: str) -> Appetite:

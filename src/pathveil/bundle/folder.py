@@ -141,6 +141,14 @@ def check_fields(content: Mapping[str, Any], path: Path) -> None:
     for numbers in content["blend"].values():
         if not isinstance(numbers, list) or not all(type(number) in (int, float) for number in numbers):
             raise BundleError(f"{path}: 'blend' does not hold numbers; {wrong}")
+    if set(content["blend"]) != set(content["labels"]) or not all(
+        set(content[name]) <= set(content["labels"]) for name in TYPED if isinstance(content[name], dict)
+    ):
+        raise BundleError(
+            f"{path}: its blend, thresholds and scores are not of the tasks that its labels have; {wrong}"
+        )
+    if not {"dropout", "linear"} <= set(content["architecture"]):
+        raise BundleError(f"{path}: its architecture is incomplete; {wrong}")
     check_architecture(content["architecture"], path)
 
 

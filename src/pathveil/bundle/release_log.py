@@ -21,6 +21,7 @@ from typing import Any
 
 from pathveil.errors import BundleError, UsageError
 from pathveil.files import only_process
+from pathveil.foreign import Refused, parse_json
 
 START = "0" * 64  # what the first line has in the place of the line before it
 
@@ -45,8 +46,8 @@ def read_log(path: Path) -> list[dict[str, Any]]:
     found, before = [], START
     for number, text in enumerate(_lines(path), start=1):
         try:
-            line = json.loads(text)
-        except (ValueError, RecursionError):
+            line = parse_json(text)
+        except Refused:
             line = None
         if not isinstance(line, dict) or line.get("before") != before or line.get("line") != number:
             raise BundleError(

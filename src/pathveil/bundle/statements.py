@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pathveil.errors import BundleError, UsageError
 from pathveil.files import check_new, new_file, write_text
+from pathveil.foreign import Refused, parse_json
 from pathveil.results import Result
 from pathveil.signatures import PREFIX
 from pathveil.signatures import read_public_key as read_digits
@@ -243,8 +244,8 @@ def opened(envelope: Any, key: PublicKey, where: str) -> dict[str, Any]:
             f"(the key's sha256 is {key.sha256[:16]}…)"
         )
     try:
-        content = json.loads(payload)
-    except (ValueError, RecursionError):
+        content = parse_json(payload)
+    except Refused:
         content = None
     if not isinstance(content, dict) or content.get("_type") != STATEMENT_TYPE:
         raise BundleError(f"{where}: its content is not an in-toto statement of version 1")

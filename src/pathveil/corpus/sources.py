@@ -38,6 +38,16 @@ MOST_WORK = 20_000  # millions of steps that a query may take to its next record
 MOST_RECORDS = 1_000_000  # that a database of no size may give
 
 
+class BoundedConnection(sqlite3.Connection):
+    """A connection that gives up where the next record takes too many steps."""
+
+    work = 0  # millions of steps since the last record
+
+    def note(self) -> bool:
+        self.work += 1
+        return self.work > MOST_WORK
+
+
 def open_excel(path: Path, *, sheet: str | None = None) -> "pl.LazyFrame":
     """A sheet of an Excel (or OpenDocument) file, the first unless named, as a lazy frame.
 
@@ -118,31 +128,25 @@ def open_sqlite(path: Path, *, query: str | None = None) -> "pl.LazyFrame":
     return register_io_source(batches, schema=schema)
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path) -> BoundedConnection:
     """A connection that can only read; polars may use it from another thread than ours."""
     if not path.is_file():
         raise CorpusError(f"{path}: there is no such file")
-    database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+    place = f"{path.absolute().as_uri()}?mode=ro"
+    database = sqlite3.connect(place, uri=True, check_same_thread=False, factory=BoundedConnection)
+    database.set_progress_handler(database.note, 1_000_000)
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
     database.execute("pragma trusted_schema = off")  # a view of another party's calls no function that does anything
     return database
 
 
-def bounded(database: sqlite3.Connection, cursor: sqlite3.Cursor, *, path: Path) -> Iterator[tuple[Any, ...]]:
+def bounded(database: BoundedConnection, cursor: sqlite3.Cursor, *, path: Path) -> Iterator[tuple[Any, ...]]:
     """The records of a query; a view that never ends, or that makes records of nothing, is stopped."""
     most = MOST_RECORDS + 8 * path.stat().st_size
-    work = 0
-
-    def note() -> bool:
-        nonlocal work
-        work += 1
-        return work > MOST_WORK
-
-    database.set_progress_handler(note, 1_000_000)
     for number, record in enumerate(cursor):
         if number == most:
             raise CorpusError(f"{path}: the query gives more records than the database can hold; say another --query")
-        work = 0
+        database.work = 0
         yield record
 
 
@@ -153,6 +157,8 @@ def run_query(database: sqlite3.Connection, query: str, *, path: Path) -> sqlite
         # Only with these codes is a message about the query; others may quote what is in the database.
         about_query = getattr(error, "sqlite_errorname", "") in ("SQLITE_ERROR", "SQLITE_READONLY")
         why = str(error) if about_query else "is it a SQLite database, and one statement?"
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
+            why = "it takes too long to its first record"
         raise UsageError(f"{path}: the query cannot be run ({why[:100]})") from None
 
 

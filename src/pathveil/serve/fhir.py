@@ -10,7 +10,6 @@ Observations of the same Bundle that it lists as results, else its narrative. It
 """
 
 import base64
-import binascii
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from html.parser import HTMLParser
@@ -85,7 +84,7 @@ def attachment_text(attachment: Mapping[str, Any]) -> str:
         return ""
     try:
         text = base64.b64decode(string(attachment, "data"), validate=True).decode("utf-8")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no base 64, no ASCII, no UTF-8
         raise Fault(422, "a presentedForm is not UTF-8 text in base 64") from None
     return text if kind == "text/plain" else plain_text(text)
 

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
 FORMAT = "pathveil-tokens/3"
 ARRAYS = ("ids", "offsets", "cases", "registries")
-BATCH = 5_000  # reports in memory at a time
+BATCH = 5_000  # reports in memory at a time, …
+HEAVY = 1 << 28  # … but for those whose text has more bytes than these
 BLOCK = 1 << 24  # tokens renumbered at a time
 
 
@@ -211,7 +212,10 @@ def _build(
 def _batches(frame: "pl.LazyFrame") -> Iterator["pl.DataFrame"]:
     """Reports a batch at a time, in the corpus's order."""
     chosen = frame.select("text", "case_id", "registry")
-    yield from chosen.collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming")
+    for batch in chosen.collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming"):
+        size = int(batch["text"].str.len_bytes().sum() or 0)
+        # One long text may stand in a file once and in its table a thousand times: then fewer are taken at a time.
+        yield from batch.iter_slices(max(BATCH * HEAVY // size, 1)) if size > HEAVY else [batch]
 
 
 def _renumber(raw: Path, rank: np.ndarray, path: Path) -> None:

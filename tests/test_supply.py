@@ -1,0 +1,51 @@
+"""What we depend on is pinned by hash, listed, and looked up among known defects without a network."""
+
+import importlib.util
+import json
+
+import pytest
+
+from conftest import ROOT
+
+spec = importlib.util.spec_from_file_location("supply", ROOT / "tools" / "supply.py")
+supply = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(supply)
+
+
+def test_every_pin_has_its_hash_and_is_the_constraint():
+    locked, wanted = supply.pins(supply.LOCK.read_text()), supply.pins(supply.CONSTRAINTS.read_text())
+    assert locked and all(len(hashes) == 1 for _, hashes in locked.values())
+    for name, (version, _) in wanted.items():
+        assert name in locked and locked[name][0].partition("+")[0] == version, f"{name}: run 'make lock'"
+
+
+def test_what_the_product_asks_for_itself_is_pinned():
+    locked = supply.pins(supply.LOCK.read_text())
+    for extra, names in supply.extras().items():
+        for name in names:
+            assert name in locked, f"{name} (extra {extra or 'core'}) has no pin in constraints.txt"
+
+
+def test_the_list_of_parts_is_what_the_lock_says():
+    assert json.loads(supply.SBOM.read_text()) == supply.sbom(), "run 'make sbom'"
+
+
+def test_no_pin_is_known_to_be_defective():
+    locked = supply.pins(supply.LOCK.read_text())
+    for advisory in supply.advisories(supply.ADVISORIES):
+        assert not list(supply.affected(advisory, locked)), advisory["id"]
+
+
+@pytest.mark.parametrize(
+    ("events", "inside", "outside"),
+    [
+        ([{"introduced": "0"}, {"fixed": "2.6.0"}], ["1.0", "2.5.1", "2.6.0rc1"], ["2.6.0", "2.10"]),
+        ([{"introduced": "1.2"}, {"last_affected": "1.4"}], ["1.2", "1.4"], ["1.1", "1.4.1"]),
+        ([{"introduced": "0"}, {"fixed": "1"}, {"introduced": "2"}, {"fixed": "2.5"}], ["0.5", "2.4"], ["1.5", "2.5"]),
+    ],
+)
+def test_ranges_of_an_advisory(events, inside, outside):
+    for version in inside:
+        assert supply.within(supply.Version(version), events), version
+    for version in outside:
+        assert not supply.within(supply.Version(version), events), version
