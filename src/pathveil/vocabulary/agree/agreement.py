@@ -132,7 +132,7 @@ class Agreement(BaseModel):
         for name in names:
             if not NAME.fullmatch(name) or name == HUB:
                 raise UsageError(
-                    f"{name!r} cannot name a site or key holder: letters, digits, '_', '.' or '-', not 'hub'"
+                    f"{name[:40]!r} cannot name a site or key holder: letters, digits, '_', '.' or '-', not 'hub'"
                 )
         if len(set(names)) != len(names):
             raise UsageError("two parties have the same name; sites and key holders need a name each")

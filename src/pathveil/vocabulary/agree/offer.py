@@ -56,7 +56,7 @@ class Pinned(BaseModel):
     def check(self, name: str) -> None:
         parts = urlsplit(self.address)
         if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/") or parts.query:
-            raise UsageError(f"{self.address!r} is not an address of the form https://host:port")
+            raise UsageError(f"{self.address[:80]!r} is not an address of the form https://host:port")
         try:
             if not PEM.fullmatch(self.certificate):
                 raise ValueError
@@ -100,10 +100,10 @@ def make_offer(
 
     check_new(folder)
     if not NAME.fullmatch(name):
-        raise UsageError(f"{name!r} cannot name a server: letters, digits, '_', '.' or '-'")
+        raise UsageError(f"{name[:40]!r} cannot name a server: letters, digits, '_', '.' or '-'")
     host = urlsplit(address).hostname
     if not host:
-        raise UsageError(f"{address!r} is not an address of the form https://host:port")
+        raise UsageError(f"{address[:80]!r} is not an address of the form https://host:port")
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     written = []
     if certificate is None:
