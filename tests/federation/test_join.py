@@ -75,7 +75,7 @@ def test_a_release_is_checked_and_holds_no_discriminator(released, tmp_path):
     assert any(name.startswith("heads.") for name in released.tensors)
     again = Release.load(folder)
     assert again.sha256 == released.sha256 and again.vocabulary.words == WORDS.words
-    assert again.shape["windows"] == [3, 4, 5] and again.classes == released.classes
+    assert again.shape["windows"] == (3, 4, 5) and again.classes == released.classes
     path = folder / "shared.safetensors"
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(FederationError, match="missing or was altered"):
@@ -83,7 +83,7 @@ def test_a_release_is_checked_and_holds_no_discriminator(released, tmp_path):
     with pytest.raises(UsageError, match="expected a folder that 'federate run' wrote"):
         Release.load(tmp_path)
     private = Vocabulary(WORDS.words, "agreed", source={"id_space": "ab"})
-    folder = Release(released.tensors, SHAPE, {}, "", private).save(tmp_path / "other")
+    folder = Release(released.tensors, SHAPE, released.classes, "", private).save(tmp_path / "other")
     assert not (folder / "vocabulary.json").exists() and Release.load(folder).id_space == "ab"
 
 
