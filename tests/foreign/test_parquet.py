@@ -84,3 +84,9 @@ def test_more_rows_than_bytes_can_hold_are_refused(tmp_path, monkeypatch):
     pl.DataFrame({"site": ["C50"] * 100_000}).write_parquet(path)  # runs: a few hundred bytes
     with pytest.raises(Refused, match="more rows than so few bytes can hold"):
         check_parquet(path)
+
+
+def test_lists_within_lists_of_a_footer_are_bounded():
+    """They were followed as deep as the stack goes."""
+    with pytest.raises(Refused):
+        Thrift(b"\x19" + b"\x19" * 10_000).structure()

@@ -45,6 +45,7 @@ def test_depth_is_counted_outside_of_texts(depth):
         (b"{", "JSON"), (b"\xff", "UTF-8"), (b"9" * 5000, "JSON"),
         (b"[[],[" + b"[]," * 2_000_000 + b"[]]]", "more than"),
         (b'{"a":' * 100_000, "deep"), (b'["' + b"[" * 200, "JSON"), (b"", "JSON"),
+        (rb'{"\uD83D": 1}', "half"), (rb'["a\uDe00"]', "half"),
     ],
 )  # fmt: skip
 def test_json_that_is_not_taken(text, why):

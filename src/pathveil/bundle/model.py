@@ -105,7 +105,7 @@ class Model:
         told = read_settings(self.text)
         if told is None:
             raise BundleError(
-                f"the bundle's text settings are '{self.text}', this version cuts text by '{settings()}'; "
+                f"the bundle's text settings are '{self.text[:200]}', this version cuts text by '{settings()}'; "
                 "its answers would not be the model's"
             )
         return told

@@ -143,6 +143,8 @@ class Thrift:
         raise Refused(WRONG)
 
     def items(self, depth: int) -> list[Any]:
+        if depth > DEPTH:
+            raise Refused(WRONG)
         head = self.byte()
         size = head >> 4 if head >> 4 < 15 else self.unsigned()
         if size > len(self.data) - self.at:

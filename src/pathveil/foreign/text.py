@@ -29,6 +29,7 @@ NOT_BRACKETS = re.compile(STRING + rb"|[^\[\]{}\"]++", re.DOTALL)
 TOML_STRING = rb"\"\"\".*?\"\"\"|'''.*?'''|\"(?:[^\"\\\n]|\\.)*+\"|'[^'\n]*+'|\#[^\n]*+"
 NOT_TOML_BRACKETS = re.compile(TOML_STRING + rb"|[^\[\]{}\"'#]++|[\"']", re.DOTALL)
 LONG_KEY = re.compile(rb"""(?<![\w-])(?:(?:"[^"\n]*+"|'[^'\n]*+'|[\w-]++)[ \t]*+\.[ \t]*+){32}""")
+HALF = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")  # of a character outside the first plane, as JSON writes it
 # Of what a terminal obeys or hides: control characters but tab and line feed, marks that turn the direction of
 # writing, and halves of characters, which no terminal takes.
 UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -73,9 +74,14 @@ def parse_json(data: bytes | str, *, depth: int = bounds.DEPTH, finite: bool = T
         raise Refused("cannot be read as JSON (it is not UTF-8)") from None
     constant, number = (_no_number, _finite) if finite else (None, None)
     try:
-        return json.loads(text, object_pairs_hook=_each_name_once, parse_constant=constant, parse_float=number)
+        found = json.loads(text, object_pairs_hook=_each_name_once, parse_constant=constant, parse_float=number)
+        if HALF.search(raw):
+            json.dumps(found, ensure_ascii=False).encode()
+        return found
     except Refused:
         raise
+    except UnicodeEncodeError:
+        raise Refused("holds half a character") from None
     except (ValueError, RecursionError):
         raise Refused("cannot be read as JSON") from None
 
