@@ -55,6 +55,9 @@ def test_every_name_is_a_function_with_a_signature_and_options_by_name(name):
         assert parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD), parameter
 
 
+LOADED = "a loaded model"
+
+
 class CalledError(Exception):
     """What a command called, and how."""
 
@@ -73,7 +76,7 @@ COMMANDS = {
         {"defence": TeacherSettings(teachers=5), "epochs": 3, "patience": None, "tasks": ["site"], "out": "m"},
     ),
     "train c.parquet --plan": ("plan_training", ["c.parquet"], {"defence": "none"}),
-    "evaluate m c.parquet --resamples 50": ("evaluate", ["m", "c.parquet"], {"resamples": 50, "device": "auto"}),
+    "evaluate m c.parquet --resamples 50": ("evaluate", [LOADED, "c.parquet"], {"resamples": 50, "device": "auto"}),
     "predict m c.parquet --out o.csv": ("load", ["m"], {}),
     "audit m --members a --non-members b --models 4 --attach --out o": (
         "audit",
@@ -96,6 +99,8 @@ def test_the_commands_are_made_of_the_public_functions(command, monkeypatch):
 
         def record(*given, **options):
             signature.bind(*given, **options)  # the function takes them
+            if name == "load" and COMMANDS[command][0] != "load":
+                return LOADED  # for the function that the command is about
             raise CalledError(name, given, options)
 
         return record

@@ -13,7 +13,7 @@ def test_networks_and_teachers_are_counted(corpus, monkeypatch):
     settings = settings.changed(defence=TeacherSettings(teachers=8, unseen=2))
     made = plans.plan_training(corpus, settings, workers=2)
     teachers, networks, rest = made.work
-    assert (teachers.models, teachers.epochs, teachers.documents) == (8, ASSUMED, round(8 * 120 * 0.9 * ASSUMED))
+    assert (teachers.models, teachers.epochs, teachers.documents) == (8, 20, 8 * 120 * 20)
     assert (networks.models, networks.epochs, networks.documents) == (2, ASSUMED, round(2 * 160 * 0.75 * ASSUMED))
     assert teachers.seconds == 8 + teachers.documents / 1000
     assert networks.seconds == 2 + networks.documents / 1000 and rest.seconds == 2.0

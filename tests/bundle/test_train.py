@@ -29,7 +29,10 @@ def test_a_frame_teaches_what_its_file_teaches(corpus, made):
 
 def test_a_model_written_where_it_is_trained_is_the_model(corpus, made, folder, tmp_path):
     model = train_model(corpus, TINY, preset="tiny", seed=3, out=str(tmp_path / "model"))
-    assert model.sha256 == Model.load(folder).sha256 and [p.name for p in tmp_path.iterdir()] == ["model"]
+    assert model.sha256 == Model.load(folder).sha256 and sorted(p.name for p in tmp_path.iterdir()) == [
+        "model",
+        "model.private",
+    ]
     summary = training_summary(model, tmp_path / "model")
     assert summary.reports == 160 and summary.words == len(made.words) and "card.md" in repr(summary)
     assert summary.to_frame()["task"].to_list() == list(made.tasks)

@@ -33,7 +33,7 @@ def server(tmp_path_factory):
         except KeyError:
             pytest.skip("there is no account 'postgres' to run the server")
         owner = {"user": "postgres", "group": account.pw_gid, "extra_groups": []}
-        for parent in (folder, *folder.parents[:2]):
+        for parent in (folder, *folder.parents[:-2]):  # below the system's own folder for temporary files
             parent.chmod(0o755)
         (folder / "run").mkdir()
         os.chown(folder / "run", account.pw_uid, account.pw_gid)

@@ -1,10 +1,18 @@
 """A process of its own: what it says comes back, what it breaks on ends it alone."""
 
+import os
+
 import pytest
 
+from conftest import ROOT
 from pathveil.errors import UsageError
 from pathveil.foreign import Refused
 from pathveil.foreign.apart import run_apart
+
+
+@pytest.fixture(autouse=True)
+def the_other_process_finds_our_module(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")]))
 
 
 def test_answers_and_errors_come_back():

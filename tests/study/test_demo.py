@@ -53,7 +53,12 @@ def test_demo_trains_explains_and_studies(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "demo" / "result.json").read_text()) == result.study.to_dict()
     assert Model.load(tmp_path / "demo" / "model").sha256 == result.model.scores.bundle
     text = str(result)
-    assert text.endswith("\n".join(kept.lines())) and "May it leave? Fail: x." in text and "  - it failed" in text
+    assert (
+        "\n".join(kept.lines()) in text
+        and "pathveil serve" in text.splitlines()[-1]
+        and "May it leave? Fail: x." in text
+        and "  - it failed" in text
+    )
     for task in ("site", "subsite", "laterality", "histology", "behavior"):
         assert f"  {task}" in text and result.model.explained[task].places
     assert "training" in stages

@@ -69,5 +69,5 @@ def test_a_folder_comes_back_as_it_was_and_is_mapped_not_read(tmp_path):
             assert after == before, field.name
     content = json.loads((tmp_path / "encoded.json").read_text())
     (tmp_path / "encoded.json").write_text(json.dumps(content | {"format": "pathveil-encoded/0"}))
-    with pytest.raises(ValueError, match="pathveil-encoded/0, expected"):
+    with pytest.raises(ValueError, match="is not of format pathveil-encoded/1"):
         Encoded.load(tmp_path)

@@ -42,7 +42,7 @@ def profile_of(corpus: Encoded, *, rows: slice = slice(None)) -> Profile:
         number = max(int((labels >= 0).sum()), 1)
         mix[task] = {
             names[label]: round(float((labels == label).sum() / number), DIGITS)
-            for label in np.unique(labels[labels >= 0])
+            for label in np.unique(labels[(labels >= 0) & (labels < len(names))])  # codes below a floor have no name
             if may_be_told(len(np.unique(cases[labels == label])))
         }
     return Profile(

@@ -8,7 +8,9 @@ The discriminator is no part of it: nobody needs it to code reports, and it is m
 and heads never come near this folder.
 
 >>> import tempfile
->>> arrays = {"encoder.embedding.weight": np.zeros((4, 3), np.float32)}
+>>> arrays = {"encoder.embedding.weight": np.zeros((4, 3)), "encoder.convolution.weight": np.zeros((2, 5, 3))}
+>>> arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
+>>> arrays["encoder.convolution.bias"] = np.zeros((1, 5), np.float32)
 >>> shape = {"dim": 3, "windows": (2,), "filters": 5}
 >>> released = Release(arrays, shape, {"site": ("C18",)}, "words 1500", Vocabulary(("left", "lung"), "by hand"))
 >>> with tempfile.TemporaryDirectory() as folder:

@@ -40,6 +40,7 @@ from conftest import free_port
 from federation.flare import rogue, wire_search
 from pathveil.federation import embedded
 from pathveil.federation.flare import recorder
+from pathveil.federation.flare.duplicate_guard import ALIVE
 from pathveil.federation.flare.provision import provision, revoke
 from pathveil.federation.flare.revocation import take_list
 from pathveil.federation.flare.status import status
@@ -652,6 +653,7 @@ def test_malicious_hub_and_lying_site_get_single_reports_of_nobody(deployment):
 def test_a_revoked_site_is_not_let_in_again(deployment):
     """The very last test, for a site is lost: its certificate is put on the authority's list, which the hub gets."""
     deployment.kill("south")
+    time.sleep(ALIVE + 1)  # until the hub no longer takes a new process for a second one
     kits = deployment.folder / "kits"
     assert revoke("south", kits=kits) == "south: 1 certificate revoked"
     assert take_list(deployment.kit("hub"), kits / "revoked.pem") == 1

@@ -157,7 +157,8 @@ def test_a_hub_that_does_not_answer_is_said_once_and_given_up(pathveil, tmp_path
         sites = ["--site", "north", "--site", "south"]
         ended = pathveil("federate", "submit", kit, *sites, *agreed, "--out", tmp_path / "run")
     assert ended.returncode == 2
-    waiting, gave_up = ended.stderr.splitlines()
+    warned, waiting, gave_up = ended.stderr.splitlines()
+    assert "with two sites masks hide nothing from the other" in warned
     assert waiting == f"waiting for the hub at {hub}"
     assert gave_up.startswith(f"pathveil: the hub could not be reached at {hub} for 7 seconds")
 
