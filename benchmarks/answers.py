@@ -29,8 +29,8 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
     from starlette.testclient import TestClient
 
     from pathveil.bundle import Model
-    from pathveil.serve.answers import Answerer
     from pathveil.serve.app import Service, make_app
+    from pathveil.serve.coding import Answerer
     from pathveil.serve.pool import Pool
     from pathveil.serve.settings import DETAILS, ServeSettings
     from pathveil.serve.tokens import Clients, digest_of

@@ -59,7 +59,7 @@ TESTED_WITH = {
     "training/programs.py": "training/test_stacked.py",
     "report/combined.py": "report/test_tables.py",  # a page's section
     "report/terms.py": "report/test_page.py",
-    "serve/answers.py": "serve/test_app.py",  # the service, over HTTP
+    "serve/coding.py": "serve/test_app.py",  # the service, over HTTP
     "serve/accounts.py": "serve/test_casework.py",  # the store, as the page uses it
     "serve/admin_pages.py": "serve/test_pages.py",
     "serve/bodies.py": "serve/test_app.py",

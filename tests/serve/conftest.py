@@ -6,8 +6,8 @@ from starlette.testclient import TestClient
 from bundle.conftest import TINY, reports
 from pathveil.bundle import Model
 from pathveil.bundle.train import train_model
-from pathveil.serve.answers import Answerer
 from pathveil.serve.app import Service, make_app
+from pathveil.serve.coding import Answerer
 from pathveil.serve.pool import Pool
 from pathveil.serve.settings import ServeSettings
 from pathveil.serve.tokens import Clients, digest_of

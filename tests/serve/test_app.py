@@ -9,8 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from bundle.conftest import reports
-from pathveil.serve.answers import Answerer, Asked, as_one_case
 from pathveil.serve.app import make_app
+from pathveil.serve.coding import Answerer, Asked, as_one_case
 from pathveil.serve.sent import Sent
 from serve.conftest import BEARER, service_of
 

@@ -14,9 +14,9 @@ import pytest
 from conftest import free_port
 from pathveil.errors import UsageError
 from pathveil.serve.accounts import Accounts, User
-from pathveil.serve.answers import CodeOut, ReportOut
 from pathveil.serve.casework import DIFFERS, DONE, SECOND, WAITING, Casework
 from pathveil.serve.chain import check, note
+from pathveil.serve.coding import CodeOut, ReportOut
 from pathveil.serve.database import FILE, Database
 from pathveil.serve.desk import Desk
 from pathveil.serve.faults import Fault

@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 
 from bundle.conftest import reports
 from conftest import free_port
-from pathveil.serve.answers import Asked
 from pathveil.serve.app import make_app
+from pathveil.serve.coding import Asked
 from pathveil.serve.desk import Desk
 from pathveil.serve.limits import Buckets
 from pathveil.serve.sent import Sent

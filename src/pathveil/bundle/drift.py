@@ -142,13 +142,15 @@ class Seen:
     codes: dict[str, np.ndarray] = field(default_factory=dict)  # task: documents of each class
     holders: dict[tuple[str, int], set[int]] = field(default_factory=dict)  # (task, class): its first ten cases
 
-    def told(self, task: str, label: int) -> bool:
+    def is_told(self, task: str, label: int) -> bool:
         return may_be_told(len(self.holders.get((task, label), ())))
 
     def mix(self, task: str, names: Iterable[str]) -> dict[str, float]:
         """The share of each code of ten cases or more."""
         counts = self.codes[task]
-        return {name: float(counts[label] / counts.sum()) for label, name in enumerate(names) if self.told(task, label)}
+        return {
+            name: float(counts[label] / counts.sum()) for label, name in enumerate(names) if self.is_told(task, label)
+        }
 
 
 def look_at(coder: Coder, reports: Reports, *, progress: Progress = silent) -> Seen:

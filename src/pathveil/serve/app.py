@@ -28,8 +28,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from pathveil.serve import fhir
-from pathveil.serve.answers import Asked, CodeResponse, ReportOut
 from pathveil.serve.bodies import FHIR, read_body
+from pathveil.serve.coding import Asked, CodeResponse, ReportOut
 from pathveil.serve.faults import Fault
 from pathveil.serve.limits import Buckets, read_limited
 from pathveil.serve.metrics import Metrics

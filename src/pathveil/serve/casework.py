@@ -27,7 +27,7 @@ from pathveil.serve.sealing import Sealer
 from pathveil.serve.sent import Sent
 
 if TYPE_CHECKING:
-    from pathveil.serve.answers import ReportOut  # heavy: brings the networks
+    from pathveil.serve.coding import ReportOut  # heavy: brings the networks
 
 NEW, WAITING, SKIPPED, SECOND, DIFFERS, DONE = "new", "waiting", "skipped", "second", "differs", "done"
 ORDERS = {
@@ -286,7 +286,7 @@ class Casework:
         """Erase the texts of cases closed long enough ago; how many reports."""
         before = (datetime.now(UTC) - timedelta(hours=self.keep_hours)).isoformat(timespec="milliseconds")
         with self.base.transaction() as do:
-            old = "case_key IN (SELECT id FROM cases WHERE status = ? AND closed < ?) AND text IS NOT NULL"
+            old = "case_key IN (SELECT id FROM cases WHERE status = ? AND closed <= ?) AND text IS NOT NULL"
             found = do(f"SELECT COUNT(*) AS n FROM reports WHERE {old}", DONE, before)[0]["n"]
             if found:
                 do(f"UPDATE reports SET text = NULL WHERE {old}", DONE, before)

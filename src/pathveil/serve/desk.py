@@ -19,9 +19,9 @@ from pathveil.bundle.model import Model
 from pathveil.errors import UsageError
 from pathveil.files import sha256_of_json
 from pathveil.serve.accounts import Accounts
-from pathveil.serve.answers import Asked, ReportOut, as_one_case
 from pathveil.serve.casework import Casework
 from pathveil.serve.chain import note
+from pathveil.serve.coding import Asked, ReportOut, as_one_case
 from pathveil.serve.database import Database
 from pathveil.serve.sealing import Sealer
 from pathveil.serve.sent import Sent

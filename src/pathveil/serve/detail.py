@@ -9,7 +9,7 @@ is allowed; ``labels`` allows codes, and whether the model is sure of them, and 
 >>> allowed("labels", "probabilities")
 Traceback (most recent call last):
 pathveil.errors.UsageError: the release is of the form 'labels', so answers tell no probabilities
->>> told(0.8731, "rounded"), told(0.8731, "bands"), told(0.8731, "labels")
+>>> shown_probability(0.8731, "rounded"), shown_probability(0.8731, "bands"), shown_probability(0.8731, "labels")
 (0.9, 'likely', None)
 """
 
@@ -44,7 +44,7 @@ def allowed(form: str, wanted: str | None) -> Detail:
     return wanted
 
 
-def told(probability: float, detail: Detail) -> float | str | None:
+def shown_probability(probability: float, detail: Detail) -> float | str | None:
     """A probability as the detail allows it to be told: a number, a band's name, or nothing."""
     if detail == "labels":
         return None

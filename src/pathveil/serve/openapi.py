@@ -5,8 +5,8 @@ from typing import Any
 from pydantic.json_schema import models_json_schema
 
 from pathveil import __version__
-from pathveil.serve.answers import CodeResponse
 from pathveil.serve.bodies import FHIR, HL7, JSON, TEXT, CodeRequest
+from pathveil.serve.coding import CodeResponse
 from pathveil.serve.settings import ServeSettings
 
 SENTENCES = {

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from pathveil.serve.answers import Answerer, Asked, ReportOut
+from pathveil.serve.coding import Answerer, Asked, ReportOut
 from pathveil.serve.faults import Fault
 from pathveil.serve.sent import Sent
 

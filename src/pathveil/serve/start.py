@@ -9,8 +9,8 @@ from typing import Any
 from pathveil.bundle.model import Model
 from pathveil.bundle.release import read_release
 from pathveil.errors import UsageError
-from pathveil.serve.answers import Answerer
 from pathveil.serve.app import Service
+from pathveil.serve.coding import Answerer
 from pathveil.serve.desk import Desk
 from pathveil.serve.detail import allowed, most_detail
 from pathveil.serve.incoming import read_file

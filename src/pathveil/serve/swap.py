@@ -9,9 +9,9 @@ from starlette.concurrency import run_in_threadpool
 
 from pathveil.bundle.model import Model
 from pathveil.bundle.release import read_release
-from pathveil.serve.answers import Answerer, Asked, ReportOut
 from pathveil.serve.casework import NEW, WAITING
 from pathveil.serve.chain import note
+from pathveil.serve.coding import Answerer, Asked, ReportOut
 from pathveil.serve.detail import allowed, most_detail
 from pathveil.serve.faults import Fault
 from pathveil.serve.sent import Sent

@@ -45,7 +45,7 @@ def test_a_sites_folder_tells_its_runs(kits):
     (run / "model" / "scores.json").write_text("{}")
     (run / "model" / "plan.json").write_text('{"mode": "strong"}')
     (run / "updates.json").write_text("half of")  # is being written
-    assert status(kits["north"]).runs[0].told() == "ab12 (strong): finished"
+    assert status(kits["north"]).runs[0].in_a_line() == "ab12 (strong): finished"
 
 
 def test_the_hubs_folder_tells_its_runs_and_whether_it_listens(kits):

@@ -47,7 +47,7 @@ class RunState(Part):
     refused: int = 0
     stopped: str = ""
 
-    def told(self) -> str:
+    def in_a_line(self) -> str:
         """The run in a line."""
         if self.rounds:
             where = f"round {self.round} of {self.rounds}"
@@ -83,7 +83,7 @@ class Status(Result):
         if self.sites is not None:
             heard = [f"{site} ({seconds:.0f} s ago)" for site, seconds in sorted(self.sites.items())]
             lines.append(f"connected: {', '.join(heard) or 'no site'}")
-        lines += [f"run {run.told()}" for run in self.runs] or ["no run yet"]
+        lines += [f"run {run.in_a_line()}" for run in self.runs] or ["no run yet"]
         return "\n".join(lines)
 
     def metrics(self) -> str:

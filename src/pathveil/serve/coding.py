@@ -18,7 +18,7 @@ from pathveil.bundle.model import Model
 from pathveil.bundle.text_answers import contradictions_of
 from pathveil.bundle.tumours import answer_tumours
 from pathveil.results import Part
-from pathveil.serve.detail import told
+from pathveil.serve.detail import shown_probability
 from pathveil.serve.sent import Sent
 from pathveil.serve.settings import Detail
 from pathveil.wording import counted, listed
@@ -139,11 +139,13 @@ class Answerer:
         return CodeOut(
             code=code.code,
             term=code.term or None,
-            probability=told(code.probability, self.detail),
+            probability=shown_probability(code.probability, self.detail),
             abstained=code.abstained,
             lifted=code.lifted and not hidden,
             alternatives=[
-                Alternative(code=one.code, term=one.term or None, probability=told(one.probability, self.detail))
+                Alternative(
+                    code=one.code, term=one.term or None, probability=shown_probability(one.probability, self.detail)
+                )
                 for one in (() if hidden else code.alternatives)
             ],
             places=places,
