@@ -18,13 +18,35 @@ site: micro F1 0.900
 
 import html
 import json
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
+from pathveil.errors import UsageError
+
 if TYPE_CHECKING:
     import polars as pl
+
+
+@contextmanager
+def parts_that_fit(path: Path, *, expected: str) -> Generator[None]:
+    """What is done with a result that another party may have written: one of the right types whose parts do not fit
+    together (lists of different lengths, names that are nowhere else) cannot be drawn, and is refused in a sentence.
+
+    >>> with parts_that_fit(Path("result.json"), expected="what 'pathveil study run' writes"):
+    ...     (1, 2)[3]
+    Traceback (most recent call last):
+    pathveil.errors.UsageError: result.json: its parts do not fit together; expected what 'pathveil study run' writes
+    """
+    from jinja2 import UndefinedError
+
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, UndefinedError, ValueError):
+        raise UsageError(f"{path}: its parts do not fit together; expected {expected}") from None
 
 
 class Part(BaseModel):

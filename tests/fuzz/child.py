@@ -52,7 +52,8 @@ def stamp(path: Path) -> tuple[int, int, int] | None:
 def main() -> None:
     sys.path.insert(0, str(Path(__file__).parents[1]))
     from fuzz.mutate import mutated
-    from fuzz.readers import READERS, WORD
+    from fuzz.reader import WORD
+    from fuzz.readers import READERS
     from pathveil.errors import PathveilError
 
     warnings.simplefilter("ignore")

@@ -1,7 +1,7 @@
 """Every reader of files and messages that another party may have made, with an honest seed for each.
 
 A reader is given a folder in which one file was changed. It ends well or raises a ``PathveilError``; anything else is a
-defect. The word MARIGOLD stands in every seed where a report's text or a patient's name would: no message may hold it.
+defect.
 """
 
 import gzip
@@ -10,26 +10,13 @@ import io
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from fuzz import federation_readers, release_readers
+from fuzz.reader import TEXT, WORD, Reader, one, text_file
 from pathveil.errors import CorpusError
-
-WORD = "marigold"
-TEXT = f"{WORD} smith left breast ductal carcinoma"
-
-
-@dataclass(frozen=True)
-class Reader:
-    """What is changed, of which kind it is, and what then reads it."""
-
-    target: str  # a file of the folder
-    kind: str  # of lies: bytes, json, jsonl, npz, npy, tensors, gzip, parquet
-    make: Callable[[Path], None]  # an honest folder
-    read: Callable[[Path], object]
-    weight: float = 1.0  # its share of the cases: less for what is slow
 
 
 def table(rows: int = 12) -> dict[str, list]:
@@ -491,13 +478,57 @@ def body(kind: str) -> Callable[[Path], None]:
     return read
 
 
-def text_file(content: str | bytes) -> Callable[[Path], None]:
-    return lambda path: path.write_bytes(content if isinstance(content, bytes) else content.encode()) and None
+def talk(folder: Path) -> None:
+    """Frames of HL7 over MLLP, as a connection of the service takes them; each is stored or refused, and answered."""
+    import asyncio
+
+    from pathveil.serve.mllp_feed import MLLPFeed
+
+    service, sent = Mailbox(), Written()
+
+    async def converse() -> None:
+        reader = asyncio.StreamReader(limit=1 << 20)
+        reader.feed_data((folder / "frames").read_bytes())
+        reader.feed_eof()
+        try:
+            await MLLPFeed("127.0.0.1", 0, slow=5, idle=5, largest=1 << 20).talk(service, reader, sent)
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError):
+            pass  # as the feed itself: the connection ends
+
+    asyncio.run(converse())
+    # The sender's own header is repeated to it, and no more than that.
+    assert max(map(len, sent.data.split(b"\x1c\r")), default=0) <= 5_000
+    if not service.stored:
+        raise CorpusError("nothing was stored")
 
 
-def one(name: str, write: Callable[[Path], None]) -> Callable[[Path], None]:
-    """A folder of one file."""
-    return lambda folder: write(folder / name)
+class Mailbox:
+    """A service that only counts what it is given."""
+
+    key = b"secret"
+
+    def __init__(self) -> None:
+        from types import SimpleNamespace
+
+        self.stored = 0
+        self.desk = SimpleNamespace(receive=self.receive)
+        counter = SimpleNamespace(inc=lambda: None)
+        self.metrics = SimpleNamespace(messages=SimpleNamespace(labels=lambda *names: counter))
+
+    async def receive(self, reports: list, *, source: str) -> None:
+        self.stored += 1
+
+
+class Written:
+    """The writing end of a connection."""
+
+    data = b""
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    async def drain(self) -> None:
+        pass
 
 
 def csv_bytes() -> bytes:
@@ -570,7 +601,15 @@ READERS: dict[str, Reader] = {
         body("application/json"),
     ),
     "served hl7": Reader("body", "bytes", one("body", text_file(HL7)), body("application/hl7-v2")),
+    "mllp": Reader(
+        "frames",
+        "bytes",
+        one("frames", text_file(b"".join(b"\x0b" + HL7.encode() + b"\x1c\r" for _ in range(2)))),
+        talk,
+    ),
     "served fhir": Reader("body", "json", one("body", text_file(json.dumps(FHIR))), body("application/fhir+json")),
+    **release_readers.READERS,
+    **federation_readers.READERS,
 }
 
 

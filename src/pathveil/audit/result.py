@@ -34,7 +34,7 @@ from pathveil.audit.own_attacks import OwnAttack
 from pathveil.audit.verdict import Answer, Verdict, judge
 from pathveil.errors import UsageError, explained
 from pathveil.files import check_writable, new_file, read_json, write_json, write_text
-from pathveil.results import Part, Result
+from pathveil.results import Part, Result, parts_that_fit
 
 FORMAT = "pathveil-audit/1"
 Kind = Literal["bundle", "predictions", "encoder", "estimator"]
@@ -201,9 +201,15 @@ def read_audit(path: str | Path) -> Audit:
     if content.get("format") != FORMAT:
         raise UsageError(f"{path}: is not an audit of this version of Pathveil; expected the format {FORMAT}")
     try:
-        return Audit.model_validate(content)
+        audit = Audit.model_validate(content)
     except ValidationError as error:
         raise UsageError(f"{path}: is not a whole audit: {explained(error, Audit)}") from None
+    from pathveil.audit.page import render
+
+    with parts_that_fit(path, expected="what 'pathveil audit' writes"):
+        render(audit)
+        str(audit)
+    return audit
 
 
 def write_audit(audit: Audit, out: Path) -> None:

@@ -13,10 +13,11 @@ A folder without ``release.json`` is a bundle at its owner's, where everything i
 'weights'
 """
 
+from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 
 from pathveil.errors import BundleError, explained
 from pathveil.files import read_json
@@ -69,6 +70,12 @@ class Scan(Part):
     words_run: int  # how many words of a report in a row count as a fragment of it
 
 
+def a_day(text: str) -> str:
+    """A day as ISO 8601 writes it; anything else is an error."""
+    date.fromisoformat(text)
+    return text
+
+
 class Release(Result):
     """The content of ``release.json``."""
 
@@ -78,7 +85,7 @@ class Release(Result):
     form: Form
     words: Literal["shown", "hashed"]
     released: str  # a day and time, UTC
-    expires: str  # a day; from then on the verdict must be renewed
+    expires: Annotated[str, AfterValidator(a_day)]  # a day; from then on the verdict must be renewed
     signer: str
     key: str  # sha256 of the public key
     model_sha256: str  # of all that the model's answers depend on; what was audited

@@ -21,7 +21,7 @@ from typing import Any
 
 from pathveil.errors import BundleError, UsageError
 from pathveil.files import only_process
-from pathveil.foreign import Refused, parse_json
+from pathveil.foreign import Refused, parse_json, read_text
 
 START = "0" * 64  # what the first line has in the place of the line before it
 
@@ -78,8 +78,8 @@ def _lines(path: Path) -> list[str]:
     if not path.exists():
         return []
     try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
+        return read_text(path).splitlines()
+    except (OSError, Refused):
         raise BundleError(f"{path}: cannot be read; expected a release log") from None
 
 

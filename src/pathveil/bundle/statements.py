@@ -44,6 +44,7 @@ SIGNATURE_TYPE = "https://model_signing/signature/v1.0"
 TEST_RESULT_TYPE = "https://in-toto.io/attestation/test-result/v0.1"
 BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 Kind = Literal["p256", "ed25519"]
+LONGEST_NAME = 255  # characters of a file's name
 LARGEST_KEY = 1 << 16  # bytes of a key file; any real one is far smaller
 
 
@@ -289,8 +290,10 @@ def signed_files(bundle: Any, key: PublicKey, where: str) -> dict[str, str]:
         if content["predicateType"] != SIGNATURE_TYPE:
             raise BundleError(f"{where}: is a statement of another kind, not a model's signature")
         resources = content["predicate"]["resources"]
-        files = {str(one["name"]): str(one["digest"]) for one in resources if one["algorithm"] == "sha256"}
+        files = {one["name"]: one["digest"] for one in resources if one["algorithm"] == "sha256"}
         if len(files) != len(resources) or root_of(files) != content["subject"][0]["digest"]["sha256"]:
+            raise ValueError
+        if not all(isinstance(name, str) and len(name) <= LONGEST_NAME for name in files):
             raise ValueError
     except (KeyError, TypeError, ValueError, IndexError):
         raise BundleError(f"{where}: its list of files does not agree with itself; get the release again") from None

@@ -130,9 +130,11 @@ def check_evidence(folder: Path, release: Release) -> None:
         if sha256_of_file(folder / AUDIT) != release.judgement.audit_sha256:
             raise BundleError(f"{folder}: {AUDIT} is not the audit that the verdict names")
         audit = read_json(folder / AUDIT, error=BundleError)
-        if audit.get("provenance", {}).get("model sha256") != release.model_sha256:
+        provenance, verdict = audit.get("provenance"), audit.get("verdict")
+        if not isinstance(provenance, dict) or not isinstance(verdict, dict):
+            raise BundleError(f"{folder}: {AUDIT} is not an audit")
+        if provenance.get("model sha256") != release.model_sha256:
             raise BundleError(f"{folder}: {AUDIT} is the audit of another model")
-        verdict = audit.get("verdict", {})
         if [verdict.get("answer"), verdict.get("sentence")] != [release.judgement.answer, release.judgement.sentence]:
             raise BundleError(f"{folder}: {AUDIT} has another answer than {RELEASE}")
     if release.appetite is not None and sha256_of_file(folder / APPETITE) != release.appetite.sha256:

@@ -21,6 +21,9 @@ MODE = typer.Option(
     help="adversarial (the paper), strong (hides the registry), fedavg (averaged) or cyclic (from site to site).",
 )
 SEED = typer.Option(1, "--seed", min=0, max=2**32 - 1, help="Of the split, the start and the batches.")
+REVOKED = typer.Option(
+    None, "--revoked", metavar="FILE", help="The authority's list of revoked certificates; kept in the kit."
+)
 EPOCHS = typer.Option(None, "--epochs", min=1, help="Passes over every site's reports; 15 if not given.")
 FILTERS = typer.Option(None, "--filters", min=1, help="Filters a window in each encoder; 100 if not given.")
 DIM = typer.Option(None, "--dim", min=1, help="Length of a word vector; 300 if not given.")
@@ -28,9 +31,7 @@ DIM = typer.Option(None, "--dim", min=1, help="Length of a word vector; 300 if n
 
 def hub(
     kit: Path = typer.Argument(..., metavar="KIT", help="The hub's kit."),
-    revoked: Path | None = typer.Option(
-        None, "--revoked", metavar="FILE", help="The authority's list of revoked certificates; kept in the kit."
-    ),
+    revoked: Path | None = REVOKED,
 ) -> None:
     """Run the hub until ctrl-C. Sites and the administrator connect to it; it connects to nobody."""
     from pathveil.federation.flare.processes import check_kit, check_port, run_hub
@@ -74,12 +75,16 @@ def site(
         metavar="FILE",
         help="Take part only in runs of this plan, as 'submit --plan' writes it; may be repeated.",
     ),
+    revoked: Path | None = REVOKED,
 ) -> None:
     """Run a site until ctrl-C. It connects out to the hub; its reports and its private part stay on this machine."""
     from pathveil.federation.flare.processes import check_kit, check_own, run_site
+    from pathveil.federation.flare.revocation import take_list
     from pathveil.federation.protocol.plan import read_plan
 
     check_kit(kit, "fed_client.json", kind="site")
+    if revoked is not None:
+        take_list(kit, revoked)
     device = choose_device(device)
     check_own(corpus, vocab, registries)
     for plan in plans:

@@ -72,8 +72,8 @@ def revoke(
     kits: Path = typer.Option(..., "--kits", help="The folder of 'federate sign' or 'provision', with the authority."),
     older: bool = typer.Option(False, "--older", help="Keep the newest certificate, as after a renewal."),
 ) -> None:
-    """Revoke a participant's certificates: writes the authority's signed list, which is handed to the hub."""
+    """Revoke a participant's certificates: writes the authority's signed list, for the hub and all sites."""
     from pathveil.federation.flare.provision import revoke as add
 
     count = add(name, kits=kits, older=older)
-    typer.echo(f"{count}\nHand {kits}/revoked.pem to the hub: pathveil federate hub KIT --revoked revoked.pem")
+    typer.echo(f"{count}\nHand {kits}/revoked.pem to the hub and all sites; each is started with --revoked revoked.pem")

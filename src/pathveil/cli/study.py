@@ -126,9 +126,6 @@ def report(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Write a run's report again, from its result.json, and from times.json where it is there."""
-    from pathveil.report import page
-    from pathveil.study.result import read_run
+    from pathveil.report.page import write_again
 
-    result = read_run(run / "result.json")
-    page.write(result, run / "report.html")
-    show(result, run, as_json=as_json)
+    show(write_again(run), run, as_json=as_json)

@@ -2,7 +2,9 @@
 
 The hub carries the sites' keys to each other. If it could put its own in their place it would hold every pair's secret;
 so each key travels with a signature by its site's kit, over the run, the session and the name, and with the certificate
-that the federation's authority gave it. A site checks all of that against the authority's certificate in its own kit.
+that the federation's authority gave it. A site checks all of that against the authority's certificate in its own kit,
+and against the authority's list of revoked certificates where it was given one: a hub that still lets in a site whose
+key was stolen gets no masks out of the others.
 
 Whoever holds the authority's key can make certificates for any name, and so could sit between sites: it belongs to
 someone who is not the hub, as do the certificates' requests.
@@ -20,19 +22,44 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.x509.oid import NameOID
 
-from pathveil.errors import FederationError
+from pathveil.errors import FederationError, UsageError
+from pathveil.foreign import Refused, read_bytes
 
 Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 PADDING = padding.PSS(mgf=padding.MGF1(hashes.SHA256()), salt_length=padding.PSS.DIGEST_LENGTH)
 
 
+REVOKED = "revoked.pem"  # in a kit: the certificates that count no more, signed by the authority
+LONGEST_LIST = 10_000_000  # bytes of such a list
+
+
+@dataclass(frozen=True)
+class Trust:
+    """Whom a participant believes: who has a certificate of the federation's authority that was not revoked."""
+
+    root: x509.Certificate
+    revoked: frozenset[int] = frozenset()  # serial numbers
+
+    @classmethod
+    def of_kit(cls, kit: Path) -> "Trust | None":
+        """What a kit says; none where there is no kit, as in a simulation. A list that cannot be read is an error."""
+        path, listed = kit / "startup" / "rootCA.pem", kit / "startup" / REVOKED
+        if not path.is_file():
+            return None
+        try:
+            root = x509.load_pem_x509_certificate(path.read_bytes())
+        except ValueError:
+            raise FederationError(f"{path}: is not the certificate of an authority") from None
+        return cls(root, revoked_serials(listed, root) if listed.exists() else frozenset())
+
+
 @dataclass(frozen=True)
 class Identity:
-    """A kit's key and certificate, and the certificate of its authority."""
+    """A kit's key and certificate, and whom it believes."""
 
     key: Key
     certificate: x509.Certificate
-    root: x509.Certificate
+    trust: Trust
 
     @classmethod
     def of_kit(cls, kit: Path) -> "Identity":
@@ -41,12 +68,12 @@ class Identity:
         try:
             key = serialization.load_pem_private_key((own / "client.key").read_bytes(), password=None)
             certificate = x509.load_pem_x509_certificate((own / "client.crt").read_bytes())
-            root = x509.load_pem_x509_certificate((own / "rootCA.pem").read_bytes())
+            trust = Trust.of_kit(kit)
         except (OSError, ValueError, TypeError):
             raise FederationError(f"{kit}: has no key and certificate to sign with; is it a site's kit?") from None
-        if not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
-            raise FederationError(f"{kit}: its key is neither RSA nor of an elliptic curve")
-        return cls(key, certificate, root)
+        if trust is None or not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
+            raise FederationError(f"{kit}: has no certificate of an authority, or its key is not one to sign with")
+        return cls(key, certificate, trust)
 
     def signed(self, public: bytes, *, run: str, session: str, name: str) -> dict[str, str]:
         """A session's public key with what others need to believe it, in hexadecimal."""
@@ -59,10 +86,23 @@ class Identity:
         return {"key": public.hex(), "signature": signature.hex(), "certificate": shown.hex()}
 
 
-def authority_of(kit: Path) -> x509.Certificate | None:
-    """The certificate of the authority in a kit; None where there is no kit, as in a simulation."""
-    path = kit / "startup" / "rootCA.pem"
-    return x509.load_pem_x509_certificate(path.read_bytes()) if path.is_file() else None
+def revoked_serials(path: Path, root: x509.Certificate) -> frozenset[int]:
+    """The serial numbers on a list of revoked certificates, if the authority signed it."""
+    key = root.public_key()
+    try:
+        found = x509.load_pem_x509_crl(read_bytes(path, most=LONGEST_LIST))
+        known = isinstance(key, rsa.RSAPublicKey | ec.EllipticCurvePublicKey)
+        if not (known and found.issuer == root.subject and found.is_signature_valid(key)):
+            raise ValueError
+        return frozenset(one.serial_number for one in found)
+    except OSError as fault:
+        raise UsageError(
+            f"{path}: cannot be read ({fault.strerror}); expected a list of revoked certificates"
+        ) from None
+    except (Refused, ValueError, TypeError, InvalidSignature):
+        raise UsageError(
+            f"{path}: is not a list of revoked certificates that this federation's authority signed"
+        ) from None
 
 
 def statement(public: bytes, *, run: str, session: str, name: str) -> bytes:
@@ -75,7 +115,7 @@ def verified(
     *,
     run: str,
     name: str,
-    root: x509.Certificate,
+    trust: Trust,
     now: datetime.datetime | None = None,
 ) -> bytes:
     """The public key of a site's offer, if the site of that name signed it for this run; else a sentence."""
@@ -92,7 +132,7 @@ def verified(
     if not certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc:
         raise FederationError(f"{name}: its certificate is not valid now; refused")
     try:
-        certificate.verify_directly_issued_by(root)
+        certificate.verify_directly_issued_by(trust.root)
         signer = certificate.public_key()
         if isinstance(signer, rsa.RSAPublicKey):
             signer.verify(signature, said, PADDING, hashes.SHA256())
@@ -102,6 +142,8 @@ def verified(
             raise ValueError
     except (InvalidSignature, ValueError, TypeError):
         raise FederationError(f"{name}: the signature of its key does not hold; refused") from None
+    if certificate.serial_number in trust.revoked:
+        raise FederationError(f"{name}: its certificate was revoked; refused")
     if len(public) != 32:
         raise FederationError(f"{name}: its key is not one of 32 bytes; refused")
     return public

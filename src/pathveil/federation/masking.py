@@ -32,7 +32,7 @@ pathveil.federation.wire.GateError: A: round 7 was masked before; nothing was se
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -44,7 +44,10 @@ from pathveil.federation import wire
 from pathveil.federation.fixed_point import FixedPoint
 
 TAG = 8  # bytes of a pair's tag
-CHUNK = 65_536  # words of a stream at a time
+CHUNK = 32_768  # words of a stream at a time
+
+
+ZEROS = np.zeros(CHUNK * 8, np.uint8).data
 
 
 class SessionKey:
@@ -86,15 +89,14 @@ class Masks:
         if (number, part) in self._used:
             raise wire.GateError(f"{self.name}: round {number} was masked before; nothing was sent")
         self._used.add((number, part))
-        count = len(words)
-        streams = {
-            other: streamed(expanded(pair, "mask", str(number), part), count, form)
+        streams = [
+            (KeyStream(expanded(pair, "mask", str(number), part), form), np.add if self.name < other else np.subtract)
             for other, pair in self.pairs.items()
-        }
-        for start in range(0, count, CHUNK):  # all masks of a part at once, while it is in the processor's cache
+        ]
+        for start in range(0, len(words), CHUNK):  # all masks of a part at once, while it is in the processor's cache
             own = words[start : start + CHUNK]
-            for other, masks in streams.items():
-                (np.add if self.name < other else np.subtract)(own, next(masks), out=own)
+            for stream, put in streams:
+                put(own, stream.next(len(own)), out=own)
         return form.reduced(words)
 
     def tag(self, other: str, number: int) -> bytes:
@@ -116,18 +118,31 @@ def expanded(secret: bytes, purpose: str, *about: str) -> bytes:
     return HKDF(algorithm=SHA256(), length=32, salt=None, info=info).derive(secret)
 
 
+class KeyStream:
+    """The random words of a key that is used for nothing else: AES-256's key stream in counter mode, from 0 on.
+
+    Every key makes one stream, so the counter may begin at zero.
+    """
+
+    def __init__(self, key: bytes, form: FixedPoint):
+        self.cipher, self.form = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor(), form
+        self.data = np.empty(CHUNK * form.bytes, np.uint8)
+        self.whole = ZEROS[: len(self.data)], self.data.data  # what is encrypted, and where it goes
+        own = np.dtype(form.word).itemsize == form.bytes
+        self.words = form.unpacked(self.data) if own else None  # the same bytes, where words are as wide as numbers
+
+    def next(self, count: int) -> np.ndarray:
+        """So many words more, a ``CHUNK`` at most; they last until the next."""
+        if count == CHUNK and self.words is not None:
+            self.cipher.update_into(*self.whole)
+            return self.words
+        part = self.data[: count * self.form.bytes]
+        self.cipher.update_into(ZEROS[: len(part)], part.data)
+        return self.form.unpacked(part)
+
+
 def stream(key: bytes, count: int, form: FixedPoint) -> np.ndarray:
-    """So many random words of a key that is used for nothing else: AES-256's key stream in counter mode, from 0 on."""
-    return np.concatenate([np.empty(0, form.word), *(part.copy() for part in streamed(key, count, form))])
-
-
-def streamed(key: bytes, count: int, form: FixedPoint) -> Iterator[np.ndarray]:
-    """The same in parts that fit a processor's cache; each lasts until the next."""
-    # Every key makes one stream, so the counter may begin at zero.
-    cipher = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
-    zeros = np.zeros(min(count, CHUNK) * form.bytes, np.uint8)
-    data = np.empty_like(zeros)
-    for start in range(0, count, CHUNK):
-        size = min(CHUNK, count - start) * form.bytes
-        cipher.update_into(zeros[:size].data, data[:size].data)
-        yield form.unpacked(data[:size])
+    """So many random words of a key."""
+    made = KeyStream(key, form)
+    parts = [made.next(min(CHUNK, count - start)).copy() for start in range(0, count, CHUNK)]
+    return np.concatenate([np.empty(0, form.word), *parts])

@@ -14,8 +14,9 @@ from pathveil.report import combined, defences, distribution, vocabulary
 from pathveil.report.findings import finding_rows
 from pathveil.report.tables import Section
 from pathveil.report.terms import terms
+from pathveil.results import parts_that_fit
 from pathveil.study.answer import answer, reasons
-from pathveil.study.result import Studies, StudyResult
+from pathveil.study.result import Studies, StudyResult, read_run
 from pathveil.wording import duration
 
 
@@ -23,6 +24,16 @@ def write(result: StudyResult, path: Path) -> None:
     """Write the page; what the run took is read from ``times.json`` beside it, where that is there."""
     times = path.parent / "times.json"
     write_text(path, render(result, times=read_json(times) if times.exists() else {}))
+
+
+def write_again(run: Path) -> StudyResult:
+    """Write a run's page anew from its ``result.json``, which may be another's."""
+    path = run / "result.json"
+    result = read_run(path)
+    with parts_that_fit(path, expected="what 'pathveil study run' writes"):
+        write(result, run / "report.html")
+        str(result)
+    return result
 
 
 def render(result: StudyResult, *, times: Mapping[str, Any] | None = None) -> str:

@@ -33,6 +33,7 @@ LARGEST = 16 << 20  # bytes of a message
 IDLE = 600.0  # seconds that a connection may be silent between messages
 SLOW = 60.0  # seconds for a message to come, once it has begun
 CONNECTIONS = 64
+LONGEST_FIELD = 250  # bytes of a field of MSH that an answer repeats; HL7 has none that is longer
 # Names of HL7 table 0211, as Python calls them; a message without one is read as UTF-8, or else as Windows' Latin.
 CHARSETS = {
     "": "",
@@ -141,7 +142,8 @@ def acknowledgement(message: bytes, code: str, why: str) -> bytes:
     >>> head.split("|")[2:6], head.split("|")[8], answer
     (['REG', 'NORTH', 'LIS', 'LAB'], 'ACK^R01', 'MSA|AA|77')
     """
-    fields = [field.decode("utf-8", "replace") for field in header_fields(message)] if HEADER.match(message) else []
+    known = header_fields(message) if HEADER.match(message) else []
+    fields = [field[:LONGEST_FIELD].decode("utf-8", "replace") for field in known]
     fields += [""] * (20 - len(fields))
     marks = delimiters_of(message.lstrip().split(b"\r")[0].decode("utf-8", "replace")) if fields[0] else Delimiters()
     bar, parts = marks.field, fields[8].split(marks.component)

@@ -3,6 +3,7 @@ refused or named: another key, another round's masks, a replay, nonsense."""
 
 import json
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -62,8 +63,8 @@ def masked_run(folder: Path, *, identity: bool = False, **changes) -> tuple[HubR
     """A hub and three sites that have greeted it."""
     plan = plan_of("adversarial", bits=32, **changes)
     known = identities(*plan.sites) if identity else {}
-    root = known["A"].root if identity else None
-    hub_run = HubRun(plan, folder=folder / "hub", pause=1000, root=root)
+    trust = known["A"].trust if identity else None
+    hub_run = HubRun(plan, folder=folder / "hub", pause=1000, trust=trust)
     site_runs = {
         name: SiteRun(
             plan,
@@ -295,11 +296,21 @@ def test_with_kits_every_key_is_signed_and_a_wrong_one_is_refused_by_hub_and_sit
     ):
         with pytest.raises(wire.PlanError, match=sentence):
             masks.agree(wrong)
+    # B's kit was stolen and its certificate revoked; the hub still lets it in, and site A knows better.
+    assert masks.identity is not None and site_runs["B"].masks is not None
+    stolen, known = site_runs["B"].masks.identity, masks.identity
+    assert stolen is not None
+    listed = frozenset({stolen.certificate.serial_number})
+    masks.identity = replace(known, trust=replace(known.trust, revoked=listed))
+    with pytest.raises(wire.PlanError, match="B: its certificate was revoked; refused"):
+        site_runs["A"].answer(asked["A"])
+    assert masks.masks is None and not (site_runs["A"].folder / "updates.json").exists()
+    masks.identity = known
     masks.agree(offers)
     with pytest.raises(wire.PlanError, match="shows the sites' keys a second time"):
         masks.agree(offers)
     # A site whose own greeting is not signed as it should be does not get as far.
-    late = HubRun(hub_run.plan, folder=tmp_path / "late", root=masks.identity.root if masks.identity else None)
+    late = HubRun(hub_run.plan, folder=tmp_path / "late", trust=masks.identity.trust if masks.identity else None)
     hello = read(site_runs["B"].hello(), sender="B")
     reply = read(late.exchange("B", changed(hello, key=own), wait=0), sender="hub")
     assert reply.facts["end"] and reply.facts["reason"].startswith("B: the signature of its key does not hold")

@@ -32,6 +32,7 @@ from nvflare.lighter.impl.cert import DEFAULT_CERT_VALID_DAYS, CertBuilder
 from nvflare.lighter.utils import Identity, generate_cert, serialize_cert, serialize_pri_key
 
 from pathveil.errors import UsageError
+from pathveil.federation.identity import revoked_serials
 from pathveil.files import new_file, read_json, write_json
 from pathveil.foreign import parse_json, read_bytes
 
@@ -42,7 +43,6 @@ DAYS = datetime.timedelta(days=DEFAULT_CERT_VALID_DAYS)
 MOST_BYTES = 20_000  # of a request or a certificate
 BITS = (2048, 8192)  # least and most of a key
 ISSUED = "issued.json"  # in the authority's folder: every certificate that was ever signed
-REVOKED = "revoked.pem"  # the list of those that count no more, signed by the authority
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class Authority:
             raise UsageError(
                 f"{name}: has no certificate of this authority to revoke; it signed for {', '.join(names)}"
             )
-        before = revoked_serials(out, self.root) if out.exists() else set()
+        before = revoked_serials(out, self.root) if out.exists() else frozenset()
         now = datetime.datetime.now(datetime.UTC)
         builder = x509.CertificateRevocationListBuilder().issuer_name(self.root.subject).last_update(now)
         builder = builder.next_update(self.root.not_valid_after_utc)
@@ -251,19 +251,6 @@ class Authority:
         with new_file(out) as part:
             part.write_bytes(builder.sign(self.key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         return [serial for serial in serials if int(serial) not in before]
-
-
-def revoked_serials(path: Path, root: x509.Certificate) -> set[int]:
-    """The serial numbers on a list of revoked certificates, if the authority signed it."""
-    try:
-        found = x509.load_pem_x509_crl(bytes_of(path, "a list of revoked certificates", most=10_000_000))
-        key = root.public_key()
-        sound = isinstance(key, rsa.RSAPublicKey) and found.is_signature_valid(key)
-    except (ValueError, TypeError, InvalidSignature):
-        sound, found = False, []
-    if not sound:
-        raise UsageError(f"{path}: is not a list of revoked certificates that this federation's authority signed")
-    return {one.serial_number for one in found}
 
 
 def days_left(kit: Path, *, now: datetime.datetime | None = None) -> int:

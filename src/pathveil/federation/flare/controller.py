@@ -18,7 +18,7 @@ from nvflare.fuel.f3.message import Message as Parcel
 from nvflare.private.defs import CellMessageHeaderKeys
 
 from pathveil.federation.flare.executor import ALIVE, CHANNEL, TASK, TOPIC
-from pathveil.federation.identity import authority_of
+from pathveil.federation.identity import Trust
 from pathveil.federation.protocol.hub_run import HubRun
 from pathveil.federation.protocol.message import Message, write
 from pathveil.federation.protocol.plan import read_plan
@@ -42,7 +42,7 @@ class HubController(Controller):
         plan = read_plan(Path(workspace.get_app_config_dir(job)) / "plan.json")
         self.run_dir = Path(workspace.get_run_dir(job))
         kit = Path(workspace.get_root_dir())
-        self.hub_run = HubRun(plan, folder=kit / "runs", pause=self.pause, root=authority_of(kit))
+        self.hub_run = HubRun(plan, folder=kit / "runs", pause=self.pause, trust=Trust.of_kit(kit))
         engine.get_cell().register_request_cb(channel=CHANNEL, topic=TOPIC, cb=self.reply)
         engine.get_cell().register_request_cb(channel=CHANNEL, topic=ALIVE, cb=self.alive)
         engine.register_app_command(STATUS, self.status)

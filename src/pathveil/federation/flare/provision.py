@@ -168,7 +168,8 @@ def ask(name: str, *, kind: str | None, out: Path) -> Asked:
 def revoke(name: str, *, kits: Path, older: bool = False) -> str:
     """Add a participant's certificates to the authority's list (``revoked.pem``); what was done, in a sentence."""
     needed()
-    from pathveil.federation.flare.certificates import REVOKED, Authority
+    from pathveil.federation.flare.certificates import Authority
+    from pathveil.federation.identity import REVOKED
 
     authority = Authority(kits / "authority")
     serials = [one["serial"] for one in authority.issued() if one["name"] == name]

@@ -2,7 +2,8 @@
 
 FLARE has no such list; every site that connects and every administrator that logs in shows its certificate to one class
 of FLARE's, and here that class looks at the list too. The list (``startup/revoked.pem`` in the hub's kit) is read at
-every such moment: who is connected already stays so until the hub is started again.
+every such moment: who is connected already stays so until the hub is started again. Sites hold each other's keys
+against a list of their own (``identity.Trust``), for the hub might not.
 """
 
 import logging
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pathveil.errors import UsageError
+from pathveil.federation.identity import REVOKED, revoked_serials
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +33,7 @@ def start(kit: Path) -> None:
 
 def is_revoked(certificate: Any, kit: Path) -> bool:
     """Whether a certificate is on the hub's list. A list that cannot be read lets in nobody."""
-    from pathveil.federation.flare.certificates import REVOKED, certificate_of, revoked_serials
+    from pathveil.federation.flare.certificates import certificate_of
 
     path = kit / "startup" / REVOKED
     if not path.exists():
@@ -44,14 +46,14 @@ def is_revoked(certificate: Any, kit: Path) -> bool:
 
 
 def take_list(kit: Path, given: Path) -> int:
-    """Put a list into the hub's kit, if the authority signed it and it is not an older one; how many are on it."""
-    from pathveil.federation.flare.certificates import REVOKED, certificate_of, revoked_serials
+    """Put a list into a kit, if the authority signed it and it is not an older one; how many are on it."""
+    from pathveil.federation.flare.certificates import certificate_of
     from pathveil.files import new_file
 
     root = certificate_of(kit / "startup" / "rootCA.pem")
     listed, path = revoked_serials(given, root), kit / "startup" / REVOKED
     if path.exists() and not revoked_serials(path, root) <= listed:
-        raise UsageError(f"{given}: lacks certificates that the hub's list has; an older list would let them in again")
+        raise UsageError(f"{given}: lacks certificates that the kit's list has; an older list would let them in again")
     with new_file(path) as part:
         part.write_bytes(given.read_bytes())
     return len(listed)

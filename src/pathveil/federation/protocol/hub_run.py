@@ -17,9 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cryptography import x509
-
 from pathveil.errors import FederationError
+from pathveil.federation.identity import Trust
 from pathveil.federation.protocol.course import Exchange, course_of, most_sent, weighed
 from pathveil.federation.protocol.masked import HubSum
 from pathveil.federation.protocol.message import FAULTS, UPDATES, Message, heard, place, read, write
@@ -40,12 +39,12 @@ class HubRun:
         *,
         folder: Path,
         pause: float = 30.0,
-        root: x509.Certificate | None = None,  # of the authority whose certificates sites sign their keys with
+        trust: Trust | None = None,  # whose certificates sites sign their keys with
     ):
         self.plan, self.folder, self.pause = plan, folder / plan.run, pause
         self.folder.mkdir(parents=True, exist_ok=True)
         self.course = course_of(plan)
-        self.sum = HubSum(plan, root=root) if plan.masked else None
+        self.sum = HubSum(plan, trust=trust) if plan.masked else None
         self.changed = threading.Condition()
         self.sessions: dict[str, str] = {}
         self.hellos: dict[str, Message] = {}

@@ -19,12 +19,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from cryptography import x509
 
 from pathveil.errors import FederationError
 from pathveil.federation import wire
 from pathveil.federation.fixed_point import LARGEST, SMALLEST
-from pathveil.federation.identity import Identity, verified
+from pathveil.federation.identity import Identity, Trust, verified
 from pathveil.federation.masking import TAG, Masks, SessionKey
 from pathveil.federation.protocol.course import Course, Exchange, documents_in
 from pathveil.federation.protocol.message import Message
@@ -98,7 +97,7 @@ def public_key(offer: Any, plan: Plan, name: str, identity: Identity | None) -> 
     if not isinstance(offer, dict):
         raise FederationError(f"{name}: its key is not there; refused")
     if identity is not None:
-        return verified(offer, run=plan.run, name=name, root=identity.root)
+        return verified(offer, run=plan.run, name=name, trust=identity.trust)
     try:
         return bytes.fromhex(offer["key"])
     except (KeyError, TypeError, ValueError):
@@ -108,14 +107,14 @@ def public_key(offer: Any, plan: Plan, name: str, identity: Identity | None) -> 
 class HubSum:
     """The hub's end: reads sums of masked answers."""
 
-    def __init__(self, plan: Plan, *, root: x509.Certificate | None = None):
-        self.plan, self.root = plan, root
+    def __init__(self, plan: Plan, *, trust: Trust | None = None):
+        self.plan, self.trust = plan, trust
         self.sums = Sums.of(plan.settings, sites=len(plan.sites))
 
     def check_offer(self, site: str, hello: Message) -> None:
         """Refuse a key that the others would not believe, by the name of its site."""
-        if self.root is not None:
-            verified(hello.facts, run=self.plan.run, name=site, root=self.root)
+        if self.trust is not None:
+            verified(hello.facts, run=self.plan.run, name=site, trust=self.trust)
 
     def offers(self, hellos: Mapping[str, Message]) -> dict[str, dict[str, str]]:
         """All sites' keys, as they are passed on."""

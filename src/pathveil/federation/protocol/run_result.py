@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import model_validator
 from safetensors.numpy import save_file
 
 from pathveil.errors import FederationError
@@ -41,6 +42,12 @@ class RunResult(Result):
     seconds: float
     bits: int = 0  # of a number in masked sums; 0: the hub saw each site's update
     clipped: int = 0  # numbers of updates that did not fit their range
+
+    @model_validator(mode="after")
+    def best_epoch_was_closed(self) -> "RunResult":
+        if not 0 <= self.best_epoch <= len(self.validation_loss):
+            raise ValueError("its best epoch is none of its epochs")
+        return self
 
     def rows(self) -> list[dict[str, Any]]:
         """An epoch a line."""
