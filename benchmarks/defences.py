@@ -20,12 +20,13 @@ CANARY_COLUMNS = ("canary_mislabelled_auc", "canary_duplicate_auc", "canary_one_
 
 
 def ways_to_train(names: list[str]) -> dict[str, Any]:
-    """The settings of each row by name; presets as single networks, as shadows are."""
+    """The settings of each row by name."""
     from pathveil.training.settings import PRESETS, TrainingSettings
 
     plain, release = TrainingSettings(), PRESETS["release"]
     known = {
         "none": plain,
+        "default preset": PRESETS["default"],
         "default preset's network": PRESETS["default"].changed(members=1, linear=False),
         "paper preset": PRESETS["paper"],
         "word dropout .3": plain.changed(word_dropout=0.3),

@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pathveil.audit.bundle_audit import audit_bundle, read_audited_model
+from pathveil.audit.bundle_audit import audit_bundle, read_audited_model, with_fewer_teachers
 from pathveil.audit.settings import AuditSettings
 from pathveil.bundle import Model
 from pathveil.bundle.train import train_model
 from pathveil.errors import UsageError
 from pathveil.training.defences import DPSettings
-from pathveil.training.settings import TrainingSettings
+from pathveil.training.settings import PRESETS, TrainingSettings
 
 SETTINGS = TrainingSettings(dim=12, filters=8, epochs=14, patience=6, batch_size=16, learning_rate=0.02, dropout=0.0)
 
@@ -229,3 +229,12 @@ def test_mistakes_are_one_sentence(tmp_path, arguments, said):
     result = CliRunner().invoke(app, ["audit", "--out", str(tmp_path / "out"), "--device", "cpu", *arguments])
     assert isinstance(result.exception, PathveilError) and said in str(result.exception)
     assert not (tmp_path / "out").exists()
+
+
+def test_shadows_may_have_fewer_teachers_and_the_page_says_so():
+    settings, said = with_fewer_teachers(PRESETS["release"], 10)
+    assert (settings.defence.teachers, settings.defence.unseen) == (10, 1)
+    assert "a shadow has 10 teachers, of whom 1 did not see a case; the model has 20 and 2" in said
+    for preset, why in (("release", "which has 20"), ("small", "which has none")):
+        with pytest.raises(UsageError, match=why):
+            with_fewer_teachers(PRESETS[preset], 20)

@@ -3,21 +3,24 @@
 import numpy as np
 import pytest
 import torch
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.blend import choose
 from pathveil.training.ensemble import (
+    ensemble_logits_many,
     linear_view,
     linear_views,
     mean_log_probability,
     mean_view,
+    member_seed,
     start_vectors,
     train,
 )
 from pathveil.training.linear import word_weights
 from pathveil.training.loop import fit, logits_of
 from pathveil.training.settings import TrainingSettings
+from pathveil.vocabulary.encoded import take_documents
 from training.corpora import encoded
 
 TINY = TrainingSettings(dim=12, filters=8, batch_size=16, learning_rate=0.01, epochs=5, patience=2)
@@ -156,3 +159,19 @@ def test_embeddings_start_at_the_vectors_the_settings_ask_for(corpus):
     alone = fit(corpus, TINY.changed(vectors=0.1, epochs=1), seed=4, held_out=held, vectors=vectors)
     run = train(corpus, TINY.changed(vectors=0.1, epochs=1), seed=4)
     assert torch.equal(run.model.members[0].embedding.weight, alone.model.embedding.weight)
+
+
+def test_many_ensembles_answer_as_their_parts(corpus):
+    halves, settings = [np.arange(0, 200, 2), np.arange(1, 200, 2)], TINY.changed(epochs=1, members=2, linear=True)
+    whole = ensemble_logits_many(corpus, halves, settings, seeds=[1, 2])
+    alone = settings.changed(members=1, linear=False)
+    for place, (rows, seed) in enumerate(zip(halves, [1, 2], strict=True)):
+        networks = [
+            ensemble_logits_many(corpus, [rows], alone, seeds=[member_seed(seed, number)])[0] for number in range(2)
+        ]
+        idf = word_weights(*take_documents(corpus.ids, corpus.offsets, rows), vocabulary_size=corpus.vocabulary_size)
+        linear = linear_view(corpus, rows, idf).logits(corpus.ids, corpus.offsets)
+        for task, said in whole[place].items():
+            mean = np.log(np.mean([softmax(one[task].astype(float), axis=1) for one in networks], axis=0))
+            expected = log_softmax((mean + log_softmax(linear[task], axis=1)) / 2, axis=1)
+            np.testing.assert_allclose(said, expected, atol=0.02)

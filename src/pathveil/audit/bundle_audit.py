@@ -79,6 +79,7 @@ def audit_bundle(
         attacker=attacker,
         defence=defence,
         networks=settings.networks,
+        teachers=settings.teachers,
         unbound=unbound,
         device=device,
         progress=progress,
@@ -125,6 +126,7 @@ def settings_in_words(settings: AuditSettings, appetite: Appetite) -> dict[str, 
         "seed": settings.seed,
         "shadows": settings.shadows,
         "networks a shadow": settings.networks,
+        **({"teachers a shadow": settings.teachers} if settings.teachers else {}),
         "sampling": settings.sampling,
         "attack model": settings.attack_model,
         "attack features": settings.attack_features,
@@ -184,6 +186,7 @@ def read_audited_model(
     attacker: Paths | None = None,
     defence: str | Callable[..., Any] | None = None,
     networks: int = 1,
+    teachers: int | None = None,
     unbound: bool = False,
     device: str = "cpu",
     progress: Progress = silent,
@@ -232,6 +235,9 @@ def read_audited_model(
         rows[0] = np.delete(rows[0], held)
     if settings.members > networks or settings.linear:
         notes.append(_unlike_shadows(settings, networks))
+    if teachers is not None:
+        settings, fewer = with_fewer_teachers(settings, teachers)
+        notes.append(fewer)
     owned = rows[2] if attacker else rows[1][~np.isin(corpus.registries[rows[1]], corpus.registries[rows[0]])]
     if attacker is None and len(owned):
         notes.append("No corpus of the attacker's was given: they own the non-members of other registries.")
@@ -269,6 +275,21 @@ def _unlike_shadows(settings: TrainingSettings, networks: int) -> str:
         f"The model averages {ours}, a shadow {theirs} of the same settings: attacks that compare with shadows may be "
         "weaker than with shadows of exactly the model's kind."
     )
+
+
+def with_fewer_teachers(settings: TrainingSettings, teachers: int) -> tuple[TrainingSettings, str]:
+    """The settings with fewer teachers, of whom about the same share has not seen a case; and what the page says."""
+    defence = settings.defence
+    if not isinstance(defence, TeacherSettings) or teachers >= defence.teachers:
+        had = f"has {defence.teachers}" if isinstance(defence, TeacherSettings) else "has none"
+        raise UsageError(f"--teachers {teachers}: shadows may have fewer teachers than the model, which {had}")
+    unseen = max(1, round(defence.unseen * teachers / defence.teachers))
+    said = (
+        f"To save time a shadow has {teachers} teachers, of whom {unseen} did not see a case; the model has "
+        f"{defence.teachers} and {defence.unseen}. Attacks that compare with shadows may be weaker than with shadows "
+        "of exactly the model's kind."
+    )
+    return settings.changed(defence=defence.changed(teachers=teachers, unseen=unseen)), said
 
 
 def join(parts: list[Encoded], classes: Mapping[str, tuple[str, ...]]) -> Encoded:

@@ -93,6 +93,7 @@ def plan_audit(
         attacker=attacker,
         defence=defence,
         networks=settings.networks,
+        teachers=settings.teachers,
         unbound=unbound,
         device=device,
         progress=progress,

@@ -22,6 +22,7 @@ class AuditSettings(Settings):
 
     shadows: int = Field(default=20, ge=2)  # models in each family, the attacker's and the auditor's
     networks: int = Field(default=1, ge=1)  # that a shadow averages, as the model may do
+    teachers: int | None = Field(default=None, ge=2)  # of a shadow, where the model has more; none: as many as it has
     sampling: Sampling = "split"  # what the attacker's shadows train on
     attack_model: Kind = "mlp"  # of the paper's attack
     attack_features: Features = "sorted"  # that it sees

@@ -186,18 +186,19 @@ def answer_worlds(
     answered code (``code …``): (worlds, documents) each. A student never sees the true label, so what it was taught is
     the better thing to ask about.
     """
-    from pathveil.training.ensemble import start_vectors
-    from pathveil.training.stacked import logits_many
+    from pathveil.training.ensemble import ensemble_logits_many, start_vectors
 
-    corpus, count = worlds.corpus, len(worlds.inside)
-    start = start_vectors(corpus, settings, seed=seed)
-    members = [np.flatnonzero(mask) for mask in worlds.inside]
-    seeds = [child(seed, 9, world) for world in range(count)]
-    logits: list[Mapping[str, np.ndarray]] = [{}] * count
-    for world, said in logits_many(
-        corpus, members, settings, seeds=seeds, vectors=start, device=device, progress=progress, stage=stage
-    ):
-        logits[world] = said
+    corpus = worlds.corpus
+    logits = ensemble_logits_many(
+        corpus,
+        [np.flatnonzero(mask) for mask in worlds.inside],
+        settings,
+        seeds=[child(seed, 9, world) for world in range(len(worlds.inside))],
+        vectors=start_vectors(corpus, settings, seed=seed),
+        device=device,
+        progress=progress,
+        stage=stage,
+    )
     arrays: Arrays = {}
     for task in corpus.tasks:
         codes = np.stack([said[task].argmax(axis=1) for said in logits]).astype(np.int16)

@@ -102,6 +102,13 @@ def run(
         help="Networks that a shadow averages; give as many as the bundle has (see its card) for shadows of its kind, "
         "at so many times the cost.",
     ),
+    teachers: int | None = typer.Option(
+        None,
+        "--teachers",
+        min=2,
+        help="Teachers that a shadow of a taught model has, fewer than the model's to save time; docs/audit.md says "
+        "what that does to the answer.",
+    ),
     sampling: Literal["split", "bootstrap"] = typer.Option(
         "split", "--sampling", help="What the attacker's shadows train on, by case: random halves, or samples."
     ),
@@ -167,6 +174,7 @@ def run(
     settings: dict[str, Any] = {
         "shadows": models,
         "networks": networks,
+        "teachers": teachers,
         "sampling": sampling,
         "attack_model": attack_model,
         "attack_features": attack_features,

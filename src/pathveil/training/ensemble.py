@@ -13,9 +13,10 @@ test cases, and nothing is judged on the cases it was chosen by.
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -33,6 +34,7 @@ from pathveil.training.linear import fit_linear, weighted_counts, word_weights
 from pathveil.training.loop import document_logits, fit, logits_of, split
 from pathveil.training.own_defence import defended
 from pathveil.training.settings import TrainingSettings
+from pathveil.training.stacked import ManyOptions, logits_many
 from pathveil.training.teachers import teach
 from pathveil.training.vectors import word_vectors
 from pathveil.vocabulary.encoded import Encoded, take_documents
@@ -182,6 +184,45 @@ def train(
         held_out=answers,
         privacy=privacy,
     )
+
+
+def ensemble_logits_many(
+    corpus: Encoded,
+    members: Sequence[np.ndarray],
+    settings: TrainingSettings,
+    *,
+    seeds: Sequence[int],
+    **options: Unpack[ManyOptions],
+) -> list[dict[str, np.ndarray]]:
+    """Train a whole model on each of ``members`` (rows of the corpus), as many networks as the settings say and the
+    linear view; each one's logits on all documents, float16 (documents, classes) a task.
+
+    Networks and linear view count half each: what weighs them in a bundle is fitted to a single model's held-out cases.
+    """
+    networks: list[list[dict[str, np.ndarray]]] = [[] for _ in members]
+    for number in range(settings.members):
+        own = [member_seed(seed, number) for seed in seeds]
+        for place, logits in logits_many(corpus, members, settings, seeds=own, **options):
+            networks[place].append(logits)
+    if settings.members == 1 and not settings.linear:
+        return [said[0] for said in networks]
+
+    def whole(place: int) -> dict[str, np.ndarray]:
+        found = {
+            task: mean_log_probability([one[task].astype(np.float32) for one in networks[place]])
+            for task in corpus.classes
+        }
+        if settings.linear:
+            ids, offsets = take_documents(corpus.ids, corpus.offsets, members[place])
+            idf = word_weights(ids, offsets, vocabulary_size=corpus.vocabulary_size)
+            linear = linear_view(corpus, members[place], idf).logits(corpus.ids, corpus.offsets)
+            found = {
+                task: blended([said, log_softmax(linear[task], axis=1)], (0.5, 0.5)) for task, said in found.items()
+            }
+        return {task: said.astype(np.float16) for task, said in found.items()}
+
+    with ThreadPoolExecutor() as pool:  # sparse products let go of the interpreter
+        return list(pool.map(whole, range(len(members))))
 
 
 def with_lessons(corpus: Encoded, rows: np.ndarray, lessons: Mapping[str, np.ndarray]) -> Encoded:
