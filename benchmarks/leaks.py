@@ -1,8 +1,10 @@
 """What a curious hub reads off updates: words, labels, words of one report, phrases, with and without sums over sites.
 
 Sites train together in one process. Every update is attacked as the hub would see it: each site's own, one site's
-masked message, the sum over a few sites and over all, and the same with noise. ``--agreed K,M`` keeps only words that
-at least K sites have, each in M cases. Figures of a site are means over its rounds; of one report, over words that only
+masked message, the sum over a few sites and over all, and the same with the noise of a masked run: each site clips its
+update to the median norm of the round and adds its share of discrete Gaussian noise. One training gives each site a
+single report a step, which sites refuse over a network. ``--agreed K,M`` keeps only words that at least K sites have,
+each in M cases. Figures of a site are means over its rounds; of one report, over words that only
 one of the reports behind what is attacked has.
 """
 
@@ -17,6 +19,7 @@ from _corpus import add_corpus, read_corpus
 from pathveil.progress import Progress, silent
 
 FEW = 3  # sites in the smaller sum
+SINGLE = 24  # reports of a site in the training with one a step
 TRIED, LOOKED_AT = 4, 20  # rounds, and in each the filters that are taken apart
 
 
@@ -170,17 +173,19 @@ def joined_rows(sites, starts):
 
 def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str, Any]:
     corpus, result = dealt(options), []
-    trainings = [(mode, int(local)) for mode in ("adversarial", "strong") for local in options.local_steps.split(",")]
-    for done, (mode, local) in enumerate(trainings):
+    steps = [int(local) for local in options.local_steps.split(",")]
+    trainings = [(mode, local, False) for mode in ("adversarial", "strong") for local in steps]
+    trainings += [("adversarial", 1, True)] if 1 in steps else []
+    for done, (mode, local, single) in enumerate(trainings):
         progress("attacking updates", done, len(trainings))
-        result += attacked(corpus, mode, local, options)
+        result += attacked(corpus, mode, local, options, single=single)
     progress("attacking updates", len(trainings), len(trainings))
     tokens = int(corpus.offsets[-1])
     return {"rows": result, "words": corpus.vocabulary_size, "reports": corpus.documents, "tokens": tokens}
 
 
-def attacked(corpus, mode: str, local: int, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """One training, attacked in every way."""
+def attacked(corpus, mode: str, local: int, options: argparse.Namespace, *, single: bool) -> list[dict[str, Any]]:
+    """One training, attacked in every way; ``single``: of one report a site and step."""
     from pathveil.federation.protocol.course import SharedPrivate, weighed
     from pathveil.federation.protocol.message import Message
     from pathveil.federation.protocol.plan import Plan, fitted
@@ -189,7 +194,11 @@ def attacked(corpus, mode: str, local: int, options: argparse.Namespace) -> list
     from pathveil.federation.site import EMBEDDING
 
     changes = {"epochs": options.epochs, "dim": options.dim, "filters": options.filters, "local_steps": local}
-    changes |= {"discriminator_steps": 1, "smallest_batch": 8}
+    changes |= {"discriminator_steps": 1, "smallest_batch": 1 if single else 8}
+    if single:
+        every = range(len(corpus.registry_names))
+        corpus = corpus.take(np.concatenate([np.flatnonzero(corpus.registries == n)[:SINGLE] for n in every]))
+        changes |= {"batch_size": len(every), "epochs": 1}
     plan = Plan(
         mode=mode,
         sites=corpus.registry_names,
@@ -235,11 +244,10 @@ def attacked(corpus, mode: str, local: int, options: argparse.Namespace) -> list
                     for name in answers[0].arrays
                 }
                 sums[number].look(total, exchange.turns, drift=drift and local > 1, scores_only=False, **given)
-                clip = max(np.sqrt(sum(float(np.square(a).sum()) for a in total.values())) / number, 1e-12)
-                noised = {name: a + rng.normal(0, options.noise * clip, a.shape) for name, a in total.items()}
+                noised = with_shares([answer.arrays for answer in answers[:number]], noise=options.noise, rng=rng)
                 noisy[number].look(noised, exchange.turns, drift=False, scores_only=True, **given)
         course.take(exchange, [(plan.sites[n], weighed(course, exchange, n, a)) for n, a in enumerate(answers)])
-    place = {"mode": mode, "local_steps": local}
+    place = {"mode": mode, "local_steps": local, "single": single}
     alone = [seen.account(known_order=True) for seen in each]
     rows = [place | {"seen": "each site's own update"} | mean_of(alone)]
     rows.append(place | {"seen": "one site's masked message"} | hidden.account(known_order=True))
@@ -247,6 +255,26 @@ def attacked(corpus, mode: str, local: int, options: argparse.Namespace) -> list
         rows.append(place | {"seen": f"sum of {number} sites"} | sums[number].account(known_order=False))
         rows.append(place | {"seen": f"sum of {number} sites with noise"} | noisy[number].account(known_order=False))
     return rows
+
+
+def with_shares(updates: list, *, noise: float, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """The mean of some sites' updates as a hub reads it where each clips and adds its share of the noise."""
+    from pathveil.federation import wire
+    from pathveil.federation.site import EMBEDDING
+    from pathveil.federation.sums import Sums
+
+    norms = [wire.norm(update) for update in updates]
+    clip = max(float(np.median(norms)), 1e-9)
+    sums = Sums(bits=32, sites=len(updates), clip=clip, noise=noise)
+    # Every number of an update gets noise; it is drawn for those that the attacks look at.
+    names = [name for name in updates[0] if name == EMBEDDING or name.endswith(".bias")]
+    parts = []
+    for update, norm in zip(updates, norms, strict=True):
+        clipped = {name: np.asarray(update[name]) * min(1.0, clip / max(norm, 1e-12)) for name in names}
+        parts.append(sums.of_update(clipped, documents=1, exponents={}, rng=rng))
+    moving = {name: np.asarray(updates[0][name]).shape for name in names}
+    exponents = dict.fromkeys(names, sums.exponent)
+    return dict(sums.total("round", parts, moving, exponents, documents=len(updates)).means)
 
 
 def masked_by(names: tuple[str, ...]):
@@ -293,7 +321,7 @@ def describe(result: dict[str, Any]) -> str:
             both(*of_two(row["company"])),
         )
         lines.append(
-            f"{row['mode'] + ', ' + str(row['local_steps']):<18}{row['seen']:<28}"
+            f"{row['mode'] + ', ' + ('one' if row['single'] else str(row['local_steps'])):<18}{row['seen']:<28}"
             f"{''.join(f'{one:>13}' for one in found)}  {row['phrases_right']} of {row['phrases_named']}"
         )
     return "\n".join(lines)

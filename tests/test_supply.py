@@ -1,5 +1,6 @@
 """What we depend on is pinned by hash, listed, and looked up among known defects without a network."""
 
+import datetime
 import importlib.util
 import json
 
@@ -34,6 +35,30 @@ def test_no_pin_is_known_to_be_defective():
     locked = supply.pins(supply.LOCK.read_text())
     for advisory in supply.advisories(supply.ADVISORIES):
         assert not list(supply.affected(advisory, locked)), advisory["id"]
+
+
+def test_every_stored_advisory_says_where_it_is_from_and_when_it_was_looked_up():
+    known = list(supply.advisories(supply.ADVISORIES))
+    locked = supply.pins(supply.LOCK.read_text())
+    assert len({one["id"] for one in known}) == len(known) > 15
+    for one in known:
+        assert one["references"][0]["url"].startswith("http"), one["id"]
+        datetime.date.fromisoformat(one["database_specific"]["looked_up"])
+        assert {entry["package"]["name"] for entry in one["affected"]} <= set(locked), one["id"]
+
+
+def test_advisories_are_taken_from_an_export_of_either_form(tmp_path):
+    """Those of our parts alone, and what is not looked at stays behind; a withdrawn one too."""
+    part = {"package": {"ecosystem": "PyPI", "name": "A.b"}, "ranges": [], "versions": ["1.0"], "more": "text"}
+    told = {"id": "X-1", "summary": "s", "details": "long", "affected": [part], "references": [{"url": "https://x"}]}
+    other = {"id": "X-2", "affected": [part | {"package": {"ecosystem": "PyPI", "name": "c"}}]}
+    (tmp_path / "a-b").mkdir()
+    (tmp_path / "a-b" / "X-1.yaml").write_text(json.dumps(told))  # every JSON text is a YAML one
+    (tmp_path / "more.json").write_text(json.dumps([other, told | {"id": "X-3", "withdrawn": "2026-01-01"}, {"id": 1}]))
+    (kept,) = supply.refreshed(tmp_path, {"a-b"}, day="2026-11-16")
+    assert kept["id"] == "X-1" and "details" not in kept and "more" not in kept["affected"][0]
+    assert kept["database_specific"] == {"looked_up": "2026-11-16"}
+    assert list(supply.affected(kept, {"a-b": ("1.0", [])})) == ["a-b"]
 
 
 @pytest.mark.parametrize(

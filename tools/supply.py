@@ -3,18 +3,23 @@
     python tools/supply.py lock      constraints.txt → requirements.lock: every pin with the sha256 of its file
     python tools/supply.py sbom      requirements.lock → sbom.cdx.json (CycloneDX 1.5)
     python tools/supply.py audit     requirements.lock against tools/advisories.json, or --advisories FILE
+    python tools/supply.py refresh   an export of advisories, --advisories FOLDER → those of our parts, kept
 
 ``pip install --require-hashes -r requirements.lock`` then installs these files and no others. The hashes are those of
-the platform on which ``lock`` was run. ``audit`` needs no network: advisories are a file in the OSV format (a list of
-them, or a folder of an OSV export), brought in and looked at like any other change. Exit code 1 where a pin is
-affected.
+the platform on which ``lock`` was run, which its first lines name. ``audit`` needs no network: advisories are a file in
+the OSV format (a list of them, or a folder of them: an unpacked export of osv.dev, or a checkout of PyPA's advisory
+database), brought in and looked at like any other change. Each one that is kept says where it is from and when it was
+looked up. Exit code 1 where a pin is affected.
 """
 
 import argparse
+import datetime
 import json
+import platform
 import re
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import tomllib
 import uuid
@@ -22,6 +27,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -62,7 +68,11 @@ def lock(reports: list[Path]) -> None:
             ]
             subprocess.run([*command, "--report", str(found[0]), "-r", str(CONSTRAINTS)], check=True)
         installed = [one for path in found for one in json.loads(path.read_text())["install"]]
-    lines = ["# Made from constraints.txt by 'python tools/supply.py lock': what 'pip install --require-hashes' takes."]
+    python = ".".join(platform.python_version_tuple()[:2])
+    lines = [
+        "# Made from constraints.txt by 'python tools/supply.py lock': what 'pip install --require-hashes' takes.",
+        f"# Files for {sysconfig.get_platform()} and CPython {python}; elsewhere run it again.",
+    ]
     for one in sorted(installed, key=lambda one: canonicalize_name(one["metadata"]["name"])):
         digest = one["download_info"]["archive_info"]["hashes"]["sha256"]
         name = canonicalize_name(one["metadata"]["name"])
@@ -115,9 +125,27 @@ def sbom() -> dict[str, Any]:
 
 def advisories(path: Path) -> Iterator[dict[str, Any]]:
     """The advisories of a file or of a folder of files, in the OSV format."""
-    for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
-        content = json.loads(file.read_text())
-        yield from content if isinstance(content, list) else [content]
+    found = sorted([*path.rglob("*.json"), *path.rglob("*.yaml")]) if path.is_dir() else [path]
+    for file in found:
+        content = yaml.safe_load(file.read_text()) if file.suffix == ".yaml" else json.loads(file.read_text())
+        for one in content if isinstance(content, list) else [content]:
+            if isinstance(one, dict) and "id" in one and "affected" in one:
+                yield one
+
+
+def refreshed(export: Path, names: set[str], *, day: str) -> list[dict[str, Any]]:
+    """The advisories of an export about some packages, with no more than ``audit`` and a reader need."""
+    kept = []
+    for one in advisories(export):
+        entries = [
+            {name: entry[name] for name in ("package", "ranges", "versions") if name in entry}
+            for entry in one["affected"]
+            if entry["package"].get("ecosystem") == "PyPI" and str(canonicalize_name(entry["package"]["name"])) in names
+        ]
+        if entries and "withdrawn" not in one:
+            told = {name: one[name] for name in ("id", "summary", "aliases", "references") if name in one}
+            kept.append(told | {"affected": entries, "database_specific": {"looked_up": day}})
+    return sorted(kept, key=lambda one: one["id"])
 
 
 def affected(advisory: dict[str, Any], parts: dict[str, tuple[str, list[str]]]) -> Iterator[str]:
@@ -152,14 +180,21 @@ def within(version: Version, events: list[dict[str, str]]) -> bool:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["lock", "sbom", "audit"])
+    parser.add_argument("what", choices=["lock", "sbom", "audit", "refresh"])
     parser.add_argument("--report", type=Path, nargs="*", default=[], help="lock: reports that pip has written already")
-    parser.add_argument("--advisories", type=Path, default=ADVISORIES, help="audit: a file or folder in the OSV format")
+    parser.add_argument("--advisories", type=Path, default=ADVISORIES, help="audit, refresh: in the OSV format")
     given = parser.parse_args()
     if given.what == "lock":
         lock(given.report)
     elif given.what == "sbom":
         SBOM.write_text(json.dumps(sbom(), indent=1) + "\n")
+    elif given.what == "refresh":
+        if given.advisories == ADVISORIES:
+            parser.error("refresh: give the folder of an export with --advisories")
+        day = datetime.datetime.now(datetime.UTC).date().isoformat()
+        kept = refreshed(given.advisories, set(pins(LOCK.read_text())), day=day)
+        ADVISORIES.write_text("[\n" + ",\n".join(f" {json.dumps(one)}" for one in kept) + "\n]\n")
+        print(f"{len(kept)} advisories about our parts are in {ADVISORIES.relative_to(ROOT)}")
     else:
         parts, known = pins(LOCK.read_text()), list(advisories(given.advisories))
         found = [(one, name) for one in known for name in affected(one, parts)]

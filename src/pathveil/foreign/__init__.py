@@ -8,6 +8,8 @@ goes round it.
 
     bounds.py    how much is too much, and ``Refused``: what is wrong, never what was found
     text.py      bytes, JSON, JSON lines and TOML of a bounded size and depth; text that is safe to print
+    body.py      a request's body: so many bytes, within so many seconds
+    gate.py      who may hold a server's connections, and how long
     archives.py  gzip and ZIP by what they inflate to
     arrays.py    ``.npy`` and ``.npz``: declared shapes held against real bytes; offsets, indices, ranges
     tensors.py   safetensors: every byte of the header and every shape accounted for, all weights finite

@@ -6,14 +6,13 @@
 (True, True, False, True)
 """
 
-import asyncio
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
+from pathveil.foreign.body import read_body
 from pathveil.serve.faults import Fault
 
 REMEMBERED = 10_000  # names whose use is remembered; of more, those that came longest ago are forgotten
@@ -47,19 +46,5 @@ class Buckets:
 
 async def read_limited(request: Request, *, most: int, seconds: float) -> bytes:
     """A request's body, if it is not too large and comes in time."""
-    too_large = Fault(413, f"the body is too large; at most {most:,} bytes are taken")
     announced = request.headers.get("content-length", "0")
-    if not re.fullmatch("[0-9]{1,15}", announced) or int(announced) > most:
-        raise too_large
-    body = bytearray()
-    try:
-        async with asyncio.timeout(seconds):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > most:
-                    raise too_large
-    except TimeoutError:
-        raise Fault(408, f"the body did not come within {seconds:g} seconds") from None
-    except ClientDisconnect:
-        raise Fault(400, "the client went away") from None
-    return bytes(body)
+    return await read_body(request.stream(), announced=announced, most=most, seconds=seconds, refuse=Fault)

@@ -1,47 +1,53 @@
-"""The service on a port: uvicorn, with TLS, and with an end to connections that send nothing.
+"""The service on a port: uvicorn, with TLS, behind a gate, and with an end to connections that send nothing.
 
 uvicorn waits for ever for a request's head, and counts whoever is connected against its limit; so a few hundred idle
-connections would shut everybody else out. Here a connection has ``header_seconds`` for each head, and an address can
-have so many connections and no more.
+connections would shut everybody else out. Here a connection has ``header_seconds`` for its TLS and each head, and an
+address can have so many connections that have not yet sent a head and no more: a further one takes the place of one of
+these, so that whoever has something to ask is let in, however many sit idle (``foreign/gate.py``).
 """
 
 import asyncio
 import ipaddress
-from collections import Counter
+import socket
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pathveil.errors import UsageError
+from pathveil.foreign.gate import Gate, Limits
 from pathveil.serve.settings import ServeSettings
 
+AT_A_TIME = 64  # connections taken in before what came over others is looked at
 KEEP_ALIVE = 30  # seconds that a connection stays open between two requests
 
 
-def impatient(settings: ServeSettings) -> type[H11Protocol]:
-    """uvicorn's protocol with a time limit for heads and a number of connections for each address."""
-    connected: Counter[str] = Counter()
+class ServiceGate(Gate):
+    """The gate of the service: known is whose request's head has come."""
+
+    def __init__(self, place: tuple[str, int], settings: ServeSettings):
+        self.settings = settings
+        super().__init__(place)
+
+    @property
+    def limits(self) -> Limits:
+        settings, busy = self.settings, KEEP_ALIVE + self.settings.body_seconds + self.settings.answer_seconds
+        an_address = settings.connections_an_address
+        return Limits(settings.header_seconds, busy, an_address, settings.connections // 2, an_address)
+
+
+def impatient(settings: ServeSettings, gate: Gate) -> type[H11Protocol]:
+    """uvicorn's protocol with a time limit for heads, which tells the gate whose has come."""
 
     class Impatient(H11Protocol):
         waits: asyncio.TimerHandle | None = None
-        address = ""
 
-        def connection_made(self, transport: Any) -> None:
-            peer = transport.get_extra_info("peername")
-            self.address = str(peer[0]) if isinstance(peer, tuple) and peer else "-"
-            connected[self.address] += 1
+        def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(transport)
-            if connected[self.address] > settings.connections_an_address:
-                transport.close()
-            else:
-                self.wait()
+            self.wait()
 
         def connection_lost(self, exc: Exception | None) -> None:
-            connected[self.address] -= 1
-            connected.pop(self.address) if connected[self.address] <= 0 else None
             self.stop_waiting()
             super().connection_lost(exc)
 
@@ -62,6 +68,7 @@ def impatient(settings: ServeSettings) -> type[H11Protocol]:
             super().handle_events()
             if self.cycle is not None and not self.cycle.response_complete:
                 self.stop_waiting()  # a head is here; what comes now has limits of its own
+                gate.admit(self.client, str(self.client[0]) if self.client else "-")
 
         def on_response_complete(self) -> None:
             super().on_response_complete()
@@ -88,7 +95,7 @@ def check_place(host: str, *, certificate: Path | None, key: Path | None, behind
         )
 
 
-def run_server(
+def make_server(
     app: Starlette,
     settings: ServeSettings,
     *,
@@ -97,14 +104,19 @@ def run_server(
     certificate: Path | None = None,
     key: Path | None = None,
     behind_proxy: bool = False,
-) -> None:
-    """Serve until told to stop."""
+) -> tuple[uvicorn.Server, ServiceGate]:
+    """The server of an app, and the gate that it listens at."""
+    unusable = UsageError(f"cannot listen on {host} port {port}; is something else there?")
+    try:
+        gate = ServiceGate((socket.gethostbyname(host) if ":" not in host else host, port), settings)
+    except OSError:
+        raise unusable from None
     config = uvicorn.Config(
         app,
-        host=host,
-        port=port,
-        http=impatient(settings),
+        http=impatient(settings, gate),
         ws="none",
+        loop="asyncio",  # whose connections the gate counts
+        backlog=AT_A_TIME,
         ssl_certfile=certificate,
         ssl_keyfile=key,
         log_config=None,
@@ -119,13 +131,40 @@ def run_server(
     try:
         config.load()
     except OSError:
+        gate.close()
         raise UsageError(f"{certificate} and {key} are not a certificate and its key (PEM)") from None
-    server = uvicorn.Server(config)
+    return uvicorn.Server(config), gate
+
+
+async def serve_behind(server: uvicorn.Server, gate: Gate) -> None:
+    """Serve until told to stop; who stays too long is closed."""
+
+    async def sweep() -> None:
+        while True:
+            gate.sweep()
+            await asyncio.sleep(0.1)
+
+    sweeper = asyncio.create_task(sweep())
     try:
-        server.run()
-    except SystemExit:  # uvicorn's way of saying that the port is taken
-        pass
+        await server.serve(sockets=[gate])
+    finally:
+        sweeper.cancel()
+        gate.close()
+
+
+def run_server(
+    app: Starlette,
+    settings: ServeSettings,
+    *,
+    host: str,
+    port: int,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    behind_proxy: bool = False,
+) -> None:
+    """Serve until told to stop."""
+    given = {"host": host, "port": port, "certificate": certificate, "key": key, "behind_proxy": behind_proxy}
+    try:
+        asyncio.run(serve_behind(*make_server(app, settings, **given)))
     except KeyboardInterrupt:
         return
-    if not server.started:
-        raise UsageError(f"cannot listen on {host} port {port}; is something else there?")

@@ -14,12 +14,13 @@ from urllib.parse import quote
 import pytest
 
 from pathveil.errors import AgreementError, UsageError
+from pathveil.foreign import gate
+from pathveil.foreign.gate import Gate
 from pathveil.vocabulary import Vocabulary
-from pathveil.vocabulary.agree import client, gate, oprf, service
+from pathveil.vocabulary.agree import client, oprf, service
 from pathveil.vocabulary.agree.agreement import HUB, new_tokens
 from pathveil.vocabulary.agree.certificates import make_certificate
 from pathveil.vocabulary.agree.client import Server, already_done, read_tokens, take_part, trust_only
-from pathveil.vocabulary.agree.gate import Gate
 from pathveil.vocabulary.agree.hub import TAG, Hub
 from pathveil.vocabulary.agree.keyholder import KeyHolder
 from pathveil.vocabulary.agree.offer import Offer, make_offer

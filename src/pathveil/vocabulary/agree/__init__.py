@@ -7,7 +7,6 @@
     keyholder.py     multiplies blinded points by a key that lives for one agreement
     site.py          a registry: its words to tags, and the answer to a vocabulary
     hub.py           counts tags
-    gate.py          who may hold a server's connections, and how long
     expiry.py        when it is over by the clock, and when a person is asked
     service.py       key holder and hub over HTTPS
     client.py        a site's side of that

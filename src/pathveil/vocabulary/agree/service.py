@@ -8,8 +8,9 @@
                  POST /v1/AGREEMENT/received       the site has its answer
 
 AGREEMENT is the sha256 of the terms. A body larger than its one right size is refused before it is read, and a body
-that comes too slowly is not waited for; who may hold connections, and how long, is the gate's business (``gate.py``).
-What is logged is a site's name, a number and what was decided: never a point, a tag, a token or a body.
+that comes too slowly is not waited for; who may hold connections, and how long, is the gate's business
+(``foreign/gate.py``). What is logged is a site's name, a number and what was decided: never a point, a tag, a token or
+a body.
 
 >>> from pathveil.vocabulary.agree.agreement import Agreement
 >>> from pathveil.vocabulary.agree.offer import made_up_offers
@@ -28,10 +29,11 @@ from pathlib import Path
 
 from pathveil.errors import AgreementError, MissingExtraError, UsageError
 from pathveil.foreign import parse_json
+from pathveil.foreign.body import read_body
+from pathveil.foreign.gate import Gate
 from pathveil.vocabulary.agree import oprf
 from pathveil.vocabulary.agree.agreement import Agreement, site_of_token
 from pathveil.vocabulary.agree.certificates import single_certificate
-from pathveil.vocabulary.agree.gate import Gate
 from pathveil.vocabulary.agree.hub import TAG, Hub
 from pathveil.vocabulary.agree.keyholder import KeyHolder
 from pathveil.vocabulary.agree.offer import Pinned
@@ -144,20 +146,12 @@ def _announcement(body: bytes) -> dict:
 
 async def read(request: Request, limit: int) -> bytes:
     """The body, which may have ``limit`` bytes at most; a longer one is not taken in."""
-    too_large = AgreementError(f"the body is too large; at most {limit} bytes are expected here", status=413)
+
+    def refuse(status: int, why: str) -> AgreementError:
+        return AgreementError(why, status=status)
+
     announced = request.headers.get("content-length", "0")
-    if not re.fullmatch("[0-9]{1,12}", announced) or int(announced) > limit:
-        raise too_large
-    body = bytearray()
-    try:
-        async with asyncio.timeout(BODY):
-            async for chunk in request.stream():
-                body += chunk
-                if len(body) > limit:
-                    raise too_large
-    except TimeoutError:
-        raise AgreementError(f"the body did not come in within {BODY:.0f} seconds", status=408) from None
-    return bytes(body)
+    return await read_body(request.stream(), announced=announced, most=limit, seconds=BODY, refuse=refuse)
 
 
 def _app(agreement: Agreement, digests: Mapping[str, str], paths: list[tuple[str, str, Handler]]) -> Starlette:

@@ -27,7 +27,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 SHOW = 10.0  # seconds from the first byte of TCP to a good token: handshake, headers and all
 IDLE = 120.0  # seconds a known site's connection may go without a request
@@ -35,6 +35,16 @@ AN_ADDRESS = 64  # connections of one address without a token yet
 ALL = 256  # connections without a token yet
 A_SITE = 32  # connections of a site
 WAITING = 1_024  # connections that the system holds for us
+
+
+class Limits(NamedTuple):
+    """What a gate allows; a server with other needs has a gate with other ones."""
+
+    show: float  # seconds for a stranger to become known
+    idle: float  # seconds that one who is known may be silent
+    an_address: int  # strangers of an address
+    strangers: int  # of all addresses
+    a_site: int  # connections of one who is known
 
 
 class Connection(socket.socket):
@@ -59,6 +69,10 @@ class Connection(socket.socket):
 
 class Gate(socket.socket):
     """A listening socket with limits; OSError where the address cannot be listened on."""
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(SHOW, IDLE, AN_ADDRESS, ALL, A_SITE)
 
     def __init__(self, place: tuple[str, int], *, clock: Callable[[], float] = time.monotonic):
         family = socket.AF_INET6 if ":" in place[0] else socket.AF_INET
@@ -91,9 +105,9 @@ class Gate(socket.socket):
         the newest, and no certain one: whoever opens connections fast could else push others out before their turn."""
         waiting = [one for one in self._connections.values() if one.site is None]
         mine = [one for one in waiting if one.address == address]
-        if len(mine) > AN_ADDRESS:
+        if len(mine) > self.limits.an_address:
             random.choice(mine[:-1]).drop()
-        elif len(waiting) > ALL:
+        elif len(waiting) > self.limits.strangers:
             held: dict[str, list[Connection]] = {}
             for one in waiting:
                 held.setdefault(one.address, []).append(one)
@@ -108,14 +122,14 @@ class Gate(socket.socket):
         connection.site, connection.since = site, self.clock()
         self._connections[connection.place] = connection  # the youngest
         mine = [one for one in self._connections.values() if one.site == site]
-        if len(mine) > A_SITE:
+        if len(mine) > self.limits.a_site:
             mine[0].drop()
 
     def sweep(self) -> None:
         """Close what has stayed too long without a token, or without asking for anything."""
-        now = self.clock()
+        now, limits = self.clock(), self.limits
         for one in list(self._connections.values()):
-            if now - one.since > (SHOW if one.site is None else IDLE):
+            if now - one.since > (limits.show if one.site is None else limits.idle):
                 one.drop()
 
     def forget(self, connection: Connection) -> None:

@@ -5,8 +5,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from pathveil.vocabulary.agree import gate as module
-from pathveil.vocabulary.agree.gate import Gate
+from pathveil.foreign import gate as module
+from pathveil.foreign.gate import Gate
 
 
 @pytest.fixture
