@@ -19,6 +19,7 @@ from _corpus import add_corpus, read_corpus
 from pathveil.progress import Progress, silent
 
 FEW = 3  # sites in the smaller sum
+NOISED = 6  # rounds in which sums get noise, which is drawn exactly and takes its time
 SINGLE = 24  # reports of a site in the training with one a step
 TRIED, LOOKED_AT = 4, 20  # rounds, and in each the filters that are taken apart
 
@@ -244,8 +245,9 @@ def attacked(corpus, mode: str, local: int, options: argparse.Namespace, *, sing
                     for name in answers[0].arrays
                 }
                 sums[number].look(total, exchange.turns, drift=drift and local > 1, scores_only=False, **given)
-                noised = with_shares([answer.arrays for answer in answers[:number]], noise=options.noise, rng=rng)
-                noisy[number].look(noised, exchange.turns, drift=False, scores_only=True, **given)
+                if len(noisy[number].words) < NOISED:
+                    noised = with_shares([answer.arrays for answer in answers[:number]], noise=options.noise, rng=rng)
+                    noisy[number].look(noised, exchange.turns, drift=False, scores_only=True, **given)
         course.take(exchange, [(plan.sites[n], weighed(course, exchange, n, a)) for n, a in enumerate(answers)])
     place = {"mode": mode, "local_steps": local, "single": single}
     alone = [seen.account(known_order=True) for seen in each]

@@ -178,6 +178,14 @@ def test_a_file_without_a_header_is_refused_unquoted(table, content, sentence):
         assert sentence in str(caught.value) and SECRET not in str(caught.value)
 
 
+def test_lines_that_end_in_a_bare_carriage_return_are_lines(table):
+    """As old Macintosh programs and some laboratory systems write them; Python's own csv module gives up on these."""
+    rows = ["report_id,text,site", 'r1,"two words, quoted",C50', "r2,three more words,C61"]
+    for end in ("\r", "\r\n", "\n"):
+        found = open_table(table(end.join([*rows, ""]), "r.csv")).collect()
+        assert found["text"].to_list() == ["two words, quoted", "three more words"] and found.width == 3
+
+
 def test_json_nested_too_deeply_is_refused(table):
     with pytest.raises(CorpusError, match=r"r.jsonl: line 1 is"):
         open_table(table('{"text":' + '{"a":' * 5000 + "1" + "}" * 5000 + "}\n", "r.jsonl")).collect()

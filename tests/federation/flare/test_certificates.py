@@ -258,3 +258,59 @@ def test_the_commands_lead_from_a_request_to_a_kit(tmp_path):
     revoked = call("revoke", "west", "--kits", tmp_path / "kits")
     assert f"west: {fingerprint}" in signed and "is a kit now" in accepted and "1 certificate revoked" in revoked
     assert "PRIVATE KEY" not in signed + asked + accepted
+
+
+def test_no_more_is_taken_of_a_signed_kit_than_is_needed(tmp_path):
+    """Whoever carries it puts in a key and a secret that they know, a policy that lets in programs, a description
+    without TLS: nothing of it arrives, and a changed description or another's certificate is refused."""
+    asked = {name: ask(name, kind=None, out=tmp_path / name) for name in ("north", "lead@example.org")}
+    signed = sign([one.request for one in asked.values()], hub=HUB, out=tmp_path / "kits").kits
+    kit, carried = tmp_path / "north", signed["north"]
+    known = rsa.generate_private_key(65537, 2048).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    own = (kit / "startup" / "client.key").read_bytes()
+    added = {
+        "startup/client.key": known,
+        "secret": b"00" * 32,
+        "runs/x/agreed.json": b"{}",
+        "startup/sub_start.sh": b"",
+    }
+    for name, content in added.items():
+        (carried / name).parent.mkdir(parents=True, exist_ok=True)
+        (carried / name).write_bytes(content)
+    (carried / "local" / "authorization.json").write_text('{"permissions": {"project_admin": {"byoc": "any"}}}')
+    described = carried / "startup" / "fed_client.json"
+    honest = described.read_text()
+    for other in (
+        honest.replace('"mtls"', '"clear"'),
+        honest.replace('"is_leaf": true', '"is_leaf": true, "components": []'),
+        honest.replace("client.key", "/etc/ssl/other.key"),
+        honest.replace(":8443", ""),
+        "[]",
+    ):
+        described.write_text(other)
+        with pytest.raises(UsageError, match=r"is not the description of north|expected a JSON object"):
+            accept(kit, carried)
+        assert not (kit / "startup" / "client.crt").exists()
+    described.write_text(honest)
+    accept(kit, carried)
+    assert (kit / "startup" / "client.key").read_bytes() == own and not (kit / "secret").exists()
+    assert not (kit / "runs").exists() and not list(kit.rglob("*.sh"))
+    rights = json.loads((kit / "local" / "authorization.json").read_text())
+    assert rights["permissions"]["project_admin"]["byoc"] == "none"
+    accept(tmp_path / "lead@example.org", signed["lead@example.org"])
+    # The authority, or a mix-up, signed this key for another's name.
+    again = ask("west", kind=None, out=tmp_path / "west")
+    wrong = tmp_path / "wrong.csr"
+    key = serialization.load_pem_private_key((tmp_path / "west" / "startup" / "client.key").read_bytes(), password=None)
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "east")])
+    made = x509.CertificateSigningRequestBuilder().subject_name(subject).sign(key, hashes.SHA256())
+    wrong.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    east = sign([wrong], hub=HUB, out=tmp_path / "kits").kits["east"]
+    with pytest.raises(UsageError, match=r"is signed for east, and .* asked for another name"):
+        accept(tmp_path / "west", east)
+    (east / "startup" / "fed_client.json").unlink()
+    (east / "startup" / "fed_client.json").symlink_to(again.request)
+    with pytest.raises(UsageError, match="is missing, or is a link"):
+        accept(tmp_path / "west", east)

@@ -32,6 +32,8 @@ from nvflare.lighter.impl.cert import DEFAULT_CERT_VALID_DAYS, CertBuilder
 from nvflare.lighter.utils import Identity, generate_cert, serialize_cert, serialize_pri_key
 
 from pathveil.errors import UsageError
+from pathveil.federation.flare import policy
+from pathveil.federation.flare.signed_kit import check_description, files_of, role_of
 from pathveil.federation.identity import revoked_serials
 from pathveil.files import new_file, read_json, write_json
 from pathveil.foreign import parse_json, read_bytes
@@ -105,10 +107,13 @@ def read_request(path: Path) -> Request:
 def accept(folder: Path, signed: Path, *, fingerprint: str | None = None) -> str:
     """Put what the authority signed beside the key it was signed for; the fingerprint of the authority's own key.
 
-    Nothing is changed where the certificate is of another key, is not the authority's, or the authority is another than
-    the kit had before or than ``fingerprint`` says.
+    Nothing is changed where the certificate is of another key or another name, is not the authority's, or the authority
+    is another than the kit had before or than ``fingerprint`` says. Of what is in ``signed`` no more is taken than
+    ``signed_kit`` names; the policy of a new kit is made here.
     """
-    kind: Kind = "hub" if (signed / "startup" / "server.crt").is_file() else "site"
+    role = role_of(signed)
+    files = files_of(signed, role)
+    kind: Kind = "hub" if role == "hub" else "site"
     path = folder / "startup" / KEY[kind]
     root = certificate_of(signed / "startup" / "rootCA.pem")
     certificate = certificate_of((signed / "startup" / KEY[kind]).with_suffix(".crt"))
@@ -126,11 +131,16 @@ def accept(folder: Path, signed: Path, *, fingerprint: str | None = None) -> str
     mine = next((one for one in (waiting, path) if one.exists() and key_of(one) == certificate.public_key()), None)
     if mine is None:
         raise UsageError(f"{signed}: its certificate is not for the key in {folder}; was it made for another request?")
-    for found in sorted(signed.rglob("*")):
-        place = folder / found.relative_to(signed)
-        if found.is_file() and not (place.exists() and place.parent.name == "local"):  # the site's own policy stays
-            with new_file(place) as part:
-                part.write_bytes(found.read_bytes())
+    name = name_in(certificate)
+    wanted = folder / REQUEST
+    if wanted.exists() and read_request(wanted).name != name:
+        raise UsageError(f"{signed}: is signed for {name}, and {folder} asked for another name")
+    check_description(signed, role, name)
+    for place, found in files.items():
+        with new_file(folder / place) as part:
+            part.write_bytes(bytes_of(found, "a file of a signed kit"))
+    if role != "admin" and not (folder / "local").exists():  # once it is there it is the participant's own
+        policy.write(folder / "local", policy.hub(folder.resolve()) if role == "hub" else policy.site())
     if mine == waiting:
         with new_file(path, private=True) as part:
             part.write_bytes(waiting.read_bytes())
