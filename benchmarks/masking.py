@@ -2,8 +2,8 @@
 
 An exchange of the paper's adversary is trained by as many sites as wanted: the discriminator's round, and one in which
 each site takes several local steps on its share of a batch. The second one's updates, which are nearly all that
-travels, are turned into whole numbers, masked by every pair's stream, packed, unpacked and added up, as over a network.
-Both are timed alternately, with one thread, in CPU seconds: seven sites and an update of 17 MB unless told otherwise.
+travels, are turned into whole numbers, masked by every pair's stream (which depends on the question, so that all
+parameters are gone through once for each pair), packed, unpacked and added up, as over a network. Both are timed alternately, with one thread, in CPU seconds: seven sites and an update of 17 MB unless told otherwise.
 Reports are made up, as long as those of TCGA. The sum is held against that of the unmasked whole numbers.
 """
 
@@ -57,6 +57,8 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
     from pathveil.federation.masking import Masks, SessionKey
     from pathveil.federation.networks import Networks
     from pathveil.federation.protocol.course import SharedPrivate, documents_in, weight_in
+    from pathveil.federation.protocol.masked import parts_of
+    from pathveil.federation.protocol.message import Message
     from pathveil.federation.protocol.site_work import SharedWork
     from pathveil.federation.settings import FederationSettings
     from pathveil.federation.site import Site
@@ -96,7 +98,9 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
         nonlocal number
         number += 1
         packed, told = [], []
+        asked = Message({"round": number, "ranges": exponents} | exchange.facts(), arrays)
         for own, of_site, update, documents in zip(masks, own_sums, updates, weights, strict=True):
+            own.bind(number, parts_of(asked))
             part = of_site.of_update(update, documents=documents, exponents=exponents)
             words = own.masked(sums.numbers.words(part.update), sums.numbers, number=number, part="update")
             packed.append(sums.numbers.packed(words))

@@ -17,7 +17,6 @@ from pathveil.progress import Progress, silent
 from pathveil.seeds import child
 from pathveil.training.defences import TeacherSettings
 from pathveil.training.settings import TrainingSettings
-from pathveil.training.teachers import teach
 from pathveil.vocabulary.encoded import Encoded
 
 AT_HOME = 11  # branch of a run's seed
@@ -36,6 +35,8 @@ def taught_at_home(
     """One site's reports with lessons in the place of labels, where the settings ask for teachers; else as they are."""
     if not settings.teachers:
         return reports
+    from pathveil.training.teachers import teach
+
     student = TrainingSettings(**settings.shape(), defence=TeacherSettings(teachers=settings.teachers))
     own = child(seed, AT_HOME, registry)
     return teach(reports, student, seed=own, device=str(device), checkpoint=checkpoint, progress=progress)

@@ -13,6 +13,10 @@ but two learn the sum of those two sites' numbers, and nothing else; of two site
 - **Streams.** A key for each round and part by HKDF again, and from it the key stream of AES-256 in counter mode.
 - **Never twice.** ``Masks`` refuses to mask a round's part a second time. A process that was killed took its keys with
   it; the next one has others, so a round that is repeated has fresh masks.
+- **What was asked.** A hub that asked one site and had the others answer with nothing (parameters that make every
+  gradient zero, ranges in which every number rounds to zero) would read that site's part off the sum. So each pair
+  makes a code of the question (``bind``: AES-GCM's, with a key of the pair and round that the hub does not have), and
+  the masks of this and all later rounds depend on it: sites that were not asked the same get masks that do not cancel.
 - **Tags.** For each round a pair can show the hub a tag that both must have alike (``tag``): a site with another key or
   another round's is told by it before the sum is taken.
 
@@ -32,7 +36,7 @@ pathveil.federation.wire.GateError: A: round 7 was masked before; nothing was se
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
@@ -44,6 +48,7 @@ from pathveil.federation import wire
 from pathveil.federation.fixed_point import FixedPoint
 
 TAG = 8  # bytes of a pair's tag
+CODED = 262_144  # bytes of a question at a time
 CHUNK = 32_768  # words of a stream at a time
 
 
@@ -83,6 +88,21 @@ class Masks:
                 raise wire.QuestionError(f"{name}: the key of {other} is not one to share a secret with") from None
             first, second = sorted((name, other))
             self.pairs[other] = expanded(secret, "pair", run, first, second, everyone)
+        self.asked = dict.fromkeys(self.pairs, "")  # by pair, a hash of all codes of questions until now
+
+    def bind(self, number: int, question: Sequence[bytes | memoryview]) -> None:
+        """Make this round's masks and all later ones depend on what was asked, in parts end to end."""
+        codes = {
+            other: Cipher(algorithms.AES(expanded(pair, "question", str(number))), modes.GCM(bytes(12))).encryptor()
+            for other, pair in self.pairs.items()
+        }
+        for part in map(memoryview, question):
+            for start in range(0, len(part), CODED):  # all codes of a piece at once, while it is in the cache
+                for code in codes.values():
+                    code.authenticate_additional_data(part[start : start + CODED])
+        for other, code in codes.items():
+            code.finalize()
+            self.asked[other] = hashlib.sha256(self.asked[other].encode() + code.tag).hexdigest()
 
     def masked(self, words: np.ndarray, form: FixedPoint, *, number: int, part: str) -> np.ndarray:
         """Put the masks of all pairs on a round's words, in place, modulo 2ᵇ; each round's part once."""
@@ -90,8 +110,8 @@ class Masks:
             raise wire.GateError(f"{self.name}: round {number} was masked before; nothing was sent")
         self._used.add((number, part))
         streams = [
-            (KeyStream(expanded(pair, "mask", str(number), part), form), np.add if self.name < other else np.subtract)
-            for other, pair in self.pairs.items()
+            (KeyStream(self.key(other, "mask", str(number), part), form), np.add if self.name < other else np.subtract)
+            for other in self.pairs
         ]
         for start in range(0, len(words), CHUNK):  # all masks of a part at once, while it is in the processor's cache
             own = words[start : start + CHUNK]
@@ -100,8 +120,12 @@ class Masks:
         return form.reduced(words)
 
     def tag(self, other: str, number: int) -> bytes:
-        """What this site and another can show of a round to prove that they have the same key."""
-        return expanded(self.pairs[other], "tag", str(number))[:TAG]
+        """What this site and another can show of a round to prove that they have the same key and were asked alike."""
+        return self.key(other, "tag", str(number))[:TAG]
+
+    def key(self, other: str, purpose: str, *about: str) -> bytes:
+        """A key of a pair for one purpose, after what both were asked."""
+        return expanded(self.pairs[other], purpose, *about, self.asked[other])
 
 
 def transcript(public: Mapping[str, bytes]) -> str:

@@ -161,6 +161,66 @@ def test_the_sum_is_exactly_that_of_the_parts_and_one_missing_leaves_nothing(tmp
     assert np.count_nonzero(np.abs(without) > form.most) > 0.4 * len(without)
 
 
+@pytest.mark.parametrize("way", ["ranges", "parameters", "earlier"])
+def test_a_hub_that_has_the_others_answer_with_nothing_does_not_get_one_sites_part(way, tmp_path, monkeypatch):
+    """It tells all sites but A ranges in which everything rounds to zero, or parameters under which nothing is learned:
+    the sum would be A's part. Or it does so in one round, whose sum it throws away, and asks for the next one as usual,
+    where sites go on with what they had. The control: without codes of the question it is A's, to the bit."""
+
+    def isolated(folder: Path) -> tuple[HubRun, dict[str, Message]]:
+        hub_run, site_runs = masked_run(folder)
+        for _ in range(2 if way == "earlier" else 1):
+            asked = questions(hub_run, site_runs)
+            number = asked["A"].facts["round"]
+            for name in ("B", "C") if number == 0 else ():
+                facts, arrays = dict(asked[name].facts), dict(asked[name].arrays)
+                if way == "ranges":
+                    facts["ranges"] = dict.fromkeys(facts["ranges"], 60)
+                else:
+                    arrays = {key: np.zeros_like(array) for key, array in arrays.items()}
+                asked[name] = Message(facts, arrays)
+            given = {name: read(one.answer(asked[name]), sender=name) for name, one in site_runs.items()}
+            hub_run.round += 1  # whatever the sum of the last round said
+            hub_run.answered = dict.fromkeys(given, number)
+        return hub_run, given
+
+    def outcome(folder: Path) -> tuple[np.ndarray, bool]:
+        hub_run, given = isolated(folder)
+        assert hub_run.sum is not None
+        added = hub_run.sum.added([message.arrays["update"] for message in given.values()], "numbers")
+        try:
+            hub_run.sum.compare_tags({name: message.arrays["tags"] for name, message in given.items()})
+        except FederationError:
+            return added, False
+        return added, True
+
+    form = FixedPoint(32, 3)
+    added, alike = outcome(tmp_path / "bound")
+    assert not alike and np.count_nonzero(np.abs(added) > form.most) > 0.4 * len(added)  # noise
+    monkeypatch.setattr(Masks, "bind", lambda self, number, question: None)
+    added, alike = outcome(tmp_path / "free")
+    assert alike and np.abs(added).max() <= form.most and added.any()
+    if way == "ranges":
+        parts = kept_parts(tmp_path / "alone", monkeypatch)
+        np.testing.assert_array_equal(added, parts["A"])
+
+
+def kept_parts(folder: Path, monkeypatch) -> dict[str, np.ndarray]:
+    """Each site's numbers in the first round, before masking."""
+    parts, original = {}, SiteRun.masked_answer
+
+    def kept(self, masks, exchange, question):
+        words = masks.arrays
+        masks.arrays = lambda part, number: (
+            parts.setdefault(self.name, deepcopy(part.update)).any() and words(part, number)
+        )
+        return original(self, masks, exchange, question)
+
+    monkeypatch.setattr(SiteRun, "masked_answer", kept)
+    answers(*masked_run(folder))
+    return parts
+
+
 def test_the_hub_reads_nothing_before_the_last_site_has_answered(tmp_path):
     hub_run, site_runs = masked_run(tmp_path)
     given = answers(hub_run, site_runs)

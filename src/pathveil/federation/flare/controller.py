@@ -17,7 +17,7 @@ from nvflare.fuel.f3.cellnet.utils import make_reply
 from nvflare.fuel.f3.message import Message as Parcel
 from nvflare.private.defs import CellMessageHeaderKeys
 
-from pathveil.federation.flare.executor import ALIVE, CHANNEL, TASK, TOPIC
+from pathveil.federation.flare.policy import ALIVE, CHANNEL, TASK, TOPIC
 from pathveil.federation.identity import Trust
 from pathveil.federation.protocol.hub_run import HubRun
 from pathveil.federation.protocol.message import Message, write

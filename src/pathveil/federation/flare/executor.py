@@ -20,6 +20,7 @@ from nvflare.fuel.f3.message import Message as Parcel
 
 from pathveil.errors import CorpusError, FederationError, PathveilError
 from pathveil.federation.flare import policy
+from pathveil.federation.flare.policy import ALIVE, CHANNEL, TASK, TOPIC
 from pathveil.federation.identity import Identity
 from pathveil.federation.protocol.message import Message, fault_of, outgoing, place, read
 from pathveil.federation.protocol.plan import TWO, Plan, read_plan, read_reports
@@ -30,7 +31,6 @@ from pathveil.files import read_json
 from pathveil.vocabulary.words import Vocabulary
 
 log = logging.getLogger(__name__)
-CHANNEL, TOPIC, ALIVE, TASK = "pathveil", "exchange", "alive", "train"
 TIMEOUT = 60.0  # seconds for an answer of the hub, which answers within 20 whatever happens
 GIVE_UP = 300.0  # seconds without any answer
 BEAT = 2.0  # seconds between two signs of life, which a site gives while it works

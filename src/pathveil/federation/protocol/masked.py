@@ -9,12 +9,16 @@ A round needs every site's answer; there is no opening it without one. A site th
 used, stops the run. When it goes on, all processes are new and have new keys, so that the repeated round has fresh
 masks.
 
+Masks depend on the question too, so that only sites which were asked the same have masks that cancel: a hub that has
+all but one site answer with nothing reads noise, and not that site's part.
+
 What the hub cannot see in a sum, the site's own gate looks at before masking: that values are finite and of the right
 shapes. It clips them to the range that the hub told. A site that leaves its gate out can put in any numbers it likes;
 but sums go round at the end of their bits, so no number of a sum is larger than as many ranges as there are sites (to
 the next power of two), and one that honest sites could not have made together is refused.
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,6 +34,7 @@ from pathveil.federation.protocol.message import Message
 from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.sums import Contribution, Sums, Total
 
+ASKED = ("round", "do", "epoch", "turns", "counts", "ranges")  # that an answer depends on, beside parameters
 OFFER = ("key", "signature", "certificate")  # what a site says about its key, beside its session
 
 
@@ -67,6 +72,12 @@ class SiteMasks:
             raise wire.PlanError(f"the hub shows a key that cannot be believed: {error}") from None
         self.masks = Masks(self.name, self.key, public, run=self.plan.run)
 
+    def bind(self, question: Message) -> None:
+        """Let the masks depend on what this site is asked; sites that are asked other things have others."""
+        if self.masks is None:
+            raise wire.PlanError("the hub asks for an answer before it has shown the sites' keys; refused")
+        self.masks.bind(int(question.facts["round"]), parts_of(question))
+
     def exponents(self, told: Any, moving: wire.Manifest) -> Mapping[str, int]:
         """The ranges that the hub tells, if they are those of this round's arrays."""
         if not isinstance(told, dict) or told.keys() != moving.keys():
@@ -90,6 +101,16 @@ class SiteMasks:
             words = self.masks.masked(form.words(numbers), form, number=number, part=name)
             sent[name] = form.packed(words)
         return sent
+
+
+def parts_of(question: Message) -> list[bytes | memoryview]:
+    """What all sites are asked alike, as bytes that can be read in one way only: facts, and arrays by their names."""
+    arrays = dict(sorted(question.arrays.items()))
+    shapes = {name: [str(array.dtype), array.shape] for name, array in arrays.items()}
+    told = {name: question.facts.get(name) for name in ASKED}
+    head = json.dumps({"facts": told, "arrays": shapes}, sort_keys=True).encode()
+    flat = [np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in arrays.values()]
+    return [len(head).to_bytes(8, "little") + head, *flat]
 
 
 def public_key(offer: Any, plan: Plan, name: str, identity: Identity | None) -> bytes:

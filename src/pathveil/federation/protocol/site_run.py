@@ -22,7 +22,6 @@ from safetensors.numpy import save_file
 from pathveil.errors import FederationError
 from pathveil.federation import wire
 from pathveil.federation.identity import Identity
-from pathveil.federation.join import bundled
 from pathveil.federation.lessons import taught_at_home
 from pathveil.federation.protocol.course import Exchange, weight_in
 from pathveil.federation.protocol.guard import Guard
@@ -123,6 +122,7 @@ class SiteRun:
 
     def masked_answer(self, masks: SiteMasks, exchange: Exchange, question: Message) -> bytes:
         """This site's part of the sum that the hub asks for, masked."""
+        masks.bind(question)
         number, moving = int(question.facts["round"]), self.work.may_leave(exchange)
         exponents = masks.exponents(question.facts.get("ranges"), moving)
         documents = weight_in(exchange, self.guard.weight)
@@ -186,6 +186,10 @@ class SiteRun:
             encoding="utf-8",
         )
         if self.words is not None:
+            from pathveil.federation.join import (
+                bundled,  # with all that trains a bundle, which a round needs nothing of
+            )
+
             shutil.rmtree(self.folder / "bundle", ignore_errors=True)
             bundled(
                 self.work.network(),
