@@ -3,8 +3,9 @@
 An exchange of the paper's adversary is trained by as many sites as wanted: the discriminator's round, and one in which
 each site takes several local steps on its share of a batch. The second one's updates, which are nearly all that
 travels, are turned into whole numbers, masked by every pair's stream (which depends on the question, so that all
-parameters are gone through once for each pair), packed, unpacked and added up, as over a network. Both are timed alternately, with one thread, in CPU seconds: seven sites and an update of 17 MB unless told otherwise.
-Reports are made up, as long as those of TCGA. The sum is held against that of the unmasked whole numbers.
+parameters are gone through once for each pair), packed, unpacked and added up, as over a network. Both are timed
+alternately, with one thread, in CPU seconds: seven sites and an update of 17 MB unless told otherwise. Reports are made
+up, as long as those of TCGA. The sum is held against that of the unmasked whole numbers.
 """
 
 import argparse

@@ -18,6 +18,7 @@ column 'text': 1 report is empty (b); remove it or fill it in
 """
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 TASKS = ("site", "subsite", "laterality", "histology", "behavior")
 REQUIRED = ("report_id", "case_id", "registry", "text")
 WHEN = ("date", "year")  # either, both or none; what needs a date says so
+LONGEST_ID = 40  # characters of an id that a message repeats
 SHOWN = 5  # offending ids in a message
 # 2016-05-02, 20160502 and either with a time behind it, as HL7 writes them. 05/02/2016 is two days, so it is refused.
 DATE = r"^\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*)?$"
@@ -217,8 +219,14 @@ def shortened(names: Sequence[str], *, total: int | None = None) -> str:
 
 
 def clipped(name: str) -> str:
-    """An id short enough that a text in the wrong column does not end up in a message."""
-    return name if len(name) <= 40 else name[:12] + "…"
+    """An id, unless it looks like a text or a name in the wrong column, of which no message tells more than its length.
+
+    >>> clipped("S97-1234"), clipped("S 97 1234"), clipped("Doe Jane"), clipped("left breast, 3 cores, " * 9)
+    ('S97-1234', 'S 97 1234', 'an id of 8 characters', 'an id of 198 characters')
+    """
+    one_word = not re.search(r"\s", name)
+    usual = len(name) <= LONGEST_ID and (one_word or re.search(r"\d", name) is not None)
+    return name if usual else f"an id of {len(name)} characters"
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

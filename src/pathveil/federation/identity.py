@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.x509.oid import NameOID
@@ -26,6 +26,7 @@ from pathveil.errors import FederationError, UsageError
 from pathveil.foreign import Refused, read_bytes
 
 Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+UNREADABLE = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm)  # what bytes of others may raise
 PADDING = padding.PSS(mgf=padding.MGF1(hashes.SHA256()), salt_length=padding.PSS.DIGEST_LENGTH)
 
 
@@ -48,7 +49,7 @@ class Trust:
             return None
         try:
             root = x509.load_pem_x509_certificate(path.read_bytes())
-        except ValueError:
+        except UNREADABLE:
             raise FederationError(f"{path}: is not the certificate of an authority") from None
         return cls(root, revoked_serials(listed, root) if listed.exists() else frozenset())
 
@@ -69,7 +70,7 @@ class Identity:
             key = serialization.load_pem_private_key((own / "client.key").read_bytes(), password=None)
             certificate = x509.load_pem_x509_certificate((own / "client.crt").read_bytes())
             trust = Trust.of_kit(kit)
-        except (OSError, ValueError, TypeError):
+        except (OSError, *UNREADABLE):
             raise FederationError(f"{kit}: has no key and certificate to sign with; is it a site's kit?") from None
         if trust is None or not isinstance(key, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
             raise FederationError(f"{kit}: has no certificate of an authority, or its key is not one to sign with")
@@ -99,7 +100,7 @@ def revoked_serials(path: Path, root: x509.Certificate) -> frozenset[int]:
         raise UsageError(
             f"{path}: cannot be read ({fault.strerror}); expected a list of revoked certificates"
         ) from None
-    except (Refused, ValueError, TypeError, InvalidSignature):
+    except (Refused, *UNREADABLE):
         raise UsageError(
             f"{path}: is not a list of revoked certificates that this federation's authority signed"
         ) from None
@@ -124,7 +125,7 @@ def verified(
         certificate = x509.load_der_x509_certificate(bytes.fromhex(offer["certificate"]))
         said = statement(public, run=run, session=str(offer["session"]), name=name)
         common = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, *UNREADABLE):
         raise FederationError(f"{name}: its key does not come with a signature and a certificate; refused") from None
     if [part.value for part in common] != [name]:
         raise FederationError(f"{name}: its key is signed by another participant; refused")
@@ -140,7 +141,7 @@ def verified(
             signer.verify(signature, said, ec.ECDSA(hashes.SHA256()))
         else:
             raise ValueError
-    except (InvalidSignature, ValueError, TypeError):
+    except UNREADABLE:
         raise FederationError(f"{name}: the signature of its key does not hold; refused") from None
     if certificate.serial_number in trust.revoked:
         raise FederationError(f"{name}: its certificate was revoked; refused")

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
@@ -34,7 +33,7 @@ from nvflare.lighter.utils import Identity, generate_cert, serialize_cert, seria
 from pathveil.errors import UsageError
 from pathveil.federation.flare import policy
 from pathveil.federation.flare.signed_kit import check_description, files_of, role_of
-from pathveil.federation.identity import revoked_serials
+from pathveil.federation.identity import UNREADABLE, revoked_serials
 from pathveil.files import new_file, read_json, write_json
 from pathveil.foreign import parse_json, read_bytes
 
@@ -95,7 +94,7 @@ def read_request(path: Path) -> Request:
         asked = x509.load_pem_x509_csr(content)
         names = asked.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
         sound, key = asked.is_signature_valid, asked.public_key()
-    except (ValueError, TypeError, InvalidSignature):
+    except UNREADABLE:
         sound, names, key = False, [], None
     if not sound or len(names) != 1:
         raise UsageError(f"{path}: is not a request for a certificate, as 'pathveil federate request' makes it")
@@ -122,7 +121,7 @@ def accept(folder: Path, signed: Path, *, fingerprint: str | None = None) -> str
         raise UsageError(f"{signed}: its authority's fingerprint is {shown}, not the one given")
     try:
         certificate.verify_directly_issued_by(root)
-    except (ValueError, TypeError, InvalidSignature):
+    except UNREADABLE:
         raise UsageError(f"{signed}: its certificate is not signed by the authority that comes with it") from None
     known = folder / "startup" / "rootCA.pem"
     if known.exists() and certificate_of(known) != root:
@@ -218,7 +217,7 @@ class Authority:
             self.state: dict[str, Any] = state
             self.root = x509.load_pem_x509_certificate(state[CtxKey.ROOT_CERT].encode())
             key = serialization.load_pem_private_key(state[CtxKey.ROOT_PRI_KEY].encode(), password=None)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, KeyError, AttributeError, *UNREADABLE):
             raise UsageError(
                 f"{found[0]}: is not the state of an authority; restore it from where it is kept"
             ) from None
@@ -273,7 +272,7 @@ def days_left(kit: Path, *, now: datetime.datetime | None = None) -> int:
 def certificate_of(path: Path) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(bytes_of(path, "a certificate"))
-    except ValueError:
+    except UNREADABLE:
         raise UsageError(f"{path}: is not a certificate") from None
 
 
@@ -281,7 +280,7 @@ def key_of(path: Path) -> Any:
     """The public half of a private key in a file."""
     try:
         return serialization.load_pem_private_key(bytes_of(path, "a key"), password=None).public_key()
-    except (ValueError, TypeError):
+    except UNREADABLE:
         raise UsageError(f"{path}: is not a key as 'pathveil federate request' makes it") from None
 
 

@@ -35,6 +35,23 @@ MOST_BYTES = 1_000_000  # of an agreement or an offer
 PEM = re.compile(r"\s*-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]{1,20000}-----END CERTIFICATE-----\s*")
 
 
+def check_address(address: str) -> str:
+    """The host of an address of the form https://host:port; anything else is refused.
+
+    >>> check_address("https://north.example:8441")
+    'north.example'
+    """
+    try:
+        parts = urlsplit(address)
+        right = parts.scheme == "https" and parts.path in ("", "/") and not parts.query and parts.port != 0
+        host = parts.hostname
+    except ValueError:  # a port that is no number, brackets around what is no address
+        right, host = False, None
+    if not right or not host:
+        raise UsageError(f"{address[:80]!r} is not an address of the form https://host:port")
+    return host
+
+
 class Pinned(BaseModel):
     """A server as the parties know it: where it is, and what it must show."""
 
@@ -54,9 +71,7 @@ class Pinned(BaseModel):
         return ssl.PEM_cert_to_DER_cert(self.certificate.strip())
 
     def check(self, name: str) -> None:
-        parts = urlsplit(self.address)
-        if parts.scheme != "https" or not parts.hostname or parts.path not in ("", "/") or parts.query:
-            raise UsageError(f"{self.address[:80]!r} is not an address of the form https://host:port")
+        check_address(self.address)
         try:
             if not PEM.fullmatch(self.certificate):
                 raise ValueError
@@ -101,9 +116,7 @@ def make_offer(
     check_new(folder)
     if not NAME.fullmatch(name):
         raise UsageError(f"{name[:40]!r} cannot name a server: letters, digits, '_', '.' or '-'")
-    host = urlsplit(address).hostname
-    if not host:
-        raise UsageError(f"{address[:80]!r} is not an address of the form https://host:port")
+    host = check_address(address)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     written = []
     if certificate is None:
