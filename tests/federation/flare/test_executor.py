@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from pathveil.cli import app
 from pathveil.errors import FederationError, VocabularyError
 from pathveil.federation.flare.executor import open_run
+from pathveil.federation.protocol.course import exchanges_of
 from pathveil.federation.protocol.plan import read_plan
 from pathveil.vocabulary.words import Vocabulary
 
@@ -61,3 +62,28 @@ def test_a_site_takes_part_in_the_plans_it_was_told_alone(tmp_path):
     (tmp_path / "plan.json").write_text('{"mode": "strong"}')
     with pytest.raises(FederationError, match="is not a plan"):
         read_plan(tmp_path / "plan.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"epochs": 10**9}, "plans a 'epochs' of more than 10,000"),
+        ({"discriminator_steps": 10**9}, "plans a 'discriminator_steps' of more than 1,000"),
+        ({"dim": 10**9}, "plans a 'dim' of more than 16,384"),
+        ({"dim": 10_000, "filters": 10_000}, "numbers of a network"),
+        ({"windows": [3] * 65}, "more than 64 windows"),
+    ],
+)
+def test_a_plan_that_would_fill_a_sites_memory_is_not_begun(tmp_path, change, sentence):
+    plan = plan_of("adversarial", bits=32).model_dump(mode="json")
+    plan["settings"] |= change
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(FederationError, match=sentence):
+        read_plan(tmp_path / "plan.json")
+
+
+def test_counts_that_would_make_a_run_of_endless_steps_are_refused():
+    """Within what a plan may say, and what a hub may tell of the other sites."""
+    plan = plan_of("adversarial", bits=32, epochs=10_000, discriminator_steps=1_000, batch_size=1, largest_weight=None)
+    with pytest.raises(FederationError, match="would have more than 2,000,000 steps"):
+        exchanges_of(plan, [10**6] * 3)

@@ -44,7 +44,11 @@ class SiteExecutor(Executor):
             return make_reply(ReturnCode.TASK_UNKNOWN)
         workspace, job = fl_ctx.get_engine().get_workspace(), fl_ctx.get_job_id()
         hub = HubConnection(fl_ctx, shareable["hub"], abort_signal)
-        plan = read_plan(Path(workspace.get_app_config_dir(job)) / "plan.json")
+        try:
+            plan = read_plan(Path(workspace.get_app_config_dir(job)) / "plan.json")
+        except PathveilError as error:
+            log.error("%s", error)
+            return make_reply(ReturnCode.EXECUTION_EXCEPTION)
         name, session = fl_ctx.get_identity_name(), secrets.token_hex(8)
         hub.live()
         try:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pathveil.errors import UsageError
+from pathveil.errors import FederationError, UsageError
 from pathveil.federation import wire
 from pathveil.federation.fixed_point import next_exponent
 from pathveil.federation.hub import (
@@ -39,6 +39,8 @@ from pathveil.federation.site import Turn, shapes_of_update, turns_a_private_ste
 from pathveil.federation.sums import Sums, Total
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Shared
+
+MOST_STEPS = 2_000_000  # of a run: all of them are worked out, by sites too, before the first
 
 Answers = Sequence[tuple[str, Message]]  # each site's name and answer, in the plan's order of sites
 
@@ -109,6 +111,8 @@ def shared_exchanges(settings: FederationSettings, counts: Sequence[int]) -> lis
     """Rounds of steps that all sites take, and the closing of every epoch."""
     everyone = tuple(range(len(counts)))
     steps, course = steps_of(counts, settings.batch_size), []
+    if settings.epochs * steps * (1 + settings.discriminator_steps) > MOST_STEPS:
+        raise FederationError(f"the run would have more than {MOST_STEPS:,} steps; take larger batches or fewer epochs")
     for turns in schedule(settings, steps):
         last = turns[-1]
         course.append(Exchange("round", everyone, last.epoch, tuple(turns)))

@@ -39,6 +39,9 @@ LOCAL_STEPS = 8  # where none are given: an exchange costs about as much as seve
 SMALLEST_BATCH = 8  # cases in a step of a site, which no plan of a run over a network goes below unless it says so
 LARGEST_WEIGHT = 3.0  # of a site, in multiples of the others' median, where the plan does not bound each site's count
 MOST_DOCUMENTS = 10**9
+LARGEST = {"dim": 1 << 14, "filters": 1 << 14, "hidden": 1 << 16, "epochs": 10_000, "discriminator_steps": 1_000}
+LARGEST |= {"teachers": 1_000}  # settings of a plan that a site begins
+MOST_WINDOWS, MOST_NUMBERS, MOST_SITES = 64, 1 << 30, 1_000
 MASKED_BITS = 32  # of a number in the sums over sites
 TWO = (
     "with two sites masks hide nothing from the other: each can subtract its own part from the sum and has the other's "
@@ -116,9 +119,26 @@ class Plan(Settings):
 def read_plan(path: Path) -> Plan:
     """A plan in a file: one that came with a job, or that a site was given to agree to."""
     try:
-        return Plan.model_validate(read_json(path, error=FederationError))
+        plan = Plan.model_validate(read_json(path, error=FederationError))
     except ValidationError as error:
         raise FederationError(f"{path}: is not a plan: {explained(error, Plan)}") from None
+    check_size(plan, path)
+    return plan
+
+
+def check_size(plan: Plan, path: Path) -> None:
+    """Refuse a plan that a site could not even begin: whoever makes plans would fill its memory with a few numbers."""
+    settings = plan.settings
+    for name, most in LARGEST.items():
+        if getattr(settings, name) > most:
+            raise FederationError(f"{path}: plans a '{name}' of more than {most:,}; refused")
+    windows = settings.windows
+    numbers = settings.dim * (plan.vocabulary_size + sum(windows) * settings.filters)
+    if len(windows) > MOST_WINDOWS or numbers > MOST_NUMBERS or len(plan.sites) > MOST_SITES:
+        raise FederationError(
+            f"{path}: plans more than {MOST_WINDOWS} windows, {MOST_NUMBERS:,} numbers of a network or {MOST_SITES:,} "
+            "sites; refused"
+        )
 
 
 def plan_run(
