@@ -164,7 +164,10 @@ def run_server(
 ) -> None:
     """Serve until told to stop."""
     given = {"host": host, "port": port, "certificate": certificate, "key": key, "behind_proxy": behind_proxy}
+    server, gate = make_server(app, settings, **given)
     try:
-        asyncio.run(serve_behind(*make_server(app, settings, **given)))
+        asyncio.run(serve_behind(server, gate))
     except KeyboardInterrupt:
         return
+    if not server.started:
+        raise UsageError("the service did not start; its log says why")
