@@ -10,7 +10,7 @@ from bundle.conftest import reports
 from pathveil.serve.app import make_app
 from pathveil.serve.desk import Desk
 from pathveil.serve.folder_feed import FolderFeed
-from pathveil.serve.mllp_feed import MLLPFeed
+from pathveil.serve.mllp_feed import CONNECTIONS, MLLPFeed
 from serve.conftest import service_of
 
 START, END = b"\x0b", b"\x1c\r"
@@ -164,3 +164,17 @@ def test_an_address_is_a_port_or_a_host_and_a_port(text):
 
     with pytest.raises(UsageError, match="expected a port"):
         address_of(text)
+
+
+def test_a_crowd_of_idle_connections_leaves_a_sender_served(model, tmp_path):
+    async def run():
+        async with listening(model, tmp_path) as (_, feed):
+            crowd = [await asyncio.open_connection("127.0.0.1", feed.port) for _ in range(300)]
+            for _, writer in crowd[::7]:
+                writer.write(START + b"MSH|^~")
+            (answer,) = await exchange(feed.port, framed(oru("m9")))
+            assert "MSA|AA|m9" in answer and len(feed.strangers) <= CONNECTIONS
+            for _, writer in crowd:
+                writer.close()
+
+    asyncio.run(run())

@@ -7,13 +7,15 @@ that names the message by its control id (MSH-10):
     AE   it was read and cannot be used: no patient, no text (the sender should not send it again as it is)
     AR   it is no HL7 v2 message, or its character set (MSH-18) is not known
 
-A connection is a task of its own, with limits on size and time, so a slow or silent sender holds nobody else up.
+A connection is a task of its own, with limits on size and time, so a slow or silent sender holds nobody else up; where
+there are too many, one that has not sent a message yet gives way.
 """
 
 import asyncio
 import contextlib
 import io
 import logging
+import random
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -51,6 +53,7 @@ class MLLPFeed:
     def __init__(self, host: str, port: int, *, slow: float = SLOW, idle: float = IDLE, largest: int = LARGEST):
         self.host, self.port, self.slow, self.idle, self.largest = host, port, slow, idle, largest
         self.stored = self.refused = self.connected = 0
+        self.strangers: dict[asyncio.StreamWriter, None] = {}
         self.listening = asyncio.Event()
 
     def describe(self) -> str:
@@ -60,12 +63,14 @@ class MLLPFeed:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             self.connected += 1
             try:
-                if self.connected <= CONNECTIONS:
+                if self.connected <= CONNECTIONS or self.make_room():
+                    self.strangers[writer] = None
                     await self.talk(service, reader, writer)
             except (TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
                 pass  # the sender went away, or is too slow, or sends too much: nothing was acknowledged
             finally:
                 self.connected -= 1
+                self.strangers.pop(writer, None)
                 writer.close()
                 with contextlib.suppress(Exception):
                     await writer.wait_closed()
@@ -76,6 +81,16 @@ class MLLPFeed:
         async with server:
             await server.serve_forever()
 
+    def make_room(self) -> bool:
+        """Close one of those who have not sent a message yet, drawn at random: whoever only sits there gives way to who
+        comes. False where all have sent one."""
+        if not self.strangers:
+            return False
+        chosen = random.choice(list(self.strangers))
+        del self.strangers[chosen]
+        chosen.transport.abort()
+        return True
+
     async def talk(self, service: "Service", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Messages of one sender, one after the other."""
         while True:
@@ -84,6 +99,7 @@ class MLLPFeed:
             async with asyncio.timeout(self.slow):
                 message = (await reader.readuntil(END))[: -len(END)]
             answer = await self.answer(service, message)
+            self.strangers.pop(writer, None)  # has sent a message: no longer one of those who give way
             writer.write(START + answer + END)
             async with asyncio.timeout(self.slow):
                 await writer.drain()
