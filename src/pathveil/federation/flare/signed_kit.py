@@ -5,6 +5,9 @@ key that they know, the secret that orders a site's batches, a policy that lets 
 description that turns TLS off. So nothing is taken that is not needed: two certificates, the page to read, and a
 description that must say, to the letter, what ``federate sign`` writes, but for the hub's place. What a participant
 lets others do on its machine (``local``) is made here and not taken.
+
+>>> described("site", "north", host="hub.example.org", port=8002)["client"]["connection_security"]
+'mtls'
 """
 
 from pathlib import Path
