@@ -8,8 +8,9 @@ import random
 import polars as pl
 import pytest
 
-from pathveil.corpus.intake import detect_format, import_corpus
+from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.opening import detect_format
 from pathveil.corpus.synth import SynthSettings, write_corpus
 from pathveil.errors import CorpusError, UsageError
 
@@ -106,7 +107,8 @@ def test_a_bad_table_leaves_nothing(tmp_path, csv):
     csv.write_text(csv.read_text() + f"a,,R1,05/02/2016,{SECRET},,\n")
     with pytest.raises(CorpusError) as caught:
         import_corpus(csv, out=tmp_path / "c.parquet")
-    report_id, case_id, date = str(caught.value).split("\n")
+    report_id, case_id, date, limit = str(caught.value).split("\n")
+    assert "lab.csv: 1 of 3 rows cannot be used, more than the 10 % that may be left out" in limit
     assert "column 'report_id': 1 id" in report_id and "column 'case_id': 1 report" in case_id and "'date'" in date
     assert SECRET not in str(caught.value) and os.listdir(tmp_path) == ["lab.csv"]
     csv.write_text("report_id,case_id,registry,text\n")

@@ -7,7 +7,8 @@ import polars as pl
 import pytest
 
 from pathveil.corpus.intake import import_corpus
-from pathveil.corpus.mapping import TableMapping, propose_mapping, read_mapping
+from pathveil.corpus.mapping import TableMapping, read_mapping
+from pathveil.corpus.proposal import propose_mapping
 from pathveil.corpus.reading import read
 from pathveil.errors import CorpusError, PathveilError, UsageError
 

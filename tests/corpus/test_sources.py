@@ -12,9 +12,11 @@ import polars as pl
 import pytest
 
 from pathveil.corpus import sources
-from pathveil.corpus.intake import detect_format, import_corpus
+from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.labels import label_corpus
-from pathveil.corpus.mapping import TableMapping, propose_mapping
+from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.opening import detect_format
+from pathveil.corpus.proposal import propose_mapping
 from pathveil.corpus.reading import read
 from pathveil.corpus.sources import nested_field, nested_names, open_json
 from pathveil.corpus.tables import BATCH, open_table
@@ -146,7 +148,10 @@ def test_names_of_fields_within_fields(tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("[" * 100_000, "nested more than 24 levels deep"),
+        ("[" * 100_000, "expected a list of objects, one a report"),
+        ('[{"a": ' + "[" * 100_000, "nested more than 24 levels deep"),
+        ('[{"a": ' + "[" * 30 + "]" * 30 + "}]", "nested more than 24 levels deep"),
+        ('{"a": [{"b": "c"}], "d": [{"e": "f"}]}', "several lists of objects"),
         (f'[{{"text": "{SECRET}"', "cannot be read as JSON"),
         (f'["{SECRET}"]', "expected a list of objects, one a report"),
         ("[]", "expected a list of objects"),

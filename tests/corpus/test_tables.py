@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pathveil.corpus.csv_files import delimiter_of
 from pathveil.corpus.schema import scan, validate
-from pathveil.corpus.tables import BATCH, delimiter_of, files, form_of, open_table, write_parquet
+from pathveil.corpus.tables import BATCH, files, form_of, open_table, write_parquet
 from pathveil.errors import CorpusError
 
 SECRET = "Quastenflosser"
@@ -50,7 +51,7 @@ def test_csv_is_lazy_and_takes_part_in_the_plan(table):
     [
         (f"report_id,text\n1,a\n2,{SECRET},c\n", "the record at line 3 has 3 fields, its header has 2"),
         (f'report_id,text\n1,"a\nb"\n2\n3,{SECRET}\n', "the record at line 4 has 1 fields, its header has 2"),
-        (b"report_id,text\n1,a\n2,caf\xe9 " + SECRET.encode() + b"\n", "is not UTF-8 after line 1"),
+        (b"report_id,text\n1,a\n2,caf\xe9 " + SECRET.encode() + b"\n", "is not UTF-8 at line 3"),
         (b"r\xe9port,text\n", "line 1 is not UTF-8"),
         ("\n\n", "is empty; expected a header line"),
         ("report_id,text,text\n1,a,b\n", "columns 2 and 3 have the same name"),

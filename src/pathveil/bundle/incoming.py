@@ -11,16 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pathveil.corpus import Corpus
-from pathveil.corpus.intake import (
-    MESSAGES,
-    Tally,
-    detect_format,
-    encoding_of,
-    expand_folders,
-    read_reports,
-    rename_columns,
-)
-from pathveil.corpus.mapping import TableMapping, open_mapped
+from pathveil.corpus.fhir import Beside, gather_beside
+from pathveil.corpus.intake import Tally, read_reports
+from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.opening import MESSAGES, open_source, rename_columns, sources_of
 from pathveil.corpus.reading import as_polars
 from pathveil.errors import CorpusError, UsageError
 
@@ -95,12 +89,14 @@ def read_files(
     ``mapping`` says how tables are written and what their columns are called.
     """
     number, mapping = 0, mapping or TableMapping()
-    for path in expand_folders(source):
-        kind = detect_format(path) if form == "auto" else form
-        if kind in MESSAGES:
-            yield from read_messages(path, form=kind, key=key, tally=tally)
+    found = sources_of([source], form=form, mapping=mapping)
+    beside = gather_beside([Path(one.name) for one in found if one.form == "fhir"])
+    for one in found:
+        path = Path(one.name)
+        if one.form in MESSAGES:
+            yield from read_messages(path, form=one.form, key=key, tally=tally, beside=beside)
         else:
-            table = open_mapped(path, form=kind, encoding=encoding_of(path, kind, mapping), mapping=mapping)
+            table = open_source(one, mapping=mapping)
             named = {ours: theirs for ours, theirs in mapping.columns.items() if ours in COLUMNS}
             table = rename_columns(table, source=path, columns=named)
             for batch in read_frame(table, source=path, file=str(path), first=number):
@@ -108,10 +104,12 @@ def read_files(
                 yield batch
 
 
-def read_messages(path: Path, *, form: str, key: bytes, tally: Tally) -> Iterator[list[Incoming]]:
+def read_messages(
+    path: Path, *, form: str, key: bytes, tally: Tally, beside: Beside | None
+) -> Iterator[list[Incoming]]:
     """The reports of a file of messages; one sent twice comes once."""
     waiting: list[Incoming] = []
-    for report in read_reports(path, form=form, registry=None, key=key, strict=False, tally=tally):
+    for report in read_reports(path, form=form, registry=None, key=key, strict=False, tally=tally, beside=beside):
         origin = Origin(report.report_id, report.number, report.message_id, str(path), report.position)
         waiting.append(Incoming(origin, report.case_id, report.text))
         if len(waiting) == BATCH:

@@ -30,6 +30,13 @@ DATES_OPTION = typer.Option(
 QUERY_OPTION = typer.Option(
     None, "--query", metavar="SQL", help="What to read of a database, e.g. 'select * from reports'."
 )
+DATABASE_OPTION = typer.Option(
+    None,
+    "--database",
+    metavar="VARIABLE",
+    help="Read --query from the database whose address (postgresql://user@host/name, …) this environment variable "
+    "holds, instead of a file.",
+)
 SHEET_OPTION = typer.Option(None, "--sheet", help="Which sheet of a spreadsheet to read; else the first.")
 KEEP_OPTION = typer.Option(
     False, "--keep-unknown-codes", help="Keep labels that ICD-O-3 does not have; else they are counted and left out."
@@ -66,22 +73,22 @@ def import_reports(
     dates: str = DATES_OPTION,
     query: str = QUERY_OPTION,
     sheet: str = SHEET_OPTION,
-    database: str | None = typer.Option(
-        None,
-        "--database",
-        metavar="VARIABLE",
-        help="Read --query from the database whose address (postgresql://user@host/name, …) this environment variable "
-        "holds, instead of or beside files.",
-    ),
+    database: str | None = DATABASE_OPTION,
     keep_unknown_codes: bool = KEEP_OPTION,
-    strict: bool = typer.Option(False, "--strict", help="Stop at the first HL7 message that cannot be used."),
+    most_skipped: float = typer.Option(
+        0.1,
+        "--most-skipped",
+        metavar="SHARE",
+        help="Refuse a table of which a larger share of rows cannot be used; up to it they are skipped and named.",
+    ),
+    strict: bool = typer.Option(False, "--strict", help="Refuse instead of skipping: any message or row."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Read reports from tables and HL7 messages into one checked corpus file.
 
     Codes are put into one form (C504 becomes site C50 and subsite C50.4, 8500/3 histology 8500 and behavior 3) and
-    checked against ICD-O-3. Messages that cannot be used are skipped, counted and named by their position. Patient
-    fields (PID) make the case id and are taken out of the text where it repeats them; they go nowhere else.
+    checked against ICD-O-3. Messages and rows that cannot be used are skipped, counted and named by their position.
+    Patient fields (PID) make the case id and are taken out of the text where it repeats them; they go nowhere else.
     """
     from pathveil.corpus.database import address_from_environment
     from pathveil.corpus.intake import import_corpus
@@ -103,6 +110,7 @@ def import_reports(
                 mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet
             ),
             keep_unknown_codes=keep_unknown_codes,
+            most_skipped=most_skipped,
             progress=progress,
         )
     emit(result, as_json=as_json)
@@ -119,32 +127,47 @@ def mapping_from(path: Path | None, column: list[str] | None, **told: str | None
     return mapping.changed(**{name: value for name, value in told.items() if value}).with_columns(columns)
 
 
+def address_of(source: Path | None, variable: str | None) -> str | None:
+    """The address of the database that stands in place of a file, where there is none."""
+    from pathveil.corpus.database import address_from_environment
+
+    if (source is None) == (variable is None):
+        raise UsageError("give a file to read, or a database with --database and --query: one of them")
+    return address_from_environment(variable) if variable else None
+
+
 @app.command("map", short_help="Propose which column of a table is which, as a file to correct.")
 def map_columns(
-    source: Path = typer.Argument(..., metavar="FILE", help="A table (CSV, JSONL, JSON, Excel, SQLite, Parquet)."),
+    source: Path | None = typer.Argument(
+        None, metavar="FILE", help="A table (CSV, JSONL, JSON, Excel, SQLite, Parquet).", show_default=False
+    ),
     out: Path = typer.Option(..., "--out", help="The mapping to write, a commented .toml file."),
     encoding: str = ENCODING_OPTION,
     delimiter: str = DELIMITER_OPTION,
     dates: str = DATES_OPTION,
     query: str = QUERY_OPTION,
     sheet: str = SHEET_OPTION,
+    database: str | None = DATABASE_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Look at a table's columns and contents, propose which is text, case, report, date, registry and codes, and write
     it down. Correct what is wrong, then give it to 'corpus import' with --map. Nothing of the contents is written.
     """
-    from pathveil.corpus.mapping import propose_mapping
+    from pathveil.corpus.proposal import propose_mapping
 
     told = mapping_from(None, None, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet)
-    result = propose_mapping(source, out=out, mapping=told)
+    result = propose_mapping(source, out=out, mapping=told, database=address_of(source, database))
     emit(result, as_json=as_json)
 
 
 @app.command("label", short_help="Give reports the codes of another table, such as abstracts.")
 def label_reports(
     reports: Path = typer.Argument(..., metavar="REPORTS", help="A corpus without labels: a file, or a folder."),
-    labels: Path = typer.Argument(
-        ..., metavar="LABELS", help="A table of codes, such as abstracts (CSV, Excel, …, NAACCR XML)."
+    labels: Path | None = typer.Argument(
+        None,
+        metavar="LABELS",
+        help="A table of codes, such as abstracts (CSV, Excel, SQLite, …, NAACCR XML), or --database.",
+        show_default=False,
     ),
     on: str = typer.Option(
         ..., "--on", metavar="COLUMN", help="What both have: report_number, case_id, …; several separated by commas."
@@ -160,6 +183,7 @@ def label_reports(
     dates: str = DATES_OPTION,
     query: str = QUERY_OPTION,
     sheet: str = SHEET_OPTION,
+    database: str | None = DATABASE_OPTION,
     keep_unknown_codes: bool = KEEP_OPTION,
     tasks: str = typer.Option(None, "--tasks", help="Label columns, separated by commas; else the usual ones."),
     as_json: bool = JSON_OPTION,
@@ -183,6 +207,7 @@ def label_reports(
             ),
             keep_unknown_codes=keep_unknown_codes,
             tasks=names_from(tasks),
+            database=address_of(labels, database),
             progress=progress,
         )
     emit(result, as_json=as_json)

@@ -12,6 +12,7 @@ comes first; one in which none is says nothing, and is refused unless the format
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ NUMERIC = re.compile(r"(?a)\s*(\d{1,4})([/.\-])(\d{1,2})\2(\d{1,4})(?:[T ].*)?\s
 NAMED = re.compile(r"(?a)\s*\d{1,2}([ \-./]?)([A-Za-z]{3})[a-z]*\1\d{4}(?:[T :].*)?\s*", re.DOTALL)
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 PARTS = {"yyyy": r"(\d{4})", "yy": r"(\d{2})", "mmm": r"([A-Za-z]{3})[a-z]*", "mm": r"(\d{1,2})", "dd": r"(\d{1,2})"}
+NO_DATES = 0.1  # the share of values that may be no day at all
 TOKEN = re.compile("yyyy|yy|mmm|mm|dd")
 EXAMPLES = "dd/mm/yyyy, mm/dd/yyyy, dd.mm.yyyy, dd-mmm-yyyy"
 
@@ -40,18 +42,35 @@ def check_format(given: str) -> str:
 
 
 def find_format(values: Iterable[str | None]) -> str | None:
-    """The one format that these values can be in, ISO's dates aside; none where there are several or it is unknown."""
-    possible: set[str] | None = None
-    for value in values:
-        if not value or not value.strip() or ISO_DATE.fullmatch(value):
-            continue
-        fitting = formats_of(value)
-        possible = fitting if possible is None else possible & fitting
-        if not possible:
-            return None
-    if possible is None:
+    """The one format that these values can be in, ISO's dates aside; none where there are several or it is unknown.
+
+    A few values that are no day in any format (14/15/2016, "unknown") do not matter: their rows are told of as such.
+    """
+    possible = possible_formats(values)
+    if not possible.total():
         return ISO
-    return next(iter(possible)) if len(possible) == 1 else None
+    if possible[frozenset()] > NO_DATES * possible.total():
+        return None
+    fitting = frozenset.intersection(*filter(None, possible))
+    return next(iter(fitting)) if len(fitting) == 1 else None
+
+
+def possible_formats(values: Iterable[str | None]) -> Counter[frozenset[str]]:
+    """The sets of formats that values can be in, ISO's dates and blanks aside, with how many values have each."""
+    given = (value for value in values if value and value.strip() and not ISO_DATE.fullmatch(value))
+    return Counter(frozenset(formats_of(value)) for value in given)
+
+
+def mixed_formats(values: Iterable[str | None]) -> list[str]:
+    """The formats that a column mixes, where no single one fits its dates; else none.
+
+    >>> mixed_formats(["17/02/2016", "02/18/2016", "03/04/2016"]), mixed_formats(["03/04/2016", "soon"])
+    (['dd/mm/yyyy', 'mm/dd/yyyy'], [])
+    """
+    possible = [formats for formats in possible_formats(values) if formats]
+    if not possible or frozenset.intersection(*possible):
+        return []
+    return sorted({next(iter(formats)) for formats in possible if len(formats) == 1})
 
 
 def formats_of(value: str) -> set[str]:

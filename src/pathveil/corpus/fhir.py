@@ -18,17 +18,24 @@ else. Whatever is missing, of another type or too deep is a reason to skip a res
 
 import base64
 import binascii
+import contextlib
 import datetime
 import json
 import re
-from collections.abc import Iterator
+import sqlite3
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import IO, Any
 
 from pathveil.corpus.hl7 import UnusableMessage, decode_text
 from pathveil.corpus.naaccr import CODES, Report, Skipped, heading_for, render, tidy
 from pathveil.corpus.patient import Mask, case_id, report_id
+from pathveil.corpus.tables import UNREADABLE
 from pathveil.foreign import Refused, parse_json
+from pathveil.foreign.archives import open_bytes
 
 LONGEST = 1 << 28  # bytes of a resource; larger exports come as NDJSON, one resource a line
 MARK = b'"resourceType"'
@@ -38,14 +45,25 @@ WHOLE = 40  # characters of a presented text that is taken for the whole report
 PLAIN = ("", "text/plain", "application/text")
 MARKUP = ("text/html", "application/xhtml+xml")
 
+# What reports refer to; in a bulk export each kind is a file of its own.
+JOINED = ("Patient", "RelatedPerson", "Observation", "Specimen", "Organization")
+KIND = re.compile(rb'"resourceType"\s*:\s*"(\w+)"')
+
 Resource = dict[str, Any]
 
 
-def read_resources(file: IO[bytes], *, key: bytes, registry: str | None) -> Iterator[list[Report] | Skipped]:
-    """Yield for each resource of a file its reports, or why there are none: one a line, or one in all."""
+def read_resources(
+    file: IO[bytes], *, key: bytes, registry: str | None, beside: "Beside | None" = None
+) -> Iterator[list[Report] | Skipped]:
+    """Yield for each resource of a file its reports, or why there are none: one a line, or one in all.
+
+    Of resources that reports refer to, those in ``beside`` are found, and are no reports that failed.
+    """
     for number, (line, content) in enumerate(split_resources(file), start=1):
+        if beside and kind_of(content) in JOINED:
+            continue
         try:
-            yield read_resource(parse(content), key=key, registry=registry, position=number)
+            yield read_resource(parse(content), key=key, registry=registry, position=number, beside=beside)
         except UnusableMessage as fault:
             yield Skipped(message=number, line=line, reason=str(fault))
 
@@ -81,9 +99,11 @@ def parse(content: bytes) -> Resource:
     return found
 
 
-def read_resource(resource: Resource, *, key: bytes, registry: str | None, position: int = 1) -> list[Report]:
+def read_resource(
+    resource: Resource, *, key: bytes, registry: str | None, position: int = 1, beside: "Beside | None" = None
+) -> list[Report]:
     """The reports of a bundle or of a DiagnosticReport, the ``position``-th resource of its file."""
-    known = Index(resource)
+    known = Index(resource, beside)
     reports = [known.reader(one, key=key, registry=registry, position=position) for one in known.reports]
     usable = [report for report in map(Reader.report, reports) if report is not None]
     if not usable:
@@ -92,10 +112,74 @@ def read_resource(resource: Resource, *, key: bytes, registry: str | None, posit
     return usable
 
 
+def kind_of(content: bytes) -> str:
+    """The kind of a resource as its bytes say it first, without parsing them."""
+    found = KIND.search(content)
+    return found[1].decode() if found else ""
+
+
+class Beside:
+    """Resources that reports of the same export refer to, on disk in a private folder that goes with this object.
+
+    They are kept packed in a small database, so that patients of millions of reports take no memory.
+    """
+
+    def __init__(self) -> None:
+        self.folder = tempfile.TemporaryDirectory(prefix="pathveil-")
+        self.database = sqlite3.connect(Path(self.folder.name) / "resources.db", check_same_thread=False)
+        self.database.executescript("pragma journal_mode = off; pragma synchronous = off; pragma cache_size = -16000;")
+        self.database.execute("create table resources (name text primary key, content blob) without rowid")
+        self.database.execute("create table relatives (patient text, name text)")
+
+    def add(self, resource: Resource) -> None:
+        name = f"{text_of(resource, 'resourceType')}/{text_of(resource, 'id')}"
+        content = zlib.compress(json.dumps(resource).encode(), 1)
+        self.database.execute("insert or ignore into resources values (?, ?)", (name, content))
+        if text_of(resource, "resourceType") == "RelatedPerson":
+            patient = last_two(text_of(object_of(resource, "patient"), "reference"))
+            self.database.execute("insert into relatives values (?, ?)", (patient, name))
+
+    def find(self, name: str) -> Resource:
+        row = self.database.execute("select content from resources where name = ?", (name,)).fetchone()
+        return json.loads(zlib.decompress(row[0])) if row else {}
+
+    def relatives_of(self, patient: str) -> list[Resource]:
+        found = self.database.execute("select name from relatives where patient = ? limit 20", (last_two(patient),))
+        return [self.find(name) for (name,) in found.fetchall()]
+
+
+def last_two(reference: str) -> str:
+    """``Patient/7`` of a reference, whatever server it names."""
+    return "/".join(reference.split("/")[-2:])
+
+
+def gather_beside(paths: Iterable[Path]) -> Beside | None:
+    """The patients, observations and others that stand in files of their own; none where there are none.
+
+    What cannot be read is passed over: reading the reports tells of it.
+    """
+    beside = None
+    for path in paths:
+        with contextlib.suppress(*UNREADABLE), open_bytes(path) as file:
+            for _, content in split_resources(file):
+                if kind_of(content) not in JOINED:
+                    continue
+                with contextlib.suppress(UnusableMessage):
+                    resource = parse(content)
+                    beside = beside or Beside()
+                    if text_of(resource, "resourceType") in JOINED:
+                        beside.add(resource)
+    if beside:
+        beside.database.execute("create index by_patient on relatives (patient)")
+        beside.database.commit()
+    return beside
+
+
 class Index:
     """A bundle's resources by every name that a reference can use."""
 
-    def __init__(self, resource: Resource):
+    def __init__(self, resource: Resource, beside: "Beside | None" = None):
+        self.beside = beside
         self.reports: list[Resource] = []
         self.people: list[Resource] = []  # patients and their relatives
         self.header: Resource = {}
@@ -128,8 +212,16 @@ class Index:
         name = text_of(reference, "reference")
         if name.startswith("#"):
             return self._named.get(f"{id(within)}{name}", {})
-        short = "/".join(name.split("/")[-2:])
-        return self._named.get(name) or self._named.get(short) or {}
+        short = last_two(name)
+        found = self._named.get(name) or self._named.get(short)
+        return found or (self.beside.find(short) if self.beside and short else {})
+
+    def people_of(self, subject: Resource, *, within: Resource) -> list[Resource]:
+        """Whoever may be named in a report's text: all people here, and its patient and relatives elsewhere."""
+        if self.beside is None:
+            return self.people
+        patient = self.find(subject, within=within)
+        return [*self.people, patient, *self.beside.relatives_of(text_of(subject, "reference"))]
 
     def reader(self, resource: Resource, **options: Any) -> "Reader":
         return Reader(self, resource, **options)
@@ -148,12 +240,12 @@ class Reader:
         if text_of(self.resource, "status") in WITHDRAWN:
             self.why = "is marked as cancelled or entered in error"
             return None
-        mask = mask_of(self.index.people)
+        subject = object_of(self.resource, "subject")
+        mask = mask_of(self.index.people_of(subject, within=self.resource))
         text, masked = mask(self._text())
         if not text:
             self.why = self.why or "holds no report text"
             return None
-        subject = object_of(self.resource, "subject")
         identity = identity_of(self.index.find(subject, within=self.resource), subject)
         if identity is None:
             self.why = "names no patient, so it belongs to no case"

@@ -17,17 +17,22 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import IO
+from itertools import pairwise
+from typing import IO, NamedTuple
 
 LONGEST = 1 << 26  # bytes of a message; past it the file is something else
 BREAK = re.compile(rb"<[cC][rR]>(?:\r\n|\r|\n)?|\r\n|\r|\n|\x0b|\x1c")
 # "MSH-2 intact" is a sentence of many colon reports, so a header needs a bar or a whole MSH-2.
 HEADER = re.compile(rb"\s*(?:\xef\xbb\xbf)?MSH(?:\||([^\w\s])[^\w\s]{2,5}\1)")
 WRAPPER = re.compile(rb"\s*(?:\xef\xbb\xbf)?(?:FHS|BHS|BTS|FTS)[^\w\s]")
+HEAD_OR_WRAPPER = re.compile(rb"(?:" + HEADER.pattern + rb")|(" + WRAPPER.pattern + rb")")
+BARE_HEADER = re.compile(rb"MSH(?:\||([^\w\s])[^\w\s]{2,5}\1)")
+CHUNK = 1 << 20  # bytes read at a time
+# Where one of these is, a file must be read line by line: frames, breaks spelt out, wrappers, a byte order mark.
+UNUSUAL = (b"\x0b", b"\x1c", b"<CR>", b"<cr>", b"<Cr>", b"<cR>", b"FHS", b"BHS", b"BTS", b"FTS", b"\xef\xbb\xbf")
 
 
-@dataclass(frozen=True)
-class Delimiters:
+class Delimiters(NamedTuple):  # hashed for every OBX, which a tuple does fastest
     field: str = "|"
     component: str = "^"
     repetition: str = "~"
@@ -42,6 +47,7 @@ class Segment:
     name: str
     fields: list[str]
     marks: Delimiters
+    source: str  # as it was sent
 
     def __getitem__(self, number: int) -> str:
         place = number - 1 if self.name == "MSH" else number  # MSH-1 is the field separator itself
@@ -49,16 +55,16 @@ class Segment:
 
     def parts(self, number: int) -> list[str]:
         """The components of a field's first repetition."""
-        first = self[number].partition(self.marks.repetition)[0]
-        return [unescape(part, self.marks).strip() for part in first.split(self.marks.component)]
+        return components_of(self[number].partition(self.marks.repetition)[0], self.marks)
 
     def repetitions(self, number: int) -> list[str]:
         return self[number].split(self.marks.repetition)
 
     def first(self, number: int) -> str:
-        marks = self.marks
-        first = self[number].partition(marks.repetition)[0].partition(marks.component)[0]
-        return unescape(first, marks).strip()
+        value, marks = self[number], self.marks
+        if not value:
+            return value
+        return unescape(value.partition(marks.repetition)[0].partition(marks.component)[0], marks).strip()
 
 
 class UnusableMessage(Exception):
@@ -66,12 +72,52 @@ class UnusableMessage(Exception):
 
 
 def split_messages(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Yield the line where each message starts, and its bytes; batch envelopes are skipped."""
+    """Yield the line where each message starts, and its bytes, a segment a line; batch envelopes are skipped.
+
+    Most files are messages and line ends alone, and are cut at their headers. From where one is anything else on, it is
+    read line by line, which takes half as long again.
+    """
+    rest, line = b"", 1
+    while chunk := file.read(CHUNK):
+        data = rest + chunk
+        if len(data) > 8 * CHUNK or not HEADER.match(data[:16]) or any(mark in data for mark in UNUSUAL):
+            yield from split_by_line(file, head=data, first=line)
+            return
+        starts = list(headers_of(data))
+        for start, end in pairwise(starts):
+            message = data[start:end]
+            yield line, in_lines(message)
+            line += message.count(b"\n") + message.count(b"\r") - message.count(b"\r\n")
+        rest = data[starts[-1] :]
+    if rest:
+        yield line, in_lines(rest)
+
+
+def headers_of(data: bytes) -> Iterator[int]:
+    """Where messages begin in bytes that begin with one: at a header, or at blanks before it, on a line of its own."""
+    for found in BARE_HEADER.finditer(data):
+        start = found.start()
+        while start and data[start - 1] in b" \t\f":
+            start -= 1
+        if not start or data[start - 1] in b"\r\n":
+            yield start
+
+
+def in_lines(message: bytes) -> bytes:
+    """A message's segments on lines that are not blank, ended by LF."""
+    # Of a message past the limit just so much is kept that reading it can say so.
+    lines = message[: LONGEST + 1].replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+    return b"\n".join(filter(bytes.strip, lines))
+
+
+def split_by_line(file: IO[bytes], *, head: bytes = b"", first: int = 1) -> Iterator[tuple[int, bytes]]:
+    """The messages of a file in which anything may stand, from its line ``first`` on; ``head`` was read already."""
     pieces: list[bytes] = []
     start = size = 0
-    for line, opens, piece in split_lines(file):
-        wrapper = WRAPPER.match(piece)
-        if pieces and (opens or wrapper or HEADER.match(piece)):
+    for line, opens, piece in split_lines(file, head=head, line=first):
+        begins = HEAD_OR_WRAPPER.match(piece)
+        wrapper = begins is not None and begins[2] is not None
+        if pieces and (opens or begins):
             yield start, b"\n".join(pieces)
             pieces = []
         if not wrapper:
@@ -84,14 +130,14 @@ def split_messages(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
         yield start, b"\n".join(pieces)
 
 
-def split_lines(file: IO[bytes]) -> Iterator[tuple[int, bool, bytes]]:
+def split_lines(file: IO[bytes], *, head: bytes, line: int) -> Iterator[tuple[int, bool, bytes]]:
     """Yield for each line that is not blank its number, whether an MLLP frame opens there, and its bytes."""
-    rest, line, opens = b"", 1, False
-    head = file.read(1 << 20)
+    rest, opens = b"", False
+    head = head or file.read(CHUNK)
     wide = codecs.getincrementaldecoder("utf-16")("replace") if head[:2] in (b"\xff\xfe", b"\xfe\xff") else None
     while head or rest:
         chunk = wide.decode(head).encode() if wide else head
-        more = file.read(1 << 20) if head else b""
+        more = file.read(CHUNK) if head else b""
         data, place = rest + chunk, 0
         for found in BREAK.finditer(data, max(len(rest) - 6, 0)):  # but for a break begun, there is none in the rest
             # A break at the very end may go on in the next chunk (CR, then LF).
@@ -118,14 +164,27 @@ def split_segments(message: bytes) -> list[Segment]:
         raise UnusableMessage(f"is longer than {LONGEST >> 20} MB")
     lines = decode_text(message).lstrip("\ufeff \t\n").split("\n")
     marks = delimiters_of(lines[0])
-    opening = opening_of(marks.field)
-    raw: list[tuple[str, list[str]]] = []
+    opening, usual = opening_of(marks.field), usual_openings(marks.field)
+    names, sources, broken = [], [], {}
     for line in lines:
-        if found := opening.match(line):
-            raw.append(((found[1] or "").upper(), [line.strip()]))
+        if name := usual.get(line[:4]):
+            names.append(name)
+            sources.append(line.rstrip())
+        elif found := opening.match(line):
+            names.append((found[1] or "").upper())
+            sources.append(line.strip())
         else:
-            raw[-1][1].append(line)
-    return [Segment(name=name, fields="\n".join(lines).split(marks.field), marks=marks) for name, lines in raw]
+            broken.setdefault(len(sources) - 1, []).append(line)
+    for place, more in broken.items():
+        sources[place] = "\n".join([sources[place], *more])
+    field = marks.field
+    return [Segment(name, source.split(field), marks, source) for name, source in zip(names, sources, strict=True)]
+
+
+@cache
+def usual_openings(separator: str) -> dict[str, str]:
+    """How the segments of nearly all messages begin, and their names."""
+    return {name + separator: name for name in ("MSH", "PID", "NK1", "PV1", "ORC", "OBR", "OBX", "NTE", "SPM")}
 
 
 @cache
@@ -151,6 +210,13 @@ def delimiters_of(header: str) -> Delimiters:
     if len({header[3], *marks[:4]}) < 5:
         return usual
     return Delimiters(header[3], *marks[:4])
+
+
+def components_of(value: str, marks: Delimiters) -> list[str]:
+    """The components of a field, or of one of its repetitions."""
+    if marks.escape not in value and "\\" not in value:
+        return [part.strip() for part in value.split(marks.component)]
+    return [unescape(part, marks).strip() for part in value.split(marks.component)]
 
 
 def unescape(value: str, marks: Delimiters) -> str:

@@ -17,31 +17,25 @@ position; a table that breaks the schema stops the import with sentences that sa
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pathveil.corpus.codes import CodeCounts, normalise_codes
-from pathveil.corpus.database import NAME as DATABASE
-from pathveil.corpus.database import open_database
-from pathveil.corpus.dates import EXAMPLES, ISO, find_format, in_iso_form
-from pathveil.corpus.fhir import MARK, read_resources
-from pathveil.corpus.hl7 import HEADER, WRAPPER
-from pathveil.corpus.mapping import TableMapping, open_mapped
+from pathveil.corpus.dates import EXAMPLES, ISO, find_format, in_iso_form, mixed_formats
+from pathveil.corpus.fhir import Beside, gather_beside, read_resources
+from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.naaccr import Report, Skipped, read_messages
-from pathveil.corpus.schema import EXPECTED_DATE, TASKS, validate, with_corpus_types
-from pathveil.corpus.sources import nested_field
+from pathveil.corpus.opening import MESSAGES, decimals_as_text, open_source, rename_columns, sources_of
+from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread, check_rows
+from pathveil.corpus.schema import EXPECTED_DATE, with_corpus_types, with_dates
 from pathveil.corpus.tables import (
     BATCH,
-    FORMS,
-    OTHER_FORMS,
+    ROW,
     UNREADABLE,
     Paths,
     content_sha256,
-    files,
-    find_encoding,
-    form_among,
-    form_of,
+    polars_faults,
+    with_rows,
     write_parquet,
 )
 from pathveil.errors import CorpusError, UsageError
@@ -49,16 +43,10 @@ from pathveil.files import scratch_file
 from pathveil.foreign.archives import open_bytes
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
-from pathveil.wording import counted
+from pathveil.wording import counted, listed
 
 if TYPE_CHECKING:
     import polars as pl
-
-MESSAGES = ("hl7", "fhir")  # forms in which reports come with their patient
-HL7_NAMES = (".hl7", ".er7", ".txt", ".dat")
-SOURCE = "number of the source"  # a column of the staged file: the place of the table in the list of sources
-START = 4_096  # bytes that tell a file's form
-LISTED, SHOWN = 100, 10  # skipped messages that a result names, as data and to a person
 
 
 class SkippedMessage(Part):
@@ -105,6 +93,7 @@ class ImportResult(Result):
     columns: list[str]
     codes: CodeCounts
     hl7: MessageCounts | None = None  # where there were messages
+    tables: RowCounts | None = None  # where there were tables
 
     def rows(self) -> list[dict[str, Any]]:
         return [{"registry": name, "reports": reports} for name, reports in self.registries.items()]
@@ -125,6 +114,8 @@ class ImportResult(Result):
         ):
             if kinds:
                 lines.insert(2, f"  {name:<9} {', '.join(sorted(map(str, kinds)))}")
+        if self.tables and self.tables.skipped_total:
+            lines += self.tables.lines()
         return "\n".join(lines + code_lines(self.codes) + (message_lines(self.hl7) if self.hl7 else []))
 
 
@@ -186,6 +177,7 @@ def import_corpus(
     mapping: TableMapping | None = None,
     database: str | None = None,
     keep_unknown_codes: bool = False,
+    most_skipped: float = MOST_SKIPPED,
     progress: Progress = silent,
 ) -> ImportResult:
     """Read all sources into the Parquet file ``out`` and say what was read.
@@ -193,44 +185,44 @@ def import_corpus(
     ``registry`` names the registry of messages (else MSH-4) and of tables that have no such column. ``key`` makes the
     case ids of messages; without one, a random key is used and forgotten, and the ids match no other import.
     ``mapping`` says how tables are written and what their columns are called; ``columns`` adds names to it.
-    ``database`` is the address of one from which its query is read. ``strict``
-    stops at the first unusable message. Codes are put into this project's form; those that ICD-O-3 does not have are
-    counted, and kept only with ``keep_unknown_codes``.
+    ``database`` is the address of one from which its query is read. Messages and rows that cannot be used are skipped
+    and counted; ``strict`` refuses the first, and a table of which more than the share ``most_skipped`` is such rows is
+    refused. Codes are put into this project's form; those that ICD-O-3 does not have are counted, and kept only with
+    ``keep_unknown_codes``.
     """
     import polars as pl
 
-    if form not in ("auto", *MESSAGES, *FORMS, *OTHER_FORMS):
-        known = ", ".join([*MESSAGES, *FORMS, *OTHER_FORMS])
-        raise UsageError(f"--format {form} is not known; expected auto, {known}")
     if out.suffix != ".parquet":
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
+    if not 0 <= most_skipped < 1:
+        raise UsageError(f"--most-skipped {most_skipped:g}: expected a share such as 0.1, below 1")
+    most_skipped = 0 if strict else most_skipped
     mapping = (mapping or TableMapping()).with_columns(columns or {})
-    given = expand_folders(sources) if sources or database is None else []
-    paths = {path: form if form != "auto" else detect_format(path) for path in given}
-    for path, kind in paths.items():
-        if kind == "naaccr":
-            raise CorpusError(f"{path}: NAACCR XML holds labels, no reports; give it to 'pathveil corpus label'")
-    read = [
-        ImportedFile(file=str(path), format=kind, encoding=encoding_of(path, kind, mapping))
-        for path, kind in paths.items()
-    ]
-    if database is not None:
-        read.append(ImportedFile(file=DATABASE, format="database"))
+    found = sources_of(sources, form=form, mapping=mapping, database=database)
+    for source in found:
+        if source.form == "naaccr":
+            raise CorpusError(f"{source.name}: NAACCR XML holds labels, no reports; give it to 'pathveil corpus label'")
     secret, tally = key or secrets.token_bytes(32), Tally()
-    frames = []
-    for number, file in enumerate(read):
-        if file.format not in MESSAGES:
-            if database is not None and file.format == "database":
-                table = open_database(database, query=mapping.query)
-            else:
-                table = open_mapped(Path(file.file), form=file.format, encoding=file.encoding, mapping=mapping)
-            frame = prepare_table(table, source=file.file, registry=registry, columns=mapping.columns)
+    frames, unread = [], {}
+    for number, source in enumerate(found):
+        if source.form not in MESSAGES:
+            unread[number] = Unread(within=source.form == "jsonl")
+            note = unread[number] if most_skipped else None
+            table = open_source(source, mapping=mapping, database=database, note=note)
+            table = table if note else with_rows(table)
+            frame = prepare_table(table, source=source.name, registry=registry, columns=mapping.columns)
             frames.append(frame.with_columns(pl.lit(number).alias(SOURCE)))
-    if messages := {path: kind for path, kind in paths.items() if kind in MESSAGES}:
+    if messages := {Path(source.name): source.form for source in found if source.form in MESSAGES}:
         frames.append(scan_hl7(messages, registry=registry, key=secret, strict=strict, tally=tally, progress=progress))
+    read = [ImportedFile(file=str(source.name), format=source.form, encoding=source.encoding) for source in found]
     with scratch_file(out) as staged:
         progress("reading", 0, 0)
-        write_parquet(pl.concat(frames, how="diagonal_relaxed"), staged)
+        corpus = pl.concat(frames, how="diagonal_relaxed")
+        if any(source.form != "parquet" for source in found):  # which can be read again as it is
+            write_parquet(corpus, staged, compression="lz4")
+            corpus = pl.scan_parquet(staged)
+        if messages and not tally.messages:
+            raise CorpusError(f"{next(iter(messages))}: holds no DiagnosticReport, only what reports refer to")
         if tally.messages and not tally.reports:
             first = tally.skipped[0]
             raise CorpusError(
@@ -238,19 +230,18 @@ def import_corpus(
                 f"the first because it {first.reason}"
             )
         progress("checking", 0, 0)
-        corpus, read, expected_date = with_iso_dates(pl.scan_parquet(staged), read, mapping.dates)
-        corpus, codes = normalise_codes(corpus.drop(SOURCE, strict=False), keep_unknown=keep_unknown_codes)
-        corpus = validate(corpus, expected_date=expected_date)
+        try:
+            corpus, read, expected_date = with_iso_dates(corpus, read, mapping.dates)
+            names = [file.file for file in read]
+            corpus, rows = check_rows(
+                corpus, names=names, unread=unread, most_skipped=most_skipped, expected_date=expected_date
+            )
+            corpus, codes = normalise_codes(corpus.drop(SOURCE, ROW, strict=False), keep_unknown=keep_unknown_codes)
+        except polars_faults():
+            raise CorpusError(f"{read[0].file}: cannot be read to its end; is it cut short or damaged?") from None
         progress("writing", 0, 0)
-        write_parquet(corpus, out)
-    return account(out, read=read, codes=codes, tally=tally, keyed=key is not None)
-
-
-def encoding_of(path: Path, form: str, mapping: TableMapping) -> str | None:
-    """The encoding of a CSV file: as told, else found; other forms say theirs themselves."""
-    if form != "csv":
-        return None
-    return mapping.encoding or find_encoding(path)
+        write_parquet(with_dates(corpus), out)
+    return account(out, read=read, codes=codes, tally=tally, rows=rows, keyed=key is not None)
 
 
 def with_iso_dates(
@@ -267,64 +258,21 @@ def with_iso_dates(
         return frame, read, EXPECTED_DATE
     expected, date = EXPECTED_DATE, pl.col("date")
     found = list(read)
+    without_time = pl.col("date").str.replace(r"[T ]\d{1,2}:\d{2}.*$", "")  # with it there would be millions
     for number, file in enumerate(read):
         if file.format in MESSAGES:
             continue
-        of_file = frame.filter(pl.col(SOURCE) == number).select("date").drop_nulls().unique()
-        form = told or find_format(of_file.collect(engine="streaming")["date"])
+        of_file = frame.filter(pl.col(SOURCE) == number).select(without_time).drop_nulls().unique()
+        values = of_file.collect(engine="streaming")["date"].to_list()
+        form = told or find_format(values)
         if form is None:
             expected = f"{EXPECTED_DATE}, or their format told with --dates ({EXAMPLES})"
+            if mixed := mixed_formats(values):
+                expected += f"; {file.file} mixes {listed(mixed)}"
         elif form != ISO:
             found[number] = file.model_copy(update={"dates": form})
             date = pl.when(pl.col(SOURCE) == number).then(in_iso_form(pl.col("date"), form)).otherwise(date)
     return frame.with_columns(date.alias("date")), found, expected
-
-
-def expand_folders(sources: Paths) -> list[Path]:
-    """The files meant; of a folder, those whose names are a table's or a message file's."""
-    return files(
-        sources,
-        meant=lambda file: form_of(file) or has_hl7_name(file) or is_fhir(file),
-        expected="table or HL7 file",
-    )
-
-
-def is_fhir(path: Path) -> bool:
-    """Whether a JSON file begins as a FHIR resource; other JSON files of a folder may be anything."""
-    if form_among(path, {"json": OTHER_FORMS["json"]}) is None:
-        return False
-    try:
-        with open_bytes(path) as file:
-            return MARK in file.read(START)
-    except UNREADABLE:
-        return False
-
-
-def has_hl7_name(path: Path) -> bool:
-    return path.name.lower().removesuffix(".gz").endswith(HL7_NAMES)
-
-
-def detect_format(path: Path) -> str:
-    """Tell a file's format by its name, or by how it begins."""
-    named = form_of(path) or form_among(path, OTHER_FORMS)
-    if named and named not in ("json", "jsonl"):
-        return named
-    try:
-        with open_bytes(path) as file:
-            start = file.read(START)
-    except UNREADABLE as error:
-        raise CorpusError(f"{path}: cannot be read ({type(error).__name__})") from None
-    if named:
-        return "fhir" if MARK in start else named
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        start = start.decode("utf-16", errors="replace").encode()
-    if start.startswith(b"PAR1"):
-        return "parquet"
-    if start.startswith(b"SQLite format 3\0"):
-        return "sqlite"
-    if HEADER.match(start.lstrip(b"\x0b")) or WRAPPER.match(start.lstrip(b"\x0b")) or b"\nMSH|" in start:
-        return "hl7"
-    raise CorpusError(f"{path}: is neither a table nor HL7 by its name and beginning; say which with --format")
 
 
 def prepare_table(
@@ -341,28 +289,7 @@ def prepare_table(
     return with_corpus_types(decimals_as_text(frame), source=source)
 
 
-def rename_columns(frame: "pl.LazyFrame", *, source: Path | str, columns: Mapping[str, str]) -> "pl.LazyFrame":
-    """The frame with our names for the columns that have others; a.b is the field b within a column a."""
-    schema = frame.collect_schema()
-    names, within = schema.names(), {}
-    for ours, theirs in columns.items():
-        if theirs not in names and (field := nested_field(schema, theirs)) is not None:
-            within[ours] = field
-        elif theirs not in names:
-            raise UsageError(f"{source}: has no column '{theirs}' to take {ours} from")
-        if ours in names and ours != theirs:
-            raise UsageError(f"{source}: has a column '{ours}' already, so '{theirs}' cannot take its place")
-    frame = frame.with_columns(**within) if within else frame
-    return frame.rename({theirs: ours for ours, theirs in columns.items() if ours not in within})
-
-
-def decimals_as_text(frame: "pl.LazyFrame") -> "pl.LazyFrame":
-    """Codes that a spreadsheet made numbers as text (8500.0), for ``normalise_codes`` to read."""
-    import polars as pl
-
-    schema = frame.collect_schema()
-    decimal = [task for task in TASKS if task in schema and schema[task].is_float()]
-    return frame.with_columns(pl.col(decimal).fill_nan(None).cast(pl.String)) if decimal else frame
+FIELDS = {"report_number": "number", "message_position": "position"}  # columns that a Report calls otherwise
 
 
 def scan_hl7(
@@ -382,40 +309,60 @@ def scan_hl7(
             "text": pl.String,
             "report_number": pl.String,
             "kind": pl.String,
+            "message_id": pl.String,
+            "message_file": pl.String,
+            "message_position": pl.Int64,
         }
     )
 
     def batches(
         wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
     ) -> Iterator["pl.DataFrame"]:
-        def frame(some: list[Report]) -> "pl.DataFrame":
-            values = [(r.report_id, r.case_id, r.registry, r.date, r.year, r.text, r.number, r.kind) for r in some]
-            batch = pl.DataFrame(values, schema=schema, orient="row").select(wanted or schema.names())
+        def frame(some: list[tuple[Report, str]]) -> "pl.DataFrame":
+            values = {
+                name: [getattr(report, FIELDS.get(name, name)) for report, _ in some]
+                for name in schema
+                if name != "message_file"
+            }
+            batch = pl.DataFrame(values | {"message_file": [name for _, name in some]}, schema=schema)
+            batch = batch.select(wanted or schema.names())
             return batch if predicate is None else batch.filter(predicate)
 
-        waiting: list[Report] = []
-        for report in chain.from_iterable(
-            read_reports(path, form=form, registry=registry, key=key, strict=strict, tally=tally)
-            for path, form in paths.items()
-        ):
-            waiting.append(report)
-            if len(waiting) == BATCH:
-                progress("reading messages", tally.messages, 0)
-                yield frame(waiting)
-                waiting = []
+        waiting: list[tuple[Report, str]] = []
+        beside = gather_beside([path for path, form in paths.items() if form == "fhir"])
+        for path, form in paths.items():
+            for report in read_reports(
+                path, form=form, registry=registry, key=key, strict=strict, tally=tally, beside=beside
+            ):
+                waiting.append((report, path.name))
+                if len(waiting) == BATCH:
+                    progress("reading messages", tally.messages, 0)
+                    yield frame(waiting)
+                    waiting = []
         yield frame(waiting)
 
     return register_io_source(batches, schema=schema)
 
 
 def read_reports(
-    path: Path, *, form: str = "hl7", registry: str | None, key: bytes, strict: bool, tally: Tally
+    path: Path,
+    *,
+    form: str = "hl7",
+    registry: str | None,
+    key: bytes,
+    strict: bool,
+    tally: Tally,
+    beside: Beside | None = None,
 ) -> Iterator[Report]:
-    """Yield the reports of a file of HL7 messages or FHIR resources, each once."""
+    """Yield the reports of a file of HL7 messages or FHIR resources, each once; ``beside`` are resources elsewhere."""
     before = tally.messages
     try:
         with open_bytes(path) as file:
-            for message in (read_resources if form == "fhir" else read_messages)(file, key=key, registry=registry):
+            if form == "fhir":
+                found = read_resources(file, key=key, registry=registry, beside=beside)
+            else:
+                found = read_messages(file, key=key, registry=registry)
+            for message in found:
                 tally.messages += 1
                 if isinstance(message, Skipped):
                     note_skipped(message, path=path, strict=strict, tally=tally)
@@ -435,7 +382,7 @@ def read_reports(
         raise CorpusError(
             f"{path}: is damaged after message {tally.messages - before:,} ({type(error).__name__}); is it cut short?"
         ) from None
-    if tally.messages == before:
+    if tally.messages == before and not (beside and form == "fhir"):
         expected = {"fhir": "FHIR resource"}.get(form, "HL7 message; expected one that begins with MSH")
         raise CorpusError(f"{path}: holds no {expected}")
 
@@ -451,7 +398,9 @@ def note_skipped(message: Skipped, *, path: Path, strict: bool, tally: Tally) ->
         )
 
 
-def account(out: Path, *, read: list[ImportedFile], codes: CodeCounts, tally: Tally, keyed: bool) -> ImportResult:
+def account(
+    out: Path, *, read: list[ImportedFile], codes: CodeCounts, tally: Tally, rows: RowCounts | None, keyed: bool
+) -> ImportResult:
     """What an import read and wrote."""
     import polars as pl
 
@@ -475,9 +424,11 @@ def account(out: Path, *, read: list[ImportedFile], codes: CodeCounts, tally: Ta
         sha256=content_sha256(out),
         files=read,
         reports=int(registries["len"].sum()),
-        cases=corpus.select(pl.col("case_id").n_unique()).collect(engine="streaming").item(),
+        # Of hashes, since those of a million ids take a tenth of the memory.
+        cases=corpus.select(pl.col("case_id").hash().n_unique()).collect(engine="streaming").item(),
         registries=dict(registries.iter_rows()),
         columns=corpus.collect_schema().names(),
         codes=codes,
         hl7=messages,
+        tables=rows,
     )

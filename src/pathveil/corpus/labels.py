@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pathveil.corpus.codes import CodeCounts, normalise_codes
+from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.dates import EXAMPLES, find_format, in_iso_form
-from pathveil.corpus.intake import MESSAGES, code_lines, decimals_as_text, detect_format, encoding_of, rename_columns
-from pathveil.corpus.mapping import TableMapping, open_mapped
+from pathveil.corpus.intake import code_lines
+from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.opening import MESSAGES, decimals_as_text, open_source, rename_columns, sources_of
 from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
 from pathveil.corpus.tables import Paths, content_sha256, files, polars_faults, write_parquet
 from pathveil.errors import CorpusError, UsageError
@@ -70,7 +72,7 @@ class LabelResult(Result):
 
 def label_corpus(
     reports: Paths,
-    labels: Path,
+    labels: Path | None,
     *,
     on: Sequence[str],
     out: Path,
@@ -78,9 +80,12 @@ def label_corpus(
     mapping: TableMapping | None = None,
     keep_unknown_codes: bool = False,
     tasks: Iterable[str] | None = None,
+    database: str | None = None,
     progress: Progress = silent,
 ) -> LabelResult:
     """Write the reports with the labels of a table to ``out``, a Parquet file.
+
+    The table is the file ``labels``, or without one what the mapping's query gives of the ``database`` at that address.
 
     ``on`` names the columns that must be equal, as the corpus calls them; ``mapping`` says how the table is written and
     what it calls them.
@@ -89,13 +94,14 @@ def label_corpus(
 
     if out.suffix != ".parquet":
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
-    if any(out.exists() and out.samefile(path) for path in [*files(reports), labels] if path.exists()):
+    if any(out.exists() and out.samefile(path) for path in [*files(reports), labels] if path and path.exists()):
         raise UsageError(f"{out}: is what is read; choose another name")
     progress("reading", 0, 0)
     frame = validate(scan(reports))
     keys = report_keys(frame, on=on, dated=days is not None)
     answers, codes = read_labels(
         labels,
+        database=database,
         on=on,
         dated=days is not None,
         mapping=mapping or TableMapping(),
@@ -118,7 +124,7 @@ def label_corpus(
     if not single.height:
         near = f" within {counted(days, 'day')}" if days is not None else ""
         raise CorpusError(
-            f"{labels}: no report found its label by {', '.join(on)}{near} "
+            f"{labels or DATABASE}: no report found its label by {', '.join(on)}{near} "
             f"({counted(answers.height, 'row')}, {counted(different['report_id'].n_unique(), 'report')} ambiguous)"
         )
     progress("writing", 0, 0)
@@ -141,35 +147,43 @@ def label_corpus(
 
 
 def read_labels(
-    path: Path, *, on: Sequence[str], dated: bool, mapping: TableMapping, keep_unknown: bool, tasks: Sequence[str]
+    path: Path | None,
+    *,
+    database: str | None,
+    on: Sequence[str],
+    dated: bool,
+    mapping: TableMapping,
+    keep_unknown: bool,
+    tasks: Sequence[str],
 ) -> tuple["pl.DataFrame", CodeCounts]:
     """The table of labels in memory: what to compare, its number of row, and the labels in this project's form."""
     import polars as pl
 
-    if not path.is_file():
+    if path is not None and not path.is_file():
         raise CorpusError(f"{path}: there is no such file")
-    form = detect_format(path)
-    if form in MESSAGES:
-        raise CorpusError(f"{path}: messages hold no labels; expected a table with columns such as site")
-    table = open_mapped(path, form=form, encoding=encoding_of(path, form, mapping), mapping=mapping)
-    table = decimals_as_text(rename_columns(table, source=path, columns=mapping.columns))
+    (source,) = sources_of([] if path is None else [path], mapping=mapping, database=None if path else database)
+    name = source.name
+    if source.form in MESSAGES:
+        raise CorpusError(f"{name}: messages hold no labels; expected a table with columns such as site")
+    table = open_source(source, mapping=mapping, database=database)
+    table = decimals_as_text(rename_columns(table, source=name, columns=mapping.columns))
     schema = table.collect_schema()
     for column in (*on, *(["date"] if dated else []), *tasks):
         if column not in schema:
             raise UsageError(
-                f"{path}: has no column '{column}'{did_you_mean(column, schema.names())}; "
+                f"{name}: has no column '{column}'{did_you_mean(column, schema.names())}; "
                 f"say which it is with --column {column}=THEIRS"
             )
     labels = [task for task in dict.fromkeys((*TASKS, *tasks)) if task in schema and task not in on]
     if not labels:
-        raise UsageError(f"{path}: has no column of labels ({', '.join(TASKS)}); say which with --column or --map")
+        raise UsageError(f"{name}: has no column of labels ({', '.join(TASKS)}); say which with --column or --map")
     wanted = [*on, *labels, *(["date"] if dated else [])]
     try:
         frame = table.select(as_text(name, schema[name]) for name in wanted).collect(engine="streaming")
     except polars_faults():
-        raise CorpusError(f"{path}: cannot be read to its end; is it cut short or damaged?") from None
+        raise CorpusError(f"{name}: cannot be read to its end; is it cut short or damaged?") from None
     if dated:
-        frame = frame.with_columns(label_dates(frame["date"], path=path, told=mapping.dates))
+        frame = frame.with_columns(label_dates(frame["date"], source=name, told=mapping.dates))
     normal, codes = normalise_codes(frame.lazy(), keep_unknown=keep_unknown)
     frame = normal.collect().with_row_index("row")
     tasks_there = [name for name in frame.columns if name not in (*on, "date", "row")]
@@ -184,7 +198,7 @@ def as_text(name: str, dtype: "pl.DataType") -> "pl.Expr":
     return pl.when(value != "").then(value).alias(name)
 
 
-def label_dates(dates: "pl.Series", *, path: Path, told: str | None) -> "pl.Series":
+def label_dates(dates: "pl.Series", *, source: Path | str, told: str | None) -> "pl.Series":
     """The dates of the table of labels; one that cannot be read is refused by its row."""
     import polars as pl
 
@@ -197,7 +211,7 @@ def label_dates(dates: "pl.Series", *, path: Path, told: str | None) -> "pl.Seri
     if count := int(wrong.sum()):
         row = (wrong.arg_max() or 0) + 1
         raise CorpusError(
-            f"{path}: column 'date': {counted(count, 'row')} cannot be read (the first is row {row:,}); "
+            f"{source}: column 'date': {counted(count, 'row')} cannot be read (the first is row {row:,}); "
             f"expected 2016-05-02, or their format told with --dates ({EXAMPLES})"
         )
     return read

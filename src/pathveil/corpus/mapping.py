@@ -1,102 +1,27 @@
-"""A small file that says how a table is written and which of its columns is which, and a first proposal of one.
+"""A small file that says how a table is written and which of its columns is which.
 
-Columns are recognised by what they are called (NAACCR's names, those of laboratories, some German and French) and by
-what they hold: a column called Topography is taken only where it does hold topography codes. The proposal names
-columns and counts, never contents.
+``corpus map`` proposes one (``proposal.py``); every command that reads reports takes it.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
-...     table = Path(folder) / "lab.csv"
-...     _ = table.write_text("PatientID;ReportNo;Datum;Befund;ICDO\\n7;a;17/02/2016;Mammakarzinom;C504\\n")
-...     result = propose_mapping(table, out=Path(folder) / "map.toml")
-...     read_mapping(Path(folder) / "map.toml").columns == result.columns
-True
->>> result.columns
-{'text': 'Befund', 'report_id': 'ReportNo', 'case_id': 'PatientID', 'date': 'Datum', 'subsite': 'ICDO'}
->>> result.dates, result.missing
-('dd/mm/yyyy', ['registry'])
+...     path = Path(folder) / "map.toml"
+...     _ = path.write_text('delimiter = ";"\\ndates = "dd/mm/yyyy"\\n[columns]\\ntext = "Befund"\\n')
+...     mapping = read_mapping(path)
+>>> mapping.dates, mapping.columns
+('dd/mm/yyyy', {'text': 'Befund'})
 """
 
-import json
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Self
 
 from pydantic import Field, ValidationError, field_validator
 
-from pathveil.corpus.codes import read_behavior, read_laterality, read_morphology, read_topography
-from pathveil.corpus.dates import ISO, ISO_DATE, check_format, find_format, formats_of
-from pathveil.corpus.schema import REQUIRED
-from pathveil.corpus.sources import nested_field, nested_names
-from pathveil.corpus.tables import (
-    OTHER_FORMS,
-    check_encoding,
-    delimiter_of,
-    find_encoding,
-    first_lines,
-    form_among,
-    form_of,
-    open_table,
-    polars_faults,
-)
-from pathveil.errors import CorpusError, UsageError, explained
-from pathveil.files import read_toml, write_text
-from pathveil.results import Result
+from pathveil.corpus.csv_files import check_encoding
+from pathveil.corpus.dates import check_format
+from pathveil.errors import UsageError, explained
+from pathveil.files import read_toml
 from pathveil.settings import Settings
-from pathveil.wording import counted, listed
-
-if TYPE_CHECKING:
-    import polars as pl
-
-ROWS = 2_000  # of a table that a proposal looks at
-BIRTH = re.compile("birth|dob|geb|naissance|death|tod")
-
-# What columns are called, without case and punctuation, the most telling name first.
-NAMES = {
-    "text": "text reporttext pathtext pathologytext reportbody fulltext textpathformaldx textdxprocpath"
-    " textdxproclabtests befundtext befund bericht diagnosetext diagnosistext finaldiagnosis narrative"
-    " compterendu report note body",
-    "report_id": "reportid reportno reportnumber reportnr accessionnumber accession accessionno pathreportnumber"
-    " pathreportnumber1 specimennumber specimenid befundnr befundnummer eingangsnummer labnumber labno documentid"
-    " messageid id",
-    "case_id": "caseid tumorid tumourid tumorrecordnumber caseno casenumber fallid fallnummer fallnr patientid"
-    " patientidnumber patientno patientnumber patientnr patid patnr mrn medicalrecordnumber pid patient case",
-    "date": "date reportdate specimendate collectiondate datecollected pathdatespeccollect1 pathdatespeccollect"
-    " dateofspecimen receiveddate signoutdate befunddatum entnahmedatum eingangsdatum datum reportdatetime"
-    " dateofdiagnosis diagnosisdate",
-    "registry": "registry registryid registryname reportingfacility pathreportingfacility facility facilityid hospital"
-    " laboratory lab institution institute sender source",
-    "subsite": "subsite icdotopography icdo3topography topography topographycode icdotopo topo primarysite"
-    " primarysitecode icdosite icdo3site lokalisation tumorlokalisation icdo",
-    "site": "site organ sitecode",
-    "histology": "histology icdomorphology icdo3morphology morphology morphologycode histologictypeicdo3"
-    " histologicaltype histologytype histtype histologycode icdohistology icdo3histology morphologie histologie",
-    "behavior": "behavior behaviour behaviorcodeicdo3 behaviorcode behaviourcode icdobehavior icdo3behavior dignity"
-    " dignitaet dignität",
-    "laterality": "laterality side seite lateralitycode seitenlokalisation seitenangabe lateralite lateralité",
-}
-PLACES = {field: {name: place for place, name in enumerate(names.split())} for field, names in NAMES.items()}
-HINTS = {
-    "text": r"text|befund|narrative",
-    "report_id": r"report(no|nr|num|id)|accession",
-    "case_id": r"patient|case|tumou?r",
-    "date": r"dat(e|um)$|^dat(e|um)",
-    "registry": r"registry|facility",
-    "subsite": r"topograph|icdo.*site",
-    "histology": r"morpholog|histolog",
-    "behavior": r"behaviou?r",
-    "laterality": r"lateral|^side|side$",
-}
-CONTENTS: Mapping[str, Callable[[str], object]] = {
-    "date": lambda value: ISO_DATE.fullmatch(value) or formats_of(value),
-    "subsite": lambda value: (read_topography(value) or (None, None))[1],
-    "site": read_topography,
-    "histology": read_morphology,
-    "behavior": read_behavior,
-    "laterality": read_laterality,
-}
-BY_CONTENT = ("date", "subsite", "site")  # told by their contents alone, where no column has such a name
 
 
 class TableMapping(Settings):
@@ -136,50 +61,6 @@ class TableMapping(Settings):
         return self.changed(columns=self.columns | dict(columns)) if columns else self
 
 
-class MappingResult(Result):
-    """The proposal: which column is which, and what no column seems to be."""
-
-    file: str
-    out: str
-    rows_read: int
-    encoding: str | None
-    delimiter: str | None
-    dates: str | None
-    query: str | None
-    sheet: str | None
-    columns: dict[str, str]
-    reasons: dict[str, str]  # ours: why that column
-    missing: list[str]  # what a corpus needs and no column looks like
-    doubts: dict[str, str]  # ours: which column has such a name and other contents
-    unused: int  # columns that are kept as they are
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [
-            {"column": ours, "theirs": theirs, "reason": self.reasons[ours]} for ours, theirs in self.columns.items()
-        ]
-
-    def summary(self) -> str:
-        lines = [f"A mapping of {self.file} in {self.out}; correct what is wrong there"]
-        wide = max(map(len, self.columns.values()), default=0)
-        lines += [f"  {row['column']:<11} {row['theirs']:<{wide}}  {row['reason']}" for row in self.rows()]
-        if self.unused:
-            lines.append(f"  not used, but kept: {counted(self.unused, 'column')}")
-        lines += [f"  not taken as {ours}: {reason}" for ours, reason in self.doubts.items()]
-        if missing := [name for name in self.missing if name != "registry"]:
-            lines.append(f"  no column looks like {listed(missing)}, which a corpus needs: name it in the file")
-        registry = " --registry NAME" if "registry" in self.missing else ""
-        lines.append(f"Then: pathveil corpus import {self.file} --map {self.out}{registry} --out corpus.parquet")
-        return "\n".join(lines)
-
-
-class Column(NamedTuple):
-    """A column of a table as far as it was looked at."""
-
-    name: str
-    values: list[str]  # that are there
-    rows: int
-
-
 def read_mapping(path: Path) -> TableMapping:
     """The mapping in a file; a mistake is one sentence."""
     content = read_toml(path, expected="a mapping as 'pathveil corpus map' writes it")
@@ -187,182 +68,3 @@ def read_mapping(path: Path) -> TableMapping:
         return TableMapping(**content)
     except ValidationError as error:
         raise UsageError(f"{path}: {explained(error, TableMapping)}") from None
-
-
-def propose_mapping(path: Path, *, out: Path, mapping: TableMapping | None = None) -> MappingResult:
-    """Look at the first rows of a table, and write which column seems to be which as a file to correct."""
-    if not path.is_file():
-        raise CorpusError(f"{path}: there is no such file")
-    given = mapping or TableMapping()
-    encoding, delimiter = given.encoding, given.delimiter
-    if form_of(path) == "csv":
-        encoding = encoding or find_encoding(path)
-        delimiter = delimiter or delimiter_of(first_lines(path, encoding=encoding))
-    given = given.changed(encoding=encoding, delimiter=delimiter)
-    columns = columns_of(path, given)
-    if any(holds_value(column.name) for column in columns):
-        raise CorpusError(f"{path}: the names of its columns are dates or codes, as of a record; add a line with names")
-    chosen = propose_columns(columns)
-    dates = given.dates
-    if "date" in chosen and not dates:
-        found = find_format(chosen["date"][0].values)
-        dates = found if found != ISO else None
-    result = MappingResult(
-        file=str(path),
-        out=str(out),
-        rows_read=max((column.rows for column in columns), default=0),
-        encoding=None if encoding == "utf-8-sig" else encoding,
-        delimiter=delimiter,
-        dates=dates,
-        query=given.query,
-        sheet=given.sheet,
-        columns={ours: column.name for ours, (column, _) in chosen.items()},
-        reasons={ours: reason for ours, (_, reason) in chosen.items()},
-        missing=[name for name in REQUIRED if name not in chosen],
-        doubts=doubts_of(columns, chosen),
-        unused=len(columns) - len(chosen),
-    )
-    undecided = "date" in chosen and not dates and find_format(chosen["date"][0].values) is None
-    write_text(out, mapping_text(result, undecided=undecided, others=[column.name for column in columns]))
-    return result
-
-
-def holds_value(name: str) -> bool:
-    """Whether what stands for a column's name is a value, as in a table without a header."""
-    return bool(ISO_DATE.fullmatch(name) or formats_of(name) or read_topography(name) or read_morphology(name))
-
-
-def open_mapped(path: Path, *, form: str | None, encoding: str | None, mapping: TableMapping) -> "pl.LazyFrame":
-    """A table opened as a mapping says."""
-    return open_table(
-        path, form=form, encoding=encoding, delimiter=mapping.delimiter, query=mapping.query, sheet=mapping.sheet
-    )
-
-
-def columns_of(path: Path, mapping: TableMapping) -> list[Column]:
-    """The columns of a table, and the fields within them, with the values of its first rows."""
-    import polars as pl
-
-    form = form_of(path) or form_among(path, OTHER_FORMS)
-    frame = open_mapped(path, form=form, encoding=mapping.encoding, mapping=mapping)
-    schema = frame.collect_schema()
-    found = {name: pl.col(name) if name in schema else nested_field(schema, name) for name in nested_names(schema)}
-    fields = {name: field for name, field in found.items() if field is not None}
-    try:
-        table = (
-            frame.head(ROWS).select(**{name: field for name, field in fields.items() if field is not None}).collect()
-        )
-    except polars_faults():
-        raise CorpusError(f"{path}: cannot be read; is it cut short or damaged?") from None
-    columns = []
-    for name, dtype in table.schema.items():
-        values = [] if dtype.is_nested() else table[name].cast(pl.String, strict=False).drop_nulls().to_list()
-        columns.append(Column(name, [value for value in values if value.strip()], table.height))
-    return columns
-
-
-def propose_columns(columns: list[Column]) -> dict[str, tuple[Column, str]]:
-    """For each thing a corpus holds, the column that seems to be it, and why; the best pairs first."""
-    pairs = []
-    for field in NAMES:
-        for column in columns:
-            score, reason = judge(field, column, columns)
-            if score > 0:
-                pairs.append((score, field, column, reason))
-    pairs.sort(key=lambda pair: -pair[0])
-    chosen: dict[str, tuple[Column, str]] = {}
-    for _, field, column, reason in pairs:
-        if field not in chosen and all(column is not other for other, _ in chosen.values()):
-            chosen[field] = column, reason
-    return {field: chosen[field] for field in NAMES if field in chosen}
-
-
-def judge(field: str, column: Column, columns: list[Column]) -> tuple[float, str]:
-    """How much a column looks like a field (0: not at all), and why."""
-    name = re.sub(r"[\W_]+", "", column.name.lower())
-    if field == "date" and BIRTH.search(name):
-        return 0, ""
-    share = share_that_fits(field, column)
-    if share < 0.5:
-        return 0, ""
-    filled = f"{share:.0%} of {len(column.values):,} values fit" if field in CONTENTS else ""
-    if column.name == field:
-        return 1000, filled or "its name"
-    if name in PLACES[field]:
-        return 200 - PLACES[field][name] + share, filled or describe(field, column)
-    if field in HINTS and re.search(HINTS[field], name):
-        return 60 + share, filled or describe(field, column)
-    if field in BY_CONTENT and share >= 0.95 and column.values:
-        return 20 + share, f"{filled}; its name says nothing"
-    if field == "text" and typical_length(column) >= 100:
-        longest = max(columns, key=typical_length)
-        return (20.0, f"{describe(field, column)}; its name says nothing") if column is longest else (0, "")
-    return 0, ""
-
-
-def share_that_fits(field: str, column: Column) -> float:
-    """How many of a column's values can be what a field holds; all where anything can."""
-    reader = CONTENTS.get(field)
-    if not reader:
-        return 1.0
-    return sum(bool(reader(value)) for value in column.values) / max(1, len(column.values))
-
-
-def doubts_of(columns: list[Column], chosen: Mapping[str, object]) -> dict[str, str]:
-    """Columns whose name says that they are a field that none was chosen for, and whose contents do not."""
-    doubts = {}
-    for field in NAMES:
-        for column in columns:
-            name = re.sub(r"[\W_]+", "", column.name.lower())
-            if field not in chosen and name in PLACES[field] and (share := share_that_fits(field, column)) < 0.5:
-                doubts[field] = f"{column.name}, of whose {len(column.values):,} values only {share:.0%} fit"
-    return doubts
-
-
-def typical_length(column: Column) -> float:
-    return sum(map(len, column.values)) / max(1, len(column.values))
-
-
-def describe(field: str, column: Column) -> str:
-    if field == "text":
-        return f"{typical_length(column):,.0f} characters on average"
-    different = len(set(column.values))
-    if field == "report_id" and different < column.rows:
-        return f"but only {different:,} different values in {column.rows:,} rows"
-    return f"{different:,} different values in {column.rows:,} rows"
-
-
-def mapping_text(result: MappingResult, *, undecided: bool, others: list[str]) -> str:
-    """The mapping as a commented TOML file."""
-
-    def line(name: str, value: str | None, remark: str) -> str:
-        return f"{name} = {json.dumps(value, ensure_ascii=False)}  # {remark}" if value else f"# {name} = …  # {remark}"
-
-    lines = [
-        f"# Which column of {Path(result.file).name} is which: a proposal from its first {result.rows_read:,} rows.",
-        "# Correct what is wrong, then: pathveil corpus import FILE --map THIS --out corpus.parquet",
-        "",
-        line("encoding", result.encoding, "found" if result.encoding else "UTF-8"),
-        line("delimiter", result.delimiter, "what separates the fields of a CSV file"),
-    ]
-    if undecided:
-        lines.append("# dates = …  # the contents do not say whether day or month is first: dd/mm/yyyy or mm/dd/yyyy")
-    else:
-        lines.append(line("dates", result.dates, "found" if result.dates else "2016-05-02 or 20160502"))
-    for name in ("query", "sheet"):
-        if told := getattr(result, name):
-            lines.append(line(name, told, "as told"))
-    lines += ["", "[columns]  # ours = theirs; other columns are kept as they are"]
-    for field in NAMES:
-        if field in result.columns:
-            lines.append(line(field, result.columns[field], result.reasons[field]))
-        elif field in result.doubts:
-            lines.append(f"# {field} = …  # perhaps {result.doubts[field]}")
-        elif field == "registry":
-            lines.append("# registry = …  # no column looks like it; give --registry NAME to 'corpus import'")
-        elif field in REQUIRED:
-            lines.append(f"# {field} = …  # no column looks like it, and a corpus needs it")
-    rest = [name for name in others if name not in result.columns.values()]
-    if rest:
-        lines += ["", "# Not used: " + ", ".join(json.dumps(name, ensure_ascii=False) for name in rest)]
-    return "\n".join(lines) + "\n"

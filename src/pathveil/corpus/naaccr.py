@@ -27,9 +27,18 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import IO
+from operator import itemgetter
+from typing import IO, Any
 
-from pathveil.corpus.hl7 import Delimiters, Segment, UnusableMessage, split_messages, split_segments, unescape
+from pathveil.corpus.hl7 import (
+    Delimiters,
+    Segment,
+    UnusableMessage,
+    components_of,
+    split_messages,
+    split_segments,
+    unescape,
+)
 from pathveil.corpus.patient import Mask, case_id, report_id
 
 # Headings in the order in which sections are put, with their LOINC codes.
@@ -58,10 +67,16 @@ HINTS = (
 )
 CODED = ("CE", "CWE", "CNE")
 MEASURED = ("NM", "SN")
+PLAIN = ("TX", "FT", "ST", "")
+OBX_FIELDS, MISSING = itemgetter(1, 2, 3, 4, 5, 11), [""] * 12
 # Types of OBX-5 that are no text: people, places and numbers of them, and attached files.
 NO_TEXT = ("XCN", "XPN", "XAD", "XTN", "XON", "CX", "CN", "PN", "PPN", "AD", "TN", "PL", "EI", "HD", "ED", "RP")
 INVISIBLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\ufeff]")
 WITHDRAWN = ("D", "W")  # OBX-11: deleted, or posted as wrong
+# What the fields of PID and NK1 say of a person.
+PATIENT = dict.fromkeys((2, 3, 4, 18, 19, 20, 21), "number") | dict.fromkeys((5, 6, 9), "name")
+PATIENT |= {7: "birth", 11: "address", 13: "phone", 14: "phone"}
+KIN = {2: "name", 4: "address", 5: "phone", 6: "phone"}
 
 
 @dataclass(frozen=True)
@@ -99,13 +114,16 @@ class Draft:
     collected: str = ""  # SPM-17
     heading: str = "COMMENT"  # where a note goes: the section it follows
     sections: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # heading: part: texts, in order
-    seen: set[tuple[str, ...]] = field(default_factory=set)
+    seen: set[tuple[Any, ...]] = field(default_factory=set)
     source: list[str] = field(default_factory=list)  # the segments as sent
     observed: bool = False  # an OBX had text; without one, what SPM and OBR say is no report
 
     def add(self, heading: str, part: str, text: str) -> None:
         if text.strip():
-            self.sections.setdefault(heading, {}).setdefault(part, []).append(text)
+            try:
+                self.sections[heading][part].append(text)
+            except KeyError:
+                self.sections.setdefault(heading, {})[part] = [text]
 
 
 def read_messages(file: IO[bytes], *, key: bytes, registry: str | None) -> Iterator[list[Report] | Skipped]:
@@ -166,7 +184,9 @@ def group_by_patient(segments: list[Segment]) -> list[tuple[Segment | None, list
     after = ""  # the segment a note follows
     for segment in segments:
         drafts = groups[-1][1]
-        if segment.name == "PID":
+        if segment.name == "OBX" and drafts:
+            add_observation(drafts[-1], segment)
+        elif segment.name == "PID":
             groups.append((segment, []))
         elif segment.name == "OBR":
             number = segment.first(3)
@@ -183,7 +203,7 @@ def group_by_patient(segments: list[Segment]) -> list[tuple[Segment | None, list
             drafts[-1].add(drafts[-1].heading, drafts[-1].specimen, value_of(segment, 3, "TX"))
         after = segment.name if segment.name != "NTE" else after
         if drafts and segment.name in ("OBR", "OBX", "SPM", "NTE"):
-            drafts[-1].source.append(segment.marks.field.join(segment.fields))
+            drafts[-1].source.append(segment.source)
     patients = [patient for patient, _ in groups if patient]
     if len(patients) == 1:
         return [(patients[0], drafts) for _, drafts in groups]
@@ -192,16 +212,26 @@ def group_by_patient(segments: list[Segment]) -> list[tuple[Segment | None, list
 
 def add_observation(draft: Draft, obx: Segment) -> None:
     """Put one OBX under its heading, unless it is no text, was withdrawn, or has come before."""
-    kind = obx[2].upper()
-    if kind in NO_TEXT or obx[11].upper() in WITHDRAWN:
+    # Most of a message is OBX: its fields are taken at once, and the usual ones need little care.
+    fields, marks = obx.fields, obx.marks
+    number, kind, name, part, value, state = OBX_FIELDS(fields if len(fields) >= len(MISSING) else [*fields, *MISSING])
+    if kind not in PLAIN and (kind := kind.strip().upper()) in NO_TEXT:
         return
-    heading, text, part = heading_of(obx), value_of(obx, 5, kind), obx.first(4)[:10] or draft.specimen
-    draft.heading = heading
+    if state != "F" and state.strip().upper() in WITHDRAWN:
+        return
+    draft.heading = heading = heading_of_field(name, marks)
+    if kind in PLAIN and marks.repetition not in value and marks.escape not in value and "\\" not in value:
+        text = value.strip()
+    else:
+        text = value_of(obx, 5, kind)
+    part = (part and obx.first(4)[:10]) or draft.specimen
     same = (draft.specimen, heading, part, text)
     # A short line may well recur ("Benign."); under the same number too, or when long, it was sent twice.
-    if (*same, obx[1]) in draft.seen or (len(text) >= 30 and same in draft.seen):
+    numbered, seen = (same, number.strip()), draft.seen
+    if numbered in seen or (len(text) >= 30 and same in seen):
         return
-    draft.seen |= {same, (*same, obx[1])}
+    seen.add(same)
+    seen.add(numbered)
     draft.observed = draft.observed or bool(tidy(text))
     draft.add(heading, part, text)
 
@@ -215,15 +245,10 @@ def enter_specimen(draft: Draft, spm: Segment) -> None:
     draft.add("NATURE OF SPECIMEN", draft.specimen, ", ".join(word for word in words if word))
 
 
-def heading_of(obx: Segment) -> str:
-    """The heading of a section: by its LOINC code if we know it, else by a hint in its name, else its name."""
-    return heading_of_field(obx[3], obx.marks)
-
-
 @lru_cache(maxsize=4_096)  # a sender has few sections
 def heading_of_field(field: str, marks: Delimiters) -> str:
-    first = field.partition(marks.repetition)[0].split(marks.component)
-    parts = [unescape(part, marks).strip() for part in first] + [""] * 5
+    """The heading of a section (OBX-3): by its LOINC code if we know it, else by a hint in its name, else its name."""
+    parts = components_of(field.strip().partition(marks.repetition)[0], marks) + [""] * 5
     return heading_for((parts[0], parts[3]), (parts[1], parts[4], parts[0]))
 
 
@@ -241,9 +266,7 @@ def value_of(segment: Segment, number: int, kind: str) -> str:
     """A field as text, one repetition a line: the words of a code, the number of a measurement with its unit."""
     marks, values = segment.marks, segment.repetitions(number)
     if kind in CODED:
-        coded = [
-            [unescape(part, marks).strip() for part in value.split(marks.component)] + [""] * 9 for value in values
-        ]
+        coded = [components_of(value, marks) + [""] * 9 for value in values]
         return "\n".join(parts[1] or parts[8] or parts[0] for parts in coded)
     if kind in MEASURED:
         return f"{unescape(''.join(values[0].split(marks.component)), marks)} {segment.first(6)}".strip()
@@ -257,9 +280,11 @@ def render(sections: dict[str, dict[str, list[str]]]) -> str:
     blocks = []
     for place in SECTIONS:
         for heading in others if place == "OTHER" else [place]:
-            texts = ["\n".join(lines) for lines in sections.get(heading, {}).values()]
+            if heading not in sections:
+                continue
+            parts = sections[heading]
+            texts = ["\n".join(lines) for lines in parts.values()]
             if len(numbered) > 1:
-                parts = sections.get(heading, {})
                 texts = [with_part_name(part, text, numbered) for part, text in zip(parts, texts, strict=True)]
             body = tidy("\n".join(texts))
             if body:
@@ -309,7 +334,9 @@ def identity_of(pid: Segment | None, facility: str) -> tuple[str, ...] | None:
         return None
     found = []
     for value in (*pid.repetitions(3), *pid.repetitions(2), *pid.repetitions(4)):
-        parts = [unescape(part, pid.marks).strip() for part in value.split(pid.marks.component)] + [""] * 5
+        if not value:
+            continue
+        parts = components_of(value, pid.marks) + [""] * 5
         number, authority, kind = parts[0], parts[3].split(pid.marks.subcomponent)[0], parts[4].upper()
         found.append(("SS", "", number) if kind in ("SS", "SSN") else ("number", authority or facility, number))
     found.append(("SS", "", pid.first(19)))
@@ -329,22 +356,22 @@ def mask_of(segments: Iterable[Segment]) -> Mask:
     """A mask of all that these segments say about the patient and the next of kin."""
     names, numbers, births, streets = [], [], [], []
     for segment in segments:
-        person = segment.name == "PID"
-
-        def components(*places: int, segment: Segment = segment) -> Iterator[list[str]]:
-            for place in places:
-                for value in filter(None, segment.repetitions(place)):
-                    parts = [unescape(part, segment.marks).strip() for part in value.split(segment.marks.component)]
-                    yield parts + [""] * 7
-
-        for parts in components(*(5, 6, 9) if person else (2,)):
-            names.append([parts[0].split(segment.marks.subcomponent)[0], *parts[1:3]])
-        for parts in components(*(11,) if person else (4,)):
-            streets.append(parts[0].replace(segment.marks.subcomponent, " "))
-        for parts in components(*(13, 14) if person else (5, 6)):
-            numbers += [parts[0], parts[5] + parts[6]]
-            streets.append(parts[3])  # an e-mail address
-        if person:
-            numbers += [parts[0] for parts in components(2, 3, 4, 18, 19, 20, 21)]
-            births.append(segment.first(7))
+        marks, places = segment.marks, PATIENT if segment.name == "PID" else KIN
+        for place, whole in enumerate(segment.fields):
+            if not whole or place not in places:
+                continue
+            for value in filter(None, whole.split(marks.repetition)):
+                parts = components_of(value, marks) + [""] * 7
+                match places[place]:
+                    case "name":
+                        names.append([parts[0].split(marks.subcomponent)[0], *parts[1:3]])
+                    case "address":
+                        streets.append(parts[0].replace(marks.subcomponent, " "))
+                    case "phone":
+                        numbers += [parts[0], parts[5] + parts[6]]
+                        streets.append(parts[3])  # an e-mail address
+                    case "number":
+                        numbers.append(parts[0])
+                    case "birth":
+                        births.append(parts[0])
     return Mask(names=names, numbers=numbers, births=births, streets=streets)

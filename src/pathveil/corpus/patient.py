@@ -47,6 +47,8 @@ WRITTEN_DATE = re.compile(
 
 
 LETTERS = re.compile(r"[^\W_]+")
+NAME_BREAK = re.compile(r"[\s'’-]+")
+STREET = re.compile(r"\s*\S+[\s@]+\S")
 SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
@@ -75,7 +77,7 @@ def report_id(key: bytes, *content: str) -> str:
 
 
 def keyed_hash(key: bytes, *parts: str) -> str:
-    message = b"".join(len(part).to_bytes(8, "big") + part for part in map(str.encode, parts))
+    message = b"".join([len(part).to_bytes(8, "big") + part for part in map(str.encode, parts)])
     return hmac.digest(key, message, hashlib.sha256).hex()[:24]
 
 
@@ -95,20 +97,24 @@ class Mask:
         for name in names:
             parts = [part.strip() for part in name if len(part.strip()) >= 2]
             self.pairs += [(one, other) for one in parts for other in parts if one != other]
-            self.single |= {word for part in parts for word in (part, *re.split(r"[\s'’-]+", part)) if len(word) >= 3}
-        self.streets = [street.strip() for street in streets if re.match(r"\s*\S+[\s@]+\S", street)]
+            self.single |= {word for part in parts for word in (part, *NAME_BREAK.split(part)) if len(word) >= 3}
+        self.streets = [street.strip() for street in streets if STREET.match(street)]
         bare = {squeeze(number) for number in numbers}
         bare |= {number.lstrip("0") for number in bare}
         self.numbers = {number for number in bare if len(number) >= 5 and any(map(str.isdigit, number))}
-        self.births = {birth[:8] for birth in births if re.match(r"(?a:\d{8})", birth)}
+        self.births = {birth[:8] for birth in births if birth[:8].isascii() and birth[:8].isdigit() and len(birth) > 7}
 
     def __call__(self, text: str) -> tuple[str, int]:
         """The text without the patient, and how many places were replaced."""
         # Nearly all texts name nobody, and a look at the squeezed text tells so: patterns are made for those that may.
         squeezed = squeeze(text)
 
+        held: dict[str, bool] = {}  # parts of names recur in pairs
+
         def may_hold(phrase: str) -> bool:
-            return squeeze(phrase) in squeezed
+            if phrase not in held:
+                held[phrase] = squeeze(phrase) in squeezed
+            return held[phrase]
 
         single = sorted(filter(may_hold, self.single), key=len, reverse=True)
         ordinary = [re.escape(word) for word in single if word.lower() in WORDS]

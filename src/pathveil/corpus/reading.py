@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pathveil.corpus.check import CheckResult, check
 from pathveil.corpus.codes import normalise_codes
-from pathveil.corpus.intake import MESSAGES, detect_format, expand_folders, import_corpus, prepare_table
+from pathveil.corpus.intake import import_corpus, prepare_table
 from pathveil.corpus.mapping import TableMapping, read_mapping
+from pathveil.corpus.opening import MESSAGES, detect_format, expand_folders
 from pathveil.corpus.relevance import DAYS
 from pathveil.corpus.schema import scan, tasks_of, validate, with_dates
 from pathveil.corpus.split import VALIDATION, split_corpus
@@ -195,6 +196,7 @@ def read(
         key=key,
         mapping=told,
         keep_unknown_codes=True,
+        most_skipped=0,
         progress=progress,
     )
     return Corpus(path, tasks=tasks, folder=folder)

@@ -21,7 +21,7 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pathveil.corpus.tables import Paths, files, open_table, polars_faults
 from pathveil.errors import CorpusError
@@ -142,23 +142,38 @@ def parsed_date(column: "pl.Expr") -> "pl.Expr":
     return pl.when(text.str.contains(DATE)).then(day)
 
 
-def problems(frame: "pl.LazyFrame", *, expected_date: str = EXPECTED_DATE) -> list[str]:
-    """What is wrong with the contents, one sentence each; empty when nothing is."""
+class Fault(NamedTuple):
+    """Something that makes a report unusable: how it is found, and how one report and several are told of."""
+
+    found: "pl.Expr"
+    one: str
+    many: str
+    hint: str
+    row: str  # of a row that has it
+
+
+def with_faults(
+    frame: "pl.LazyFrame", *, expected_date: str = EXPECTED_DATE
+) -> tuple["pl.LazyFrame", dict[str, Fault]]:
+    """The frame's ids, texts and dates with the number of each row, and what can be wrong with them, by column."""
     import polars as pl
 
     schema = frame.collect_schema()
     parsed = [column for column in WHEN if column in schema]
-    rows = frame.select(*REQUIRED, *parsed, *(pl.col(column).alias(f"raw {column}") for column in parsed))
-    rows = with_dates(rows.with_row_index("row"))
+    others = [name for name in schema.names() if name not in (*REQUIRED, *parsed)]
+    raw = (pl.col(column).alias(f"raw {column}") for column in parsed)
+    rows = with_dates(frame.select(*REQUIRED, *parsed, *raw, *others).with_row_index("row"))
+    none = ("has none", "have none")
     faults = {
-        "report_id": (pl.col("report_id").is_null(), "has none", "have none", "expected a unique id"),
-        "case_id": (pl.col("case_id").is_null(), "has none", "have none", "expected the id of the patient's case"),
-        "registry": (pl.col("registry").is_null(), "has none", "have none", "expected the registry it came from"),
-        "text": (
+        "report_id": Fault(pl.col("report_id").is_null(), *none, "expected a unique id", "has no report_id"),
+        "case_id": Fault(pl.col("case_id").is_null(), *none, "expected the id of the patient's case", "has no case_id"),
+        "registry": Fault(pl.col("registry").is_null(), *none, "expected the registry it came from", "has no registry"),
+        "text": Fault(
             ~pl.col("text").fill_null("").str.contains(r"\S"),
             "is empty",
             "are empty",
             "remove it or fill it in",
+            "has no text",
         ),
     }
     examples = {"date": expected_date, "year": "a whole number such as 2016"}
@@ -168,36 +183,51 @@ def problems(frame: "pl.LazyFrame", *, expected_date: str = EXPECTED_DATE) -> li
             given = pl.when(given.str.contains(r"\S")).then(given)
         elif schema[column].is_float():
             given = given.fill_nan(None)  # how pandas writes a missing year
-        faults[column] = (
+        faults[column] = Fault(
             pl.col(column).is_null() & given.is_not_null(),
             "cannot be read",
             "cannot be read",
             f"expected {examples[column]}",
+            f"has a {column} that cannot be read",
         )
+    return rows, faults
+
+
+def problems(frame: "pl.LazyFrame", *, expected_date: str = EXPECTED_DATE) -> list[str]:
+    """What is wrong with the contents, one sentence each; empty when nothing is."""
+    import polars as pl
+
+    rows, faults = with_faults(frame, expected_date=expected_date)
+    schema = frame.collect_schema()
     try:
-        sums = (fault.sum().alias(column) for column, (fault, *_) in faults.items())
+        sums = (fault.found.sum().alias(column) for column, fault in faults.items())
         totals = rows.select(pl.len().alias("reports"), *sums).collect(engine="streaming").row(0, named=True)
         # What is looked at later must be readable as well: a damaged page of a label's column is found now.
-        others = [name for name in schema.names() if name not in (*REQUIRED, *parsed)]
+        others = [name for name in schema.names() if name not in (*REQUIRED, *WHEN)]
         frame.select(pl.col(others).is_null().sum()).collect(engine="streaming")
         if not totals["reports"]:
             return ["the corpus holds no report"]
         sentences = repeated_ids(frame)
-        for column, (fault, one, many, hint) in faults.items():
+        for column, fault in faults.items():
             if total := totals[column]:
-                ids = first_ids(rows.filter(fault))
-                reports = f"1 report {one}" if total == 1 else f"{total:,} reports {many}"
-                sentences.append(f"column '{column}': {reports} ({ids}); {hint}")
+                ids = first_ids(rows.filter(fault.found))
+                reports = f"1 report {fault.one}" if total == 1 else f"{total:,} reports {fault.many}"
+                sentences.append(f"column '{column}': {reports} ({ids}); {fault.hint}")
         return sentences
     except polars_faults():
         raise CorpusError("the corpus cannot be read to its end; is a file cut short or damaged?") from None
 
 
 def repeated_ids(frame: "pl.LazyFrame") -> list[str]:
+    """A sentence on ids that are used more than once. Hashes are compared first: a million of them are eight MB."""
     import polars as pl
 
-    groups = frame.drop_nulls("report_id").group_by("report_id").len().filter(pl.col("len") > 1)
-    again = groups.select("report_id").collect(engine="streaming")["report_id"].sort()
+    hashes = frame.drop_nulls("report_id").select(pl.col("report_id").hash()).collect(engine="streaming")["report_id"]
+    twice = hashes.filter(hashes.is_duplicated()).unique()
+    if not len(twice):
+        return []
+    ids = frame.select("report_id").drop_nulls().filter(pl.col("report_id").hash().is_in(twice.implode()))
+    again = ids.group_by("report_id").len().filter(pl.col("len") > 1).collect(engine="streaming")["report_id"].sort()
     if not len(again):
         return []
     ids = shortened([clipped(name) for name in again[:SHOWN]], total=len(again))

@@ -13,21 +13,25 @@ Fields within fields are named with points: ``report.sections.text`` is the text
 [('7', 'left breast')]
 """
 
+import codecs
+import json
+import re
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import closing
 from importlib import import_module
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from pathveil.corpus.tables import BATCH, polars_faults
+from pathveil.corpus.tables import BATCH, held_frame, polars_faults
 from pathveil.errors import CorpusError, MissingExtraError, UsageError
-from pathveil.foreign import Refused, bounds, parse_json
+from pathveil.foreign import Refused, bounds
 from pathveil.foreign.apart import run_apart
 from pathveil.foreign.archives import open_archive, open_bytes
+from pathveil.foreign.text import check_json_lines, json_decoder
 from pathveil.wording import counted
 
 if TYPE_CHECKING:
@@ -35,6 +39,8 @@ if TYPE_CHECKING:
 
 LONGEST_VALUE = 1 << 26  # bytes of a value in a database
 MOST_WORK = 20_000  # millions of steps that a query may take to its next record
+BLANKS = re.compile(r"[ \t\r\n]*")
+SAMPLE = 4_096  # characters in which a list of objects shows itself
 MOST_RECORDS = 1_000_000  # that a database of no size may give
 
 
@@ -53,19 +59,17 @@ def open_excel(path: Path, *, sheet: str | None = None) -> "pl.LazyFrame":
 
     It is read in a process of its own: one cell in a far corner is a table of all cells before it.
     """
-    import polars as pl
-
     if find_spec("fastexcel") is None:
         raise MissingExtraError(package="fastexcel", extra="excel", purpose=f"{path}: reading spreadsheets")
-    with tempfile.TemporaryDirectory(prefix="pathveil-") as folder:
-        table = Path(folder) / "sheet.parquet"
-        named = [] if sheet is None else [sheet]
-        try:
-            check_spreadsheet(path)
-            run_apart("pathveil.corpus.sources", "excel_to_parquet", str(path), str(table), *named)
-        except Refused as fault:
-            raise CorpusError(f"{path}: is no spreadsheet, or is damaged; it {fault}") from None
-        return pl.read_parquet(table).lazy()
+    folder = tempfile.TemporaryDirectory(prefix="pathveil-")
+    table = Path(folder.name) / "sheet.parquet"
+    named = [] if sheet is None else [sheet]
+    try:
+        check_spreadsheet(path)
+        run_apart("pathveil.corpus.sources", "excel_to_parquet", str(path), str(table), *named)
+    except Refused as fault:
+        raise CorpusError(f"{path}: is no spreadsheet, or is damaged; it {fault}") from None
+    return held_frame(table, folder)
 
 
 def check_spreadsheet(path: Path) -> None:
@@ -183,29 +187,150 @@ def as_text(value: Any) -> str | None:
 
 
 def open_json(path: Path) -> "pl.LazyFrame":
-    """A JSON file as a lazy frame: a list of objects, or an object that holds one such list."""
-    import polars as pl
+    """A JSON file as a lazy frame: a list of objects, or an object that holds one such list.
 
+    It is read an object at a time into JSONL of our own, so that it may be larger than the memory.
+    """
+    folder = tempfile.TemporaryDirectory(prefix="pathveil-")
+    copy = Path(folder.name) / "objects.jsonl"
     try:
-        with open_bytes(path) as file:
-            data = file.read(bounds.JSON_BYTES + 1)
-        if len(data) > bounds.JSON_BYTES:
-            raise Refused(f"is larger than {bounds.JSON_BYTES:,} bytes; expected JSONL, one report a line")
-        content = parse_json(data, depth=bounds.TABLE_DEPTH)
+        with open_bytes(path) as file, copy.open("w", encoding="utf-8") as out:
+            out.writelines(json.dumps(one, ensure_ascii=False) + "\n" for one in objects_of(file))
+        if not copy.stat().st_size:
+            raise CorpusError(f"{path}: expected a list of objects, one a report")
+        with copy.open("rb") as lines:
+            size, rows, names = check_json_lines(lines)
     except Refused as fault:
         raise CorpusError(f"{path}: {fault}") from None
-    if isinstance(content, dict):
-        lists = [value for value in content.values() if is_list_of_objects(value)]
-        content = lists[0] if len(lists) == 1 else [content]
-    if not is_list_of_objects(content):
-        raise CorpusError(f"{path}: expected a list of objects, one a report")
-    names = {name for one in content for name in one}
-    if not bounds.grown(16 * len(content) * len(names), sent=len(data)) or len(names) > bounds.COLUMNS:
-        raise CorpusError(f"{path}: each object has other fields ({len(names):,} in all); expected the same in each")
+    except UnicodeEncodeError:
+        raise CorpusError(f"{path}: holds half a character") from None
+    if not bounds.grown(16 * rows * names, sent=size):
+        raise CorpusError(f"{path}: each object has other fields ({names:,} in all); expected the same in each")
     try:
-        return pl.DataFrame(content, infer_schema_length=None).lazy()
-    except (*polars_faults(), TypeError, ValueError, OverflowError):
+        return held_frame(copy, folder)
+    except polars_faults():
         raise CorpusError(f"{path}: its objects differ in their types; expected the same fields in each") from None
+
+
+def objects_of(file: IO[bytes]) -> Iterator[dict[str, Any]]:
+    """The objects of a list, or of the only list of objects that an object holds; else that object itself."""
+    text = JsonText(file)
+    if text.peek() == "[":
+        yield from text.elements()
+    elif text.peek() == "{":
+        whole: dict[str, Any] = {}
+        found = 0
+        for name in text.names():
+            if not found and text.begins_objects():
+                found = yield from counted_objects(text.elements())
+            else:
+                whole[name] = text.value()
+                if found and is_list_of_objects(whole[name]):
+                    raise Refused("holds several lists of objects; expected one, of the reports")
+        if not found:
+            yield whole
+    else:
+        raise Refused("cannot be read as JSON; expected a list of objects, one a report")
+    if text.peek():
+        raise Refused("cannot be read as JSON")
+
+
+def counted_objects(objects: Iterator[dict[str, Any]]) -> Generator[dict[str, Any], None, int]:
+    count = 0
+    for one in objects:
+        count += 1
+        yield one
+    return count
+
+
+class JsonText:
+    """JSON that is read value by value, as much of it in memory as its largest value."""
+
+    def __init__(self, file: IO[bytes]):
+        self.file, self.bytes = file, codecs.getincrementaldecoder("utf-8-sig")()
+        self.text, self.at, self.ended = "", 0, False
+        self.decoder = json_decoder()
+
+    def fill(self) -> bool:
+        """Read as much again as is waiting, so that a long value is not begun too often."""
+        waiting = len(self.text) - self.at
+        if self.ended or waiting > bounds.LONGEST_LINE:
+            return False
+        piece = self.file.read(max(1 << 20, waiting))
+        self.ended = not piece
+        try:
+            self.text, self.at = self.text[self.at :] + self.bytes.decode(piece, self.ended), 0
+        except UnicodeDecodeError:
+            raise Refused("cannot be read as JSON (it is not UTF-8)") from None
+        return True
+
+    def peek(self) -> str:
+        """The next character that is no blank; none at the end."""
+        while True:
+            blanks = BLANKS.match(self.text, self.at)
+            self.at = blanks.end() if blanks else self.at
+            if self.at < len(self.text):
+                return self.text[self.at]
+            if not self.fill():
+                return ""
+
+    def take(self, *expected: str) -> str:
+        found = self.peek()
+        if found not in expected or not found:
+            raise Refused("cannot be read as JSON")
+        self.at += 1
+        return found
+
+    def value(self) -> Any:
+        self.peek()
+        while True:
+            try:
+                found, end = self.decoder.raw_decode(self.text, self.at)
+                if end < len(self.text) or not self.fill():  # a number may go on
+                    self.at = end
+                    return found
+            except Refused:
+                raise
+            except RecursionError:
+                raise Refused(f"is nested more than {bounds.TABLE_DEPTH} levels deep") from None
+            except ValueError:
+                if not self.fill():
+                    raise Refused("cannot be read as JSON") from None
+
+    def names(self) -> Iterator[str]:
+        """The names of an object, at whose values the text then stands."""
+        self.take("{")
+        if self.peek() == "}":
+            self.take("}")
+            return
+        while True:
+            if self.peek() != '"':
+                raise Refused("cannot be read as JSON")
+            name = self.value()
+            self.take(":")
+            self.peek()
+            yield name
+            if self.take(",", "}") == "}":
+                return
+
+    def begins_objects(self) -> bool:
+        """Whether a list of objects begins here."""
+        while len(self.text) - self.at < SAMPLE and self.fill():
+            pass
+        return re.compile(r"\[\s*\{").match(self.text, self.at) is not None
+
+    def elements(self) -> Iterator[dict[str, Any]]:
+        """The objects of a list."""
+        self.take("[")
+        if self.peek() == "]":
+            self.take("]")
+            return
+        while True:
+            if self.peek() != "{":
+                raise Refused("expected a list of objects, one a report")
+            yield self.value()
+            if self.take(",", "]") == "]":
+                return
 
 
 def is_list_of_objects(value: Any) -> bool:

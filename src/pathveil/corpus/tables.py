@@ -1,7 +1,7 @@
 """Tables on disk: which files are meant, opened lazily, and written so that nothing is ever left half-written.
 
-Parquet and JSONL are read by polars. CSV is read by Python's ``csv``, a batch at a time: it forgives what hospital
-exports do to quotation marks, streams gzip, and knows the line at fault, so that a message can name it unquoted.
+Parquet and JSONL are read by polars; CSV by ``csv_files.py``, other tables by ``sources.py``. A fault names its line,
+and quotes nothing.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -11,18 +11,14 @@ exports do to quotation marks, streams gzip, and knows the line at fault, so tha
 [('1', 'left breast\\nbiopsy'), ('2', None)]
 """
 
-import codecs
-import csv
 import hashlib
-import io
-import re
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from pathveil.errors import CorpusError, UsageError
+from pathveil.errors import CorpusError
 from pathveil.files import new_file, sha256_of_file
 from pathveil.foreign import Refused, bounds, parse_json
 from pathveil.foreign.archives import open_bytes
@@ -41,13 +37,13 @@ OTHER_FORMS = {
     "naaccr": (".xml",),  # abstracts, which hold labels and no reports
 }
 BATCH = 5_000  # reports in memory at a time, and in a Parquet row group, so that readers stay flat as well
-LONGEST = 1 << 24  # characters in a CSV field; past it a quotation mark was never closed
-LONGEST_LINE, LONGEST_HEADER = bounds.LONGEST_LINE, 1 << 20  # of a text file; past it this is no table
-DELIMITERS = ",;\t|"
-SAMPLE = 1 << 16  # bytes from which the delimiter is told
+LONGEST_LINE = bounds.LONGEST_LINE  # of JSONL
 UNREADABLE = (OSError, EOFError, zlib.error)  # what a missing, locked or damaged file raises (gzip's is an OSError)
 
+ROW = "row of the source"  # a column of tables whose rows are to be named: in CSV the line where a record begins
+
 Paths = str | Path | Sequence[str | Path]
+Note = Callable[[int, str], None]  # told the row that is passed over, and why
 
 
 def files(paths: Paths, *, meant: Callable[[Path], object] | None = None, expected: str | None = None) -> list[Path]:
@@ -95,20 +91,22 @@ def open_table(
     delimiter: str | None = None,
     query: str | None = None,
     sheet: str | None = None,
+    note: Note | None = None,
 ) -> "pl.LazyFrame":
     """One table, not yet read, columns as in the file (CSV: all strings, so that no code loses a leading zero).
 
     ``encoding`` and ``delimiter`` are those of a CSV file; else it is UTF-8, separated by what its first lines have.
     ``query`` says what to read of a database, ``sheet`` which of a spreadsheet. The forms that only an import reads
-    must be named by ``form``.
+    must be named by ``form``. With ``note``, a record that cannot be read is told to it and passed over, and the frame
+    has a column ``ROW`` besides.
     """
-    from pathveil.corpus import abstracts, sources
+    from pathveil.corpus import abstracts, csv_files, sources
 
     form = form or form_of(path)
     readers = {
         "parquet": open_parquet,
-        "csv": lambda path: open_csv(path, encoding=encoding, delimiter=delimiter),
-        "jsonl": open_jsonl,
+        "csv": lambda path: csv_files.open_csv(path, encoding=encoding, delimiter=delimiter, note=note),
+        "jsonl": lambda path: open_jsonl(path, note=note),
         "json": sources.open_json,
         "sqlite": lambda path: sources.open_sqlite(path, query=query),
         "excel": lambda path: sources.open_excel(path, sheet=sheet),
@@ -120,9 +118,17 @@ def open_table(
             "HL7 messages are read by 'pathveil corpus import'"
         )
     try:
-        return readers[form](path)
+        frame = readers[form](path)
+        return frame if note is None or form == "csv" else with_rows(frame)
     except UNREADABLE as error:
         raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or locked?") from None
+
+
+def with_rows(frame: "pl.LazyFrame") -> "pl.LazyFrame":
+    """The frame with the number of each row, from 1."""
+    import polars as pl
+
+    return frame.with_row_index(ROW, offset=1).with_columns(pl.col(ROW).cast(pl.Int64))
 
 
 def read_table(path: Path, *, numbers: Callable[[str], bool] = lambda _: False) -> "pl.DataFrame":
@@ -165,7 +171,8 @@ def open_parquet(path: Path) -> "pl.LazyFrame":
         raise CorpusError(f"{path}: is not a Parquet file, or is cut short") from None
 
 
-def open_jsonl(path: Path) -> "pl.LazyFrame":
+def open_jsonl(path: Path, *, note: Note | None = None) -> "pl.LazyFrame":
+    """A JSONL file as a lazy frame. With ``note``, a line that is no object is told to it and becomes an empty row."""
     import polars as pl
 
     check_jsonl(path)
@@ -175,7 +182,45 @@ def open_jsonl(path: Path) -> "pl.LazyFrame":
         frame.collect_schema()
         return frame
     except polars_faults():
-        raise CorpusError(f"{path}: {jsonl_fault(path)}") from None
+        if note is None or (mended := mended_jsonl(path, note=note)) is None:
+            raise CorpusError(f"{path}: {jsonl_fault(path)}") from None
+        return mended
+
+
+def mended_jsonl(path: Path, *, note: Note) -> "pl.LazyFrame | None":
+    """A copy of a JSONL file with an empty object for each line that is none; none where that does not help."""
+    folder = tempfile.TemporaryDirectory(prefix="pathveil-")
+    copy, faults, number = Path(folder.name) / "mended.jsonl", {}, 0
+    with open_bytes(path) as file, copy.open("wb") as out:
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
+            if fault := line_fault(line):
+                faults[number] = fault
+            out.write(b"{}\n" if fault or not line.strip() else line.rstrip(b"\r\n") + b"\n")
+    if not faults or 2 * len(faults) > number:
+        return None
+    for row, fault in faults.items():
+        note(row, fault)
+    return held_frame(copy, folder)
+
+
+def held_frame(path: Path, folder: tempfile.TemporaryDirectory[str]) -> "pl.LazyFrame":
+    """A table of our own in a temporary folder that is there as long as the frame is."""
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    def opened() -> "pl.LazyFrame":
+        return pl.scan_parquet(path) if path.suffix == ".parquet" else pl.scan_ndjson(path, infer_schema_length=None)
+
+    def batches(
+        wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
+    ) -> Iterator["pl.DataFrame"]:
+        assert folder.name  # which keeps it
+        frame = opened() if rows is None else opened().head(rows)
+        frame = frame if wanted is None else frame.select(wanted)
+        frame = frame if predicate is None else frame.filter(predicate)
+        yield from frame.collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming")
+
+    return register_io_source(batches, schema=opened().collect_schema())
 
 
 def check_jsonl(path: Path) -> None:
@@ -194,207 +239,37 @@ def jsonl_fault(path: Path) -> str:
     with open_bytes(path) as file:
         number = 0
         for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
-            if len(line) == LONGEST_LINE:
-                return f"line {number:,} is longer than {LONGEST_LINE:,} bytes; expected one report a line"
-            try:
-                line.decode()
-                value = parse_json(line, finite=False) if line.strip() else {}
-            except UnicodeDecodeError:
-                return f"line {number:,} is not UTF-8"
-            except Refused:
-                return f"line {number:,} is not JSON; expected one object a line"
-            if not isinstance(value, dict):
-                return f"line {number:,} is not an object; expected one object a line"
+            if fault := line_fault(line):
+                return f"line {number:,} {fault}"
     return "is empty" if not number else "its lines differ in their types; expected the same columns of text in each"
 
 
-def open_csv(path: Path, *, encoding: str | None = None, delimiter: str | None = None) -> "pl.LazyFrame":
-    """A CSV file (commas, semicolons, tabs or bars, unless told) as a lazy frame of strings."""
-    import polars as pl
-    from polars.io.plugins import register_io_source
-
-    encoding = encoding or "utf-8-sig"
-    lines = first_lines(path, encoding=encoding)
-    delimiter = delimiter or delimiter_of(lines)
-    csv.field_size_limit(LONGEST)
+def line_fault(line: bytes) -> str:
+    """What is wrong with a line of JSONL, if anything is."""
+    if len(line) == LONGEST_LINE:
+        return f"is longer than {LONGEST_LINE:,} bytes; expected one report a line"
     try:
-        columns = header_of(next(csv.reader(lines, delimiter=delimiter)), path=path)
-    except (csv.Error, StopIteration):
-        raise CorpusError(f"{path}: line 1 is no header; expected the names of columns") from None
-    schema = pl.Schema(dict.fromkeys(columns, pl.String))
-
-    def batches(
-        wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
-    ) -> Iterator["pl.DataFrame"]:
-        records = csv_records(path, separator=delimiter, fields=len(columns), encoding=encoding)
-        next(records)
-        if rows is not None:
-            records = islice(records, rows)
-        while chunk := list(islice(records, BATCH)):
-            table = dict(zip(columns, zip(*chunk, strict=True), strict=True))
-            batch = pl.DataFrame({name: table[name] for name in wanted or columns}, schema_overrides=schema)
-            batch = batch.with_columns(pl.when(pl.all() != "").then(pl.all()))
-            yield batch if predicate is None else batch.filter(predicate)
-
-    return register_io_source(batches, schema=schema)
-
-
-def first_lines(path: Path, *, encoding: str) -> list[str]:
-    """The header of a text file and the lines that follow it at once; the last may be cut short."""
-    try:
-        with open_bytes(path) as file:
-            start = file.read(LONGEST_HEADER)
-    except UNREADABLE as error:
-        raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or locked?") from None
-    decoder = codecs.getincrementaldecoder(encoding)()
-    for end in (SAMPLE, LONGEST_HEADER):
-        try:
-            lines = list(io.StringIO(decoder.decode(start[:end]), newline=""))
-        except UnicodeError:
-            # The fault may lie behind the header, whose reader then names its line.
-            lines = start[:end].splitlines(keepends=True)[:1]
-            try:
-                lines = [lines[0].decode(encoding)]
-            except UnicodeError:
-                raise CorpusError(f"{path}: line 1 is not {spoken_encoding(encoding)}; {ENCODING_HINT}") from None
-        if len(lines) > 1 or end >= len(start):
-            break
-        decoder.reset()
-    if not lines or not lines[0].strip():
-        raise CorpusError(f"{path}: is empty; expected a header line")
-    if len(lines) == 1 and len(start) == LONGEST_HEADER:
-        raise CorpusError(f"{path}: its first line has no end; expected a header line with the names of columns")
-    return lines
-
-
-def delimiter_of(lines: list[str]) -> str:
-    """What separates the fields: what makes the most columns in the header, of those the following records keep to.
-
-    >>> delimiter_of(["name, first;text\\n", "Ada;a, b, c\\n", "Bob;d\\n"])
-    ';'
-    """
-
-    def fit(delimiter: str) -> tuple[bool, int]:
-        csv.field_size_limit(LONGEST)
-        try:
-            header, *records = csv.reader(lines[:20], delimiter=delimiter)
-        except csv.Error:
-            return False, 0
-        records = [record for record in records if record]
-        records = records[:-1] or records  # the last may be cut short
-        kept = sum(len(record) == len(header) for record in records)
-        return len(header) > 1 and kept >= len(records) * 0.8, len(header)
-
-    return max(DELIMITERS, key=fit)
-
-
-def header_of(names: list[str], *, path: Path) -> list[str]:
-    """The columns' names; a line that is no header is refused, and never quoted: it may be a report."""
-    columns = [name.strip() or f"unnamed_{number}" for number, name in enumerate(names, start=1)]
-    for number, name in enumerate(columns, start=1):
-        if len(name) > 80 or re.search(r"\d{6}", name):
-            raise CorpusError(f"{path}: line 1 is no header (field {number} is no name of a column); add one")
-        if name in columns[: number - 1]:
-            first = columns.index(name) + 1
-            raise CorpusError(f"{path}: columns {first} and {number} have the same name; is line 1 a header?")
-    return columns
-
-
-ENCODING_HINT = "import it with 'pathveil corpus import', which finds encodings, or say which with --encoding"
-
-
-def find_encoding(path: Path) -> str:
-    """The encoding of a text file: UTF-16 by its mark, UTF-8 where all of it is, else Windows-1252 (with Latin-1).
-
-    Other one-byte encodings hold the same bytes for other letters, so they must be told.
-    """
-    utf8, windows = (codecs.getincrementaldecoder(name)() for name in ("utf-8", "cp1252"))
-    fits_utf8 = fits_windows = True
-    first_lines(path, encoding="latin-1")  # refuses what has no header before all of it is read
-    try:
-        with open_bytes(path) as file:
-            piece = file.read(SAMPLE)
-            if piece[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-                return "utf-16"
-            while piece and (fits_utf8 or fits_windows):
-                fits_utf8 = fits_utf8 and decodes(utf8, piece)
-                fits_windows = fits_windows and decodes(windows, piece)
-                piece = file.read(LONGEST_HEADER)
-    except UNREADABLE as error:
-        raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or cut short?") from None
-    if fits_utf8 and decodes(utf8, b"", final=True):
-        return "utf-8-sig"
-    if fits_windows:
-        return "cp1252"
-    raise CorpusError(f"{path}: is neither UTF-8 nor Windows-1252; say what it is with --encoding, for example cp850")
-
-
-def decodes(decoder: codecs.IncrementalDecoder, piece: bytes, *, final: bool = False) -> bool:
-    try:
-        decoder.decode(piece, final)
+        line.decode()
+        value = parse_json(line, finite=False) if line.strip() else {}
     except UnicodeDecodeError:
-        return False
-    return True
+        return "is not UTF-8"
+    except Refused:
+        return "is not JSON; expected one object a line"
+    return "" if isinstance(value, dict) else "is not an object; expected one object a line"
 
 
-def check_encoding(name: str) -> str:
-    """Refuse a name that is no encoding of text."""
-    try:
-        "".encode(name)
-    except (LookupError, ValueError):
-        raise UsageError(f"--encoding {name[:40]} is not known; expected utf-8, utf-16, cp1252, cp850, …") from None
-    return "utf-8-sig" if codecs.lookup(name).name == "utf-8" else name
-
-
-def spoken_encoding(encoding: str) -> str:
-    return {"utf-8-sig": "UTF-8"}.get(encoding, encoding)
-
-
-def csv_records(path: Path, *, separator: str, fields: int, encoding: str = "utf-8-sig") -> Iterator[list[str]]:
-    """The records of a CSV file, blank lines left out; a fault names its line."""
-    csv.field_size_limit(LONGEST)
-    with open_bytes(path) as binary, io.TextIOWrapper(binary, encoding=encoding, newline="") as file:
-        reader = csv.reader(bounded_lines(file, path), delimiter=separator)
-        start = 1
-        try:
-            for record in reader:
-                if record and len(record) != fields:
-                    raise CorpusError(
-                        f"{path}: the record at line {start:,} has {len(record)} fields, its header has {fields}"
-                    )
-                if record:
-                    yield record
-                start = reader.line_num + 1
-        except UnicodeError:
-            raise CorpusError(
-                f"{path}: is not {spoken_encoding(encoding)} after line {start:,}; {ENCODING_HINT}"
-            ) from None
-        except csv.Error:
-            raise CorpusError(
-                f"{path}: the record at line {start:,} opens a quotation mark and never closes it"
-            ) from None
-        except UNREADABLE:
-            raise CorpusError(f"{path}: is damaged after line {start:,}; is it cut short?") from None
-
-
-def bounded_lines(file: IO[str], path: Path) -> Iterator[str]:
-    """The lines of a text file; one without an end is refused before it fills the memory."""
-    while line := file.readline(LONGEST_LINE):
-        if len(line) == LONGEST_LINE:
-            raise CorpusError(f"{path}: a line is longer than {LONGEST_LINE:,} characters; expected one record a line")
-        yield line
-
-
-def write_parquet(frame: "pl.LazyFrame", path: Path) -> None:
+def write_parquet(frame: "pl.LazyFrame", path: Path, *, compression: Literal["zstd", "lz4"] = "zstd") -> None:
     """The frame as one Parquet file, streamed; under its name only once it is whole."""
     with new_file(path, error=CorpusError) as part:
-        stream_parquet(frame, part, path)
+        stream_parquet(frame, part, path, compression=compression)
 
 
-def stream_parquet(frame: "pl.LazyFrame", part: Path, path: Path) -> None:
+def stream_parquet(
+    frame: "pl.LazyFrame", part: Path, path: Path, *, compression: Literal["zstd", "lz4"] = "zstd"
+) -> None:
     """Write a frame to the unfinished file ``part``; an error names ``path``, which it is to become."""
     try:
-        frame.sink_parquet(part, row_group_size=BATCH, compression="zstd", engine="streaming")
+        frame.sink_parquet(part, row_group_size=BATCH, compression=compression, engine="streaming")
     except polars_faults():
         raise CorpusError(f"{path}: could not be written; is a source damaged, or the disk full?") from None
 

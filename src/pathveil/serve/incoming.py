@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from pathveil.corpus.intake import Tally, detect_format, read_reports
+from pathveil.corpus.intake import Tally, read_reports
 from pathveil.corpus.naaccr import Report
+from pathveil.corpus.opening import detect_format
 from pathveil.corpus.tables import open_table
 from pathveil.errors import CorpusError
 from pathveil.serve.sent import Sent

@@ -1,0 +1,373 @@
+"""CSV files as laboratories export them, a batch at a time: any usual delimiter and encoding, quotation marks as found.
+
+A block of the file that is CSV by the book is read by polars; any other, by Python's ``csv``, which forgives what
+hospital exports do to quotation marks and knows the line at fault. The two agree: a block goes to polars only where
+every quotation mark opens or closes a field, and every record then has as many fields as the header.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = Path(folder) / "reports.csv"
+...     _ = path.write_text('report_id;text\\n1;"left breast\\nbiopsy"\\n2;too;many\\n3;5" nail\\n')
+...     faults = []
+...     table = open_csv(path, note=lambda line, reason: faults.append((line, reason))).collect()
+>>> table.rows(), faults
+([('1', 'left breast\\nbiopsy', 2), ('3', '5" nail', 5)], [(4, 'has 3 fields, its header has 2')])
+"""
+
+import codecs
+import csv
+import io
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from pathveil.corpus.tables import BATCH, ROW, UNREADABLE, Note, polars_faults
+from pathveil.errors import CorpusError, UsageError
+from pathveil.foreign import bounds
+from pathveil.foreign.archives import open_bytes
+
+if TYPE_CHECKING:
+    import polars as pl
+
+LONGEST = 1 << 24  # characters in a CSV field; past it a quotation mark was never closed
+LONGEST_LINE, LONGEST_HEADER = bounds.LONGEST_LINE, 1 << 20  # of a text file; past it this is no table
+BLOCK = 1 << 22  # bytes that polars reads at a time
+DELIMITERS = ",;\t|"
+SAMPLE = 1 << 16  # bytes from which the delimiter is told
+
+
+def open_csv(
+    path: Path,
+    *,
+    encoding: str | None = None,
+    delimiter: str | None = None,
+    note: Note | None = None,
+) -> "pl.LazyFrame":
+    """A CSV file (commas, semicolons, tabs or bars, unless told) as a lazy frame of strings.
+
+    A record that does not fit the header is told to ``note`` and passed over, and the others' lines are in the column
+    ``ROW``; without it, it is refused.
+    """
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    encoding = encoding or "utf-8-sig"
+    lines = first_lines(path, encoding=encoding)
+    delimiter = delimiter or delimiter_of(lines)
+    csv.field_size_limit(LONGEST)
+    try:
+        columns = header_of(next(csv.reader(lines, delimiter=delimiter)), path=path)
+    except (csv.Error, StopIteration):
+        raise CorpusError(f"{path}: line 1 is no header; expected the names of columns") from None
+    schema = pl.Schema(dict.fromkeys(columns, pl.String) | ({} if note is None else {ROW: pl.Int64}))
+
+    def batches(
+        wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
+    ) -> Iterator["pl.DataFrame"]:
+        left = rows
+        for batch in csv_batches(path, columns, delimiter=delimiter, encoding=encoding, note=note):
+            batch = batch if left is None else batch.head(left)
+            left = None if left is None else left - batch.height
+            batch = batch.with_columns(pl.when(pl.col(columns) != "").then(pl.col(columns)))
+            batch = batch.select(schema.names() if wanted is None else wanted)
+            yield batch if predicate is None else batch.filter(predicate)
+            if left == 0:
+                return
+
+    return register_io_source(batches, schema=schema)
+
+
+def csv_batches(
+    path: Path, columns: list[str], *, delimiter: str, encoding: str, note: Note | None
+) -> Iterator["pl.DataFrame"]:
+    """The records behind the header, some at a time, each with the line where it begins."""
+    with open_bytes(path) as file:
+        text = Text(file, path=path, encoding=encoding)
+        records = text.records(delimiter=delimiter, fields=len(columns), note=note)
+        next(records, None)  # the header
+        while text.is_left:
+            if len(columns) > 1 and not text.waiting and (block := text.block()):
+                table = regular_table(block, columns, delimiter=delimiter, line=text.line)
+                if table is not None:
+                    text.pass_over(block)
+                    for start in range(0, table.height, BATCH):
+                        yield table[start : start + BATCH]
+                    continue
+            yield from tables_of(islice(records, BATCH), columns)
+
+
+def tables_of(records: Iterator[tuple[int, list[str]]], columns: list[str]) -> Iterator["pl.DataFrame"]:
+    import polars as pl
+
+    found = list(records)
+    if found:
+        values = zip(*(record for _, record in found), strict=True)
+        table = pl.DataFrame(
+            dict(zip(columns, values, strict=True)), schema_overrides=dict.fromkeys(columns, pl.String)
+        )
+        yield table.with_columns(pl.Series(ROW, [line for line, _ in found], pl.Int64))
+
+
+def regular_table(block: bytes, columns: list[str], *, delimiter: str, line: int) -> "pl.DataFrame | None":
+    """A block of whole lines as polars reads it; none where it is not CSV by the book, so that readers may differ."""
+    import polars as pl
+
+    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
+        return None
+    if b'"' in block and not regular(delimiter).fullmatch(block):
+        return None
+    try:
+        schema = pl.Schema(dict.fromkeys(columns, pl.String))
+        table = pl.read_csv(block, has_header=False, schema=schema, separator=delimiter, infer_schema=False)
+    except polars_faults():
+        return None  # a record with too many fields
+    within = [pl.sum_horizontal(pl.col(columns).str.count_matches(mark, literal=True)) for mark in (delimiter, "\n")]
+    held = table.select(separators=within[0].fill_null(0), breaks=within[1].fill_null(0))
+    # No record has too many fields; if there are as many delimiters as all records need, none has too few.
+    separators = block.count(delimiter.encode()) - (held["separators"].sum() or 0)
+    breaks = block.count(b"\n") - (held["breaks"].sum() or 0)
+    if separators != table.height * (len(columns) - 1) or breaks != table.height:
+        return None
+    first = line + pl.int_range(0, table.height, dtype=pl.Int64, eager=True)
+    return table.with_columns((first + held["breaks"].cum_sum() - held["breaks"]).cast(pl.Int64).alias(ROW))
+
+
+def regular(delimiter: str) -> re.Pattern[bytes]:
+    """Text in which each quotation mark opens a field, closes it, or is one of two within a field."""
+    mark = re.escape(delimiter.encode())
+    return re.compile(rb'(?:[^"]++|(?<![^' + mark + rb'\n])"(?:[^"]++|"")*+"(?=' + mark + rb"|\r?\n))*+")
+
+
+class Text:
+    """A file's text as UTF-8: what was read of it and not yet used, and the number of the line where that begins."""
+
+    def __init__(self, file: IO[bytes], *, path: Path, encoding: str):
+        self.file, self.path, self.encoding = file, path, encoding
+        self.decoder = codecs.getincrementaldecoder(encoding)()
+        self.buffer, self.at, self.line, self.ended = b"", 0, 1, False
+        self.is_plain = codecs.lookup(encoding).name in ("utf-8-sig", "utf-8", "cp1252", "iso8859-1")
+        self.fault = ""  # what is wrong with the bytes behind the buffer
+        self.waiting: list[str] = []  # lines to be read again, the next one last
+
+    @property
+    def is_left(self) -> bool:
+        return bool(self.waiting) or self.at < len(self.buffer) or self.fill()
+
+    def fill(self) -> bool:
+        """Read more; whether there was more. What is wrong with it is told once all before it was used."""
+        if self.fault:
+            raise CorpusError(f"{self.path}: {self.fault.format(line=self.line)}")
+        while not self.ended:
+            try:
+                piece = self.file.read(BLOCK)
+                self.ended = not piece
+                if piece and piece.isascii() and self.is_plain and not self.decoder.getstate()[0]:
+                    text = piece  # the same in UTF-8
+                else:
+                    text = self.decoder.decode(piece, self.ended).encode("utf-8", "surrogatepass")
+            except UnicodeError as error:
+                self.fault = f"is not {spoken_encoding(self.encoding)} at line {{line:,}}; {ENCODING_HINT}"
+                sound = error.object[: error.start] if isinstance(error, UnicodeDecodeError) else b""
+                text = sound.decode(self.encoding, "ignore").encode()
+            except UNREADABLE:
+                self.fault, text = "is damaged after line {line:,}; is it cut short?", b""
+            self.ended = self.ended or bool(self.fault)
+            if text or self.fault:
+                self.buffer, self.at = self.buffer[self.at :] + text, 0
+                return True
+        return False
+
+    def block(self) -> bytes:
+        """Whole records as far as quotation marks tell: up to a line end with an even number of them before it."""
+        while len(self.buffer) - self.at < BLOCK and not self.fault and self.fill():
+            pass
+        quotes, end = self.buffer.count(b'"', self.at), len(self.buffer)
+        for _ in range(1_000):
+            found = self.buffer.rfind(b"\n", self.at, end)
+            if found < 0:
+                return b""
+            quotes -= self.buffer.count(b'"', found, end)
+            if quotes % 2 == 0:
+                return self.buffer[self.at : found + 1]
+            end = found
+        return b""
+
+    def pass_over(self, taken: bytes) -> None:
+        self.at += len(taken)
+        self.line += taken.count(b"\n") + (taken.count(b"\r") - taken.count(b"\r\n") if b"\r" in taken else 0)
+
+    def lines(self) -> Iterator[str]:
+        """The lines one by one, those to be read again first, each with its end."""
+        while True:
+            if self.waiting:
+                yield self.waiting.pop()
+                continue
+            found = LINE_END.search(self.buffer, self.at)
+            # A CR at the very end may be half of a line end.
+            while (not found or found.end() == len(self.buffer)) and self.fill():
+                found = LINE_END.search(self.buffer, self.at)
+                if not found and len(self.buffer) - self.at > LONGEST_LINE:
+                    raise CorpusError(
+                        f"{self.path}: a line is longer than {LONGEST_LINE:,} characters; expected one record a line"
+                    )
+            if self.at == len(self.buffer):
+                return
+            line = self.buffer[self.at : found.end() if found else len(self.buffer)]
+            self.pass_over(line)
+            yield line.decode("utf-8", "surrogatepass")
+
+    def records(self, *, delimiter: str, fields: int, note: Note | None) -> Iterator[tuple[int, list[str]]]:
+        """The records, each with its line; blank lines are left out.
+
+        Of a record that does not fit, only the first line is passed over: a quotation mark that was opened by mistake
+        must not swallow the records behind it.
+        """
+        csv.field_size_limit(LONGEST)
+        taken: list[str] = []  # the lines of the record that is read
+
+        def kept_lines() -> Iterator[str]:
+            for line in self.lines():
+                taken.append(line)
+                yield line
+
+        reader = csv.reader(kept_lines(), delimiter=delimiter)
+        while True:
+            taken.clear()
+            start = self.line - sum(map(line_ends, self.waiting))
+            try:
+                record = next(reader, None)
+            except csv.Error:
+                raise CorpusError(
+                    f"{self.path}: the record at line {start:,} opens a quotation mark and never closes it"
+                ) from None
+            if record is None:
+                return
+            if record and len(record) != fields:
+                reason = f"has {len(record)} fields, its header has {fields}"
+                if note is None:
+                    raise CorpusError(f"{self.path}: the record at line {start:,} {reason}")
+                note(start, reason)
+                self.waiting += reversed(taken[1:])
+                reader = csv.reader(kept_lines(), delimiter=delimiter)  # the other may have met the end
+            elif record:
+                yield start, record
+
+
+LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+def line_ends(line: str) -> int:
+    return line.count("\n") + line.count("\r") - line.count("\r\n")
+
+
+def first_lines(path: Path, *, encoding: str) -> list[str]:
+    """The header of a text file and the lines that follow it at once; the last may be cut short."""
+    try:
+        with open_bytes(path) as file:
+            start = file.read(LONGEST_HEADER)
+    except UNREADABLE as error:
+        raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or locked?") from None
+    decoder = codecs.getincrementaldecoder(encoding)()
+    for end in (SAMPLE, LONGEST_HEADER):
+        try:
+            lines = list(io.StringIO(decoder.decode(start[:end]), newline=""))
+        except UnicodeError:
+            # The fault may lie behind the header, whose reader then names its line.
+            lines = start[:end].splitlines(keepends=True)[:1]
+            try:
+                lines = [lines[0].decode(encoding)]
+            except UnicodeError:
+                raise CorpusError(f"{path}: line 1 is not {spoken_encoding(encoding)}; {ENCODING_HINT}") from None
+        if len(lines) > 1 or end >= len(start):
+            break
+        decoder.reset()
+    if not lines or not lines[0].strip():
+        raise CorpusError(f"{path}: is empty; expected a header line")
+    if len(lines) == 1 and len(start) == LONGEST_HEADER:
+        raise CorpusError(f"{path}: its first line has no end; expected a header line with the names of columns")
+    return lines
+
+
+def delimiter_of(lines: list[str]) -> str:
+    """What separates the fields: what makes the most columns in the header, of those the following records keep to.
+
+    >>> delimiter_of(["name, first;text\\n", "Ada;a, b, c\\n", "Bob;d\\n"])
+    ';'
+    """
+
+    def fit(delimiter: str) -> tuple[bool, int]:
+        csv.field_size_limit(LONGEST)
+        try:
+            header, *records = csv.reader(lines[:20], delimiter=delimiter)
+        except csv.Error:
+            return False, 0
+        records = [record for record in records if record]
+        records = records[:-1] or records  # the last may be cut short
+        kept = sum(len(record) == len(header) for record in records)
+        return len(header) > 1 and kept >= len(records) * 0.8, len(header)
+
+    return max(DELIMITERS, key=fit)
+
+
+def header_of(names: list[str], *, path: Path) -> list[str]:
+    """The columns' names; a line that is no header is refused, and never quoted: it may be a report."""
+    columns = [name.strip() or f"unnamed_{number}" for number, name in enumerate(names, start=1)]
+    for number, name in enumerate(columns, start=1):
+        if len(name) > 80 or re.search(r"\d{6}", name):
+            raise CorpusError(f"{path}: line 1 is no header (field {number} is no name of a column); add one")
+        if name in columns[: number - 1]:
+            first = columns.index(name) + 1
+            raise CorpusError(f"{path}: columns {first} and {number} have the same name; is line 1 a header?")
+    return columns
+
+
+ENCODING_HINT = "import it with 'pathveil corpus import', which finds encodings, or say which with --encoding"
+
+
+def find_encoding(path: Path) -> str:
+    """The encoding of a text file: UTF-16 by its mark, UTF-8 where all of it is, else Windows-1252 (with Latin-1).
+
+    Other one-byte encodings hold the same bytes for other letters, so they must be told.
+    """
+    utf8, windows = (codecs.getincrementaldecoder(name)() for name in ("utf-8", "cp1252"))
+    fits_utf8 = fits_windows = True
+    first_lines(path, encoding="latin-1")  # refuses what has no header before all of it is read
+    try:
+        with open_bytes(path) as file:
+            piece = file.read(SAMPLE)
+            if piece[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                return "utf-16"
+            while piece and (fits_utf8 or fits_windows):
+                fits_utf8 = fits_utf8 and decodes(utf8, piece)
+                fits_windows = fits_windows and decodes(windows, piece)
+                piece = file.read(LONGEST_HEADER)
+    except UNREADABLE as error:
+        raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or cut short?") from None
+    if fits_utf8 and decodes(utf8, b"", final=True):
+        return "utf-8-sig"
+    if fits_windows:
+        return "cp1252"
+    raise CorpusError(f"{path}: is neither UTF-8 nor Windows-1252; say what it is with --encoding, for example cp850")
+
+
+def decodes(decoder: codecs.IncrementalDecoder, piece: bytes, *, final: bool = False) -> bool:
+    try:
+        decoder.decode(piece, final)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def check_encoding(name: str) -> str:
+    """Refuse a name that is no encoding of text."""
+    try:
+        "".encode(name)
+    except (LookupError, ValueError):
+        raise UsageError(f"--encoding {name[:40]} is not known; expected utf-8, utf-16, cp1252, cp850, …") from None
+    return "utf-8-sig" if codecs.lookup(name).name == "utf-8" else name
+
+
+def spoken_encoding(encoding: str) -> str:
+    return {"utf-8-sig": "UTF-8"}.get(encoding, encoding)

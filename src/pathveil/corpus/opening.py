@@ -1,0 +1,167 @@
+"""One way to open whatever reports or labels lie in: files by name and content, or what a query gives of a database.
+
+Every command that reads tables comes through here, so that all take the same formats, encodings, sheets and queries.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = Path(folder) / "lab.csv"
+...     _ = path.write_text("PATIENT;Befund\\n7;Kolonpolyp\\n")
+...     (source,) = sources_of([path])
+...     frame = open_source(source, mapping=TableMapping(columns={"text": "Befund"}))
+...     source.form, rename_columns(frame, source=path, columns={"text": "Befund"}).collect().rows()
+('csv', [('7', 'Kolonpolyp')])
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pathveil.corpus.csv_files import find_encoding
+from pathveil.corpus.database import NAME as DATABASE
+from pathveil.corpus.database import open_database
+from pathveil.corpus.fhir import MARK
+from pathveil.corpus.hl7 import HEADER, WRAPPER
+from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.schema import TASKS
+from pathveil.corpus.sources import nested_field
+from pathveil.corpus.tables import (
+    FORMS,
+    OTHER_FORMS,
+    UNREADABLE,
+    Note,
+    Paths,
+    files,
+    form_among,
+    form_of,
+    open_table,
+    with_rows,
+)
+from pathveil.errors import CorpusError, UsageError
+from pathveil.foreign.archives import open_bytes
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MESSAGES = ("hl7", "fhir")  # forms in which reports come with their patient
+HL7_NAMES = (".hl7", ".er7", ".txt", ".dat")
+START = 4_096  # bytes that tell a file's form
+
+
+class Source(NamedTuple):
+    """Where a table or messages lie: a file, or the database."""
+
+    name: Path | str
+    form: str
+    encoding: str | None = None  # of CSV
+
+
+def sources_of(
+    paths: Paths, *, form: str = "auto", mapping: TableMapping | None = None, database: str | None = None
+) -> list[Source]:
+    """The files meant, each with its form, and the database where there is one."""
+    if form not in ("auto", *MESSAGES, *FORMS, *OTHER_FORMS):
+        known = ", ".join([*MESSAGES, *FORMS, *OTHER_FORMS])
+        raise UsageError(f"--format {form} is not known; expected auto, {known}")
+    mapping = mapping or TableMapping()
+    given = expand_folders(paths) if paths or database is None else []
+    kinds = [(path, detect_format(path) if form == "auto" else form) for path in given]
+    found = [Source(path, kind, encoding_of(path, kind, mapping)) for path, kind in kinds]
+    return found if database is None else [*found, Source(DATABASE, "database")]
+
+
+def open_source(
+    source: Source, *, mapping: TableMapping, database: str | None = None, note: Note | None = None
+) -> "pl.LazyFrame":
+    """A table, not yet read, as a mapping says. With ``note``, see ``open_table``."""
+    if source.form in MESSAGES:
+        raise CorpusError(f"{source.name}: holds messages, no table; 'pathveil corpus import' reads them as they are")
+    if source.form == "database":
+        frame = open_database(database or "", query=mapping.query)
+        return frame if note is None else with_rows(frame)
+    return open_table(
+        Path(source.name),
+        form=source.form,
+        encoding=source.encoding,
+        delimiter=mapping.delimiter,
+        query=mapping.query,
+        sheet=mapping.sheet,
+        note=note,
+    )
+
+
+def expand_folders(sources: Paths) -> list[Path]:
+    """The files meant; of a folder, those whose names are a table's or a message file's."""
+    return files(
+        sources,
+        meant=lambda file: form_of(file) or has_hl7_name(file) or is_fhir(file),
+        expected="table or HL7 file",
+    )
+
+
+def is_fhir(path: Path) -> bool:
+    """Whether a JSON file begins as a FHIR resource; other JSON files of a folder may be anything."""
+    if form_among(path, {"json": OTHER_FORMS["json"]}) is None:
+        return False
+    try:
+        with open_bytes(path) as file:
+            return MARK in file.read(START)
+    except UNREADABLE:
+        return False
+
+
+def has_hl7_name(path: Path) -> bool:
+    return path.name.lower().removesuffix(".gz").endswith(HL7_NAMES)
+
+
+def detect_format(path: Path) -> str:
+    """Tell a file's format by its name, or by how it begins."""
+    named = form_of(path) or form_among(path, OTHER_FORMS)
+    if named and named not in ("json", "jsonl"):
+        return named
+    try:
+        with open_bytes(path) as file:
+            start = file.read(START)
+    except UNREADABLE as error:
+        raise CorpusError(f"{path}: cannot be read ({type(error).__name__})") from None
+    if named:
+        return "fhir" if MARK in start else named
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        start = start.decode("utf-16", errors="replace").encode()
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if start.startswith(b"SQLite format 3\0"):
+        return "sqlite"
+    if HEADER.match(start.lstrip(b"\x0b")) or WRAPPER.match(start.lstrip(b"\x0b")) or b"\nMSH|" in start:
+        return "hl7"
+    raise CorpusError(f"{path}: is neither a table nor HL7 by its name and beginning; say which with --format")
+
+
+def encoding_of(path: Path, form: str, mapping: TableMapping) -> str | None:
+    """The encoding of a CSV file: as told, else found; other forms say theirs themselves."""
+    if form != "csv":
+        return None
+    return mapping.encoding or find_encoding(path)
+
+
+def rename_columns(frame: "pl.LazyFrame", *, source: Path | str, columns: Mapping[str, str]) -> "pl.LazyFrame":
+    """The frame with our names for the columns that have others; a.b is the field b within a column a."""
+    schema = frame.collect_schema()
+    names, within = schema.names(), {}
+    for ours, theirs in columns.items():
+        if theirs not in names and (field := nested_field(schema, theirs)) is not None:
+            within[ours] = field
+        elif theirs not in names:
+            raise UsageError(f"{source}: has no column '{theirs}' to take {ours} from")
+        if ours in names and ours != theirs:
+            raise UsageError(f"{source}: has a column '{ours}' already, so '{theirs}' cannot take its place")
+    frame = frame.with_columns(**within) if within else frame
+    return frame.rename({theirs: ours for ours, theirs in columns.items() if ours not in within})
+
+
+def decimals_as_text(frame: "pl.LazyFrame") -> "pl.LazyFrame":
+    """Codes that a spreadsheet made numbers as text (8500.0), for ``normalise_codes`` to read."""
+    import polars as pl
+
+    schema = frame.collect_schema()
+    decimal = [task for task in TASKS if task in schema and schema[task].is_float()]
+    return frame.with_columns(pl.col(decimal).fill_nan(None).cast(pl.String)) if decimal else frame

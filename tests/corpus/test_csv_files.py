@@ -1,0 +1,79 @@
+"""CSV: a block by the book goes to polars, all else to Python's csv, and nobody can tell which it was."""
+
+import csv
+import io
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pathveil.corpus import csv_files
+from pathveil.corpus.csv_files import open_csv
+from pathveil.corpus.tables import ROW
+from pathveil.errors import CorpusError
+
+SECRET = "Quastenflosser"
+FIELDS = st.text(st.sampled_from("ab ,;\t\"\n\r'é"), max_size=5)
+
+
+def by_python(content: str, delimiter: str) -> list[tuple[str | None, ...]]:
+    """The records as Python's csv reads the whole text at once."""
+    header, *records = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter)
+    return [tuple(value or None for value in record) for record in records if len(record) == len(header)]
+
+
+@given(st.lists(st.tuples(FIELDS, FIELDS, FIELDS), min_size=1, max_size=12), st.sampled_from([",", ";", "\t"]))
+@settings(max_examples=120, deadline=None)
+def test_what_is_written_by_the_book_is_read_alike(tmp_path_factory, records, delimiter):
+    out = io.StringIO(newline="")
+    csv.writer(out, delimiter=delimiter, lineterminator="\r\n").writerows([("a", "b", "c"), *records])
+    path = tmp_path_factory.mktemp("csv") / "r.csv"
+    path.write_bytes(out.getvalue().encode())
+    assert open_csv(path, delimiter=delimiter).collect().rows() == by_python(out.getvalue(), delimiter)
+
+
+@given(st.lists(st.text(st.sampled_from('ab,"\n'), max_size=8), min_size=1, max_size=10))
+@settings(max_examples=150, deadline=None)
+def test_any_block_that_polars_is_given_reads_as_pythons(lines):
+    """However quotation marks fall: where the quick way answers, it answers as the slow one does."""
+    content = "\n".join(lines) + "\n"
+    table = csv_files.regular_table(content.encode(), ["x", "y"], delimiter=",", line=1)
+    if table is not None:
+        records = [record for record in csv.reader(io.StringIO(content, newline="")) if record]
+        assert all(len(record) == 2 for record in records)
+        filled = table.drop(ROW).select(pl.all().fill_null(""))
+        assert filled.rows() == [tuple(record) for record in records]
+
+
+@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "cp1252", "utf-16"])
+def test_bad_records_are_told_by_line_and_the_rest_is_kept(tmp_path, monkeypatch, quick, encoding):
+    if not quick:
+        monkeypatch.setattr(csv_files, "regular_table", lambda *_, **__: None)
+    monkeypatch.setattr(csv_files, "BLOCK", 64)  # so that a file has many blocks
+    good = [f'{n};"Präparat {n},\n2. Zeile";x' for n in range(30)]
+    lines = ["id;text;note", *good[:10], f"{SECRET};too few", *good[10:20], "a;b;c;d", "", *good[20:], "last;one;y"]
+    path = tmp_path / "r.csv"
+    path.write_bytes("\r\n".join(lines).encode(encoding))
+    told: list[tuple[int, str]] = []
+    table = open_csv(path, encoding=encoding, note=lambda row, why: told.append((row, why))).collect()
+    assert told == [(22, "has 2 fields, its header has 3"), (43, "has 4 fields, its header has 3")]
+    assert table["id"].to_list() == [*map(str, range(30)), "last"] and table["text"][7] == "Präparat 7,\n2. Zeile"
+    assert table[ROW].to_list()[:3] == [2, 4, 6] and table[ROW].to_list()[-1] == 65
+    with pytest.raises(CorpusError, match="the record at line 22 has 2 fields, its header has 3") as caught:
+        open_csv(path, encoding=encoding).collect()
+    assert SECRET not in str(caught.value)
+    assert open_csv(path, encoding=encoding, note=lambda *_: None).head(2).collect().height == 2
+
+
+def test_a_quotation_mark_by_mistake_swallows_no_record(tmp_path):
+    """Only the line with the mark is lost; the records that a reader would take for its text are read."""
+    records = [f"{n},5 mm,x" for n in range(50)]
+    records[20] = '20,"5 mm,x'
+    path = tmp_path / "r.csv"
+    path.write_text("\n".join(["id,text,note", *records]) + "\n")
+    told: list[tuple[int, str]] = []
+    table = open_csv(path, note=lambda row, why: told.append((row, why))).collect()
+    assert [row for row, _ in told] == [22]
+    assert table["id"].to_list() == [str(n) for n in range(50) if n != 20]
