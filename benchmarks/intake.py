@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
     chosen = [name for name in options.formats.split(",") if name != "postgresql" or os.environ.get(VARIABLE)]
     if unknown := [name for name in chosen if name not in FORMATS]:
         raise UsageError(f"--formats: there is no {unknown[0]}; expected some of {', '.join(FORMATS)}")
-    reports = base_reports(options.words)
+    reports = base_reports(options.words, most=options.rows)
     rows = []
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         for name in chosen:
@@ -79,11 +79,13 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
     return {"words": options.words, kind: rows}
 
 
-def base_reports(words: int) -> "pl.DataFrame":
+def base_reports(words: int, *, most: int = 2_000) -> "pl.DataFrame":
     """Two thousand invented reports cut to so many words, with codes as tables write them."""
     import polars as pl
 
-    made = pl.concat(reports for reports, _ in synthesise(SynthSettings(reports=2_000, registries=3, seed=1)))
+    made = pl.concat(
+        reports for reports, _ in synthesise(SynthSettings(reports=min(2_000, most), registries=3, seed=1))
+    )
     text = pl.col("text").str.extract(rf"(?s)^((?:\S+\s+){{0,{words - 1}}}\S+)")
     return made.select(
         text.alias("text"),

@@ -116,3 +116,26 @@ def test_the_masking_benchmark_holds_the_sum_against_the_unmasked_one(pathveil):
     assert found["equal"] and found["local_steps"] == 2 and set(found["seconds"]) == {"training", "masking"}
     numbers = 60 * 4 + 3 * (3 + 4 + 5) * 4 + 3 * 3
     assert found["megabytes"] == pytest.approx(numbers * 3 / 1e6)
+
+
+def test_the_intake_benchmark_reads_every_format(inside, tmp_path):
+    small = ["--rows", "40", "--words", "20", "--folder", tmp_path, "--json"]
+    done = inside("bench", "intake", *small, "--rounds", "1")
+    assert done.returncode == 0, done.stderr
+    rows = {row["format"]: row for row in json.loads(done.stdout)["speed"]}
+    assert list(rows) == ["csv", "tsv", "parquet", "excel", "sqlite", "jsonl", "json", "fhir", "hl7"]
+    assert rows["csv"]["ratio_to_import"]["polars"] > 0
+    done = inside("bench", "intake", *small, "--memory", "--formats", "hl7")
+    assert [one["rows"] for one in json.loads(done.stdout)["memory"][0]["imports"]] == [4, 40]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_identifiers_benchmark_finds_what_was_planted(inside):
+    done = inside("bench", "identifiers", "--reports", "40", "--json")
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    everything = result["planted"]["all"]
+    assert everything["stretches"] > 100 and everything["hidden"] < 0.3 < 0.9 < everything["as it stands"]
+    assert [row["personal"] for row in result["exposure"]] == sorted(
+        [row["personal"] for row in result["exposure"]], reverse=True
+    )

@@ -8,7 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pathveil.corpus import hl7
-from pathveil.corpus.hl7 import Delimiters, UnusableMessage, delimiters_of, split_messages, split_segments, unescape
+from pathveil.corpus.hl7 import (
+    Delimiters,
+    UnusableMessage,
+    delimiters_of,
+    split_by_line,
+    split_messages,
+    split_segments,
+    unescape,
+)
 
 ONE = b"MSH|^~\\&||LAB|||||ORU^R01"
 USUAL = Delimiters()
@@ -156,3 +164,32 @@ def test_time_grows_with_the_length_of_a_message_alone(line):
         for segment in split_segments(found):
             unescape(segment[5], segment.marks)
     assert time.process_time() - began < 10
+
+
+PIECES = [
+    b"MSH|^~\\&||LAB",
+    b"MSH",
+    b"|",
+    b"\r",
+    b"\n",
+    b"\r\n",
+    b" ",
+    b"\t",
+    b"OBX|1|TX|||x",
+    b"PID|1",
+    b"MSH$@*!%$",
+    b"a MSH|",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=25), st.integers(1, 40))
+@settings(max_examples=300, deadline=None)
+def test_cutting_at_headers_is_reading_line_by_line(pieces, size):
+    """The quick way and the careful one find the same messages at the same lines, however the reads fall."""
+
+    class Slow(io.BytesIO):
+        def read(self, most=-1):
+            return super().read(min(most, size))
+
+    content = ONE + b"\r" + b"".join(pieces)
+    assert list(split_messages(Slow(content))) == list(split_by_line(io.BytesIO(content)))

@@ -288,3 +288,39 @@ def test_a_synthetic_corpus_imports_as_it_is(tmp_path):
     result = import_corpus(tmp_path / "s.parquet", out=tmp_path / "c.parquet")
     assert pl.read_parquet(tmp_path / "c.parquet").equals(pl.read_parquet(tmp_path / "s.parquet"))
     assert not result.codes.unknown and not result.codes.rewritten
+
+
+def test_messages_lead_back_to_where_they_were(tmp_path):
+    first, second = (hl7(number).replace("|||||ORU^R01", f"|||||ORU^R01|MSG{number}") for number in (1, 2))
+    (tmp_path / "feed.hl7").write_text(first + second, newline="")
+    result = import_corpus(tmp_path / "feed.hl7", out=tmp_path / "c.parquet", key=KEY)
+    assert result.columns[-3:] == ["message_id", "message_file", "message_position"]
+    corpus = pl.read_parquet(tmp_path / "c.parquet").select(pl.col("^message_.*$"))
+    assert corpus.rows() == [("MSG1", "feed.hl7", 1), ("MSG2", "feed.hl7", 2)]
+
+
+def test_each_file_of_a_folder_has_its_own_encoding_and_dates(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    header = "report_id,case_id,registry,date,text\n"
+    (folder / "a.csv").write_bytes((header + "a,1,R,17/02/2016,Kolonpräparat\n").encode("cp1252"))
+    (folder / "b.csv").write_bytes((header + "b,2,R,02/18/2016,Kolonpräparat\n").encode("utf-16"))
+    (folder / "c.tsv").write_bytes((header + "c,3,R,2016-02-19,Kolonpräparat\n").replace(",", "\t").encode())
+    result = import_corpus(folder, out=tmp_path / "c.parquet")
+    corpus = pl.read_parquet(tmp_path / "c.parquet")
+    assert set(corpus["text"]) == {"Kolonpräparat"}
+    assert corpus["date"].cast(pl.String).to_list() == ["2016-02-17", "2016-02-18", "2016-02-19"]
+    assert [(file.encoding, file.dates) for file in result.files] == [
+        ("cp1252", "dd/mm/yyyy"),
+        ("utf-16", "mm/dd/yyyy"),
+        ("utf-8-sig", None),
+    ]
+
+
+def test_dates_of_two_kinds_in_one_file_are_told(tmp_path):
+    dates = ["17/02/2016", "02/18/2016", "03/04/2016", "05/06/2016"]
+    rows = "".join(f"r{number},1,R,{date},{SECRET}\n" for number, date in enumerate(dates))
+    (tmp_path / "a.csv").write_text("report_id,case_id,registry,date,text\n" + rows)
+    with pytest.raises(CorpusError, match=r"a\.csv mixes dd/mm/yyyy and mm/dd/yyyy") as caught:
+        import_corpus(tmp_path / "a.csv", out=tmp_path / "c.parquet")
+    assert SECRET not in str(caught.value)
