@@ -27,7 +27,7 @@ from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.naaccr import Report, Skipped, read_messages
 from pathveil.corpus.opening import MESSAGES, decimals_as_text, open_source, rename_columns, sources_of
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread, check_rows
-from pathveil.corpus.schema import EXPECTED_DATE, with_corpus_types, with_dates
+from pathveil.corpus.schema import EXPECTED_DATE, REQUIRED, with_corpus_types, with_dates
 from pathveil.corpus.tables import (
     BATCH,
     ROW,
@@ -286,7 +286,14 @@ def prepare_table(
         raise UsageError(f"{source}: has a column 'registry' already; leave out --registry")
     if registry is not None:
         frame = frame.with_columns(pl.lit(registry).alias("registry"))
-    return with_corpus_types(decimals_as_text(frame), source=source)
+    missing = [name for name in REQUIRED if name not in frame.collect_schema()]
+    try:
+        return with_corpus_types(decimals_as_text(frame), source=source)
+    except CorpusError as fault:
+        if missing == ["registry"]:
+            raise CorpusError(f"{fault}; say whose reports these are with --registry NAME") from None
+        hint = f"; 'pathveil corpus map {source} --out map.toml' proposes which column is which" if missing else ""
+        raise CorpusError(f"{fault}{hint}") from None
 
 
 FIELDS = {"report_number": "number", "message_position": "position"}  # columns that a Report calls otherwise
