@@ -124,15 +124,18 @@ def check_json_lines(lines: Iterable[bytes]) -> tuple[int, int, int]:
         except Refused as fault:
             raise Refused(f"line {number:,} {fault}") from None
         # Most lines have the names of those before: where as many of these are found as there are names, none is new.
-        known = known if len(known) == len(names) else [name + b":" for name in names if name]
-        if not known or len(known) > 64 or sum(map(line.count, known)) != line.count(b'":') + line.count(b'" '):
+        if not known or sum(map(line.count, known)) != line.count(b'":') + line.count(b'" '):
+            before = len(names)
             names.update(NAMES.findall(line))
+            if len(names) > before:
+                known = [name + b":" for name in names if name] if len(names) <= FEW_NAMES else []
         if len(names) > bounds.COLUMNS:
             raise Refused(f"line {number:,} is past {bounds.COLUMNS:,} different names; expected one object a report")
         size += len(line)
     return size, number, len(names - {b""})  # a text that names nothing is found as an empty name
 
 
+FEW_NAMES = 64  # of a table's columns, as many as are looked for one by one
 NAMES = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")\s*+:|' + STRING.replace(b'"?', b'"'), re.DOTALL)
 
 
