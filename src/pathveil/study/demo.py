@@ -7,6 +7,7 @@ on with what is there.
 """
 
 import shutil
+import sys
 from collections.abc import Callable
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -91,8 +92,17 @@ class DemoResult(Result):
         lines += self.model.release.lines()
         out = self.out
         lines += ["", "To code these reports in a browser, as a registrar would (it writes a link to log in):"]
-        lines += [f"  pathveil serve {self.model.bundle} --store {out}/serve --queue {out}/parts/test.parquet"]
+        lines += [f"  {command()} serve {self.model.bundle} --store {out}/serve --queue {out}/parts/test.parquet"]
         return "\n".join(lines)
+
+
+def command() -> str:
+    """How this very program is called from here: it need not lie on the path, as after 'make demo'."""
+    called = Path(sys.argv[0])
+    on_path = shutil.which("pathveil")
+    if called.name != "pathveil" or (on_path and Path(on_path).resolve() == called.resolve()):
+        return "pathveil"
+    return str(called.relative_to(Path.cwd()) if called.is_relative_to(Path.cwd()) else called)
 
 
 def run(
