@@ -19,7 +19,7 @@ BATCH = 200
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", type=Path, default=Path("demo/model"), help="a bundle")
+    parser.add_argument("--model", type=Path, default=Path("demo/model"), help="a bundle or a release")
     parser.add_argument("--members", type=Path, default=Path("demo/parts/train.parquet"), help="what it was trained on")
     parser.add_argument("--others", type=Path, default=Path("demo/parts/test.parquet"), help="what it never saw")
 
@@ -29,8 +29,10 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
     from starlette.testclient import TestClient
 
     from pathveil.bundle import Model
+    from pathveil.bundle.release import read_release
     from pathveil.serve.app import Service, make_app
     from pathveil.serve.coding import Answerer
+    from pathveil.serve.detail import allowed, most_detail
     from pathveil.serve.pool import Pool
     from pathveil.serve.settings import DETAILS, ServeSettings
     from pathveil.serve.tokens import Clients, digest_of
@@ -38,14 +40,16 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
     model, settings = Model.load(options.model), ServeSettings()
     tables = {name: pl.read_parquet(path) for name, path in (("in", options.members), ("out", options.others))}
     rows = []
-    for place, detail in enumerate(DETAILS):
+    form = most_detail(read_release(options.model))  # a release's may allow less
+    details = DETAILS[DETAILS.index(allowed(form, None)) :]
+    for place, detail in enumerate(details):
         pool = Pool(Answerer(model, detail=detail), waiting=8, seconds=600)
         clients = Clients({"attacker": digest_of(TOKEN)})
         with TestClient(make_app(Service(pool=pool, clients=clients, settings=settings, key=b"k" * 32))) as client:
             found = {name: suspicion(client, table, model.tasks, detail) for name, table in tables.items()}
         aucs = {task: auc(found["in"][task], found["out"][task]) for task in model.tasks}
         rows.append({"detail": detail, "auc": float(np.mean(list(aucs.values()))), "worst_task": max(aucs.values())})
-        progress("details", place + 1, len(DETAILS))
+        progress("details", place + 1, len(details))
     return {"members": len(tables["in"]), "others": len(tables["out"]), "rows": rows}
 
 
