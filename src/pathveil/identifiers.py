@@ -15,7 +15,7 @@ True
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pathveil.corpus.patient import WORDS
 
@@ -126,11 +126,13 @@ _CLOCK = re.compile(r"(?i)[ ]*(?:o'?clock|position|axis|region|aspect|radian)")
 
 def hide(text: str) -> str:
     """The text with each stretch replaced by a private character that stands for its kind."""
-    found = _spans(text)
-    if not found:
-        return text
+    return hide_stretches(text, stretches(text))
+
+
+def hide_stretches(text: str, found: Iterable[tuple[int, int, str, str]]) -> str:
+    """The text with the given stretches replaced, which lie in order and apart."""
     pieces, last = [], 0
-    for start, end, kind in found:
+    for start, end, kind, _ in found:
         pieces += [text[last:start], SIGN[kind]]
         last = end
     return "".join([*pieces, text[last:]])

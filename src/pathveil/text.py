@@ -119,6 +119,18 @@ class _Plain(dict[int, str]):
 
 _PLAIN = _Plain(zip(map(ord, "‘’‚′`´“”„×≤≥−⁄∕™®©\x85\n"), ["'"] * 6 + ['"'] * 3 + list("x<>-//    \n"), strict=True))
 
+
+class _Parted(dict[int, str]):
+    """The same table, with what ends a chunk as the end of a line."""
+
+    def __missing__(self, code: int) -> str:
+        ends = chr(code).isspace() or chr(code) in SEPARATORS
+        self[code] = plain = "\n" if ends else chr(code).translate(_PLAIN)
+        return plain
+
+
+_PARTED = _Parted()
+
 # Letters and digits (no underscore), and what must not follow for a word to end here.
 _W, _END = r"[^\W_]", r"(?![^\W_])"
 _SMALL = r"(?:100|[0-9]{1,2})"
@@ -190,11 +202,17 @@ def tokenize_spans(text: str, *, words: int = WORDS, identifiers: bool = IDENTIF
         last = end
     begins += range(last, len(text))
     ends += range(last + 1, len(text) + 1)
-    spans = islice(_spans(hidden.hide(text)), words)
+    spans = islice(_spans(hidden.hide_stretches(text, found)), words)
     return [(token, begins[start], ends[end - 1]) for token, start, end in spans]
 
 
 def _spans(text: str) -> Iterator[tuple[str, int, int]]:
+    if all(len(character.translate(_PLAIN)) == 1 for character in set(text)):  # each keeps its place: one pass will do
+        for match in _TOKEN.finditer(text.translate(_PARTED)):
+            token = match.group(1)
+            if token and token != "\n":
+                yield word_for(token), match.start(), match.end()
+        return
     for chunk in _CHUNK.finditer(text):
         # A character may become none, one or several: place[i] is where character i of the plain chunk came from.
         pieces = [character.translate(_PLAIN) for character in chunk.group()]

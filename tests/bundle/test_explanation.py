@@ -9,11 +9,15 @@ import pytest
 from bundle.conftest import people, reports
 from pathveil.bundle import predict as predict_module
 from pathveil.bundle.coder import Code, Coder
-from pathveil.bundle.explanation import explain_codes
+from pathveil.bundle.explanation import explain_codes, explain_reading, read_to_explain
 from pathveil.bundle.predict import predict_to_file
 from pathveil.errors import UsageError
+from pathveil.model.explain import explain, spans
+from pathveil.text import tokenize_spans
+from pathveil.training.linear import weighted_counts
 from pathveil.training.loop import document_logits
 from pathveil.vocabulary.encoding import encode_texts
+from pathveil.vocabulary.words import FIRST_WORD
 
 TEXT = "Patient: Quillfeather1x. Specimen received. Final diagnosis: invasive ductal carcinoma of the LEFT breast."
 
@@ -119,3 +123,36 @@ def test_many_texts_come_from_tables_with_the_same_answers(bundle):
     few, _ = Coder(bundle).read(texts[:5])
     for task in bundle.tasks:
         np.testing.assert_allclose(many[task][:5], few[task], atol=1e-5)
+
+
+@pytest.mark.parametrize("tabulated", [False, True])
+def test_places_are_the_windows_and_words_of_each_view(bundle, tabulated):
+    """Against each network's logit divided among its windows one task at a time, and the linear view word by word."""
+    coder = Coder(bundle)
+    if tabulated:
+        coder.prepare()
+    texts = [TEXT, "", "zzz", "Lobular carcinoma – ½ cm – of the right breast. " * 3]
+    logs, empty, readings = read_to_explain(coder, texts)
+    alone, without = Coder(bundle).read(texts)
+    assert empty.tolist() == without.tolist() == [False, True, True, False]
+    for task in bundle.tasks:
+        np.testing.assert_allclose(logs[task], alone[task], atol=1e-5)
+    ensemble, label = bundle.ensemble(), 0
+    given = {task: Code(bundle.labels[task][label], 0.5, False) for task in bundle.tasks}
+    for text, reading in zip(texts, readings, strict=True):
+        tokens = tokenize_spans(text, words=bundle.clip, identifiers=bundle.identifiers)
+        ids = [bundle.vocabulary.id_of(word) for word, _, _ in tokens]
+        found = explain_reading(coder, reading, given, top=10**6).tasks
+        for task in bundle.tasks:
+            expected: dict[tuple[int, int], float] = {}
+            for member in ensemble.members:
+                parts = explain(member, ids, task=task, label=label)
+                for start, end, weight in spans(parts, [span[1:] for span in tokens]):
+                    share = weight * bundle.blend[task][0] / len(ensemble.members)
+                    expected[start, end] = expected.get((start, end), 0.0) + share
+            counts = weighted_counts(np.array(ids, np.int64), np.array([0, len(ids)]), ensemble.linear.idf)
+            for (_, *place), word in zip(tokens, ids, strict=True):
+                if word >= FIRST_WORD:
+                    weight = counts[0, word] * ensemble.linear.weights[task][label, word] * bundle.blend[task][1]
+                    expected[tuple(place)] = expected.get(tuple(place), 0.0) + weight / ids.count(word)
+            assert {(p.start, p.end): p.weight for p in found[task].places} == pytest.approx(expected, abs=1e-5)

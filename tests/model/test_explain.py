@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pathveil.model import MTCNN, Tabulated, TokenBatch
-from pathveil.model.explain import explain, spans, window_weights
+from pathveil.model.explain import explain, spans
 from pathveil.text import tokenize_spans
 
 SHAPE = {"vocabulary_size": 40, "classes": {"site": 6, "behavior": 2}, "dim": 10, "filters": 30}
@@ -62,16 +62,3 @@ def test_a_document_without_windows_has_only_the_bias():
     for ids in ([], [4], [4, 5]):
         why = explain(model, ids, task="behavior")
         assert why.windows == () and why.logit == why.bias
-
-
-@pytest.mark.parametrize("kind", [lambda model: model, Tabulated])
-def test_several_tasks_at_once_get_the_same_windows(kind):
-    model = kind(MTCNN(vocabulary_size=60, classes={"site": 4, "histology": 7}, dim=8, filters=6, seed=3).eval())
-    ids = [5, 6, 7, 8, 9, 5, 6, 11]
-    starts, lengths, weights = window_weights(model, ids, {"site": 2, "histology": 5})
-    for task, label in (("site", 2), ("histology", 5)):
-        found: dict[tuple[int, int], float] = {}
-        for start, length, weight in zip(starts.tolist(), lengths.tolist(), weights[task].tolist(), strict=True):
-            found[start, start + length] = found.get((start, start + length), 0.0) + weight
-        expected = {(w.start, w.end): w.weight for w in explain(model, ids, task=task, label=label).windows}
-        assert found == pytest.approx(expected, abs=1e-6)

@@ -1,9 +1,14 @@
 """A tiny model behind a service, and clients of it."""
 
+import os
+import shutil
+import subprocess
+
 import pytest
 from starlette.testclient import TestClient
 
 from bundle.conftest import TINY, reports
+from conftest import free_port
 from pathveil.bundle import Model
 from pathveil.bundle.train import train_model
 from pathveil.serve.app import Service, make_app
@@ -44,3 +49,37 @@ def service_of(model, *, detail="probabilities", **changes) -> Service:
 def client(model):
     with TestClient(make_app(service_of(model))) as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def postgresql(tmp_path_factory):
+    """A PostgreSQL server of our own, where the machine has one."""
+    programs = shutil.which("initdb") and shutil.which("pg_ctl")
+    if not programs:
+        pytest.skip("needs PostgreSQL's programs on the path")
+    folder, port = tmp_path_factory.mktemp("postgresql"), free_port()
+    as_user = ["runuser", "-u", "nobody", "--"] if os.geteuid() == 0 else []
+    if as_user:
+        os.chmod(folder.parent.parent, 0o755), os.chmod(folder.parent, 0o755), os.chmod(folder, 0o777)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
+    data = folder / "data"
+    made = subprocess.run([*as_user, "initdb", "-D", data, "-U", "pathveil", "-A", "trust", "--no-sync"], **quiet)
+    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1"
+    if (
+        made.returncode
+        or subprocess.run([*as_user, "pg_ctl", "-D", data, "-w", "-o", options, "start"], **quiet).returncode
+    ):
+        pytest.skip("PostgreSQL does not start here")
+    yield f"postgresql://pathveil@127.0.0.1:{port}/postgres"
+    subprocess.run([*as_user, "pg_ctl", "-D", data, "-m", "immediate", "stop"], **quiet)
+
+
+@pytest.fixture
+def empty_postgresql(postgresql):
+    """The address of a database with nothing in it."""
+    import psycopg
+
+    with psycopg.connect(postgresql, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return postgresql

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from bundle.conftest import reports
 from pathveil.serve.app import make_app
-from pathveil.serve.coding import Answerer, Asked, as_one_case
+from pathveil.serve.coding import Answerer, Asked, propose_case
 from pathveil.serve.sent import Sent
 from serve.conftest import BEARER, service_of
 
@@ -187,12 +187,12 @@ def test_the_model_is_described_and_headers_are_strict(client, model):
         assert answer.status_code in (404, 405) and answer.headers["cache-control"] == "no-store"
 
 
-def test_a_case_of_several_tumours_is_left_to_a_person(model):
+def test_a_case_of_several_tumours_is_proposed_as_such(model):
     texts = ["lobular carcinoma of the right breast, upper outer quadrant", "prostate, adenocarcinoma, gleason 3+4=7"]
     sent = [Sent(str(number), text, case_id="1") for number, text in enumerate(texts)]
     tumours = Answerer(model).answer(sent, Asked(by_case=True, places=2))
-    assert len(tumours) == 2
-    case = as_one_case(tumours)
-    assert all(code.abstained for code in case.codes.values()) and case.report_ids == ["0", "1"]
-    assert case.note.startswith("The reports seem to tell of 2 tumours: site C50") and len(case.reports) == 2
-    assert as_one_case(tumours[:1]) is tumours[0]
+    case = propose_case(tumours)
+    assert [tumour.reports for tumour in case.tumours] == [[0], [1]] and set(case.places) == {0, 1}
+    assert [one.codes for one in case.tumours] == [one.codes for one in tumours]
+    assert case.note == "The reports seem to tell of 2 tumours." and case.uncertainty == 1
+    assert propose_case(tumours[:1]).note is None

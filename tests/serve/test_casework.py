@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -11,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from conftest import free_port
 from pathveil.errors import UsageError
 from pathveil.serve.accounts import Accounts, User
 from pathveil.serve.casework import DIFFERS, DONE, SECOND, WAITING, Casework
 from pathveil.serve.chain import check, note
-from pathveil.serve.coding import CodeOut, ReportOut
+from pathveil.serve.coding import CaseOut, CodeOut, TumourOut
 from pathveil.serve.database import FILE, Database
 from pathveil.serve.desk import Desk
 from pathveil.serve.faults import Fault
@@ -29,50 +27,21 @@ RITA = User("rita", "reviewer", frozenset())
 NORTH = User("nora", "coder", frozenset({"North"}))
 
 
-@pytest.fixture(scope="module")
-def postgresql(tmp_path_factory):
-    """A PostgreSQL server of our own, where the machine has one."""
-    programs = shutil.which("initdb") and shutil.which("pg_ctl")
-    if not programs:
-        pytest.skip("needs PostgreSQL's programs on the path")
-    folder, port = tmp_path_factory.mktemp("postgresql"), free_port()
-    as_user = ["runuser", "-u", "nobody", "--"] if os.geteuid() == 0 else []
-    if as_user:
-        os.chmod(folder.parent.parent, 0o755), os.chmod(folder.parent, 0o755), os.chmod(folder, 0o777)
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
-    data = folder / "data"
-    made = subprocess.run([*as_user, "initdb", "-D", data, "-U", "pathveil", "-A", "trust", "--no-sync"], **quiet)
-    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1"
-    if (
-        made.returncode
-        or subprocess.run([*as_user, "pg_ctl", "-D", data, "-w", "-o", options, "start"], **quiet).returncode
-    ):
-        pytest.skip("PostgreSQL does not start here")
-    yield f"postgresql://pathveil@127.0.0.1:{port}/postgres"
-    subprocess.run([*as_user, "pg_ctl", "-D", data, "-m", "immediate", "stop"], **quiet)
-
-
 @pytest.fixture(params=["sqlite", "postgresql"])
 def work(request, tmp_path):
-    place = tmp_path / "store" if request.param == "sqlite" else request.getfixturevalue("postgresql")
+    place = tmp_path / "store" if request.param == "sqlite" else request.getfixturevalue("empty_postgresql")
     base = Database.open(place)
-    if request.param == "postgresql":
-        with base.transaction() as do:  # what the test before has left
-            do("DROP TRIGGER log_append_only ON log")
-            for table in ("facts", "cases", "reports", "decisions", "log", "users", "sessions"):
-                do(f"TRUNCATE {table}")
-        base.close()
-        base = Database.open(place)
     yield Casework(base, Sealer(b"s" * 32), key=b"k", keep_hours=0)
     base.close()
 
 
-def answer(*, abstained=False, uncertainty=0.1) -> ReportOut:
+def answer(*, abstained=False, uncertainty=0.1) -> CaseOut:
     codes = {
         "site": CodeOut(code="C50", term="breast", abstained=abstained),
         "behavior": CodeOut(code="3", term=None, abstained=False),
     }
-    return ReportOut(codes=codes, contradictions=[], uncertainty=uncertainty)
+    tumour = TumourOut(codes=codes, reports=[0])
+    return CaseOut(tumours=[tumour], places={}, note=None, uncertainty=uncertainty)
 
 
 def filled(work, *cases, **shared):
@@ -100,9 +69,9 @@ def test_a_case_from_arrival_to_erasure(work):
     with pytest.raises(Fault, match="somebody else"):
         work.open(queue[0]["id"], RITA)
     assert [row["case_id"] for row in work.queue(RITA)] == ["3", "1"]
-    assert work.decide(queue[0]["id"], ANNA, {"site": "C61", "behavior": "3"}) == DONE
+    assert work.decide(queue[0]["id"], ANNA, [{"site": "C61", "behavior": "3"}]) == DONE
     assert work.undo(ANNA) == queue[0]["id"] and len(work.queue(RITA)) == 3
-    work.decide(queue[0]["id"], ANNA, {"site": "C50", "behavior": "3"})
+    work.decide(queue[0]["id"], ANNA, [{"site": "C50", "behavior": "3"}])
     work.skip(queue[1]["id"], ANNA, "no tumour")
     assert [row["case_id"] for row in work.queue(ANNA)] == ["1"]
     assert work.erase_old_texts() == 1 and work.reports(queue[0]["id"]) == [] and work.reports(queue[2]["id"])
@@ -118,14 +87,14 @@ def test_a_case_from_arrival_to_erasure(work):
 def test_a_second_person_codes_and_a_third_settles(work):
     filled(work, 1, 4)
     first, other = (row["id"] for row in work.queue(ANNA, order="date"))
-    codes = {"site": "C50", "behavior": "3"}
+    codes = [{"site": "C50", "behavior": "3"}]
     assert work.decide(first, ANNA, codes, second_percent=100) == SECOND
     assert work.decide(other, RITA, codes, second_percent=100) == SECOND
     assert [row["id"] for row in work.queue(RITA)] == [first]  # not her own
     assert work.queue(ANNA) == []
     with pytest.raises(Fault):
         work.open(first, ANNA)
-    assert work.decide(first, RITA, codes | {"site": "C61"}) == DIFFERS
+    assert work.decide(first, RITA, [*codes, {"site": "C61", "behavior": "3"}]) == DIFFERS  # two tumours, she says
     assert work.decide(first, RITA, codes) == DONE
     assert [row["round"] for row in work.decisions(case=first)] == [1, 2, 3]
 
@@ -133,7 +102,7 @@ def test_a_second_person_codes_and_a_third_settles(work):
 def test_a_case_that_gets_another_report_is_read_again(work):
     filled(work, 1)
     (case,) = work.queue(ANNA)
-    work.decide(case["id"], ANNA, {"site": "C50", "behavior": "3"})
+    work.decide(case["id"], ANNA, [{"site": "C50", "behavior": "3"}])
     assert work.receive([Sent("addendum", "more", case_id="1")], source="test") == 1
     ((key, reports),) = work.uncoded(9)
     assert key == case["id"] and len(reports) == 2
@@ -148,7 +117,7 @@ def test_another_registrys_cases_do_not_exist(work):
     assert work.queue(NORTH, registry="South") == []
     for act in (
         lambda: work.open(case["id"], NORTH),
-        lambda: work.decide(case["id"], NORTH, {"site": "C50", "behavior": "3"}),
+        lambda: work.decide(case["id"], NORTH, [{"site": "C50", "behavior": "3"}]),
         lambda: work.skip(case["id"], NORTH, "no"),
     ):
         with pytest.raises(Fault) as refused:
@@ -200,9 +169,12 @@ def test_text_is_sealed_on_the_disk_and_needs_its_key(tmp_path):
     for secret in (None, b"y" * 32):
         with pytest.raises(UsageError, match="sealed"):
             Desk(tmp_path / "a", settings, secret=secret)
-    Desk(tmp_path / "b", settings)
+    desk = Desk(tmp_path / "b", settings)
     with pytest.raises(UsageError, match="begun without"):
         Desk(tmp_path / "b", settings, secret=b"x" * 32)
+    desk.set_fact("tables", "0", by="test")
+    with pytest.raises(UsageError, match="another version of pathveil"):
+        Desk(tmp_path / "b", settings)
 
 
 WRITER = """

@@ -1,5 +1,6 @@
 """The page as a registrar uses it, in a real browser; and what it refuses."""
 
+import contextlib
 import csv
 import io
 import re
@@ -15,8 +16,9 @@ from starlette.testclient import TestClient
 from bundle.conftest import reports
 from conftest import free_port
 from pathveil.serve.app import make_app
-from pathveil.serve.coding import Asked
+from pathveil.serve.coding import Asked, propose_case
 from pathveil.serve.desk import Desk
+from pathveil.serve.exports import corrections, final_decisions, labels, naaccr_xml
 from pathveil.serve.limits import Buckets
 from pathveil.serve.sent import Sent
 from serve.conftest import BEARER, service_of
@@ -40,23 +42,30 @@ def desk_service(model, tmp_path_factory):
         sent = Sent(row["report_id"], row["text"], case_id=f"c-{row['report_id']}", registry=row["registry"])
         desk.casework.receive([sent], source="test")
     for case, texts in desk.casework.uncoded(20):
-        (said,) = service.pool.answerer.answer(texts, Asked(places=4, by_case=True))
-        desk.casework.propose(case, said, model=model.sha256, thresholds="t", reports=1)
+        named = [Sent(str(one.place), one.text, case_id=case) for one in texts]
+        said = propose_case(service.pool.answerer.answer(named, Asked(places=4, by_case=True)))
+        desk.casework.propose(case, said, model=model.sha256, thresholds="t", reports=len(texts))
     return service
+
+
+@contextlib.contextmanager
+def on_a_port(service):
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(make_app(service), port=port, log_config=None))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not (server.started and service.ready):
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join()
 
 
 @pytest.fixture(scope="module")
 def live(desk_service):
     """The service on a port."""
-    port = free_port()
-    server = uvicorn.Server(uvicorn.Config(make_app(desk_service), port=port, log_config=None))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not (server.started and desk_service.ready):
-        time.sleep(0.05)
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join()
+    with on_a_port(desk_service) as address:
+        yield address
 
 
 def log_in(page, live, name):
@@ -104,8 +113,8 @@ def test_a_registrar_codes_from_log_in_to_export(live, browser, desk_service):
     page.wait_for_selector(".found li")
     assert page.locator(".found li").first.inner_text().startswith("C25")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#contradictions li")
-    assert "does not lie in site C25 (pancreas)" in page.inner_text("#contradictions")
+    page.wait_for_selector(".contradictions li")
+    assert "does not lie in site C25 (pancreas)" in page.inner_text(".contradictions")
     page.keyboard.press("Enter")  # accept and go on
     page.wait_for_url(lambda url: "/case/" in url and url.split("?")[0] != opened.split("?")[0])
     assert page.inner_text(".said") == "Kept with your changes."
@@ -124,15 +133,13 @@ def test_a_registrar_codes_from_log_in_to_export(live, browser, desk_service):
     shown = set(page.locator("mark[class^=on]").evaluate_all("all => all.map(one => one.dataset.tasks)"))
     assert all("histology:" in tasks for tasks in shown)
     page.keyboard.press("s")
-    page.keyboard.press("Tab")
-    page.keyboard.type("two tumours")
-    page.keyboard.press("Enter")
+    page.keyboard.press("2")
     page.wait_for_url(lambda url: "said=skipped" in url)
 
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size({"width": 768, "height": 1024})
     for path, words in (
-        ("/review", "two tumours"),
+        ("/review", "anna: text incomplete"),
         ("/figures", "Does the model keep its promise?"),
         ("/admin", "nora"),
         ("/next", "Accept"),
@@ -146,6 +153,134 @@ def test_a_registrar_codes_from_log_in_to_export(live, browser, desk_service):
     decided = desk_service.desk.casework.decisions()
     assert len(rows) == len(decided) and {row["who"] for row in rows} == {"anna"}
     assert (problems, outside) == ([], [])
+
+
+TWO = ["lobular carcinoma of the right breast, upper outer quadrant", "prostate, adenocarcinoma, gleason 3+4=7"]
+
+
+def other_page(browser, live, name, **options):
+    page = browser.new_page(viewport={"width": 1024, "height": 768}, **options)
+    log_in(page, live, name)
+    return page
+
+
+def case_with_two_tumours(page):
+    """Opened from the queue, where it comes first; its sections by tumour."""
+    page.click("table.queue a")
+    page.wait_for_url("**/case/*")
+    return page.locator(".tumour")
+
+
+def test_two_tumours_two_people_and_another_model(model, model_folder, tmp_path, browser):
+    """From the first user to the last export, by an administrator, a reviewer, and somebody without JavaScript."""
+    service = service_of(model)
+    service.desk = desk = Desk(tmp_path, service.settings, cheap_passwords=True)
+    desk.models = model_folder.parent
+    sent = [Sent(f"t{number}", text, case_id="two", number=f"S-{number}") for number, text in enumerate(TWO)]
+    desk.casework.receive(sent, source="test")
+    with on_a_port(service) as live:
+        page = browser.new_page(viewport={"width": 1280, "height": 860})
+        page.goto(f"{live}/setup?token={desk.setup_token}")
+        assert not axe(page)
+        page.fill("#name", "anna")
+        page.fill("#password", PASSWORD)
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/login")
+        assert not axe(page)
+        log_in(page, live, "anna")
+        page.goto(f"{live}/admin")
+        page.fill("form[action='/admin/users'] #name", "rita")
+        page.fill("form[action='/admin/users'] #password", PASSWORD)
+        page.select_option("#role", "reviewer")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**said=added")
+        page.fill("#percent", "100")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**said=second")
+
+        page.keyboard.press("q")
+        page.wait_for_url("**/queue")
+        tumours = case_with_two_tumours(page)
+        assert tumours.count() == 2 and "tell of 2 tumours" in page.inner_text(".note") and not axe(page)
+        told = tumours.nth(1).locator(".told input:checked")
+        assert told.evaluate_all("all => all.map(one => one.name)") == ["report.2.1"]
+        page.keyboard.press("t")  # one more, what was chosen is kept
+        page.wait_for_selector(".tumour >> nth=2")
+        while page.locator(".task:not(:has(input:checked))").count() > 5:
+            page.keyboard.press("1")
+        page.locator("button[name=remove]").nth(2).click()
+        page.wait_for_selector(".tumour >> nth=2", state="detached")
+        while page.locator(".task:not(:has(input:checked))").count():
+            page.keyboard.press("1")
+        page.emulate_media(media="print")
+        assert not page.locator(".foot, .find, #accept, .which button").locator("visible=true").count()
+        assert page.locator(".offer").locator("visible=true").count() == 10  # the chosen ones alone
+        page.emulate_media(media="screen")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/queue*said=accepted*")
+
+        rita = other_page(browser, live, "rita", color_scheme="dark")
+        assert "second look" in rita.inner_text("main")
+        tumours = case_with_two_tumours(rita)
+        while rita.locator(".task:not(:has(input:checked))").count():
+            rita.keyboard.press("1")
+        tumours.nth(1).locator(".task[data-task=subsite] input[type=radio]").nth(1).check()
+        rita.keyboard.press("Enter")
+        rita.wait_for_url("**/queue*said=changed*")
+        rita.goto(f"{live}/review")
+        assert "tumour 2" in rita.inner_text("main") and "Cohen's kappa" in rita.inner_text("main") and not axe(rita)
+        rita.click("section a")
+        rita.wait_for_url("**/case/*")
+        assert "anna: " in rita.inner_text(".tumour >> nth=1") and not axe(rita)
+        while rita.locator(".task:not(:has(input:checked))").count():
+            rita.keyboard.press("1")
+        rita.keyboard.press("Enter")
+        rita.wait_for_url("**/queue*")
+        assert [row["round"] for row in desk.casework.decisions()] == [1, 2, 3]
+        reviewer = desk.accounts.session(rita.context.cookies()[0]["value"]).user
+        rows = final_decisions(desk.casework, reviewer)
+        tree = ElementTree.fromstring(naaccr_xml(rows, model.tasks))
+        assert len(tree) == 1 and [len(one.findall(".//*[@naaccrId='pathReportNumber1']")) for one in tree[0]] == [1, 1]
+        own = list(csv.DictReader(io.StringIO(labels(rows, model.tasks))))
+        decided = desk.casework.decisions()[-1]["codes"]
+        assert [{task: row[task] for task in model.tasks} for row in own] == decided
+        lines = list(csv.DictReader(io.StringIO(corrections(rows, model.tasks))))
+        assert [(row["case_id"], row["tumor"], row["site"]) for row in lines] == [
+            ("two", str(number), codes["site"]) for number, codes in enumerate(decided, start=1)
+        ]
+
+        desk.casework.receive([Sent("plain", TWO[0], case_id="plain")], source="test")
+        desk.arrived.set()
+        page.goto(f"{live}/admin")
+        page.click("text=Compare on the cases that wait")
+        page.wait_for_url("**/admin*")
+        assert "beside the model in use" in page.inner_text("#model") and not axe(page)
+        page.click("text=Switch to model")
+        page.wait_for_url("**said=switched")
+        page.goto(f"{live}/nothing-here-but/case")
+        plain = other_page(browser, live, "anna", java_script_enabled=False)
+        while desk.casework.uncoded(1):
+            time.sleep(0.02)
+        plain.goto(f"{live}/queue")
+        assert not plain.url.endswith("login")
+        tumours = case_with_two_tumours(plain)
+        assert tumours.count() == 1
+        for task in plain.locator(".task").all():
+            task.locator("input[type=radio]").first.check()
+        plain.fill("input[name='other.1.site']", "c61")
+        plain.click("text=Another tumour")
+        assert tumours.count() == 2 and "C61" in tumours.first.inner_text()
+        assert plain.locator(".told input").evaluate_all("all => all.map(one => one.checked)") == [True, False]
+        plain.click("#accept")
+        assert "Choose the site" in plain.inner_text("[role=alert]") and tumours.count() == 2
+        plain.locator("button[name=remove]").nth(1).click()
+        plain.click("#accept")
+        last = desk.casework.decisions()[-1]
+        assert last["codes"][0]["site"] == "C61" and len(last["codes"]) == 1
+        plain.click("text=Undo my last decision")
+        assert "Undone" in plain.inner_text(".said") and "C61" in tumours.first.inner_text()
 
 
 def client_of(service, name):
@@ -172,7 +307,7 @@ def test_forms_of_other_sites_and_sessions_are_refused(people, desk_service):
     assert cora.post(path, data=codes | {"csrf": people("anna").csrf}).status_code == 403
     elsewhere = cora.post(path, data=codes | {"csrf": cora.csrf}, headers={"origin": "https://evil.example"})
     assert elsewhere.status_code == 403 and "another site" in elsewhere.text
-    wrong = cora.post(path, data={"csrf": cora.csrf, "code.site": "=cmd()"})
+    wrong = cora.post(path, data={"csrf": cora.csrf, "code.1.site": "=cmd()"})
     assert wrong.status_code == 422 and "no code of ICD-O-3" in wrong.text
     assert desk_service.desk.casework.decisions(case=case["id"]) == []
 
@@ -208,10 +343,11 @@ def test_what_was_decided_goes_out_and_comes_back_as_labels(people, desk_service
     anna, work = people("anna"), desk_service.desk.casework
     user = desk_service.desk.accounts.session(anna.cookies["pathveil_session"]).user
     case = work.open(work.queue(user, order="registry")[-1]["id"], user)
-    work.decide(case["id"], user, {task: code["code"] for task, code in case["answer"]["codes"].items()})
+    (proposed,) = case["answer"]["tumours"]
+    work.decide(case["id"], user, [{task: code["code"] for task, code in proposed["codes"].items()}])
     labels = anna.get("/export/labels.csv").text
     rows = list(csv.DictReader(io.StringIO(labels)))
-    decided = {row["case_id"]: row["codes"] for row in desk_service.desk.casework.decisions()}
+    decided = {row["case_id"]: row["codes"][0] for row in desk_service.desk.casework.decisions()}
     assert rows
     for row in rows:
         assert {task: row[task] for task in decided[row["case_id"]]} == decided[row["case_id"]]

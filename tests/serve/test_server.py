@@ -1,10 +1,13 @@
 """The service on a port: what its description promises, and what slow, idle and rude clients can do."""
 
 import asyncio
+import contextlib
 import os
 import socket
+import ssl
 import threading
 import time
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.request import urlopen
 
 import pytest
@@ -17,17 +20,20 @@ from pathveil.errors import UsageError
 from pathveil.serve.app import make_app
 from pathveil.serve.desk import Desk
 from pathveil.serve.server import check_place, make_server, serve_behind
+from pathveil.vocabulary.agree.certificates import make_certificate
 from serve.conftest import BEARER, service_of
 
 EXAMPLES = int(os.environ.get("PATHVEIL_API_EXAMPLES", "4"))  # an operation; more by hand
 LIMITS = {"header_seconds": 0.6, "body_seconds": 0.6, "connections_an_address": 40, "requests_a_minute": 100_000}
 
 
-@pytest.fixture(scope="module")
-def port(model, tmp_path_factory):
+@contextlib.contextmanager
+def serving(model, store, **options):
+    """The service on a port, as 'pathveil serve' sets it up."""
     service = service_of(model, **LIMITS, failures_a_minute=100_000)
-    service.desk = Desk(tmp_path_factory.mktemp("store"), service.settings, cheap_passwords=True)
-    server, gate = make_server(make_app(service), service.settings, host="127.0.0.1", port=0)
+    service.desk = Desk(store, service.settings, cheap_passwords=True)
+    service.desk.accounts.add("anna", "correct horse battery", "coder", by="test")
+    server, gate = make_server(make_app(service), service.settings, host="127.0.0.1", port=0, **options)
     thread = threading.Thread(target=lambda: asyncio.run(serve_behind(server, gate)), daemon=True)
     thread.start()
     while not (server.started and service.ready):
@@ -35,6 +41,21 @@ def port(model, tmp_path_factory):
     yield gate.getsockname()[1]
     server.should_exit = True
     thread.join()
+
+
+@pytest.fixture(scope="module")
+def port(model, tmp_path_factory):
+    with serving(model, tmp_path_factory.mktemp("store")) as number:
+        yield number
+
+
+def log_in(connection, **headers):
+    """The answer to a log-in, and the cookie it sets."""
+    form = "name=anna&password=correct+horse+battery"
+    connection.request("POST", "/login", form, {"content-type": "application/x-www-form-urlencoded"} | headers)
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status, answer.headers["set-cookie"]
 
 
 def closed_within(connection: socket.socket, seconds: float) -> bytes:
@@ -93,6 +114,31 @@ def test_a_thousand_connections_leave_honest_calls_answered(port):
     finally:
         for one in held:
             one.close()
+
+
+def test_requests_over_tls_and_behind_a_proxy(model, tmp_path):
+    key, certificate = make_certificate(tmp_path, "own", hosts=["localhost"])
+    context = ssl.create_default_context(cafile=str(certificate))
+    with serving(model, tmp_path / "a", certificate=certificate, key=key) as number:
+        connection = HTTPSConnection("localhost", number, context=context, timeout=20)
+        connection.request("POST", "/v1/code", b"carcinoma", BEARER | {"content-type": "text/plain"})
+        answer = connection.getresponse()
+        assert answer.status == 200 and b'"site"' in answer.read()
+        assert connection.sock.version() in ("TLSv1.2", "TLSv1.3")
+        status, cookie = log_in(connection)
+        assert status == 303 and "Secure" in cookie
+        plain = HTTPConnection("127.0.0.1", number, timeout=20)
+        with pytest.raises((HTTPException, OSError)):  # nothing is answered in the clear
+            plain.request("GET", "/healthz")
+            plain.getresponse()
+    said = {"x-forwarded-for": "10.1.2.3", "x-forwarded-proto": "https", "host": "coding.example.org"}
+    with serving(model, tmp_path / "b", behind_proxy=True) as number:
+        connection = HTTPConnection("127.0.0.1", number, timeout=20)
+        assert "Secure" in log_in(connection, **said, origin="https://coding.example.org")[1]
+        assert log_in(connection, **said, origin="https://elsewhere.example.org")[0] == 403
+        assert "Secure" not in log_in(connection)[1]
+    with serving(model, tmp_path / "c") as number:  # without the option nobody's word is taken
+        assert "Secure" not in log_in(HTTPConnection("127.0.0.1", number, timeout=20), **said)[1]
 
 
 def test_reports_do_not_travel_in_the_clear(tmp_path):

@@ -14,6 +14,7 @@ Each code comes with ICD-O-3's term and the next probable codes of its task.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -135,7 +136,8 @@ def decide(
     return coded
 
 
-def terms_of(task: str, names: Sequence[str], *, behaviors: Sequence[str]) -> list[list[str]]:
+@lru_cache(maxsize=64)
+def terms_of(task: str, names: tuple[str, ...], *, behaviors: tuple[str, ...]) -> list[list[str]]:
     """The term of each class of a task; of histology, for each behavior that the report may have."""
     if task == "histology" and behaviors:
         return [[term_of(task, name, behavior) for name in names] for behavior in behaviors]

@@ -56,19 +56,20 @@ def sidecar_of(path: Path) -> Path:
 
 
 @contextmanager
-def xml_writer(path: Path, sidecar: Path) -> Generator[Write]:
-    """A function that writes one tumour at a time; the tumours of a case must follow on each other."""
+def xml_writer(path: Path, sidecar: Path, *, decided: bool = False) -> Generator[Write]:
+    """A function that writes one tumour at a time; the tumours of a case must follow on each other. Codes that a person
+    has ``decided`` on are written even where they contradict each other."""
     with path.open("w", encoding="utf-8", newline="") as file, sidecar.open("w", encoding="utf-8") as beside:
         file.write(
             '<?xml version="1.0" encoding="UTF-8"?>\n'
             f'<NaaccrData baseDictionaryUri="{DICTIONARY}" recordType="{RECORD_TYPE}" '
             f'specificationVersion="{SPECIFICATION}" xmlns="{NAMESPACE}">\n'
         )
-        yield tumour_writer(file, beside)
+        yield tumour_writer(file, beside, decided=decided)
         file.write("</NaaccrData>\n")
 
 
-def tumour_writer(file: IO[str], beside: IO[str]) -> Write:
+def tumour_writer(file: IO[str], beside: IO[str], *, decided: bool) -> Write:
     patients = 0
 
     def write(coded: Coded) -> None:
@@ -76,7 +77,8 @@ def tumour_writer(file: IO[str], beside: IO[str]) -> Write:
         if coded.tumor == 1:
             patients += 1
             file.write(patient_start(coded.case_id))
-        file.write(tumour(coded.codes, [one for one in coded.reports if one.report_id not in coded.doubtful]))
+        reports = [one for one in coded.reports if one.report_id not in coded.doubtful]
+        file.write(tumour(coded.codes, reports, decided=decided))
         if coded.tumor == coded.tumors:
             file.write("  </Patient>\n")
         beside.write(one_line({"patient": patients, **json_line(coded, by_case=True)}))
@@ -94,17 +96,18 @@ def is_number(case_id: str) -> bool:
     return re.fullmatch(r"[0-9]{1,8}", case_id) is not None
 
 
-def tumour(codes: Mapping[str, Code], reports: Sequence[Origin]) -> str:
+def tumour(codes: Mapping[str, Code], reports: Sequence[Origin], *, decided: bool = False) -> str:
     """One Tumor, as XML."""
-    items = naaccr_items(codes) | report_numbers(reports)
+    items = naaccr_items(codes, decided=decided) | report_numbers(reports)
     lines = [f"      {item(name, value)}" for name, value in items.items()]
     return "\n".join(["    <Tumor>", *lines, "    </Tumor>"]) + "\n"
 
 
-def naaccr_items(codes: Mapping[str, Code]) -> dict[str, str]:
-    """The standard's items, in its order of numbers, for codes that are sure, go together and have a form it knows."""
+def naaccr_items(codes: Mapping[str, Code], *, decided: bool = False) -> dict[str, str]:
+    """The standard's items, in its order of numbers, for codes that are sure, go together (unless a person has
+    ``decided`` on them) and have a form it knows."""
     sure = {task: code.code for task, code in codes.items() if not code.abstained}
-    doubtful = {task for one in contradictions(sure) for task in one.tasks}
+    doubtful = set() if decided else {task for one in contradictions(sure) for task in one.tasks}
     sure = {task: code for task, code in sure.items() if task not in doubtful}
     found = {
         "primarySite": sure.get("subsite", "").replace(".", "").upper(),

@@ -18,7 +18,7 @@ from typing import IO
 import numpy as np
 
 from pathveil.bundle.coder import Code, Coder, decide
-from pathveil.bundle.explanation import explain_codes
+from pathveil.bundle.explanation import explain_reading, read_to_explain
 from pathveil.bundle.incoming import Incoming, Origin, Reports, batches_of, read_files
 from pathveil.bundle.joint import Rules
 from pathveil.bundle.model import Model
@@ -257,14 +257,18 @@ def code(
     cases: dict[str, OpenCase] = {}
     done = 0
     for batch in batches():
-        logs, empty = coder.read([report.text for report in batch])
+        texts = [report.text for report in batch]
+        if asked.explain:
+            logs, empty, readings = read_to_explain(coder, texts)
+        else:
+            (logs, empty), readings = coder.read(texts), [None] * len(batch)
         decided = decide(coder.model, logs, empty=empty, joint=asked.joint)
         if asked.by_case:
             for case in finished_cases(batch, decided, logs, empty, cases, expected):
                 yield from tumours_of(coder.model, case, asked)
         else:
-            for report, codes in zip(batch, decided, strict=True):
-                why = explain_codes(coder.model, report.text, codes, top=asked.explain) if asked.explain else None
+            for report, codes, reading in zip(batch, decided, readings, strict=True):
+                why = explain_reading(coder, reading, codes, top=asked.explain) if reading else None
                 text = report.text if asked.with_text else None
                 yield Coded(report.case_id, (report.origin,), codes, contradictions_of(codes), why, text)
         done += len(batch)

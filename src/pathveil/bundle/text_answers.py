@@ -10,8 +10,8 @@ text that was given; nothing of a text is kept.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pathveil.bundle.coder import Code, Coder
-from pathveil.bundle.explanation import Explanation, explain_codes
+from pathveil.bundle.coder import Code, Coder, decide
+from pathveil.bundle.explanation import Explanation, explain_reading, read_to_explain
 from pathveil.bundle.joint import Rules
 from pathveil.corpus.combinations import Contradiction, contradictions
 from pathveil.results import Result
@@ -63,12 +63,13 @@ def answer(coder: Coder, texts: Sequence[str], *, joint: Iterable[str] | None = 
     many places of the text to give for each code.
     """
     rules = None if joint is None else Rules.of(coder.model.labels, joint)
-    answers = map(answer_of, coder.code(texts, joint=rules))
     if not explain:
-        return list(answers)
+        return list(map(answer_of, coder.code(texts, joint=rules)))
+    logs, empty, readings = read_to_explain(coder, texts)
+    answers = map(answer_of, decide(coder.model, logs, empty=empty, joint=rules))
     return [
-        one.model_copy(update={"explanation": explain_codes(coder.model, text, one.codes, top=explain)})
-        for text, one in zip(texts, answers, strict=True)
+        one.model_copy(update={"explanation": explain_reading(coder, reading, one.codes, top=explain)})
+        for reading, one in zip(readings, answers, strict=True)
     ]
 
 

@@ -27,13 +27,13 @@ report is named (``doubtful_reports``) where its own best guess tells of another
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy.special import log_softmax
 
 from pathveil.bundle.coder import Code, decide
 from pathveil.bundle.joint import Rules
 from pathveil.bundle.model import Model
 from pathveil.corpus.combinations import subsites_of
 from pathveil.corpus.synth.codes import code_lists
+from pathveil.training.blend import log_softmax
 
 ILL_DEFINED = frozenset({"C14", "C26", "C39", "C55", "C76", "C77", "C80"})
 URINARY = frozenset({"C65", "C66", "C67", "C68"})
@@ -172,7 +172,7 @@ def answer_tumours(
     found = []
     for group in groups:
         known = [row for row in group if not empty[row]]
-        mean = {task: log_softmax(said[known or group].mean(0, keepdims=True), axis=1) for task, said in logs.items()}
+        mean = {task: log_softmax(said[known or group].mean(0, keepdims=True)) for task, said in logs.items()}
         (answer,) = decide(model, mean, empty=np.array([not known]), joint=joint)
         doubtful = [] if one_tumor else doubtful_reports([codes[row] for row in group], answer)
         found.append((group, answer, [group[place] for place in doubtful]))

@@ -96,6 +96,7 @@ def run(
         raise UsageError("--queue needs --store, where reports wait for a person")
     with ExitStack() as stack:
         if store is not None and "://" not in store:
+            Path(store).mkdir(parents=True, exist_ok=True, mode=0o700)
             stack.enter_context(only_process(Path(store)))
         service = make_service(
             release,

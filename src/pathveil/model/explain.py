@@ -16,10 +16,9 @@ True
 True
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from pathveil.model.batch import TokenBatch
@@ -62,24 +61,6 @@ def explain(model: MTCNN | Tabulated, ids: Sequence[int], *, task: str, label: i
         windows += [Window(t, t + window, w) for t, w in zip(places.tolist(), sums.tolist(), strict=True)]
     windows.sort(key=lambda window: (-abs(window.weight), window.start, window.end))
     return LogitParts(task, label, float(logits[label]), float(bias[label]), tuple(windows))
-
-
-def window_weights(
-    model: MTCNN | Tabulated, ids: Sequence[int], labels: Mapping[str, int]
-) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
-    """What each window adds to one class of each of several tasks: starts, lengths and {task: weights}, all (windows,).
-
-    The same numbers as ``explain``'s for each task, from one run of the encoder; a window may be there several times.
-    """
-    features, starts = model.chosen(TokenBatch.of([list(ids)]).to(model.head(next(iter(labels)))[0].device))
-    found, at = features[0].detach().double().cpu().numpy(), starts[0].cpu().numpy()  # (K, F)
-    won = at >= 0
-    lengths = np.broadcast_to(np.array(model.windows)[:, None], at.shape)
-    weights = {}
-    for task, label in labels.items():
-        head = model.head(task)[0][label].detach().double().cpu().numpy().reshape(found.shape)  # (K, F)
-        weights[task] = (found * head)[won]
-    return at[won], lengths[won], weights
 
 
 def spans(parts: LogitParts, tokens: Sequence[tuple[int, int]]) -> list[tuple[int, int, float]]:

@@ -32,7 +32,11 @@ class Tabulated:
         with torch.no_grad():
             self.table = self.kernel.tabulate(embedding.detach(), weight.detach(), self.windows)
             self.bias = bias.detach().clone()
-            self.heads = {task: (head.weight.clone(), head.bias.clone()) for task, head in model.each_head()}
+            # All heads in one, so that a document costs one product for all its tasks.
+            heads = [head for _, head in model.each_head()]
+            self.joint = torch.cat([head.weight for head in heads]), torch.cat([head.bias for head in heads])
+        sizes = list(self.classes.values())
+        self.heads = dict(zip(self.classes, zip(*(part.split(sizes) for part in self.joint), strict=True), strict=True))
 
     @property
     def device(self) -> torch.device:
@@ -51,7 +55,11 @@ class Tabulated:
         """Pooled features (B, K·F)."""
         return self.chosen(batch)[0].flatten(1)
 
+    def logits(self, features: Tensor) -> dict[str, Tensor]:
+        """Each task's logits (B, classes) from features (B, K·F)."""
+        answers = torch.nn.functional.linear(features, *self.joint)
+        return dict(zip(self.classes, answers.split(list(self.classes.values()), dim=1), strict=True))
+
     def __call__(self, batch: TokenBatch) -> dict[str, Tensor]:
         """Logits (B, classes) a task."""
-        features = self.features(batch)
-        return {task: torch.nn.functional.linear(features, *head) for task, head in self.heads.items()}
+        return self.logits(self.features(batch))

@@ -69,7 +69,7 @@ async def add_user(request: Request, session: Session) -> Response:
     registries = [name.strip() for name in fields.get("registries", "").split(",") if name.strip()]
     given = fields.get("name", ""), fields.get("password", ""), fields.get("role", "")
     accounts = desk_of(request).accounts
-    await run_in_threadpool(lambda: accounts.add(*given, registries=registries, by=session.user.name))
+    await run_in_threadpool(accounts.add, *given, registries=registries, by=session.user.name)
     return RedirectResponse("/admin?said=added", 303)
 
 
@@ -79,7 +79,7 @@ async def change_user(request: Request, session: Session) -> Response:
         raise Fault(422, "nobody locks themselves out")
     active = fields.get("active") == "1"
     accounts = desk_of(request).accounts
-    await run_in_threadpool(lambda: accounts.change(name, active=active, by=session.user.name))
+    await run_in_threadpool(accounts.change, name, active=active, by=session.user.name)
     return RedirectResponse(f"/admin?said={'let-in' if active else 'locked'}", 303)
 
 
@@ -88,7 +88,7 @@ async def set_second(request: Request, session: Session) -> Response:
     if not value.isascii() or not value.isdigit() or int(value[:4]) > 100:
         raise Fault(422, "expected a number from 0 to 100")
     desk = desk_of(request)
-    await run_in_threadpool(lambda: desk.set_fact("second_percent", str(int(value)), by=session.user.name))
+    await run_in_threadpool(desk.set_fact, "second_percent", str(int(value)), by=session.user.name)
     return RedirectResponse("/admin?said=second", 303)
 
 

@@ -7,8 +7,8 @@ True
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pathveil.results import Part
 
@@ -52,18 +52,33 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     return None if chance == 1 else (observed - chance) / (1 - chance)
 
 
-def model_agreement(decisions: Iterable[Mapping[str, Any]]) -> list[TaskAgreement]:
-    """By task and month, over first decisions."""
-    cases: Counter[tuple[str, str]] = Counter()
-    kept: Counter[tuple[str, str]] = Counter()
+class Judged(NamedTuple):
+    """A code that the model proposed, and whether the person who decided first kept it."""
+
+    task: str
+    period: str
+    kept: bool
+    sure: bool
+
+
+def judged(decisions: Iterable[Mapping[str, Any]]) -> Iterator[Judged]:
+    """Of first decisions, by tumour; one that a person added or took away has no two codes to compare."""
     for decision in decisions:
         if decision["round"] == 1:
-            for task, code in decision["codes"].items():
-                place = task, decision["made"][:7]
-                cases[place] += 1
-                kept[place] += code == decision["proposed"][task]
+            found = zip(decision["codes"], decision["proposed"], decision["abstained"], strict=False)
+            for codes, proposed, abstained in found:
+                for task, code in codes.items():
+                    yield Judged(task, decision["made"][:7], code == proposed[task], task not in abstained)
+
+
+def model_agreement(decisions: Iterable[Mapping[str, Any]]) -> list[TaskAgreement]:
+    """By task and month, over first decisions."""
+    counts: dict[tuple[str, str], list[bool]] = {}
+    for one in judged(decisions):
+        counts.setdefault((one.task, one.period), []).append(one.kept)
     return [
-        TaskAgreement(task=task, period=period, cases=n, kept=kept[task, period]) for (task, period), n in cases.items()
+        TaskAgreement(task=task, period=period, cases=len(kept), kept=sum(kept))
+        for (task, period), kept in counts.items()
     ]
 
 
@@ -74,34 +89,29 @@ def check_promises(
 
     It is called broken only where chance hardly explains it: the share kept lies more than two standard errors below.
     """
-    sure: Counter[str] = Counter()
-    kept: Counter[str] = Counter()
-    for decision in decisions:
-        if decision["round"] == 1:
-            for task, code in decision["codes"].items():
-                if task not in decision["abstained"]:
-                    sure[task] += 1
-                    kept[task] += code == decision["proposed"][task]
+    sure: dict[str, list[bool]] = {}
+    for one in judged(decisions):
+        if one.sure:
+            sure.setdefault(one.task, []).append(one.kept)
     found = []
-    for task, cases in sure.items():
-        promise, holds = promised.get(task), None
+    for task, kept in sure.items():
+        promise, cases, holds = promised.get(task), len(kept), None
         if promise is not None and cases >= fewest:
-            holds = kept[task] / cases >= promise - 2 * (promise * (1 - promise) / cases) ** 0.5
-        found.append(PromiseCheck(task=task, sure=cases, kept=kept[task], promised=promise, holds=holds))
+            holds = sum(kept) / cases >= promise - 2 * (promise * (1 - promise) / cases) ** 0.5
+        found.append(PromiseCheck(task=task, sure=cases, kept=sum(kept), promised=promise, holds=holds))
     return found
 
 
 def two_people(decisions: Iterable[Mapping[str, Any]]) -> list[TwoPeople]:
     """By task, over cases that two people coded without seeing each other's codes."""
-    by_case: dict[str, dict[int, Mapping[str, str]]] = {}
+    by_case: dict[str, dict[int, Sequence[Mapping[str, str]]]] = {}
     for decision in decisions:
         by_case.setdefault(decision["case_key"], {})[decision["round"]] = decision["codes"]
     pairs: dict[str, list[tuple[str, str]]] = {}
     for rounds in by_case.values():
-        if 1 in rounds and 2 in rounds:
-            for task in rounds[1]:
-                if task in rounds[2]:
-                    pairs.setdefault(task, []).append((rounds[1][task], rounds[2][task]))
+        for first, second in zip(rounds.get(1, ()), rounds.get(2, ()), strict=False):  # tumour by tumour
+            for task in first.keys() & second.keys():
+                pairs.setdefault(task, []).append((first[task], second[task]))
     return [
         TwoPeople(task=task, cases=len(own), same=sum(a == b for a, b in own), kappa=kappa(own))
         for task, own in pairs.items()

@@ -14,6 +14,7 @@ import hashlib
 import hmac
 import json
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from pathveil.serve.sealing import Sealer
 from pathveil.serve.sent import Sent
 
 if TYPE_CHECKING:
-    from pathveil.serve.coding import ReportOut  # heavy: brings the networks
+    from pathveil.serve.coding import CaseOut  # heavy: brings the networks
 
 NEW, WAITING, SKIPPED, SECOND, DIFFERS, DONE = "new", "waiting", "skipped", "second", "differs", "done"
 ORDERS = {
@@ -37,6 +38,7 @@ ORDERS = {
 }
 UNKNOWN = "–"  # a registry that was not said
 LONGEST_REASON = 300
+MOST_TUMOURS = 9  # of a case
 
 
 class Casework:
@@ -104,13 +106,14 @@ class Casework:
                 registry=row["registry"],
                 date=row["day"] or None,
                 number=row["number"],
+                place=row["place"],
             )
             for row in rows
         ]
 
-    def propose(self, case: str, answer: "ReportOut", *, model: str, thresholds: str, reports: int) -> bool:
+    def propose(self, case: str, answer: "CaseOut", *, model: str, thresholds: str, reports: int) -> bool:
         """Keep what the model says of a case, unless more reports of it have come meanwhile."""
-        abstained = sum(code.abstained for code in answer.codes.values())
+        abstained = sum(code.abstained for tumour in answer.tumours for code in tumour.codes.values())
         with self.base.transaction() as do:
             here = do("SELECT COUNT(*) AS n FROM reports WHERE case_key = ? AND text IS NOT NULL", case)[0]["n"]
             if here != reports or not do("SELECT id FROM cases WHERE id = ? AND status = ?", case, NEW):
@@ -119,7 +122,7 @@ class Casework:
                 "UPDATE cases SET status = ?, answer = ?, model = ?, abstained = ?, uncertainty = ? WHERE id = ?",
                 *(WAITING, answer.model_dump_json(exclude_none=True), model, abstained, answer.uncertainty, case),
             )
-            codes = {task: code.code for task, code in answer.codes.items()}
+            codes = [{task: code.code for task, code in tumour.codes.items()} for tumour in answer.tumours]
             note(do, "model", "coded", {"case": case, "codes": codes, "model": model, "thresholds": thresholds})
         return True
 
@@ -188,22 +191,37 @@ class Casework:
 
     # Decisions
 
-    def decide(self, case: str, user: User, codes: Mapping[str, str], *, second_percent: int = 0) -> str:
-        """Keep a person's codes of a case; the case's status afterwards."""
+    def decide(
+        self,
+        case: str,
+        user: User,
+        tumours: Sequence[Mapping[str, str]],
+        *,
+        reports: Sequence[Sequence[int]] = (),
+        second_percent: int = 0,
+    ) -> str:
+        """Keep a person's codes of each of a case's tumours; the case's status afterwards. ``reports`` are, for each
+        tumour, the places of those that tell of it; of a single one, all do."""
         with self.base.transaction() as do:
             row = self._own(do, case, user)
             if row["status"] not in (WAITING, SKIPPED, SECOND, DIFFERS):
                 raise Fault(409, "this case is closed already; undo first")
             answer = parse_json(row["answer"])
-            proposed = {task: code["code"] for task, code in answer["codes"].items()}
-            if set(codes) != set(proposed) or not all(0 < len(code) <= 40 for code in codes.values()):
-                raise Fault(422, "a decision has a code for each task")
+            proposed = [{task: code["code"] for task, code in one["codes"].items()} for one in answer["tumours"]]
+            if not 0 < len(tumours) <= MOST_TUMOURS:
+                raise Fault(422, f"a case has 1 to {MOST_TUMOURS} tumours")
+            for codes in tumours:
+                if set(codes) != set(proposed[0]) or not all(0 < len(code) <= 40 for code in codes.values()):
+                    raise Fault(422, "a decision has a code for each task")
             number = {SECOND: 2, DIFFERS: 3}.get(row["status"], 1)
-            status, first = self._after(do, row, user, codes, number, second_percent)
-            abstained = sorted(task for task, code in answer["codes"].items() if code["abstained"])
+            status, first = self._after(do, row, user, tumours, number, second_percent)
+            abstained = [
+                sorted(task for task, code in one["codes"].items() if code["abstained"]) for one in answer["tumours"]
+            ]
             do(
-                "INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
-                *(secrets.token_hex(12), case, user.name, number, dumps(codes), dumps(proposed), dumps(abstained)),
+                "INSERT INTO decisions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
+                *(secrets.token_hex(12), case, user.name, number),
+                *map(dumps, (list(tumours), proposed, abstained, [list(own) for own in reports])),
                 *(row["model"], now()),
             )
             closed = now() if status == DONE else None
@@ -212,13 +230,12 @@ class Casework:
                 "WHERE id = ?",
                 *(status, first, closed, case),
             )
-            changed = sorted(task for task in codes if codes[task] != proposed[task])
-            facts = {"case": case, "codes": dict(codes), "changed": changed, "round": number, "model": row["model"]}
-            note(do, user.name, "changed" if changed else "accepted", facts)
+            facts = {"case": case, "codes": list(tumours), "proposed": proposed, "round": number, "model": row["model"]}
+            note(do, user.name, "accepted" if list(tumours) == proposed else "changed", facts)
         return status
 
     def _after(
-        self, do: Do, row: dict, user: User, codes: Mapping[str, str], number: int, second_percent: int
+        self, do: Do, row: dict, user: User, tumours: Sequence[Mapping[str, str]], number: int, second_percent: int
     ) -> tuple[str, str]:
         """What becomes of a case with this decision, and who coded it first."""
         if number == 1:
@@ -230,7 +247,7 @@ class Casework:
                 "SELECT codes FROM decisions WHERE case_key = ? AND round = 1 AND undone = 0 ORDER BY made DESC",
                 row["id"],
             )
-            same = bool(before) and parse_json(before[0]["codes"]) == dict(codes)
+            same = bool(before) and sorted(map(dumps, parse_json(before[0]["codes"]))) == sorted(map(dumps, tumours))
             return (DONE if same else DIFFERS), row["first_coder"]
         return DONE, row["first_coder"]
 
@@ -278,9 +295,24 @@ class Casework:
             + " ORDER BY made",
             *([case] if case else []),
         )
-        for row in rows:
-            row |= {name: parse_json(row[name]) for name in ("codes", "proposed", "abstained")}
-        return [row for row in rows if row["round"] in rounds]
+        return [row | read_decision(row) for row in rows if row["round"] in rounds]
+
+    def last_undone(self, case: str, user: User) -> dict | None:
+        """What this person had decided of a case and taken back."""
+        rows = self.base.rows(
+            "SELECT * FROM decisions WHERE case_key = ? AND who = ? AND undone = 1 ORDER BY made DESC LIMIT 1",
+            *(case, user.name),
+        )
+        return read_decision(rows[0]) if rows else None
+
+    def decided_codes(self) -> dict[str, Counter[str]]:
+        """How often people have decided on each code, by task."""
+        counts: dict[str, Counter[str]] = {}
+        for row in self.base.rows("SELECT codes FROM decisions WHERE undone = 0"):
+            for codes in parse_json(row["codes"]):
+                for task, code in codes.items():
+                    counts.setdefault(task, Counter())[code] += 1
+        return counts
 
     def erase_old_texts(self) -> int:
         """Erase the texts of cases closed long enough ago; how many reports."""
@@ -292,6 +324,11 @@ class Casework:
                 do(f"UPDATE reports SET text = NULL WHERE {old}", DONE, before)
                 note(do, "service", "texts erased", {"reports": found})
         return found
+
+
+def read_decision(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Of each tumour: its codes, those the model proposed, the tasks it abstained from, and its reports' places."""
+    return {name: parse_json(row[name]) for name in ("codes", "proposed", "abstained", "reports")}
 
 
 def dumps(content: Any) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from pydantic import Field
 
 from pathveil.bundle.coder import Code, Coder, decide
-from pathveil.bundle.explanation import explain_codes
+from pathveil.bundle.explanation import Reading, explain_reading, read_to_explain
 from pathveil.bundle.model import Model
 from pathveil.bundle.text_answers import contradictions_of
 from pathveil.bundle.tumours import answer_tumours
@@ -21,7 +21,7 @@ from pathveil.results import Part
 from pathveil.serve.detail import shown_probability
 from pathveil.serve.sent import Sent
 from pathveil.serve.settings import Detail
-from pathveil.wording import counted, listed
+from pathveil.wording import counted
 
 
 class Place(Part):
@@ -73,8 +73,23 @@ class ReportOut(Part):
     text: str | None = Field(
         None, description="The text that the places are places of, where it was put together from a message's fields."
     )
-    note: str | None = Field(None, description="Of a case in the queue: what a person should know before all else.")
     uncertainty: float = Field(0.0, exclude=True)  # orders the queue, and is told to nobody
+
+
+class TumourOut(Part):
+    """One of the tumours that a case's reports tell of, as it is proposed to a person."""
+
+    codes: dict[str, CodeOut]
+    reports: list[int]  # their places in the case
+
+
+class CaseOut(Part):
+    """What a person is asked about a case: its tumours and, by report and task, the places that spoke for a code."""
+
+    tumours: list[TumourOut]
+    places: dict[int, dict[str, list[Place]]]
+    note: str | None  # what a person should know before all else
+    uncertainty: float = Field(0.0, exclude=True)  # orders the queue
 
 
 class CodeResponse(Part):
@@ -105,14 +120,23 @@ class Answerer:
         if not self.prepared:  # in the thread that codes, not in the one that starts the service
             self.coder.prepare()
             self.prepared = True
-        log_probabilities, empty = self.coder.read([report.text for report in reports])
-        if asked.by_case:
-            return self._by_case(reports, log_probabilities, empty, asked.places)
+        texts = [report.text for report in reports]
+        readings: Sequence[Reading | None] = [None] * len(reports)
+        if asked.places and self.detail != "labels":
+            log_probabilities, empty, readings = read_to_explain(self.coder, texts)
+        else:
+            log_probabilities, empty = self.coder.read(texts)
         coded = decide(self.model, log_probabilities, empty=empty)
-        return [self._report(report, codes, asked.places) for report, codes in zip(reports, coded, strict=True)]
+        if asked.by_case:
+            return self._by_case(reports, coded, log_probabilities, empty, readings, asked.places)
+        return [
+            self._report(report, codes, self._places(reading, codes, asked.places))
+            for report, codes, reading in zip(reports, coded, readings, strict=True)
+        ]
 
-    def _report(self, report: Sent, codes: Mapping[str, Code], places: int) -> ReportOut:
-        found = self._places(report.text, codes, places)
+    def _report(
+        self, report: Sent, codes: Mapping[str, Code], found: Mapping[str, list[Place]] | None = None
+    ) -> ReportOut:
         return ReportOut(
             report_id=report.report_id,
             case_id=report.case_id,
@@ -124,11 +148,11 @@ class Answerer:
             uncertainty=0.0 if self.detail == "labels" else 1 - math.prod(code.probability for code in codes.values()),
         )
 
-    def _places(self, text: str, codes: Mapping[str, Code], most: int) -> dict[str, list[Place]] | None:
+    def _places(self, reading: Reading | None, codes: Mapping[str, Code], most: int) -> dict[str, list[Place]] | None:
         """The places of a text that speak for or against each of some codes; none where that is not told."""
-        if not most or self.detail == "labels":
+        if reading is None:
             return None
-        why = explain_codes(self.model, text, codes, top=most, ensemble=self.coder.ensemble)
+        why = explain_reading(self.coder, reading, codes, top=most)
         return {
             task: [Place(start=one.start, end=one.end, weight=round(one.weight, 3)) for one in reasons.places]
             for task, reasons in why.tasks.items()
@@ -152,11 +176,16 @@ class Answerer:
         )
 
     def _by_case(
-        self, reports: Sequence[Sent], log_probabilities: Mapping[str, np.ndarray], empty: np.ndarray, places: int
+        self,
+        reports: Sequence[Sent],
+        coded: Sequence[Mapping[str, Code]],
+        log_probabilities: Mapping[str, np.ndarray],
+        empty: np.ndarray,
+        readings: Sequence[Reading | None],
+        places: int,
     ) -> list[ReportOut]:
         """An answer for each tumour that a case's reports tell of, as in 'pathveil predict --by-case'; places are those
         that speak for the tumour's codes, in each of its reports."""
-        coded = decide(self.model, log_probabilities, empty=empty)
         cases: dict[str, list[int]] = {}
         for row, report in enumerate(reports):
             name = f"case {report.case_id}" if report.case_id else f"report {report.report_id}"
@@ -166,7 +195,7 @@ class Answerer:
             logs = {task: said[rows] for task, said in log_probabilities.items()}
             for group, codes, _ in answer_tumours(self.model, [coded[row] for row in rows], logs, empty=empty[rows]):
                 own = [reports[rows[place]] for place in group]
-                found = [(one, self._places(one.text, codes, places)) for one in own]
+                found = [(reports[rows[place]], self._places(readings[rows[place]], codes, places)) for place in group]
                 by_report = [
                     ReportPlaces(report_id=one.report_id, places=where, text=one.text if one.rewritten else None)
                     for one, where in found
@@ -174,25 +203,20 @@ class Answerer:
                 ]
                 ids = [one.report_id for one in own]
                 changes = {"report_id": None, "report_ids": ids, "reports": by_report or None}
-                answers.append(self._report(own[0], codes, 0).model_copy(update=changes))
+                answers.append(self._report(own[0], codes).model_copy(update=changes))
         return answers
 
 
-def as_one_case(tumours: Sequence[ReportOut]) -> ReportOut:
-    """What a person is asked about a case: its tumour's codes or, where its reports seem to tell of several, the first
-    one's as a mere proposal, with a sentence that says so."""
-    first, *others = tumours
-    if not others:
-        return first
-    differing = [task for task in first.codes if len({one.codes[task].code for one in tumours}) > 1]
-    named = [listed(f"{task} {one.codes[task].code}" for task in differing) for one in tumours]
-    note = f"The reports seem to tell of {counted(len(tumours), 'tumour')}: {'; '.join(named)}."
-    return first.model_copy(
-        update={
-            "codes": {task: code.model_copy(update={"abstained": True}) for task, code in first.codes.items()},
-            "note": note,
-            "reports": [places for one in tumours for places in one.reports or ()] or None,
-            "report_ids": [name for one in tumours for name in one.report_ids or ()],
-            "uncertainty": 1.0,
-        }
+def propose_case(tumours: Sequence[ReportOut]) -> CaseOut:
+    """What a person is asked about a case whose reports have their places in it for names; where they seem to tell of
+    several tumours, a sentence says so, and the case comes first."""
+    told, several = [], len(tumours) > 1
+    for one in tumours:
+        reports = [int(name) for name in one.report_ids or ()]
+        told.append(TumourOut(codes=one.codes, reports=reports))
+    return CaseOut(
+        tumours=told,
+        places={int(one.report_id): one.places for tumour in tumours for one in tumour.reports or ()},
+        note=f"The reports seem to tell of {counted(len(tumours), 'tumour')}." if several else None,
+        uncertainty=1.0 if several else tumours[0].uncertainty,
     )

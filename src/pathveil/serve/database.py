@@ -22,6 +22,7 @@ from typing import Any
 from pathveil.errors import MissingExtraError, UsageError
 
 FILE = "store.sqlite"
+TABLES = "1"  # raised whenever the tables below change
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS cases (
@@ -35,7 +36,8 @@ CREATE TABLE IF NOT EXISTS reports (
 CREATE INDEX IF NOT EXISTS reports_by_case ON reports (case_key);
 CREATE TABLE IF NOT EXISTS decisions (
     id TEXT PRIMARY KEY, case_key TEXT NOT NULL, who TEXT NOT NULL, round BIGINT NOT NULL, codes TEXT NOT NULL,
-    proposed TEXT NOT NULL, abstained TEXT NOT NULL, model TEXT NOT NULL, made TEXT NOT NULL, undone BIGINT NOT NULL);
+    proposed TEXT NOT NULL, abstained TEXT NOT NULL, reports TEXT NOT NULL, model TEXT NOT NULL, made TEXT NOT NULL,
+    undone BIGINT NOT NULL);
 CREATE INDEX IF NOT EXISTS decisions_by_case ON decisions (case_key);
 CREATE TABLE IF NOT EXISTS log (
     number BIGINT PRIMARY KEY, made TEXT NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL, detail TEXT NOT NULL,

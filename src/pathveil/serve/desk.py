@@ -9,6 +9,8 @@ import contextlib
 import hashlib
 import logging
 import secrets
+import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +23,8 @@ from pathveil.files import sha256_of_json
 from pathveil.serve.accounts import Accounts
 from pathveil.serve.casework import Casework
 from pathveil.serve.chain import note
-from pathveil.serve.coding import Asked, ReportOut, as_one_case
-from pathveil.serve.database import Database
+from pathveil.serve.coding import Asked, ReportOut, propose_case
+from pathveil.serve.database import TABLES, Database
 from pathveil.serve.sealing import Sealer
 from pathveil.serve.sent import Sent
 from pathveil.serve.settings import ServeSettings
@@ -35,6 +37,7 @@ log = logging.getLogger("pathveil.serve")
 CASES_AT_ONCE = 50
 PLACES = 6  # highlighted words a task
 ERASE_EVERY = 600  # seconds
+COUNT_EVERY = 60  # seconds that counts of codes are good for
 SEALED = "sealed"
 
 
@@ -45,6 +48,10 @@ class Desk:
         self, place: Path | str, settings: ServeSettings, *, secret: bytes | None = None, cheap_passwords: bool = False
     ):
         self.base = Database.open(place)
+        if self.fact("tables", TABLES) != TABLES:
+            raise UsageError(
+                "the store was begun by another version of pathveil, whose tables differ; use that version"
+            )
         self.sealer = Sealer(secret)
         self.key = bytes.fromhex(self.fact("key", secrets.token_hex(32)))
         self._check_seal(secret)
@@ -64,6 +71,8 @@ class Desk:
         self.require_signature: Path | None = None  # the public key of whose releases alone may be chosen
         self.arrived = asyncio.Event()
         self.candidate: Any = None  # another model, compared and not yet in use
+        self.counted: dict[str, Counter[str]] = {}  # codes that people decided, by task
+        self.counted_until = 0.0
 
     def allow_setup(self) -> None:
         """Let whoever has the link, which is shown to who started the service, make an administrator, once."""
@@ -82,6 +91,18 @@ class Desk:
         with self.base.transaction() as do:
             do("UPDATE facts SET value = ? WHERE name = ?", value, name)
             note(do, by, "setting changed", {name: value})
+
+    def frequencies(self, model: Model, task: str) -> dict[str, float]:
+        """How frequent each code is: among what people decided here, and as much as a hundred cases in training."""
+        if time.monotonic() > self.counted_until:
+            self.counted, self.counted_until = self.casework.decided_codes(), time.monotonic() + COUNT_EVERY
+        found = {
+            code: 100.0 * share
+            for code, share in model.provenance.get("profile", {}).get("mix", {}).get(task, {}).items()
+        }
+        for code, number in self.counted.get(task, {}).items():
+            found[code] = found.get(code, 0.0) + number
+        return found
 
     def _check_seal(self, secret: bytes | None) -> None:
         """A store that was begun with a key is opened with the same one, and never without."""
@@ -139,16 +160,13 @@ class Desk:
         """Have the model's proposals for some new cases; how many there were."""
         cases = await run_in_threadpool(self.casework.uncoded, CASES_AT_ONCE)
         for case, reports in cases:
-            # Whatever the sender called the case: here it is one.
-            together = [Sent(report.report_id, report.text, case_id=case) for report in reports]
+            # Whatever the sender called the case: here it is one. Two reports may have one name, but not one place.
+            together = [Sent(str(report.place), report.text, case_id=case) for report in reports]
             model, tumours = await service.pool.patient_code(together, Asked(places=PLACES, by_case=True))
-            answer = as_one_case(tumours)
+            answer = propose_case(tumours)
             thresholds = thresholds_digest(service.pool.answerer.model)
-            await run_in_threadpool(
-                lambda case=case, answer=answer, model=model, thresholds=thresholds, number=len(reports): (
-                    self.casework.propose(case, answer, model=model, thresholds=thresholds, reports=number)
-                )
-            )
+            propose, number = self.casework.propose, len(reports)
+            await run_in_threadpool(propose, case, answer, model=model, thresholds=thresholds, reports=number)
             service.metrics.reports.labels("queue").inc(len(reports))
         return len(cases)
 

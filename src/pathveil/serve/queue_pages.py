@@ -1,7 +1,8 @@
 """The queue and a case: where a registrar spends the day."""
 
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
@@ -10,16 +11,17 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from pathveil.corpus.combinations import contradictions, term_of
 from pathveil.serve.accounts import Session
-from pathveil.serve.casework import DIFFERS, ORDERS, SECOND
+from pathveil.serve.casework import DIFFERS, MOST_TUMOURS, ORDERS, SECOND
 from pathveil.serve.faults import Fault
 from pathveil.serve.marking import pieces_of
 from pathveil.serve.pages import desk_of, for_people, form_of, show
 from pathveil.serve.terms import search, terms
+from pathveil.wording import listed
 
 if TYPE_CHECKING:
     from pathveil.serve.app import Handler
 
-REASONS = ("no tumour described", "text incomplete", "two primaries", "needs another report", "not reportable")
+REASONS = ("no tumour described", "text incomplete", "needs another report", "not reportable")
 
 
 def queue_routes() -> "list[tuple[str, str, Handler]]":
@@ -28,6 +30,7 @@ def queue_routes() -> "list[tuple[str, str, Handler]]":
         ("GET", "/next", for_people(next_case)),
         ("GET", "/case/{case}", for_people(case)),
         ("POST", "/case/{case}/decide", for_people(decide)),
+        ("POST", "/case/{case}/tumours", for_people(change_tumours)),
         ("POST", "/case/{case}/skip", for_people(skip)),
         ("POST", "/undo", for_people(undo)),
         ("GET", "/search", for_people(search_codes)),
@@ -43,7 +46,7 @@ def chosen_order(request: Request) -> dict[str, Any]:
 
 async def queue(request: Request, session: Session) -> Response:
     work, asked = desk_of(request).casework, chosen_order(request)
-    rows = await run_in_threadpool(lambda: work.queue(session.user, **asked))
+    rows = await run_in_threadpool(work.queue, session.user, **asked)
     total = await run_in_threadpool(work.waiting, session.user)
     registries = await run_in_threadpool(work.registries, session.user)
     return show(
@@ -80,24 +83,33 @@ async def next_case(request: Request, session: Session) -> Response:
 
 
 async def case(request: Request, session: Session) -> Response:
+    return await show_case(request, session)
+
+
+async def show_case(
+    request: Request, session: Session, *, form: "CodesForm | None" = None, fault: str = ""
+) -> Response:
+    """A case, with the codes of a form that was not accepted, or else those that a person took back."""
     desk, asked = desk_of(request), chosen_order(request)
     found = await run_in_threadpool(desk.casework.open, request.path_params["case"], session.user)
-    answer, before = {"note": None} | found["answer"], []
+    answer, before = found["answer"], []
     if found["status"] == DIFFERS:
         before = await run_in_threadpool(desk.casework.decisions, case=found["id"])
-    places = {one["report_id"]: one["places"] for one in answer.get("reports", [])}
-    reports = [
-        {"report": report, "pieces": pieces_of(report.text, places.get(report.report_id, {}))}
-        for report in found["texts"]
-    ]
+    if form is None:
+        mine = await run_in_threadpool(desk.casework.last_undone, found["id"], session.user)
+        form = CodesForm(mine["codes"], mine["reports"]) if mine else None
+    several = max([len(answer["tumours"]), *(len(one["codes"]) for one in before)])
+    tumours = [tumour_facts(answer, number, form) for number in range(len(form.codes) if form else several)]
     return show(
         request,
         "case.html",
-        case=found | {"answer": answer},
-        tasks=[task_facts(task, code) for task, code in answer["codes"].items()],
-        contradictions=answer["contradictions"],
-        reports=reports,
-        before=before,
+        status=422 if fault else 200,
+        fault=fault,
+        case=found,
+        note=answer.get("note"),
+        tumours=tumours,
+        reports=[(one, pieces_of(one.text, answer["places"].get(str(one.place), {}))) for one in found["texts"]],
+        before=[one for one in before if one["round"] < 3],
         second=found["status"] == SECOND,
         asked=asked,
         query=urlencode(asked),
@@ -107,9 +119,65 @@ async def case(request: Request, session: Session) -> Response:
     )
 
 
-def task_facts(task: str, code: Mapping[str, Any]) -> dict[str, Any]:
-    """What a page shows of a task: up to three codes, the proposed one first, chosen unless the model abstains."""
+class CodesForm(NamedTuple):
+    """What a person has chosen for each tumour: codes by task, and the places of its reports."""
+
+    codes: list[dict[str, str]]
+    reports: list[list[int]]
+
+    @classmethod
+    def read(cls, fields: Mapping[str, str]) -> "CodesForm":
+        """From ``code.1.site``, or ``other.1.site`` where something was typed, and ``report.1.0``.
+
+        >>> CodesForm.read({"tumours": "1", "code.1.site": "C50", "other.1.site": "C61", "report.1.0": "on"})
+        CodesForm(codes=[{'site': 'C61'}], reports=[[0]])
+        """
+        number = fields.get("tumours", "1")
+        number = int(number) if re.fullmatch("[1-9]", number) else 1
+        found = cls([{} for _ in range(number)], [[] for _ in range(number)])
+        for name, value in sorted(fields.items()):  # code before other
+            if match := re.fullmatch(r"(code|other|report)\.([1-9])\.(.+)", name):
+                kind, place = match[1], int(match[2]) - 1
+                if place >= number or not value.strip():
+                    continue
+                if kind != "report":
+                    found.codes[place][match[3]] = value.strip()
+                elif re.fullmatch("[0-9]{1,6}", match[3]):
+                    found.reports[place].append(int(match[3]))
+        return found
+
+
+def tumour_facts(answer: Mapping[str, Any], number: int, form: CodesForm | None) -> dict[str, Any]:
+    """What a page shows of a tumour: the model's proposal, or open tasks where a person says that there is one more."""
+    proposed = answer["tumours"][min(number, len(answer["tumours"]) - 1)]
+    own = number < len(answer["tumours"])
+    chosen = form.codes[number] if form else None
+    shown = chosen or {task: code["code"] for task, code in proposed["codes"].items() if own and not code["abstained"]}
+    reports = form.reports[number] if form and number < len(form.reports) else proposed["reports"] if own else []
+    return {
+        "number": number + 1,
+        "tasks": [
+            task_facts(
+                task, code if own else {**code, "abstained": True}, None if chosen is None else chosen.get(task, "")
+            )
+            for task, code in proposed["codes"].items()
+        ],
+        "contradictions": said_against(shown),
+        "reports": reports,
+    }
+
+
+def said_against(chosen: Mapping[str, str]) -> list[str]:
+    return [one.sentence for one in contradictions(chosen)]
+
+
+def task_facts(task: str, code: Mapping[str, Any], chosen: str | None) -> dict[str, Any]:
+    """What a page shows of a task: up to three codes, the proposed one first, chosen unless the model abstains; and
+    another code that a person has chosen."""
     offered = [code, *code["alternatives"]]
+    if chosen is None:
+        chosen = "" if code["abstained"] else code["code"]
+    known = any(one["code"] == chosen for one in offered)
     return {
         "name": task,
         "abstained": code["abstained"],
@@ -119,25 +187,46 @@ def task_facts(task: str, code: Mapping[str, Any]) -> dict[str, Any]:
                 "code": one["code"],
                 "term": one.get("term") or "",
                 "probability": one.get("probability"),
-                "chosen": number == 0 and not code["abstained"],
+                "chosen": one["code"] == chosen,
             }
-            for number, one in enumerate(offered)
+            for one in offered
         ],
+        "other": "" if known else chosen,
+        "term": "" if known else term_of(task, chosen),
     }
+
+
+async def change_tumours(request: Request, session: Session) -> Response:
+    """The same case with one tumour more or less, what was chosen so far kept."""
+    fields = await form_of(request, session)
+    form, removed = CodesForm.read(fields), fields.get("remove", "")
+    if removed and len(form.codes) > 1:
+        for part in form:
+            del part[min(int(removed[:1]) if removed[:1].isdigit() else 1, len(part)) - 1]
+    elif not removed and len(form.codes) < MOST_TUMOURS:
+        form.codes.append({})
+        form.reports.append([])
+    return await show_case(request, session, form=form)
 
 
 async def decide(request: Request, session: Session) -> Response:
     desk = desk_of(request)
-    fields = await form_of(request, session)
+    form = CodesForm.read(await form_of(request, session))
     model = request.state.service.pool.answerer.model
-    codes = {name.removeprefix("code."): value.strip() for name, value in fields.items() if name.startswith("code.")}
-    for task, code in codes.items():
-        if code not in model.labels.get(task, ()) and code not in terms(task):
-            raise Fault(422, f"{task}: this is no code of ICD-O-3, nor one that the model knows; search for it")
-    second = int(desk.fact("second_percent", "10"))
+    for codes in form.codes:
+        for task, code in codes.items():
+            known = {*model.labels.get(task, ()), *terms(task)}
+            codes[task] = next((one for one in (code, code.upper(), code.lower()) if one in known), "")  # as typed
+            if not codes[task]:
+                wrong = f"{task}: this is no code of ICD-O-3, nor one that the model knows; search for it"
+                return await show_case(request, session, form=form, fault=wrong)
+        if open_tasks := [task for task in model.tasks if task not in codes]:
+            return await show_case(request, session, form=form, fault=f"Choose the {listed(open_tasks)} first.")
+    second = int(await run_in_threadpool(desk.fact, "second_percent", "10"))
     case = request.path_params["case"]
-    await run_in_threadpool(desk.casework.decide, case, session.user, codes, second_percent=second)
-    last = (await run_in_threadpool(desk.casework.decisions, case=case))[-1]
+    work, user = desk.casework, session.user
+    await run_in_threadpool(work.decide, case, user, form.codes, reports=form.reports, second_percent=second)
+    last = (await run_in_threadpool(work.decisions, case=case))[-1]
     said = "accepted" if last["codes"] == last["proposed"] else "changed"
     return RedirectResponse(f"/next?{urlencode(chosen_order(request) | {'said': said})}", 303)
 
@@ -164,15 +253,17 @@ def codes_in(request: Request, tasks: tuple[str, ...]) -> dict[str, str]:
 
 
 async def search_codes(request: Request, session: Session) -> Response:
-    """Codes by number or term, each with whether it goes together with those of the other tasks."""
+    """Codes by number or term, frequent ones first, each with whether it goes with the codes of the other tasks."""
     model = request.state.service.pool.answerer.model
     task, query = request.query_params.get("task", ""), request.query_params.get("q", "")[:80]
     if task not in model.labels:
         raise Fault(422, "there is no such task")
     chosen = codes_in(request, model.tasks)
-    found = [(one.code, one.term) for one in search(task, query, known=frozenset(model.labels[task]))]
+    counts = await run_in_threadpool(desk_of(request).frequencies, model, task)
+    found = [(one.code, one.term) for one in search(task, query, counts=counts)]
     if not terms(task):  # a task of the registry's own
-        found = [(code, "") for code in model.labels[task] if query.lower() in code.lower()][:12]
+        own = sorted(model.labels[task], key=lambda code: -counts.get(code, 0))
+        found = [(code, "") for code in own if query.lower() in code.lower()][:12]
     rows = []
     for code, term in found:
         against = [one for one in contradictions(chosen | {task: code}) if task in one.tasks]
@@ -185,4 +276,4 @@ async def combinations(request: Request, session: Session) -> Response:
     chosen = codes_in(request, request.state.service.pool.answerer.model.tasks)
     behavior = chosen.get("behavior")
     named = {task: term_of(task, code, behavior if task == "histology" else None) for task, code in chosen.items()}
-    return JSONResponse({"contradictions": [one.sentence for one in contradictions(chosen)], "terms": named})
+    return JSONResponse({"contradictions": said_against(chosen), "terms": named})

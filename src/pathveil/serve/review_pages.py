@@ -1,5 +1,6 @@
 """A reviewer's pages: second looks, differences, what was laid aside; agreement as figures; exports."""
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
@@ -39,8 +40,14 @@ async def review(request: Request, session: Session) -> Response:
         decisions = await run_in_threadpool(work.decisions, case=row["id"], rounds=(1, 2))
         last = {one["round"]: one for one in decisions}
         if {1, 2} <= set(last):
-            tasks = [task for task in last[1]["codes"] if last[1]["codes"][task] != last[2]["codes"].get(task)]
-            differing.append(row | {"first": last[1], "second": last[2], "tasks": tasks})
+            both = zip_longest(last[1]["codes"], last[2]["codes"], fillvalue={})
+            rows = [
+                (tumour, task, one.get(task, "–"), other.get(task, "–"))
+                for tumour, (one, other) in enumerate(both, start=1)
+                for task in one | other
+                if one.get(task) != other.get(task)
+            ]
+            differing.append(row | {"first": last[1]["who"], "second": last[2]["who"], "rows": rows})
     seconds = await run_in_threadpool(work.by_status, SECOND, session.user)
     return show(
         request,

@@ -14,3 +14,4 @@ class Sent:
     date: str | None = None  # 2016-05-02
     number: str | None = None  # the laboratory's own
     rewritten: bool = False
+    place: int = 0  # in its case, where it lies in a store

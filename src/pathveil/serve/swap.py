@@ -11,7 +11,7 @@ from pathveil.bundle.model import Model
 from pathveil.bundle.release import read_release
 from pathveil.serve.casework import NEW, WAITING
 from pathveil.serve.chain import note
-from pathveil.serve.coding import Answerer, Asked, ReportOut
+from pathveil.serve.coding import Answerer, Asked, CodeOut, ReportOut
 from pathveil.serve.detail import allowed, most_detail
 from pathveil.serve.faults import Fault
 from pathveil.serve.sent import Sent
@@ -20,16 +20,19 @@ if TYPE_CHECKING:
     from pathveil.serve.app import Service
 
 COMPARED = 200  # waiting cases that both models answer
+SHOWN = 30  # codes in which they differ, on the page
 
 
 @dataclass
 class Candidate:
-    """A model that was compared: by task, how many of the cases both code alike, and from how many each abstains."""
+    """A model that was compared: by task, how many of the cases both code alike, and from how many each abstains; and
+    some of the codes in which they differ."""
 
     name: str
     sha256: str
     cases: int
     tasks: dict[str, dict[str, int]]
+    differing: list[tuple[str, str, CodeOut, CodeOut]]  # case, task, code now, code then
     answerer: Answerer
     form: str
 
@@ -54,18 +57,22 @@ async def compare(service: "Service", folder: Path, *, by: str) -> Candidate:
     tasks = {task: {"same": 0, "abstained now": 0, "abstained then": 0} for task in model.tasks}
     answers = await service.pool.patient_code(sent, Asked(by_case=True)) if sent else ("", [])
     others = await run_in_threadpool(candidate.answer, sent, Asked(by_case=True)) if sent else []
+    differing = []
     for one, other in zip(first_tumours(answers[1]), first_tumours(others), strict=True):
         for task, counts in tasks.items():
-            counts["same"] += one.codes[task].code == other.codes[task].code
-            counts["abstained now"] += one.codes[task].abstained
-            counts["abstained then"] += other.codes[task].abstained
+            now, then = one.codes[task], other.codes[task]
+            counts["same"] += now.code == then.code
+            counts["abstained now"] += now.abstained
+            counts["abstained then"] += then.abstained
+            if now.code != then.code:
+                differing.append((one.case_id or "", task, now, then))
 
     def write_down() -> None:
         with desk.base.transaction() as do:
             note(do, by, "model compared", {"model": model.sha256, "with": old.model.sha256, "cases": len(rows)})
 
     await run_in_threadpool(write_down)
-    return Candidate(folder.name, model.sha256, len(rows), tasks, candidate, form)
+    return Candidate(folder.name, model.sha256, len(rows), tasks, differing[:SHOWN], candidate, form)
 
 
 def first_tumours(answers: Sequence[ReportOut]) -> list[ReportOut]:

@@ -4,9 +4,11 @@
 (['C50.4'], 'C50.4')
 >>> search("histology", "8500")[0].term
 'infiltrating duct carcinoma'
+>>> search("site", "c5", counts={"C56": 3, "C50": 9})[0].code, search("site", "", counts={"C56": 3, "C50": 9})[1].code
+('C50', 'C56')
 """
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
@@ -42,16 +44,18 @@ def terms(task: str) -> dict[str, Term]:
     }
 
 
-def search(task: str, query: str, *, known: Collection[str] = (), most: int = 12) -> list[Term]:
-    """Codes that begin as the query does, then those whose names hold all its words; ``known`` ones first."""
-    wanted = query.strip().lower()
+def search(task: str, query: str, *, counts: Mapping[str, float] | None = None, most: int = 12) -> list[Term]:
+    """Codes that begin as the query does, then those whose names hold all its words, each by how frequent they are;
+    without a query, the most frequent ones."""
+    wanted, counts = query.strip().lower(), counts or {}
     if not wanted:
-        return []
+        frequent = sorted((code for code in terms(task) if counts.get(code)), key=lambda code: -counts[code])
+        return [terms(task)[code] for code in frequent[:most]]
     squeezed, words = wanted.replace(".", "").replace("/", ""), wanted.split()
     found = []
     for one in terms(task).values():
         by_code = one.code.lower().replace(".", "").startswith(squeezed)
         if by_code or all(word in one.names.lower() for word in words):
             in_term = all(word in one.term.lower() for word in words)
-            found.append(((not by_code, one.code not in known, not in_term, len(one.term), one.code), one))
+            found.append(((not by_code, -counts.get(one.code, 0), not in_term, len(one.term), one.code), one))
     return [one for _, one in sorted(found)[:most]]

@@ -31,7 +31,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_softmax
 
 from pathveil.training.batches import case_folds
 from pathveil.training.calibration import fit_temperature
@@ -63,7 +62,18 @@ class HeldOut:
 def blended(views: Sequence[np.ndarray], coefficients: Sequence[float]) -> np.ndarray:
     """log softmax of the weighted sum of views, (documents, classes)."""
     total = sum(coefficient * view for coefficient, view in zip(coefficients, views, strict=True))
-    return log_softmax(np.asarray(total), axis=1)
+    return log_softmax(np.asarray(total))
+
+
+def log_softmax(logits: np.ndarray) -> np.ndarray:
+    """Along the last axis, of finite numbers: SciPy's formula without the tenth of a millisecond around it, of which a
+    report takes dozens.
+
+    >>> np.exp(log_softmax(np.log([[1.0, 3.0]]))).round(2).tolist()
+    [[0.25, 0.75]]
+    """
+    below = logits - logits.max(-1, keepdims=True)
+    return below - np.log(np.exp(below).sum(-1, keepdims=True))
 
 
 def choose(log_probabilities: Mapping[str, np.ndarray], lift: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

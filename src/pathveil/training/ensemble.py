@@ -21,14 +21,13 @@ from typing import Any, Unpack
 import numpy as np
 import torch
 from scipy import sparse
-from scipy.special import log_softmax, logsumexp
 
-from pathveil.model import MTCNN
+from pathveil.model import MTCNN, TokenBatch
 from pathveil.model.inference import Tabulated
 from pathveil.progress import Progress, silent
 from pathveil.training.accounting import Privacy
 from pathveil.training.batches import hold_out_cases
-from pathveil.training.blend import HeldOut, blended, cross_fit, fit_pool
+from pathveil.training.blend import HeldOut, blended, cross_fit, fit_pool, log_softmax
 from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
 from pathveil.training.linear import fit_linear, weighted_counts, word_weights
 from pathveil.training.loop import document_logits, fit, logits_of, split
@@ -73,20 +72,47 @@ class Ensemble:
 
     def tabulated(self) -> "Ensemble":
         """The same answers from tables made once: quicker for many documents, for more memory."""
-        return replace(self, tables=tuple(Tabulated(member) for member in self.members))
+        linear = self.linear and replace(
+            self.linear,  # a word's weights side by side
+            weights={task: np.asfortranarray(weight) for task, weight in self.linear.weights.items()},
+        )
+        return replace(self, tables=tuple(Tabulated(member) for member in self.members), linear=linear)
 
     def log_probabilities(
         self, ids: np.ndarray, offsets: np.ndarray, *, progress: Progress = silent
     ) -> dict[str, np.ndarray]:
         """Each task's calibrated log-probabilities (documents, classes) of documents that lie end to end."""
         members = self.tables or self.members
-        logits = [document_logits(member, ids, offsets, progress=progress) for member in members]
+        return self._weigh(
+            [document_logits(member, ids, offsets, progress=progress) for member in members], ids, offsets
+        )
+
+    @torch.no_grad()
+    def read_windows(
+        self, ids: np.ndarray, offsets: np.ndarray
+    ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+        """The same for a few documents, with what is behind it: features, and the word of its document at which the
+        window that won each one starts (−1 for a feature of zero), both (documents, members, K, F)."""
+        logits, features, starts = [], [], []
+        for member in self.tables or self.members:
+            found, at = member.chosen(TokenBatch(ids=ids, offsets=offsets).to(member.device))  # (B, K, F)
+            logits.append({task: said.float().cpu().numpy() for task, said in member.logits(found.flatten(1)).items()})
+            features.append(found.cpu().numpy())
+            starts.append(at.cpu().numpy())
+        places = np.stack(starts, 1)
+        places = np.where(places < 0, -1, places - offsets[:-1, None, None, None])
+        return self._weigh(logits, ids, offsets), np.stack(features, 1), places
+
+    def _weigh(
+        self, logits: Sequence[Mapping[str, np.ndarray]], ids: np.ndarray, offsets: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """The members' logits and the linear view's as one answer, (documents, classes) a task."""
         linear = self.linear.logits(ids, offsets) if self.linear else None
         found = {}
         for task, coefficients in self.blend.items():
             views = [mean_log_probability([one[task] for one in logits])]
             if linear is not None:
-                views.append(log_softmax(linear[task], axis=1))
+                views.append(log_softmax(linear[task]))
             found[task] = blended(views, coefficients)
         return found
 
@@ -162,7 +188,7 @@ def train(
         fitted.append(member)
         held_rows.append(held)
     networks = [logits_of(member.model, corpus, held) for member, held in zip(fitted, held_rows, strict=True)]
-    views = {task: [log_softmax(np.concatenate([one[task] for one in networks]), axis=1)] for task in corpus.classes}
+    views = {task: [log_softmax(np.concatenate([one[task] for one in networks]))] for task in corpus.classes}
     if held_out is not None:  # the same rows for all, so they answer together, as they will new cases
         held_rows = [held_out]
         views = {task: [mean_log_probability([one[task] for one in networks])] for task in corpus.classes}
@@ -170,7 +196,7 @@ def train(
     if settings.linear:
         linear, plain = linear_views(lessons, held_rows, progress=progress)
         for task in corpus.classes:
-            views[task].append(log_softmax(np.concatenate([one[task] for one in plain]), axis=1))
+            views[task].append(log_softmax(np.concatenate([one[task] for one in plain])))
     members, rows = [member.model for member in fitted], np.concatenate(held_rows)
     privacy = getattr(fitted[0], "privacy", None)
     # Held-out cases taught their network nothing, so their labels may set the few numbers that weigh its answers. Which
@@ -216,9 +242,7 @@ def ensemble_logits_many(
             ids, offsets = take_documents(corpus.ids, corpus.offsets, members[place])
             idf = word_weights(ids, offsets, vocabulary_size=corpus.vocabulary_size)
             linear = linear_view(corpus, members[place], idf).logits(corpus.ids, corpus.offsets)
-            found = {
-                task: blended([said, log_softmax(linear[task], axis=1)], (0.5, 0.5)) for task, said in found.items()
-            }
+            found = {task: blended([said, log_softmax(linear[task])], (0.5, 0.5)) for task, said in found.items()}
         return {task: said.astype(np.float16) for task, said in found.items()}
 
     with ThreadPoolExecutor() as pool:  # sparse products let go of the interpreter
@@ -324,4 +348,6 @@ def mean_view(views: Sequence[LinearView]) -> LinearView:
 
 def mean_log_probability(logits: Sequence[np.ndarray]) -> np.ndarray:
     """Log of the members' mean probability, each of logits (documents, classes)."""
-    return logsumexp([log_softmax(one, axis=1) for one in logits], axis=0) - np.log(len(logits))
+    logs = log_softmax(np.stack(logits))  # (members, documents, classes)
+    best = logs.max(0)
+    return best + np.log(np.exp(logs - best).mean(0))

@@ -10,7 +10,7 @@ function press(selector) {
 }
 
 function shared(event) {
-  if (event.key === "u") press("button[data-key=u]");
+  if (/^[ut]$/.test(event.key)) press(`button[data-key=${event.key}]`);
   else if (event.key === "q") location.href = "/queue";
   else return false;
   return true;
@@ -54,9 +54,10 @@ function highlight(task) {
   }
 }
 
-function chosen() {
+// The codes chosen so far for the tumour that a field belongs to.
+function chosen(field) {
   const codes = new URLSearchParams();
-  for (const radio of all(".task input[type=radio]:checked")) codes.set(radio.name.slice(5), radio.value);
+  for (const radio of all(".task input[type=radio]:checked", field.closest(".tumour"))) codes.set(radio.closest(".task").dataset.task, radio.value);
   return codes;
 }
 
@@ -71,10 +72,10 @@ function nextTask(number) {
   return after >= 0 ? after : open.includes(true) ? open.indexOf(true) : number + 1;
 }
 
-async function checkCombination() {
-  const answer = await fetch("/combinations?" + chosen());
+async function checkCombination(field) {
+  const answer = await fetch("/combinations?" + chosen(field));
   if (!answer.ok) return;
-  const list = document.querySelector("#contradictions");
+  const list = field.closest(".tumour").querySelector(".contradictions");
   list.replaceChildren(...(await answer.json()).contradictions.map((sentence) => {
     const item = document.createElement("li");
     item.textContent = sentence;
@@ -85,7 +86,7 @@ async function checkCombination() {
 function choose(field, radio) {
   radio.checked = true;
   document.querySelector("#hint").textContent = "";
-  checkCombination();
+  checkCombination(field);
 }
 
 function takeOther(field, code, term) {
@@ -110,7 +111,10 @@ function accept() {
 
 function caseKeys(event) {
   const field = tasks()[active];
-  if (event.key === "Enter") {
+  const aside = document.querySelector("#skip");
+  if (aside.open && /^[1-9]$/.test(event.key)) all("button", aside)[Number(event.key) - 1]?.click();
+  else if (aside.open && event.key === "Escape") aside.open = false;
+  else if (event.key === "Enter") {
     if (event.target.matches("a, button, summary")) return false;
     accept();
   } else if (event.key === "ArrowDown") activate(active + 1);
@@ -123,8 +127,8 @@ function caseKeys(event) {
     }
   } else if (event.key === "/") field.querySelector("input[type=search]").focus();
   else if (event.key === "s") {
-    document.querySelector("#skip").open = true;
-    document.querySelector("#reason").focus();
+    aside.open = true;
+    aside.querySelector("button").focus();
   } else return shared(event);
   return true;
 }
@@ -144,7 +148,7 @@ function searchBox(field, number) {
 
   function pick(place) {
     const items = all("li", list);
-    picked = Math.max(0, Math.min(place, items.length - 1));
+    picked = Math.min(place, items.length - 1);
     items.forEach((item, at) => item.setAttribute("aria-selected", String(at === picked)));
     items[picked]?.scrollIntoView({ block: "nearest" });
     if (items[picked]) input.setAttribute("aria-activedescendant", items[picked].id);
@@ -161,9 +165,8 @@ function searchBox(field, number) {
   async function ask() {
     const query = input.value.trim();
     const own = ++asked;
-    if (!query) return close();
-    const answer = await fetch("/search?" + new URLSearchParams([...chosen(), ["task", field.dataset.task], ["q", query]]));
-    if (!answer.ok || own !== asked) return;
+    const answer = await fetch("/search?" + new URLSearchParams([...chosen(field), ["task", field.dataset.task], ["q", query]]));
+    if (!answer.ok || own !== asked || document.activeElement !== input) return;
     const { found } = await answer.json();
     list.replaceChildren(...found.map((one, place) => {
       const item = document.createElement("li");
@@ -183,14 +186,17 @@ function searchBox(field, number) {
     }));
     list.hidden = !found.length;
     input.setAttribute("aria-expanded", String(Boolean(found.length)));
-    pick(0);
+    pick(query ? 0 : -1);  // without a query the frequent codes are shown, and none is taken unasked
   }
 
+  input.removeAttribute("name");  // without this script a code is typed, and goes with the form
+  input.placeholder = "another code or term";
   input.addEventListener("input", ask);
+  input.addEventListener("focus", ask);
   input.addEventListener("blur", close);
   input.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown") pick(picked + 1);
-    else if (event.key === "ArrowUp") pick(picked - 1);
+    else if (event.key === "ArrowUp") pick(Math.max(0, picked - 1));
     else if (event.key === "Escape") { input.value = ""; close(); input.blur(); }
     else if (event.key === "Enter") { const item = all("li", list)[picked]; if (item) take(item); }
     else return;
@@ -209,6 +215,7 @@ function startCase() {
     searchBox(field, number);
   });
   document.querySelector("#codes")?.addEventListener("submit", (event) => {
+    if (event.submitter && event.submitter.id !== "accept") return;  // one tumour more or less
     if (undecided() < 0) { document.querySelector("#accept").disabled = true; return; }
     event.preventDefault();
     accept();

@@ -1,0 +1,60 @@
+"""A service from a real release: it tells what the form allows, and takes only whose signature is asked for."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from bundle.conftest import evidence_for
+from pathveil.bundle.release_folder import Signing, write_release
+from pathveil.bundle.statements import new_key, read_private_key
+from pathveil.errors import PathveilError, UsageError
+from pathveil.serve.app import make_app
+from pathveil.serve.settings import ServeSettings
+from pathveil.serve.start import make_service
+from serve.conftest import BEARER, TOKEN
+
+TEXT = {"text": "Final diagnosis: invasive ductal carcinoma of the left breast."}
+
+
+@pytest.fixture(scope="module")
+def releases(model, tmp_path_factory):
+    """A release a form, the keys of who signed them and of somebody else, and a file of tokens."""
+    folder = tmp_path_factory.mktemp("releases")
+    for name in ("officer", "stranger"):
+        new_key(folder / f"{name}.pem")
+    signing = Signing(key=read_private_key(folder / "officer.pem"), signer="A. Officer", days=30)
+    for form in ("weights", "labels", "encoder"):
+        write_release(model, folder / form, evidence=evidence_for(model), signing=signing, form=form)
+    (folder / "tokens").write_text(f"lab {TOKEN}\n")
+    (folder / "tokens").chmod(0o600)
+    return folder
+
+
+def ask(releases, form, **options):
+    own = {"settings": ServeSettings(), "token_file": releases / "tokens"}
+    own["require_signature"] = releases / "officer.pub.pem"
+    with TestClient(make_app(make_service(releases / form, **own | options))) as client:
+        facts = client.get("/v1/model", headers=BEARER).json()
+        answer = client.post("/v1/code?explain=5", json=TEXT, headers=BEARER)
+    return facts, answer.json()["results"][0]["codes"], answer.text
+
+
+def test_answers_are_of_the_releases_form(releases, model):
+    facts, codes, _ = ask(releases, "weights")
+    assert (facts["form"], facts["detail"], facts["audited"]) == ("weights", "probabilities", True)
+    assert codes["site"]["alternatives"] and codes["site"]["probability"] > 0.5
+    assert all(code["places"] for code in codes.values())
+    facts, fewer, text = ask(releases, "labels")
+    assert (facts["form"], facts["detail"]) == ("labels", "labels")
+    assert "probability" not in text and "places" not in text and not any(one["alternatives"] for one in fewer.values())
+    assert {task: one["code"] for task, one in fewer.items()} == {task: one["code"] for task, one in codes.items()}
+    assert ask(releases, "weights", detail="bands")[0]["detail"] == "bands"
+    for form, detail, said in (("labels", "bands", "tell no bands"), ("encoder", None, "codes no reports")):
+        with pytest.raises(PathveilError, match=said):
+            ask(releases, form, detail=detail)
+
+
+def test_a_release_that_another_signed_or_that_was_changed_is_not_served(releases, tmp_path):
+    with pytest.raises(PathveilError):
+        ask(releases, "weights", require_signature=releases / "stranger.pub.pem")
+    with pytest.raises(UsageError, match="need --store"):
+        make_service(releases / "weights", settings=ServeSettings(), feeds=[object()])
