@@ -70,10 +70,8 @@ TESTED_WITH = {
     "serve/metrics.py": "serve/test_app.py",
     "serve/openapi.py": "serve/test_app.py",
     "serve/pool.py": "serve/test_app.py",
-    "serve/queue_pages.py": "serve/test_pages.py",
     "serve/review_pages.py": "serve/test_pages.py",
     "serve/sent.py": "serve/test_app.py",
-    "serve/start.py": "serve/test_app.py",
     "serve/swap.py": "serve/test_pages.py",
     "bundle/encoder.py": "bundle/test_release.py",
     "study/combined.py": "study/test_study_file.py",  # a study is tested as a run

@@ -48,7 +48,7 @@ def test_answers_are_of_the_releases_form(releases, model):
     assert "probability" not in text and "places" not in text and not any(one["alternatives"] for one in fewer.values())
     assert {task: one["code"] for task, one in fewer.items()} == {task: one["code"] for task, one in codes.items()}
     assert ask(releases, "weights", detail="bands")[0]["detail"] == "bands"
-    for form, detail, said in (("labels", "bands", "tell no bands"), ("encoder", None, "codes no reports")):
+    for form, detail, said in (("labels", "bands", "tell no bands"), ("encoder", None, "codes nothing")):
         with pytest.raises(PathveilError, match=said):
             ask(releases, form, detail=detail)
 
