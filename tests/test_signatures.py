@@ -1,55 +1,94 @@
-"""Key pairs and signatures: what holds, what does not, and files given by mistake."""
+"""Keys and signatures: what holds, what does not, files given by mistake; OpenSSL makes and reads the same keys."""
+
+import shutil
+import subprocess
 
 import pytest
 
 from pathveil.errors import UsageError
-from pathveil.signatures import holds, public_key_of, read_public_key, sign, write_key_pair
+from pathveil.signatures import holds, new_key, read_private_key, read_public_key, sign_for
 
 
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory):
     folder = tmp_path_factory.mktemp("keys")
-    write_key_pair(folder / "a.key", folder / "a.pub")
-    write_key_pair(folder / "b.key", folder / "b.pub")
+    new_key(folder / "officer.pem")
+    new_key(folder / "other.pem", public=folder / "other.pub", kind="ed25519")
     return folder
 
 
-def test_a_signature_is_for_one_message_purpose_and_key(keys):
-    public = read_public_key(keys / "a.pub")
-    assert public == public_key_of(keys / "a.key") and (keys / "a.key").stat().st_mode & 0o077 == 0
-    good = sign(b"terms", purpose="agreement", key=keys / "a.key")
-    assert holds(good, b"terms", purpose="agreement", public_key=public)
-    assert not holds(good, b"term", purpose="agreement", public_key=public)
-    assert not holds(good, b"terms", purpose="release", public_key=public)
-    assert not holds(good, b"terms", purpose="agreement", public_key=read_public_key(keys / "b.pub"))
-    for wrong in ("", good[:-1], good.upper(), "0" * 128, "x" * 128):
-        assert not holds(wrong, b"terms", purpose="agreement", public_key=public)
-    for wrong in ("", "f" * 64, "é" * 64):
+@pytest.mark.parametrize(("signer", "public"), [("officer.pem", "officer.pub.pem"), ("other.pem", "other.pub")])
+def test_a_signature_is_for_one_message_purpose_and_key(keys, signer, public):
+    key, digits = read_private_key(keys / signer), read_public_key(keys / public).digits
+    assert digits == key.public.digits and (keys / signer).stat().st_mode & 0o077 == 0
+    good = sign_for(b"terms", purpose="agreement", key=key)
+    assert holds(good, b"terms", purpose="agreement", public_key=digits)
+    assert not holds(good, b"term", purpose="agreement", public_key=digits)
+    assert not holds(good, b"terms", purpose="release", public_key=digits)
+    stranger = read_public_key(keys / ("other.pub" if signer == "officer.pem" else "officer.pub.pem")).digits
+    assert not holds(good, b"terms", purpose="agreement", public_key=stranger)
+    for wrong in ("", good[:-1], good.upper(), "0" * 128, "x" * 128, "é" * 64, "00" * 1_000_000):
+        assert not holds(wrong, b"terms", purpose="agreement", public_key=digits)
         assert not holds(good, b"terms", purpose="agreement", public_key=wrong)
 
 
-def test_the_rfc_s_signature_holds():
-    """RFC 8032, 7.1, test 1 signs the empty message, which we never do; so by the library's own sign, from its seed."""
+def test_the_rfc_s_key_is_the_same_here():
+    """RFC 8032, 7.1, test 1: its seed gives its public key; DER puts twelve bytes before it that say Ed25519."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    key = Ed25519PrivateKey.from_private_bytes(
-        bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
-    )
-    public = key.public_key().public_bytes_raw().hex()
-    assert public == "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
-    assert holds(key.sign(b"pathveil agreement\0terms").hex(), b"terms", purpose="agreement", public_key=public)
+    seed = bytes.fromhex("9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60")
+    key = Ed25519PrivateKey.from_private_bytes(seed)
+    raw = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+    signed = key.sign(b"pathveil agreement\0terms").hex()
+    assert holds(signed, b"terms", purpose="agreement", public_key="302a300506032b6570032100" + raw)
+    assert not holds(signed, b"terms", purpose="agreement", public_key=raw)
 
 
-def test_files_given_by_mistake(keys, tmp_path):
+def test_openssl_makes_and_reads_the_same_keys(tmp_path):
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    subprocess.run(
+        ["openssl", "ecparam", "-genkey", "-name", "prime256v1", "-noout", "-out", tmp_path / "theirs.pem"],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    theirs = read_private_key(tmp_path / "theirs.pem")
+    (tmp_path / "theirs.pub.pem").write_bytes(theirs.public.pem)
+    signed = sign_for(b"terms", purpose="agreement", key=theirs)
+    public = read_public_key(tmp_path / "theirs.pub.pem").digits
+    assert holds(signed, b"terms", purpose="agreement", public_key=public)
+    new_key(tmp_path / "ours.pem", password="a long secret")
+    read = ["openssl", "pkey", "-in", tmp_path / "ours.pem", "-passin", "pass:a long secret", "-pubout"]
+    public = subprocess.run(read, check=True, capture_output=True).stdout
+    assert public == (tmp_path / "ours.pub.pem").read_bytes()
+    assert read_private_key(tmp_path / "ours.pem", password="a long secret").public.pem == public
+
+
+def test_wrong_key_files_are_told_apart(keys, tmp_path):
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    with pytest.raises(UsageError, match="is a public key; give the private one"):
+        read_private_key(keys / "officer.pub.pem")
     with pytest.raises(UsageError, match="is a private key; give the public one"):
-        read_public_key(keys / "a.key")
-    with pytest.raises(UsageError, match="not an Ed25519 private key"):
-        sign(b"", purpose="agreement", key=keys / "a.pub")
+        read_public_key(keys / "officer.pem")
     with pytest.raises(UsageError, match="cannot be read"):
-        sign(b"", purpose="agreement", key=tmp_path / "none")
-    (tmp_path / "text").write_bytes(b"\xff" * 100_000)
-    with pytest.raises(UsageError, match="not a public key"):
-        read_public_key(tmp_path / "text")
+        read_public_key(tmp_path / "none.pem")
+    (tmp_path / "noise.pem").write_text("hello")
+    for read in (read_private_key, read_public_key):
+        with pytest.raises(UsageError, match="is not a p"):
+            read(tmp_path / "noise.pem")
+    (tmp_path / "large.pem").write_bytes(b"x" * 100_000)
+    with pytest.raises(UsageError, match="too large"):
+        read_public_key(tmp_path / "large.pem")
+    curve = ec.generate_private_key(ec.SECP384R1())
+    pem = curve.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (tmp_path / "other.pem").write_bytes(pem)
+    with pytest.raises(UsageError, match="another kind; expected EC P-256 or Ed25519"):
+        read_private_key(tmp_path / "other.pem")
+    new_key(tmp_path / "locked.pem", password="secret words")
+    with pytest.raises(UsageError, match="is locked with a password"):
+        read_private_key(tmp_path / "locked.pem")
+    with pytest.raises(UsageError, match="the password is wrong"):
+        read_private_key(tmp_path / "locked.pem", password="other words")
     with pytest.raises(UsageError, match="is there already"):
-        write_key_pair(keys / "a.key", tmp_path / "c.pub")
-    assert not (tmp_path / "c.pub").exists()
+        new_key(tmp_path / "locked.pem")

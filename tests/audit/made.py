@@ -13,11 +13,12 @@ from pathveil.audit.binding import Binding
 from pathveil.audit.controls import Control
 from pathveil.audit.evidence import Records, Score, curves, measure
 from pathveil.audit.prediction_audit import audit_predictions
+from pathveil.audit.release import NEEDED_ATTACKS
 from pathveil.audit.result import Attacked, Audit, assemble, write_audit
 from pathveil.audit.settings import AuditSettings
 from pathveil.bundle import Model
-from pathveil.bundle.statements import new_key
 from pathveil.bundle.train import train_model
+from pathveil.signatures import new_key
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
 
@@ -69,26 +70,28 @@ def encoded(documents: int = 240, *, registries: int = 2, reports_a_case: int = 
     )
 
 
+DECIDED = "2025-01-02"  # the day of an appetite, before any day on which tests run
 SMALL = TrainingSettings(
     dim=8, filters=8, epochs=6, patience=None, validation_share=0.0, batch_size=16, learning_rate=0.02, dropout=0.0
 )
 
 
 def audit_without_leak(model: Model, appetite: Appetite, *, leak: float = 0.0, cases: int = 4000) -> Audit:
-    """The audit of a bundle whose only attack tells members by ``leak`` standard deviations, from random scores."""
+    """The audit of a bundle whose attacks tell members by ``leak`` standard deviations, from random scores."""
     rng = np.random.default_rng(0)
     member = np.arange(cases) % 2 == 0
     records = Records(member, np.arange(cases), {"site": np.zeros(cases, int)}, {"site": ("C50",)})
-    scores = [Score("loss", "site", rng.normal(size=cases) + leak * member, label_only=True)]
+    scores = [Score(name, "site", rng.normal(size=cases) + leak * member, label_only=True) for name in NEEDED_ATTACKS]
     rows = measure(scores, records, fprs=appetite.measured_fprs)
-    held = [Control(name="nothing is found where nothing is", kind="null", holds=True, attacks=())]
+    kinds: tuple[Any, ...] = ("null", "planted")
+    held = [Control(name=f"a {kind} control", kind=kind, holds=True, attacks=()) for kind in kinds]
     return assemble(
         Attacked(records, scores, rows, curves(scores, records), held),
         kind="bundle",
         binding=Binding(by="corpus", cases=cases // 2, of=cases // 2),
         model=describe_model(model),
         appetite=appetite,
-        settings={"fprs": list(appetite.measured_fprs), "seed": 0},
+        settings={"fprs": list(appetite.measured_fprs), "seed": 0, "shadows": 20, "edges": [100, 1000]},
         provenance={"model sha256": model.model_sha256, "members sha256": "ab" * 32},
     )
 
@@ -97,7 +100,7 @@ def ready_to_release(folder: Path) -> Path:
     """The folder with reports (a.parquet, truth.parquet), a bundle (m), a passing audit, an appetite and a key."""
     api.synth(120, registries=2, seed=1, out=folder / "a.parquet", truth=folder / "truth.parquet")
     model = train_model(folder / "a.parquet", SMALL.changed(epochs=1), preset="small", out=folder / "m")
-    answers = AppetiteAnswers(name="A. Officer", organisation="North", date="2026-11-16")
+    answers = AppetiteAnswers(name="A. Officer", organisation="North", date=DECIDED)
     write_appetite(answers, folder / "mine.toml")
     write_audit(audit_without_leak(model, read_appetite(folder / "mine.toml")), folder / "audit")
     new_key(folder / "k.pem")

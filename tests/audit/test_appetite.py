@@ -91,10 +91,16 @@ def test_the_command_takes_options_or_asks(tmp_path, monkeypatch):
     assert isinstance(refused.exception, UsageError) and "give --name" in str(refused.exception)
     assert run(app, [*given, "--name", "A. Officer", "--date", "2026-11-16"]).exit_code == 0
     assert read_appetite(tmp_path / "a.toml").whose == "A. Officer, North, 2026-11-16"
-    bad = run(app, ["appetite", "new", "--out", str(tmp_path / "b.toml"), "--name", "A", "--organisation", "N",
-                    "--at-10", "0.05"])  # fmt: skip
-    assert isinstance(bad.exception, UsageError) and "'at_ten'" in str(bad.exception)
-    assert not (tmp_path / "b.toml").exists()
+    whose = ["appetite", "new", "--out", str(tmp_path / "b.toml"), "--name", "A", "--organisation", "N"]
+    for limits, said in (
+        (["--at-10", "0.05"], "'at_ten'"),
+        (["--at-10", "1"], "'at_ten'"),  # everybody may be found: no limit
+        (["--at-10", "0.2", "--at-100", "0.3"], "so it limits nothing"),
+        (["--shadows", "1"], "'shadows'"),
+    ):
+        bad = run(app, [*whose, *limits])
+        assert isinstance(bad.exception, UsageError) and said in str(bad.exception)
+        assert not (tmp_path / "b.toml").exists()
     import pathveil.cli.release as commands
 
     asked = []
@@ -104,6 +110,6 @@ def test_the_command_takes_options_or_asks(tmp_path, monkeypatch):
     )
     commands.new_appetite(
         out=tmp_path / "c.toml", name=None, organisation=None, date=None, release_form=None, at_ten=None,
-        rare_at_ten=None, at_hundred=None, canary=None, valid_days=None, as_json=False,
+        rare_at_ten=None, at_hundred=None, canary=None, valid_days=None, shadows=None, as_json=False,
     )  # fmt: skip
-    assert len(asked) == 8 and read_appetite(tmp_path / "c.toml").name == "typed"
+    assert len(asked) == 9 and read_appetite(tmp_path / "c.toml").name == "typed"

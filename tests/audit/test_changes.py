@@ -6,7 +6,7 @@ import pytest
 from pathveil.audit.appetite import Appetite, Limit
 from pathveil.audit.audited_model import ModelStatement
 from pathveil.audit.changes import cases_to_decide, what_would_change
-from pathveil.audit.evidence import Records, Score, measure
+from pathveil.audit.evidence import TOGETHER, Records, Score, measure
 from pathveil.audit.verdict import judge
 from pathveil.bundle.defence import LEAK_OF_PRESET
 
@@ -32,21 +32,65 @@ def told(leak, *, cases=2000, appetite=APPETITE, by_release=None, rare_leak=None
 def test_a_fail_says_which_form_and_defence_would_pass():
     verdict, found = told(1.5, by_release={"weights": "fail", "probabilities": "fail", "label": "pass"})
     assert verdict.answer == "fail"
-    assert "the most likely code only (label) it would pass" in found[0]
+    assert "the most likely code only (label) it would pass" in found[0] and "--form labels" in found[0]
     assert any("--preset release" in one and f"{LEAK_OF_PRESET['default']:.2f} to" in one for one in found)
     assert any("What would have to come down" in one for one in found)
     assert not any("No form of release" in one for one in found)
     _, none = told(1.5, model=MODEL.model_copy(update={"defence": "teachers"}))
-    assert any("No form of release passes" in one for one in none) and not any("--preset" in one for one in none)
+    assert any("No form of release passes" in one for one in none)
+    assert any("has teachers already. Differential privacy" in one for one in none)
+    assert not any("--preset release" in one for one in none)
+    assert any("Other words alone would hardly do it" in one for one in none)
+    limited = Appetite(release="weights", limits=(Limit(fpr=0.01, overall=0.05),))
+    _, beside = told(2.5, appetite=limited)
+    assert any("from 44 % to 3.7 % (5.0 % is tolerated here)" in one for one in beside), beside
+    for defence, said in (("dp", "a smaller --epsilon"), ("own:one", None)):
+        _, found = told(1.5, model=MODEL.model_copy(update={"defence": defence}))
+        assert any(said in one for one in found) if said else not any("--epsilon" in one for one in found)
 
 
 def test_only_rare_classes_can_be_left_to_a_person():
-    verdict, found = told(0.0, rare_leak=2.5, cases=4000)
-    assert verdict.answer == "fail" and {n.criterion: n.state for n in verdict.numbers}["worst_bucket"] == "broken"
-    rare = [one for one in found if "--fewest-cases 400" in one]
-    assert bool(rare) == ({n.criterion for n in verdict.numbers if n.state == "broken"} == {"worst_bucket"})
-    _, whole = told(1.5)
-    assert not any("--fewest-cases" in one for one in whole)
+    """As few codes as will do: of three groups the rarest alone leaks, or the two rarest."""
+    appetite = Appetite(release="weights", limits=(Limit(fpr=0.1, worst_bucket=0.3),))
+
+    def found(*leaks, cases=9000):
+        member, site = np.arange(cases) % 2 == 0, np.repeat([0, 1, 2], [cases // 12, cases // 4, cases - cases // 3])
+        scores = np.random.default_rng(1).normal(size=cases) + member * np.array(leaks)[site]
+        records = Records(member, np.arange(cases), {"site": site}, {"site": ("C64", "C18", "C50")})
+        rows = measure([Score("loss", "site", scores)], records, edges=(500, 2000), fprs=(0.1,))
+        verdict = judge(rows, controls=[], appetite=appetite)
+        assert verdict.answer == "fail"
+        others = dict.fromkeys(("weights", "probabilities", "label"), verdict.answer)
+        told = what_would_change(verdict, rows, appetite=appetite, by_release=others, model=MODEL)
+        return [one for one in told if "--fewest-cases" in one]
+
+    (first,) = found(2.5, 0, 0)
+    assert "fewer than 500 training samples break their limit, the others keep it" in first and "-cases 500 " in first
+    (second,) = found(2.5, 2.5, 0)
+    assert "fewer than 2,000 training samples" in second and "--fewest-cases 2000 " in second
+    assert found(2.5, 2.5, 2.5) == [] and not any("--fewest-cases" in one for one in told(1.5)[1])
+
+
+def test_only_the_tasks_that_leak_have_to_go():
+    rng, cases = np.random.default_rng(1), 6000
+    member = np.arange(cases) % 2 == 0
+    records = Records(
+        member,
+        np.arange(cases),
+        {task: np.zeros(cases, int) for task in ("site", "side", "behavior")},
+        {task: ("a",) for task in ("site", "side", "behavior")},
+    )
+    scores = [
+        Score("loss", task, rng.normal(size=cases) + leak * member)
+        for task, leak in (("site", 1.5), ("side", 0.0), ("behavior", 0.0), (TOGETHER, 0.0))
+    ]
+    rows = measure(scores, records, edges=(100,), fprs=(0.1,))
+    appetite = Appetite(release="weights", limits=(Limit(fpr=0.1, overall=0.2, worst_task=0.2),))
+    verdict = judge(rows, controls=[], appetite=appetite)
+    others = dict.fromkeys(("weights", "probabilities", "label"), verdict.answer)
+    found = what_would_change(verdict, rows, appetite=appetite, by_release=others, model=MODEL)
+    assert verdict.answer == "fail"
+    assert "Of the tasks only site breaks a limit: trained with --tasks side,behavior" in "\n".join(found)
 
 
 def test_not_enough_evidence_says_how_many_cases():

@@ -91,13 +91,17 @@ def test_it_prints_on_a4_and_letter(audit, browser, tmp_path):
     page = browser.new_page()
     page.goto(path.as_uri())
     page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")  # as a browser does: everything is unfolded
     for sheet, width in (("A4", 794 - 113), ("Letter", 816 - 113)):  # CSS pixels between the margins
         page.set_viewport_size({"width": width, "height": 1000})
         wide = page.evaluate(
-            "[...document.querySelectorAll('main table')].filter(t => t.id != 'all')"
-            ".filter(t => t.getBoundingClientRect().right > innerWidth + 1).map(t => t.id)"
+            "[...document.querySelectorAll('main table, main th, main td')]"
+            ".filter(e => e.getBoundingClientRect().right > innerWidth + 1 || e.scrollWidth > e.clientWidth + 1)"
+            ".map(e => e.id || e.textContent.slice(0, 40))"
         )
-        assert wide == [], sheet  # nothing is cut off at the right
+        assert wide == [], sheet  # nothing is cut off at the right, and no cell runs into the next
+        assert page.evaluate("getComputedStyle(document.getElementById('sign')).breakInside") == "avoid"
+        assert not page.locator(".tools").is_visible() and page.locator("#all").is_visible()
         pdf = page.pdf(format=sheet)
         assert pdf.startswith(b"%PDF") and len(pdf) > 20_000
     page.close()

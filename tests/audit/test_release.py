@@ -1,11 +1,14 @@
 """The gate: every reason against a release, one at a time; what passes is signed and verified."""
 
 import json
+import re
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from audit.made import audit_without_leak, ready_to_release
+from audit.made import DECIDED, audit_without_leak, ready_to_release
 from pathveil.audit.appetite import read_appetite
 from pathveil.audit.binding import Binding
 from pathveil.audit.release import ReleaseRefused, own_text, read_given, reasons_against, release_bundle
@@ -13,9 +16,9 @@ from pathveil.audit.result import write_audit
 from pathveil.bundle import Model
 from pathveil.bundle.release_folder import Signing
 from pathveil.bundle.release_log import read_log
-from pathveil.bundle.statements import read_private_key
 from pathveil.bundle.verification import verify_release
 from pathveil.errors import UsageError
+from pathveil.signatures import read_private_key
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +44,14 @@ def release(place, out, *, form="weights", audit="audit", appetite="mine.toml", 
 
 def test_what_passes_is_released_and_holds(place, tmp_path):
     made = release(place, tmp_path / "r", reports=place / "a.parquet")
+    assert made.release.scan.of_training and "120 training reports" in str(made)
     found = verify_release(tmp_path / "r", read_private_key(place / "k.pem").public, log=tmp_path / "log.jsonl")
     assert (
         found.release == made.release and made.release.judgement.answer == "pass" and made.release.scan.reports == 120
     )
     assert [line["what"] for line in read_log(tmp_path / "log.jsonl")] == ["released"]
     page = (tmp_path / "r" / "audit.html").read_text()
-    assert "A. Officer, North, 2026-11-16" in page and "members sha256" not in page + str(made.release)
+    assert f"A. Officer, North, {DECIDED}" in page and "members sha256" not in page + str(made.release)
     content = json.loads((tmp_path / "r" / "audit.json").read_text())
     assert set(content["provenance"]) == {"model sha256"}
     assert "the page to sign is" in str(made)
@@ -72,8 +76,21 @@ def test_every_reason_against_it(place, model, given):
         (changed(given, evidence=leaking.evidence), "by its own figures the answer is 'fail'"),
         (changed(given, appetite=given.appetite.changed(valid_days=7)), "another risk appetite"),
         (changed(given, verdict=verdict.model_copy(update={"answer": "not enough evidence"})), "did not pass"),
-    ):
-        reasons = reasons_against(model, one, "weights")
+        (changed(given, evidence=[row for row in given.audit.evidence if "LiRA" not in row.attack]),
+         "is not whole: it has no figures of LiRA online"),
+        (changed(given, evidence=[row.model_copy(update={"decides": False}) for row in given.audit.evidence]),
+         "no figures of loss, label only"),
+        (changed(given, controls=()), "a model without the members and planted records"),
+        (changed(given, settings=given.audit.settings | {"shadows": 2}), "had 2 shadow models, the risk appetite asks"),
+        (changed(given, settings={}), "had 0 shadow models"),
+        (changed(given, settings=given.audit.settings | {"edges": [10_000]}), "rare classes were not looked at apart"),
+        (changed(given, settings=given.audit.settings | {"edges": [1]}), "rare classes were not looked at apart"),
+        (changed(given, made="2020-01-01"), f"the risk appetite is of {DECIDED}, after the audit of 2020-01-01"),
+        (changed(given, made="2099-01-01"), "dated in the future"),
+        (changed(given, made=""), "does not say on which day"),
+        (changed(given, made=DECIDED), f"the audit is of {DECIDED}, and a verdict is good for 365 days"),
+    ):  # fmt: skip
+        reasons = reasons_against(model, one, "weights", today=date(2026, 11, 16))
         assert any(said in reason for reason in reasons), (said, reasons)
     nothing = type(given)(None, "", None, "", "")
     assert [reason.split(" (")[0] for reason in reasons_against(model, nothing, "weights")] == [
@@ -93,6 +110,27 @@ def test_an_appetite_covers_its_form_and_what_tells_less(model, given):
     one = type(given)(**(vars(given) | {"appetite": nobody, "audit": audit_without_leak(model, nobody)}))
     (reason,) = reasons_against(model, one, "weights")
     assert "is an example: it names nobody" in reason
+
+
+def test_an_appetite_that_limits_nothing_is_none(model, given):
+    for limits in ([{"fpr": 0.1, "overall": 1}], [{"fpr": 0.9, "overall": 0.5}], [{"fpr": 0.1, "worst_task": 0.2}]):
+        nothing = given.appetite.changed(limits=limits)
+        one = type(given)(**(vars(given) | {"appetite": nothing, "audit": audit_without_leak(model, nothing)}))
+        assert any("appetite limits nothing" in reason for reason in reasons_against(model, one, "weights"))
+
+
+def test_a_verdict_grows_old_from_its_audit_on(place, tmp_path):
+    """Half a year after the audit there is half a year left, and a release is no bundle to release again."""
+    now = datetime.now(UTC) + timedelta(days=200)
+    signing = Signing(key=read_private_key(place / "k.pem"), now=now)
+    evidence = {"audit": place / "audit", "appetite": place / "mine.toml"}
+    made = release_bundle(place / "m", tmp_path / "r", signing=signing, **evidence)
+    assert date.fromisoformat(made.release.expires) - now.date() == timedelta(days=165)
+    with pytest.raises(UsageError, match="is a release already; give the bundle"):
+        release_bundle(tmp_path / "r", tmp_path / "s", signing=signing, **evidence)
+    with pytest.raises(ReleaseRefused, match="and a verdict is good for 365 days: make a new one"):
+        late = Signing(key=signing.key, now=now + timedelta(days=200))
+        release_bundle(place / "m", tmp_path / "s", signing=late, **evidence)
 
 
 def test_a_refusal_writes_nothing_and_an_override_is_told_everywhere(place, tmp_path):
@@ -128,12 +166,24 @@ def test_planted_people_are_in_no_file(place, model, tmp_path):
     kept = personal & set(model.words)
     away = sorted(personal - kept)
     assert len(away) > 50
-    release(place, tmp_path / "r", reports=place / "a.parquet", names=tuple(away))
-    secrets = set(away) | set(pl.read_parquet(place / "a.parquet")["report_id"])
-    ours = {*all_words(own_text()), "north"}  # words of our own pages, and of the appetite's
-    for path in (tmp_path / "r").iterdir():
+    searched: dict[str, Any] = {"reports": place / "a.parquet", "names": tuple(away)}
+    for form in ("weights", "encoder", "labels"):
+        release(place, tmp_path / form, form=form, **searched)
+    release(place, tmp_path / "hashed", words_key=b"a secret of the registry's own", **searched)
+    frame = pl.read_parquet(place / "a.parquet")
+    secrets = {one.lower() for one in (*away, *frame["report_id"], *frame["case_id"])}
+    ours = {
+        *all_words(own_text()),
+        "north",
+        "hashed",
+        "weights",
+        "labels",
+    }  # words of our own pages, and of the appetite's
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(files) > 50 and tmp_path / "log.jsonl" in files
+    for path in files:
         text = path.read_bytes().decode("latin-1").lower()
-        assert not [one for one in secrets - ours if one.lower() in text.split()], path.name
+        assert not (secrets - ours) & set(re.split(r"[^a-z0-9_.-]+", text)), path
     with pytest.raises(Exception, match=r"vocabulary\.json.*: holds .* names that may not leave"):
         release(place, tmp_path / "s", names=(*kept, max(model.words, key=len)))  # as if it were somebody's name
     assert not (tmp_path / "s").exists()

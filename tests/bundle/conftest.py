@@ -9,8 +9,8 @@ import pytest
 from pathveil.bundle import Model
 from pathveil.bundle.release import JudgedBy, Judgement
 from pathveil.bundle.release_folder import Evidence, Signing, write_release
-from pathveil.bundle.statements import new_key, read_private_key
 from pathveil.bundle.train import train_model
+from pathveil.signatures import new_key, read_private_key
 from pathveil.training.settings import TrainingSettings
 
 TINY = TrainingSettings(

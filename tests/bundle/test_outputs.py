@@ -56,6 +56,22 @@ def test_a_case_lists_its_reports():
     }
 
 
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r", "\n", "＝"])
+def test_no_cell_of_a_csv_is_a_formula(sign):
+    """Whoever names a report, a case or a code; what is a number stays one, and JSONL has it all as it came."""
+    evil = f"{sign}HYPERLINK(1)"
+    origin, code = Origin(evil, evil, evil, evil, 3), Code(evil, 0.25, False, term=evil, alternatives=())
+    for by_case in (False, True):
+        coded = Coded(evil, (origin,), {"site": code, "laterality": code}, doubtful=(evil,))
+        (row,) = csv.DictReader(io.StringIO(written("csv", coded, by_case=by_case), newline=""))
+        assert {cell[0] for cell in row.values() if "HYPER" in cell} == {"'"} and row["site_probability"] == "0.2500"
+        assert sum("HYPER" in cell for cell in row.values()) == (8 if by_case else 9)
+        assert json.loads(written("jsonl", coded, by_case=by_case))["case_id"] == evil
+    numbered = Coded("-17", (Origin("+3.5", "-1-1"),), CODES)
+    (row,) = csv.DictReader(io.StringIO(written("csv", numbered)))
+    assert (row["case_id"], row["report_id"], row["report_number"]) == ("-17", "+3.5", "'-1-1")
+
+
 def test_a_report_in_jsonl_says_everything():
     line = json.loads(written("jsonl", Coded("k1", REPORTS[:1], CODES, AGAINST, text="left lobe")))
     assert (line["report_id"], line["report_number"], line["message_id"], line["position"]) == (

@@ -6,10 +6,13 @@ import shutil
 import pytest
 
 from pathveil.bundle import Model
+from pathveil.bundle.drift import measure_drift
 from pathveil.bundle.folder import MANIFEST
-from pathveil.bundle.release import RELEASE, Release, check_may_code, form_of, read_release
+from pathveil.bundle.release import RELEASE, Release, form_of, read_release
 from pathveil.errors import BundleError
 from pathveil.files import sha256_of_file
+from pathveil.serve.coding import Answerer
+from pathveil.serve.sent import Sent
 
 
 def release_text(**changes) -> str:
@@ -47,18 +50,43 @@ def placed(folder, tmp_path, text):
 
 
 def test_a_bundle_is_no_release_and_holds_weights(folder):
-    assert read_release(folder) is None and form_of(folder) == "weights"
-    check_may_code(folder)
+    assert read_release(folder) is None and form_of(folder) == Model.load(folder).form == "weights"
 
 
-def test_the_form_is_read_and_labels_are_only_served(folder, tmp_path, pathveil, fresh):
+def test_the_form_is_read_and_labels_are_only_served(folder, tmp_path, inside, fresh):
+    """No door answers with a probability: the command, the library, a server that was told to; nor is it copied away.
+    Counts over many reports are given."""
     copy = placed(folder, tmp_path, release_text(form="labels"))
-    assert form_of(copy) == "labels" and Model.load(copy).tasks  # its owner's server loads it
     told = str(read_release(copy))
     assert "as labels" in told and "Reason given: a trial with invented reports" in told
-    done = pathveil("predict", copy, fresh, "--out", tmp_path / "codes.csv")
-    assert done.returncode == 2 and "released as labels" in done.stderr
-    assert not (tmp_path / "codes.csv").exists()
+    model, text, out = Model.load(copy), "carcinoma of the left breast", tmp_path / "codes.csv"
+    for door in (
+        lambda: model.predict([text]),
+        lambda: model.predict_to_file(fresh, out),
+        lambda: model.explain(text),
+        lambda: model.answer(text),
+        lambda: Answerer(model, detail="probabilities"),
+        lambda: Answerer(model, detail="bands"),
+    ):
+        with pytest.raises(BundleError, match="released as labels, for its owner to serve"):
+            door()
+    with pytest.raises(BundleError, match="is a release, and stays as it was signed"):
+        model.save(tmp_path / "copy")
+    done = inside("predict", copy, "--text", text)
+    assert done.returncode == 2 and "released as labels" in done.stderr and not done.stdout
+    assert not out.exists() and not (tmp_path / "copy").exists()
+    (answer,) = Answerer(model, detail="labels").answer([Sent("r", text)])
+    assert answer.codes["site"].code == "C50" and answer.codes["site"].probability is None
+    assert model.evaluate(fresh, resamples=10).documents == 60 and measure_drift(model, fresh).cases == 30
+
+
+def test_an_appetite_for_codes_alone_holds_whatever_was_overridden(folder, tmp_path):
+    """Weights that left against an appetite for labels: their answers tell no more than it allows."""
+    whose = {"sha256": "00", "release": "label", "name": "A", "organisation": "N", "date": "2026-11-16"}
+    copy = placed(folder, tmp_path, release_text(form="weights", appetite=whose))
+    assert form_of(copy) == "labels"
+    with pytest.raises(BundleError, match="released as labels"):
+        Model.load(copy).predict(["text"])
 
 
 def test_an_encoder_codes_nothing(folder, tmp_path):

@@ -13,9 +13,9 @@ from pathveil.bundle import Model
 from pathveil.bundle.release import Override
 from pathveil.bundle.release_folder import Evidence, Signing, write_release
 from pathveil.bundle.release_log import read_log
-from pathveil.bundle.statements import read_private_key
 from pathveil.bundle.verification import verify_release
 from pathveil.errors import BundleError, UsageError, VocabularyError
+from pathveil.signatures import read_private_key
 
 TEXTS = ["invasive ductal carcinoma of the left breast", "adenocarcinoma of the sigmoid colon, formalin"]
 

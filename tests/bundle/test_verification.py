@@ -8,11 +8,13 @@ import pytest
 
 from bundle.conftest import evidence_for
 from pathveil.bundle import Model
+from pathveil.bundle.encoder import load_encoder
 from pathveil.bundle.release_folder import digests_in, write_release
-from pathveil.bundle.statements import read_private_key, read_public_key, sign, signature_bundle
+from pathveil.bundle.statements import sign, signature_bundle
 from pathveil.bundle.verification import verify_release
 from pathveil.errors import BundleError, UsageError
 from pathveil.files import sha256_of_file, write_json
+from pathveil.signatures import read_private_key, read_public_key
 
 FILES = [
     "MANIFEST.json", "README.md", "appetite.toml", "audit.html", "audit.json", "bom.cdx.json", "bundle.json", "card.md",
@@ -73,6 +75,24 @@ def test_a_changed_removed_or_linked_file_is_named(copy, check, name, tmp_path):
     check(f"{name} is missing, though it was signed")
     (copy / name).symlink_to(tmp_path / "elsewhere")
     check(f"{name} is a link to elsewhere")
+
+
+@pytest.mark.parametrize("name", ["encoder.safetensors", "encoder.json", "vocabulary.json", "README.md"])
+def test_an_encoder_and_hashed_words_are_held_as_well(bundle, signing, keys, name, tmp_path):
+    """The forms with files of their own: every class of file that only they have, changed or taken away."""
+    folder = tmp_path / "encoder"
+    write_release(bundle, folder, evidence=evidence_for(bundle), signing=signing, form="encoder", words_key=b"k" * 16)
+    public = keys / "officer.pub.pem"
+    assert verify_release(folder, read_public_key(public)).release.words == "hashed"
+    assert load_encoder(folder, require_signature=public).vocabulary.is_hashed
+    content = bytearray((folder / name).read_bytes())
+    content[-2] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(BundleError, match=f"{name} was changed after it was signed"):
+        load_encoder(folder, require_signature=public)
+    (folder / name).unlink()
+    with pytest.raises(BundleError, match=f"{name} is missing, though it was signed"):
+        verify_release(folder, read_public_key(public))
 
 
 def test_an_added_file_or_folder_is_named(copy, check):

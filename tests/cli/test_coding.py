@@ -42,6 +42,36 @@ def test_evaluate_follows_the_contract(files, inside, tmp_path):
     assert "micro F1" in plain.stdout and "laterality" not in plain.stdout and "Accuracy against" in page.read_text()
 
 
+def test_a_mapping_is_obeyed_by_whatever_reads_reports(files, inside, tmp_path):
+    """A table with columns of its own and a delimiter: the same scores, codes and drift as from the corpus."""
+    import polars as pl
+
+    theirs = {"text": "Befund", "report_id": "Nr", "case_id": "Fall", "site": "Topographie"}
+    table = pl.read_parquet(files / "test.parquet").rename(theirs)
+    table.write_csv(tmp_path / "lab.csv", separator="|")
+    columns = "".join(f'{ours} = "{name}"\n' for ours, name in theirs.items())
+    (tmp_path / "lab.toml").write_text(f'delimiter = "|"\n[columns]\n{columns}')
+    told = ["--map", tmp_path / "lab.toml"]
+
+    def shown(command, source, *options):
+        done = inside(command, files / "model", source, *options)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    scored = ["--json", "--resamples", 20]
+    whole = shown("evaluate", files / "test.parquet", *scored)
+    assert shown("evaluate", tmp_path / "lab.csv", *scored, *told)["tasks"]["site"] == whole["tasks"]["site"]
+    drift = shown("drift", files / "test.parquet", "--json")
+    assert shown("drift", tmp_path / "lab.csv", "--json", *told) == drift
+    against = shown(
+        "drift", tmp_path / "lab.csv", "--json", *told, "--reference", tmp_path / "lab.csv", "--reference-map", told[1]
+    )
+    assert against["reference"] == "reports" and against["findings"] == []
+    for options in (["--column", "text=Nirgends"], [*told, "--reference-map", told[1]]):
+        wrong = inside("drift", files / "model", tmp_path / "lab.csv", *options)
+        assert wrong.returncode == 2 and ("Nirgends" in wrong.stderr or "give both" in wrong.stderr)
+
+
 def test_predict_writes_each_format(files, inside, tmp_path):
     for name in ("codes.csv", "codes.jsonl", "codes.xml"):
         done = inside("predict", files / "model", files / "test.parquet", "--out", tmp_path / name, "--json")

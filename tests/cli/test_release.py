@@ -31,14 +31,50 @@ def test_the_commands(place, tmp_path):
         "verify", tmp_path / "r", "--key", place / "k.pub.pem", "--log", tmp_path / "release-log.jsonl", "--json"
     )
     assert checked.exit_code == 0 and json.loads(checked.stdout)["release"]["form"] == "labels"
+    longer = run(
+        "release", place / "m", *evidence, "--key", place / "k.pem", "--out", tmp_path / "s", "--valid-days", 999
+    )
+    assert "lets a verdict be good for 365 days" in str(longer.exception) and not (tmp_path / "s").exists()
     again = run("release", place / "m", *evidence, "--key", place / "k.pem", "--out", tmp_path / "r")
     assert "is there already" in str(again.exception)
     made = run("keys", "new", "--out", tmp_path / "new.pem", "--kind", "ed25519")
     assert made.exit_code == 0 and (tmp_path / "new.pub.pem").exists()
     foreign = run("verify", tmp_path / "r", "--key", tmp_path / "new.pub.pem")
     assert "is not signed by this key" in str(foreign.exception)
-    for command in (["evaluate"], ["audit", "--members", "x", "--non-members", "y", "--out", tmp_path / "o"]):
-        name, *rest = command
-        source = [place / "a.parquet"] if name == "evaluate" else []
-        told = run(name, place / "m", *source, *rest, "--require-signature", place / "k.pub.pem")
-        assert "is not signed" in str(told.exception), command
+
+
+OPENING = {  # every command that opens a model, with what else it needs
+    "audit": ["M", "--members", "A", "--non-members", "A", "--out", "OUT"],
+    "drift": ["M", "A", "--page", "OUT"],
+    "evaluate": ["M", "A", "--page", "OUT"],
+    "predict": ["M", "A", "--out", "OUT"],
+    "serve": ["M", "--port", 1],
+    "vocab exposure": ["M/vocabulary.json", "A", "--bundle", "M", "--out", "OUT"],
+}
+
+
+@pytest.mark.parametrize("command", OPENING)
+def test_whatever_opens_a_model_can_ask_for_a_signature(place, tmp_path, inside, command):
+    paths = {"M": place / "m", "A": place / "a.parquet", "OUT": tmp_path / "out.csv"}
+    paths["M/vocabulary.json"] = place / "m" / "vocabulary.json"
+    given = [*command.split(), *(paths.get(one, one) for one in OPENING[command])]
+    told = inside(*given, "--require-signature", place / "k.pub.pem")
+    assert told.returncode == 2 and "is not signed (model.sig is missing)" in told.stderr
+    assert not told.stdout and not paths["OUT"].exists()
+
+
+def test_no_command_that_opens_a_model_is_without_it():
+    """A release is made from a bundle at home, which nobody signed."""
+    from typer.main import get_command
+
+    def commands(group, name=""):
+        for key, one in group.commands.items():
+            yield from commands(one, f"{name}{key} ") if hasattr(one, "commands") else [(name + key, one)]
+
+    def opens(parameter):
+        return "BUNDLE" in (parameter.metavar or "") and parameter.name != "out"
+
+    found = {name: one.params for name, one in commands(get_command(app)) if any(map(opens, one.params))}
+    assert set(found) == {*OPENING, "release"}
+    without = [name for name, params in found.items() if "require_signature" not in {one.name for one in params}]
+    assert without == ["release"]

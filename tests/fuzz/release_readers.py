@@ -22,7 +22,7 @@ def release_folder(folder: Path) -> None:
     from pathveil.bundle.model import Model
     from pathveil.bundle.release import JudgedBy, Judgement
     from pathveil.bundle.release_folder import Evidence, Signing, write_release
-    from pathveil.bundle.statements import new_key, read_private_key
+    from pathveil.signatures import new_key, read_private_key
 
     bundle_folder(folder)
     new_key(folder / "officer.pem")

@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from pathveil.audit import metrics
 from pathveil.errors import UsageError, explained
@@ -51,6 +51,7 @@ class Appetite(Settings):
     organisation: str = Field(default="", max_length=200)
     date: str = ""  # when, as 2026-11-16
     valid_days: int = Field(default=365, ge=1, le=3650)  # that a verdict is good for
+    shadows: int = Field(default=8, ge=2)  # models that the attacks behind a release must have had, at least
     release: ReleaseForm
     worst_canary: float | None = Field(default=None, gt=0.5, le=1)  # the largest tolerated AUC on any kind of canary
     limits: tuple[Limit, ...] = Field(min_length=1)
@@ -77,6 +78,11 @@ class Appetite(Settings):
         return tuple(sorted({*metrics.FPRS, *self.fprs}, reverse=True))
 
     @property
+    def limits_nothing(self) -> bool:
+        """No limit that anything could break: none at one false accusation in ten or fewer, or all at 100 %."""
+        return not any(limit.overall is not None and limit.overall < 1 and limit.fpr <= 0.1 for limit in self.limits)
+
+    @property
     def is_example(self) -> bool:
         """Nobody's decision: a name, an organisation or a date is missing."""
         return not (self.name.strip() and self.organisation.strip() and self.date)
@@ -94,11 +100,18 @@ class AppetiteAnswers(Settings):
     organisation: str = Field(min_length=1, max_length=200)
     date: str
     release: ReleaseForm = "weights"
-    at_ten: float = Field(default=0.20, gt=0.1, le=1)  # the share that may be found at one false accusation in ten
-    rare_at_ten: float = Field(default=0.30, gt=0.1, le=1)  # the same in the worst group of rare or common classes
-    at_hundred: float = Field(default=0.05, gt=0.01, le=1)  # at one in a hundred
+    at_ten: float = Field(default=0.20, gt=0.1, lt=1)  # the share that may be found at one false accusation in ten
+    rare_at_ten: float = Field(default=0.30, gt=0.1, lt=1)  # the same in the worst group of rare or common classes
+    at_hundred: float = Field(default=0.05, gt=0.01, lt=1)  # at one in a hundred
     canary: float | None = Field(default=None, gt=0.5, le=1)
     valid_days: int = Field(default=365, ge=1, le=3650)
+    shadows: int = Field(default=8, ge=2)
+
+    @model_validator(mode="after")
+    def _can_be_broken(self) -> "AppetiteAnswers":
+        if self.at_hundred > self.at_ten:
+            raise ValueError("what may be found at 1 in 100 is more than at 1 in 10, so it limits nothing")
+        return self
 
 
 class WrittenAppetite(Result):
@@ -188,6 +201,9 @@ def new_appetite(answers: AppetiteAnswers) -> str:
         "",
         "# How long a verdict under this appetite is good for.",
         f"valid_days = {answers.valid_days}",
+        "",
+        "# How hard the attack behind a release must have been: shadow models, at least ('pathveil audit --models').",
+        f"shadows = {answers.shadows}",
         "",
         "# What will be released. An audit under it covers this and whatever tells less.",
         *meaning.values(),

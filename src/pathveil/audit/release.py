@@ -5,26 +5,33 @@ reason of their own, which then stands in everything: ``release.json``, the card
 materials, the audit's page and the log.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from pathveil.audit.appetite import RELEASES, Appetite, ReleaseForm, read_appetite
+from pathveil.audit.attack_names import LABEL_ONLY, LABEL_WITH_SHADOWS, LIRA_ONLINE, LOSS, RMIA_ONLINE
 from pathveil.audit.changes import ORDER
+from pathveil.audit.evidence import ALL
 from pathveil.audit.page import render
 from pathveil.audit.result import Audit, read_audit
 from pathveil.audit.verdict import judge
 from pathveil.bundle import Model
-from pathveil.bundle.release import FORMS, Form, JudgedBy, Judgement, Override, Release
+from pathveil.bundle.release import FORMS, Form, JudgedBy, Judgement, Override, Release, read_release
 from pathveil.bundle.release_folder import Evidence, Signing, write_release
 from pathveil.corpus.schema import Paths
 from pathveil.errors import PathveilError, UsageError
 from pathveil.files import check_new, sha256_of_file
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
-from pathveil.wording import percent
+from pathveil.wording import listed, percent
 
+# Attacks without which an audit of a bundle is none, whoever took them out.
+NEEDED_ATTACKS = (LOSS, LABEL_ONLY, LABEL_WITH_SHADOWS, LIRA_ONLINE, RMIA_ONLINE)
+NEEDED_CONTROLS = {"null": "a model without the members", "planted": "planted records"}
+RARE = (10, 100)  # training samples a class: between these a group of rare classes must end
 NEEDS: dict[Form, ReleaseForm] = {"weights": "weights", "encoder": "weights", "labels": "label"}
 SHORTEST_REASON = 10  # characters of a reason to override
 
@@ -79,7 +86,7 @@ def read_given(audit: Path | None, appetite: Path | None) -> Given:
     return Given(found, "" if found is None or path is None else sha256_of_file(path), parsed, text, digest)
 
 
-def reasons_against(model: Model, given: Given, form: Form) -> list[str]:
+def reasons_against(model: Model, given: Given, form: Form, *, today: date | None = None) -> list[str]:
     """Why this model may not be released in this form; none where it may."""
     audit, appetite = given.audit, given.appetite
     reasons = []
@@ -100,6 +107,13 @@ def reasons_against(model: Model, given: Given, form: Form) -> list[str]:
             f"the risk appetite is about a release of {RELEASES[appetite.release]} ({appetite.release}); this release "
             f"holds more: {FORMS[form]} ({form})"
         )
+    if appetite.limits_nothing:
+        reasons.append(
+            "the risk appetite limits nothing: it needs a share of all tasks together, below 1, at one false "
+            "accusation in ten or fewer"
+        )
+    if audit is not None:
+        reasons += too_weak(audit, appetite) + out_of_date(audit, appetite, today or datetime.now(UTC).date())
     if audit is not None and audit.appetite != appetite:
         whose = audit.appetite.whose or "an example"
         reasons.append(
@@ -130,6 +144,64 @@ def against_audit(model: Model, audit: Audit) -> list[str]:
     return reasons
 
 
+def too_weak(audit: Audit, appetite: Appetite) -> list[str]:
+    """How an audit looked away: attacks or controls that are not in it, few shadow models, rare classes not apart."""
+    reasons = []
+    ran = {row.attack for row in audit.measured if row.decides and row.bucket == ALL}
+    missing = [name for name in NEEDED_ATTACKS if name not in ran]
+    missing += [what for kind, what in NEEDED_CONTROLS.items() if kind not in {one.kind for one in audit.controls}]
+    if missing:
+        reasons.append(f"the audit is not whole: it has no figures of {listed(missing)}")
+    shadows = audit.settings.get("shadows")
+    if not isinstance(shadows, int) or shadows < appetite.shadows:
+        told = shadows if isinstance(shadows, int) else 0
+        reasons.append(
+            f"the attacks had {told} shadow models, the risk appetite asks for {appetite.shadows} (audit --models)"
+        )
+    edges = audit.settings.get("edges")
+    if not isinstance(edges, list) or not any(isinstance(edge, int) and RARE[0] <= edge <= RARE[1] for edge in edges):
+        reasons.append(
+            f"rare classes were not looked at apart: one of --edges must lie between {RARE[0]} and {RARE[1]} training "
+            "samples"
+        )
+    return reasons
+
+
+def out_of_date(audit: Audit, appetite: Appetite, today: date) -> list[str]:
+    """An audit that was good once, or days that cannot be."""
+    made = day_of(audit)
+    if made is None:
+        return ["the audit does not say on which day it was made"]
+    tomorrow = (today + timedelta(days=1)).isoformat()  # where clocks and time zones differ
+    if made.isoformat() > tomorrow or appetite.date > tomorrow:
+        return ["the audit or the risk appetite is dated in the future"]
+    if appetite.date > (made + timedelta(days=1)).isoformat():
+        return [f"the risk appetite is of {appetite.date}, after the audit of {made}: the answer was known by then"]
+    if last_day(made, appetite) < today:
+        return [f"the audit is of {made}, and a verdict is good for {appetite.valid_days} days: make a new one"]
+    return []
+
+
+def day_of(audit: Audit) -> date | None:
+    try:
+        return date.fromisoformat(audit.made)
+    except ValueError:
+        return None
+
+
+def last_day(made: date, appetite: Appetite) -> date:
+    return made + timedelta(days=appetite.valid_days)
+
+
+def as_long_as_it_is_good(signing: Signing, given: Given) -> Signing:
+    """A verdict grows old from the day of its audit on, whenever the model leaves."""
+    made = None if given.audit is None else day_of(given.audit)
+    if made is None or given.appetite is None:
+        return signing
+    left = (last_day(made, given.appetite) - signing.time.date()).days
+    return replace(signing, days=min(signing.days, left)) if left > 0 else signing
+
+
 def release_bundle(
     bundle: str | Path,
     out: str | Path,
@@ -149,9 +221,11 @@ def release_bundle(
     if override is not None and len(override.strip()) < SHORTEST_REASON:
         raise UsageError("--override: give the reason in a sentence; it will stand in everything")
     model = Model.load(bundle)
+    if read_release(Path(bundle)) is not None:
+        raise UsageError(f"{bundle}: is a release already; give the bundle that it was made from")
     check_new(Path(out))
     given = read_given(audit, appetite)
-    reasons = reasons_against(model, given, form)
+    reasons = reasons_against(model, given, form, today=signing.time.date())
     if reasons and override is None:
         raise ReleaseRefused(reasons)
     if override is not None and not reasons:
@@ -161,7 +235,7 @@ def release_bundle(
         model,
         Path(out),
         evidence=evidence_of(model, given, overridden),
-        signing=signing,
+        signing=as_long_as_it_is_good(signing, given),
         form=form,
         override=overridden,
         words_key=words_key,

@@ -22,6 +22,7 @@ import numpy as np
 from pathveil.bundle.joint import Rules, choose_together
 from pathveil.bundle.model import Model
 from pathveil.corpus.combinations import term_of
+from pathveil.errors import BundleError
 from pathveil.training.blend import choose
 from pathveil.training.scores import NEVER
 from pathveil.vocabulary.encoding import encode_texts, text_encoder
@@ -58,9 +59,18 @@ class Code:
 
 
 class Coder:
-    """Codes texts with a model; keeps what it learns about words from one batch to the next."""
+    """Codes texts with a model; keeps what it learns about words from one batch to the next.
 
-    def __init__(self, model: Model, *, device: str = "cpu"):
+    Every way to an answer goes through here, so here a release's form is obeyed: of one as ``labels`` there is a coder
+    only for who promises that ``labels_alone`` are told of what it says, as a server and counts over many reports do.
+    """
+
+    def __init__(self, model: Model, *, device: str = "cpu", labels_alone: bool = False):
+        if model.form == "labels" and not labels_alone:
+            raise BundleError(
+                f"{model.folder or 'the model'}: was released as labels, for its owner to serve; these answers would "
+                "tell probabilities. Use 'pathveil serve', or the bundle it was made from"
+            )
         self.model, self.device = model, device
         self.words = model.clip
         self._stream = None

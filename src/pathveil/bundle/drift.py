@@ -22,6 +22,7 @@ from pathveil.bundle.model import Model
 from pathveil.bundle.profile import Profile
 from pathveil.corpus.combinations import term_of
 from pathveil.corpus.intake import Tally
+from pathveil.corpus.mapping import TableMapping
 from pathveil.disclosure import FEWEST_CASES_TOLD, TOO_FEW, may_be_told
 from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent
@@ -153,10 +154,12 @@ class Seen:
         }
 
 
-def look_at(coder: Coder, reports: Reports, *, progress: Progress = silent) -> Seen:
+def look_at(
+    coder: Coder, reports: Reports, *, mapping: TableMapping | None = None, progress: Progress = silent
+) -> Seen:
     """Answer reports and add up what is said."""
     seen, model = Seen(), coder.model
-    for batch in batches_of(reports, key=secrets.token_bytes(32), tally=Tally()):
+    for batch in batches_of(reports, key=secrets.token_bytes(32), tally=Tally(), mapping=mapping):
         ids, offsets = coder.encode([report.text for report in batch])
         logs, empty = coder.read_encoded(ids, offsets)
         seen.words += len(ids)
@@ -199,24 +202,27 @@ def measure_drift(
     reports: Reports,
     *,
     reference: Reports | None = None,
+    mapping: TableMapping | None = None,
+    reference_mapping: TableMapping | None = None,
     device: str = "cpu",
     progress: Progress = silent,
 ) -> Drift:
     """Hold new reports against the model's training reports, or against ``reference``, reports of another time.
 
     Both are whatever can be coded: texts, a frame with a column ``text``, a table, HL7, or a folder of them.
+    ``mapping`` and ``reference_mapping`` say how the tables of each are written.
     """
-    coder = Coder(model, device=device)
+    coder = Coder(model, device=device, labels_alone=True)  # shares and means over ten cases or more
     if reference is None and "profile" not in model.provenance:
         raise UsageError(
             "the bundle says nothing of its training reports (it is of an earlier version, or differentially private); "
             "give reports of an earlier time with --reference"
         )
-    seen = look_at(coder, reports, progress=progress)
+    seen = look_at(coder, reports, mapping=mapping, progress=progress)
     if reference is None:
         before = known_before(model)
     else:
-        before = seen_before(model, look_at(coder, reference, progress=progress))
+        before = seen_before(model, look_at(coder, reference, mapping=reference_mapping, progress=progress))
     result = Drift(
         documents=seen.documents,
         cases=len(seen.cases),

@@ -68,9 +68,14 @@ def write_encoder(model: "Model", folder: Path) -> None:
     write_json(folder / SHAPE, {name: model.architecture[name] for name in SIZES} | {"text": model.text})
 
 
-def load_encoder(folder: str | Path) -> ReleasedEncoder:
-    """The encoder of a release of that form, every byte checked against its manifest."""
+def load_encoder(folder: str | Path, *, require_signature: str | Path | None = None) -> ReleasedEncoder:
+    """The encoder of a release of that form, every byte checked against its manifest; with ``require_signature``, a
+    public key's file, only if that key's owner signed it and its verdict is good."""
     folder = Path(folder)
+    if require_signature is not None:
+        from pathveil.bundle.verification import check_signed
+
+        check_signed(folder, require_signature)
     if form_of(folder) != "encoder":
         raise BundleError(f"{folder}: was not released as an encoder; pathveil.load gives the whole model")
     verify(folder, needed=(TENSORS, SHAPE, WORDS))

@@ -87,7 +87,8 @@ def write_manifest(folder: Path) -> None:
 
 def read(folder: Path) -> dict[str, Any]:
     """The fields of the model in a folder, every byte checked against its manifest."""
-    if form_of(folder) == "encoder":
+    form = form_of(folder)
+    if form == "encoder":
         raise BundleError(
             f"{folder}: was released as an encoder: it has no heads and no labels, so it codes nothing; "
             "pathveil.bundle.encoder.load_encoder gives its features"
@@ -125,6 +126,7 @@ def read(folder: Path) -> dict[str, Any]:
         "history": tuple(tuple(member) for member in history),
         "audit": read_json(folder / AUDIT, error=BundleError) if AUDIT in present else None,
         "sha256": sha256_of_file(folder / MANIFEST),
+        "form": form,
     }
 
 

@@ -54,12 +54,14 @@ class Incoming:
         return f"case {self.case_id}" if self.case_id else f"report {self.origin.report_id}"
 
 
-def batches_of(reports: Reports, *, key: bytes, tally: Tally) -> Iterator[list[Incoming]]:
-    """Reports from wherever they are, a batch at a time."""
+def batches_of(
+    reports: Reports, *, key: bytes, tally: Tally, mapping: TableMapping | None = None
+) -> Iterator[list[Incoming]]:
+    """Reports from wherever they are, a batch at a time; ``mapping`` says how the tables of a path are written."""
     if isinstance(reports, str | Path):
         if isinstance(reports, str) and not is_path(reports):
             raise UsageError("a text alone is taken for a path, and there is none of this name; give a list of texts")
-        yield from read_files(Path(reports), form="auto", key=key, tally=tally)
+        yield from read_files(Path(reports), form="auto", key=key, tally=tally, mapping=mapping)
         return
     if isinstance(reports, Sequence):
         if not all(isinstance(text, str) for text in reports):

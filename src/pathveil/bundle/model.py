@@ -16,6 +16,7 @@ import numpy as np
 
 from pathveil.bundle import folder as folders
 from pathveil.bundle.card import write_card
+from pathveil.bundle.release import RELEASE, Form
 from pathveil.errors import BundleError, UsageError, VocabularyError
 from pathveil.files import new_folder, sha256_of_file, sha256_of_json
 from pathveil.progress import Progress, silent
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pathveil.bundle.incoming import Reports
     from pathveil.bundle.predictions import Predictions, PredictionSummary
     from pathveil.bundle.text_answers import Answer
+    from pathveil.corpus.mapping import TableMapping
     from pathveil.training.ensemble import Ensemble
 
 
@@ -52,6 +54,7 @@ class Model:
     audit: Mapping[str, Any] | None = None
     sha256: str = ""  # of the bundle's manifest; known once the model is on disk
     folder: Path | None = None  # the bundle it was read from or written to
+    form: Form = "weights"  # of the release it was read from: what its answers may tell
     _ensembles: dict[str, "Ensemble"] = field(default_factory=dict, init=False)  # by device
 
     @property
@@ -192,17 +195,25 @@ class Model:
         reports: "Reports",
         *,
         reference: "Reports | None" = None,
+        mapping: "TableMapping | None" = None,
+        reference_mapping: "TableMapping | None" = None,
         device: str = "cpu",
         progress: Progress = silent,
     ) -> "Drift":
-        """How new reports, labelled or not, differ from those the model was trained on, or from ``reference``."""
+        """How new reports, labelled or not, differ from those the model was trained on, or from ``reference``; the
+        mappings say how the tables of each are written."""
         from pathveil.bundle.drift import measure_drift
 
-        return measure_drift(self, reports, reference=reference, device=device, progress=progress)
+        tables: dict[str, Any] = {"mapping": mapping, "reference_mapping": reference_mapping}
+        return measure_drift(self, reports, reference=reference, device=device, progress=progress, **tables)
 
     def save(self, path: str | Path, *, replace_old: bool = False) -> "Model":
         """Write a bundle, a new folder, whole or not at all; the model with the bundle's sha256. With ``replace_old`` a
-        bundle that is there gives way when the new one is whole."""
+        bundle that is there gives way when the new one is whole. Of a release nothing is written: a copy would have
+        neither its form nor its signature."""
+        for place in (self.folder, Path(path) if replace_old else None):
+            if place is not None and (place / RELEASE).exists():
+                raise BundleError(f"{place}: is a release, and stays as it was signed; use the bundle it was made from")
         with new_folder(Path(path), replace=replace_old) as part:
             folders.write(self, part)
         return replace(self, sha256=sha256_of_file(Path(path) / folders.MANIFEST), folder=Path(path))
@@ -221,10 +232,9 @@ class Model:
         while its verdict is good. ``words_key`` is the file with the key of a release whose words are hashed.
         """
         if require_signature is not None:
-            from pathveil.bundle.statements import read_public_key
-            from pathveil.bundle.verification import verify_release
+            from pathveil.bundle.verification import check_signed
 
-            verify_release(Path(path), read_public_key(Path(require_signature)))
+            check_signed(Path(path), require_signature)
         model = cls(**folders.read(Path(path)), folder=Path(path))
         folders.check_shapes(model, str(path))
         return model if words_key is None else model.with_words_key(Path(words_key))

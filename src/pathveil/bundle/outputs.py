@@ -3,6 +3,12 @@
 Every answer keeps what links it to its report: ids, the laboratory's number, the message's id, file and position. An
 answer for a case lists its reports. NAACCR XML has its own module (``pathveil.bundle.naaccr_xml``).
 
+Ids and numbers come from whoever wrote the reports, and a spreadsheet would run a cell such as ``=HYPERLINK(…)``: in
+CSV, a text that begins like a formula gets an apostrophe before it. JSONL has every id as it came.
+
+>>> [safe_cell(cell) for cell in ("=1+1", "@case", "-17", "S-97", 0.25, None)]
+["'=1+1", "'@case", '-17', 'S-97', 0.25, None]
+
 >>> from io import StringIO
 >>> file, code = StringIO(), Code("C61", 0.98, False, term="prostate gland")
 >>> answer = Coded(None, (Origin("r1", "S-97-1", file="lab.hl7", position=3),), {"site": code})
@@ -12,8 +18,10 @@ answer for a case lists its reports. NAACCR XML has its own module (``pathveil.b
 """
 
 import csv
+import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -28,6 +36,8 @@ FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xml": "naaccr
 LINE_ENDS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\x85\u2028\u2029"}  # that JSON does not escape
 BETWEEN = "; "  # between the several values of one cell
 BESIDE = ("second", "third")  # what CSV calls the alternatives
+FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # what a spreadsheet takes for the beginning of a formula, in some languages
+NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")  # which a number may begin with as well
 
 
 @dataclass(frozen=True)
@@ -88,9 +98,24 @@ def csv_writer(file: IO[str], tasks: Sequence[str], *, by_case: bool, joint: boo
         else:
             ids = [first.report_id, coded.case_id, first.report_number, first.message_id, first.file, first.position]
         against = BETWEEN.join(one.sentence for one in coded.contradictions)
-        rows.writerow([*ids, against, *(cell for task in tasks for cell in cells(coded.codes[task]))])
+        codes = (cell for task in tasks for cell in cells(coded.codes[task]))
+        rows.writerow(map(safe_cell, (*ids, against, *codes)))
 
     return write
+
+
+def safe_cell(cell: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula; numbers stay as they are."""
+    if isinstance(cell, str) and cell.startswith(FORMULA) and not NUMBER.fullmatch(cell):
+        return "'" + cell
+    return cell
+
+
+def csv_text(lines: Iterable[Iterable[Any]]) -> str:
+    """A small table as CSV, its cells safe."""
+    file = io.StringIO()
+    csv.writer(file).writerows(map(safe_cell, line) for line in lines)
+    return file.getvalue()
 
 
 def jsonl_writer(file: IO[str], *, by_case: bool) -> Write:

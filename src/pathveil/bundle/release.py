@@ -68,6 +68,7 @@ class Scan(Part):
     reports: int  # whose ids and text were looked for
     names: int  # of a list
     words_run: int  # how many words of a report in a row count as a fragment of it
+    of_training: bool = False  # the reports are the very corpus that the model was trained on
 
 
 def a_day(text: str) -> str:
@@ -97,6 +98,11 @@ class Release(Result):
     scan: Scan
     log: str | None  # sha256 of the release log's last line before this release
 
+    @property
+    def answers(self) -> Form:
+        """The form that answers are held to: codes alone where the appetite allows no more, whatever was overridden."""
+        return "labels" if self.appetite is not None and self.appetite.release == "label" else self.form
+
     def rows(self) -> list[dict[str, Any]]:
         return [{"name": self.name, "form": self.form, "released": self.released, "expires": self.expires}]
 
@@ -110,7 +116,8 @@ class Release(Result):
         if self.appetite is not None:
             whose = f"{self.appetite.name}, {self.appetite.organisation}, {self.appetite.date}"
             lines.append(f"Held against the risk appetite of {whose}.")
-        looked = f"{counted(self.scan.reports, 'report')} and {counted(self.scan.names, 'name')}"
+        kind = "training report" if self.scan.of_training else "other report" if self.scan.reports else "report"
+        looked = f"{counted(self.scan.reports, kind)} and {counted(self.scan.names, 'name')}"
         lines.append(f"The verdict is good until {self.expires}; {looked} were looked for in its files.")
         return "\n".join(lines)
 
@@ -130,15 +137,6 @@ def read_release(folder: Path) -> Release | None:
 
 
 def form_of(folder: Path) -> Form:
-    """The form of a release; a bundle that was never released holds weights."""
+    """The form that a folder's answers are held to; a bundle that was never released holds weights."""
     release = read_release(folder)
-    return "weights" if release is None else release.form
-
-
-def check_may_code(folder: Path) -> None:
-    """Refuse a folder that may only be served, or that cannot code at all."""
-    if form_of(folder) == "labels":
-        raise BundleError(
-            f"{folder}: was released as labels, for its owner to serve; a file of codes would hold probabilities. Use "
-            "'pathveil serve', or the bundle it was made from"
-        )
+    return "weights" if release is None else release.answers

@@ -34,12 +34,14 @@ from pathveil.bundle.release_documents import (
 )
 from pathveil.bundle.release_log import add_line, head_of
 from pathveil.bundle.release_scan import RUN, scan_release
-from pathveil.bundle.statements import TEST_RESULT_TYPE, PrivateKey, sign, signature_bundle, statement
+from pathveil.bundle.statements import TEST_RESULT_TYPE, sign, signature_bundle, statement
 from pathveil.bundle.verification import APPETITE, AUDIT, verify_release
 from pathveil.corpus.schema import Paths, scan
+from pathveil.corpus.tables import content_sha256
 from pathveil.errors import UsageError
 from pathveil.files import new_folder, sha256_of_file, write_json, write_text
 from pathveil.progress import Progress, silent
+from pathveil.signatures import PrivateKey
 
 PAGE, EXPOSURE, BOM, HUB_CARD = "audit.html", "exposure.json", "bom.cdx.json", "README.md"
 LEFT_BEHIND = ("seed", "device", "best_epochs", "corpus_sha256", "validation")  # of a bundle's provenance
@@ -149,7 +151,13 @@ def write_release(
             appetite=evidence.appetite,
             override=override,
             ask_again=reasons_to_ask_again(form),
-            scan=Scan(files=len(expected), reports=_count(reports), names=len(names), words_run=RUN),
+            scan=Scan(
+                files=len(expected),
+                reports=_count(reports),
+                names=len(names),
+                words_run=RUN,
+                of_training=reports is not None and content_sha256(reports) == model.provenance.get("corpus_sha256"),
+            ),
             log=None if signing.log is None else head_of(signing.log),
         )
         _describe(released, described, part)

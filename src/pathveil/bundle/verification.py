@@ -13,10 +13,11 @@ from pathveil.bundle import folder as folders
 from pathveil.bundle.encoder import SHAPE, TENSORS
 from pathveil.bundle.release import RELEASE, SIGNATURE, TEST_RESULT, Release, read_release
 from pathveil.bundle.release_log import check_in_log
-from pathveil.bundle.statements import TEST_RESULT_TYPE, PublicKey, opened, signed_files
+from pathveil.bundle.statements import TEST_RESULT_TYPE, opened, signed_files
 from pathveil.errors import BundleError
 from pathveil.files import read_json, sha256_of_file
 from pathveil.results import Result
+from pathveil.signatures import PublicKey, read_public_key
 
 AUDIT, APPETITE = folders.AUDIT, "appetite.toml"
 
@@ -73,6 +74,11 @@ def verify_release(folder: Path, key: PublicKey, *, today: date | None = None, l
         release=release,
         log=None if log is None else str(log),
     )
+
+
+def check_signed(folder: Path, public: str | Path) -> Verification:
+    """What ``--require-signature`` asks before a model is opened: a release that holds under the key in this file."""
+    return verify_release(folder, read_public_key(Path(public)))
 
 
 def plain_files(folder: Path) -> set[str]:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import typer
 
 from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.cli.release import PASSWORD, private_key
 from pathveil.errors import UsageError
 
 if TYPE_CHECKING:
@@ -146,19 +147,21 @@ def signer(
     out: Path = typer.Option(..., "--out", metavar="NAME", help="NAME.key and NAME.pub are written."),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Make a key pair to sign agreements with: NAME.key stays with you, NAME.pub goes to those who rely on you."""
-    from pathveil.signatures import write_key_pair
-    from pathveil.vocabulary.agree.results import SignerFiles
+    """Make a key pair to sign agreements with: NAME.key stays with you, NAME.pub goes to those who rely on you.
+
+    A key by 'pathveil keys new' signs agreements as well: there is one format.
+    """
+    from pathveil.signatures import new_key
 
     private, public = out.with_name(f"{out.name}.key"), out.with_name(f"{out.name}.pub")
-    made = write_key_pair(private, public)
-    emit(SignerFiles(private=str(private), public=str(public), public_key=made), as_json=as_json)
+    emit(new_key(private, public=public, kind="ed25519"), as_json=as_json)
 
 
 @app.command(short_help="Sign an agreement.")
 def sign(
     agreement: Path = AGREEMENT,
-    key: Path = typer.Option(..., "--key", help="Your private key, by 'vocab agree signer'."),
+    key: Path = typer.Option(..., "--key", help="Your private key, by 'keys new' or 'vocab agree signer'."),
+    password_file: Path | None = PASSWORD,
     name: str = typer.Option(..., "--name", help="Who signs, as it shall stand in the file."),
     offer: list[Path] = typer.Option(
         None,
@@ -180,7 +183,7 @@ def sign(
     for one in map(Offer.load, offer or []):
         if one.name not in terms.servers or terms.server(one.name) != one.pinned():
             raise UsageError(f"{agreement}: does not hold the offer of {one.name} as it was made; nothing was signed")
-    terms = terms.signed(by=name, key=key)
+    terms = terms.signed(by=name, key=private_key(key, password_file))
     terms.save(agreement)
     servers = {name: terms.server(name) for name in terms.servers}
     result = SignedAgreement(

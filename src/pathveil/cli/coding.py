@@ -150,7 +150,6 @@ def predict(
     Reports are streamed, so any number of them fits. Report text is read and not written, unless --with-text asks.
     """
     from pathveil.bundle.joint import USUAL_RULES
-    from pathveil.bundle.release import check_may_code
     from pathveil.corpus.patient import read_key
 
     if (source is None) == (text is None):
@@ -162,7 +161,6 @@ def predict(
     if text is None and as_json and out == STANDARD_OUTPUT:
         raise UsageError("--out - writes the codes to the standard output, where --json would put the summary too")
     rules = USUAL_RULES if joint == "usual" else names_from(joint, option="--joint")
-    check_may_code(bundle)
     model = api.load(bundle, require_signature=require_signature, words_key=words_key)
     if text is not None:
         given = sys.stdin.read() if text == "-" else text
@@ -199,7 +197,8 @@ def drift(
     source: Path = typer.Argument(
         ...,
         metavar="INPUT",
-        help="New reports, with labels or without: a table with a column 'text', HL7, or a folder.",
+        help="New reports, with labels or without: a table with a column 'text' (or --map, --column), HL7, FHIR, or a "
+        "folder of them.",
     ),
     reference: Path | None = typer.Option(
         None,
@@ -208,6 +207,16 @@ def drift(
         help="Hold them against these reports, such as last year's, instead of what the bundle says of its training.",
     ),
     page: Path | None = typer.Option(None, "--page", help="Write a page with figures."),
+    column: list[str] = COLUMN_OPTION,
+    mapping: Path = MAP_OPTION,
+    reference_map: Path | None = typer.Option(
+        None, "--reference-map", help="The mapping of --reference's tables, where they are no corpus."
+    ),
+    encoding: str = ENCODING_OPTION,
+    delimiter: str = DELIMITER_OPTION,
+    dates: str = DATES_OPTION,
+    query: str = QUERY_OPTION,
+    sheet: str = SHEET_OPTION,
     require_signature: Path | None = SIGNATURE_OPTION,
     words_key: Path | None = WORDS_KEY_OPTION,
     device: str = DEVICE,
@@ -218,9 +227,19 @@ def drift(
 
     No word of a report is told, and nothing of fewer than ten cases.
     """
+    if reference_map is not None and reference is None:
+        raise UsageError("--reference-map says how the tables of --reference are written; give both")
+    told = mapping_from(mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet)
     model = api.load(bundle, require_signature=require_signature, words_key=words_key)
     with bar() as progress:
-        result = model.drift(source, reference=reference, device=choose_device(device), progress=progress)
+        result = model.drift(
+            source,
+            reference=reference,
+            mapping=told,
+            reference_mapping=mapping_from(reference_map, None),
+            device=choose_device(device),
+            progress=progress,
+        )
     if page is not None:
         write_text(page, result.page())
     emit(result, as_json=as_json)

@@ -10,7 +10,7 @@ from pathveil.cli.console import JSON_OPTION, bar, emit
 from pathveil.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathveil.bundle.statements import PrivateKey
+    from pathveil.signatures import PrivateKey
 
 REFUSED = 3
 LOG = "release-log.jsonl"
@@ -49,7 +49,7 @@ def release(
     signer: str = typer.Option("", "--signer", help="Who signs, as it is to stand in the release."),
     name: str = typer.Option("", "--name", help="The model's name; else that of the folder."),
     valid_days: int | None = typer.Option(
-        None, "--valid-days", min=1, max=3650, help="How long the verdict is good for; else as the appetite says."
+        None, "--valid-days", min=1, max=3650, help="How long the verdict is good for, where the appetite says longer."
     ),
     override: str | None = typer.Option(
         None, "--override", metavar="REASON", help="Release although it is refused; the reason stands in everything."
@@ -70,9 +70,11 @@ def release(
     from pathveil.corpus.patient import read_key
 
     given = read_given(audit, appetite_file)
-    days = valid_days or (given.appetite.valid_days if given.appetite is not None else 365)
+    longest = given.appetite.valid_days if given.appetite is not None else 365
+    if valid_days is not None and valid_days > longest:
+        raise UsageError(f"--valid-days {valid_days}: the risk appetite lets a verdict be good for {longest} days")
     chain = log or out.absolute().with_name(LOG)
-    signing = Signing(key=private_key(key, password_file), signer=signer.strip(), days=days, log=chain)
+    signing = Signing(key=private_key(key, password_file), signer=signer.strip(), days=valid_days or longest, log=chain)
     options: dict[str, Any] = {"form": form, "override": override, "reports": reports, "name": name}
     options["words_key"] = read_key(hash_words) if hash_words else None
     options["names"] = tuple(read_names(names)) if names else ()
@@ -86,6 +88,10 @@ def release(
         raise typer.Exit(REFUSED) from None
     if reports is None:
         typer.echo("pathveil: no reports were searched for in the release; give --reports CORPUS to do so", err=True)
+    elif not made.release.scan.of_training:
+        typer.echo(
+            f"pathveil: {reports} is not the corpus that the model was trained on; the release says so", err=True
+        )
     emit(made, as_json=as_json)
 
 
@@ -101,8 +107,8 @@ def verify(
 
     Exit code 0 where all of it holds, 2 with what is wrong. Needs no network.
     """
-    from pathveil.bundle.statements import read_public_key
     from pathveil.bundle.verification import verify_release
+    from pathveil.signatures import read_public_key
 
     emit(verify_release(folder, read_public_key(key), log=log), as_json=as_json)
 
@@ -121,7 +127,7 @@ def new_keys(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Make a key pair for signing releases."""
-    from pathveil.bundle.statements import new_key
+    from pathveil.signatures import new_key
 
     emit(new_key(out, kind=kind, password=password_in(password_file)), as_json=as_json)
 
@@ -146,6 +152,9 @@ def new_appetite(
         None, "--canary", help="Largest chance (AUC) of telling a planted strange report apart; none by default."
     ),
     valid_days: int | None = typer.Option(None, "--valid-days", help="How long a verdict is good for (365)."),
+    shadows: int | None = typer.Option(
+        None, "--shadows", help="Shadow models that the audit behind a release must have had, at least (8)."
+    ),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Write a risk appetite of your own; on a terminal, what is not given as an option is asked for."""
@@ -168,6 +177,7 @@ def new_appetite(
         "rare_at_ten": (rare_at_ten, "The same in the worst group of rare classes", 0.30),
         "at_hundred": (at_hundred, "Share that may be found at 1 false accusation in 100 (guessing: 0.01)", 0.05),
         "valid_days": (valid_days, "Days that a verdict is good for", 365),
+        "shadows": (shadows, "Shadow models that an audit must have had, at least", 8),
     }
     answers: dict[str, Any] = {"canary": canary}
     for field, (given, question, usual) in asked.items():
@@ -184,7 +194,7 @@ def new_appetite(
 
 
 def private_key(path: Path, password_file: Path | None) -> "PrivateKey":
-    from pathveil.bundle.statements import read_private_key
+    from pathveil.signatures import read_private_key
 
     return read_private_key(path, password=password_in(password_file))
 

@@ -112,7 +112,7 @@ class Answerer:
 
     def __init__(self, model: Model, *, detail: Detail = "probabilities"):
         self.model, self.detail = model, detail
-        self.coder = Coder(model)
+        self.coder = Coder(model, labels_alone=detail == "labels")
         self.prepared = False
 
     def answer(self, reports: Sequence[Sent], asked: Asked = Asked()) -> list[ReportOut]:

@@ -13,19 +13,11 @@ pathveil.errors.UsageError: the release is of the form 'labels', so answers tell
 (0.9, 'likely', None)
 """
 
-from pathveil.bundle.release import Release
 from pathveil.errors import BundleError, UsageError
 from pathveil.serve.settings import DETAILS, Detail
 
 BANDS = ((0.95, "very likely"), (0.8, "likely"), (0.5, "more likely than not"), (0.0, "unsure"))  # from which on
 FORMS = {"weights": "probabilities", "labels": "labels"}  # of a release: the most that its answers may tell
-
-
-def most_detail(release: Release | None) -> str:
-    """The form that answers are held to; a bundle that nobody released is the operator's own, with its weights."""
-    if release is None:
-        return "weights"
-    return "labels" if release.appetite and release.appetite.release == "label" else release.form
 
 
 def allowed(form: str, wanted: str | None) -> Detail:

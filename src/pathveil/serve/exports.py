@@ -4,8 +4,6 @@ The last decision of a case counts: a reviewer's that settled it, else the first
 ids it came with, as 'pathveil corpus label REPORTS LABELS --on report_id' takes them. No text is in any of them.
 """
 
-import csv
-import io
 import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,11 +14,9 @@ from typing import Any
 from pathveil.bundle.coder import Code
 from pathveil.bundle.incoming import Origin
 from pathveil.bundle.naaccr_xml import xml_writer
-from pathveil.bundle.outputs import Coded
+from pathveil.bundle.outputs import Coded, csv_text
 from pathveil.serve.accounts import User
 from pathveil.serve.casework import DONE, Casework
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet would take for a formula
 
 
 def final_decisions(work: Casework, user: User) -> list[dict]:
@@ -54,7 +50,7 @@ def corrections(rows: Sequence[dict], tasks: Sequence[str]) -> str:
                 values += [code, proposed, said(code != proposed), said(task in abstained)]
             ids = [row["case_id"] or row["texts"][0]["report_id"], str(tumour), row["registry"], row["day"]]
             lines.append([*ids, row["made"], row["who"], row["model"], *values])
-    return table(lines)
+    return csv_text(lines)
 
 
 def labels(rows: Sequence[dict], tasks: Sequence[str]) -> str:
@@ -68,7 +64,7 @@ def labels(rows: Sequence[dict], tasks: Sequence[str]) -> str:
                 if told[one["place"]] == 1:
                     ids = [one["report_id"], row["case_id"] or "", one["number"] or ""]
                     lines.append(ids + [codes.get(task, "") for task in tasks])
-    return table(lines)
+    return csv_text(lines)
 
 
 def naaccr_xml(rows: Sequence[dict], tasks: Sequence[str]) -> str:
@@ -87,10 +83,3 @@ def naaccr_xml(rows: Sequence[dict], tasks: Sequence[str]) -> str:
 
 def said(value: bool) -> str:
     return "true" if value else "false"
-
-
-def table(lines: Sequence[Sequence[str]]) -> str:
-    """CSV that a spreadsheet opens as text, whatever somebody has called a case."""
-    file = io.StringIO()
-    csv.writer(file).writerows([["'" + cell if cell.startswith(FORMULA) else cell for cell in line] for line in lines])
-    return file.getvalue()

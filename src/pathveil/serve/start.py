@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from pathveil.bundle.model import Model
-from pathveil.bundle.release import read_release
 from pathveil.errors import UsageError
 from pathveil.serve.app import Service
 from pathveil.serve.coding import Answerer
 from pathveil.serve.desk import Desk
-from pathveil.serve.detail import allowed, most_detail
+from pathveil.serve.detail import allowed
 from pathveil.serve.incoming import read_file
 from pathveil.serve.pool import Pool
 from pathveil.serve.settings import ServeSettings
@@ -40,9 +39,8 @@ def make_service(
 
     With ``require_signature``, a public key's file, only for a release that the key's owner signed; ``words_key`` is
     the file with the secret of hashed words."""
-    form = most_detail(read_release(folder))
     model = Model.load(folder, require_signature=require_signature, words_key=words_key)
-    answerer = Answerer(model, detail=allowed(form, detail))
+    answerer = Answerer(model, detail=allowed(model.form, detail))
     clients = read_tokens(token_file) if token_file else Clients({})
     desk = None
     if store is not None:
@@ -53,7 +51,7 @@ def make_service(
         raise UsageError("--watch, --mllp and --queue need --store, where reports wait for a person")
     pool = Pool(answerer, waiting=settings.waiting_requests, seconds=settings.answer_seconds)
     own = key or secrets.token_bytes(32)
-    return Service(pool=pool, clients=clients, settings=settings, key=own, form=form, desk=desk)
+    return Service(pool=pool, clients=clients, settings=settings, key=own, form=model.form, desk=desk)
 
 
 def queue_file(service: Service, path: Path) -> int:

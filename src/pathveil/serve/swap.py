@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from starlette.concurrency import run_in_threadpool
 
 from pathveil.bundle.model import Model
-from pathveil.bundle.release import read_release
 from pathveil.serve.casework import NEW, WAITING
 from pathveil.serve.chain import note
 from pathveil.serve.coding import Answerer, Asked, CodeOut, ReportOut
-from pathveil.serve.detail import allowed, most_detail
+from pathveil.serve.detail import allowed
 from pathveil.serve.faults import Fault
 from pathveil.serve.sent import Sent
 
@@ -45,8 +44,7 @@ async def compare(service: "Service", folder: Path, *, by: str) -> Candidate:
     old = service.pool.answerer
     if set(model.tasks) != set(old.model.tasks):
         raise Fault(422, "the other model is for other tasks")
-    form = most_detail(read_release(folder))
-    candidate = Answerer(model, detail=allowed(form, None))
+    candidate = Answerer(model, detail=allowed(model.form, None))
     rows = await run_in_threadpool(
         desk.base.rows, "SELECT id FROM cases WHERE status = ? ORDER BY received LIMIT ?", WAITING, COMPARED
     )
@@ -72,7 +70,7 @@ async def compare(service: "Service", folder: Path, *, by: str) -> Candidate:
             note(do, by, "model compared", {"model": model.sha256, "with": old.model.sha256, "cases": len(rows)})
 
     await run_in_threadpool(write_down)
-    return Candidate(folder.name, model.sha256, len(rows), tasks, differing[:SHOWN], candidate, form)
+    return Candidate(folder.name, model.sha256, len(rows), tasks, differing[:SHOWN], candidate, model.form)
 
 
 def first_tumours(answers: Sequence[ReportOut]) -> list[ReportOut]:

@@ -13,10 +13,10 @@ from pathveil.audit.bundle_audit import audit_bundle
 from pathveil.audit.release import ReleaseRefused, release_bundle
 from pathveil.audit.settings import AuditSettings
 from pathveil.bundle.release_folder import Signing
-from pathveil.bundle.statements import new_key, read_private_key
 from pathveil.bundle.verification import verify_release
 from pathveil.progress import Progress, silent
 from pathveil.results import Part
+from pathveil.signatures import new_key, read_private_key
 
 SHADOWS = 2
 MADE = ("audit", "release", "keys")  # folders that are made anew, beside appetite.toml and the log

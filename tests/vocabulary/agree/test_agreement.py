@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pathveil.errors import AgreementError, UsageError
-from pathveil.signatures import write_key_pair
+from pathveil.signatures import new_key, read_private_key
 from pathveil.vocabulary.agree.agreement import Agreement, load_digests, new_tokens, padded_batches, site_of_token
 from pathveil.vocabulary.agree.offer import Offer, made_up_offers, make_offer
 from vocabulary.agree.parties import HUB_OFFER, NORTH, SOUTH, terms
@@ -109,14 +109,18 @@ def test_an_old_file_is_refused_with_a_sentence(tmp_path):
 
 @pytest.fixture(scope="module")
 def signers(tmp_path_factory):
+    """Two who sign, each with a key of another kind."""
     folder = tmp_path_factory.mktemp("signers")
-    return folder, [write_key_pair(folder / f"{name}.key", folder / f"{name}.pub") for name in ("one", "two")]
+    for name, kind in (("one", "ed25519"), ("two", "p256")):
+        new_key(folder / f"{name}.pem", kind=kind)
+    return [read_private_key(folder / f"{name}.pem") for name in ("one", "two")]
 
 
 def test_signed_terms_are_known_by_their_signers(tmp_path, signers):
-    folder, (one, two) = signers
+    first, second = signers
+    one, two = first.public, second.public
     agreement = terms()
-    signed = agreement.signed(by="R1", key=folder / "one.key").signed(by="R1", key=folder / "one.key")
+    signed = agreement.signed(by="R1", key=first).signed(by="R1", key=first)
     assert len(signed.signatures) == 1 and signed.sha256 == agreement.sha256
     signed.save(tmp_path / "agreement.json")
     again = Agreement.load(tmp_path / "agreement.json")
@@ -125,22 +129,24 @@ def test_signed_terms_are_known_by_their_signers(tmp_path, signers):
     for options in ({}, {"signers": [two]}, {"signers": [one, two]}, {"sha256": "0" * 64}):
         with pytest.raises(UsageError):
             again.expect(**options)
-    again.signed(by="R2", key=folder / "two.key").expect(signers=[one, two], sha256=agreement.sha256)
+    again.signed(by="R2", key=second).expect(signers=[one, two], sha256=agreement.sha256)
 
 
 def test_whoever_changes_signed_terms_is_found_out(signers):
     """The hub's operator puts servers of its own in the key holders' places, under the signature that was there."""
-    folder, (one, two) = signers
-    signed = terms().signed(by="R1", key=folder / "one.key")
+    first, second = signers
+    one, two = first.public, second.public
+    signed = terms().signed(by="R1", key=first)
     (_, *own), _ = made_up_offers("hub", "north", "south")
     forged = signed.model_copy(update={"holders": {offer.name: offer.pinned() for offer in own}})
     forged.check()  # sound terms, but for the signature
     with pytest.raises(UsageError, match=r"not signed with the key .* do not use it"):
         forged.expect(signers=[one])
-    lying = forged.signed(by="R1", key=folder / "two.key")  # and signs in another's name
+    lying = forged.signed(by="R1", key=second)  # and signs in another's name
     with pytest.raises(UsageError, match="not signed with the key"):
         lying.expect(signers=[one])
-    moved = forged.model_copy(update={"signatures": (signed.signatures[0].model_copy(update={"public_key": two}),)})
+    moved = signed.signatures[0].model_copy(update={"public_key": two.digits})
+    moved = forged.model_copy(update={"signatures": (moved,)})
     with pytest.raises(UsageError, match="not signed with the key"):
         moved.expect(signers=[two])
 

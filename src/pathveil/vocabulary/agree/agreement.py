@@ -35,7 +35,7 @@ from pydantic import BaseModel, ConfigDict
 from pathveil.errors import AgreementError, UsageError
 from pathveil.files import write_json, write_text
 from pathveil.foreign import bounds, parse_json, read_bytes
-from pathveil.signatures import holds, public_key_of, sign
+from pathveil.signatures import PrivateKey, PublicKey, holds, sign_for
 from pathveil.vocabulary.agree import oprf
 from pathveil.vocabulary.agree.offer import HUB, NAME, Offer, Pinned, validated
 from pathveil.vocabulary.agree.results import TokenFiles
@@ -49,7 +49,7 @@ class Signature(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     by: str
-    public_key: str
+    public_key: str  # PublicKey.digits
     signature: str
 
 
@@ -173,16 +173,16 @@ class Agreement(BaseModel):
         terms = self.model_dump(mode="json", exclude={"signatures"})
         return json.dumps(terms, sort_keys=True, separators=(",", ":")).encode()
 
-    def signed(self, *, by: str, key: Path) -> "Agreement":
+    def signed(self, *, by: str, key: PrivateKey) -> "Agreement":
         """The same terms with one signature more; signing again with the same key changes nothing."""
         if not NAME.fullmatch(by):
             raise UsageError(f"{by!r} cannot name a signer: letters, digits, '_', '.' or '-'")
-        public = public_key_of(key)
+        public = key.public.digits
         others = tuple(one for one in self.signatures if one.public_key != public)
-        made = Signature(by=by, public_key=public, signature=sign(self._canonical(), purpose="agreement", key=key))
+        made = Signature(by=by, public_key=public, signature=sign_for(self._canonical(), purpose="agreement", key=key))
         return self.model_copy(update={"signatures": (*others, made)})
 
-    def expect(self, *, sha256: str | None = None, signers: Sequence[str] = ()) -> None:
+    def expect(self, *, sha256: str | None = None, signers: Sequence[PublicKey] = ()) -> None:
         """Refuse terms that are not those a party was told of: by sha256, or by public keys that must have signed.
 
         The file comes through others' hands, and it says whom to trust: so it is believed only for something that came
@@ -200,10 +200,11 @@ class Agreement(BaseModel):
             for one in self.signatures
             if holds(one.signature, self._canonical(), purpose="agreement", public_key=one.public_key)
         }
-        missing = [key for key in signers if key not in signed]
+        missing = [key for key in signers if key.digits not in signed]
         if missing:
             raise UsageError(
-                f"the agreement is not signed with the key {missing[0][:16]}…, or was changed since; do not use it"
+                f"the agreement is not signed with the key {missing[0].sha256[:16]}…, or was changed since; do not "
+                "use it"
             )
 
     def server(self, name: str) -> Pinned:

@@ -48,20 +48,6 @@ class OfferFiles(Result):
         return f"{self.offer}: for whoever proposes the agreement\n{stays}\ncertificate {self.fingerprint}"
 
 
-class SignerFiles(Result):
-    """A key pair to sign agreements with."""
-
-    private: str
-    public: str
-    public_key: str
-
-    def rows(self) -> list[dict[str, Any]]:
-        return [self.to_dict()]
-
-    def summary(self) -> str:
-        return f"{self.private}: keep it to yourself\n{self.public}: give it to those who rely on your signature"
-
-
 class SignedAgreement(Result):
     """An agreement with one signature more, and what was signed."""
 
