@@ -9,7 +9,7 @@ import polars as pl
 from pathveil import api
 from pathveil.audit.appetite import Appetite, AppetiteAnswers, read_appetite, write_appetite
 from pathveil.audit.audited_model import describe_model
-from pathveil.audit.binding import Binding
+from pathveil.audit.binding import Binding, seal_of
 from pathveil.audit.controls import Control
 from pathveil.audit.evidence import Records, Score, curves, measure
 from pathveil.audit.prediction_audit import audit_predictions
@@ -85,7 +85,7 @@ def audit_without_leak(model: Model, appetite: Appetite, *, leak: float = 0.0, c
     rows = measure(scores, records, fprs=appetite.measured_fprs)
     kinds: tuple[Any, ...] = ("null", "planted")
     held = [Control(name=f"a {kind} control", kind=kind, holds=True, attacks=()) for kind in kinds]
-    return assemble(
+    audit = assemble(
         Attacked(records, scores, rows, curves(scores, records), held),
         kind="bundle",
         binding=Binding(by="corpus", cases=cases // 2, of=cases // 2),
@@ -94,6 +94,7 @@ def audit_without_leak(model: Model, appetite: Appetite, *, leak: float = 0.0, c
         settings={"fprs": list(appetite.measured_fprs), "seed": 0, "shadows": 20, "edges": [100, 1000]},
         provenance={"model sha256": model.model_sha256, "members sha256": "ab" * 32},
     )
+    return audit.model_copy(update={"seal": seal_of(audit, model)})
 
 
 def ready_to_release(folder: Path) -> Path:

@@ -56,6 +56,34 @@ def sides(place):
     return pl.read_parquet(place / "in.parquet"), pl.read_parquet(place / "out.parquet")
 
 
+def test_copies_with_a_word_changed_are_no_others(place):
+    """Under other ids, with one word in twelve another: fingerprints do not know them, and nothing could tell them
+    from members. In a registry of templates, whose members are as alike, the same is how reports are written."""
+    from pathveil.audit.binding import Sides, check_not_copies
+    from pathveil.vocabulary.encoded import Encoded
+
+    rng = np.random.default_rng(5)
+    own = rng.integers(2, 500, (40, 60))
+    copy = np.where(np.arange(60) == 30, 1, own)
+
+    def encoded(words: np.ndarray) -> Encoded:
+        count = len(words)
+        return Encoded(
+            ids=words.ravel().astype(np.int32), offsets=np.arange(count + 1) * 60, cases=np.arange(count),
+            registries=np.zeros(count, np.int32), registry_names=("R1",), labels={}, classes={}, vocabulary_size=500,
+        )  # fmt: skip
+
+    def check(members: np.ndarray, others: np.ndarray) -> None:
+        check_not_copies(Sides(place, place, encoded(members), encoded(others)))
+
+    with pytest.raises(UsageError, match="100 % of them are reports of the members with few words changed"):
+        check(own, copy)
+    check(own, rng.integers(2, 500, (40, 60)))
+    check(own, np.concatenate([copy[:4], rng.integers(2, 500, (36, 60))]))
+    template = np.where(rng.random((40, 60)) < 0.02, rng.integers(2, 500, (40, 60)), own[0])
+    check(template[:20], template[20:])
+
+
 def test_the_training_file_itself(place):
     model = Model.load(place / "m")
     found = read_audited_model(model, members=place / "in.parquet", non_members=place / "out.parquet")

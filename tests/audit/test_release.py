@@ -80,6 +80,8 @@ def test_every_reason_against_it(place, model, given):
          "is not whole: it has no figures of LiRA online"),
         (changed(given, evidence=[row.model_copy(update={"decides": False}) for row in given.audit.evidence]),
          "no figures of loss, label only"),
+        (changed(given, notes=("nothing here",)), "its seal, made with the key beside the bundle, does not hold"),
+        (changed(given, seal=""), "does not hold; was a figure edited?"),
         (changed(given, controls=()), "a model without the members and planted records"),
         (changed(given, settings=given.audit.settings | {"shadows": 2}), "had 2 shadow models, the risk appetite asks"),
         (changed(given, settings={}), "had 0 shadow models"),

@@ -3,7 +3,8 @@
 Other reports would measure something else, or nothing, and look like a pass. Members are known by the hash of the
 training corpus that the bundle names; in a part of that corpus, or in another file of the same reports, by the keyed
 fingerprints that training left beside the bundle (``bundle.training_cases``). Swapped sides, members that the model
-never saw, a chosen few of the training cases, and training cases among the non-members are refused in a sentence.
+never saw, a chosen few of the training cases, and training cases among the non-members, as they are or with a few
+words changed, are refused in a sentence.
 """
 
 from dataclasses import dataclass
@@ -17,13 +18,15 @@ from pathveil.bundle.training_cases import TrainingCases, never_learned, read_tr
 from pathveil.corpus import content_sha256
 from pathveil.corpus.tables import Paths
 from pathveil.errors import UsageError
-from pathveil.results import Part
+from pathveil.results import Part, Result
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.wording import counted, percent
 
 LEAST_SHARE = 0.5  # of the training cases that members must cover: a chosen few say little about the others
 ALIKE = 0.05  # of non-members that may read like a training report: short ones do by chance
+COPY = 0.7  # of their word triples that two reports have in common where one is a copy with a word in twenty changed
+COPIES = 0.2  # of non-members that may be copies of members, beyond what members are of each other
 UNBOUND = (
     "This audit is not bound to its model: the members are not the reports that the bundle says it was trained on. "
     "Whether the model ever saw them is not known, so a pass says nothing, and the audit cannot be attached or lead to "
@@ -59,6 +62,15 @@ class Sides:
     non_member_reports: Encoded
 
 
+def seal_of(audit: Result, bundle: Model) -> str:
+    """The seal of an audit by the key beside the bundle; empty where there is none. It stops who edits a file, not who
+    has the key and writes a program."""
+    training = fingerprints_of(bundle)
+    if training is None:
+        return ""
+    return training.seal({name: value for name, value in audit.to_dict().items() if name != "seal"})
+
+
 def fingerprints_of(bundle: Model) -> TrainingCases | None:
     """The private side of a bundle, where it is there."""
     return read_training_cases(bundle, bundle.folder)
@@ -79,6 +91,7 @@ def check_before_encoding(bundle: Model, members: Paths, non_members: Paths) -> 
 def bind(bundle: Model, sides: Sides, settings: TrainingSettings) -> tuple[Binding, np.ndarray]:
     """How the members belong to the model, and the rows among them that it held out and never learned."""
     training = fingerprints_of(bundle)
+    check_not_copies(sides)
     if bundle.provenance.get("corpus_sha256") == content_sha256(sides.members):
         cases = len(np.unique(sides.member_reports.cases))
         if training is not None:
@@ -120,6 +133,24 @@ def check_non_members(sides: Sides, training: TrainingCases) -> None:
         raise UsageError(
             f"--non-members {sides.non_members}: {int(alike.sum()):,} of {counted(len(alike), 'report')} read to the "
             "model exactly like reports it was trained with; they are training reports under other names"
+        )
+
+
+def check_not_copies(sides: Sides) -> None:
+    """Refuse non-members that are members with a few words changed: nothing could tell the two apart, and that would
+    look like a pass. Where members are as much alike among themselves, it is how reports are written there."""
+    from pathveil.training.near_duplicates import groups
+
+    members, others = sides.member_reports, sides.non_member_reports
+    offsets = np.concatenate([members.offsets, members.offsets[-1] + np.asarray(others.offsets)[1:]])
+    near = groups(np.concatenate([members.ids, others.ids]), offsets, share=COPY)  # named by their first report
+    copied = float((near[members.documents :] < members.documents).mean())
+    own = groups(members.ids, members.offsets, share=COPY)
+    cases = np.bincount(np.unique(np.stack([own, members.cases], 1), axis=0)[:, 0], minlength=members.documents)
+    if copied > COPIES + float((cases[own] > 1).mean()):
+        raise UsageError(
+            f"--non-members {sides.non_members}: {percent(copied)} of them are reports of the members with few words "
+            "changed; non-members are reports of other people"
         )
 
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from pathveil.audit import result
 from pathveil.audit.appetite import Appetite, read_appetite
 from pathveil.audit.audited_model import describe_model
-from pathveil.audit.binding import UNBOUND, Binding, Sides, bind, check_before_encoding
+from pathveil.audit.binding import UNBOUND, Binding, Sides, bind, check_before_encoding, seal_of
 from pathveil.audit.gradients import gradient_norms, norm_scores
 from pathveil.audit.model_audit import AuditedModel, attack_model
 from pathveil.audit.own_attacks import OwnAttack
@@ -110,6 +110,7 @@ def audit_bundle(
         },
         notes=[shadow_note(given.model, settings), *given.notes],
     )
+    audit = audit.model_copy(update={"seal": seal_of(audit, model)})
     if out is not None:
         result.write_audit(audit, Path(out))
     if records_file is not None:

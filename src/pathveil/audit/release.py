@@ -13,6 +13,7 @@ from typing import Any
 
 from pathveil.audit.appetite import RELEASES, Appetite, ReleaseForm, read_appetite
 from pathveil.audit.attack_names import LABEL_ONLY, LABEL_WITH_SHADOWS, LIRA_ONLINE, LOSS, RMIA_ONLINE
+from pathveil.audit.binding import seal_of
 from pathveil.audit.changes import ORDER
 from pathveil.audit.evidence import ALL
 from pathveil.audit.page import render
@@ -131,6 +132,11 @@ def against_audit(model: Model, audit: Audit) -> list[str]:
         reasons.append("the audit is not bound to its model: whether its members were training reports is not known")
     if audit.kind == "bundle" and audit.provenance.get("model sha256") != model.model_sha256:
         reasons.append("the audit is of another model: its weights, words, labels or thresholds are not these")
+    elif audit.kind == "bundle" and seal_of(audit, model) not in ("", audit.seal):
+        reasons.append(
+            "the audit is not as it was written: its seal, made with the key beside the bundle, does not hold; was a "
+            "figure edited?"
+        )
     found = judge(audit.evidence, controls=audit.controls, appetite=audit.appetite, canaries=audit.canaries)
     if found.answer != audit.verdict.answer:
         reasons.append(
@@ -270,7 +276,7 @@ def evidence_of(model: Model, given: Given, override: Override | None) -> Eviden
     if audit is None or not usable:
         return Evidence(appetite=judged_by, appetite_text=given.appetite_text, original_sha256=given.audit_sha256)
     told = {name: digest for name, digest in audit.provenance.items() if name in ("model sha256", "vocabulary sha256")}
-    published = audit.model_copy(update={"provenance": told})
+    published = audit.model_copy(update={"provenance": told, "seal": ""})
     tests = {
         f"{number.criterion} at {number.fpr:g} false accusations: at most {number.tolerated:g} found": number.state
         for number in audit.verdict.numbers

@@ -82,6 +82,7 @@ class Audit(Result):
     notes: tuple[str, ...]
     settings: dict[str, Any]
     provenance: dict[str, str]
+    seal: str = ""  # of all the rest, by the key beside the bundle: whether somebody edited the file
 
     @property
     def measured(self) -> list[MeasuredRow]:

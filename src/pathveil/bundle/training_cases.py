@@ -4,10 +4,10 @@
     MODEL.private/training-cases.json      a random key; for each training report fingerprints of its words, of its
                                            words and codes, and of its case; and whether it was learned or held out
 
-With it an audit knows training reports again in a part of the corpus, or in another file format, and an evaluation
-knows that it scores reports which the model has learned. A fingerprint is made of what the model reads, its word ids,
-so spaces, encodings and formats do not matter. Whoever holds the file can ask of any report whether it was in the
-training corpus: it stays where the reports are, and no release holds it.
+With it an audit knows training reports again in a part of the corpus, or in another file format, and seals what it
+found; an evaluation knows that it scores reports which the model has learned. A fingerprint is made of what the model
+reads, its word ids, so spaces, encodings and formats do not matter. Whoever holds the file can ask of any report
+whether it was in the training corpus: it stays where the reports are, and no release holds it.
 
 >>> TrainingCases.path_of(Path("models/colon"))
 PosixPath('models/colon.private/training-cases.json')
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pathveil.errors import BundleError
-from pathveil.files import new_folder, read_json, write_json
+from pathveil.files import new_folder, read_json, sha256_of_json, write_json
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
 
@@ -49,6 +49,10 @@ class TrainingCases:
     @staticmethod
     def path_of(bundle: Path) -> Path:
         return bundle.with_name(bundle.name + ".private") / FILE
+
+    def seal(self, content: Mapping[str, Any]) -> str:
+        """A keyed hash of what was found with these reports: a file that somebody edited does not have it any more."""
+        return hmac.digest(self.key, b"seal" + sha256_of_json(content).encode(), "sha256").hex()
 
     def trained_with(self, corpus: Encoded, classes: Classes) -> tuple[np.ndarray, np.ndarray]:
         """Which reports the model was trained with, words and codes alike, and which of those it learned."""
