@@ -51,7 +51,8 @@ def release_folder(folder: Path) -> None:
 
 def signed(payload: bytes, folder: Path) -> dict[str, Any]:
     """Bytes in an envelope signed by the folder's key, whatever they say."""
-    from pathveil.bundle.statements import PAYLOAD_TYPE, covered, read_private_key
+    from pathveil.bundle.statements import PAYLOAD_TYPE, covered
+    from pathveil.signatures import read_private_key
 
     key = read_private_key(folder / "officer.pem")
     signature = {"sig": base64.b64encode(key.sign(covered(payload))).decode(), "keyid": key.public.sha256}
@@ -87,7 +88,8 @@ def sign_again(folder: Path, form: str) -> None:
 
 def sign_verdict(folder: Path, form: str, verdict: bytes) -> None:
     """Sign a verdict, and all files with it."""
-    from pathveil.bundle.statements import read_private_key, signature_bundle
+    from pathveil.bundle.statements import signature_bundle
+    from pathveil.signatures import read_private_key
 
     release, key = folder / form, read_private_key(folder / "officer.pem")
     (release / "test-result.dsse.json").write_text(json.dumps(signed(verdict, folder)))
@@ -97,8 +99,8 @@ def sign_verdict(folder: Path, form: str, verdict: bytes) -> None:
 
 
 def verify(folder: Path, form: str = "weights") -> None:
-    from pathveil.bundle.statements import read_public_key
     from pathveil.bundle.verification import verify_release
+    from pathveil.signatures import read_public_key
 
     str(verify_release(folder / form, read_public_key(folder / "officer.pub.pem"), log=folder / "log.jsonl"))
 
@@ -153,14 +155,14 @@ LOG = "".join(
 
 
 def public_key(path: Path) -> None:
-    from pathveil.bundle.statements import new_key
+    from pathveil.signatures import new_key
 
     new_key(path.with_name("k.pem"))
     (path.with_name("k.pub.pem")).rename(path)
 
 
 def read_key(folder: Path) -> None:
-    from pathveil.bundle.statements import read_public_key
+    from pathveil.signatures import read_public_key
 
     assert read_public_key(folder / "public.pem").sha256
 
