@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from pathveil.bundle import Model
+from pathveil.bundle import Model, attach_audit
 from pathveil.bundle.drift import measure_drift
 from pathveil.bundle.folder import MANIFEST
 from pathveil.bundle.release import RELEASE, Release, form_of, read_release
@@ -72,6 +72,8 @@ def test_the_form_is_read_and_labels_are_only_served(folder, tmp_path, inside, f
             door()
     with pytest.raises(BundleError, match="is a release, and stays as it was signed"):
         model.save(tmp_path / "copy")
+    with pytest.raises(BundleError, match="is a release, and stays as it was signed"):
+        attach_audit(copy, {"bound": True, "provenance": {"model sha256": model.model_sha256}})
     done = inside("predict", copy, "--text", text)
     assert done.returncode == 2 and "released as labels" in done.stderr and not done.stdout
     assert not out.exists() and not (tmp_path / "copy").exists()

@@ -26,7 +26,6 @@ from pathveil.bundle.defence import LEAK_OF_PRESET
 from pathveil.wording import listed, percent
 
 ORDER: tuple[ReleaseForm, ...] = ("weights", "probabilities", "label")  # each tells less than the one before
-FORM_OF = {"probabilities": "labels", "label": "labels"}  # of a release that holds no more than this
 
 
 class Measured(NamedTuple):
@@ -98,7 +97,7 @@ def other_forms(appetite: Appetite, by_release: Mapping[ReleaseForm, Answer]) ->
     return [
         f"Released as {RELEASES[form]} ({form}) it would pass under the same limits, by the attacks tried here: "
         f"audit it against an appetite for that ('pathveil appetite new --release {form}') and release it with "
-        f"--form {FORM_OF[form]}."
+        "--form labels."
         for form in narrower
         if by_release[form] == "pass"
     ]
@@ -160,13 +159,13 @@ def defences(model: ModelStatement | None, appetite: Appetite) -> list[str]:
             "The model was trained without a defence: 'pathveil train --preset release' teaches it by models that "
             f"never saw the case. On public reports it brought the strongest attack's AUC from {before:.2f} to "
             f"{LEAK_OF_PRESET['release']:.2f} (0.50 is guessing), and what it finds at 1 % false accusations from "
-            f"{percent(UNDEFENDED.found)} to {percent(TEACHERS.found)}{_beside(TEACHERS, appetite)}. Whether that "
+            f"{percent(UNDEFENDED.found)} to {percent(TEACHERS.found)}{_tolerated(appetite)}. Whether that "
             "passes here, its own audit tells."
         ]
     if model.defence == "teachers":
         return [
             "The model has teachers already. Differential privacy ('pathveil train --preset private --epsilon 8') left "
-            f"{percent(PRIVATE.found)} found at 1 % false accusations on public reports{_beside(PRIVATE, appetite)}, "
+            f"{percent(PRIVATE.found)} found at 1 % false accusations on public reports{_tolerated(appetite)}, "
             f"but micro F1 fell from {UNDEFENDED.micro:.2f} to {PRIVATE.micro:.2f}: it wants many more cases."
         ]
     if model.defence == "dp":
@@ -174,12 +173,10 @@ def defences(model: ModelStatement | None, appetite: Appetite) -> list[str]:
     return []
 
 
-def _beside(measured: Measured, appetite: Appetite) -> str:
-    """Whether what was measured at 1 % would be within this appetite's limit there."""
+def _tolerated(appetite: Appetite) -> str:
+    """What this appetite tolerates at 1 %, to hold a measured share against."""
     asked = [limit.overall for limit in appetite.limits if limit.fpr == 0.01 and limit.overall is not None]
-    if not asked:
-        return ""
-    return f" ({percent(min(asked))} is tolerated here)"
+    return f" ({percent(min(asked))} is tolerated here)" if asked else ""
 
 
 def other_words() -> list[str]:
