@@ -5,11 +5,11 @@ from starlette.testclient import TestClient
 
 from bundle.conftest import evidence_for
 from pathveil.bundle.release_folder import Signing, write_release
-from pathveil.bundle.statements import new_key, read_private_key
 from pathveil.errors import PathveilError, UsageError
 from pathveil.serve.app import make_app
 from pathveil.serve.settings import ServeSettings
 from pathveil.serve.start import make_service
+from pathveil.signatures import new_key, read_private_key
 from serve.conftest import BEARER, TOKEN
 
 TEXT = {"text": "Final diagnosis: invasive ductal carcinoma of the left breast."}
