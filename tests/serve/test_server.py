@@ -116,7 +116,7 @@ def test_a_thousand_connections_leave_honest_calls_answered(port):
             one.close()
 
 
-def test_requests_over_tls_and_behind_a_proxy(model, tmp_path):
+def test_requests_over_tls_and_behind_a_proxy(port, model, tmp_path):
     key, certificate = make_certificate(tmp_path, "own", hosts=["localhost"])
     context = ssl.create_default_context(cafile=str(certificate))
     with serving(model, tmp_path / "a", certificate=certificate, key=key) as number:
@@ -137,8 +137,8 @@ def test_requests_over_tls_and_behind_a_proxy(model, tmp_path):
         assert "Secure" in log_in(connection, **said, origin="https://coding.example.org")[1]
         assert log_in(connection, **said, origin="https://elsewhere.example.org")[0] == 403
         assert "Secure" not in log_in(connection)[1]
-    with serving(model, tmp_path / "c") as number:  # without the option nobody's word is taken
-        assert "Secure" not in log_in(HTTPConnection("127.0.0.1", number, timeout=20), **said)[1]
+    # Without the option nobody's word is taken.
+    assert "Secure" not in log_in(HTTPConnection("127.0.0.1", port, timeout=20), **said)[1]
 
 
 def test_reports_do_not_travel_in_the_clear(tmp_path):
