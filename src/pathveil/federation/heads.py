@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch.nn import functional
 
+from pathveil.federation.perceptron import Perceptron
 from pathveil.federation.site import batches_of
 from pathveil.model.mtcnn import Encoder
 from pathveil.training.batches import hold_out_cases
@@ -126,15 +126,10 @@ def new_heads(
         labels = torch.from_numpy(training.labels[task].astype(np.int64)).to(device)
         rows = torch.nonzero(labels >= 0)[:, 0]
         generator = torch.Generator().manual_seed(seed)
-        weight = torch.zeros(len(names), inputs.shape[1], device=device, requires_grad=True)
-        bias = torch.zeros(len(names), device=device, requires_grad=True)
-        optimiser = torch.optim.AdamW([weight, bias], lr=2e-3, weight_decay=1e-2)
+        head = Perceptron(inputs.shape[1], len(names), like=inputs)
         for _ in range(epochs):
             for part in rows[torch.randperm(len(rows), generator=generator).to(device)].split(HEAD_BATCH):
-                optimiser.zero_grad()
-                functional.cross_entropy(functional.linear(inputs[part], weight, bias), labels[part]).backward()
-                optimiser.step()
-        with torch.no_grad():
-            for answer, other in zip(answers, others, strict=True):
-                answer[task] = functional.linear(other, weight, bias).cpu().numpy()
+                head.learn(inputs[part], labels[part])
+        for answer, other in zip(answers, others, strict=True):
+            answer[task] = head.logits(other).cpu().numpy()
     return answers

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import nn
 from torch.nn import functional
 
+from pathveil.federation.perceptron import Perceptron
 from pathveil.training.batches import hold_out_cases
 
 
@@ -99,28 +99,20 @@ def hits(
 ) -> int:
     """Train a probe on some rows, stopping where a tenth of them says so; right answers on the others."""
     generator = torch.Generator().manual_seed(seed)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        width = inputs.shape[1]
-        layers = [nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, classes)] if hidden else []
-        model = nn.Sequential(*(layers or [nn.Linear(width, classes)])).to(inputs.device)
+    model = Perceptron(inputs.shape[1], classes, like=inputs, hidden=hidden, seed=seed)
     order = torch.from_numpy(train)[torch.randperm(len(train), generator=generator)].to(inputs.device)
     held, fitted = order[: len(order) // 10], order[len(order) // 10 :]
     tested = torch.from_numpy(test).to(inputs.device)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=1e-2)
     best, answer, patience = float("inf"), 0, 0
     for _ in range(epochs):
         for rows in fitted[torch.randperm(len(fitted), generator=generator).to(inputs.device)].split(64):
-            optimiser.zero_grad()
-            functional.cross_entropy(model(inputs[rows]), wanted[rows]).backward()
-            optimiser.step()
-        with torch.no_grad():
-            loss = functional.cross_entropy(model(inputs[held]), wanted[held]).item()
-            if loss < best:
-                best, patience = loss, 0
-                answer = int((model(inputs[tested]).argmax(1) == wanted[tested]).sum())
-            else:
-                patience += 1
+            model.learn(inputs[rows], wanted[rows])
+        loss = functional.cross_entropy(model.logits(inputs[held]), wanted[held]).item()
+        if loss < best:
+            best, patience = loss, 0
+            answer = int((model.logits(inputs[tested]).argmax(1) == wanted[tested]).sum())
+        else:
+            patience += 1
         if patience == 8:
             break
     return answer
