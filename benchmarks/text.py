@@ -4,9 +4,16 @@ Every column is cleaned from nothing each round (no chunk is known beforehand). 
 is compared where it can be imported (pip install bardi ipython in an environment of your own), in the same process.
 It is timed on what it does alone, substitution; splitting its result into words would come on top. All work on one
 core; CPU seconds are compared, so that a busy machine does no harm.
+
+``--start`` adds a process of its own for each: it starts, loads what it needs, reads the reports and has their
+tokens. What was compiled is kept on disk by then, as it is after the first time on a machine.
 """
 
 import argparse
+import os
+import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,6 +36,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("corpus", type=Path, nargs="?", help="a Parquet corpus; its text column is used")
     parser.add_argument("--reports", type=int, default=2000, help="reports to time (default 2000)")
     parser.add_argument("--rounds", type=int, default=5, help="alternating rounds (default 5)")
+    parser.add_argument("--start", action="store_true", help="time whole processes too, from their start")
     parser.add_argument("--memory", type=int, default=0, metavar="N", help="instead, watch memory over N drawn reports")
     parser.add_argument(
         "--number", action="store_true", help="with --memory: keep distinct words, as a token store does"
@@ -69,7 +77,42 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
         cleaned = normaliser([f"seen {word} here" for word in CLINICAL])()[0]["text"].to_pylist()
         lost = [word for word, text in zip(CLINICAL, cleaned, strict=True) if word not in text.split()]
         result["clinical_words_lost"]["bardi"] = lost
+    if options.start:
+        result["from_nothing"] = from_nothing(options, peer=normaliser is not None, progress=progress)
     return result
+
+
+# What a process does from nothing, by name; `texts` are the reports.
+PROGRAMS = {
+    "column": "from text import column\ncolumn(texts)",
+    "column, identifiers hidden": "from text import column\ncolumn(texts, identifiers=True)",
+    "bardi": "from text import peer\npeer()(texts)()",
+}
+
+
+def from_nothing(options: argparse.Namespace, *, peer: bool, progress: Progress) -> dict[str, float]:
+    """CPU seconds of whole processes, medians of alternating rounds; one before them fills caches."""
+    names = [name for name in PROGRAMS if peer or name != "bardi"]
+    paths = [str(Path(__file__).parent), *sys.path]
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(options.rounds + 1):
+        for place, name in enumerate(names):
+            program = (
+                "import sys, time\nfrom pathlib import Path\nfrom text import batches\n"
+                f"texts = next(batches(Path(sys.argv[1]), size={options.reports}))\n{PROGRAMS[name]}\n"
+                "print(time.process_time())"
+            )
+            done = subprocess.run(
+                [sys.executable, "-c", program, str(options.corpus)],
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+                capture_output=True,
+                check=True,
+                text=True,
+            )
+            if number:
+                seconds[name].append(float(done.stdout.split()[-1]))
+            progress("processes", number * len(names) + place + 1, (options.rounds + 1) * len(names))
+    return {name: round(statistics.median(values), 3) for name, values in seconds.items()}
 
 
 def column(texts: list[str], *, identifiers: bool = False) -> object:
@@ -136,6 +179,10 @@ def describe(result: dict[str, Any]) -> str:
     ]
     for name, speed in result["reports_per_second"].items():
         lines.append(f"  {name:<10} {speed:>8,} reports/s   column is {result['ratio_to_column'][name]:.2f}×")
+    whole = result.get("from_nothing", {})
+    for name, seconds in whole.items():
+        ratio = seconds / whole["column"]
+        lines.append(f"  {name}, a process from nothing: {seconds:.2f} s of CPU, column is {ratio:.2f}×")
     for name, lost in result["clinical_words_lost"].items():
         lines.append(f"  of {len(CLINICAL)} clinical words {name} loses {len(lost)}: {' '.join(lost) or 'none'}")
     return "\n".join(lines)

@@ -47,7 +47,16 @@ def test_starting_the_table_afresh_changes_nothing():
     for start in range(0, 2000, 40):
         texts = [f"w{number}-x left, {number} 1.{number}" for number in range(start, start + 40)]
         assert through(column, numbers, texts) == [tokenize(text, identifiers=False) for text in texts]
-        assert column.count <= 50 + 40 * 4
+        assert column.chunks.count <= 50 + 40 * 4
+
+
+def test_tables_grow_in_the_middle_of_a_batch(monkeypatch):
+    monkeypatch.setattr("pathveil.vocabulary.column.SLOTS", 8)
+    numbers = Numbers()
+    column = Column(numbers.__getitem__)
+    texts = [f"a{number} b{number}/{number} {'long' * 5}{number} é{number}" for number in range(300)] * 2
+    assert through(column, numbers, texts) == [tokenize(text, identifiers=False) for text in texts]
+    assert len(column.chunks.table) > 1024 and len(column.met.table) > 1024
 
 
 def test_a_text_larger_than_a_batch(monkeypatch):

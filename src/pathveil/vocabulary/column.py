@@ -1,9 +1,10 @@
 """A column of texts to word numbers: the tokens of `pathveil.text.tokenize`, many times faster.
 
 The rules of `pathveil.text` see one chunk at a time, and text is Zipfian: of a hundred chunks some ninety-five were
-met before. A compiled loop cuts the UTF-8 bytes into lower-case chunks and looks each up in a hash table; only chunks
-that are new go through the rules, all of a batch in one pass. At most ``limit`` chunks are remembered (then the table
-starts afresh), so memory depends on the number of distinct words and not on the length of the column.
+met before. A compiled loop cuts the UTF-8 bytes into lower-case chunks, eight bytes at a time, and looks each up in a
+hash table. Chunks that are new go through the rules, compiled as well (`pathveil.vocabulary.scanning`) but for those
+with characters beyond ASCII, and only words that are new are met by Python. At most ``limit`` chunks are remembered
+(then the tables start afresh), so memory depends on the number of distinct words and not on the length of the column.
 
 >>> numbers = Numbers()
 >>> column = Column(numbers.__getitem__)
@@ -12,50 +13,69 @@ starts afresh), so memory depends on the number of distinct words and not on the
 (['left', 'breast', 'pt2', 'left', 'breast'], [0, 3, 3, 5])
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import compress
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 
 import numba
 import numpy as np
 
 from pathveil.identifiers import hide
-from pathveil.text import SEPARATORS, WORDS, scan_chunks, word_for
+from pathveil.text import DECIMAL as DECIMAL_WORD
+from pathveil.text import LARGE_INTEGER, SEPARATORS, WORDS, scan_chunks, word_for
+from pathveil.vocabulary.bytes_at_once import alphanumeric, bits_before, first_bits, load, places_of, tally
+from pathveil.vocabulary.scanning import DECIMAL, ITSELF, NOTHING, is_ascii, token_at
 
 BATCH = 1 << 20  # bytes of text handled at a time
 LINE = 10  # the byte that parts chunks
-_BREAK, _NOTHING = -1, -2  # what `scan_chunks` finds beside tokens: the end of a chunk, no token
+SLOTS = 1 << 16  # of a hash table at first; it grows when half of them are taken
+AHEAD = 16  # bytes that loops look at behind the last
+ODD = -1  # tokens of a chunk that is left to the rules' own expression
 
 # What a byte becomes: capitals small letters, whatever parts chunks a line end.
 _FOLD = np.arange(256, dtype=np.uint8)
 _FOLD[65:91] += 32
 _FOLD[[9, 10, 11, 12, 13, 28, 29, 30, 31, 32, *SEPARATORS.encode()]] = LINE
-# The same, with 256 added for what is neither letter nor digit (but not for a line end).
-_PLAIN = [byte == LINE or (chr(byte).isalnum() and byte < 128) for byte in _FOLD.tolist()]
-_WIDE = np.where(_PLAIN, _FOLD, _FOLD + np.uint64(256)).astype(np.uint64)
+_FOLDED = _FOLD.tobytes()
+# The words for numbers, one behind the other, as what was met.
+_FOR_NUMBERS = np.frombuffer(f"{DECIMAL_WORD}{LARGE_INTEGER}".encode() + b" " * AHEAD, np.uint8)
+_PARTED = len(DECIMAL_WORD)
+_UNTIL = _PARTED + len(LARGE_INTEGER)
 
 
-class Numbers(dict[str, int]):
+class Numbers(defaultdict[str, int]):
     """Words numbered as they are met."""
 
-    def __missing__(self, word: str) -> int:
-        self[word] = number = len(self)
-        return number
+    def __init__(self) -> None:
+        super().__init__(count().__next__)
 
 
-class _Seen(dict[str, int]):
-    """What the rules find → its number."""
+class _Met:
+    """Distinct byte strings numbered as they are met, in a hash table."""
 
-    def __init__(self, number: Callable[[str], int]):
-        super().__init__({"\n": _BREAK, "": _NOTHING})
-        self.number = number
+    def __init__(self, capacity: int):
+        self.count, self.used = 0, 0
+        self.table = np.zeros((SLOTS, 4), np.uint64)  # what a string is known by, and its number + 1
+        self.places = np.empty(capacity, np.int64)  # number → where it starts in the store; a line end parts two
+        self.store = np.empty(4 * BATCH, np.uint8)
 
-    def __missing__(self, token: str) -> int:
-        self[token] = number = self.number(word_for(token))
-        return number
+    def make_room(self, size: int) -> None:
+        """Room for strings of so many bytes more."""
+        if self.used + size > len(self.store):
+            self.store = np.concatenate([self.store, np.empty(self.used + size, np.uint8)])
+        if self.count + size // 2 > len(self.places):
+            self.places = np.concatenate([self.places, np.empty(self.count + size // 2, np.int64)])
+
+    def since(self, number: int) -> list[str]:
+        """The strings from this number on."""
+        if number == self.count:
+            return []
+        data = self.store[self.places[number] : self.used - 1].tobytes()
+        return data.decode("utf-8", "surrogatepass").split("\n")
 
 
 class Column:
-    """Turns texts into word numbers; ``number`` gives a word's number and is asked once for each new chunk.
+    """Turns texts into word numbers; ``number`` gives a word's number and is asked once for each new word.
 
     ``identifiers``: what names people and days becomes tokens that say only that, as in ``tokenize``.
     """
@@ -69,190 +89,273 @@ class Column:
     def add(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Word numbers of all texts end to end, (tokens,) int32, and where each text starts, (texts + 1,) int64."""
         parts, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
-        for batch in _batches(map(hide, texts) if self.identifiers else texts):
-            ids, counts = self._add(batch)
+        for batch in _batches([hide(text) for text in texts] if self.identifiers else texts):
+            ids, counts = self._add(*_encoded(batch))
             parts.append(ids)
             lengths.append(counts)
         return np.concatenate(parts), np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
 
-    def _add(self, texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
-        data = np.frombuffer(b"\n".join(texts) + b"\n", np.uint8)
+    def _add(self, text: bytes, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        data = np.frombuffer(text.translate(_FOLDED), np.uint8)
         worst = len(data) // 2 + 1  # distinct chunks this batch could bring
-        if self.count > self.limit or self.count + worst > len(self.plain):
+        if self.chunks.count > self.limit or self.chunks.count + worst > len(self.first):
             self._clear(capacity=max(self.limit + BATCH // 2, worst))
-        if self.used + 2 * len(data) > len(self.store):
-            self.store = np.concatenate([self.store, np.empty(self.used + 2 * len(data), np.uint8)])
-        ends = np.cumsum(np.fromiter((len(text) + 1 for text in texts), np.int64, len(texts)))
-        before, used = self.count, self.used
-        chunks, starts, self.count, self.used = _cut(
-            data, ends, _FOLD, _WIDE, self.keys, self.slots, self.places, self.plain, self.store, self.count, self.used
-        )
-        if self.count > before:
-            self._learn(self.store[used : self.used - 1].tobytes().decode("utf-8", "surrogatepass").split("\n"), before)
-        return _gather(chunks, starts, self.first, self.tokens, self.words)
+        met = self.chunks
+        met.make_room(len(data))
+        before = met.count
+        chunks, starts, done = np.empty(worst, np.int32), np.zeros(len(ends) + 1, np.int64), 0
+        while done < len(ends):
+            done, met.count, met.used = _cut(
+                data, ends, done, chunks, starts, met.table, met.places, met.store, met.count, met.used
+            )
+            if done < len(ends):
+                met.table = _grown(met.table)
+        if met.count > before:
+            self._learn(before)
+        return _gather(chunks, starts, self.first, self.size, self.tokens, self.words)
 
-    def _learn(self, new: list[str], before: int) -> None:
-        """Note the words of new chunks: a plain word is itself, the others go through the rules."""
-        plain = self.plain[before : self.count]
-        scanned = scan_chunks(compress(new, ~plain))
-        found = np.fromiter(map(self.seen.__getitem__, scanned), np.int32, len(scanned))
-        found = np.append(found[found != _NOTHING], np.int32(_BREAK))
-        breaks = np.flatnonzero(found == _BREAK)
-        lengths = np.ones(len(new), np.int64)
-        if not plain.all():
-            lengths[~plain] = np.diff(breaks, prepend=-1) - 1
-        first = self.first[before] + np.concatenate([[0], np.cumsum(lengths)])
-        self.first[before : before + len(first)] = first
-        if first[-1] > len(self.tokens):
-            self.tokens = np.concatenate([self.tokens, np.empty(first[-1], np.int32)])
-        tokens = self.tokens[first[0] : first[-1]]
-        from_rules = np.repeat(~plain, lengths)
-        tokens[~from_rules] = list(map(self.number, compress(new, plain)))
-        tokens[from_rules] = found[found != _BREAK]
+    def _learn(self, before: int) -> None:
+        """Note the words of the chunks from ``before`` on."""
+        met, words = self.chunks, self.met
+        longest = int(met.used - met.places[before])  # bytes, and so tokens, of the new chunks
+        words.make_room(2 * longest + AHEAD + _UNTIL)
+        if self.used + longest > len(self.tokens):
+            self.tokens = np.concatenate([self.tokens, np.empty(self.used + longest, np.int32)])
+        known, start, done = words.count, self.used, before
+        while done < met.count:
+            done, self.used, words.count, words.used = _read(
+                met.store, met.places, done, met.count, met.used, self.first, self.size, self.tokens, self.used,
+                words.table, words.places, words.store, words.count, words.used,
+            )  # fmt: skip
+            if done < met.count:
+                words.table = _grown(words.table)
+        new = words.since(known)
+        if words.count > len(self.numbers):
+            self.numbers = np.concatenate([self.numbers, np.empty(words.count, np.int32)])
+        self.numbers[known : words.count] = np.fromiter(map(self.number, new), np.int32, len(new))
+        self.tokens[start : self.used] = self.numbers[self.tokens[start : self.used]]
+        odd = before + np.flatnonzero(self.size[before : met.count] == ODD)
+        for chunk in odd.tolist():
+            begin = met.places[chunk]
+            end = (met.places[chunk + 1] if chunk + 1 < met.count else met.used) - 1
+            self._read_odd(chunk, met.store[begin:end].tobytes().decode("utf-8", "surrogatepass"))
+
+    def _read_odd(self, chunk: int, text: str) -> None:
+        """Note the words of a chunk with characters beyond ASCII."""
+        found = [self.number(word_for(token)) for token in scan_chunks([text]) if token and token != "\n"]
+        if self.used + len(found) > len(self.tokens):
+            self.tokens = np.concatenate([self.tokens, np.empty(self.used + len(found), np.int32)])
+        self.first[chunk], self.size[chunk] = self.used, len(found)
+        self.tokens[self.used : self.used + len(found)] = found
+        self.used += len(found)
 
     def _clear(self, *, capacity: int) -> None:
-        self.count, self.used = 0, 0
-        size = 1 << (capacity + capacity // 2).bit_length()
-        self.slots = np.full(size, -1, np.int32)  # → chunk
-        self.keys = np.empty((size, 3), np.uint64)  # what the chunk there is known by
-        self.places = np.empty(capacity, np.int64)  # chunk → where it starts in the store of bytes
-        self.store = np.empty(4 * BATCH, np.uint8)
-        self.first = np.zeros(capacity + 1, np.int64)  # chunk → its first token; the next chunk's is the end
-        self.tokens = np.empty(capacity, np.int32)
-        self.plain = np.empty(capacity, np.bool_)  # chunk → whether it is a word as it stands
-        self.seen = _Seen(self.number)
+        self.chunks, self.met = _Met(capacity), _Met(capacity)  # chunks of text, and words
+        self.numbers = np.empty(capacity, np.int32)  # word, as it was met → what ``number`` said
+        self.first = np.empty(capacity, np.int64)  # chunk → its first token …
+        self.size = np.empty(capacity, np.int32)  # … and how many it has
+        self.tokens, self.used = np.empty(capacity, np.int32), 0
 
 
-def _batches(texts: Iterable[str]) -> Iterator[list[bytes]]:
-    batch: list[bytes] = []
-    size = 0
-    for text in texts:
-        batch.append(text.encode("utf-8", "surrogatepass"))
-        size += len(batch[-1])
-        if size >= BATCH:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
+def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Runs of texts of about ``BATCH`` characters."""
+    sizes = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+    start = 0
+    while start < len(texts):
+        before = sizes[start - 1] if start else 0
+        stop = int(np.searchsorted(sizes, before + BATCH)) + 1
+        yield texts[start:stop]
+        start = stop
+
+
+def _encoded(texts: Sequence[str]) -> tuple[bytes, np.ndarray]:
+    """Texts in UTF-8 with a line end behind each, and as much behind the last as loops look at; and where each ends."""
+    joined = "\n".join(texts)
+    if joined.isascii():
+        whole, lengths = joined.encode("ascii"), map(len, texts)
+    else:
+        parts = [text.encode("utf-8", "surrogatepass") for text in texts]
+        whole, lengths = b"\n".join(parts), map(len, parts)
+    return whole + b"\n" * (1 + AHEAD), np.cumsum(np.fromiter(lengths, np.int64, len(texts)) + 1)
 
 
 @numba.njit(cache=True, nogil=True)
-def _cut(data, ends, fold, wide, keys, slots, places, plain, store, count, used):
-    """Numbers of the chunks of all texts, and where each text's begin; new chunks are added to the tables.
+def _cut(data, ends, done, chunks, starts, table, places, store, count, used):
+    """Fill in numbers of the chunks of texts from ``done`` on, and where each text's end; new chunks are added to those
+    met. Returns the text at which the hash table must grow, or how many texts there are, and the counts.
 
-    A chunk's key is its first 16 bytes as two numbers (what follows is mixed in) and its length: exact up to 16 bytes,
-    which saves a look at the bytes themselves for nearly all chunks.
+    What every chunk goes through is written out here: numba counts the users of an array that is handed to a function,
+    which takes longer than all the rest.
     """
-    chunks = np.empty(len(data) // 2 + 1, np.int32)
-    starts = np.empty(len(ends) + 1, np.int64)
-    mask, line = np.uint64(len(slots) - 1), np.uint64(LINE)
-    made, position = 0, 0
-    starts[0] = 0
-    for text in range(len(ends)):
+    room, last = len(table) // 2, np.uint64(len(table) - 1)
+    position, made = np.int64(0) if done == 0 else ends[done - 1], starts[done]
+    for text in range(done, len(ends)):
+        if count + (ends[text] - position) // 2 + 1 > room:
+            return text, count, used
         while position < ends[text]:
-            begin, others = position, np.uint64(0)
-            one, two, shift = np.uint64(0), np.uint64(0), np.uint64(0)
-            value = wide[data[position]]  # a text's last byte parts, so no loop runs past it
-            while value != line and shift < np.uint64(64):
-                one |= (value & np.uint64(255)) << shift
-                others += value >> np.uint64(8)
-                shift += np.uint64(8)
+            # Up to 16 bytes at once. A text's last byte parts, so no chunk runs past it.
+            begin, one, two = position, load(data, position), load(data, position + 8)
+            parts, more = places_of(one, LINE), places_of(two, LINE)
+            inside = bits_before(parts)
+            further = bits_before(more) if parts == np.uint64(0) else np.uint64(0)
+            position += np.int64(tally(inside, further))
+            while data[position] != LINE:
                 position += 1
-                value = wide[data[position]]
-            while value != line:
-                two = _mixed(two, value & np.uint64(255), position - begin)
-                others += value >> np.uint64(8)
-                position += 1
-                value = wide[data[position]]
             end = position
             position += 1
             if begin == end:
                 continue
-            last = data[end - 1]
-            if (
-                others == np.uint64(1)
-                and (last == 44 or last == 46)
-                and 2 < end - begin < 17
-                and fold[data[begin]] >= 97
-            ):
-                # The usual case of the next: one point or comma behind a word, whose byte is taken out of the key.
-                end -= 1
-                others = np.uint64(0)
-                if end - begin < 8:
-                    one &= (np.uint64(1) << np.uint64(8 * (end - begin))) - np.uint64(1)
-                else:
-                    two &= (np.uint64(1) << np.uint64(8 * (end - begin) - 64)) - np.uint64(1)
-            elif others > np.uint64(0):
+            one &= inside
+            two &= further
+            if (~alphanumeric(one) & inside) | (~alphanumeric(two) & further) != np.uint64(0):
                 # A word that begins with a letter is that word between points and commas too.
                 left, right = begin, end
                 while left < right and (data[left] == 44 or data[left] == 46):
                     left += 1
                 while right > left and (data[right - 1] == 44 or data[right - 1] == 46):
                     right -= 1
-                trimmed = np.uint64((left - begin) + (end - right))
-                if right - left > 1 and others == trimmed and fold[data[left]] >= 97:
-                    begin, end, others = left, right, np.uint64(0)
-                    one, two = np.uint64(0), np.uint64(0)
-                    for i in range(begin, min(begin + 8, end)):
-                        one |= np.uint64(fold[data[i]]) << np.uint64(8 * (i - begin))
-                    for i in range(begin + 8, end):
-                        two = _mixed(two, np.uint64(fold[data[i]]), i - begin)
+                if 1 < right - left <= 16 and 97 <= data[left] < 123:
+                    inside, further = first_bits(right - left), first_bits(right - left - 8)
+                    bare, rest = load(data, left) & inside, load(data, left + 8) & further
+                    if (~alphanumeric(bare) & inside) | (~alphanumeric(rest) & further) == np.uint64(0):
+                        begin, end, one, two = left, right, bare, rest
+            if end - begin > 16:
+                one, two = _key(data, begin, end)
             length = np.uint64(end - begin)
-            code = (one ^ length) * np.uint64(0x9E3779B97F4A7C15)
-            code = ((code ^ (code >> np.uint64(29))) + two) * np.uint64(0xBF58476D1CE4E5B9)
-            slot = (code ^ (code >> np.uint64(32))) & mask
+            slot = _hash(one, two, length) & last
             while True:
-                chunk = slots[slot]
+                chunk = np.int64(table[slot, 3]) - 1
                 if chunk < 0:
                     chunk = count
-                    slots[slot] = chunk
-                    keys[slot, 0], keys[slot, 1], keys[slot, 2] = one, two, length
-                    places[chunk] = used
-                    # Letters and digits that begin with a letter are a word by any rule; the rest is left to the rules.
-                    plain[chunk] = others == np.uint64(0) and fold[data[begin]] >= 97
-                    for i in range(begin, end):
-                        store[used] = fold[data[i]]
-                        used += 1
-                    store[used] = LINE
-                    used += 1
-                    count += 1
+                    count, used = _add_string(data, begin, end, one, two, slot, table, places, store, count, used)
                     break
-                if keys[slot, 0] == one and keys[slot, 1] == two and keys[slot, 2] == length:
-                    same = True
-                    for i in range(end - begin if end - begin > 16 else 0):
-                        same &= store[places[chunk] + i] == fold[data[begin + i]]
-                    if same:
+                if table[slot, 0] == one and table[slot, 1] == two and table[slot, 2] == length:
+                    if end - begin <= 16 or _is_same(data, begin, end, store, places[chunk]):
                         break
-                slot = (slot + np.uint64(1)) & mask
+                slot = (slot + np.uint64(1)) & last
             chunks[made] = chunk
             made += 1
         starts[text + 1] = made
-    return chunks[:made], starts, count, used
-
-
-@numba.njit(inline="always")
-def _mixed(two, byte, place):
-    """The second number of a key with one more byte: bytes 8 to 15 as they are, later ones mixed in."""
-    if place < 16:
-        return two | byte << np.uint64(8 * place - 64)
-    return (two ^ byte) * np.uint64(1099511628211)
+    return len(ends), count, used
 
 
 @numba.njit(cache=True, nogil=True)
-def _gather(chunks, starts, first, tokens, clip):
+def _read(
+    data, begins, chunk, chunks, end, first, size, tokens, made, table, places, store, count, used
+):  # fmt: skip
+    """Fill in the tokens of chunks from ``chunk`` on, as numbers of words met; new words are added to those. Returns
+    the chunk at which the hash table must grow, or how many chunks there are, and the counts."""
+    room = len(table) // 2
+    while chunk < chunks:
+        begin, stop = begins[chunk], (begins[chunk + 1] if chunk + 1 < chunks else end) - 1
+        if count + (stop - begin) + 1 > room:
+            return chunk, made, count, used
+        first[chunk], size[chunk] = made, ODD
+        if is_ascii(data, begin, stop):
+            place = begin
+            while place < stop:
+                start = place
+                place, kind = token_at(data, begin, stop, start)
+                if kind == NOTHING:
+                    continue
+                source, last = data, place
+                if kind != ITSELF:
+                    source, start = _FOR_NUMBERS, 0 if kind == DECIMAL else _PARTED
+                    last = _PARTED if kind == DECIMAL else _UNTIL
+                word, count, used = _meet(source, start, last, table, places, store, count, used)
+                tokens[made] = word
+                made += 1
+            size[chunk] = made - first[chunk]
+        chunk += 1
+    return chunks, made, count, used
+
+
+@numba.njit(cache=True, nogil=True)
+def _meet(data, begin, end, table, places, store, count, used):
+    """The number of a byte string, which is added to those met if it is new; and their counts."""
+    one, two = _key(data, begin, end)
+    length, last = np.uint64(end - begin), np.uint64(len(table) - 1)
+    slot = _hash(one, two, length) & last
+    while True:
+        number = np.int64(table[slot, 3]) - 1
+        if number < 0:
+            number = count
+            count, used = _add_string(data, begin, end, one, two, slot, table, places, store, count, used)
+            return number, count, used
+        if table[slot, 0] == one and table[slot, 1] == two and table[slot, 2] == length:
+            if end - begin <= 16 or _is_same(data, begin, end, store, places[number]):
+                return number, count, used
+        slot = (slot + np.uint64(1)) & last
+
+
+@numba.njit(cache=True, nogil=True)
+def _key(data, begin, end):
+    """The first 16 bytes as two numbers, of longer strings with later bytes mixed into the second. With the length it
+    is all there is to know of up to 16 bytes, which saves a look at the bytes themselves for nearly all strings."""
+    one, two = load(data, begin) & first_bits(end - begin), load(data, begin + 8) & first_bits(end - begin - 8)
+    for place in range(begin + 16, end):
+        two = (two ^ np.uint64(data[place])) * np.uint64(1099511628211)
+    return one, two
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _hash(one, two, length):
+    code = (one ^ length) * np.uint64(0x9E3779B97F4A7C15)
+    code = ((code ^ (code >> np.uint64(29))) + two) * np.uint64(0xBF58476D1CE4E5B9)
+    return code ^ (code >> np.uint64(32))
+
+
+@numba.njit(cache=True, nogil=True)
+def _is_same(data, begin, end, store, place):
+    for i in range(end - begin):
+        if store[place + i] != data[begin + i]:
+            return False
+    return True
+
+
+@numba.njit(cache=True, nogil=True)
+def _add_string(data, begin, end, one, two, slot, table, places, store, count, used):
+    """Put a new string into its slot and its bytes into the store; the counts with it."""
+    table[slot, 0], table[slot, 1], table[slot, 2] = one, two, np.uint64(end - begin)
+    table[slot, 3] = np.uint64(count + 1)
+    places[count] = used
+    for place in range(begin, end):
+        store[used] = data[place]
+        used += 1
+    store[used] = LINE
+    return count + 1, used + 1
+
+
+@numba.njit(cache=True, nogil=True)
+def _grown(table):
+    """The same hash table with four times the slots."""
+    grown = np.zeros((4 * len(table), 4), np.uint64)
+    last = np.uint64(len(grown) - 1)
+    for row in range(len(table)):
+        if table[row, 3] != np.uint64(0):
+            slot = _hash(table[row, 0], table[row, 1], table[row, 2]) & last
+            while grown[slot, 3] != np.uint64(0):
+                slot = (slot + np.uint64(1)) & last
+            grown[slot] = table[row]
+    return grown
+
+
+@numba.njit(cache=True, nogil=True)
+def _gather(chunks, starts, first, size, tokens, clip):
     """Tokens of the chunks, text by text, and how many each text has."""
     counts = np.empty(len(starts) - 1, np.int64)
     for text in range(len(counts)):
         total = 0
         for i in range(starts[text], starts[text + 1]):
-            total += first[chunks[i] + 1] - first[chunks[i]]
+            total += size[chunks[i]]
         counts[text] = min(total, clip)
     ids = np.empty(counts.sum(), np.int32)
     made = 0
     for text in range(len(counts)):
         end = made + counts[text]
         for i in range(starts[text], starts[text + 1]):
-            for token in range(first[chunks[i]], first[chunks[i] + 1]):
+            begin = first[chunks[i]]
+            for token in range(begin, begin + size[chunks[i]]):
                 if made < end:
                     ids[made] = tokens[token]
                     made += 1

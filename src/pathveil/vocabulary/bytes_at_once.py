@@ -1,0 +1,79 @@
+"""Eight bytes of text at once, as one number: what a loop over UTF-8 asks of each byte, asked of eight.
+
+The first byte is the lowest. What is found is told by the highest bit of each byte.
+
+>>> import numpy as np
+>>> text = np.frombuffer(b"ct2, no\\nxxxxxxxx", np.uint8)
+>>> word = numba.njit(lambda data: load(data, 0))(text)
+>>> hex(alphanumeric(word)), hex(places_of(word, 10)), hex(bits_before(places_of(word, 10)))
+('0xff80ffff80808080', '0x8000000000000000', '0xffffffffffffff')
+"""
+
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+
+_HIGH, _LOW = np.uint64(0x8080808080808080), np.uint64(0x0101010101010101)
+_SEVEN, _ONE = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(1)
+
+compiled = numba.njit(cache=True, nogil=True, forceinline=True)
+
+
+@intrinsic
+def _load(typing_context, array, index):
+    """Eight bytes of an array of bytes, from any place on; the array must have them. (A compiled function would do, if
+    numba did not count the users of an array that is handed to one, which takes longer than the rest.)"""
+
+    def generate(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        place = builder.gep(data, [arguments[1]])
+        return builder.load(builder.bitcast(place, ir.IntType(64).as_pointer()), align=1)
+
+    return types.uint64(array, types.int64), generate
+
+
+load: Any = _load  # which type checkers take for what is called while compiling
+
+
+@compiled
+def _between(word, low, high):
+    seven = word & _SEVEN
+    from_low = seven + _LOW * np.uint64(0x80 - low)
+    above = seven + _LOW * np.uint64(0x7F - high)
+    return from_low & ~above & ~word & _HIGH
+
+
+@compiled
+def alphanumeric(word):
+    """Which bytes are digits or small letters of ASCII; the other bits are set, so that its complement has none."""
+    return _between(word, 48, 57) | _between(word, 97, 122) | _SEVEN
+
+
+@compiled
+def places_of(word, byte):
+    """Which bytes are this one."""
+    apart = word ^ (_LOW * np.uint64(byte))
+    return ~(((apart & _SEVEN) + _SEVEN) | apart | _SEVEN)
+
+
+@compiled
+def bits_before(found):
+    """All bits of the bytes before the first one found: of all eight where none is."""
+    return ((found & (~found + _ONE)) >> np.uint64(7)) - _ONE
+
+
+@compiled
+def first_bits(bytes_):
+    """All bits of so many bytes, none of fewer than one, all of more than eight."""
+    whole = ~np.uint64(0)
+    return whole if bytes_ >= 8 else np.uint64(0) if bytes_ <= 0 else ~(whole << np.uint64(8 * bytes_))
+
+
+@compiled
+def tally(one, two):
+    """How many bytes of two words have all their bits."""
+    return (((one >> np.uint64(7)) & _LOW) + ((two >> np.uint64(7)) & _LOW)) * _LOW >> np.uint64(56)
