@@ -8,6 +8,7 @@ from scipy.special import log_softmax, softmax
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.blend import choose
 from pathveil.training.ensemble import (
+    common_view,
     ensemble_logits_many,
     linear_view,
     linear_views,
@@ -92,7 +93,8 @@ def test_the_mean_of_linear_views_says_the_mean_of_what_they_say(corpus, trained
     held_rows = [np.arange(0, 60), np.arange(60, 120), np.arange(120, 180)]
     mean, logits = linear_views(corpus, held_rows)
     train_rows = [np.setdiff1d(np.arange(corpus.documents), held) for held in held_rows]
-    views = [linear_view(corpus, rows, mean.idf) for rows in train_rows]
+    start = common_view(corpus, held_rows, mean.idf)
+    views = [linear_view(corpus, rows, mean.idf, start=start) for rows in train_rows]
     said = [view.logits(corpus.ids, corpus.offsets) for view in views]
     for task, scores in mean.logits(corpus.ids, corpus.offsets).items():
         np.testing.assert_allclose(scores, np.mean([one[task] for one in said], axis=0), rtol=1e-4, atol=1e-4)
@@ -108,12 +110,42 @@ def test_the_mean_of_linear_views_says_the_mean_of_what_they_say(corpus, trained
 def test_the_trained_models_linear_view_is_the_mean_of_its_views(corpus, trained):
     """As an ensemble's networks are averaged, so are its linear views: exactly, not by averaging word weights."""
     held = [hold_out_cases(corpus.cases, share=0.1, seed=[4, 0], part=number)[1] for number in range(3)]
-    views = [
-        linear_view(corpus, np.setdiff1d(np.arange(corpus.documents), rows), trained.model.linear.idf) for rows in held
-    ]
+    idf = trained.model.linear.idf
+    start = common_view(corpus, held, idf)
+    views = [linear_view(corpus, np.setdiff1d(np.arange(corpus.documents), rows), idf, start=start) for rows in held]
     for task, scores in trained.model.linear.logits(corpus.ids, corpus.offsets).items():
         expected = np.mean([view.logits(corpus.ids, corpus.offsets)[task] for view in views], axis=0)
         np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_where_views_begin_nobodys_held_out_labels_are_known(corpus):
+    held = [np.arange(0, 20), np.arange(20, 40)]
+    idf = word_weights(corpus.ids, corpus.offsets, vocabulary_size=60)
+    labels = {task: np.where(np.arange(len(label)) < 40, 0, label) for task, label in corpus.labels.items()}
+    changed = corpus.__class__(**{**vars(corpus), "labels": labels})
+    one, other = common_view(corpus, held, idf), common_view(changed, held, idf)
+    assert one is not None and other is not None
+    for task in labels:
+        np.testing.assert_array_equal(one.weights[task], other.weights[task])
+    assert common_view(corpus, held[:1], idf) is None, "one view begins with nothing"
+    assert common_view(corpus, [np.arange(0, 100), np.arange(100, 150)], idf) is None, "too few are common to all"
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_networks_fitted_at_once_are_those_fitted_one_by_one(corpus, trained, threads):
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        again = train(corpus, TINY.changed(members=3, linear=True), seed=4)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    for one, other in zip(trained.model.members, again.model.members, strict=True):
+        for name, tensor in one.state_dict().items():
+            assert torch.equal(tensor, other.state_dict()[name])
+    for task, weight in trained.model.linear.weights.items():
+        np.testing.assert_array_equal(weight, again.model.linear.weights[task])
+    assert trained.histories == again.histories
 
 
 def test_words_are_weighed_by_the_documents_that_are_learned_from(corpus):
@@ -131,7 +163,7 @@ def test_a_stopped_ensemble_continues_bit_for_bit(corpus, trained, tmp_path):
     settings = TINY.changed(members=3, linear=True)
 
     def stop(stage, done, total):
-        if stage.startswith("training network 2") and done == 5:
+        if stage == "training networks" and done > 65:  # the first is finished, or two are under way
             raise Stop
 
     with pytest.raises(Stop):

@@ -50,9 +50,9 @@ from torch import Tensor, nn
 
 from pathveil.errors import UsageError
 from pathveil.model.kernels import choose
-from pathveil.model.kernels.cpu import spread
 from pathveil.model.kernels.norms import encoder_squares, head_squares
 from pathveil.model.mtcnn import drop
+from pathveil.model.threads import spread
 from pathveil.progress import Progress, silent
 from pathveil.training import checkpoint as checkpoints
 from pathveil.training.accounting import Privacy, privacy_of

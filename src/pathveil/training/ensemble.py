@@ -12,10 +12,12 @@ test cases, and nothing is judged on the cases it was chosen by.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from threading import Event, Lock
 from typing import Any, Unpack
 
 import numpy as np
@@ -24,13 +26,14 @@ from scipy import sparse
 
 from pathveil.model import MTCNN, TokenBatch
 from pathveil.model.inference import Tabulated
+from pathveil.model.threads import side_by_side
 from pathveil.progress import Progress, silent
 from pathveil.training.accounting import Privacy
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.blend import HeldOut, blended, cross_fit, fit_pool, log_softmax
 from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
 from pathveil.training.linear import fit_linear, weighted_counts, word_weights
-from pathveil.training.loop import document_logits, fit, logits_of, split
+from pathveil.training.loop import Fitted, document_logits, fit, logits_of, split
 from pathveil.training.own_defence import defended
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.stacked import ManyOptions, logits_many
@@ -38,7 +41,8 @@ from pathveil.training.teachers import teach
 from pathveil.training.vectors import word_vectors
 from pathveil.vocabulary.encoded import Encoded, take_documents
 
-LINEAR_STRENGTH, LINEAR_BALANCE, LINEAR_ITERATIONS = 100.0, 1.0, 60
+LINEAR_STRENGTH, LINEAR_BALANCE = 100.0, 1.0
+LINEAR_ITERATIONS, LINEAR_MORE = 60, 20  # of a fit from nothing, and of one from a start that is nearly there
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,9 @@ class LinearView:
             task: there @ np.ascontiguousarray(weight.T[words]) + self.biases[task]
             for task, weight in self.weights.items()
         }
+
+
+PlainViews = tuple[LinearView, list[dict[str, np.ndarray]]]  # a view, and a task's logits on each set of held-out rows
 
 
 @dataclass(frozen=True)
@@ -165,38 +172,29 @@ def train(
         own = settings.changed(defence=None)
     elif isinstance(settings.defence, OwnDefence):
         lessons, own = defended(corpus, settings, seed=seed), settings.changed(defence=None)
-    fitted, held_rows = [], []
-    for number in range(settings.members):
-        held = np.arange(0)
-        if held_out is not None:
-            held = held_out
-        elif isinstance(settings.defence, DPSettings):
-            held = split(corpus.cases, settings, seed=seed)[1]
-        elif settings.validation_share:
-            held = hold_out_cases(corpus.cases, share=settings.validation_share, seed=[seed, 0], part=number)[1]
-        member = fit(
-            lessons,
-            own,
-            seed=member_seed(seed, number),
-            held_out=held,
-            vectors=start,
-            device=device,
-            checkpoint=checkpoint / f"member-{number}.safetensors" if checkpoint else None,
-            progress=progress,
-            stage="training" if settings.members == 1 else f"training network {number + 1} of {settings.members}",
-        )
-        fitted.append(member)
-        held_rows.append(held)
+    held_rows = [held_out_of(corpus, settings, number, seed, held_out) for number in range(settings.members)]
+    judged = held_rows if held_out is None else [held_out]  # the same rows for all answer once
+    fitted, plain = fit_views(
+        lessons,
+        own,
+        held_rows,
+        judged,
+        seed=seed,
+        vectors=start,
+        device=device,
+        checkpoint=checkpoint,
+        progress=progress,
+    )
     networks = [logits_of(member.model, corpus, held) for member, held in zip(fitted, held_rows, strict=True)]
     views = {task: [log_softmax(np.concatenate([one[task] for one in networks]))] for task in corpus.classes}
     if held_out is not None:  # the same rows for all, so they answer together, as they will new cases
-        held_rows = [held_out]
+        held_rows = judged
         views = {task: [mean_log_probability([one[task] for one in networks])] for task in corpus.classes}
     linear = None
-    if settings.linear:
-        linear, plain = linear_views(lessons, held_rows, progress=progress)
+    if plain is not None:
+        linear, answers = plain
         for task in corpus.classes:
-            views[task].append(log_softmax(np.concatenate([one[task] for one in plain])))
+            views[task].append(log_softmax(np.concatenate([one[task] for one in answers])))
     members, rows = [member.model for member in fitted], np.concatenate(held_rows)
     privacy = getattr(fitted[0], "privacy", None)
     # Held-out cases taught their network nothing, so their labels may set the few numbers that weigh its answers. Which
@@ -247,6 +245,85 @@ def ensemble_logits_many(
 
     with ThreadPoolExecutor() as pool:  # sparse products let go of the interpreter
         return list(pool.map(whole, range(len(members))))
+
+
+def held_out_of(
+    corpus: Encoded, settings: TrainingSettings, number: int, seed: int, held_out: np.ndarray | None
+) -> np.ndarray:
+    """The rows that a member, from 0, does not learn from."""
+    if held_out is not None:
+        return held_out
+    if isinstance(settings.defence, DPSettings):
+        return split(corpus.cases, settings, seed=seed)[1]
+    if not settings.validation_share:
+        return np.arange(0)
+    return hold_out_cases(corpus.cases, share=settings.validation_share, seed=[seed, 0], part=number)[1]
+
+
+def fit_views(
+    lessons: Encoded,
+    settings: TrainingSettings,
+    held_rows: Sequence[np.ndarray],
+    judged: Sequence[np.ndarray],
+    *,
+    seed: int,
+    vectors: np.ndarray | None,
+    device: str | torch.device,
+    checkpoint: Path | None,
+    progress: Progress,
+) -> tuple[list[Fitted], PlainViews | None]:
+    """The networks, each without its held-out rows, and the linear views with their answers on the judged rows.
+
+    On a CPU as many are fitted at once as there are threads: two cores share one network's steps less well than they
+    share two networks. Each is the same, to the bit, as when it is fitted alone.
+    """
+    telling = Together(progress, "training" if len(held_rows) == 1 else "training networks", len(held_rows))
+
+    def network(number: int) -> Fitted:
+        return fit(
+            lessons,
+            settings,
+            seed=member_seed(seed, number),
+            held_out=held_rows[number],
+            vectors=vectors,
+            device=device,
+            checkpoint=checkpoint / f"member-{number}.safetensors" if checkpoint else None,
+            progress=telling.of(number),
+        )
+
+    jobs: list[Callable[[], Any]] = [partial(network, number) for number in range(len(held_rows))]
+    if settings.linear:
+        jobs.append(partial(linear_views, lessons, judged, progress=telling.check))
+    found = side_by_side(jobs, stop=telling.stop) if torch.device(device).type == "cpu" else [job() for job in jobs]
+    return found[: len(held_rows)], found[-1] if settings.linear else None
+
+
+class Together:
+    """One progress for networks that are trained at the same time; it stops them when one of them fails."""
+
+    def __init__(self, progress: Progress, stage: str, networks: int):
+        self.progress, self.stage, self.networks = progress, stage, networks
+        self.done, self.total = {}, {}
+        self.stop, self.lock = Event(), Lock()
+
+    def check(self, stage: str, done: int, total: int) -> None:
+        if self.stop.is_set():
+            raise Stopped
+
+    def of(self, number: int) -> Progress:
+        """What the network with this number tells how far it is."""
+
+        def tell(stage: str, done: int, total: int) -> None:
+            self.check(stage, done, total)
+            with self.lock:
+                self.done[number], self.total[number] = done, total
+                self.progress(self.stage, sum(self.done.values()), self.networks * max(self.total.values()))
+
+        return tell
+
+
+class Stopped(Exception):
+    """Another network failed, or the run was interrupted."""
 
 
 def with_lessons(corpus: Encoded, rows: np.ndarray, lessons: Mapping[str, np.ndarray]) -> Encoded:
@@ -307,19 +384,30 @@ def linear_views(
     All weigh words alike, by the documents that at least one of them learns from: only then is the mean of linear views
     the linear view of their mean weights.
     """
-    train_rows = [np.setdiff1d(np.arange(corpus.documents), held) for held in held_rows]
+    everything = np.arange(corpus.documents)
+    train_rows = [np.setdiff1d(everything, held) for held in held_rows]
     ids, offsets = take_documents(corpus.ids, corpus.offsets, np.unique(np.concatenate(train_rows)))
     idf = word_weights(ids, offsets, vocabulary_size=corpus.vocabulary_size)
+    start = common_view(corpus, held_rows, idf)
     views, logits = [], []
     for number, (rows, held) in enumerate(zip(train_rows, held_rows, strict=True)):
-        views.append(linear_view(corpus, rows, idf))
+        views.append(linear_view(corpus, rows, idf, start=start))
         logits.append(views[-1].logits(*take_documents(corpus.ids, corpus.offsets, held)))
         progress("fitting the linear view", number + 1, len(held_rows))
     return mean_view(views), logits
 
 
-def linear_view(corpus: Encoded, rows: np.ndarray, idf: np.ndarray) -> LinearView:
-    """A logistic regression a task on the given documents."""
+def common_view(corpus: Encoded, held_rows: Sequence[np.ndarray], idf: np.ndarray) -> LinearView | None:
+    """Where the fits of several views begin: a view of the documents that none of them leaves out, so that each one's
+    held-out documents stay unseen. None where one view is fitted, or where too few documents are common to all."""
+    common = np.setdiff1d(np.arange(corpus.documents), np.concatenate(held_rows))
+    if len(held_rows) == 1 or len(common) < corpus.documents / 3:
+        return None
+    return linear_view(corpus, common, idf)
+
+
+def linear_view(corpus: Encoded, rows: np.ndarray, idf: np.ndarray, *, start: LinearView | None = None) -> LinearView:
+    """A logistic regression a task on the given documents, perhaps from a start that is nearly there."""
     documents = weighted_counts(*take_documents(corpus.ids, corpus.offsets, rows), idf)
     weights, biases = {}, {}
     for task, names in corpus.classes.items():
@@ -329,7 +417,8 @@ def linear_view(corpus: Encoded, rows: np.ndarray, idf: np.ndarray) -> LinearVie
             classes=len(names),
             strength=LINEAR_STRENGTH,
             balance=LINEAR_BALANCE,
-            iterations=LINEAR_ITERATIONS,
+            iterations=LINEAR_ITERATIONS if start is None else LINEAR_MORE,
+            start=None if start is None else (start.weights[task], start.biases[task]),
         )
     return LinearView(idf=idf, weights=weights, biases=biases)
 

@@ -30,6 +30,7 @@ from torch import Tensor, nn
 from pathveil.errors import UsageError
 from pathveil.model import MTCNN, TokenBatch
 from pathveil.model.inference import Tabulated
+from pathveil.model.kernels.cpu import has_bfloat16
 from pathveil.progress import Progress, silent
 from pathveil.training import checkpoint as checkpoints
 from pathveil.training.batches import drop_words, hold_out_cases, hold_out_each_case, noise, plan, spans
@@ -211,7 +212,7 @@ class _Run:
         batch = TokenBatch(ids=ids, offsets=offsets).to(self.device)
         drops = torch.from_numpy(noise(rows, seed=[self.seed, 3], epoch=self.epoch)).to(self.device)
         here = torch.from_numpy(rows).to(self.device)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+        with half_products(self.device, self.settings):
             logits = self.model(batch, noise=drops)
         labels = {task: label[here] for task, label in self.labels.items()}
         loss = task_loss(
@@ -278,6 +279,12 @@ class _Run:
         return Fitted(
             model=self.model.eval(), history=self.history, best_epoch=self.best_epoch, validation=self.held_out
         )
+
+
+def half_products(device: torch.device, settings: TrainingSettings) -> torch.autocast:
+    """A block in which products are in bfloat16: always on a GPU, on a CPU where the settings ask and it can."""
+    enabled = device.type == "cuda" or (settings.bfloat16 and has_bfloat16())
+    return torch.autocast(device.type, torch.bfloat16, enabled=enabled)
 
 
 def split(cases: np.ndarray, settings: TrainingSettings, *, seed: int) -> tuple[np.ndarray, np.ndarray]:

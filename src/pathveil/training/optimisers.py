@@ -28,12 +28,15 @@ next needed (``touch`` before a forward pass, ``settle`` before the weights are 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
-import numba
 import numpy as np
 import torch
+from numba import njit
 from torch import Tensor, nn
+
+from pathveil.model.threads import evenly, spread, threads
 
 FORGOTTEN = 1e-12  # a drift factor below this moves nothing
 
@@ -174,7 +177,7 @@ class Adam(Optimiser):
         self._catch_up(name, rows, self.steps - 1)  # does nothing to rows that were touched before the forward pass
         if self.compiled:
             constants = (scale, self.size(), self.floor(), *self.betas)
-            _adam_rows(*_rows_of(rows, gradient, weight, first, second), last.numpy(), self.steps, *constants)
+            _each_row(_adam_rows, rows, (gradient, weight, first, second, last), self.steps, *constants)
             return
         parts = weight[rows], first[rows], second[rows]
         self.advance(parts[0], gradient * scale, parts[1], parts[2])
@@ -190,8 +193,8 @@ class Adam(Optimiser):
     def _catch_up(self, name: str, rows: Tensor, now: int) -> None:
         weight, (first, second), last = self.parameters[name], self.moments[name], self.last[name]
         if self.compiled:
-            arrays = _rows_of(rows, weight, first, second)
-            _adam_catch_up(*arrays, last.numpy(), now, self.drift, self.epsilon, *self.betas)
+            constants = (now, self.drift, self.epsilon, *self.betas)
+            _each_row(_adam_catch_up, rows, (weight, first, second, last), *constants)
             return
         moved = torch.from_numpy(self.drift).to(weight.device)[last[rows]]
         gap = (now - last[rows]).double()
@@ -239,7 +242,7 @@ class Adadelta(Optimiser):
         weight, (first, second), last = self.parameters[name], self.moments[name], self.last[name]
         if self.compiled:
             constants = (scale, self.rate(), self.rho, self.epsilon)
-            _adadelta_rows(*_rows_of(rows, gradient, weight, first, second), last.numpy(), self.steps, *constants)
+            _each_row(_adadelta_rows, rows, (gradient, weight, first, second, last), self.steps, *constants)
             return
         missed = (self.rho ** (self.steps - 1 - last[rows]).double())[:, None].to(weight.dtype)
         parts = weight[rows], first[rows] * missed, second[rows] * missed
@@ -265,14 +268,15 @@ def gradient_norm(parameters: Mapping[str, nn.Parameter]) -> float:
     return float(torch.linalg.vector_norm(torch.stack(norms))) if norms else 0.0
 
 
-def _rows_of(rows: Tensor, *tensors: Tensor) -> tuple[np.ndarray, ...]:
-    """The rows' numbers and each matrix of rows as arrays over the same memory."""
-    return rows.numpy(), *(tensor.detach().numpy() for tensor in tensors)
+def _each_row(loop: Callable[..., None], rows: Tensor, tensors: Sequence[Tensor], *constants: Any) -> None:
+    """A compiled loop over rows of tensors, given as arrays over the same memory."""
+    arrays = rows.numpy(), *(tensor.detach().numpy() for tensor in tensors)
+    spread(lambda part: loop(*part, *arrays, *constants), evenly(len(rows), threads()))
 
 
-@numba.njit(parallel=True, cache=True)
-def _adam_catch_up(rows, weight, mean, square, last, now, drift, epsilon, beta1, beta2):
-    for place in numba.prange(len(rows)):
+@njit(nogil=True, cache=True)
+def _adam_catch_up(start, stop, rows, weight, mean, square, last, now, drift, epsilon, beta1, beta2):
+    for place in range(start, stop):
         row = rows[place]
         gap = now - last[row]
         if gap > 0:
@@ -287,12 +291,12 @@ def _adam_catch_up(rows, weight, mean, square, last, now, drift, epsilon, beta1,
             last[row] = now
 
 
-@numba.njit(parallel=True, cache=True)
-def _adam_rows(rows, gradient, weight, mean, square, last, now, scale, size, floor, beta1, beta2):
+@njit(nogil=True, cache=True)
+def _adam_rows(start, stop, rows, gradient, weight, mean, square, last, now, scale, size, floor, beta1, beta2):
     scale, size, floor = np.float32(scale), np.float32(size), np.float32(floor)
     keep1, keep2 = np.float32(beta1), np.float32(beta2)
     add1, add2 = np.float32(1 - beta1), np.float32(1 - beta2)
-    for place in numba.prange(len(rows)):
+    for place in range(start, stop):
         row = rows[place]
         for column in range(weight.shape[1]):
             along = scale * gradient[place, column]
@@ -302,11 +306,11 @@ def _adam_rows(rows, gradient, weight, mean, square, last, now, scale, size, flo
         last[row] = now
 
 
-@numba.njit(parallel=True, cache=True)
-def _adadelta_rows(rows, gradient, weight, square, moved, last, now, scale, size, rho, epsilon):
+@njit(nogil=True, cache=True)
+def _adadelta_rows(start, stop, rows, gradient, weight, square, moved, last, now, scale, size, rho, epsilon):
     scale, size, floor = np.float32(scale), np.float32(size), np.float32(epsilon)
     keep, add = np.float32(rho), np.float32(1 - rho)
-    for place in numba.prange(len(rows)):
+    for place in range(start, stop):
         row = rows[place]
         missed = np.float32(rho ** (now - 1 - last[row]))
         for column in range(weight.shape[1]):

@@ -74,6 +74,10 @@ class TrainingSettings(NetworkSettings):
     )
     members: int = Field(1, ge=1, description="networks that are averaged, each with validation cases of its own")
     linear: bool = Field(False, description="a logistic regression on word counts beside the networks")
+    bfloat16: bool = Field(
+        False,
+        description="whether a processor that can multiplies in bfloat16, less exact and faster, as GPUs do",
+    )
     robustness: float = Field(
         0.0, ge=0, lt=1, description="how much less a label counts that the network finds improbable: 0 not, 1 fully"
     )
@@ -118,10 +122,10 @@ PRESETS = {
     # The network both papers train: 300 filters for each window, nothing added. For their figures, not for new models.
     "paper": TrainingSettings(filters=300),
     # One network; hidden words and word vectors to start at make it both better and less leaking (docs/training.md).
-    "small": TrainingSettings(word_dropout=0.3, vectors=0.1),
+    "small": TrainingSettings(word_dropout=0.3, vectors=0.1, bfloat16=True),
     # What a small corpus gains most from (docs/findings.md): smoothed labels, words dropped, word vectors to start at,
     # an average of networks, and the linear view beside them.
-    "default": TrainingSettings(smoothing=0.1, word_dropout=0.1, vectors=0.1, members=5, linear=True),
+    "default": TrainingSettings(smoothing=0.1, word_dropout=0.1, vectors=0.1, members=5, linear=True, bfloat16=True),
     # Differentially private training: large batches, few steps, nothing that reads cases beside the noised gradient.
     "private": TrainingSettings(
         dropout=0.0, batch_size=512, learning_rate=2e-3, epochs=40, patience=None, defence=DPSettings(epsilon=8.0)
@@ -129,7 +133,7 @@ PRESETS = {
     # A model that may leave the building (docs/defences.md): one network taught by models that never saw the case, with
     # half of the words dropped and little heed to lessons that are probably wrong; rare classes count for more.
     "release": TrainingSettings(
-        word_dropout=0.5, vectors=0.1, class_balance=0.5, robustness=0.65, defence=TeacherSettings()
+        word_dropout=0.5, vectors=0.1, class_balance=0.5, robustness=0.65, bfloat16=True, defence=TeacherSettings()
     ),
 }
 

@@ -39,7 +39,15 @@ from pathveil.model import MTCNN, StackedMTCNN, TokenBatch
 from pathveil.progress import Progress, silent
 from pathveil.training.batches import drop_words, noise, plan
 from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
-from pathveil.training.loop import EMBEDDING, check_loss, early_stopping, logits_of, split, validation_scores
+from pathveil.training.loop import (
+    EMBEDDING,
+    check_loss,
+    early_stopping,
+    half_products,
+    logits_of,
+    split,
+    validation_scores,
+)
 from pathveil.training.losses import balanced_weights, task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
 from pathveil.training.settings import TrainingSettings
@@ -471,7 +479,8 @@ class PlainStack:
             touched = np.flatnonzero(self.seen)
             self.seen[touched] = False
             self._optimiser(slot).touch(torch.from_numpy(touched))
-        logits = self.model(TokenBatch(ids=ids, offsets=offsets), noise=torch.from_numpy(features.reshape(-1)))
+        with half_products(torch.device("cpu"), self.settings):
+            logits = self.model(TokenBatch(ids=ids, offsets=offsets), noise=torch.from_numpy(features.reshape(-1)))
         labels = {
             task: torch.from_numpy(np.where(rows >= 0, np.asarray(label)[rows], -1)).long()
             for task, label in self.corpus.labels.items()

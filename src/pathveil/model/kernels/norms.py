@@ -29,7 +29,8 @@ import torch
 from torch import Tensor
 
 from pathveil.model.kernels import choose
-from pathveil.model.kernels.cpu import arrays, compiled, evenly, spread, threads
+from pathveil.model.kernels.cpu import arrays, compiled
+from pathveil.model.threads import evenly, spread, threads
 
 PAIRS_AT_ONCE = 2**26  # numbers in flight where pairs are compared by PyTorch itself
 PARTS = 4  # of the cases, for each thread: some have longer reports than others
