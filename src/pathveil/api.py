@@ -415,7 +415,7 @@ def study(
     path = _one_path(held)
     if path is not None and isinstance(study, Mapping) and "corpus" not in study:
         study = {**study, "corpus": {"path": str(path)}}
-    where = choose_device(device, here=engine != "dask")
+    where = choose_device(device, here=engine != "dask", several=True)
     return run_study(
         study,
         corpus=path,

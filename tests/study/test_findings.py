@@ -6,6 +6,7 @@ import pytest
 from pathveil.disclosure import FEWEST_CASES_TOLD
 from pathveil.study import findings as module
 from pathveil.study.findings import CLAIMS, TESTS, vocabulary_findings
+from pathveil.study.over_cases import CaseDraws, ResampledFigures
 from pathveil.study.result import AttackRow, Estimate, Finding, ProbeRow, RegistryClassScore, RegistryScore, TaskScore
 from pathveil.study.statistics import confidence_of_each
 
@@ -266,3 +267,35 @@ def test_too_little_evidence_is_not_the_same_as_missing_arms():
 
 def test_every_claim_has_its_test():
     assert CLAIMS.keys() == TESTS.keys()
+
+
+def test_repeats_take_chance_out_of_a_unit_and_add_none():
+    """Six repeats of a noisy study: the same seven units, a narrower interval, and an answer for these registries."""
+    rng = np.random.default_rng(5)
+
+    def rows(repeats: int) -> list[TaskScore]:
+        made = []
+        for repeat in range(1, repeats + 1):
+            for fold in REGISTRIES:
+                for strategy, micro in (("B", 0.8), ("I6", 0.8), ("MI100", 0.4)):
+                    value = micro + rng.normal(0, 0.01)
+                    about = {"attack_registry": fold, "repeat": repeat, "strategy": strategy, "size": 1}
+                    made.append(TaskScore.model_construct(**about, task="site", micro=value, macro=value))
+        return made
+
+    # Attacks of one repeat give the strategies; their findings are not looked at.
+    attacks = [changed(row, repeat=1) for row in table1(lambda strategy, shadows, bucket: 0.6)]
+    draws = CaseDraws(cases=np.arange(50), registries=np.zeros(50), resamples=20)
+    resampled = ResampledFigures(draws)
+    for figure in ("micro", "macro", "macro − micro"):
+        for strategy in ("B", "I6", "MI100"):
+            resampled.add(figure, ("R1", 1, "site"), strategy, np.full(20, 0.5))
+    once = one(vocabulary_findings(attacks, rows(1), resampled=resampled), "A6")
+    often = one(vocabulary_findings(attacks, rows(12), resampled=resampled), "A6")
+    first, more = once.evidence.comparisons[0], often.evidence.comparisons[0]
+    assert first.units == more.units == 7 and more.spread.repeats == 12
+    assert more.high - more.low < (first.high - first.low) / 2
+    assert first.these is None and once.holds_here is None
+    assert more.these.cases == 50 and more.these.low < more.difference < more.these.high and often.holds_here is True
+    assert "holds_here" not in once.to_dict() and often.to_dict()["holds_here"] is True
+    assert more.needed[0].difference == 0.01 and [row.reports for row in more.needed] == [1, 3, 10]

@@ -35,6 +35,7 @@ def test_options_that_do_not_go_together_are_one_sentence():
     for options, sentence in (
         ({"engine": "dask"}, "needs --scheduler ADDRESS"),
         ({"scheduler": "tcp://node1:8786"}, "goes with --engine dask"),
+        ({"workers": 1, "devices": "cpu,cpu"}, "--workers 1 leaves devices of 'cpu,cpu' idle; give at least 2"),
     ):
         with pytest.raises(UsageError, match=sentence), crew(**options):
             pass
@@ -49,6 +50,8 @@ def test_options_that_do_not_go_together_are_one_sentence():
         (1, 1, "cpu", 1),
         (16, 64, "cuda", 4),
         (2, 64, "cuda", 1),
+        (16, 64, "cuda:0,cuda:1", 8),
+        (16, 64, "cpu,cpu", 2),
     ],
 )
 def test_as_many_workers_as_cores_and_memory_bear(monkeypatch, cores, memory_gb, device, expected):
@@ -58,7 +61,7 @@ def test_as_many_workers_as_cores_and_memory_bear(monkeypatch, cores, memory_gb,
 
 
 def test_control_c_does_not_reach_a_worker_that_is_only_starting():
-    with crew(workers=2) as several:
+    with crew(workers=2, devices="cpu,cpu") as several:
         shared = several.share(jobs.one_report())
         for _ in range(4):
             several.submit(jobs.hears_control_c, shared)

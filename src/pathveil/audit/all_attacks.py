@@ -43,6 +43,8 @@ from pathveil.audit.rmia import log_ratio, softened, tuned
 from pathveil.audit.settings import AuditSettings
 from pathveil.results import Part
 
+THRESHOLD = 0.5  # of the paper's classifiers: the chance of membership from which on they say "member"
+
 
 def doubling(models: int) -> tuple[int, ...]:
     """Numbers of shadows to show a curve over: 2, 4, 8, … and all of them."""
@@ -283,7 +285,7 @@ def classifiers(
         )
         models = shokri.fit(x, y, member, classes=len(records.classes[task]), kind=kind, seed=seed, device=device)
         scores = models.predict(target, records.labels[task])
-        found.append(Score(CLASSIFIERS, task, scores, shadows=count, threshold=0.5, decides=False))
+        found.append(Score(CLASSIFIERS, task, scores, shadows=count, threshold=THRESHOLD, decides=False))
     return found
 
 

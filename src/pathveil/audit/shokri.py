@@ -22,7 +22,7 @@ True
 (1,)
 """
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -41,6 +41,7 @@ LARGEST = 10  # probabilities kept, in falling order; what lies below them adds 
 FEWEST = 5  # documents of each kind that a class needs for a model of its own
 FEW_ANSWERS = 20_000  # below which one thread fits faster than several
 FIRST_SLICE, SLICE = 32, 4096  # documents of a class taken at once: bounds memory, changes no result
+SLICE_ON_GPU = 1 << 16  # where it is launches that take the time
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def fit(
     own = np.flatnonzero(~np.isin(labels, lacking))
     rows = np.concatenate([own, np.arange(len(labels)) if len(lacking) else np.empty(0, np.int64)]).astype(np.int64)
     group = np.concatenate([labels[own], np.full(len(rows) - len(own), classes)])
-    layout = _Layout(group, classes + 1)
+    layout = _Layout(group, classes + 1, longest=SLICE if device == "cpu" else SLICE_ON_GPU)
     x, y = torch.from_numpy(np.ascontiguousarray(features, np.float64)), torch.from_numpy(member.astype(np.float64))
     with _few_threads(len(rows)):
         if kind == "logistic":
@@ -151,7 +152,8 @@ def _few_threads(answers: int) -> Generator[None]:
 class _Layout:
     """Documents sorted into groups, so that one slice of every group is one array."""
 
-    def __init__(self, group: np.ndarray, groups: int):
+    def __init__(self, group: np.ndarray, groups: int, *, longest: int | None = None):
+        self.longest = longest or SLICE
         self.sizes = np.bincount(group, minlength=groups)
         self.order = np.argsort(-self.sizes, kind="stable")  # groups, largest first
         self.documents = np.argsort(group, kind="stable")
@@ -160,7 +162,7 @@ class _Layout:
     def slices(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(documents taken of each group, their places padded with the group's first): (groups,), (groups, slice)."""
         sizes, starts = self.sizes[self.order], self.starts[self.order]
-        begin, length = 0, min(FIRST_SLICE, SLICE)
+        begin, length = 0, min(FIRST_SLICE, self.longest)
         while (sizes > begin).any():
             reach = int((sizes > begin).sum())  # groups that go on this far
             taken = np.minimum(sizes[:reach] - begin, length)
@@ -168,7 +170,7 @@ class _Layout:
             place = np.where(column < taken[:, None], starts[:reach, None] + begin + column, starts[:reach, None])
             yield taken, self.documents[place]
             # Fewer groups go on the further in: slices as long as all before them keep padding below half.
-            begin, length = begin + length, min(begin + length, SLICE)
+            begin, length = begin + length, min(begin + length, self.longest)
 
 
 def _forward(kind: Kind, parameters: "list[torch.Tensor]", x: "torch.Tensor") -> "torch.Tensor":
@@ -222,7 +224,11 @@ def _fit_mlp(
         weight = torch.from_numpy((np.arange(where.shape[1]) < taken[:, None]) * share[: len(taken), None])
         chosen = torch.from_numpy(rows[where]).to(x.device)
         batches.append((x[chosen], y[chosen], weight.to(x.device)))
-    for step in range(1, steps + 1):
+    at = torch.zeros(1, dtype=torch.int64, device=x.device)
+    counted = torch.arange(1, steps + 1, dtype=torch.float64)
+    sizes, roots = ((rate / (1 - 0.9**counted)).to(x.device), (1 - 0.999**counted).to(x.device))
+
+    def step() -> None:
         gradient = [torch.zeros_like(parameter) for parameter in live]
         for inputs, wanted, weight in batches:
             reach = len(inputs)
@@ -235,13 +241,38 @@ def _fit_mlp(
             back = (inner > 0) * (slope[:, :, None] * second[:, None])
             gradient[0][:reach] += inputs.mT @ back
             gradient[1][:reach] += back.sum(1)
+        size, root = sizes[at], roots[at]
         for parameter, slope, (mean, square) in zip(live, gradient, moments, strict=True):
             mean.mul_(0.9).add_(slope, alpha=0.1)
             square.mul_(0.999).addcmul_(slope, slope, value=0.001)
-            scale = (square / (1 - 0.999**step)).sqrt_().add_(1e-8)
-            parameter.addcdiv_(mean, scale, value=-rate / (1 - 0.9**step))
+            scale = (square / root).sqrt_().add_(1e-8)
+            parameter.sub_(mean.div(scale).mul_(size))
+        at.add_(1)
+
+    _repeat(step, steps, on_gpu=x.is_cuda)
     back = torch.argsort(order).to(x.device)
     return [parameter[back] for parameter in live]
+
+
+def _repeat(step: Callable[[], None], times: int, *, on_gpu: bool) -> None:
+    """So many steps; on a GPU as one CUDA graph, since hundreds of small launches a step would take all the time."""
+    import torch
+
+    if not on_gpu or times < 4:
+        for _ in range(times):
+            step()
+        return
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):  # libraries make their plans before anything is recorded
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step()
+    for _ in range(times - 3):
+        graph.replay()
 
 
 def _fit_logistic(

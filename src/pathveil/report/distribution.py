@@ -7,6 +7,7 @@ from pathveil.disclosure import TOO_FEW
 from pathveil.report import figures
 from pathveil.report.epochs import epoch_cell, epoch_note
 from pathveil.report.figures import Series
+from pathveil.report.findings import needed_table, signed
 from pathveil.report.tables import (
     Cell,
     Section,
@@ -49,8 +50,23 @@ def section(study: DistributionResult) -> Section:
             *membership_table(study),
             *appetite_table(study),
             traffic_table(study),
+            *arms_table(study),
+            *needed_table([*study.findings, *study.findings_of_strong], study=study.study),
         ],
     )
+
+
+def arms_table(study: DistributionResult) -> list[Table]:
+    """What each arm beside the modes changes, against the mode that it is."""
+    rows = []
+    for one in study.arms:
+        here = "–" if one.these is None else f"{signed(one.these.low)} to {signed(one.these.high)}"
+        known = one.low is not None and one.high is not None
+        rows.append(
+            [one.compared, signed(one.difference), f"{signed(one.low)} to {signed(one.high)}" if known else "–", here]
+        )
+    heads = ["compared", "difference", "95 % interval over registries", "at these registries"]
+    return [Table("arms", "What each arm changes in its mode", heads, rows)] if rows else []
 
 
 def score_tables(study: DistributionResult, modes: Sequence[str]) -> list[Table]:

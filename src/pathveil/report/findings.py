@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from pathveil.report.tables import Table, count
 from pathveil.study.answer import mark_of
 from pathveil.study.result import Difference, Finding, ProbeAccuracy
 
@@ -42,13 +43,40 @@ def comparison_line(one: Difference | ProbeAccuracy) -> str:
         ends = f"{level}{one.low:.3f} to {one.high:.3f}"
         norm = f"mean feature norm {one.norm:.2g}"
         return f"{one.compared}: {one.value:.3f} ({ends}), bound {one.bound:.3f}, {norm}"
+    if one.these is not None:
+        these = one.these
+        here = f"; at these registries {signed(these.low)} to {signed(these.high)}, {these.cases:,} cases"
+    else:
+        here = ""
     ends = "" if one.low is None or one.high is None else f" ({level}{signed(one.low)} to {signed(one.high)})"
-    line = f"{one.compared}: {signed(one.difference)}{ends}, {one.units} pairs"
+    line = f"{one.compared}: {signed(one.difference)}{ends}, {one.units} pairs{here}"
     if one.margin is not None:
         return f"{line}, margin ±{one.margin}"
     if one.p is None or one.p_adjusted is None:
         return line
     return f"{line}, p {chance(one.p)} (for all together p {chance(one.p_adjusted)})"
+
+
+def needed_table(findings: Sequence[Finding], *, study: str) -> list[Table]:
+    """What would decide each comparison that was judged: registries with which four studies of five do."""
+    rows = []
+    for finding in findings:
+        for one in finding.evidence.comparisons:
+            if not isinstance(one, Difference) or one.spread is None:
+                continue
+            for needed in one.needed:
+                asked = f"within ±{needed.difference}" if one.margin is not None else f"{signed(needed.difference)}"
+                number = count(needed.registries) if needed.registries else "more than 1,000"
+                rows.append([finding.id, one.compared, asked, f"{needed.reports}×", number])
+    if not rows:
+        return []
+    heads = ["finding", "compared", "if the truth is", "reports of a registry", "registries needed"]
+    note = (
+        "From how much units differ here, and, where they were repeated, how much repeats of one do: with so many "
+        "registries, each of so many times the reports of this study's, four studies of five would decide the "
+        "comparison. That chance within a registry falls as its reports grow is an assumption."
+    )
+    return [Table(f"needed-{study}", "How many registries and reports would decide it", heads, rows, note=note)]
 
 
 def signed(value: float) -> str:

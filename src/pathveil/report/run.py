@@ -14,6 +14,7 @@ from pathveil.study.result import StudyResult
 from pathveil.study.store import check_run
 from pathveil.study.study_file import StudySettings, settings_of, toml_of
 from pathveil.study.vocabularies import OwnWords
+from pathveil.training.device import kind_of
 from pathveil.training.workers import EngineName, crew
 
 
@@ -35,17 +36,19 @@ def run_study(
     folder, stands in for the one that the study names. ``out`` is the run's folder; without one the run is in a
     temporary folder, which is left for you to keep or delete. ``vocabularies`` are own ones by name, compared with the
     study's: a ``Vocabulary``, or a function that is given the ``Measures`` of a fold's training documents and returns
-    words. ``workers`` are processes on this machine; ``engine`` "dask" trains on the workers of a cluster instead.
+    words. ``workers`` are processes on this machine, which share several devices where ``device`` names them
+    ("cuda:0,cuda:1"); ``engine`` "dask" trains on the workers of a cluster instead.
     """
     folder = Path(mkdtemp(prefix="pathveil-study-")) if out is None else Path(out)
     check_run(folder, mark=study_file.COPY)
-    with _file_of(study) as file, crew(engine=engine, workers=workers, scheduler=scheduler) as hands:
+    hired = crew(engine=engine, workers=workers, scheduler=scheduler, devices=device)
+    with _file_of(study) as file, hired as hands:
         return study_file.run(
             file,
             out=folder,
             corpus=None if corpus is None else Path(corpus),
             own=vocabularies,
-            device=device,
+            device=kind_of(device),
             crew=hands,
             finish=lambda result: page.write(result, folder / "report.html"),
             progress=progress,

@@ -9,6 +9,7 @@ from pathveil.audit.evidence import CONTROL, CROSS, MATCHED
 from pathveil.report import figures
 from pathveil.report.epochs import epoch_cell, epoch_note
 from pathveil.report.figures import Series
+from pathveil.report.findings import needed_table
 from pathveil.report.tables import (
     Cell,
     Section,
@@ -48,6 +49,7 @@ def section(study: VocabularyResult) -> Section:
             stronger_attacks_table(measured, names),
             *table2(study, names),
             epochs_table(study, names),
+            *needed_table(study.findings, study=study.study),
         ],
     )
 

@@ -32,8 +32,9 @@ from pathveil.federation.run import (
 )
 from pathveil.federation.settings import FederationSettings, strong_with
 from pathveil.progress import Progress, silent
-from pathveil.study.findings import distribution_findings
+from pathveil.study.findings import distribution_findings, modes_compared, resampled_modes
 from pathveil.study.held_out import HeldOutSettings
+from pathveil.study.over_cases import ResampledFigures
 from pathveil.study.result import (
     ClassScore,
     DistributionResult,
@@ -47,6 +48,7 @@ from pathveil.study.result import (
 )
 from pathveil.study.scheduler import Keep, Parts, Unit, finish, last_epoch_warnings, seconds_of
 from pathveil.study.settings import Names, Numbers, each_once, naming_errors, not_empty, validated
+from pathveil.study.statistics import CONFIDENCE
 from pathveil.study.store import Cells
 from pathveil.study.study_corpus import provenance, read_study_corpus, relabelled, table_of
 from pathveil.study.training_choice import recommend_training
@@ -213,7 +215,7 @@ class DistributionStudy:
             "arm": arm,
             "seed": seed,
             "config": self.configs[arm].model_dump(),
-            "scores": 2,  # raised when what is kept of an arm's scores changes
+            "scores": 3,  # raised when what is kept of an arm's scores changes
             "settings": self.settings.model_dump(include=names)
             | self.settings.parts
             | {"vocabulary": self.agreed.sha256 if self.agreed else None},
@@ -263,6 +265,7 @@ class DistributionStudy:
         for seed, arm in self.arms:
             values, arrays = self.cells.read(self.parts(seed, arm))
             kept = arrays.pop("words", None)
+            arrays = {name: array for name, array in arrays.items() if not name.startswith("said-")}
             if not arrays:
                 continue
             config, words = self.configs[arm], self.agreed
@@ -303,7 +306,15 @@ class DistributionStudy:
             for row in values["traffic"]:
                 traffic.append(TrafficRow(**row, at_cap=at_cap(self.configs[arm], row["epoch"])))
         adversaries = ("adversarial", *(["strong"] if "strong" in self.settings.modes else []))
-        found = distribution_findings(scores, per_class=per_class, probes=probes, adversaries=adversaries)
+        resampled = self.resampled(scores, per_class, adversaries)
+        found = distribution_findings(
+            scores, per_class=per_class, probes=probes, adversaries=adversaries, resampled=resampled
+        )
+        beside = [
+            one.difference(CONFIDENCE)
+            for arm in self.settings.arms
+            for one in modes_compared(scores, arm, self.settings.mode(arm), near=False, resampled=resampled)
+        ]
         return DistributionResult(
             study="distribution",
             settings=self.settings.model_dump(mode="json"),
@@ -324,8 +335,24 @@ class DistributionStudy:
             ),
             findings=found["adversarial"],
             findings_of_strong=found.get("strong", []),
+            arms=beside,
             warnings=[*self.last_epochs(traffic), *self.not_agreed()],
         )
+
+    def resampled(
+        self, scores: Sequence[RegistryScore], per_class: Sequence[RegistryClassScore], adversaries: Sequence[str]
+    ) -> ResampledFigures | None:
+        """What other cases would have made of the figures that are compared; where there are several seeds."""
+        settings = self.settings
+        if len(settings.seeds) < 2 or settings.rehearsal:
+            return None
+        wanted = {"single", "centralized", *adversaries, *settings.arms, *map(settings.mode, settings.arms)}
+        answers = (
+            (arm, seed, settings.unseen(self.corpus, seed=seed), self.cells.read(self.parts(seed, arm))[1])
+            for seed, arm in self.arms
+            if arm in wanted
+        )
+        return resampled_modes(self.corpus, answers, scores, per_class, adversaries)
 
     def last_epochs(self, traffic: Sequence[TrafficRow]) -> list[StudyWarning]:
         found = []
@@ -386,7 +413,18 @@ def train_arm(
     if arrays and kept is not None:
         arrays = arrays | {"words": kept}
     found |= {"classes": classes, "vocabulary": encoded.vocabulary_size}
+    if not settings.rehearsal:
+        arrays = arrays | said_by(outcome, corpus)
     keep(parts, found, arrays, training_seconds=training)
+
+
+def said_by(outcome: Outcome, corpus: Encoded) -> dict[str, np.ndarray]:
+    """The classes that an arm names for unseen documents, by task, −1 for others: what a bootstrap over cases reads."""
+    found = {f"said-{task}": np.full(corpus.documents, -1, np.int32) for task in corpus.tasks}
+    for number, predicted in outcome.predictions.items():
+        for task, answer in predicted.items():
+            found[f"said-{task}"][outcome.unseen[number]] = answer
+    return found
 
 
 def in_vocabulary(

@@ -8,6 +8,10 @@ strong adversary's findings included, and answers in both directions are read of
 comparisons holds if all come out, and does not hold if one is contradicted. "Alike" means an interval within a margin:
 0.01 for micro F1 and attack accuracy, 0.02 for macro F1.
 
+Where a fold or registry was repeated (other splits and trainings), ``holds_here`` is read off a second interval, of the
+same differences at these registries alone (``statistics.among_these``), and every comparison says how many registries
+would decide it (``study.power``).
+
 A finding whose arms the study lacks is *not judged*: ``holds`` is None and ``evidence["missing"]`` says what it lacks.
 Where ``missing`` is absent, None means that there is not enough evidence.
 
@@ -28,185 +32,21 @@ paper's own figure, accuracy over all reports, stands beside it, as does the mat
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from scipy import stats
 
 from pathveil.audit.attack_names import CLASSIFIERS
 from pathveil.audit.evidence import ALL, CROSS, MATCHED
-from pathveil.disclosure import FEWEST_CASES_TOLD
-from pathveil.study.result import (
-    AttackRow,
-    Difference,
-    Evidence,
-    Finding,
-    ProbeAccuracy,
-    ProbeRow,
-    RegistryClassScore,
-    RegistryScore,
-    TaskScore,
-)
-from pathveil.study.statistics import CONFIDENCE, Answer, Comparison, above, alike, compare, confidence_of_each
-
-MARGIN = {"micro": 0.01, "macro": 0.02, "accuracy": 0.01}
-PROBE_MARGIN = 0.02  # above what the label alone gives away
-
-CLAIMS = {
-    "A1": "more shadow models raise attack accuracy, which levels off",
-    "A2": "rarer classes leak more",
-    "A3": "the full intersection leaks less than the baseline",
-    "A4": "fewer mutual-information words leak less",
-    "A5": "I2 leaks more than the baseline",
-    "A6": "intersection keeps F1",
-    "A7": "small mutual-information vocabularies lose F1, macro more than micro",
-    "B1": "single-registry training is below centralized",
-    "B2": "shared/private adversarial training is indistinguishable from centralized",
-    "B3": "shared/private adversarial training is above single-registry",
-    "B4": "the gain is in rare classes",
-    "B5": "a fresh probe cannot tell the registry from the shared features",
-}
-
-ATTACK = "of the paper's attack, cross-registry protocol"
-OVER = "paired over registries (means over tasks and seeds)"
-TESTS = {
-    "A1": f"balanced accuracy {ATTACK}, all vocabularies, with the most shadows above that with the fewest, and alike "
-    "(±0.01) with the number nearest two thirds of the most; paired over folds",
-    "A2": f"balanced accuracy {ATTACK}, all vocabularies, in the rarest bucket above that in the most frequent one; "
-    "paired over folds",
-    "A3": f"balanced accuracy {ATTACK}, on the baseline above that on the full intersection; paired over folds",
-    "A4": f"balanced accuracy {ATTACK}, on the largest mutual-information vocabulary above that on the smallest; "
-    "paired over folds",
-    "A5": f"balanced accuracy {ATTACK}, on I2 above that on the baseline; paired over folds",
-    "A6": "micro F1 (±0.01) and macro F1 (±0.02) of the full intersection alike the baseline's; paired over folds "
-    "(means over tasks)",
-    "A7": "micro and macro F1 of the smallest mutual-information vocabulary below the baseline's, and the loss larger "
-    "in macro F1; paired over folds (means over tasks)",
-    "B1": f"micro and macro F1 of centralized above single, {OVER}",
-    "B2": f"micro F1 (±0.01) and macro F1 (±0.02) of adversarial alike centralized, {OVER}",
-    "B3": f"micro and macro F1 of adversarial above single, {OVER}",
-    "B4": "F1 of adversarial above single in the rarer half of the classes, and the gain larger there than in the "
-    f"other half, {OVER}; of a registry's classes only those with at least {FEWEST_CASES_TOLD} test cases there are "
-    "scored, so the rarest are in neither half",
-    "B5": "the better probe's accuracy on unseen reports at most 0.02 above what the true label alone gives away, in "
-    "every seed",
-}
-
-
-@dataclass(frozen=True)
-class Probe:
-    """The better probe's accuracy in each seed, on so many unseen reports. The question is about the encoders that were
-    trained, so there is no spread over seeds in the answer: each seed's share has its exact binomial interval, and all
-    seeds must agree."""
-
-    values: tuple[float, ...]
-    documents: tuple[int, ...]
-    bound: float
-    norm: float  # of the features, shown beside it
-    other_modes: Mapping[str, float]  # the same accuracy of other modes, shown beside it
-
-    @property
-    def mean(self) -> float:
-        return float(np.mean(self.values))
-
-    def interval(self, confidence: float) -> tuple[float, float]:
-        """From the lowest end of any seed to the highest."""
-        ends = []
-        for value, documents in zip(self.values, self.documents, strict=True):
-            found = stats.binomtest(round(value * documents), documents).proportion_ci(confidence, method="exact")
-            ends.append((float(found.low), float(found.high)))
-        return min(low for low, _ in ends), max(high for _, high in ends)
-
-    def answer(self, confidence: float) -> Answer:
-        low, high = self.interval(confidence)
-        return True if high <= self.bound else (False if low > self.bound else None)
-
-
-@dataclass
-class Judgement:
-    """A finding on its way: comparisons that must be above zero, others that must be alike, a probe within its bound;
-    and what is shown beside them and not judged."""
-
-    id: str
-    over: list[tuple[str, Comparison]] = field(default_factory=list)
-    near: list[tuple[str, Comparison, float]] = field(default_factory=list)
-    probe: Probe | None = None
-    beside: list[tuple[str, Comparison]] = field(default_factory=list)
-    missing: str = ""
-    test: str = ""  # with the study's own numbers, where the stated one has none
-
-    @property
-    def intervals(self) -> int:
-        """How many it is read off; none where it is not judged."""
-        return 0 if self.missing else len(self.over) + len(self.near) + (self.probe is not None)
-
-
-def judge_together(judgements: Sequence[Judgement]) -> list[Finding]:
-    """Findings, their answers read off intervals that cover together."""
-    count = sum(judgement.intervals for judgement in judgements)
-    return [_finding(judgement, count) for judgement in judgements]
-
-
-def _finding(judgement: Judgement, count: int) -> Finding:
-    """One of those that are read off so many intervals in all."""
-    confidence = confidence_of_each(count)
-    answers: list[Answer] = []
-    compared: list[Difference | ProbeAccuracy] = []
-    for name, comparison in judgement.over:
-        answers.append(above(comparison, confidence=confidence))
-        chance = {"p": comparison.p, "p_adjusted": min(1.0, count * comparison.p)}
-        compared.append(_difference(name, comparison, confidence, **chance))
-    for name, comparison, margin in judgement.near:
-        answers.append(alike(comparison, margin=margin, confidence=confidence))
-        compared.append(_difference(name, comparison, confidence, margin=margin))
-    if judgement.probe is not None:
-        answers.append(judgement.probe.answer(confidence))
-        compared.append(_probe_accuracy(judgement.probe, confidence))
-    more: dict[str, Any] = {"missing": judgement.missing} if judgement.missing else {}
-    if judgement.beside:
-        more["beside"] = [_difference(name, comparison, CONFIDENCE) for name, comparison in judgement.beside]
-    return Finding(
-        id=judgement.id,
-        claim=CLAIMS[judgement.id],
-        holds=None if judgement.missing else all_of(answers),
-        evidence=Evidence(test=judgement.test or TESTS[judgement.id], comparisons=compared, **more),
-    )
-
-
-def all_of(answers: Sequence[Answer]) -> Answer:
-    """True if all are, False if any is, None otherwise."""
-    if not answers:
-        return None
-    return False if any(a is False for a in answers) else (True if all(answers) else None)
-
-
-def _difference(name: str, comparison: Comparison, confidence: float, **more: float) -> Difference:
-    """A difference with its interval at the confidence it is read at, and at 95 % by itself."""
-    ends: dict[str, Any] = {"low": None, "high": None, "alone": None}
-    if comparison.units > 1:
-        low, high = comparison.interval(confidence)
-        ends = {"low": low, "high": high, "alone": list(comparison.interval())}
-    about = {"confidence": confidence, "units": comparison.units, **more}
-    return Difference(compared=name, difference=comparison.mean, **ends, **about)
-
-
-def _probe_accuracy(probe: Probe, confidence: float) -> ProbeAccuracy:
-    low, high = probe.interval(confidence)
-    return ProbeAccuracy(
-        compared="probe accuracy",
-        value=probe.mean,
-        bound=probe.bound,
-        units=len(probe.values),
-        low=low,
-        high=high,
-        alone=list(probe.interval(CONFIDENCE)),
-        confidence=confidence,
-        norm=probe.norm,
-        other_modes=dict(probe.other_modes),
-    )
+from pathveil.study.claims import ATTACK, MARGIN, PROBE_MARGIN, TESTS
+from pathveil.study.judgement import Compared, Judgement, Probe, judge_together
+from pathveil.study.over_cases import CaseDraws, ResampledFigures, class_scores
+from pathveil.study.result import AttackRow, Finding, ProbeRow, RegistryClassScore, RegistryScore, TaskScore
+from pathveil.study.statistics import Comparison, compare
+from pathveil.vocabulary.encoded import Encoded
 
 
 def paired(
@@ -216,9 +56,12 @@ def paired(
     arm: str,
     match: Sequence[str],
     block: Sequence[str],
+    repeat: str,
     value: Callable[[Any], float],
 ) -> Comparison | None:
-    """First arm minus second where both have a row with the same ``match`` fields; None where there is no pair."""
+    """First arm minus second where both have a row with the same ``match`` fields and the same ``repeat``; None where
+    there is no pair."""
+    match = (*match, repeat)
     sides: tuple[dict[tuple, float], dict[tuple, float]] = ({}, {})
     for row in rows:
         for side, wanted in zip(sides, arms, strict=True):
@@ -229,7 +72,8 @@ def paired(
         return None
     places = [list(match).index(name) for name in block]
     blocks = [tuple(key[place] for place in places) for key in common]
-    return compare([sides[0][key] for key in common], [sides[1][key] for key in common], blocks=blocks)
+    repeats = [key[-1] for key in common]
+    return compare([sides[0][key] for key in common], [sides[1][key] for key in common], blocks=blocks, repeats=repeats)
 
 
 def distribution_findings(
@@ -238,35 +82,22 @@ def distribution_findings(
     per_class: Sequence[RegistryClassScore],
     probes: Sequence[ProbeRow],
     adversaries: Sequence[str] = ("adversarial",),
+    resampled: ResampledFigures | None = None,
 ) -> dict[str, list[Finding]]:
     """B1 to B5 of the first adversary, and B2 to B5 of any other (B1 is about none), judged together, from the rows of
     a distribution study."""
 
     def both_figures(id: str, first: str, second: str, *, near: bool) -> Judgement:
-        judgement = Judgement(id)
-        for figure in ("micro", "macro"):
-            comparison = paired(
-                scores,
-                arms=(first, second),
-                arm="mode",
-                match=("registry", "task", "seed"),
-                block=("registry",),
-                value=lambda row, figure=figure: getattr(row, figure).value,
-            )
-            if comparison is None:
-                judgement.missing = f"the study has no {first} beside {second}"
-            elif near:
-                judgement.near.append((f"{figure} F1, {first} − {second}", comparison, MARGIN[figure]))
-            else:
-                judgement.over.append((f"{figure} F1, {first} − {second}", comparison))
-        return judgement
+        compared = modes_compared(scores, first, second, near=near, resampled=resampled)
+        missing = "" if compared else f"the study has no {first} beside {second}"
+        return Judgement(id, compared=compared, missing=missing)
 
     asked = [(adversaries[0], both_figures("B1", "centralized", "single", near=False))]
     for adversary in adversaries:
         asked += [
             (adversary, both_figures("B2", adversary, "centralized", near=True)),
             (adversary, both_figures("B3", adversary, "single", near=False)),
-            (adversary, _rare_gain(per_class, adversary)),
+            (adversary, _rare_gain(per_class, adversary, resampled)),
             (adversary, _probing(probes, adversary)),
         ]
     for adversary, judgement in asked:
@@ -277,32 +108,142 @@ def distribution_findings(
     return found
 
 
-def _rare_gain(per_class: Sequence[RegistryClassScore], adversary: str) -> Judgement:
-    """B4: a class's gain, its support deciding which half it is in; halves are taken within a registry, task and seed,
-    a middle class in neither."""
-    gains: dict[tuple, dict[str, float]] = {}
+def modes_compared(
+    scores: Sequence[RegistryScore],
+    first: str,
+    second: str,
+    *,
+    near: bool,
+    resampled: ResampledFigures | None = None,
+) -> list[Compared]:
+    """Micro and macro F1 of one mode minus another's, paired over registries; none where no registry has both."""
+    found = []
+    for figure in ("micro", "macro"):
+        comparison = paired(
+            scores,
+            arms=(first, second),
+            arm="mode",
+            match=("registry", "task"),
+            block=("registry",),
+            repeat="seed",
+            value=lambda row, figure=figure: getattr(row, figure).value,
+        )
+        if comparison is None:
+            return []
+        margin = MARGIN[figure] if near else None
+        about = with_cases(resampled, figure, (first, second))
+        found.append(Compared(f"{figure} F1, {first} − {second}", comparison, margin, **about))
+    return found
+
+
+def with_cases(resampled: ResampledFigures | None, figure: str, arms: tuple[str, str]) -> dict[str, Any]:
+    """What a comparison is told of resampled cases, where they were."""
+    error = None if resampled is None else resampled.error(figure, arms)
+    return {} if resampled is None or error is None else {"case_error": error, "cases": resampled.draws.cases}
+
+
+Halves = dict[tuple[str, int, str], tuple[list[str], list[str]]]  # by registry, seed and task: rarer classes, others
+
+
+def class_halves(per_class: Sequence[RegistryClassScore], modes: Sequence[str]) -> Halves:
+    """The rarer and the other half of the classes that all these modes list at a registry, by their support there and
+    then by name; a middle class is in neither."""
+    listed: dict[tuple[str, int, str], dict[tuple[int, str], set[str]]] = {}
     for row in per_class:
-        if row.mode in (adversary, "single"):
-            place = (row.registry, row.task, row.seed, row.support, row.label)
-            gains.setdefault(place, {})[row.mode] = row.f1.value
-    whole = {place: sides[adversary] - sides["single"] for place, sides in gains.items() if len(sides) == 2}
-    rare, other, blocks = [], [], []
-    for group in sorted({place[:3] for place in whole}):
-        inside = [whole[place] for place in sorted(whole) if place[:3] == group]  # by support, then by name
-        half = len(inside) // 2
+        if row.mode in modes:
+            place = listed.setdefault((row.registry, row.seed, row.task), {})
+            place.setdefault((row.support, row.label), set()).add(row.mode)
+    halves = {}
+    for place in sorted(listed):
+        names = [label for (_, label), there in sorted(listed[place].items()) if len(there) == len(modes)]
+        half = len(names) // 2
         if half:
-            rare.append(float(np.mean(inside[:half])))
-            other.append(float(np.mean(inside[-half:])))
-            blocks.append(group[0])
-    if not blocks:
+            halves[place] = names[:half], names[-half:]
+    return halves
+
+
+RARER, RARER_MORE = "F1 of the rarer half", "F1 of the rarer half − other half"  # as resampled figures are called
+
+
+def _rare_gain(
+    per_class: Sequence[RegistryClassScore], adversary: str, resampled: ResampledFigures | None
+) -> Judgement:
+    """B4: a class's gain, its support deciding which half it is in."""
+    arms = (adversary, "single")
+    halves = class_halves(per_class, arms)
+    if not halves:
         return Judgement("B4", missing=f"no registry lists two classes under both {adversary} and single")
+    f1 = {(row.mode, row.registry, row.seed, row.task, row.label): row.f1.value for row in per_class}
+
+    def gain(place: tuple[str, int, str], names: Sequence[str]) -> float:
+        return float(np.mean([f1[(adversary, *place, name)] - f1[("single", *place, name)] for name in names]))
+
+    rare, other = ([gain(place, both[side]) for place, both in halves.items()] for side in (0, 1))
+    units = {"blocks": [place[0] for place in halves], "repeats": [place[1] for place in halves]}
     return Judgement(
         "B4",
-        over=[
-            (f"F1 of the rarer half, {adversary} − single", compare(rare, [0.0] * len(rare), blocks=blocks)),
-            ("gain in F1, rarer half − other half", compare(rare, other, blocks=blocks)),
+        compared=[
+            Compared(
+                f"F1 of the rarer half, {adversary} − single",
+                compare(rare, [0.0] * len(rare), **units),
+                **with_cases(resampled, f"{RARER}, {adversary}", arms),
+            ),
+            Compared(
+                "gain in F1, rarer half − other half",
+                compare(rare, other, **units),
+                **with_cases(resampled, f"{RARER_MORE}, {adversary}", arms),
+            ),
         ],
     )
+
+
+def resampled_modes(
+    corpus: Encoded,
+    answers: Iterable[tuple[str, int, Mapping[int, np.ndarray], Mapping[str, np.ndarray]]],
+    scores: Sequence[RegistryScore],
+    per_class: Sequence[RegistryClassScore],
+    adversaries: Sequence[str],
+) -> ResampledFigures:
+    """The figures that B1 to B4 compare, with other cases: from each mode's and seed's unseen documents by registry,
+    and the classes it names (``said-<task>``)."""
+    found = ResampledFigures(CaseDraws(cases=corpus.cases, registries=corpus.registries))
+    halves = {adversary: class_halves(per_class, (adversary, "single")) for adversary in adversaries}
+    told = {(row.registry, row.mode, row.seed, row.task) for row in scores}
+    for mode, seed, unseen, arrays in answers:
+        for number, rows in unseen.items():
+            name = corpus.registry_names[number]
+            for task in corpus.tasks:
+                if (name, mode, seed, task) not in told:
+                    continue
+                place = (name, seed, task)
+                truth, said = np.asarray(corpus.labels[task])[rows], np.asarray(arrays[f"said-{task}"])[rows]
+                found.add_scores(place, mode, rows, truth, said)
+                for adversary in adversaries:
+                    if place in halves[adversary] and mode in (adversary, "single"):
+                        both = [
+                            [corpus.classes[task].index(label) for label in half] for half in halves[adversary][place]
+                        ]
+                        _add_halves(found, (adversary, mode), place, rows, truth, said, both)
+    return found
+
+
+def _add_halves(
+    found: ResampledFigures,
+    arms: tuple[str, str],
+    place: tuple[str, int, str],
+    rows: np.ndarray,
+    truth: np.ndarray,
+    said: np.ndarray,
+    both: Sequence[Sequence[int]],
+) -> None:
+    """F1 of the rarer half of the classes that an adversary and single training list, and how far it is above the other
+    half's."""
+    adversary, mode = arms
+    known = truth >= 0
+    classes, f1, _ = class_scores(truth[known], said[known], found.draws.of(rows[known]))
+    rare, other = (f1[np.isin(classes, half)].mean(0) for half in both)
+    found.add(f"{RARER}, {adversary}", place, mode, rare)
+    found.add(f"{RARER_MORE}, {adversary}", place, mode, rare - other)
 
 
 def _probing(probes: Sequence[ProbeRow], adversary: str) -> Judgement:
@@ -325,7 +266,11 @@ def _probing(probes: Sequence[ProbeRow], adversary: str) -> Judgement:
 
 
 def vocabulary_findings(
-    table1: Sequence[AttackRow], table2: Sequence[TaskScore], *, attack: str = CLASSIFIERS
+    table1: Sequence[AttackRow],
+    table2: Sequence[TaskScore],
+    *,
+    attack: str = CLASSIFIERS,
+    resampled: ResampledFigures | None = None,
 ) -> list[Finding]:
     """A1 to A7 from the rows of a vocabulary study; each row carries its fold (the attack registry)."""
     rows = [row for row in table1 if row.measured and row.attack == attack]
@@ -333,14 +278,16 @@ def vocabulary_findings(
     numbers = sorted({row.shadows for row in everything if row.protocol == CROSS})
     most = numbers[-1] if numbers else 0
     strategies = {row.strategy for row in everything if row.shadows == most and row.protocol == CROSS}
-    intersections = sorted((s for s in strategies if re.fullmatch(r"I\d+", s)), key=lambda s: int(s[1:]))
-    informative = sorted((s for s in strategies if re.fullmatch(r"MI\d+", s)), key=lambda s: int(s[2:]))
+    intersections, informative = by_kind(strategies)
 
     def over(id: str, first: str | None, second: str | None) -> Judgement:
         if first is None or second is None:
             return Judgement(id, missing="the study does not contain both vocabularies")
         settled = [row for row in everything if row.shadows == most]
-        return _leaking(id, settled, arm="strategy", arms=(first, second), match=("fold",))
+        judgement = _leaking(id, settled, arm="strategy", arms=(first, second), match=("fold",))
+        about = with_cases(resampled, JUDGED[2], (first, second))
+        judgement.compared = [replace(one, **about) for one in judgement.compared]
+        return judgement
 
     full = intersections[-1] if intersections else None
     baseline = "B" if "B" in strategies else None
@@ -350,10 +297,26 @@ def vocabulary_findings(
         over("A3", baseline, full),
         over("A4", informative[-1] if len(informative) > 1 else None, informative[0] if informative else None),
         over("A5", "I2" if "I2" in strategies else None, baseline),
-        _keeps(table2, full),
-        _loses(table2, informative[0] if informative else None),
+        _keeps(table2, full, resampled),
+        _loses(table2, informative[0] if informative else None, resampled),
     ]
     return judge_together(judgements)
+
+
+def by_kind(names: Collection[str]) -> tuple[list[str], list[str]]:
+    """Intersections and mutual-information vocabularies among the names, the smallest number first.
+
+    >>> by_kind(["B", "I6", "MI500", "I2", "MI100"])
+    (['I2', 'I6'], ['MI100', 'MI500'])
+    """
+    intersections = sorted((s for s in names if re.fullmatch(r"I\d+", s)), key=lambda s: int(s[1:]))
+    return intersections, sorted((s for s in names if re.fullmatch(r"MI\d+", s)), key=lambda s: int(s[2:]))
+
+
+def compared_vocabularies(names: Collection[str]) -> set[str]:
+    """Those that A3 to A7 compare with each other."""
+    intersections, informative = by_kind(names)
+    return {"B", "I2", *intersections[-1:], *informative[:1], *informative[-1:]} & set(names)
 
 
 # What is judged, and what stands beside it: a name, the protocol, the figure.
@@ -371,15 +334,14 @@ def _leaking(id: str, rows: Sequence[AttackRow], *, arm: str, arms: tuple[Any, A
         name, protocol, value = figure
         own = [row for row in rows if row.protocol == protocol]
         told = f"{name}, {arms[0]} − {arms[1]}" + (" shadows" if arm == "shadows" else "")
-        return told, paired(
-            own, arms=arms, arm=arm, match=match, block=("fold",), value=lambda row: getattr(row, value)
-        )
+        about = {"arms": arms, "arm": arm, "match": match, "block": ("fold",), "repeat": "repeat"}
+        return told, paired(own, **about, value=lambda row: getattr(row, value))
 
     name, judged = compared(JUDGED)
     if judged is None:
         return Judgement(id, missing=f"no fold was attacked with both {arms[0]} and {arms[1]}")
-    beside = [(told, found) for told, found in map(compared, BESIDE) if found is not None]
-    return Judgement(id, over=[(name, judged)], beside=beside)
+    beside = [Compared(told, found) for told, found in map(compared, BESIDE) if found is not None]
+    return Judgement(id, compared=[Compared(name, judged)], beside=beside)
 
 
 def _shadows(rows: Sequence[AttackRow], numbers: Sequence[int]) -> Judgement:
@@ -390,7 +352,7 @@ def _shadows(rows: Sequence[AttackRow], numbers: Sequence[int]) -> Judgement:
     match = ("fold", "strategy")
     judgement = _leaking("A1", rows, arm="shadows", arms=(most, fewest), match=match)
     level = _leaking("A1", rows, arm="shadows", arms=(most, settled), match=match)
-    judgement.near = [(name, comparison, MARGIN["accuracy"]) for name, comparison in level.over]
+    judgement.compared += [replace(one, margin=MARGIN["accuracy"]) for one in level.compared]
     judgement.beside += level.beside
     judgement.missing = judgement.missing or level.missing
     judgement.test = (
@@ -418,22 +380,24 @@ def _tasks(
         arm="strategy",
         match=("attack_registry", "task"),
         block=("attack_registry",),
+        repeat="repeat",
         value=figure,
     )
 
 
-def _keeps(table2: Sequence[TaskScore], full: str | None) -> Judgement:
+def _keeps(table2: Sequence[TaskScore], full: str | None, resampled: ResampledFigures | None) -> Judgement:
     judgement = Judgement("A6", missing="" if full else "the study has no intersection vocabulary")
     for figure in ("micro", "macro") if full else ():
         comparison = _tasks(table2, str(full), "B", attrgetter(figure))
         if comparison is None:
             judgement.missing = "the study has no baseline beside the intersection"
         else:
-            judgement.near.append((f"{figure} F1, {full} − B", comparison, MARGIN[figure]))
+            about = with_cases(resampled, figure, (str(full), "B"))
+            judgement.compared.append(Compared(f"{figure} F1, {full} − B", comparison, MARGIN[figure], **about))
     return judgement
 
 
-def _loses(table2: Sequence[TaskScore], smallest: str | None) -> Judgement:
+def _loses(table2: Sequence[TaskScore], smallest: str | None, resampled: ResampledFigures | None) -> Judgement:
     judgement = Judgement("A7", missing="" if smallest else "the study has no mutual-information vocabulary")
     losses = (
         {figure: _tasks(table2, "B", str(smallest), attrgetter(figure)) for figure in ("micro", "macro")}
@@ -444,8 +408,11 @@ def _loses(table2: Sequence[TaskScore], smallest: str | None) -> Judgement:
         if comparison is None:
             judgement.missing = "the study has no baseline beside mutual information"
         else:
-            judgement.over.append((f"{figure} F1, B − {smallest}", comparison))
+            about = with_cases(resampled, figure, ("B", str(smallest)))
+            judgement.compared.append(Compared(f"{figure} F1, B − {smallest}", comparison, **about))
     comparison = _tasks(table2, "B", str(smallest), lambda row: row.macro - row.micro) if losses else None
     if comparison is not None:
-        judgement.over.append((f"loss in macro − loss in micro F1, {smallest}", comparison))
+        about = with_cases(resampled, "macro − micro", ("B", str(smallest)))
+        name = f"loss in macro − loss in micro F1, {smallest}"
+        judgement.compared.append(Compared(name, comparison, **about))
     return judgement

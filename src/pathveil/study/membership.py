@@ -2,7 +2,8 @@
 
 Of a model's answers is kept what attacks read, not the logits: for each task the log-probability of every document's
 own label, and for the attacked task the features of the paper's attack (the label's probability and the largest ones;
-a shadow's for the attacker's own documents alone).
+a shadow's for the attacker's own documents alone). Of a target also the classes it names for unseen documents, and of
+the paper's attack with all shadows what it guesses: what a bootstrap over cases reads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from pathveil.audit import attacks, evidence, shokri
-from pathveil.audit.all_attacks import classifiers, rmia_scores
-from pathveil.audit.attack_names import LOSS
+from pathveil.audit.all_attacks import THRESHOLD, classifiers, rmia_scores
+from pathveil.audit.attack_names import CLASSIFIERS, LOSS
 from pathveil.audit.model_answers import ModelAnswers
 from pathveil.progress import Progress
 from pathveil.study.scheduler import Keep, Parts
@@ -77,8 +78,9 @@ def train_target(
     encoded = relabelled(corpus, words.table, words.size)
     stage = f"target {fold.name} {words.name}"
     fitted = fit(encoded.take(fold.training), training, seed=seed, device=device, progress=progress, stage=stage)
-    scores = {}
+    scores, said = {}, {}
     for task, values in logits_of(fitted.model, encoded, fold.unseen).items():
+        said[f"said-{task}"] = values.argmax(1).astype(np.int32)
         truth, cases = np.asarray(corpus.labels[task])[fold.unseen], corpus.cases[fold.unseen]
         if (truth >= 0).any():
             found = evaluate(truth, values.argmax(1), cases=cases, resamples=200)
@@ -90,7 +92,7 @@ def train_target(
         _answers(corpus, rows, logits_of(fitted.model, encoded, rows), parts["attacked"], everything)
         for rows in np.split(everything, range(AT_ONCE, corpus.documents, AT_ONCE))
     ]
-    arrays = {"members": members} | {name: np.concatenate([part[name] for part in read]) for name in read[0]}
+    arrays = {"members": members} | said | {name: np.concatenate([part[name] for part in read]) for name in read[0]}
     about_words = {"words": words.size - 2, "method": words.method, "sha256": words.sha256}
     keep(parts, about_words | {"scores": scores, "epoch": fitted.best_epoch, "epochs": len(fitted.history)}, arrays)
 
@@ -190,7 +192,10 @@ def attack(
         if row.unit == "report":
             order = 0 if row.bucket == evidence.ALL else 1 + names.index(row.bucket)
             rows.append(_flat(row) | {"bucket_order": order, "attacked_task": settings.task})
-    keep(parts, {"rows": rows})
+    [paper] = [one for one in scores if one.attack == CLASSIFIERS and one.shadows == settings.shadows]
+    known = ~np.isnan(paper.values)
+    guessed = {"rows": kept[known], "guess": paper.values[known] >= THRESHOLD, "member": records.member[known]}
+    keep(parts, {"rows": rows}, guessed)
 
 
 def device_here(device: str) -> str:

@@ -60,6 +60,33 @@ class ShareFound(Row):
 # Findings.
 
 
+class AmongThese(Row):
+    """The same difference asked of these registries alone: other cases of theirs, other splits and trainings."""
+
+    low: float
+    high: float
+    confidence: float
+    cases: NonNegativeInt  # that were resampled
+    holds: bool | None
+
+
+class SpreadOfUnits(Row):
+    """How much a comparison's units differ, and how much repeats of one unit do, as standard deviations; without
+    repeats the first holds both."""
+
+    between: float
+    within: float | None
+    repeats: PositiveInt
+
+
+class NeededUnits(Row):
+    """With how many registries, of so many times the reports, four studies of five decide a comparison."""
+
+    difference: float  # that there is; for a comparison with a margin, the margin
+    reports: PositiveInt
+    registries: int | None  # none where a thousand do not
+
+
 class Difference(Row):
     """Two arms compared: the mean paired difference and its interval, at the level at which it is read and alone."""
 
@@ -73,6 +100,9 @@ class Difference(Row):
     p: float | None = None
     p_adjusted: float | None = None
     margin: float | None = None
+    spread: SpreadOfUnits | None = None
+    these: AmongThese | None = None  # where units were repeated
+    needed: list[NeededUnits] = Field(default_factory=list)
 
 
 class ProbeAccuracy(Row):
@@ -105,6 +135,7 @@ class Finding(Row):
     id: Annotated[str, Field(pattern="^[AB][1-7]$")]
     claim: str
     holds: bool | None
+    holds_here: bool | None = None  # at these registries, where units were repeated; nothing is said of others
     evidence: Evidence
 
 
@@ -192,6 +223,7 @@ class ChosenWords(Row):
     """A vocabulary of a fold, and the epochs its target and shadows were kept at."""
 
     fold: str  # the registry left to the attacker
+    repeat: PositiveInt = 1  # which split of the cases
     strategy: str
     size: NonNegativeInt
     method: str  # the sentence that chose the words
@@ -223,6 +255,7 @@ class AttackRow(MeasuredOrSuppressed):
     """A row of Table 1: one attack under one protocol on one bucket of classes, or why it is not shown."""
 
     fold: str
+    repeat: PositiveInt = 1
     strategy: str
     size: NonNegativeInt
     protocol: Literal["matched", "cross-registry", "cross-registry control"]
@@ -261,6 +294,7 @@ class TaskScore(Row):
     """A row of Table 2: F1 of a fold's target on the unseen cases of the registries that trained it."""
 
     attack_registry: str
+    repeat: PositiveInt = 1
     strategy: str
     size: NonNegativeInt
     task: str
@@ -400,6 +434,7 @@ class DistributionResult(OneStudy):
     recommendation: Recommendation
     findings: list[Finding]
     findings_of_strong: list[Finding]
+    arms: list[Difference] = Field(default_factory=list)  # of each arm beside the modes and the mode that it changes
     warnings: list[StudyWarning]
 
     def summary(self) -> str:

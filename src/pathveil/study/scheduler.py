@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from pathveil.errors import UsageError
 from pathveil.files import only_process, write_json
 from pathveil.progress import Progress, silent
 from pathveil.study.machine import name_of
@@ -161,7 +162,14 @@ def _do(
             cells.write(parts, values, arrays, about=about)
         began = perf_counter()
 
-    function(corpus, *arguments, keep, progress)
+    try:
+        function(corpus, *arguments, keep, progress)
+    except Exception as error:
+        if type(error).__name__ != "OutOfMemoryError":  # PyTorch's, which only a process that has it can name
+            raise
+        raise UsageError(
+            f"the GPU's memory is full ({name}); what is finished is kept: start again with fewer --workers"
+        ) from None
     return name, kept
 
 

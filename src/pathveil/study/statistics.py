@@ -6,6 +6,15 @@ so they are averaged within blocks first and blocks are the units. Their mean ha
 reads m intervals, each is taken at 1 − 0.05/m (Bonferroni), so that all of them cover what they estimate in 95 of 100
 studies, however they depend on each other; an answer in either direction is read off such an interval.
 
+A block may be met several times (*repeats*: other splits of its cases, other starts). They are averaged first too: for
+a balanced study that is what a mixed model with a random effect a block says of its mean. They do not add units, they
+take chance out of a unit: the variance of a block's mean is that between blocks plus that within them divided by the
+repeats, and the two parts say what more of either would give (``study.power``).
+
+Two questions are asked of the same differences. *Would it be so at other registries?* is answered by the blocks alone.
+*Is it so at these registries?* takes them as given and asks about other cases of theirs and other trainings:
+``among_these`` puts the error that a bootstrap over cases finds beside the spread of repeats.
+
 Why not an exact test: the signs of seven differences can fall in 128 ways, so no p-value is below 1/128, and a study
 that asks seven things at once could never answer one. Student's interval takes the block means as roughly normal.
 
@@ -43,6 +52,14 @@ class Comparison:
     mean: float
     error: float
     units: int
+    repeats: int = 1  # of a unit; the fewest that any has
+    within: float | None = None  # spread of a repeat's difference about its unit's, where there are repeats
+
+    @property
+    def between(self) -> float:
+        """Spread of the units' own differences, what repeats vary by taken out (nothing, where there is one)."""
+        chance = 0.0 if self.within is None else self.within**2 / self.repeats
+        return max(self.units * self.error**2 - chance, 0.0) ** 0.5
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
         """Student's; unbounded where one unit says nothing about how units vary."""
@@ -71,16 +88,58 @@ def block_means(values: Sequence[float], blocks: Sequence[Hashable]) -> np.ndarr
     return np.array([np.mean(group) for group in grouped.values()])
 
 
-def compare(first: Sequence[float], second: Sequence[float], *, blocks: Sequence[Hashable]) -> Comparison:
-    """First minus second, paired, over block means."""
-    differences = block_means(list(np.subtract(first, second)), blocks)
+def compare(
+    first: Sequence[float],
+    second: Sequence[float],
+    *,
+    blocks: Sequence[Hashable],
+    repeats: Sequence[Hashable] | None = None,
+) -> Comparison:
+    """First minus second, paired, over block means; ``repeats`` says which repeat of its block a pair belongs to.
+
+    >>> pairs = {"blocks": ["R1", "R1", "R2", "R2"], "repeats": [1, 2, 1, 2]}
+    >>> found = compare([0.1, 0.3, 0.5, 0.7], [0.0] * 4, **pairs)
+    >>> found.units, found.repeats, round(found.within, 3), round(found.between, 3)
+    (2, 2, 0.141, 0.265)
+    """
+    whole = list(np.subtract(first, second))
+    differences = block_means(whole, blocks)
     error = float(stats.sem(differences)) if len(differences) > 1 else 0.0
-    return Comparison(float(differences.mean()), error, len(differences))
+    groups: dict[Hashable, dict[Hashable, list[float]]] = {}
+    for value, block, repeat in zip(whole, blocks, repeats or [0] * len(whole), strict=True):
+        groups.setdefault(block, {}).setdefault(repeat, []).append(value)
+    fewest = min(map(len, groups.values()))
+    own = [np.array([np.mean(group) for group in of.values()]) for of in groups.values()]
+    squares = sum(float(((values - values.mean()) ** 2).sum()) for values in own)
+    freedom = sum(len(values) - 1 for values in own)
+    within = (squares / freedom) ** 0.5 if fewest > 1 else None
+    return Comparison(float(differences.mean()), error, len(differences), fewest, within)
+
+
+def among_these(comparison: Comparison, case_error: float, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """The interval for the units at hand: over other cases of theirs, whose part a bootstrap found (``case_error``),
+    and over other splits and trainings, whose part the repeats show. Other splits test other cases, so part of what
+    cases vary by is counted twice: it is rather too wide.
+
+    >>> found = Comparison(0.01, 0.02, 7, repeats=6, within=0.03)
+    >>> [round(end, 4) for end in among_these(found, 0.001)], [round(end, 4) for end in found.interval()]
+    ([0.0004, 0.0196], [-0.0389, 0.0589])
+    """
+    if comparison.within is None:
+        return float("-inf"), float("inf")
+    error = float(np.hypot(case_error, comparison.within / (comparison.units * comparison.repeats) ** 0.5))
+    freedom = comparison.units * (comparison.repeats - 1)
+    half = float(stats.t.ppf((1 + confidence) / 2, freedom)) * error
+    return comparison.mean - half, comparison.mean + half
 
 
 def above(comparison: Comparison, *, confidence: float = CONFIDENCE) -> Answer:
     """Is the first arm above the second? True if the whole interval is, False if none of it is, None otherwise."""
-    low, high = comparison.interval(confidence)
+    return wholly_above(*comparison.interval(confidence))
+
+
+def wholly_above(low: float, high: float) -> Answer:
+    """What an interval says of being above zero."""
     if low > 0:
         return True
     return False if high <= 0 else None
@@ -95,7 +154,11 @@ def alike(comparison: Comparison, *, margin: float, confidence: float = CONFIDEN
     >>> alike(Comparison(-0.03, 0.004, 7), margin=0.01)
     False
     """
-    low, high = comparison.interval(confidence)
+    return wholly_within(*comparison.interval(confidence), margin=margin)
+
+
+def wholly_within(low: float, high: float, *, margin: float) -> Answer:
+    """What an interval says of lying within a margin of zero."""
     if -margin <= low and high <= margin:
         return True
     return False if high < -margin or low > margin else None

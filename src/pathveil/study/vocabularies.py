@@ -22,6 +22,7 @@ import numpy as np
 
 from pathveil.errors import UsageError, VocabularyError
 from pathveil.progress import Progress, silent
+from pathveil.study.scheduler import Keep
 from pathveil.study.store import Cells
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.encoded import Encoded
@@ -118,6 +119,11 @@ def sizes_for(store: Tokens, *, minimum: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys(scaled(size * float(words) / PAPER_BASELINE) for size in PAPER_SIZES))
 
 
+def cell_of_words(parts: Mapping[str, Any], sentence: str) -> dict[str, Any]:
+    """The cell that keeps which words a sentence chose."""
+    return {**parts, "unit": "words", "sentence": sentence}
+
+
 def choose(
     wanted: Mapping[str, str],
     *,
@@ -140,7 +146,7 @@ def choose(
         if isinstance(given, Vocabulary):
             made[name] = given
             continue
-        kept = {**parts, "unit": "words", "sentence": sentence}
+        kept = cell_of_words(parts, sentence)
         if not cells.has(kept):
             if measures is None:
                 measures = Measures(count(store, corpus.labels, corpus.classes, rows=rows))
@@ -153,6 +159,27 @@ def choose(
             raise VocabularyError(f"'{sentence}' keeps no word of the training reports; ask for less")
     progress(stage, len(wanted), len(wanted))
     return made
+
+
+def choose_numbers(
+    corpus: Encoded, rows: np.ndarray, wanted: Mapping[str, Mapping[str, Any]], keep: Keep, progress: Progress
+) -> None:
+    """A unit of a study's work: the numbers of the words that each sentence chooses from these documents. Words stand
+    in the order of their numbers, so numbers serve as words, and a worker needs no text."""
+    width = len(str(corpus.vocabulary_size))
+    store = Tokens(
+        words=tuple(f"{number:0{width}}" for number in range(corpus.vocabulary_size)),
+        ids=corpus.ids,
+        offsets=corpus.offsets,
+        cases=corpus.cases,
+        registries=corpus.registries,
+        registry_names=corpus.registry_names,
+        provenance=corpus.provenance,
+    )
+    measures = Measures(count(store, corpus.labels, corpus.classes, rows=rows))
+    for sentence, parts in wanted.items():
+        numbers = np.array([int(word) for word in select(measures, sentence).words], np.int32)
+        keep(parts, {}, {"numbers": numbers})
 
 
 def _words_of(chosen: Vocabulary | Iterable[str]) -> tuple[str, ...]:

@@ -8,12 +8,15 @@ the same words and settings, and learns from their answers what membership looks
     shadows   the attacker's models, a fold and vocabulary: their answers on all documents
     attack    every attack on that target from those answers
 
+All of it can be repeated (``repeats``), each time with another split of the cases and other models, so that a fold's
+figures rest on several trainings; folds stay the units (``study.statistics``).
+
 Two protocols stand side by side, the paper's with its control (see ``audit.evidence``). The paper's attack (one
 classifier a class) is there for each number of shadows; the loss and offline RMIA, which need no membership
 labels of the attacker's own records, are there as stronger ones.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,16 +28,26 @@ from pathveil.disclosure import may_be_told
 from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent
 from pathveil.study import membership
-from pathveil.study.findings import vocabulary_findings
+from pathveil.study.findings import compared_vocabularies, vocabulary_findings
 from pathveil.study.held_out import HeldOutSettings
 from pathveil.study.membership import Attack, Fold, Words
+from pathveil.study.over_cases import CaseDraws, ResampledFigures, balanced_accuracies
 from pathveil.study.recommendation import recommend, vocabulary_candidates
 from pathveil.study.result import AttackRow, ChosenWords, Provenance, TaskScore, VocabularyResult
-from pathveil.study.scheduler import Unit, WordChoices, finish, last_epoch_warnings, seconds_of
+from pathveil.study.scheduler import WORK, Unit, WordChoices, finish, last_epoch_warnings, seconds_of
 from pathveil.study.settings import NOT_IN_STUDIES, Names, Numbers, Sizes, naming_errors, validated
 from pathveil.study.store import Cells
 from pathveil.study.study_corpus import provenance, read_study_corpus
-from pathveil.study.vocabularies import OwnWords, choose, key_of_own, own_words, sentences, sizes_for
+from pathveil.study.vocabularies import (
+    OwnWords,
+    cell_of_words,
+    choose,
+    choose_numbers,
+    key_of_own,
+    own_words,
+    sentences,
+    sizes_for,
+)
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
@@ -57,6 +70,7 @@ class VocabularySettings(HeldOutSettings):
     counts: Numbers = (1, 10, 20, 40, 60, 80, 100)  # numbers of shadows to attack with, as far as there are
     edges: Sizes = (25, 100)  # training documents of a class that part the buckets
     seed: int = Field(1, ge=0)
+    repeats: int = Field(1, ge=1)  # of every fold: other splits, starts and batches, with the seeds that follow
     tolerated: float = Field(0.6, ge=0.5, le=1)  # the largest upper bound of the attacker's AUC that may be released
     fixed_epochs: int | None = Field(None, ge=1)  # so many for every model, whatever its validation cases say
     training: Mapping[str, Any] = Field(default_factory=dict)  # changes to the training settings
@@ -96,8 +110,9 @@ class VocabularySettings(HeldOutSettings):
         return tuple(sorted({n for n in self.counts if n < self.shadows} | {self.shadows}))
 
 
-def folds_of(corpus: Encoded, settings: VocabularySettings) -> list[Fold]:
-    """The folds asked for; every registry's cases are held out alike in each of them."""
+def folds_of(corpus: Encoded, settings: VocabularySettings, *, seed: int | None = None) -> list[Fold]:
+    """The folds asked for; every registry's cases are held out alike in each of them. Another ``seed`` than the
+    settings' is another split."""
     names = settings.folds or corpus.registry_names
     for name in names:
         if name not in corpus.registry_names:
@@ -109,7 +124,7 @@ def folds_of(corpus: Encoded, settings: VocabularySettings) -> list[Fold]:
             f"leaving one registry out needs at least three; there are {len(corpus.registry_names)} (leave the section "
             "out, and the other studies can be run)"
         )
-    held = settings.unseen(corpus, seed=settings.seed)
+    held = settings.unseen(corpus, seed=settings.seed if seed is None else seed)
     folds = []
     for name in names:
         left_out = corpus.registry_names.index(name)
@@ -126,6 +141,8 @@ def folds_of(corpus: Encoded, settings: VocabularySettings) -> list[Fold]:
 class Place:
     """One fold with one vocabulary, and the names of its cells."""
 
+    repeat: int  # from 1
+    seed: int  # of its split, starts and batches
     fold: Fold
     name: str
     sentence: str
@@ -143,7 +160,7 @@ class Place:
     @property
     def attack(self) -> dict[str, Any]:
         told = self.settings.model_dump(include={"shadows", "edges"}) | {"numbers": self.settings.numbers}
-        return {**self.parts, "unit": "attack", "attack": told, "rows": 2}  # raised when what a row says changes
+        return {**self.parts, "unit": "attack", "attack": told, "rows": 3}  # raised when what a cell says changes
 
 
 class VocabularyStudy:
@@ -170,10 +187,11 @@ class VocabularyStudy:
                 f"'attacked': there is no task '{self.attacked}' to attack; there are {', '.join(self.corpus.classes)}"
             )
         sizes = settings.sizes or sizes_for(self.store, minimum=settings.minimum)
-        folds = folds_of(self.corpus, settings)
+        repeats = {settings.seed + number: number + 1 for number in range(settings.repeats)}
+        folds = [(seed, fold) for seed in repeats for fold in folds_of(self.corpus, settings, seed=seed)]
         chosen = {}
         with naming_errors("'strategies'"):
-            for fold in folds:
+            for _, fold in folds:
                 registries = len(np.unique(self.corpus.registries[fold.training]))
                 about = {"registries": registries, "minimum": settings.minimum, "sizes": sizes}
                 chosen[fold.name] = sentences(settings.strategies, **about)
@@ -181,12 +199,12 @@ class VocabularyStudy:
             self.own = own_words(settings.own, own or {}, taken=[name for names in chosen.values() for name in names])
         keys = {name: key_of_own(words) for name, words in self.own.items()}
         self.places = [
-            Place(fold, name, sentence, self._parts(fold, sentence), settings)
-            for fold in folds
+            Place(repeats[seed], seed, fold, name, sentence, self._parts(fold, sentence, seed), settings)
+            for seed, fold in folds
             for name, sentence in (chosen[fold.name] | keys).items()
         ]
 
-    def _parts(self, fold: Fold, sentence: str) -> dict[str, Any]:
+    def _parts(self, fold: Fold, sentence: str, seed: int) -> dict[str, Any]:
         return {
             "study": "vocabulary",
             "corpus": self.store.provenance["corpus_sha256"],
@@ -195,18 +213,19 @@ class VocabularyStudy:
             "fold": fold.name,
             "training": self.training.model_dump(),
             "attacked": self.attacked,
-            "answers": 2,  # raised when what is kept of a model's answers changes
-            "settings": self.settings.model_dump(include={"tasks", "seed"}) | self.settings.parts,
+            "answers": 3,  # raised when what is kept of a model's answers changes
+            "settings": {"tasks": self.settings.tasks, "seed": seed} | self.settings.parts,
         }
 
-    def units(self, *, device: str, words: Mapping[tuple[str, str], Words] | None = None) -> list[Unit]:
+    def units(self, *, device: str, words: Mapping[tuple[int, str, str], Words] | None = None) -> list[Unit]:
         """Everything the study needs done; without ``words`` for counting only."""
         settings, units = self.settings, []
         some = next((size for kind, size in TOGETHER.items() if device.startswith(kind)), 1)
         for place in self.places:
-            fold, where = place.fold, f"{place.fold.name} {place.name}"
-            chosen = (words or {}).get((fold.name, place.name))
-            model = (fold, chosen, self.training, settings.seed, device)
+            again = f" ({place.repeat})" if settings.repeats > 1 else ""
+            fold, where = place.fold, f"{place.fold.name} {place.name}{again}"
+            chosen = (words or {}).get((place.repeat, fold.name, place.name))
+            model = (fold, chosen, self.training, place.seed, device)
             half = len(fold.foreign) // 2
             units.append(
                 Unit(
@@ -236,7 +255,7 @@ class VocabularyStudy:
                         reads=self.corpus.documents * len(group),
                     )
                 )
-            told = Attack(self.attacked, settings.shadows, settings.numbers, settings.edges, settings.seed)
+            told = Attack(self.attacked, settings.shadows, settings.numbers, settings.edges, place.seed)
             answers = (place.target, place.shadows)
             units.append(
                 Unit(
@@ -255,18 +274,40 @@ class VocabularyStudy:
     def choices(self) -> WordChoices:
         """What choosing the words of a fold takes, and how many folds there are."""
         fold = self.places[0].fold
-        folds = len({place.fold.name for place in self.places})
+        folds = len({(place.repeat, place.fold.name) for place in self.places})
         wanted = [place.sentence for place in self.places if place.fold is fold and place.name not in self.own]
         return WordChoices(wanted, fold.training, folds)
 
-    def words(self) -> dict[tuple[str, str], Words]:
+    def unfinished_folds(self) -> Iterator[tuple[list[Place], dict[str, Any]]]:
+        """The places of each fold in which something is left to train, and what determines its words."""
+        for fold in {id(place.fold): place.fold for place in self.places}.values():
+            mine = [place for place in self.places if place.fold is fold]
+            if not all(self.cells.has(parts) for place in mine for parts in (place.target, *place.shadows)):
+                yield mine, {name: mine[0].parts[name] for name in ("study", "corpus", "text", "fold", "settings")}
+
+    def word_units(self) -> list[Unit]:
+        """The choosing of words by sentences, a fold a unit: own functions see words, and are asked in this process."""
+        units = []
+        for mine, parts in self.unfinished_folds():
+            sentences = [place.sentence for place in mine if place.name not in self.own]
+            wanted = {sentence: cell_of_words(parts, sentence) for sentence in sentences}
+            fold = mine[0].fold
+            units.append(
+                Unit(
+                    name=f"choosing words {fold.name} ({mine[0].repeat})",
+                    cells=tuple(wanted.values()),
+                    function=choose_numbers,
+                    arguments=(fold.training, wanted),
+                    kind="words",
+                )
+            )
+        return units
+
+    def words(self) -> dict[tuple[int, str, str], Words]:
         """The vocabularies of the folds in which something is left to train."""
         made = {}
-        for fold in {place.fold.name: place.fold for place in self.places}.values():
-            mine = [place for place in self.places if place.fold is fold]
-            if all(self.cells.has(parts) for place in mine for parts in (place.target, *place.shadows)):
-                continue
-            parts = {name: mine[0].parts[name] for name in ("study", "corpus", "text", "fold", "settings")}
+        for mine, parts in self.unfinished_folds():
+            repeat, fold = mine[0].repeat, mine[0].fold
             found = choose(
                 {place.name: place.sentence for place in mine},
                 store=self.store,
@@ -281,21 +322,20 @@ class VocabularyStudy:
             for name, vocabulary in found.items():
                 table = id_table(self.store, vocabulary)
                 own = Words(name, table, vocabulary.size, vocabulary.sha256, vocabulary.method)
-                made[fold.name, name] = own
+                made[repeat, fold.name, name] = own
         return made
 
     def run(self, *, crew: Crew, device: str) -> VocabularyResult:
         """Do what is left, and put everything together."""
+
+        def without_work(stage: str, done: int, total: int) -> None:  # words take no reports to train
+            if stage != WORK:
+                self.progress(stage, done, total)
+
+        shared: dict[str, Any] = {"cells": self.cells, "crew": crew, "corpus": self.corpus, "device": device}
+        finish(self.word_units(), **shared, progress=without_work, stage="choosing words")
         units = self.units(device=device, words=self.words())
-        finish(
-            units,
-            cells=self.cells,
-            crew=crew,
-            corpus=self.corpus,
-            device=device,
-            progress=self.progress,
-            stage="vocabulary study",
-        )
+        finish(units, **shared, progress=self.progress, stage="vocabulary study")
         return self.result()
 
     def result(self) -> VocabularyResult:
@@ -305,7 +345,7 @@ class VocabularyStudy:
         for place in self.places:
             values = self.cells.read(place.target)[0]
             epochs = [self.cells.read(parts)[0]["epoch"] for parts in place.shadows]
-            words: dict[str, Any] = {"strategy": place.name, "size": values["words"]}
+            words: dict[str, Any] = {"repeat": place.repeat, "strategy": place.name, "size": values["words"]}
             vocabularies.append(
                 ChosenWords(
                     fold=place.fold.name,
@@ -332,12 +372,34 @@ class VocabularyStudy:
             table1=table1,
             table2=table2,
             recommendation=recommend(candidates, tolerated=self.settings.tolerated, kind="vocabulary"),
-            findings=vocabulary_findings(table1, table2),
+            findings=vocabulary_findings(table1, table2, resampled=self.resampled()),
             warnings=[
                 *last_epoch_warnings("targets", [row.at_cap for row in vocabularies]),
                 *last_epoch_warnings("shadows", at_cap),
             ],
         )
+
+    def resampled(self) -> ResampledFigures | None:
+        """What other cases would have made of the figures that findings compare; where folds are repeated."""
+        if self.settings.repeats < 2:
+            return None
+        corpus, judged = self.corpus, compared_vocabularies({place.name for place in self.places})
+        found = ResampledFigures(CaseDraws(cases=corpus.cases, registries=corpus.registries))
+        for place in self.places:
+            if place.name not in judged:
+                continue
+            guessed = self.cells.read(place.attack)[1]
+            cross = guessed["member"] | np.isin(guessed["rows"], place.fold.foreign)
+            rows, guess, member = (guessed[name][cross] for name in ("rows", "guess", "member"))
+            weights = found.draws.of(rows)
+            where = (place.fold.name, place.repeat)
+            balanced = balanced_accuracies(guess, member, weights)
+            found.add("balanced_accuracy", (*where, self.attacked), place.name, balanced)
+            answers = self.cells.read(place.target)[1]
+            for task in self.scored_tasks(place.fold):
+                truth = np.asarray(corpus.labels[task])[place.fold.unseen]
+                found.add_scores((*where, task), place.name, place.fold.unseen, truth, answers[f"said-{task}"])
+        return found
 
     def at_cap(self, epoch: int) -> bool:
         """Whether a model that was to stop by its validation cases was best at the last epoch allowed."""

@@ -26,10 +26,19 @@ from pathveil.model import StackedMTCNN, TokenBatch
 from pathveil.model.kernels import in_order
 from pathveil.progress import Progress, silent
 from pathveil.training import checkpoint as checkpoints
+from pathveil.training.device import memory_share
 from pathveil.training.loop import SAVE_SECONDS, Fitted, early_stopping, fingerprint
 from pathveil.training.optimisers import Adadelta, Adam
 from pathveil.training.settings import TrainingSettings
-from pathveil.training.stacked import Trainee, model_of, read_in_parts, shape_of, starting_weights, train_epoch
+from pathveil.training.stacked import (
+    READ_AT_ONCE_ON_GPU,
+    Trainee,
+    model_of,
+    read_in_parts,
+    shape_of,
+    starting_weights,
+    train_epoch,
+)
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.words import UNKNOWN
 
@@ -256,7 +265,7 @@ class GraphedStack:
 
     @torch.no_grad()
     def read(self, rows: Mapping[int, np.ndarray]) -> dict[int, dict[str, np.ndarray]]:
-        return read_in_parts(rows, self.slots, self._read)
+        return read_in_parts(rows, self.slots, self._read, each=READ_AT_ONCE_ON_GPU)
 
     def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
         words = int(np.where(rows >= 0, self.corpus.lengths[rows], 0).sum())
@@ -335,7 +344,11 @@ def affordable_models(corpus: Encoded, settings: TrainingSettings, device: torch
     weights = (corpus.vocabulary_size + filters) * settings.dim + classes * len(settings.windows) * settings.filters
     # Weights, gradients, two moments and the best weights; the table and its gradient in bfloat16, and in float32 once.
     need = 5 * 4 * weights + (2 + 2 + 4) * corpus.vocabulary_size * filters
-    return max(int(torch.cuda.mem_get_info(device)[0] / 1.5 / need), 1)
+    free, whole = torch.cuda.mem_get_info(device)
+    if memory_share() < 1:
+        # Beyond its share a process gives back what it holds for later before it asks for more: others need it.
+        torch.cuda.set_per_process_memory_fraction(memory_share())
+    return max(int(min(free, whole * memory_share()) / 1.5 / need), 1)
 
 
 def adam_steps(learning_rate: float) -> tuple[Tensor, Tensor]:

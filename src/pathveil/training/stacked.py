@@ -56,7 +56,8 @@ from pathveil.vocabulary.words import UNKNOWN
 
 DOCUMENTS_AT_ONCE = 1024  # in a step of a stack on a GPU: enough to fill it
 REDUCED_AT_ONCE = 20_000  # documents whose logits are held, where they are reduced
-READ_AT_ONCE = 128  # documents a model in one forward pass without training
+READ_AT_ONCE = 128  # documents a model in one forward pass without training …
+READ_AT_ONCE_ON_GPU = 1024  # … where a table of the words in them is made for each pass, and memory is large
 
 Reduce = Callable[[np.ndarray, dict[str, np.ndarray]], dict[str, np.ndarray]]  # rows and their logits to other arrays
 
@@ -564,18 +565,22 @@ class PlainStack:
         self._load(slot, self.best[slot])
 
 
-def read_in_parts(rows: Mapping[int, np.ndarray], slots: int, read: Any) -> dict[int, dict[str, np.ndarray]]:
-    """Logits of some slots on some rows, by a function that takes rows (slots, n), −1 where there is none."""
+def read_in_parts(
+    rows: Mapping[int, np.ndarray], slots: int, read: Any, *, each: int = READ_AT_ONCE
+) -> dict[int, dict[str, np.ndarray]]:
+    """Logits of some slots on some rows, by a function that takes rows (slots, n), −1 where there is none; ``each`` is
+    how many documents a slot reads at once where all are asked."""
     found: dict[int, dict[str, list[np.ndarray]]] = {slot: {} for slot in rows}
     longest = max(map(len, rows.values()))
-    for start in range(0, max(longest, 1), READ_AT_ONCE):
-        part = np.full((slots, min(READ_AT_ONCE, longest - start)), -1, np.int64)
+    at_once = each * slots // len(rows)  # where few are asked, each reads as much as all would
+    for start in range(0, max(longest, 1), at_once):
+        part = np.full((slots, min(at_once, longest - start)), -1, np.int64)
         for slot, wanted in rows.items():
-            here = wanted[start : start + READ_AT_ONCE]
+            here = wanted[start : start + at_once]
             part[slot, : len(here)] = here
         for task, scores in read(part).items():
             scores = scores.reshape(slots, part.shape[1], -1)
             for slot, wanted in rows.items():
-                here = len(wanted[start : start + READ_AT_ONCE])
+                here = len(wanted[start : start + at_once])
                 found[slot].setdefault(task, []).append(scores[slot, :here])
     return {slot: {task: np.concatenate(parts) for task, parts in tasks.items()} for slot, tasks in found.items()}

@@ -43,6 +43,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from pathveil.errors import MissingExtraError, UsageError
+from pathveil.training.device import kind_of, take_device
 from pathveil.vocabulary.encoded import Encoded
 
 EngineName = Literal["local", "dask"]
@@ -67,8 +68,11 @@ class Crew(Protocol):
 
 
 @contextmanager
-def crew(*, engine: EngineName = "local", workers: int = 1, scheduler: str | None = None) -> Generator[Crew]:
-    """The workers asked for, for as long as the block lasts."""
+def crew(
+    *, engine: EngineName = "local", workers: int = 1, scheduler: str | None = None, devices: str = "cpu"
+) -> Generator[Crew]:
+    """The workers asked for, for as long as the block lasts; they take turns in taking one of several ``devices``."""
+    several = devices.count(",") + 1
     if engine == "dask":
         if scheduler is None:
             raise UsageError("--engine dask needs --scheduler ADDRESS, such as tcp://node1:8786")
@@ -76,16 +80,21 @@ def crew(*, engine: EngineName = "local", workers: int = 1, scheduler: str | Non
             yield OnDask(client)
     elif scheduler is not None:
         raise UsageError("--scheduler goes with --engine dask")
+    elif workers < several:
+        raise UsageError(f"--workers {workers} leaves devices of '{devices}' idle; give at least {several}")
     elif workers > 1:
-        with processes(workers) as several:
-            yield several
+        with processes(workers, devices=devices) as pool:
+            yield pool
     else:
         yield ThisProcess()
 
 
 def usual_workers(device: str) -> int:
     """How many processes suit this machine: on a CPU one a core, as far as memory allows; on a GPU a few, so that
-    one keeps it busy while another reads or attacks."""
+    one keeps it busy while another reads or attacks; on several devices so many for each."""
+    if "," in device:
+        several = device.count(",") + 1
+        return several if kind_of(device) == "cpu" else several * usual_workers(kind_of(device))
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if device != "cpu":
         return max(min(4, cores // 2), 1)
@@ -116,14 +125,16 @@ class ThisProcess:
 
 
 @contextmanager
-def processes(workers: int) -> Generator["Processes"]:
-    """A pool of processes that share one mapped copy of each corpus, and the cores."""
+def processes(workers: int, *, devices: str = "cpu") -> Generator["Processes"]:
+    """A pool of processes that share one mapped copy of each corpus, the cores, and the devices."""
     threads = max((os.cpu_count() or 1) // workers, 1)
     before = set(active_children())
     asked = os.environ.get("OMP_NUM_THREADS")
     # Read when a library is loaded, so by the processes to come and not by this one.
     os.environ["OMP_NUM_THREADS"] = str(threads)
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, (threads, os.getpid()))
+    context = get_context("spawn")
+    started = context.Value("i", 0)
+    pool = ProcessPoolExecutor(workers, context, _start_worker, (threads, os.getpid(), devices, workers, started))
     try:
         with TemporaryDirectory(prefix="pathveil-") as folder:
             yield Processes(pool, workers, Path(folder))
@@ -141,13 +152,17 @@ class Processes:
     """Several processes on this machine."""
 
     def __init__(self, pool: ProcessPoolExecutor, workers: int, folder: Path):
-        self.pool, self.workers, self.folder, self.shared = pool, workers, folder, 0
+        self.pool, self.workers, self.folder = pool, workers, folder
+        self.shared: list[Encoded] = []
         self.waiting: deque[tuple[Any, ...]] = deque()
         self.running: set[Future[Any]] = set()
 
     def share(self, corpus: Encoded) -> str:
-        folder = self.folder / str(self.shared)
-        self.shared += 1
+        for number, known in enumerate(self.shared):
+            if known is corpus:
+                return str(self.folder / str(number))
+        folder = self.folder / str(len(self.shared))
+        self.shared.append(corpus)
         folder.mkdir()
         corpus.save(folder)
         return str(folder)
@@ -202,9 +217,12 @@ def _control_c_waits() -> Generator[None]:
             signal.raise_signal(number)
 
 
-def _start_worker(threads: int, parent: int) -> None:
-    """A worker's first act: its share of the cores, and an end when its parent has gone."""
+def _start_worker(threads: int, parent: int, devices: str, workers: int, started: Any) -> None:
+    """A worker's first act: its share of the cores and its device, and an end when its parent has gone."""
     os.environ["NUMBA_NUM_THREADS"] = str(threads)
+    with started.get_lock():
+        number, started.value = started.value, started.value + 1
+    take_device(devices, number, workers=workers)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     import torch
 
@@ -301,12 +319,17 @@ class OnDask:
     def __init__(self, client: Any):
         self.client, self.dask = client, import_module("distributed")
         self.this_process = ThisProcess()
+        self.given: list[Encoded] = []
         self.corpora: list[Encoded] = []
         self.scattered: dict[int, Any] = {}
         self.running: dict[Any, tuple[Callable[..., Any], int, tuple[Any, ...], int]] = {}
         self.finished = self.dask.as_completed()
 
     def share(self, corpus: Encoded) -> int:
+        for number, known in enumerate(self.given):
+            if known is corpus:
+                return number
+        self.given.append(corpus)
         # Another machine cannot open this one's files.
         self.corpora.append(Encoded(**{name: _in_memory(value) for name, value in vars(corpus).items()}))
         return len(self.corpora) - 1
