@@ -9,6 +9,7 @@ from pathveil.errors import PathveilError, UsageError
 from pathveil.report.run import run_study
 from pathveil.study.study_file import read, settings_of
 from pathveil.vocabulary.words import Vocabulary
+from study.conftest import PLANTED
 
 MODEL = {"dim": 8, "filters": 4, "epochs": 1}
 SITES = Vocabulary(("breast", "prostate", "lung", "nowhere"), "the sites, by hand")
@@ -45,6 +46,27 @@ def test_own_words_stand_beside_the_papers(study, one_thread):
         assert sorted(path.name for path in (result.folder / "vocabulary" / "cells").iterdir()) == cells
     finally:
         shutil.rmtree(result.folder)
+
+
+def test_a_repeated_study_says_what_holds_here_and_what_would_decide_it(study, tmp_path, one_thread):
+    words = study["vocabulary"] | {"strategies": ["B", "I2"], "folds": ["R1", "R2"], "repeats": 2}
+    arms = {"each": {"mode": "adversarial", "private_every": 1}}
+    modes = {"modes": ["single", "adversarial"], "seeds": [1, 2], "arms": arms, "training": MODEL}
+    result = run_study(study | {"vocabulary": words, "distribution": modes}, out=tmp_path / "run")
+    found = {finding.id: finding for finding in result.findings}
+    chosen = result.studies.vocabulary.vocabularies
+    assert [(row.repeat, row.fold, row.strategy) for row in chosen[::2]] == [
+        (repeat, fold, "B") for repeat in (1, 2) for fold in ("R1", "R2")
+    ]
+    for id, units in (("A3", 2), ("A6", 2), ("B3", 3)):
+        compared = found[id].evidence.comparisons[0]
+        assert compared.units == units and compared.spread.repeats == 2
+        assert compared.these.low <= compared.difference <= compared.these.high and compared.these.cases == 180
+        assert {row.reports for row in compared.needed} == {1, 3, 10}
+    [micro, macro] = result.studies.distribution.arms
+    assert micro.compared == "micro F1, each − adversarial" and macro.units == 3
+    page = result.report_path.read_text()
+    assert "would decide it" in page and "at these registries" in page and PLANTED not in page
 
 
 def test_own_words_in_a_study_file(study, tmp_path, one_thread):

@@ -12,12 +12,14 @@ import time
 
 import psutil
 import pytest
+import torch
 
 from conftest import ROOT
+from pathveil.errors import UsageError
 from pathveil.study import study_file, vocabulary
 from pathveil.study.plan import Speed, plan
-from pathveil.study.scheduler import run_in_folder
-from pathveil.study.store import check_run
+from pathveil.study.scheduler import _do, run_in_folder
+from pathveil.study.store import Cells, check_run
 from pathveil.study.vocabulary import VocabularySettings
 from pathveil.training.workers import crew
 from study.test_study_file import STUDY, TRAINING, contents
@@ -39,7 +41,7 @@ def whole(small_corpus, tmp_path_factory, one_thread):
 
 
 def test_several_processes_give_the_same_result(whole, tmp_path):
-    with crew(workers=2) as several:
+    with crew(workers=2, devices="cpu,cpu") as several:
         study_file.run(whole[0], out=tmp_path / "run", crew=several)
     assert (tmp_path / "run" / "result.json").read_text() == whole[1]
 
@@ -239,3 +241,13 @@ def test_times_are_beside_the_result(whole):
     times = json.loads((whole[0].parent / "run" / "vocabulary" / "times.json").read_text())["cells"]
     assert len(times) == 2 * 2 * (1 + 3 + 1) and all(cell["seconds"] >= 0 and cell["unit"] for cell in times)
     assert "seconds" not in whole[1]
+
+
+def test_a_full_gpu_is_one_sentence(tmp_path):
+    def full(corpus, keep, progress):
+        keep({"unit": "first"}, {})
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    with pytest.raises(UsageError, match=r"memory is full \(shadows R1 B\).*fewer --workers"):
+        _do(None, full, (), "shadows R1 B", "cpu", str(tmp_path))
+    assert Cells(tmp_path).has({"unit": "first"})

@@ -42,8 +42,7 @@ def test_the_recipe_makes_a_corpus(tmp_path):
 @pytest.mark.parametrize(
     ("run", "of", "differing"),
     [
-        ("vocabulary-tcga-20", "vocabulary-tcga", {"shadows", "counts"}),
-        ("vocabulary-tcga-100", "vocabulary-tcga", {"folds"}),
+        ("vocabulary-tcga-repeats", "vocabulary-tcga", {"strategies", "sizes", "shadows", "counts", "repeats"}),
         ("distribution-tcga-two-five", "distribution-tcga-two", {"tasks"}),
         ("distribution-tcga-seven-subsite", "distribution-tcga", {"tasks", "arms"}),
     ],
