@@ -5,7 +5,8 @@ import pytest
 
 from pathveil.disclosure import FEWEST_CASES_TOLD
 from pathveil.study import findings as module
-from pathveil.study.findings import CLAIMS, TESTS, vocabulary_findings
+from pathveil.study.claims import CLAIMS, TESTS
+from pathveil.study.findings import vocabulary_findings
 from pathveil.study.over_cases import CaseDraws, ResampledFigures
 from pathveil.study.result import AttackRow, Estimate, Finding, ProbeRow, RegistryClassScore, RegistryScore, TaskScore
 from pathveil.study.statistics import confidence_of_each

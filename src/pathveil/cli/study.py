@@ -7,7 +7,6 @@ import typer
 
 from pathveil import api
 from pathveil.cli.console import (
-    CPU_UNLESS_ASKED,
     JSON_OPTION,
     TLS_CA,
     TLS_CERT,
@@ -38,7 +37,11 @@ def run(
     corpus: Path | None = typer.Option(
         None, "--corpus", help="A corpus (or a folder made by 'study encode') instead of the one the file names."
     ),
-    device: str = CPU_UNLESS_ASKED,
+    device: str = typer.Option(
+        "cpu",
+        "--device",
+        help="Where models are trained: auto, cpu or cuda, or cards that share the work, as cuda:0,cuda:1.",
+    ),
     workers: int | None = typer.Option(
         None,
         "--workers",

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pathveil.audit.evidence import ALL, MATCHED
-from pathveil.study.findings import MARGIN
+from pathveil.study.claims import MARGIN
 from pathveil.study.result import AttackRow, Estimate, RatedCandidate, Recommendation, Step, TaskScore, Verdict
 from pathveil.study.statistics import compare
 from pathveil.wording import listed
