@@ -29,6 +29,7 @@ def test_an_attack_on_few_answers_costs_a_fit_all_the_same(monkeypatch):
         classes={"site": ("C1", "C2")}, documents=30, cases=np.arange(30), registries=np.zeros(30, int)
     )
     corpus.labels = {"site": np.zeros(30, int)}
+    corpus.take = lambda rows: corpus
     settings = VocabularySettings(shadows=3, counts=(1,))
     study = SimpleNamespace(corpus=corpus, attacked="site", settings=settings)
     speed = plan._attack_speed(study, "cpu", scale=1.0)
@@ -40,9 +41,10 @@ def test_what_a_run_takes_however_few_its_cells_is_counted(small_corpus, tmp_pat
     monkeypatch.setattr(plan, "_speed", lambda *_: plan.Speed(0.0, 0.0, first=2.0))
     monkeypatch.setattr(plan, "_attack_speed", lambda *_, **__: plan.Speed(0.0, 0.0))
     monkeypatch.setattr(plan, "starting", lambda workers: 3.0 * (1 + (workers > 1)))
-    monkeypatch.setattr(plan, "_choosing", lambda study, **_: 5.0)
+    monkeypatch.setattr(plan, "_choosing", lambda study: 5.0)
     made = plan.plan(tmp_path / "study.toml", out=tmp_path / "run", workers=2)
-    kinds = ["targets", "shadows", "single", "centralized", "adversarial"]  # the combined study's is like one of them
+    # Shadows are trained as targets are, and the combined study's models as one of the distribution study's.
+    kinds = ["targets", "single", "centralized", "adversarial"]
     counted = 2 * 3.0 + 3 * 5.0 + plan.REPORT + 2.0 * len(kinds)
     rest = made.work[-1]
     assert rest.study == "the run" and rest.seconds > counted  # and the reading of the corpus

@@ -14,7 +14,8 @@ from pathveil.bundle.train import read_training_corpus
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.training.defences import DPSettings, TeacherSettings
-from pathveil.training.ensemble import linear_views, start_vectors
+from pathveil.training.ensemble import LINEAR_BALANCE, LINEAR_ITERATIONS, LINEAR_STRENGTH, start_vectors
+from pathveil.training.linear import fit_linear, weighted_counts, word_weights
 from pathveil.training.near_duplicates import group_cases
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.speed import ASSUMED, BATCHES, STACK, Speed, model_speed, ranged
@@ -22,6 +23,8 @@ from pathveil.training.teachers import teacher_settings
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.words import Vocabulary
 from pathveil.wording import duration
+
+LINEAR_TRIED = 4  # steps of a linear view that are timed, after the first
 
 
 class PlannedTraining(Part):
@@ -142,19 +145,32 @@ def planned(
 
 
 def rest_seconds(few: Encoded, corpus: Encoded, settings: TrainingSettings) -> float:
-    """Word vectors, near-duplicates and the linear view, measured on half of a few documents (first to load what it
-    needs, then for the time) and on all of them: what more of them cost tells what the whole corpus will."""
-
-    def timed(part: Encoded) -> float:
+    """Word vectors, near-duplicates and the linear view. Vectors cost by the words, so that a few documents tell what
+    all will; near-duplicates by the documents."""
+    began = perf_counter()
+    start_vectors(few, settings)
+    seconds = perf_counter() - began
+    if isinstance(settings.defence, TeacherSettings):
         began = perf_counter()
-        start_vectors(part, settings)
-        if isinstance(settings.defence, TeacherSettings):
-            group_cases(part.cases, np.asarray(part.ids), np.asarray(part.offsets), share=settings.defence.near)
-        if settings.linear:
-            linear_views(part, [np.arange(0, part.documents, 10)] * settings.members)
+        group_cases(few.cases, np.asarray(few.ids), np.asarray(few.offsets), share=settings.defence.near)
+        seconds += (perf_counter() - began) * corpus.documents / few.documents
+    return seconds + (linear_seconds(corpus) * settings.members if settings.linear else 0.0)
+
+
+def linear_seconds(corpus: Encoded) -> float:
+    """A linear view of the whole corpus: a few steps for the task of most classes, and as many times more as there are
+    steps and classes in all. It learns a number for each word and class, however few the documents."""
+    classes = {task: len(names) for task, names in corpus.classes.items()}
+    largest = max(classes, key=lambda task: classes[task])
+    ids, offsets = np.asarray(corpus.ids), np.asarray(corpus.offsets)
+    documents = weighted_counts(ids, offsets, word_weights(ids, offsets, vocabulary_size=corpus.vocabulary_size))
+    about: dict[str, Any] = {"classes": classes[largest], "strength": LINEAR_STRENGTH, "balance": LINEAR_BALANCE}
+
+    def timed(steps: int) -> float:
+        began = perf_counter()
+        fit_linear(documents, np.asarray(corpus.labels[largest]), iterations=steps, **about)
         return perf_counter() - began
 
-    half = few.take(np.arange(max(few.documents // 2, 1)))
-    first, less, more = timed(half), timed(half), timed(few)
-    each = max(more - less, 0.0) / max(few.documents - half.documents, 1)
-    return max(first - less, 0.0) + more + each * (corpus.documents - few.documents)
+    first = timed(1)  # which also looks for how far to go
+    each = max(timed(1 + LINEAR_TRIED) - first, 0.0) / LINEAR_TRIED
+    return (first + each * (LINEAR_ITERATIONS - 1)) * sum(classes.values()) / classes[largest]

@@ -18,7 +18,7 @@ from pathveil.training.batches import hold_out_cases
 from pathveil.training.metrics import evaluate
 from pathveil.vocabulary.encoded import Encoded
 
-HEAD_BATCH, HEAD_STEPS = 128, 1000  # of a new head; steps enough for one on few documents
+HEAD_BATCH, HEAD_STEPS, HEAD_EPOCHS = 128, 1000, 20  # of a new head; steps enough for one on few documents
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def fresh_head(
     tests: Encoded,
     *,
     seed: int,
-    epochs: int = 20,
+    epochs: int = HEAD_EPOCHS,
     device: torch.device | str = "cpu",
 ) -> dict[str, dict[str, float]]:
     """How useful features are by themselves: a new softmax head on them, a task at a time; micro and macro F1."""

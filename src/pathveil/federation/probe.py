@@ -25,6 +25,8 @@ from torch.nn import functional
 from pathveil.federation.perceptron import Perceptron
 from pathveil.training.batches import hold_out_cases
 
+BATCH = 64  # documents a step of a probe
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -105,7 +107,7 @@ def hits(
     tested = torch.from_numpy(test).to(inputs.device)
     best, answer, patience = float("inf"), 0, 0
     for _ in range(epochs):
-        for rows in fitted[torch.randperm(len(fitted), generator=generator).to(inputs.device)].split(64):
+        for rows in fitted[torch.randperm(len(fitted), generator=generator).to(inputs.device)].split(BATCH):
             model.learn(inputs[rows], wanted[rows])
         loss = functional.cross_entropy(model.logits(inputs[held]), wanted[held]).item()
         if loss < best:

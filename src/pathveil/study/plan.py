@@ -11,12 +11,10 @@ the report. The range allows for twice or half as many epochs where they are ass
 A synthetic corpus that is not made yet is not made for this: a small one stands for it, and counts are scaled.
 """
 
-import sys
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from subprocess import run
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
@@ -24,10 +22,13 @@ from typing import Any
 import numpy as np
 
 from pathveil.errors import VocabularyError
+from pathveil.federation.run import TEST_SHARE
 from pathveil.federation.settings import FederationSettings
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
+from pathveil.study.combined import CombinedStudy
 from pathveil.study.defences import ATTACKS, DefencesStudy
+from pathveil.study.distribution import DistributionStudy
 from pathveil.study.scheduler import Unit
 from pathveil.study.study_corpus import relabelled, table_of
 from pathveil.study.study_file import (
@@ -41,7 +42,7 @@ from pathveil.study.study_file import (
     with_corpus,
 )
 from pathveil.study.vocabulary import VocabularyStudy
-from pathveil.training.defences import TeacherSettings
+from pathveil.training.defences import DPSettings, TeacherSettings
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.speed import ASSUMED, BATCHES, STACK, Speed, model_speed, ranged, speed_of
 from pathveil.vocabulary.counting import count
@@ -51,8 +52,12 @@ from pathveil.vocabulary.words import FIRST_WORD
 from pathveil.wording import duration
 
 SAMPLE = 3_000  # reports that stand for a synthetic corpus which is not made yet
-REPORT = 4.0  # seconds to draw the figures of a report and to load what draws them
-FEW, MANY = 500, 20_000  # answers that the paper's attack is fitted to in calibration
+REPORT, STARTING = 6.0, 3.0  # seconds to draw a report, and for a process to load what it computes with
+FEW, MANY = 500, 3_000  # answers that the paper's attack is fitted to in calibration
+STEPS, PROBE_EPOCHS = 10, 15  # steps that heads and probes are timed by, and epochs that a probe is taken to need
+JUDGED = 1_000  # documents that attacks and the choice of words are timed on; these grow with them
+# What of a network's training settings its cost depends on.
+SHAPE = {"dim", "windows", "filters", "batch_size", "order", "optimiser", "members", "linear"}
 # Ways of training that cost alike are measured once; registries alone have no features to probe.
 LIKE = {"fedavg": "centralized", "cyclic": "centralized"}
 LIKE |= {"no-adversary": "adversarial", "no-orthogonality": "adversarial"}
@@ -147,7 +152,7 @@ def plan(
                 rows.append(_row(study, name, kind, own, scale=scale, device=device, workers=workers, known=known))
             progress(f"calibrating the {name} study", len(kinds), len(kinds))
             if any(row.left for row in rows if row.study == name):
-                reading += _choosing(study, sampled=scale != 1) * scale
+                reading += _choosing(study) * scale
     if any(row.left for row in rows):
         seconds = reading + starting(workers) + sum(speed.first for speed in known.values()) + REPORT
         rows.append(PlannedWork(study="the run", kind="start and report", **ranged(seconds)))
@@ -202,9 +207,9 @@ def _row(
     epochs, assumed = _epochs(study, cells, there, units[0])
     documents = sum(unit.documents for unit in left) * epochs * scale
     reads = sum(unit.reads for unit in left) * scale
-    alike = f"{LIKE.get(kind, kind)} {_training_of(study, kind)} {study.corpus.tasks}"
+    alike = _cost_of(study, kind, device)
     if alike not in known:
-        known[alike] = _speed(study, kind, device)
+        known[alike] = _speed(study, kind, device, known)
     speed = known[alike]
     seconds = speed.seconds(models=models, documents=documents, reads=reads)
     rate = 1 / speed.document if speed.document else None
@@ -215,30 +220,22 @@ def _row(
 
 def starting(workers: int) -> float:
     """Seconds until a process can begin: this command's, and then its workers', which start together."""
-    began = perf_counter()
-    run(
-        [sys.executable, "-c", "import pathveil.study.study_file, pathveil.training.stacked"],
-        check=True,
-        capture_output=True,
-    )
-    return (perf_counter() - began) * (1 + (workers > 1))
+    return STARTING * (1 + (workers > 1))
 
 
-def _choosing(study: AnyStudy, *, sampled: bool) -> float:
-    """Seconds to choose a study's words: those of one fold are counted and ranked, and nothing is kept. A sample may
-    have fewer words than are asked of the corpus that it stands for."""
+def _choosing(study: AnyStudy) -> float:
+    """Seconds to choose a study's words: those of some documents of one fold are counted and ranked, and nothing is
+    kept. They may have fewer words than are asked of all."""
     choices = study.choices()
     if choices is None:
         return 0.0
+    rows = choices.rows[:: max(1, len(choices.rows) // JUDGED)]
     began = perf_counter()
-    measures = Measures(count(study.store, study.corpus.labels, study.corpus.classes, rows=choices.rows))
+    measures = Measures(count(study.store, study.corpus.labels, study.corpus.classes, rows=rows))
     for sentence in choices.sentences:
-        try:
+        with suppress(VocabularyError):
             select(measures, sentence)
-        except VocabularyError:
-            if not sampled:
-                raise
-    return (perf_counter() - began) * choices.times
+    return (perf_counter() - began) * choices.times * len(choices.rows) / len(rows)
 
 
 def _training_of(study: AnyStudy, kind: str) -> TrainingSettings | FederationSettings:
@@ -262,33 +259,74 @@ def _epochs(
     return (float(np.mean(had)), False) if had else (min(unit.epochs, ASSUMED), unit.epochs > ASSUMED)
 
 
-def _speed(study: AnyStudy, kind: str, device: str) -> Speed:
+def _cost_of(study: AnyStudy, kind: str, device: str) -> str:
+    """What the cost of a kind of work depends on: kinds that agree in it are measured once."""
+    training = _training_of(study, kind)
+    if isinstance(training, FederationSettings):
+        return f"{LIKE.get(kind, kind)} {training} {study.corpus.tasks}"
+    shape = training.model_dump(include=SHAPE)
+    apart = training.vectors > 0, isinstance(training.defence, DPSettings), _stack(study, kind, device)
+    return f"{shape} {apart} {study.corpus.tasks}"
+
+
+def _stack(study: AnyStudy, kind: str, device: str) -> int:
+    """How many models of a kind are trained at once."""
+    alone = isinstance(study, VocabularyStudy) and kind != "shadows"
+    return 1 if alone else STACK[device.split(":")[0]]
+
+
+def _speed(study: AnyStudy, kind: str, device: str, known: dict[str, Speed]) -> Speed:
     """Measure one kind of training on a few reports of every registry."""
-    where = device.split(":")[0]
-    batch = _training_of(study, kind).batch_size
-    small = _few(study, batch * BATCHES[where])
-    if isinstance(study, VocabularyStudy):
-        return model_speed(small, study.training, models=STACK[where] if kind == "shadows" else 1, device=device)
-    if isinstance(study, DefencesStudy):
-        training = _training_of(study, kind)
-        assert isinstance(training, TrainingSettings)
-        return model_speed(small, training, models=STACK[where], device=device)
-    from pathveil.federation.run import result_of
-    from pathveil.federation.run import run as train_mode
-    from pathveil.study.distribution import class_scores, membership_rows
+    training = _training_of(study, kind)
+    small = _few(study, training.batch_size * BATCHES[device.split(":")[0]])
+    if isinstance(training, TrainingSettings):
+        return model_speed(small, training, models=_stack(study, kind, device), device=device)
+    from pathveil.federation.run import train
 
-    config, mode = study.configs[kind], study.settings.mode(kind)
+    assert isinstance(study, DistributionStudy | CombinedStudy)
+    mode = study.settings.mode(kind)
 
-    def arm(epochs: int, reads: int) -> None:
-        changed = config.model_copy(update={"epochs": epochs})
-        outcome = train_mode(small, mode=mode, settings=changed, seed=1, device=device)
-        result_of(small, [outcome])
-        class_scores(small, outcome)
-        membership_rows(outcome)
+    def trial(epochs: int, reads: int) -> None:
+        train(small, mode=mode, settings=training.model_copy(update={"epochs": epochs}), seed=1, device=device)
 
-    found = speed_of(arm, models=1, documents=small.documents, reads=0)
-    # Scores and probes grow with the reports as training does.
-    return replace(found, fixed=0.0, document=found.document + found.fixed / small.documents / config.epochs)
+    found = speed_of(trial, models=1, documents=small.documents, reads=0)
+    if mode == "single":  # registries alone have no features to probe
+        return found
+    judging = f"judging {study.corpus.tasks}"
+    if judging not in known:
+        known[judging] = _judge_speed(study, training, device)
+    # Probes and scores are of all reports once, however many epochs there are.
+    return replace(found, document=found.document + known[judging].document / training.epochs)
+
+
+def _judge_speed(study: AnyStudy, training: FederationSettings, device: str) -> Speed:
+    """What is done with a model after its training, beside which scores cost little: heads and probes are fitted to its
+    features. A few steps of each are timed on made-up features: the work is the same whatever they say."""
+    import torch
+
+    from pathveil.federation.heads import HEAD_BATCH, HEAD_EPOCHS, HEAD_STEPS, new_heads
+    from pathveil.federation.probe import BATCH, hits
+
+    documents, some = study.corpus.documents, study.corpus.take(np.arange(min(study.corpus.documents, HEAD_BATCH)))
+    rng = np.random.default_rng(0)
+    features = rng.random((some.documents, training.filters * len(training.windows)), np.float32)
+    registries = torch.from_numpy(np.asarray(some.registries).astype(np.int64)).to(device)
+
+    def timed(fit: Callable[[int], object]) -> float:
+        """Seconds of a step: so many epochs of one step each."""
+        fit(1)
+        began = perf_counter()
+        fit(STEPS)
+        return (perf_counter() - began) / STEPS
+
+    head = timed(lambda epochs: new_heads(features, some, [features], seed=1, epochs=epochs, device=device))
+    rows, inputs = np.arange(some.documents), torch.from_numpy(features).to(device)
+    about = {"classes": len(study.corpus.registry_names), "hidden": 64, "seed": 1}
+    probe = timed(lambda epochs: hits(inputs, registries, rows[:BATCH], rows, epochs=epochs, **about))
+    heads = 2 * HEAD_STEPS + HEAD_EPOCHS * documents / HEAD_BATCH  # two outsiders', and a fresh one
+    # Two halves, two kinds of probe, with training cases and without.
+    probes = 4 * PROBE_EPOCHS * (2 * documents * TEST_SHARE / 2 + documents * (1 - TEST_SHARE)) / BATCH
+    return Speed(fixed=0.0, document=(head * heads + probe * probes) / documents)
 
 
 def _few(study: AnyStudy, documents: int) -> Encoded:
@@ -303,13 +341,13 @@ def _few(study: AnyStudy, documents: int) -> Encoded:
 
 
 def _judging(study: DefencesStudy) -> float:
-    """Seconds of every attack on made-up answers: the work is the same whatever they say."""
+    """Seconds of every attack on made-up answers of some documents, and as many times more as there are: the work is
+    the same whatever they say."""
     from pathveil.audit.worlds import ASKED, judge_worlds, make_worlds
 
     settings, rng = study.settings, np.random.default_rng(0)
-    worlds = make_worlds(
-        study.corpus, worlds=settings.worlds, test_share=settings.test_share, seed=study.settings.seeds[0]
-    )
+    some = study.corpus.take(np.sort(rng.permutation(study.corpus.documents)[:JUDGED]))
+    worlds = make_worlds(some, worlds=settings.worlds, test_share=settings.test_share, seed=settings.seeds[0])
     arrays = {}
     for task in study.corpus.tasks:
         for name in [f"{asked}{margin}" for asked in ASKED for margin in ("", " margin")]:
@@ -317,7 +355,7 @@ def _judging(study: DefencesStudy) -> float:
         arrays[f"code {task}"] = np.zeros(worlds.inside.shape, np.int16)
     began = perf_counter()
     judge_worlds(worlds, arrays, name="made up")
-    return perf_counter() - began
+    return (perf_counter() - began) * study.corpus.documents / some.documents
 
 
 def _attack_speed(study: VocabularyStudy, device: str, *, scale: float) -> Speed:
@@ -338,7 +376,7 @@ def _attack_speed(study: VocabularyStudy, device: str, *, scale: float) -> Speed
     fitted(FEW)  # loads
     few, many = fitted(FEW), fitted(MANY)
     answer = max(many - few, 0.0) / (MANY - FEW)
-    corpus = study.corpus
+    corpus = study.corpus.take(np.arange(min(study.corpus.documents, JUDGED)))
     records = evidence.Records(
         member=rng.random(corpus.documents) < 0.5,
         cases=corpus.cases,
@@ -349,7 +387,7 @@ def _attack_speed(study: VocabularyStudy, device: str, *, scale: float) -> Speed
     score = evidence.Score("made up", study.attacked, rng.random(corpus.documents), shadows=1)
     began = perf_counter()
     evidence.measure([score], records, edges=study.settings.edges)
-    measured = perf_counter() - began
+    measured = (perf_counter() - began) * study.corpus.documents / corpus.documents
     numbers = len(study.settings.numbers)
     fits = max(few - answer * FEW, 0.0) * numbers  # however few answers: one for each number of shadows
     return Speed(fixed=measured * (numbers + 4) * scale + fits, document=answer)

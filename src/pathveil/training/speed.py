@@ -19,9 +19,9 @@ from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
 
 ASSUMED = 12  # epochs of a model that stops early, where none is finished
-BATCHES = {"cpu": 5, "cuda": 32}  # of a model in calibration
+BATCHES = {"cpu": 3, "cuda": 32}  # of a model in calibration
 STACK = {"cpu": 1, "cuda": 16}  # models that are calibrated together where many are trained
-SHOWS, MOST_TIMES = 0.5, 64  # seconds that a calibration's work should take, and how much more of it there may be
+SHOWS, MOST_TIMES = 0.3, 64  # seconds that a calibration's work should take, and how much more of it there may be
 VARIES = 1.3  # what the same work took more or less on the same machine at another time
 
 
@@ -61,8 +61,8 @@ def model_speed(corpus: Encoded, training: TrainingSettings, *, models: int, dev
 def speed_of(trial: Callable[[int, int], None], *, models: int, documents: int, reads: int) -> Speed:
     """Time ``trial(epochs, reads)``; the first run, which compiles and loads, is counted apart.
 
-    What a fast device does in three epochs is lost in how starting varies: it gets four times as much to do until that
-    shows on the clock.
+    What a fast device does in three epochs is lost in how starting varies: it gets as much more to do as shows on the
+    clock.
     """
 
     def timed(epochs: int, reads: int) -> float:
@@ -74,7 +74,7 @@ def speed_of(trial: Callable[[int, int], None], *, models: int, documents: int, 
         """What one more of so many costs beyond a single epoch."""
         times = 1
         while (more := run(number * times) - once) < SHOWS and times < MOST_TIMES:
-            times *= 4
+            times = min(MOST_TIMES, max(4 * times, 1 + int(times * SHOWS / more)) if more > 0 else MOST_TIMES)
         return max(more, 0.0) / (number * times)
 
     first = timed(1, min(reads, 1))
