@@ -2,11 +2,11 @@
 
 from xml.etree import ElementTree
 
-from pathveil.svg import Line, Mark, curves, intervals, key
+from pathveil.svg import Mark, Series, curves, intervals, key
 
 
 def test_figures_are_well_formed_and_escaped():
-    line = Line('a<b>&"', (0.0, 0.5, 1.0), (1.0, 0.75, 0.5), colour=1)
+    line = Series('a<b>&"', (0.0, 0.5, 1.0), (1.0, 0.75, 0.5), colour=1)
     for chart in (
         curves([line], title='t"<', x_title="x", y_title="y", bottom=0.5, diagonal=True, limit=0.9),
         intervals([Mark("c<d", 0.3, 0.2, 0.4), Mark("none", None, 0.0, 0.1)], limit=0.2, chance=0.1),
@@ -16,6 +16,6 @@ def test_figures_are_well_formed_and_escaped():
 
 
 def test_a_curve_runs_where_its_values_are():
-    drawn = curves([Line("site", (0.0, 1.0), (1.0, 0.5))], title="", x_title="", y_title="", bottom=0.5)
+    drawn = curves([Series("site", (0.0, 1.0), (1.0, 0.5))], title="", x_title="", y_title="", bottom=0.5)
     (path,) = (one for one in ElementTree.fromstring(drawn).iter("path") if "line" in one.get("class", ""))
     assert path.get("d") == "M52.0 10.0L418.0 270.0"  # from the top left corner of the frame to its bottom right

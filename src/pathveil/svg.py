@@ -19,14 +19,16 @@ DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2", "1 2", "12 4", "6 2 1 2")
 
 
 @dataclass(frozen=True)
-class Line:
-    """A curve with its band; ``strong`` draws it thick."""
+class Series:
+    """Points of one kind, or a curve, with their intervals where they are known and names where they have any;
+    ``strong`` draws a curve thick."""
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
     low: Sequence[float] = ()
     high: Sequence[float] = ()
+    labels: Sequence[str] = ()
     colour: int = 0
     strong: bool = False
 
@@ -42,7 +44,7 @@ class Mark:
     colour: int = 0
 
 
-def key(line: Line) -> str:
+def key(line: Series) -> str:
     """A short piece of a line, for a legend."""
     return f'<svg class="key" viewBox="0 0 30 8" aria-hidden="true"><path {look(line)} d="M0 4H30"/></svg>'
 
@@ -139,12 +141,12 @@ def path_through(points: Sequence[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points) if points else ""
 
 
-def stroke(line: Line, points: Sequence[tuple[float, float]]) -> str:
+def stroke(line: Series, points: Sequence[tuple[float, float]]) -> str:
     title = f"<title>{escape(line.name)}</title>"
     return f'<path {look(line)} d="{path_through(points)}">{title}</path>'
 
 
-def look(line: Line) -> str:
+def look(line: Series) -> str:
     dash = DASHES[line.colour % len(DASHES)] if not line.strong else ""
     style = f' stroke-dasharray="{dash}"' if dash else ""
     return f'class="line {"strong" if line.strong else "thin"} c{line.colour}"{style}'
@@ -156,7 +158,7 @@ def figure(parts: Sequence[str], height: int, title: str) -> str:
 
 
 def curves(
-    lines: Sequence[Line],
+    lines: Sequence[Series],
     *,
     title: str,
     x_title: str,

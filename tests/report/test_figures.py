@@ -5,8 +5,8 @@ import re
 import pytest
 
 from pathveil.report import distribution, figures
-from pathveil.report.figures import Series
 from pathveil.study.result import ClassScore, DistributionResult
+from pathveil.svg import Series
 from report.conftest import cells
 
 BOXES = """[...document.querySelectorAll(`SELECTOR`)].map(one => {

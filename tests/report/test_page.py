@@ -1,4 +1,4 @@
-"""The report in a browser: the answer first, numbers as in result.json, tabs, sorting, CSV, two widths, dark, print."""
+"""The report in a browser: numbers as in result.json, two widths, dark, print. How it opens is in test_opening.py."""
 
 import json
 
@@ -18,12 +18,9 @@ WIDTHS = (390, 1280)
 
 def test_numbers_are_those_of_the_result(opened, made):
     result = json.loads((made / "result.json").read_text())
-    assert opened.locator("#answer p").all_inner_texts() == [
-        " ".join(answer(read_run(made / "result.json")))
-    ]  # one paragraph
-    assert (
-        opened.locator("#why ~ p").first.inner_text() == result["studies"]["vocabulary"]["recommendation"]["sentence"]
-    )
+    told, first, *_ = opened.locator("#why p").all_text_contents()
+    assert told == " ".join(answer(read_run(made / "result.json")))
+    assert first == result["studies"]["vocabulary"]["recommendation"]["sentence"]
     strong = result["studies"]["distribution"]["findings_of_strong"]
     assert [finding["id"] for finding in strong] == ["B2", "B3", "B4", "B5"]
     assert opened.locator(".finding").count() == len(result["findings"]) + len(strong) == 16
@@ -133,9 +130,9 @@ def test_provenance_names_corpus_machine_time_and_versions(opened, made):
         "seeds, distribution",
     ):
         assert words in shown
-    opened.locator("summary", has_text="Vocabularies").click()
+    opened.locator("details.more > summary", has_text="Vocabularies").click()
     for row in result["studies"]["vocabulary"]["vocabularies"]:
-        assert row["sha256"] in opened.locator("details", has_text="Vocabularies").inner_text()
+        assert row["sha256"] in opened.locator("details.more", has_text="sha256").last.inner_text()
     assert "Pathveil developers (2026)" in opened.locator("pre").last.inner_text()
 
 
@@ -169,6 +166,7 @@ def test_a_finding_that_the_study_cannot_judge_is_not_called_undecided(browser, 
     (tmp_path / "page.html").write_text(page.render(StudyResult.model_validate(result)))
     tab = browser.new_page()
     tab.goto((tmp_path / "page.html").as_uri())
+    tab.locator("#findings > summary").click()
     shown = tab.locator('.finding[data-id="B3"]').first
     assert shown.locator("strong").inner_text() == "not judged" and "the study has no single" in shown.inner_text()
     assert shown.locator("b").first.inner_text() == MARKS["unjudged"][1] != MARKS["open"][1]
@@ -187,6 +185,7 @@ def test_every_name_on_the_page_is_explained(opened, made):
 
 
 def test_the_strong_adversarys_tests_speak_of_it(opened):
+    opened.locator("#findings > summary").click()
     told = opened.locator("h3:has-text('claims of the strong adversary') ~ .finding")
     lines = [one.inner_text() for one in told.all()]
     assert len(lines) == 4 and not any("of adversarial" in line for line in lines)
@@ -226,15 +225,6 @@ def test_what_has_too_few_cases_is_left_out_or_called_suppressed(made, shown):
     assert "No vocabulary can be recommended." in page.render(StudyResult.model_validate(result))
 
 
-def test_the_answer_is_one_paragraph_above_the_fold_of_a_phone(browser, made):
-    tab = browser.new_page(viewport={"width": 390, "height": 900})
-    tab.goto((made / "report.html").as_uri())
-    assert tab.locator("#answer p").count() == 1
-    box = tab.locator("#answer").bounding_box()
-    assert box["y"] + box["height"] <= 900
-    tab.close()
-
-
 def test_models_kept_at_their_last_epoch_are_told_and_marked(made, shown):
     result = json.loads((made / "result.json").read_text())
     for row in result["studies"]["vocabulary"]["vocabularies"]:
@@ -255,4 +245,4 @@ def test_models_kept_at_their_last_epoch_are_told_and_marked(made, shown):
     assert found["single"] == "2†, 1" and found["centralized"] == "1"
     assert NOTE in tab.locator("#panel-traffic").inner_text()
     assert tab.locator("#panel-points .note").count() == 0
-    assert f"Of the distribution study: {warning['text']}." in tab.locator("#why ~ p").all_inner_texts()
+    assert f"Of the distribution study: {warning['text']}." in tab.locator("#why p").all_text_contents()

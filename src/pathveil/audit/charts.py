@@ -1,16 +1,16 @@
 """The audit page's own figures, drawn with ``pathveil.svg``: an attack's ROC, and a figure against shadow models.
 
->>> roc([Line("loss", (0.01, 1.0), (0.02, 1.0))], title="ROC").startswith("<svg")
+>>> roc([Series("loss", (0.01, 1.0), (0.02, 1.0))], title="ROC").startswith("<svg")
 True
 """
 
 import math
 from collections.abc import Sequence
 
-from pathveil.svg import WIDTH, Line, Plot, as_share, figure, path_through, stroke
+from pathveil.svg import WIDTH, Plot, Series, as_share, figure, path_through, stroke
 
 
-def roc(lines: Sequence[Line], *, title: str) -> str:
+def roc(lines: Sequence[Series], *, title: str) -> str:
     """TPR against FPR, both logarithmic: what matters happens at the left end."""
     floor = min((min(line.x) for line in lines), default=0.01)
     decades = max(1, min(4, math.ceil(-math.log10(floor) - 0.15)))
@@ -40,7 +40,7 @@ def roc(lines: Sequence[Line], *, title: str) -> str:
     return figure(parts, plot.total, title)
 
 
-def against_shadows(lines: Sequence[Line], *, title: str, y_title: str, chance: float) -> str:
+def against_shadows(lines: Sequence[Series], *, title: str, y_title: str, chance: float) -> str:
     """A figure of merit against the number of shadow models, with its bands."""
     plot = Plot(left=52, top=10, width=WIDTH - 74, height=220, bottom=44)
     most = max(max(line.x) for line in lines)

@@ -103,13 +103,13 @@ def strongest(rows: Sequence[MeasuredRow], fpr: float) -> MeasuredRow | None:
     return max(rows, key=strength, default=None)
 
 
-def _legend(lines: Sequence[svg.Line]) -> list[tuple[Any, str]]:
+def _legend(lines: Sequence[svg.Series]) -> list[tuple[Any, str]]:
     from markupsafe import Markup
 
     return [(Markup(svg.key(line)), line.name + (" (strongest)" if line.strong else "")) for line in lines]
 
 
-def roc_charts(audit: Audit) -> list[tuple[str, str, list[svg.Line]]]:
+def roc_charts(audit: Audit) -> list[tuple[str, str, list[svg.Series]]]:
     """(protocol, figure, its lines) for each protocol; the control is a grey line in the figure it controls."""
     names = list(dict.fromkeys(curve.attack for curve in audit.curves))
     if len(names) > len(DRAWN):  # the rest is in the table, but for the strongest of each protocol
@@ -144,8 +144,8 @@ def _best(curves: Sequence[Curve]) -> Curve:
     return max(curves, key=lambda curve: sum(curve.low))
 
 
-def _line(curve: Curve, colour: int, *, strong: bool) -> svg.Line:
-    return svg.Line(curve.attack, curve.fpr, curve.tpr, curve.low, curve.high, colour=colour, strong=strong)
+def _line(curve: Curve, colour: int, *, strong: bool) -> svg.Series:
+    return svg.Series(curve.attack, curve.fpr, curve.tpr, curve.low, curve.high, colour=colour, strong=strong)
 
 
 def strongest_on_canaries(audit: Audit) -> list[CanaryRow]:
@@ -207,7 +207,7 @@ def _strongest_of_each(
     return svg.intervals(marks, limit=shown, chance=fpr, title=title)
 
 
-def shadow_charts(rows: Sequence[MeasuredRow]) -> list[tuple[str, str, list[svg.Line]]]:
+def shadow_charts(rows: Sequence[MeasuredRow]) -> list[tuple[str, str, list[svg.Series]]]:
     """AUC of each attack that uses shadows against how many it used, for each protocol that has such rows."""
     found = []
     for protocol in dict.fromkeys(row.protocol for row in rows if row.protocol != CONTROL):
@@ -220,7 +220,7 @@ def shadow_charts(rows: Sequence[MeasuredRow]) -> list[tuple[str, str, list[svg.
             areas = [(row.auc.value, row.auc.low, row.auc.high) for row in steps if row.auc.value is not None]
             if len(areas) > 1:
                 value, low, high = zip(*areas, strict=True)
-                lines.append(svg.Line(attack, [row.shadows for row in steps], value, low, high, colour=len(lines)))
+                lines.append(svg.Series(attack, [row.shadows for row in steps], value, low, high, colour=len(lines)))
         if lines:
             title = f"AUC against the number of shadow models, {protocol} protocol"
             found.append((protocol, charts.against_shadows(lines, title=title, y_title="AUC", chance=0.5), lines))

@@ -6,7 +6,7 @@ from pathveil.bundle.evaluation import Evaluation, TaskEvaluation
 from pathveil.bundle.evaluation_details import GroupRow
 from pathveil.bundle.page import fill
 from pathveil.corpus.combinations import named
-from pathveil.svg import Line, Mark, curves, intervals, key
+from pathveil.svg import Mark, Series, curves, intervals, key
 
 SHOWN = 15  # confusions, and rows of a figure
 
@@ -16,11 +16,11 @@ def render(result: Evaluation) -> str:
     from markupsafe import Markup
 
     covered = [
-        Line(task, [one.coverage for one in points], [one.accuracy for one in points], colour=number)
+        Series(task, [one.coverage for one in points], [one.accuracy for one in points], colour=number)
         for number, (task, points) in enumerate((task, details(one).coverage) for task, one in result.tasks.items())
     ]
     meant = [
-        Line(task, [one.probability for one in bins], [one.right for one in bins], colour=number)
+        Series(task, [one.probability for one in bins], [one.right for one in bins], colour=number)
         for number, (task, bins) in enumerate((task, details(one).calibration) for task, one in result.tasks.items())
     ]
     lowest = min((value for line in covered for value in line.y), default=0.0)

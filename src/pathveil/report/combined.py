@@ -2,9 +2,9 @@
 
 from pathveil.report import figures
 from pathveil.report.epochs import epoch_cell, epoch_note
-from pathveil.report.figures import Series
 from pathveil.report.tables import Section, Table, appetite_tables, caveat_of_dates, count, number, with_interval
 from pathveil.study.result import CombinedResult
+from pathveil.svg import Series
 
 
 def section(study: CombinedResult) -> Section:

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 
 from pathveil.audit.worlds import FEWEST_JUDGED
 from pathveil.report import figures
-from pathveil.report.figures import Series
-from pathveil.report.findings import signed
+from pathveil.report.opening import found_of_hundred, signed
 from pathveil.report.tables import Cell, Section, Table, appetite_tables, mean, number
 from pathveil.study.result import Change, DefencePoint, DefencesResult, Estimate
+from pathveil.svg import Series
 from pathveil.wording import counted
 
+SMALL_WORLD = 2_000  # reports: with fewer, teachers have read too little to teach well
 SCORES = {"macro": "macro F1", "micro": "micro F1"}
 
 
@@ -40,9 +41,21 @@ def section(study: DefencesResult) -> Section:
         text=f"{_sentence(study)} Each way of training is judged in {counted(points[0].worlds, 'world')}{drawn_by}: "
         "half of the cases are in one, and attackers whose own models were trained in the same way ask who was. Of all "
         "attacks each figure is the strongest one's. Intervals tell how models drawn like these vary, not other "
-        "corpora.",
+        f"corpora.{small_worlds(study)}",
         figures=drawn,
         tables=[_ways(study), _attacks(points, study), *appetite_tables(study.recommendation, "defence-appetites")],
+    )
+
+
+def small_worlds(study: DefencesResult) -> str:
+    """What is to be said of ways that are compared in small worlds; nothing where worlds are large."""
+    reports = study.provenance.reports * (1 - study.settings["test_share"]) / 2
+    if reports >= SMALL_WORLD or len(study.points) < 2:
+        return ""
+    return (
+        f" A world has about {round(reports, -1):,.0f} reports here. What a defence costs in so small a one says "
+        "little of thousands of reports, where teachers have read more and contradict fewer labels: measure on your "
+        "own before you choose."
     )
 
 
@@ -52,17 +65,11 @@ def _sentence(study: DefencesResult) -> str:
     if use is None:
         return study.recommendation.sentence
     found = f"Of a hundred reports that a model trained with “{use.name}” has read, the strongest attack finds "
-    found += f"{_hundredth(use)} while it accuses one stranger in a hundred"
+    found += f"{found_of_hundred(use)} while it accuses one stranger in a hundred"
     beside = next(point for point in study.points if point.vocabulary == use.vocabulary)
     if beside is not use:
-        found += f"; trained with “{beside.name}”, {_hundredth(beside)}"
+        found += f"; trained with “{beside.name}”, {found_of_hundred(beside)}"
     return f"{found}."
-
-
-def _hundredth(point: DefencePoint) -> str:
-    """How many of a hundred members are found at one false accusation in a hundred."""
-    share = 100 * point.tpr_at_1.value
-    return f"{share:.1f}" if share < 9.95 else f"{share:.0f}"
 
 
 def _series(study: DefencesResult, score: str) -> list[Series]:

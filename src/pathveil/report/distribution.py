@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathveil.disclosure import TOO_FEW
 from pathveil.report import figures
 from pathveil.report.epochs import epoch_cell, epoch_note
-from pathveil.report.figures import Series
-from pathveil.report.findings import needed_table, signed
+from pathveil.report.findings import needed_table
+from pathveil.report.opening import signed
 from pathveil.report.tables import (
     Cell,
     Section,
@@ -16,13 +16,15 @@ from pathveil.report.tables import (
     caveat_of_dates,
     count,
     mean,
+    mean_estimate,
     mean_of,
     number,
     suppressed,
     with_interval,
 )
-from pathveil.study.result import ClassScore, DistributionResult, Estimate, ProbeRow, RegistryScore
+from pathveil.study.result import ClassScore, DistributionResult, ProbeRow, RegistryScore
 from pathveil.study.training_choice import macro_by_mode
+from pathveil.svg import Series
 
 SHOWN_CLASSES = 10  # most and least frequent classes in the per-class figures
 COMPARED = ("single", "centralized", "adversarial", "strong")  # modes in the figures of classes
@@ -96,18 +98,13 @@ def score_tables(study: DistributionResult, modes: Sequence[str]) -> list[Table]
             for mode in modes:
                 found = own(mode, task, registry)
                 shown = [
-                    with_interval(over_seeds([getattr(r, f) for r in found])) if found else suppressed()
+                    with_interval(mean_estimate([getattr(r, f) for r in found])) if found else suppressed()
                     for f in figures
                 ]
                 cells.append([task, mode, *shown])
         heads = ["task", "mode", "micro F1 (95 %)", "macro F1 (95 %)"]
         tables.append(Table(f"scores-{registry}", title, heads, cells, group="scores", tab=registry))
     return tables
-
-
-def over_seeds(estimates: Sequence[Estimate]) -> Estimate:
-    """The mean of estimates, and the means of their limits."""
-    return Estimate(**{end: mean_of(estimates, end) or 0.0 for end in ("value", "low", "high")})
 
 
 def overall_figure(study: DistributionResult, modes: Sequence[str]) -> list[tuple[str, str, str]]:
@@ -172,7 +169,7 @@ def class_figures(study: DistributionResult, modes: Sequence[str]) -> list[tuple
             series = []
             for mode in [mode for mode in modes if mode in COMPARED]:
                 of_mode = [[row.f1 for row in classes[task][label] if row.mode == mode] for label in shown]
-                measured = {place: over_seeds(found) for place, found in enumerate(of_mode) if found}
+                measured = {place: mean_estimate(found) for place, found in enumerate(of_mode) if found}
                 value, low, high = (
                     [getattr(one, end) for one in measured.values()] for end in ("value", "low", "high")
                 )
@@ -193,7 +190,7 @@ def class_tables(study: DistributionResult, modes: Sequence[str]) -> list[Table]
         rows = []
         for label, own in classes.items():
             of_modes = [[row.f1 for row in own if row.mode == mode] for mode in shown]
-            cells = [with_interval(over_seeds(found)) if found else number(None) for found in of_modes]
+            cells = [with_interval(mean_estimate(found)) if found else number(None) for found in of_modes]
             unseen = mean_of(own, "support")
             rows.append([label, count(own[0].samples), count(unseen or 0), *cells])
         heads = ["class", "reports", "unseen, a seed", *(f"{mode}, F1 (95 %)" for mode in shown)]
@@ -255,7 +252,7 @@ def membership_table(study: DistributionResult) -> list[Table]:
             continue
         low = [row.tpr_at_fpr["0.01"] for row in own if "0.01" in row.tpr_at_fpr]
         notes += [one.note for one in low if one.note]
-        auc = with_interval(over_seeds(known))
+        auc = with_interval(mean_estimate(known))
         rows.append([mode, model, auc, number(mean_of(low, "value"))])
     heads = ["mode", "what is attacked", "attacker's AUC (95 %)", "TPR at 1 % FPR"]
     title = "Can an attacker tell who was trained on? Mean over seeds"

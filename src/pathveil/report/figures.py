@@ -1,5 +1,6 @@
 """The report's figures as inline SVG, drawn by matplotlib: labelled axes, intervals, a palette that survives colour
-blindness (Okabe and Ito's), a marker of its own for every series. Text stays text, so that it can be searched and read.
+blindness (Okabe and Ito's), a marker of its own for every series. Text stays text, so that it can be searched and read,
+and colours are those of the page's style sheet (light, dark, paper), each with its own for an SVG that leaves the page.
 
 >>> drawing = lines([Series("B", (1, 10), (0.5, 0.6))], x_title="shadow models", y_title="attack accuracy")
 >>> drawing.startswith("<svg") and "attack accuracy" in drawing
@@ -9,10 +10,13 @@ True
 import io
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from math import ceil, cos, hypot, pi, sin
+from dataclasses import replace
+from math import ceil
 from typing import TYPE_CHECKING, Any
+
+from pathveil.report.labels import name_points
+from pathveil.study.result import RatedCandidate
+from pathveil.svg import Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,9 +24,18 @@ if TYPE_CHECKING:
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#6b4c9a", "#444444", "#8c6d31", "#888888")
 MARKERS = "osD^vP*X<>"
 TICKS = [digit * 10**power for power in range(1, 7) for digit in (1, 2, 5)]
-WIDTH = 4.8  # inches: on a phone's screen its letters are still read
-MARKER = 7.0  # points: markers nearer than this hide one another
+WIDTH, ANSWER_WIDTH = 4.8, 5.4  # inches: on a phone's screen its letters are still read
 CHARACTER = 0.07  # inches, of a legend's letters
+# Colours that a page may change, by the name of its style sheet; c0, c1 … are the series'.
+THEMED = {"#000000": "ink", "#b0b0b0": "grid", "#777777": "soft", "#999999": "soft", "#555555": "soft"}
+THEMED |= {"#14703c": "good", "#b3261e": "bad", "#8a5a00": "open"}
+LEAK = "how well an attacker knows whose report was learnt"
+RINGED = {True: "recommended", False: "leaks least"}
+VERDICTS = {  # of candidates: how a reader is told, and how a point is drawn
+    "pass": ("keeps to the limit", "o", "#14703c"),
+    "not enough evidence": ("cannot be told", "D", "#8a5a00"),
+    "fail": ("breaks the limit", "X", "#b3261e"),
+}
 STYLE: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "pathveil",
@@ -37,16 +50,33 @@ STYLE: Any = {
 }
 
 
-@dataclass(frozen=True)
-class Series:
-    """Points of one kind, with intervals where they are known."""
+class Drawing(str):
+    """An SVG element, with the numbers that it shows: a heading and rows, which can be saved as a CSV file."""
 
-    name: str
-    x: Sequence[float]
-    y: Sequence[float]
-    low: Sequence[float] = ()
-    high: Sequence[float] = ()
-    labels: Sequence[str] = ()
+    rows: list[list[Any]]
+
+    def __new__(cls, svg: str, rows: Sequence[Sequence[Any]] = ()) -> "Drawing":
+        made = super().__new__(cls, svg)
+        made.rows = [[round(one, 6) if isinstance(one, float) else one for one in row] for row in rows]
+        return made
+
+
+def rows_of(series: Sequence[Series], x_title: str, y_title: str, *, across: bool = False) -> list[list[Any]]:
+    """The points of a figure as a table; intervals are of what is drawn up, or ``across``.
+
+    >>> rows_of([Series("B", (1,), (0.5,), (0.4,), (0.6,))], "shadows", "accuracy")
+    [['series', 'shadows', 'accuracy', 'accuracy low', 'accuracy high'], ['B', 1, 0.5, 0.4, 0.6]]
+    """
+    measured = x_title if across else y_title
+    named = any(one.labels for one in series)
+    rows: list[list[Any]] = [["series", *(["name"] if named else []), x_title, y_title]]
+    rows[0] += [f"{measured} low", f"{measured} high"] if any(one.low for one in series) else []
+    for one in series:
+        for place, point in enumerate(zip(one.x, one.y, strict=True)):
+            name = [one.labels[place] if one.labels else ""] if named else []
+            ends = [one.low[place], one.high[place]] if one.low else []
+            rows.append([one.name, *name, *point, *ends])
+    return rows
 
 
 def svg_of(draw: Callable[["Axes"], None], *, width: float = WIDTH, height: float = 3.4) -> str:
@@ -62,7 +92,18 @@ def svg_of(draw: Callable[["Axes"], None], *, width: float = WIDTH, height: floa
         text = io.StringIO()
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None}, transparent=True)
     svg = text.getvalue()
-    return svg[svg.index("<svg") :]
+    # What matplotlib says about itself names places on the net.
+    return themed(re.sub("<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.DOTALL))
+
+
+def themed(svg: str) -> str:
+    """An SVG element whose colours are the page's, each with its own where there is no page.
+
+    >>> themed('<path style="stroke: #0072b2"/><text>0.5</text>')
+    '<path style="stroke: var(--c0, #0072b2)"/><text>0.5</text>'
+    """
+    names = THEMED | {colour: f"c{number}" for number, colour in enumerate(COLOURS)}
+    return re.sub("|".join(names), lambda found: f"var(--{names[found[0]]}, {found[0]})", svg)
 
 
 def lines(
@@ -73,7 +114,7 @@ def lines(
     chance: float | None = None,
     logarithmic: bool = False,
     reaching: tuple[float, float] | None = None,
-) -> str:
+) -> Drawing:
     """Curves with their intervals; ``chance`` is a dashed line across. Figures to be compared share what y is
     ``reaching``."""
 
@@ -108,7 +149,7 @@ def lines(
         if len(series) > 1:
             _legend(axes, series)
 
-    return svg_of(draw)
+    return Drawing(svg_of(draw), rows_of(series, x_title, y_title))
 
 
 def _errors(values: Sequence[float], low: Sequence[float], high: Sequence[float]) -> Any:
@@ -120,158 +161,15 @@ def _errors(values: Sequence[float], low: Sequence[float], high: Sequence[float]
     return [below, above]
 
 
-Box = tuple[float, float, float, float]  # left, bottom, right, top, in points of the drawing
-
-
-def _name_points(
-    axes: "Axes", series: Sequence[Series], *, front: Sequence[tuple[float, float]] = (), limit: float | None = None
-) -> None:
-    """Write each point's name where it covers no other name, point, interval or line, as near as that is; a line leads
-    to one that stands apart. Points that lie on one another share a label."""
-    figure: Any = axes.get_figure()
-    figure.draw_without_rendering()  # only now are the axes as large as they will be
-    scale = 72 / figure.dpi
-    wide, high = axes.bbox.width * scale, axes.bbox.height * scale
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        across, up = (axes.transData.transform((x, y)) - axes.bbox.min) * scale
-        return float(across), float(up)
-
-    points = [point for one in series for point in zip(one.x, one.y, one.labels, strict=False)]
-    places = [place(x, y) for x, y, _ in points]
-    taken: list[tuple[Box, float]] = [((x - 5, y - 5, x + 5, y + 5), 3.0) for x, y in places]
-    ends = [end for one in series for end in zip(one.low, one.high, strict=True)]
-    for (low, top), (_, y, _) in zip(ends, points, strict=False):
-        (start, level), (end, _) = place(low, y), place(top, y)
-        taken.append(((start, level - 1.5, end, level + 1.5), 1.0))
-    if limit is not None:
-        across, _ = place(limit, points[0][1] if points else 0.0)
-        taken.append(((across - 2, 0.0, across + 2, high), 5.0))
-    taken += [(box, 1.0) for box in _along([place(x, y) for x, y in sorted(front)])]
-    for group in _near(places):
-        name = _together([points[number][2] for number in group])
-        across, up = (sum(places[number][axis] for number in group) / len(group) for axis in (0, 1))
-        others = [other for number, other in enumerate(places) if number not in group]
-        box = _free(name, (across, up), others, taken, wide=wide, high=high)
-        taken.append((box, 3.0))
-        corner = axes.bbox.min
-        x, y = axes.transData.inverted().transform((corner[0] + across / scale, corner[1] + up / scale))
-        leader = {"arrowstyle": "-", "color": "#999999", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 2}
-        at: Any = {"textcoords": "offset points", "xytext": (box[0] - across, box[1] - up), "fontsize": 8}
-        apart = leader if _distance(box, (across, up)) > 8 else None
-        axes.annotate(name, (x, y), ha="left", va="bottom", arrowprops=apart, **at).set_in_layout(False)
-
-
-def _free(
-    name: str,
-    at: tuple[float, float],
-    others: Sequence[tuple[float, float]],
-    taken: Sequence[tuple[Box, float]],
-    *,
-    wide: float,
-    high: float,
-) -> Box:
-    """Where a name stands best beside its point."""
-    (across, up), size, found = at, (4.8 * len(name), 9.0), []
-    for far in (7.0, 10.0, 14.0, 18.0, 22.0, 27.0, 32.0, 44.0, 58.0):
-        for turn in range(16):
-            aside, above = far * cos(pi * (turn + 2) / 8), far * sin(pi * (turn + 2) / 8)
-            start = across + aside - (size[0] if aside < -1 else size[0] / 2 if aside < 1 else 0.0)
-            floor = up + above - (size[1] if above < -1 else size[1] / 2 if above < 1 else 0.0)
-            box = start, floor, start + size[0], floor + size[1]
-            outside = max(0.0, -box[0]) + max(0.0, box[2] - wide) + max(0.0, -box[1]) + max(0.0, box[3] - high)
-            covered = outside * 20 + sum(weight * _shared(box, other) for other, weight in taken)
-            # A name that is nearer to another point would be read as that one's.
-            own = _distance(box, at)
-            covered += 20 * sum(_distance(box, other) < own for other in others)
-            found.append((covered + far / 2, box))
-    return min(found)[1]
-
-
-def _near(places: Sequence[tuple[float, float]]) -> list[list[int]]:
-    """Numbers of the points, those together that lie within a marker's width of one another.
-
-    >>> _near([(0, 0), (50, 0), (3, 4)])
-    [[0, 2], [1]]
-    """
-    groups: list[list[int]] = []
-    for number, (x, y) in enumerate(places):
-        close = (g for g in groups if all(hypot(x - places[n][0], y - places[n][1]) <= MARKER for n in g))
-        group = next(close, None)
-        if group is None:
-            groups.append([number])
-        else:
-            group.append(number)
-    return groups
-
-
-def _together(names: Sequence[str]) -> str:
-    """One label of several points.
-
-    >>> _together(["B", "I2", "I3", "I4", "I6", "MI500"]), _together(["I2", "I3"]), _together(["B", "B"])
-    ('B, I2–I4, I6, MI500', 'I2, I3', 'B')
-    """
-    runs: list[list[str]] = []
-    for name in dict.fromkeys(names):
-        stem, number = _parted(name)
-        last = _parted(runs[-1][-1]) if runs else ("", None)
-        if number is not None and last == (stem, number - 1):
-            runs[-1].append(name)
-        else:
-            runs.append([name])
-    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(run) for run in runs)
-
-
-def _parted(name: str) -> tuple[str, int | None]:
-    found = re.fullmatch(r"(\D+)(\d+)", name)
-    return (found[1], int(found[2])) if found else (name, None)
-
-
-def _along(places: Sequence[tuple[float, float]]) -> list[Box]:
-    """Small boxes along the line that joins these places.
-
-    >>> _along([(0, 0), (0, 8)])
-    [(-1.0, -1.0, 1.0, 1.0), (-1.0, 3.0, 1.0, 5.0)]
-    """
-    boxes = []
-    for (x, y), (to_x, to_y) in pairwise(places):
-        steps = max(1, int(hypot(to_x - x, to_y - y) / 4))
-        for step in range(steps):
-            a, b = x + (to_x - x) * step / steps, y + (to_y - y) * step / steps
-            boxes.append((a - 1, b - 1, a + 1, b + 1))
-    return boxes
-
-
-def _distance(box: Box, point: tuple[float, float]) -> float:
-    """From a point to the nearest of a box.
-
-    >>> _distance((0, 0, 2, 2), (5, 6)), _distance((0, 0, 2, 2), (1, 1))
-    (5.0, 0.0)
-    """
-    aside = max(box[0] - point[0], point[0] - box[2], 0)
-    return hypot(aside, max(box[1] - point[1], point[1] - box[3], 0))
-
-
-def _shared(first: Box, second: Box) -> float:
-    """The area that two boxes (left, bottom, right, top) have in common.
-
-    >>> _shared((0, 0, 2, 2), (1, 1, 3, 3)), _shared((0, 0, 1, 1), (2, 0, 3, 1))
-    (1, 0)
-    """
-    across = min(first[2], second[2]) - max(first[0], second[0])
-    up = min(first[3], second[3]) - max(first[1], second[1])
-    return max(0, across) * max(0, up)
-
-
-def _legend(axes: "Axes", series: Sequence[Series]) -> None:
+def _legend(axes: "Axes", series: Sequence[Series], *, width: float = WIDTH) -> None:
     """Above the axes, where it hides nothing: the series in their order, then what else is named, in as many rows as
     that takes."""
     named = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
     names = [name for name in dict.fromkeys([one.name for one in series] + list(named)) if name in named]
     if not names:
         return
-    width = sum(0.42 + CHARACTER * len(name) for name in names)
-    columns = -(-len(names) // ceil(width / (WIDTH - 0.3)))
+    needed = sum(0.42 + CHARACTER * len(name) for name in names)
+    columns = -(-len(names) // ceil(needed / (width - 0.3)))
     place: Any = {"loc": "outside upper center", "ncols": columns}
     handles = [named[name] for name in names]
     figure: Any = axes.get_figure()
@@ -285,13 +183,12 @@ def plane(
     y_title: str,
     front: Sequence[tuple[float, float]] = (),
     limit: tuple[float, str] | None = None,
-) -> str:
+) -> Drawing:
     """Points on a plane with their horizontal intervals, named; the Pareto front is joined by a line, and ``limit``
     is a labelled line across. A series without a name is not in the legend."""
 
     def draw(axes: "Axes") -> None:
-        if len(front) > 1:
-            axes.plot(*zip(*sorted(front), strict=True), color="#999999", linewidth=1.2, linestyle="--", zorder=0)
+        _front_line(axes, front)
         for number, one in enumerate(series):
             # Open markers: one that lies on another does not hide it.
             style: Any = {"markersize": 6, "markerfacecolor": "none", "markeredgewidth": 1.4, "capsize": 2.5}
@@ -304,9 +201,53 @@ def plane(
         axes.set(xlabel=x_title, ylabel=y_title)
         _legend(axes, series)
         joined = front if len(front) > 1 else ()
-        _name_points(axes, series, front=joined, limit=None if limit is None else limit[0])
+        name_points(axes, series, front=joined, limit=None if limit is None else limit[0])
 
-    return svg_of(draw, height=4.2)
+    return Drawing(svg_of(draw, height=4.2), rows_of(series, x_title, y_title, across=True))
+
+
+def answer_plane(candidates: Sequence[RatedCandidate], *, use: str, within: bool, tolerated: float) -> Drawing:
+    """The answer as a picture: F1 against leak, what keeps to the tolerated leak apart from what breaks it, what
+    nothing else beats joined by a line, and a ring around what is recommended."""
+    series = []
+    for verdict, (told, _, _) in VERDICTS.items():
+        own = [one for one in candidates if one.verdict == verdict]
+        ends = [[getattr(one.auc, end) for one in own] for end in ("value", "low", "high")]
+        names = [one.name.replace(" with ", ", ").removesuffix(" training") for one in own]
+        series += [Series(told, ends[0], [one.macro for one in own], ends[1], ends[2], names)] if own else []
+    front = [(one.auc.value, one.macro) for one in candidates if one.front]
+    ringed = [(one.auc.value, one.macro) for one in candidates if one.name == use]
+    reach = [end for one in candidates for end in (one.auc.low, one.auc.high)]
+
+    def draw(axes: "Axes") -> None:
+        drawn = {told: (marker, colour) for told, marker, colour in VERDICTS.values()}
+        _front_line(axes, front)
+        for x, y in ringed:
+            style: Any = {"markersize": 17, "markerfacecolor": "none", "markeredgewidth": 1.8, "linestyle": "none"}
+            axes.plot(x, y, "o", color="#000000", label=RINGED[within], gid="recommended", **style)
+        for one in series:
+            marker, colour = drawn[one.name]
+            drawn_as: Any = {"fmt": marker, "color": colour, "markersize": 7, "capsize": 2.5, "elinewidth": 0.9}
+            axes.errorbar(one.x, one.y, xerr=_errors(one.x, one.low, one.high), label=one.name, **drawn_as)
+        axes.set_xlim(min([0.48, *reach]) - 0.01, max([tolerated + 0.02, *reach]) + 0.01)
+        axes.margins(y=0.22)
+        shade: Any = {"color": "#14703c", "alpha": 0.09, "linewidth": 0, "zorder": -1}
+        axes.axvspan(axes.get_xlim()[0], tolerated, gid="tolerated", **shade)
+        axes.axvline(tolerated, color="#14703c", linewidth=1.2, zorder=0, gid="limit")
+        at: Any = {"fontsize": 9, "ha": "center", "transform": axes.get_xaxis_transform()}
+        axes.text(tolerated, 1.01, f"tolerated: {tolerated:g}", color="#14703c", **at)
+        axes.set(xlabel=f"{LEAK}\n(AUC: 0.5 is guessing; left is more private)", ylabel="F1 (macro)")
+        _legend(axes, series, width=ANSWER_WIDTH)
+        name_points(axes, series, front=front if len(front) > 1 else (), limit=tolerated, ringed=ringed)
+
+    rows = rows_of(series, "attacker's AUC", "macro F1", across=True)
+    return Drawing(svg_of(draw, width=ANSWER_WIDTH, height=3.9), rows)
+
+
+def _front_line(axes: "Axes", front: Sequence[tuple[float, float]]) -> None:
+    """Along what nothing else beats, where that is more than one point."""
+    if len(front) > 1:
+        axes.plot(*zip(*sorted(front), strict=True), color="#999999", linewidth=1.2, linestyle="--", zorder=0)
 
 
 def front_caption(front: Sequence[tuple[float, float]]) -> str:
@@ -321,7 +262,7 @@ def bars(
     x_title: str,
     marks: Sequence[tuple[str, float]] = (),
     marked: bool = False,
-) -> str:
+) -> Drawing:
     """Grouped horizontal bars of shares with intervals, one group a name; ``marks`` are labelled lines across. Bars
     that are ``marked`` have their value marked, so that nought is seen."""
 
@@ -349,4 +290,6 @@ def bars(
             _legend(axes, series)
         axes.margins(y=0.02)
 
-    return svg_of(draw, height=1.1 + 0.24 * len(names) * max(1, len(series) * 0.55))
+    named = [replace(one, labels=[names[int(place)] for place in one.x]) for one in series]
+    rows = [[*row[:2], *row[3:]] for row in rows_of(named, "place", x_title)]
+    return Drawing(svg_of(draw, height=1.1 + 0.24 * len(names) * max(1, len(series) * 0.55)), rows)

@@ -1,11 +1,15 @@
-"""The papers' findings on the page: their marks, and the numbers behind them."""
+"""The papers' findings on the page: their marks, the numbers behind them, and what would decide those that are open."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pathveil.report.tables import Table, count
+from scipy import stats
+
+from pathveil.report.opening import signed
+from pathveil.report.tables import Cell, Table, count
 from pathveil.study.answer import mark_of
 from pathveil.study.result import Difference, Finding, ProbeAccuracy
+from pathveil.study.statistics import MOST_UNITS, Comparison, units_that_decide
 
 MARKS = {  # a class of the style sheet: what it says, and its sign
     "holds": ("holds", "✓"),
@@ -13,6 +17,10 @@ MARKS = {  # a class of the style sheet: what it says, and its sign
     "open": ("not enough evidence", "?"),
     "unjudged": ("not judged", "○"),
 }
+
+
+DECIDE = "What would decide it: "
+STRIP = {"holds": ("holds", "hold"), "fails": ("does not", "do not"), "open": ("undecided",) * 2}  # of one, of several
 
 
 def finding_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
@@ -24,9 +32,21 @@ def finding_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
         lines += [f"Not judged: {evidence.missing}."] if evidence.missing else []
         lines += [comparison_line(one) for one in evidence.comparisons]
         lines += [f"beside it, {comparison_line(one)}" for one in evidence.beside]
+        lines += [size_line(finding)] if kind == "open" else []
         about = {"id": finding.id, "claim": finding.claim, "holds": finding.holds}
         shown.append(about | {"kind": kind, "mark": MARKS[kind], "lines": lines})
     return shown
+
+
+def strip_of(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, list[Mapping[str, Any]]]]:
+    """The findings in a strip: (class of the style sheet, how many there are of the kind, they themselves).
+
+    >>> strip_of([{"kind": "open", "id": "A1"}])[1:]
+    [('fails', '0 do not', []), ('open', '1 undecided', [{'kind': 'open', 'id': 'A1'}])]
+    """
+    names = STRIP | {kind: (MARKS[kind][0],) * 2 for kind in ("unjudged",) if any(row["kind"] == kind for row in rows)}
+    own = {kind: [row for row in rows if row["kind"] == kind] for kind in names}
+    return [(kind, f"{len(own[kind])} {names[kind][len(own[kind]) != 1]}", own[kind]) for kind in names]
 
 
 def comparison_line(one: Difference | ProbeAccuracy) -> str:
@@ -79,17 +99,63 @@ def needed_table(findings: Sequence[Finding], *, study: str) -> list[Table]:
     return [Table(f"needed-{study}", "How many registries and reports would decide it", heads, rows, note=note)]
 
 
-def signed(value: float) -> str:
-    """
-    >>> signed(-0.0123), signed(0.5)
-    ('−0.012', '+0.500')
-    """
-    return f"{value:+.3f}".replace("-", "−")
-
-
 def chance(value: float) -> str:
     """
     >>> chance(0.0123), chance(0.0001)
     ('= 0.012', '< 0.001')
     """
     return "< 0.001" if value < 0.001 else f"= {value:.3f}"
+
+
+def comparison_of(one: Difference) -> Comparison | None:
+    """The comparison that a difference was written from; none where one unit says nothing of how they vary."""
+    if one.low is None or one.high is None:
+        return None
+    reach = float(stats.t.ppf((1 + one.confidence) / 2, one.units - 1))
+    return Comparison(one.difference, (one.high - one.low) / 2 / reach, one.units)
+
+
+def size_of(one: Difference | ProbeAccuracy) -> tuple[bool, int | None]:
+    """Whether a comparison is decided, and how many units would decide it; none where more would hardly help.
+
+    >>> about = {"compared": "B − I6", "low": -0.01, "high": 0.05, "alone": None, "units": 4, "confidence": 0.95}
+    >>> size_of(Difference(difference=0.02, **about)), size_of(Difference(difference=0.04, **about | {"low": 0.03}))
+    ((False, 6), (True, 4))
+    """
+    if isinstance(one, ProbeAccuracy):
+        apart, half = abs(one.value - one.bound), (one.high - one.low) / 2
+        decided = one.high <= one.bound or one.low > one.bound
+        return decided, None if apart == 0 else max(1, round((half / apart) ** 2))
+    found = comparison_of(one)
+    if found is None:
+        return False, None
+    needed = units_that_decide(found, margin=one.margin, confidence=one.confidence)
+    return needed == one.units, needed
+
+
+def size_line(finding: Finding) -> str:
+    """What would decide a finding that is open, in a sentence."""
+    sizes = [size_of(one) for one in finding.evidence.comparisons]
+    if any(needed is None for _, needed in sizes) or not sizes:
+        return f"{DECIDE}here the difference is at what it is held against, and more registries would hardly help."
+    most = max((needed or 0 for decided, needed in sizes if not decided), default=0)
+    first = finding.evidence.comparisons[0]
+    if isinstance(first, ProbeAccuracy):
+        return f"{DECIDE}about {max(2, most)} times as many unseen reports, if the probe does as well on them."
+    return f"{DECIDE}about {most:,} registries like these instead of {first.units}, if differences stay as they are."
+
+
+def size_table(findings: Sequence[Finding]) -> list[Table]:
+    """Every open comparison, and how many registries would decide it; none where nothing is open."""
+    rows = []
+    for finding in findings:
+        for one in finding.evidence.comparisons if mark_of(finding) == "open" else ():
+            decided, needed = size_of(one)
+            if decided or isinstance(one, ProbeAccuracy):
+                continue
+            shown = count(needed) if needed else Cell(f"more than {MOST_UNITS:,}", None)
+            rows.append([finding.id, one.compared, Cell(signed(one.difference), one.difference), one.units, shown])
+    heads = ["finding", "what is compared", "difference here", "registries here", "registries that would decide"]
+    note = "If differences and their spread stayed as they are. The next study's may be smaller, and then as many are "
+    note += "too few: plan with half as many again. More reports a registry narrow the spread as well."
+    return [Table("sizes", "How large a study would decide what is open", heads, rows, note=note)] if rows else []

@@ -82,8 +82,10 @@ class Section:
     id: str
     title: str
     text: str
-    figures: list[tuple[str, str, str]] = field(default_factory=list)  # title, SVG, caption
+    figures: Sequence[tuple[str, str, str]] = ()  # title, SVG, caption
     tables: list[Table] = field(default_factory=list)
+    points: Sequence[str] = ()  # a list below the tables
+    link: tuple[str, str] | None = None  # to another page, with its words
 
     @property
     def blocks(self) -> list[list[Table]]:
@@ -102,6 +104,11 @@ def mean(values: Sequence[float | None]) -> float | None:
 def mean_of(rows: Sequence[Any], name: str) -> float | None:
     """The mean of a field over the rows that have it."""
     return mean([getattr(row, name) for row in rows])
+
+
+def mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
+    """The mean of estimates, and the means of their limits."""
+    return Estimate(**{end: mean_of(estimates, end) or 0.0 for end in ("value", "low", "high")})
 
 
 def spread(values: Sequence[float]) -> tuple[float, float] | None:

@@ -1,7 +1,22 @@
-"""What the report's words mean, for a reader who has met none of them: those that stand on the page and no others."""
+"""What the report's words mean, for a reader who has met none of them: those that stand on the page and no others.
+
+A term is explained where it stands: the first time in each part of the page it is marked, its meaning is shown to a
+mouse or a keyboard, and its number leads to the list at the end, which is what paper has.
+
+>>> words = Glossary([("Probe", "A fresh classifier."), ("Fold", "One registry is left out.")])
+>>> print(words.mark("<a probe, and the probe again"))
+&lt;a <a class="term" href="#term-1" data-n="1" title="A fresh classifier.">probe</a>, and the probe again
+"""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from pathveil.study.result import Studies
 from pathveil.study.vocabularies import kind_of
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 GENERAL = (
     ("Micro F1", "The share of unseen reports that are coded rightly."),
@@ -82,3 +97,55 @@ def terms(studies: Studies) -> list[tuple[str, str]]:
     if studies.defences is not None:
         found += [*DEFENDED, *(PROBED[1:] if training is None else ())]
     return found
+
+
+# How a term stands in text, where that is not its own name, whatever its capitals.
+FORMS = {
+    "Attacker's AUC": "AUC",
+    "Member": "(?:non-)?members?",
+    "Shadow model": "shadow models?|shadows",
+    "Fold": "folds?",
+    "World": "worlds?",
+    "Canary": "canary|canaries",
+    "Rare class": "rare class(?:es)?|rare codes?",
+    "Probe": "probes?",
+    "B": "(?-i:B)",
+    "I2, I3 …": r"(?-i:I\d+)",
+    "MI and a number": r"(?-i:MI\d+)",
+    "Loss": "(?-i:loss)",
+}
+
+
+class Glossary:
+    """Marks terms in text; ``begin`` starts a part of the page, in which each term is marked once."""
+
+    def __init__(self, terms: Sequence[tuple[str, str]]):
+        self.terms = list(terms)
+        forms = [FORMS.get(name, re.escape(name)) for name, _ in self.terms]
+        # Longer forms first: "macro F1" is not to be found as another term's part.
+        order = sorted(range(len(forms)), key=lambda place: -len(forms[place]))
+        parts = "|".join(f"(?P<t{place}>{forms[place]})" for place in order)
+        self.pattern = re.compile(rf"(?<![\w-])(?:{parts})(?![\w-])", re.IGNORECASE) if forms else None
+        self.seen: set[int] = set()
+
+    def begin(self) -> str:
+        self.seen = set()
+        return ""
+
+    def mark(self, text: str, *, link: bool = True) -> "Markup":
+        """The text, escaped, with terms that have not been met in this part marked. Without a ``link`` they only have
+        their number and meaning: a heading that sorts is no place for one."""
+        from markupsafe import Markup, escape
+
+        made, end = Markup(""), 0
+        for found in self.pattern.finditer(text) if self.pattern else ():
+            place = int(str(found.lastgroup)[1:])
+            if place in self.seen:
+                continue
+            self.seen.add(place)
+            tag, place_of = ("a", Markup(' href="#term-{}"').format(place + 1)) if link else ("span", Markup(""))
+            about = Markup('<{0} class="term"{1} data-n="{2}" title="{3}">{4}</{0}>')
+            made += escape(text[end : found.start()])
+            made += about.format(tag, place_of, place + 1, self.terms[place][1], found[0])
+            end = found.end()
+        return made + escape(text[end:])

@@ -8,7 +8,6 @@ from pathveil.audit.attack_names import CLASSIFIERS
 from pathveil.audit.evidence import CONTROL, CROSS, MATCHED
 from pathveil.report import figures
 from pathveil.report.epochs import epoch_cell, epoch_note
-from pathveil.report.figures import Series
 from pathveil.report.findings import needed_table
 from pathveil.report.tables import (
     Cell,
@@ -25,6 +24,7 @@ from pathveil.report.tables import (
 )
 from pathveil.study.result import AttackRow, RatedCandidate, VocabularyResult
 from pathveil.study.vocabularies import kind_of
+from pathveil.svg import Series
 
 FEW = 4  # vocabularies in a figure of curves, as in the paper's
 
@@ -42,7 +42,7 @@ def section(study: VocabularyResult) -> Section:
         "membership with change of source, and its control, with unseen reports in the members' place, shows how much "
         "of it is the latter. In “matched” the non-members are unseen cases of the members' own registries: "
         "membership alone." + caveat_of_dates(study.settings),
-        figures=[*attack_figures(measured, names), *score_figures(study, names, size), *plane(study, candidates)],
+        figures=[*plane(study, candidates), *attack_figures(measured, names), *score_figures(study, names, size)],
         tables=[
             *verdict_tables(study, candidates),
             *table1(measured, names, size),
@@ -241,7 +241,10 @@ def score_figures(
             kinds.setdefault(kind_of(name), []).append((size[name], sum(means) / len(means), low, high))
         if not kinds:
             continue
-        series = [Series(kind, *map(list, zip(*sorted(points), strict=True))) for kind, points in kinds.items()]
+        series = []
+        for kind, points in kinds.items():
+            x, y, low, high = (list(one) for one in zip(*sorted(points), strict=True))
+            series.append(Series(kind, x, y, low, high))
         svg = figures.lines(series, x_title="words in the vocabulary", y_title=f"{figure} F1", logarithmic=True)
         caption = f"Mean over tasks; {over_folds(study.vocabularies)}."
         drawings.append((f"Figure 2: {figure} F1 against vocabulary size", svg, caption))
