@@ -219,9 +219,16 @@ def values_of(frame: "pl.LazyFrame", column: str) -> dict[str, int]:
 
 
 def translated(column: str, labels: Mapping[str, str]) -> "pl.Expr":
+    """A column's values as others, missing where there is none.
+
+    A batch at a time: given to polars as an expression, a replacement holds the whole frame in memory, texts included.
+    """
     import polars as pl
 
-    return pl.col(column).replace_strict(list(labels), list(labels.values()), default=None, return_dtype=pl.String)
+    def replaced(values: pl.Series) -> pl.Series:
+        return values.replace_strict(list(labels), list(labels.values()), default=None, return_dtype=pl.String)
+
+    return pl.col(column).map_batches(replaced, return_dtype=pl.String, is_elementwise=True)
 
 
 def unknown_codes(task: str, counts: Mapping[str, int]) -> UnknownCodes:

@@ -104,7 +104,12 @@ def in_iso_form(column: "pl.Expr", form: str) -> "pl.Expr":
     groups = {part[0]: column.str.extract(pattern, place) for place, part in enumerate(order, start=1)}
     if "mmm" in order:
         numbers = {month: f"{number:02}" for number, month in enumerate(MONTHS, start=1)}
-        groups["m"] = groups["m"].str.to_lowercase().replace_strict(numbers, default=None)
+        # A batch at a time: as an expression, a replacement holds the whole frame in memory.
+        groups["m"] = groups["m"].map_batches(
+            lambda months: months.str.to_lowercase().replace_strict(numbers, default=None, return_dtype=pl.String),
+            return_dtype=pl.String,
+            is_elementwise=True,
+        )
     if "yy" in order:  # as POSIX has it: 69 is 1969, 68 is 2068
         groups["y"] = pl.when(groups["y"].cast(pl.Int32) >= 69).then(pl.lit("19")).otherwise(pl.lit("20")) + groups["y"]
     text = pl.concat_str(groups["y"], groups["m"].str.zfill(2), groups["d"].str.zfill(2), separator="-")
