@@ -14,7 +14,13 @@ from pathveil.bundle.train import read_training_corpus
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.training.defences import DPSettings, TeacherSettings
-from pathveil.training.ensemble import LINEAR_BALANCE, LINEAR_ITERATIONS, LINEAR_STRENGTH, start_vectors
+from pathveil.training.ensemble import (
+    LINEAR_BALANCE,
+    LINEAR_ITERATIONS,
+    LINEAR_MORE,
+    LINEAR_STRENGTH,
+    start_vectors,
+)
 from pathveil.training.linear import fit_linear, weighted_counts, word_weights
 from pathveil.training.near_duplicates import group_cases
 from pathveil.training.settings import TrainingSettings
@@ -154,12 +160,13 @@ def rest_seconds(few: Encoded, corpus: Encoded, settings: TrainingSettings) -> f
         began = perf_counter()
         group_cases(few.cases, np.asarray(few.ids), np.asarray(few.offsets), share=settings.defence.near)
         seconds += (perf_counter() - began) * corpus.documents / few.documents
-    return seconds + (linear_seconds(corpus) * settings.members if settings.linear else 0.0)
+    return seconds + (linear_seconds(corpus, members=settings.members) if settings.linear else 0.0)
 
 
-def linear_seconds(corpus: Encoded) -> float:
-    """A linear view of the whole corpus: a few steps for the task of most classes, and as many times more as there are
-    steps and classes in all. It learns a number for each word and class, however few the documents."""
+def linear_seconds(corpus: Encoded, *, members: int) -> float:
+    """So many linear views of the whole corpus: a few steps for the task of most classes, and as many times more as
+    there are steps and classes in all. Several go on from a common one. A view learns a number for each word and class,
+    however few the documents."""
     classes = {task: len(names) for task, names in corpus.classes.items()}
     largest = max(classes, key=lambda task: classes[task])
     ids, offsets = np.asarray(corpus.ids), np.asarray(corpus.offsets)
@@ -173,4 +180,5 @@ def linear_seconds(corpus: Encoded) -> float:
 
     first = timed(1)  # which also looks for how far to go
     each = max(timed(1 + LINEAR_TRIED) - first, 0.0) / LINEAR_TRIED
-    return (first + each * (LINEAR_ITERATIONS - 1)) * sum(classes.values()) / classes[largest]
+    more = (first + each * (LINEAR_MORE - 1)) * members if members > 1 else 0.0
+    return (first + each * (LINEAR_ITERATIONS - 1) + more) * sum(classes.values()) / classes[largest]

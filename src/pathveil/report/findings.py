@@ -6,10 +6,10 @@ from typing import Any
 from scipy import stats
 
 from pathveil.report.opening import signed
-from pathveil.report.tables import Cell, Table, count
+from pathveil.report.tables import Table, count
 from pathveil.study.answer import mark_of
 from pathveil.study.result import Difference, Finding, ProbeAccuracy
-from pathveil.study.statistics import MOST_UNITS, Comparison, units_that_decide
+from pathveil.study.statistics import Comparison, units_that_decide
 
 MARKS = {  # a class of the style sheet: what it says, and its sign
     "holds": ("holds", "✓"),
@@ -143,19 +143,3 @@ def size_line(finding: Finding) -> str:
     if isinstance(first, ProbeAccuracy):
         return f"{DECIDE}about {max(2, most)} times as many unseen reports, if the probe does as well on them."
     return f"{DECIDE}about {most:,} registries like these instead of {first.units}, if differences stay as they are."
-
-
-def size_table(findings: Sequence[Finding]) -> list[Table]:
-    """Every open comparison, and how many registries would decide it; none where nothing is open."""
-    rows = []
-    for finding in findings:
-        for one in finding.evidence.comparisons if mark_of(finding) == "open" else ():
-            decided, needed = size_of(one)
-            if decided or isinstance(one, ProbeAccuracy):
-                continue
-            shown = count(needed) if needed else Cell(f"more than {MOST_UNITS:,}", None)
-            rows.append([finding.id, one.compared, Cell(signed(one.difference), one.difference), one.units, shown])
-    heads = ["finding", "what is compared", "difference here", "registries here", "registries that would decide"]
-    note = "If differences and their spread stayed as they are. The next study's may be smaller, and then as many are "
-    note += "too few: plan with half as many again. More reports a registry narrow the spread as well."
-    return [Table("sizes", "How large a study would decide what is open", heads, rows, note=note)] if rows else []

@@ -15,7 +15,7 @@ from pathveil import __version__
 from pathveil.files import read_json, write_text
 from pathveil.report import combined, defences, distribution, vocabulary
 from pathveil.report.figures import Drawing
-from pathveil.report.findings import finding_rows, size_table, strip_of
+from pathveil.report.findings import finding_rows, strip_of
 from pathveil.report.opening import Opening, opening_of
 from pathveil.report.readers import READERS, reader_sections
 from pathveil.report.reasons import ShownReasons, reasons_of
@@ -122,7 +122,7 @@ def render(result: StudyResult, *, beside: Beside | None = None) -> str:
             for one in sections
         ],
         methods=" ".join(METHODS.split()),
-        method_blocks=[[table] for table in size_table(result.findings)],
+        sizes=[(table.id, one.title) for one in sections for table in one.tables if table.id.startswith("needed-")],
         settings={part.study: part.settings for part in studies.parts()},
         provenance=provenance(studies, beside.times),
         hashes=hashes(studies),
