@@ -4,9 +4,9 @@ The first byte is the lowest. What is found is told by the highest bit of each b
 
 >>> import numpy as np
 >>> text = np.frombuffer(b"ct2, no\\nxxxxxxxx", np.uint8)
->>> word = numba.njit(lambda data: load(data, 0))(text)
+>>> word = np.uint64(numba.njit(lambda data: load(data, 0))(text))
 >>> hex(alphanumeric(word)), hex(places_of(word, 10)), hex(bits_before(places_of(word, 10)))
-('0xff80ffff80808080', '0x8000000000000000', '0xffffffffffffff')
+('0x7fffff7f7fffffff', '0x8000000000000000', '0xffffffffffffff')
 """
 
 from typing import Any
