@@ -47,8 +47,11 @@ def reader_sections(result: StudyResult, *, audit_page: str = "") -> list[Sectio
 def leave_section(part: AnyResult, audit_page: str) -> Section:
     """May it leave? Every candidate under the limit, what other limits lead to, then what this page cannot tell."""
     tolerated, found = part.settings["tolerated"], part.recommendation
-    verdicts = [one.verdict for one in found.candidates]
-    told = [f"{verdicts.count(verdict)} {name}" for verdict, (name, _, _) in VERDICTS.items() if verdict in verdicts]
+    verdicts: list[str] = [one.verdict for one in found.candidates]
+    told = []
+    for verdict, (name, _, _) in VERDICTS.items():
+        if many := verdicts.count(verdict):
+            told.append(f"{many} {name if many == 1 else name.replace('s ', ' ', 1)}")  # one keeps, two keep
     text = f"The limit of this study is an attacker's AUC of {tolerated:g}, where 0.5 is guessing and 1 is certainty. "
     text += f"Of {counted(len(verdicts), 'candidate')} {listed(told)}. The limit is a setting of the study: your own "
     text += "is written down with 'pathveil appetite new', and what other limits lead to stands in the second table."
