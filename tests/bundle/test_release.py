@@ -103,6 +103,7 @@ def test_an_encoder_codes_nothing(folder, tmp_path):
         (release_text(format="pathveil-release/9"), "expected the format pathveil-release/1"),
         (release_text(form="everything"), "is not a whole release: 'form'"),
         (release_text(extra=1), "there is no such setting"),
+        (release_text(expires="MARIGOLD" * 40), "'expires': expected a day such as 2026-11-16$"),
     ],
 )
 def test_anything_else_is_refused(folder, tmp_path, text, told):

@@ -73,7 +73,10 @@ class Scan(Part):
 
 def a_day(text: str) -> str:
     """A day as ISO 8601 writes it; anything else is an error."""
-    date.fromisoformat(text)
+    try:
+        date.fromisoformat(text)
+    except ValueError:  # Python's own message quotes the text, which another party may have written
+        raise ValueError("expected a day such as 2026-11-16") from None
     return text
 
 
