@@ -29,7 +29,7 @@ from pathlib import Path
 import pathveil.model.kernels as kernels
 from pathveil.bundle import coder
 from pathveil.serve.app import make_app
-from pathveil.serve.server import run_server
+from pathveil.serve.server import make_server, run_server
 from pathveil.serve.settings import ServeSettings
 from pathveil.serve.start import make_service
 folder, tokens, port, dense = sys.argv[1:]
@@ -44,7 +44,7 @@ if dense == "1":
     coder.Model.ensemble = plain
 settings = ServeSettings().changed(requests_a_minute=10**9)
 service = make_service(Path(folder), settings=settings, token_file=Path(tokens))
-run_server(make_app(service), settings, host="127.0.0.1", port=int(port))
+run_server(*make_server(make_app(service), settings, host="127.0.0.1", port=int(port)))
 """
 
 

@@ -82,7 +82,7 @@ def run(
         from pathveil.serve.app import make_app
         from pathveil.serve.folder_feed import FolderFeed
         from pathveil.serve.mllp_feed import MLLPFeed
-        from pathveil.serve.server import check_place, run_server
+        from pathveil.serve.server import check_place, make_server, run_server
         from pathveil.serve.start import address_of, make_service, queue_file, read_key
     except ModuleNotFoundError as missing:
         raise MissingExtraError(package=str(missing.name), extra="serve", purpose="serving a model") from None
@@ -123,7 +123,7 @@ def run(
         if service.desk and service.desk.setup_token:
             link = f"{scheme}://{host}:{port}/setup?token={service.desk.setup_token}"
             typer.echo(f"Make an administrator here, once: {link}", err=True)
-        run_server(
+        server, gate = make_server(
             make_app(service),
             settings,
             host=host,
@@ -132,6 +132,7 @@ def run(
             key=certificate_key,
             behind_proxy=behind_proxy,
         )
+        run_server(server, gate)
 
 
 def existing_folder(path: Path, option: str) -> Path:

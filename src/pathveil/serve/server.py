@@ -152,19 +152,8 @@ async def serve_behind(server: uvicorn.Server, gate: Gate) -> None:
         gate.close()
 
 
-def run_server(
-    app: Starlette,
-    settings: ServeSettings,
-    *,
-    host: str,
-    port: int,
-    certificate: Path | None = None,
-    key: Path | None = None,
-    behind_proxy: bool = False,
-) -> None:
-    """Serve until told to stop."""
-    given = {"host": host, "port": port, "certificate": certificate, "key": key, "behind_proxy": behind_proxy}
-    server, gate = make_server(app, settings, **given)
+def run_server(server: uvicorn.Server, gate: ServiceGate) -> None:
+    """Serve what ``make_server`` made, until told to stop."""
     try:
         asyncio.run(serve_behind(server, gate))
     except KeyboardInterrupt:
