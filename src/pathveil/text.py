@@ -129,7 +129,7 @@ class _Parted(dict[int, str]):
         return plain
 
 
-_PARTED = _Parted()
+PARTED = _Parted()
 
 # Letters and digits (no underscore), and what must not follow for a word to end here.
 _W, _END = r"[^\W_]", r"(?![^\W_])"
@@ -208,7 +208,7 @@ def tokenize_spans(text: str, *, words: int = WORDS, identifiers: bool = IDENTIF
 
 def _spans(text: str) -> Iterator[tuple[str, int, int]]:
     if all(len(character.translate(_PLAIN)) == 1 for character in set(text)):  # each keeps its place: one pass will do
-        for match in _TOKEN.finditer(text.translate(_PARTED)):
+        for match in _TOKEN.finditer(text.translate(PARTED)):
             token = match.group(1)
             if token and token != "\n":
                 yield word_for(token), match.start(), match.end()

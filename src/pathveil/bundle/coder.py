@@ -88,13 +88,15 @@ class Coder:
         """The networks, with tables once there are any."""
         return self._tabulated or self.model.ensemble(self.device)
 
-    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The texts' word ids end to end, and where each text starts."""
+    def encode(self, texts: Sequence[str], *, hidden: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """The texts' word ids end to end, and where each text starts; ``hidden`` where what names people and days is
+        hidden in them already."""
         if len(texts) > FEW:
             self.prepare()
         if self._stream is None:
-            return encode_texts(texts, self.model.vocabulary, words=self.words, identifiers=self.model.identifiers)
-        return self._stream.add(texts)
+            hiding = self.model.identifiers and not hidden
+            return encode_texts(texts, self.model.vocabulary, words=self.words, identifiers=hiding)
+        return self._stream.add(texts, hidden=hidden)
 
     def read(self, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Each task's calibrated log-probabilities (texts, classes), and which texts hold no word the model knows."""
@@ -162,12 +164,11 @@ def next_probable(logs: np.ndarray, chosen: np.ndarray, number: int = ALTERNATIV
     ([[0, 1]], [[0.5, 0.1]])
     """
     number = min(number, logs.shape[1] - 1)
-    others = logs.astype(np.float64)
-    np.put_along_axis(others, chosen[:, None], -np.inf, axis=1)
+    rows, others = np.arange(len(logs))[:, None], logs.astype(np.float64)
+    others[rows, chosen[:, None]] = -np.inf
     classes = np.argpartition(-others, max(number - 1, 0), axis=1)[:, :number]
-    order = np.argsort(-np.take_along_axis(others, classes, axis=1), axis=1, kind="stable")
-    classes = np.take_along_axis(classes, order, axis=1)
-    return classes, np.exp(np.take_along_axis(others, classes, axis=1))
+    classes = classes[rows, np.argsort(-others[rows, classes], axis=1, kind="stable")]
+    return classes, np.exp(others[rows, classes])
 
 
 def table_bytes(model: Model) -> int:

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pathveil.bundle.coder import FEW, Code, Coder, decide
+from pathveil.bundle.coder import Code, Coder, decide
 from pathveil.bundle.model import Model
+from pathveil.model.explain import head_rows
 from pathveil.results import Part, Result
-from pathveil.text import tokenize_spans
-from pathveil.training.linear import weighted_counts
+from pathveil.training.linear import document_vector
+from pathveil.vocabulary.spans import token_spans
 from pathveil.vocabulary.words import FIRST_WORD
 
 if TYPE_CHECKING:
@@ -70,19 +71,14 @@ class Reading(NamedTuple):
 
 def read_to_explain(coder: Coder, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], np.ndarray, list[Reading]]:
     """What ``Coder.read`` gives, and what explains it, from one run of the networks."""
-    if len(texts) > FEW:
-        coder.prepare()
     model = coder.model
-    found = [tokenize_spans(text, words=model.clip, identifiers=model.identifiers) for text in texts]
-    numbers = {word: model.vocabulary.id_of(word) for word in {span[0] for spans in found for span in spans}}
-    ids = np.array([numbers[span[0]] for spans in found for span in spans], np.int32)
-    offsets = np.cumsum([0, *map(len, found)])
+    found = [token_spans(text, words=model.clip, identifiers=model.identifiers) for text in texts]
+    ids, offsets = coder.encode([one.text for one in found], hidden=True)
     logs, features, starts = coder.ensemble.read_windows(ids, offsets)
-    readings = []
-    for row, spans in enumerate(found):
-        begins, ends = np.array([span[1:] for span in spans], np.int64).reshape(-1, 2).T
-        own = ids[offsets[row] : offsets[row + 1]]
-        readings.append(Reading(own, begins, ends, features[row], starts[row]))
+    readings = [
+        Reading(ids[offsets[row] : offsets[row + 1]], one.begins, one.ends, features[row], starts[row])
+        for row, one in enumerate(found)
+    ]
     empty = np.array([not (reading.ids >= FIRST_WORD).any() for reading in readings])
     return logs, empty, readings
 
@@ -116,31 +112,41 @@ def explain_reading(coder: Coder, reading: Reading, codes: Mapping[str, Code], *
     ends = np.concatenate([reading.ends[at + lengths - 1], reading.ends[known]])
     width = int(reading.ends[-1]) + 1
     pairs, place = np.unique(begins * width + ends, return_inverse=True)
-    linear = linear_weights(ensemble.linear, ids[known], codes, model) if ensemble.linear else {}
+    labels = {task: model.labels[task].index(code.code) for task, code in codes.items()}
+    heads = np.stack([head_rows(member, labels) for member in members], 1).reshape(-1, *won.shape)
+    added = (reading.features.astype(np.float64) * heads)[:, won]  # (tasks, windows)
+    linear = linear_weights(ensemble.linear, ids[known], labels, model) if ensemble.linear else {}
     tasks = {}
-    for task, code in codes.items():
-        label = model.labels[task].index(code.code)
-        heads = np.stack([member.head(task)[0][label].detach().cpu().numpy() for member in members])  # (networks, K·F)
-        added = reading.features.astype(np.float64) * heads.reshape(won.shape)
-        weights = np.concatenate([added[won] * model.blend[task][0] / len(members), linear.get(task, ())])
+    for row, (task, code) in enumerate(codes.items()):
+        weights = np.concatenate([added[row] * model.blend[task][0] / len(members), linear.get(task, ())])
         total = np.bincount(place, weights=weights, minlength=len(pairs))
-        strongest = np.argsort(-np.abs(total), kind="stable")[:top]  # of equals the first in the text
+        strongest = largest(np.abs(total), top)
         starts, stops = np.divmod(pairs[strongest], width)
         places = zip(starts.tolist(), stops.tolist(), total[strongest].tolist(), strict=True)
         tasks[task] = Reasons(code=code, places=tuple(Place(start=a, end=b, weight=w) for a, b, w in places))
     return Explanation(tasks=tasks)
 
 
+def largest(numbers: np.ndarray, top: int) -> np.ndarray:
+    """Where the ``top`` largest numbers are, the largest first, of equals the first; without sorting the others.
+
+    >>> largest(np.array([1.0, 3.0, 2.0, 3.0]), 3).tolist()
+    [1, 3, 2]
+    """
+    if top < len(numbers):
+        least = np.partition(numbers, len(numbers) - top)[len(numbers) - top] if top else np.inf
+        at = np.flatnonzero(numbers >= least)
+    else:
+        at = np.arange(len(numbers))
+    return at[np.argsort(-numbers[at], kind="stable")][:top]
+
+
 def linear_weights(
-    view: "LinearView", ids: np.ndarray, codes: Mapping[str, Code], model: Model
+    view: "LinearView", ids: np.ndarray, labels: Mapping[str, int], model: Model
 ) -> dict[str, np.ndarray]:
-    """What each word of a report adds to each task's code by the linear view; its places share a word's weight."""
-    document = weighted_counts(ids, np.array([0, len(ids)]), view.idf)
-    words, order = document.indices, np.argsort(document.indices)
-    where, times = np.searchsorted(words[order], ids), np.bincount(ids, minlength=model.vocabulary.size)
-    found = {}
-    for task, code in codes.items():
-        label = model.labels[task].index(code.code)
-        each = document.data * view.weights[task][label, words] * model.blend[task][1] / times[words]
-        found[task] = each[order][where].astype(np.float64)
-    return found
+    """What each word of a report adds to each task's class by the linear view; its places share a word's weight."""
+    words, values, which, times = document_vector(ids, view.idf)
+    return {
+        task: (values * view.weights[task][label, words] * model.blend[task][1] / times)[which].astype(np.float64)
+        for task, label in labels.items()
+    }

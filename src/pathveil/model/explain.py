@@ -16,9 +16,10 @@ True
 True
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 
 from pathveil.model.batch import TokenBatch
@@ -61,6 +62,11 @@ def explain(model: MTCNN | Tabulated, ids: Sequence[int], *, task: str, label: i
         windows += [Window(t, t + window, w) for t, w in zip(places.tolist(), sums.tolist(), strict=True)]
     windows.sort(key=lambda window: (-abs(window.weight), window.start, window.end))
     return LogitParts(task, label, float(logits[label]), float(bias[label]), tuple(windows))
+
+
+def head_rows(model: MTCNN | Tabulated, labels: Mapping[str, int]) -> np.ndarray:
+    """What a class of each task weighs each feature with, (tasks, K·F)."""
+    return torch.stack([model.head(task)[0][label] for task, label in labels.items()]).detach().cpu().numpy()
 
 
 def spans(parts: LogitParts, tokens: Sequence[tuple[int, int]]) -> list[tuple[int, int, float]]:

@@ -12,6 +12,7 @@ test cases, and nothing is judged on the cases it was chosen by.
 """
 
 import hashlib
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,13 +26,13 @@ from scipy import sparse
 
 from pathveil.model import MTCNN, TokenBatch
 from pathveil.model.inference import Tabulated
-from pathveil.model.threads import side_by_side
+from pathveil.model.threads import side_by_side, spread
 from pathveil.progress import Progress, silent
 from pathveil.training.accounting import Privacy
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.blend import HeldOut, blended, cross_fit, fit_pool, log_softmax
 from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
-from pathveil.training.linear import fit_linear, weighted_counts, word_weights
+from pathveil.training.linear import document_vector, fit_linear, weighted_counts, word_weights
 from pathveil.training.loop import Fitted, document_logits, fit, logits_of, split
 from pathveil.training.own_defence import defended
 from pathveil.training.settings import TrainingSettings
@@ -41,6 +42,7 @@ from pathveil.training.vectors import word_vectors
 from pathveil.vocabulary.encoded import Encoded, take_documents
 
 LINEAR_STRENGTH, LINEAR_BALANCE = 100.0, 1.0
+FEW = 8  # documents up to which members, and not documents, are shared out among threads
 LINEAR_ITERATIONS, LINEAR_MORE = 60, 20  # of a fit from nothing, and of one from a start that is nearly there
 
 
@@ -53,12 +55,27 @@ class LinearView:
     biases: Mapping[str, np.ndarray]  # task: (classes,)
 
     def logits(self, ids: np.ndarray, offsets: np.ndarray) -> dict[str, np.ndarray]:
+        """Each task's logits (documents, classes)."""
+        if len(offsets) - 1 <= FEW:
+            found = [self._logits_of(ids[start:end]) for start, end in itertools.pairwise(offsets)]
+            return {
+                task: np.array([one[task] for one in found]).reshape(-1, len(bias))
+                for task, bias in self.biases.items()
+            }
         documents = weighted_counts(ids, offsets, self.idf)
-        # Of a report or two few words are there: the product must not go through the weights of all others.
+        # The product must not go through the weights of words that are not there.
         words, places = np.unique(documents.indices, return_inverse=True)
         there = sparse.csr_matrix((documents.data, places, documents.indptr), shape=(documents.shape[0], len(words)))
         return {
             task: there @ np.ascontiguousarray(weight.T[words]) + self.biases[task]
+            for task, weight in self.weights.items()
+        }
+
+    def _logits_of(self, ids: np.ndarray) -> dict[str, np.ndarray]:
+        """One document's, in the time that making a sparse matrix would take; words are added in the same order."""
+        words, values, _, _ = document_vector(ids, self.idf)
+        return {
+            task: (values[:, None] * weight.T[words]).sum(0) + self.biases[task]
             for task, weight in self.weights.items()
         }
 
@@ -88,26 +105,39 @@ class Ensemble:
         self, ids: np.ndarray, offsets: np.ndarray, *, progress: Progress = silent
     ) -> dict[str, np.ndarray]:
         """Each task's calibrated log-probabilities (documents, classes) of documents that lie end to end."""
+        if len(offsets) - 1 <= FEW:
+            return self._weigh([logits for logits, _, _ in self._read(ids, offsets)], ids, offsets)
         members = self.tables or self.members
         return self._weigh(
             [document_logits(member, ids, offsets, progress=progress) for member in members], ids, offsets
         )
 
-    @torch.no_grad()
     def read_windows(
         self, ids: np.ndarray, offsets: np.ndarray
     ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
         """The same for a few documents, with what is behind it: features, and the word of its document at which the
         window that won each one starts (−1 for a feature of zero), both (documents, members, K, F)."""
-        logits, features, starts = [], [], []
-        for member in self.tables or self.members:
-            found, at = member.chosen(TokenBatch(ids=ids, offsets=offsets).to(member.device))  # (B, K, F)
-            logits.append({task: said.float().cpu().numpy() for task, said in member.logits(found.flatten(1)).items()})
-            features.append(found.cpu().numpy())
-            starts.append(at.cpu().numpy())
+        logits, features, starts = zip(*self._read(ids, offsets), strict=True)
         places = np.stack(starts, 1)
         places = np.where(places < 0, -1, places - offsets[:-1, None, None, None])
         return self._weigh(logits, ids, offsets), np.stack(features, 1), places
+
+    def _read(self, ids: np.ndarray, offsets: np.ndarray) -> list[tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]]:
+        """Each member's logits a task, features and windows' starts. Members are shared out among the threads: a report
+        alone would keep them busy for too short a time in each member's turn."""
+        members = self.tables or self.members
+        batch = TokenBatch(ids=ids, offsets=offsets).to(members[0].device)
+        found: list[Any] = [None] * len(members)
+
+        @torch.no_grad()
+        def read(number: int) -> None:
+            features, starts = members[number].chosen(batch)  # (B, K, F)
+            logits = members[number].logits(features.flatten(1))
+            said = {task: scores.float().cpu().numpy() for task, scores in logits.items()}
+            found[number] = said, features.cpu().numpy(), starts.cpu().numpy()
+
+        spread(read, range(len(members)))
+        return found
 
     def _weigh(
         self, logits: Sequence[Mapping[str, np.ndarray]], ids: np.ndarray, offsets: np.ndarray

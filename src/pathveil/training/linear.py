@@ -21,6 +21,7 @@ by L-BFGS, where w is a weight a class (``losses.balanced_weights``).
 
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -52,6 +53,27 @@ def weighted_counts(ids: np.ndarray, offsets: np.ndarray, idf: np.ndarray) -> sp
     length = np.sqrt(np.bincount(rows, weights=counts.data**2, minlength=counts.shape[0]))
     counts.data = (counts.data / np.maximum(length, 1e-12)[rows]).astype(np.float32)
     return counts
+
+
+class DocumentVector(NamedTuple):
+    """What ``weighted_counts`` gives for one document, without the matrix around it."""
+
+    words: np.ndarray  # (distinct words,) in order
+    values: np.ndarray  # (distinct words,) float32
+    which: np.ndarray  # (words of the document,) each one's place among the distinct ones
+    times: np.ndarray  # (distinct words,) how often each is there
+
+
+def document_vector(ids: np.ndarray, idf: np.ndarray) -> DocumentVector:
+    """One document as a unit vector of weighted counts.
+
+    >>> document_vector(np.array([3, 2, 3]), np.array([0, 0, 1, 2], np.float32)).words.tolist()
+    [2, 3]
+    """
+    words, which, times = np.unique(ids, return_inverse=True, return_counts=True)
+    values = (1 + np.log(times.astype(np.float32))) * idf[words]
+    length = np.sqrt((values.astype(np.float64) ** 2).sum())
+    return DocumentVector(words, (values / max(length, 1e-12)).astype(np.float32), which, times)
 
 
 def _counts(ids: np.ndarray, offsets: np.ndarray, vocabulary_size: int) -> sparse.csr_matrix:

@@ -22,21 +22,15 @@ import numpy as np
 
 from pathveil.identifiers import hide
 from pathveil.text import DECIMAL as DECIMAL_WORD
-from pathveil.text import LARGE_INTEGER, SEPARATORS, WORDS, scan_chunks, word_for
+from pathveil.text import LARGE_INTEGER, WORDS, scan_chunks, word_for
 from pathveil.vocabulary.bytes_at_once import alphanumeric, bits_before, first_bits, load, places_of, tally
-from pathveil.vocabulary.scanning import DECIMAL, ITSELF, NOTHING, is_ascii, token_at
+from pathveil.vocabulary.scanning import DECIMAL, FOLDED, ITSELF, LINE, NOTHING, is_ascii, token_at
 
 BATCH = 1 << 20  # bytes of text handled at a time
-LINE = 10  # the byte that parts chunks
 SLOTS = 1 << 16  # of a hash table at first; it grows when half of them are taken
 AHEAD = 16  # bytes that loops look at behind the last
 ODD = -1  # tokens of a chunk that is left to the rules' own expression
 
-# What a byte becomes: capitals small letters, whatever parts chunks a line end.
-_FOLD = np.arange(256, dtype=np.uint8)
-_FOLD[65:91] += 32
-_FOLD[[9, 10, 11, 12, 13, 28, 29, 30, 31, 32, *SEPARATORS.encode()]] = LINE
-_FOLDED = _FOLD.tobytes()
 # The words for numbers, one behind the other, as what was met.
 _FOR_NUMBERS = np.frombuffer(f"{DECIMAL_WORD}{LARGE_INTEGER}".encode() + b" " * AHEAD, np.uint8)
 _PARTED = len(DECIMAL_WORD)
@@ -86,17 +80,18 @@ class Column:
         self.number, self.words, self.identifiers, self.limit = number, words, identifiers, limit
         self._clear(capacity=limit + BATCH // 2)
 
-    def add(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Word numbers of all texts end to end, (tokens,) int32, and where each text starts, (texts + 1,) int64."""
+    def add(self, texts: Sequence[str], *, hidden: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Word numbers of all texts end to end, (tokens,) int32, and where each text starts, (texts + 1,) int64;
+        ``hidden`` where the texts' identifiers are hidden already."""
         parts, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
-        for batch in _batches([hide(text) for text in texts] if self.identifiers else texts):
+        for batch in _batches([hide(text) for text in texts] if self.identifiers and not hidden else texts):
             ids, counts = self._add(*_encoded(batch))
             parts.append(ids)
             lengths.append(counts)
         return np.concatenate(parts), np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
 
     def _add(self, text: bytes, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        data = np.frombuffer(text.translate(_FOLDED), np.uint8)
+        data = np.frombuffer(text.translate(FOLDED), np.uint8)
         worst = len(data) // 2 + 1  # distinct chunks this batch could bring
         if self.chunks.count > self.limit or self.chunks.count + worst > len(self.first):
             self._clear(capacity=max(self.limit + BATCH // 2, worst))

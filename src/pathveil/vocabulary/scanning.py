@@ -18,6 +18,8 @@ several, are left to it (``is_ascii``).
 import numpy as np
 from numba import njit
 
+from pathveil.text import SEPARATORS
+
 NOTHING, ITSELF, DECIMAL, LARGE = -1, 0, 1, 2  # what a token is: none, the word it spells, or a word for numbers
 
 # Kinds of bytes, each a bit.
@@ -34,7 +36,15 @@ _DOT, _COMMA, _SLASH, _PERCENT, _PLUS, _EQUALS = (ord(sign) for sign in ".,/%+="
 _AND, _APOSTROPHE, _BACKQUOTE, _BELOW, _ABOVE = (ord(sign) for sign in "&'`<>")
 _A, _C, _F, _G, _H, _K, _L, _M, _P, _S, _U, _X, _Z = (ord(letter) for letter in "acfghklmpsuxz")
 _ZERO, _ONE, _EIGHT, _NINE = (ord(digit) for digit in "0189")
-_OUTSIDE = 10  # what lies before and behind a chunk: a line end
+LINE = 10  # the byte that parts chunks
+HIDDEN = 127  # what stands for a hidden identifier; no character of a plain text
+SIGN = 128  # what stands for a sign beyond ASCII
+_KIND[[HIDDEN, SIGN]] = _SKIPPED
+# What a byte becomes: capitals small letters, whatever parts chunks a line end.
+_FOLD = np.arange(256, dtype=np.uint8)
+_FOLD[65:91] += 32
+_FOLD[[9, 10, 11, 12, 13, 28, 29, 30, 31, 32, *SEPARATORS.encode()]] = LINE
+FOLDED = _FOLD.tobytes()
 
 compiled = njit(cache=True, nogil=True)
 
@@ -51,7 +61,7 @@ def is_ascii(data, begin, end):
 
 @compiled
 def _at(data, begin, end, place):
-    return data[place] if begin <= place < end else np.uint8(_OUTSIDE)
+    return data[place] if begin <= place < end else np.uint8(LINE)
 
 
 @compiled
@@ -232,3 +242,27 @@ def token_at(data, begin, end, place):
     if byte == _APOSTROPHE and one == _S and not _is(data, begin, end, place + 2, _WORD):
         return place + 2, NOTHING
     return place + 1, NOTHING
+
+
+@compiled
+def places_in(data, most):
+    """Where the first ``most`` tokens of a folded text begin and end, (tokens,) int64 each; a hidden identifier is a
+    token of its own, unless punctuation runs into it, as for the expression."""
+    begins, ends = np.empty(min(most, len(data)), np.int64), np.empty(min(most, len(data)), np.int64)
+    found, place = 0, 0
+    while place < len(data) and found < most:
+        begin = place
+        while place < len(data) and data[place] != LINE:
+            place += 1
+        stop, at = place, begin
+        while at < stop and found < most:
+            start = at
+            if data[at] == HIDDEN:
+                at, kind = at + 1, ITSELF
+            else:
+                at, kind = token_at(data, begin, stop, at)
+            if kind != NOTHING:
+                begins[found], ends[found] = start, at
+                found += 1
+        place += 1
+    return begins[:found], ends[:found]

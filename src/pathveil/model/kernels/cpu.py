@@ -119,22 +119,22 @@ def empty_features(documents: int, windows: int, filters: int, dtype: torch.dtyp
 
 
 class Table(NamedTuple):
-    """All blocks of the table over a whole vocabulary."""
+    """All blocks of the table over a whole vocabulary, end to end: a report then costs one call of a compiled loop."""
 
     size: int  # words
-    blocks: list[tuple[Block, np.ndarray]]
+    answers: np.ndarray  # (numbers,) the blocks' own tables
+    blocks: np.ndarray  # (blocks, 7) the fields of each ``Block``, and where its own table begins
 
 
 def tabulate(embedding: Tensor, weight: Tensor, windows: tuple[int, ...]) -> Table:
     """Every filter's answer to every word, for ``look_up``."""
     vectors, filters = embedding.detach()[0], weight.detach()
-    kind, size = vectors.numpy().dtype, len(vectors)
-    table = [
-        (block, empty_table(size * block.window * (block.right - block.left), kind))
-        for block in blocks(windows, weight.shape[2])
-    ]
-    spread(lambda part: fill_table(part[1], vectors, filters, part[0]), table)
-    return Table(size, table)
+    parts, size = blocks(windows, weight.shape[2]), len(vectors)
+    numbers = [size * block.window * (block.right - block.left) for block in parts]
+    begins = np.cumsum([0, *(-(-(number + LANES) // LANES) * LANES for number in numbers)]).tolist()  # in whole lines
+    answers = empty_table(begins[-1], vectors.numpy().dtype)
+    spread(lambda part: fill_table(answers[part[1] :], vectors, filters, part[0]), zip(parts, begins, strict=False))
+    return Table(size, answers, np.array([(*block, begin) for block, begin in zip(parts, begins, strict=False)]))
 
 
 def look_up(
@@ -148,11 +148,15 @@ def look_up(
     features, chosen = empty_features(len(owners), len(windows), bias.shape[2], bias.dtype)
     outputs = bias.detach().numpy(), features.numpy(), chosen.numpy()
 
-    def work(task: tuple[tuple[Block, np.ndarray], tuple[int, int]]) -> None:
-        (block, part), (first, last) = task
-        search(part, rows, ends, documents[first:last], *outputs, *block)
+    def work(task: tuple[np.ndarray, tuple[int, int]]) -> None:
+        part, (first, last) = task
+        search_blocks(table.answers, part, rows, ends, documents[first:last], *outputs)
 
-    spread(work, itertools.product(table.blocks, evenly_by(ends, threads()) if len(owners) else []))
+    if threads() == 1:
+        work((table.blocks, (0, len(owners))))
+    else:
+        parts = evenly_by(ends, threads()) if len(owners) else []
+        spread(work, itertools.product(table.blocks[:, None], parts))
     return features, chosen
 
 
@@ -379,6 +383,17 @@ def search(table, rows, offsets, documents, bias, features, chosen, model, numbe
             active = end > start and not feature <= 0
             features[document, number, left + f] = feature if active else 0
             chosen[document, number, left + f] = at[f] if active else -1
+
+
+@compiled
+def search_blocks(table, blocks, rows, offsets, documents, bias, features, chosen):
+    """The same for several blocks of a ``Table``."""
+    for block in blocks:
+        own = table[block[6] :]
+        search(
+            own, rows, offsets, documents, bias, features, chosen,
+            block[0], block[1], block[2], block[3], block[4], block[5],
+        )  # fmt: skip
 
 
 @compiled
