@@ -46,7 +46,7 @@ TESTED_WITH = {
     "cli/serve.py": "serve/test_app.py",
     "cli/study.py": "study/test_study_file.py",
     "federation/flare/controller.py": "federation/flare/test_deployment.py",  # FLARE runs them, in processes of its own
-    "federation/flare/duplicate_guard.py": "federation/flare/test_deployment.py",
+    "federation/flare/duplicate_guard.py": "federation/flare/test_faults.py",
     "federation/flare/executor.py": "federation/flare/test_provision.py",
     "federation/flare/launcher.py": "federation/flare/test_deployment.py",
     "federation/flare/processes.py": "federation/flare/test_deployment.py",

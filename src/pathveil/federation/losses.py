@@ -21,13 +21,13 @@ The paper's wording also allows S and H over a document's positions: ``orthogona
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-Scale = Literal["mean", "sum", "raw"]
+from pathveil.federation.settings import Scale
 
 
 class Scaled(torch.autograd.Function):

@@ -10,8 +10,9 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from pathveil.federation.fixed_point import BITS
-from pathveil.federation.losses import Scale
 from pathveil.training.settings import NetworkSettings
+
+Scale = Literal["mean", "sum", "raw"]  # of the orthogonality loss
 
 
 class FederationSettings(NetworkSettings):

@@ -14,11 +14,14 @@ pathveil.errors.FederationError: A: 'heads.site.weight' is not a shared paramete
 
 import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
-from torch import nn
 
 from pathveil.errors import FederationError
+
+if TYPE_CHECKING:  # what waits for work, a hub or a site, does not load it
+    from torch import nn
 
 
 class GateError(FederationError):
@@ -44,12 +47,12 @@ def of_discriminator(manifest: Manifest) -> dict[str, tuple[int, ...]]:
     return {name: shape for name, shape in manifest.items() if name.startswith(DISCRIMINATOR)}
 
 
-def manifest_of(network: nn.Module) -> dict[str, tuple[int, ...]]:
+def manifest_of(network: "nn.Module") -> dict[str, tuple[int, ...]]:
     """The names and shapes that may travel: the parameters of the network that is shared, and nothing else."""
     return {name: tuple(parameter.shape) for name, parameter in network.named_parameters()}
 
 
-def arrays_of(network: nn.Module, manifest: Manifest | None = None) -> dict[str, np.ndarray]:
+def arrays_of(network: "nn.Module", manifest: Manifest | None = None) -> dict[str, np.ndarray]:
     """Copies of a network's parameters as arrays: those that a manifest names, or all."""
     return {
         name: parameter.detach().cpu().numpy().copy()

@@ -1,16 +1,19 @@
 """A deployment for tests: its processes, what they recorded, and what must not be in it."""
 
 import datetime
+import hashlib
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +25,13 @@ pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'pathveil
 import psutil
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
+from safetensors.numpy import load_file
 
 from conftest import free_port
 from federation.flare import rogue
+from pathveil.federation import embedded
 from pathveil.federation.flare import recorder
+from pathveil.federation.flare.provision import provision
 from pathveil.federation.protocol.message import Message
 from pathveil.federation.protocol.plan import Plan, read_reports
 from pathveil.federation.protocol.secret import for_run, site_secret
@@ -148,6 +154,33 @@ class Deployment:
             process.wait(120)
 
 
+@contextmanager
+def running(folder: Path, pathveil: Callable[..., subprocess.CompletedProcess]) -> Iterator[Deployment]:
+    """A hub and three sites at work, with what they agreed on; ``pathveil`` runs a command."""
+    made = Deployment(folder)
+    whole, truth = folder / "all.parquet", folder / "truth.parquet"
+    pathveil("corpus", "synth", "--reports", 160, "--registries", 2, "--seed", 4, "--out", whole, "--truth", truth)
+    for site, registry in SITES.items():
+        pl.read_parquet(whole).filter(pl.col("registry") == registry).write_parquet(made.corpus(site))
+    shutil.copyfile(made.corpus("south"), made.corpus(ROGUE))
+    # The agreed words: those that both registries have, so that names and rare words are not among them.
+    chosen = pathveil("vocab", "select", whole, "--method", "intersection", "--threshold", 2, "--out", made.words)
+    assert chosen.returncode == 0, chosen.stderr
+    listed = pathveil("federate", "classes", whole, "--tasks", "site,behavior", "--out", made.classes)
+    assert listed.returncode == 0, listed.stderr
+    provision(sites=ALL, hub=f"localhost:{made.port}", admin="lead@example.org", out=folder / "kits")
+    for name in ALL:  # by chance, as a site makes it, no training here could be repeated in the next run of this test
+        (made.kit(name) / "secret").write_text(hashlib.sha256(name.encode()).hexdigest())
+    try:
+        made.hub()
+        for site in SITES:
+            made.site(site)
+        made.rogue()
+        yield made
+    finally:
+        made.close()
+
+
 def with_process(process: psutil.Process, number: int) -> None:
     try:
         process.send_signal(number)
@@ -168,6 +201,25 @@ def reports_of(deployment: Deployment, plan: Plan) -> dict[str, Encoded]:
 def secrets_of_run(deployment: Deployment, plan: Plan) -> dict[str, list[int]]:
     """Each site's secret, from its kit: what decides about its batches."""
     return {name: for_run(site_secret(deployment.kit(name)), plan.run) for name in plan.sites}
+
+
+def assert_embedded(deployment: Deployment, out: Path) -> None:
+    """The released shared part, the sites' private ones and the losses are those of the embedded loop."""
+    plan = plan_of(out)
+    secrets = secrets_of_run(deployment, plan)
+    sites = [plan.site(own, name, secret=secrets[name]) for name, own in reports_of(deployment, plan).items()]
+    hub, history = embedded.train(sites, plan.shared(), settings=plan.settings, joint=False)
+    result = json.loads((out / "history.json").read_text())
+    assert result["validation_loss"] == history.validation_loss
+    assert result["rounds"] == history.rounds and result["bytes_to_hub"] == history.received
+    released = load_file(out / "parameters.safetensors")
+    assert released.keys() == hub.best.keys()
+    for name, array in released.items():
+        np.testing.assert_array_equal(array, hub.best[name], err_msg=name)
+    for site in sites:
+        private = load_file(deployment.kit(site.name) / "runs" / plan.run / "model" / "private.safetensors")
+        for name, tensor in site.private.state_dict().items():
+            np.testing.assert_array_equal(private[name], tensor.numpy(), err_msg=f"{site.name} {name}")
 
 
 def frames(deployment: Deployment, site: str) -> list[bytes]:

@@ -3,6 +3,8 @@
 import json
 import socket
 import stat
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +13,7 @@ import torch
 pytest.importorskip("nvflare", reason="needs NVIDIA FLARE: pip install 'pathveil[federation]'")
 
 from pathveil.errors import FederationError, UsageError
+from pathveil.federation.flare import processes
 from pathveil.federation.flare.provision import provision
 from pathveil.federation.flare.submit import wait_for_sites
 from pathveil.vocabulary.words import Vocabulary
@@ -93,12 +96,12 @@ def test_bad_names_are_one_sentence_and_nothing_is_written(change, sentence, tmp
     assert not (tmp_path / "kits").exists()
 
 
-def test_a_kit_of_another_kind_is_refused(pathveil, tmp_path, kits):
+def test_a_kit_of_another_kind_is_refused(inside, tmp_path, kits):
     for command in (["hub", kits["north"]], ["site", kits["hub"], "--corpus", "x", "--vocab", "y"]):
-        ended = pathveil("federate", *command)
+        ended = inside("federate", *command)
         assert ended.returncode == 2 and "is not the kit of a" in ended.stderr
         assert "until ctrl-C" not in ended.stderr
-    ended = pathveil("federate", "site", kits["north"], "--corpus", tmp_path / "no.parquet", "--vocab", "y")
+    ended = inside("federate", "site", kits["north"], "--corpus", tmp_path / "no.parquet", "--vocab", "y")
     assert ended.returncode == 2 and "is not there" in ended.stderr and "until ctrl-C" not in ended.stderr
 
 
@@ -112,7 +115,8 @@ def test_a_kit_of_another_kind_is_refused(pathveil, tmp_path, kits):
         (["--corpus", "words.json"], "words.json"),
     ],
 )
-def test_a_site_says_what_is_wrong_before_it_waits_for_the_hub(pathveil, tmp_path, kits, options, sentence):
+def test_a_site_says_what_is_wrong_before_it_waits_for_the_hub(inside, tmp_path, monkeypatch, kits, options, sentence):
+    monkeypatch.chdir(tmp_path)
     rows = "report_id,case_id,registry,text\n1,1,A,words\n2,2,B,words\n"
     (tmp_path / "reports.csv").write_text(rows)
     Vocabulary(("a", "b", "c"), "by hand").save(tmp_path / "words.json")
@@ -121,59 +125,70 @@ def test_a_site_says_what_is_wrong_before_it_waits_for_the_hub(pathveil, tmp_pat
     call = ["federate", "site", kits["north"], *(part for option in own.items() for part in option)]
     if sentence.startswith("this machine has no GPU") and torch.cuda.is_available():
         sentence, call[-2:] = "--device: 'tpu' is not one of auto, cpu, cuda", ["--device", "tpu"]
-    ended = pathveil(*call, cwd=tmp_path)
+    ended = inside(*call)
     assert ended.returncode == 2 and sentence in ended.stderr and "until ctrl-C" not in ended.stderr
 
 
-def test_what_is_wrong_is_said_before_a_training(pathveil, tmp_path, kits):
+def test_what_is_wrong_is_said_before_a_training(inside, tmp_path, kits):
     (tmp_path / "file").write_text("not a folder")
     Vocabulary(("a", "b", "c"), "by hand").save(tmp_path / "words.json")
     (tmp_path / "classes.json").write_text('{"site": ["C50", "C18"]}')
     agreed = ["--vocab", tmp_path / "words.json", "--classes", tmp_path / "classes.json", "--wait", 1]
     call = ["federate", "submit", kits["lead@example.org"], "--site", "north", "--site", "south", *agreed]
-    ended = pathveil(*call, "--out", tmp_path / "file" / "run")
+    ended = inside(*call, "--out", tmp_path / "file" / "run")
     assert ended.returncode == 2 and "file/run: cannot be written to" in ended.stderr
-    ended = pathveil(*call, "--out", tmp_path / "run", "--mode", "strng")
+    ended = inside(*call, "--out", tmp_path / "run", "--mode", "strng")
     assert ended.returncode == 2 and "did you mean 'strong'?" in ended.stderr
-    ended = pathveil(*call, "--out", tmp_path)
+    ended = inside(*call, "--out", tmp_path)
     assert ended.returncode == 2 and "is no run to go on with; choose a new folder" in ended.stderr
-    ended = pathveil(*call, "--out", tmp_path / "run", "--seed", -1)
+    ended = inside(*call, "--out", tmp_path / "run", "--seed", -1)
     assert ended.returncode == 2 and "--seed" in ended.stderr
-    ended = pathveil(*call, "--out", tmp_path / "run", "--mode", "fedavg", "--local-steps", 3)
+    ended = inside(*call, "--out", tmp_path / "run", "--mode", "fedavg", "--local-steps", 3)
     assert ended.returncode == 2 and "--local-steps: fedavg exchanges once an epoch" in ended.stderr
-    ended = pathveil(*call, "--out", tmp_path / "run", "--classes", tmp_path / "words.json")
+    ended = inside(*call, "--out", tmp_path / "run", "--classes", tmp_path / "words.json")
     assert ended.returncode == 2 and "words.json: does not list labels by task" in ended.stderr
     assert not (tmp_path / "run").exists()
 
 
-def test_a_hub_that_does_not_answer_is_said_once_and_given_up(pathveil, tmp_path):
+def test_a_hub_that_does_not_answer_is_said_once_and_given_up(tmp_path):
     with socket.socket() as taken:  # bound and not listening: nobody answers there
         taken.bind(("127.0.0.1", 0))
         hub = f"localhost:{taken.getsockname()[1]}"
         kit = provision(**GIVEN | {"hub": hub}, out=tmp_path / "kits").kits["lead@example.org"]
         Vocabulary(("a", "b", "c"), "by hand").save(tmp_path / "words.json")
         (tmp_path / "classes.json").write_text('{"site": ["C50", "C18"]}')
-        agreed = ["--vocab", tmp_path / "words.json", "--classes", tmp_path / "classes.json", "--wait", 7]
+        agreed = ["--vocab", tmp_path / "words.json", "--classes", tmp_path / "classes.json", "--wait", 1]
         sites = ["--site", "north", "--site", "south"]
-        ended = pathveil("federate", "submit", kit, *sites, *agreed, "--out", tmp_path / "run")
+        # In a process of its own, for FLARE goes on trying in the background; the first try is of half a second.
+        quick = "from pathveil.federation.flare import submit; submit.FIRST_TRY = 0.5"
+        call = f"{quick}; from pathveil.cli import main; main()"
+        given = map(str, ["federate", "submit", kit, *sites, *agreed, "--out", tmp_path / "run"])
+        ended = subprocess.run([sys.executable, "-c", call, *given], capture_output=True, text=True, timeout=600)
     assert ended.returncode == 2
     warned, waiting, gave_up = ended.stderr.splitlines()
     assert "with two sites masks hide nothing from the other" in warned
     assert waiting == f"waiting for the hub at {hub}"
-    assert gave_up.startswith(f"pathveil: the hub could not be reached at {hub} for 7 seconds")
+    assert gave_up.startswith(f"pathveil: the hub could not be reached at {hub} for 1 seconds")
 
 
-def test_a_hub_whose_port_is_taken_says_so_and_ends(pathveil, tmp_path):
+def test_a_hub_whose_port_is_taken_says_so_and_ends(inside, tmp_path, monkeypatch):
     """Its server would share the port with whoever listens there, and each would get some of the connections."""
+    monkeypatch.setattr(processes, "LETTING_GO", 0.6)
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # as FLARE's does
         taken.bind(("", 0))
         taken.listen()
         port = taken.getsockname()[1]
         kit = provision(**GIVEN | {"hub": f"localhost:{port}"}, out=tmp_path / "kits").kits["hub"]
-        ended = pathveil("federate", "hub", kit)
+        ended = inside("federate", "hub", kit)
     assert ended.returncode == 2 and f"port {port} is taken; is this hub running already" in ended.stderr
     assert "until ctrl-C" not in ended.stderr
+
+
+def test_what_waits_for_work_loads_no_networks():
+    """A hub, a site and who submits are there for weeks, beside the processes that train."""
+    look = "import sys; from pathveil.federation.flare import processes, submit; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", look]).returncode == 0
 
 
 def test_who_is_connected_is_told_where_a_site_is_waited_for():
@@ -187,8 +202,8 @@ def test_who_is_connected_is_told_where_a_site_is_waited_for():
     assert said == ["waiting for sooth to connect (connected: north, south)"]
 
 
-def test_a_corpus_without_labels_has_no_classes_to_list(pathveil, tmp_path):
+def test_a_corpus_without_labels_has_no_classes_to_list(inside, tmp_path):
     rows = "report_id,case_id,registry,text\n1,1,A,words\n"
     (tmp_path / "reports.csv").write_text(rows)
-    ended = pathveil("federate", "classes", tmp_path / "reports.csv", "--out", tmp_path / "classes.json")
+    ended = inside("federate", "classes", tmp_path / "reports.csv", "--out", tmp_path / "classes.json")
     assert ended.returncode == 2 and "no task column" in ended.stderr and not (tmp_path / "classes.json").exists()

@@ -15,10 +15,10 @@ from pathveil.federation.protocol.plan import Plan, read_reports
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_the_simulator_gives_the_embedded_numbers(pathveil, tmp_path):
+def test_the_simulator_gives_the_embedded_numbers(pathveil, inside, tmp_path):
     corpus, words, out = tmp_path / "reports.parquet", tmp_path / "words.json", tmp_path / "run"
-    pathveil("corpus", "synth", "--reports", 120, "--registries", 2, "--seed", 3, "--out", corpus)
-    pathveil("vocab", "select", corpus, "--method", "baseline", "--min-count", 4, "--out", words)
+    inside("corpus", "synth", "--reports", 120, "--registries", 2, "--seed", 3, "--out", corpus)
+    inside("vocab", "select", corpus, "--method", "baseline", "--min-count", 4, "--out", words)
     small = ["--epochs", 2, "--dim", 12, "--filters", 6, "--local-steps", 2, "--tasks", "site,behavior"]
     given = ["federate", "simulate", corpus.name, "--vocab", words.name, *small, "--out", out.name, "--json"]
     ended = pathveil(*given, cwd=tmp_path)  # as names from where one stands, which is not where a site works

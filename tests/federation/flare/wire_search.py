@@ -83,12 +83,14 @@ class Recorded:
     def holds(self, array: np.ndarray, formats: Mapping[str, int] = FLOATS) -> bool:
         places = {form: (self, self.unpacked) for form in formats} | {"digits": (self.written,)}
         formats = {**formats, "digits": min(formats.values())}
-        return any(
-            place.has(formed(line, form), telling_in(line, form, together), together)
-            for line in lines(array)
-            for form, together in formats.items()
-            for place in places[form]
-        )
+        for line in lines(array):
+            told = {together: tells(line, together) for together in set(formats.values())}
+            for form, together in formats.items():
+                values = formed(line, form)  # in which small numbers may have become 0, and say nothing any more
+                starts = np.flatnonzero(told[together] & tells(values, together))
+                if any(place.has(values, starts, together) for place in places[form]):
+                    return True
+        return False
 
     def whole(self, arrays: Mapping[str, np.ndarray]) -> bool:
         """Whether all of some arrays are there, every byte."""
@@ -105,15 +107,17 @@ class Recorded:
             return False
         known = self.hashes(line.itemsize, together)
         wanted = hashed(line.view(f"<u{line.itemsize}").astype(np.uint64), together)[starts]
-        found = known[np.minimum(np.searchsorted(known, wanted), len(known) - 1)] == wanted
-        return any(line[start : start + together].tobytes() in self.data for start in starts[found])
+        asked = np.sort(wanted)  # neighbours are looked up in neighbouring places, which is many times quicker
+        found = asked[known[np.minimum(np.searchsorted(known, asked), len(known) - 1)] == asked]
+        there = starts[np.isin(wanted, found)] if len(found) else ()
+        return any(line[start : start + together].tobytes() in self.data for start in there)
 
     def hashes(self, size: int, together: int) -> np.ndarray:
         """The hash of every run of so many values of so many bytes each, sorted."""
         if (size, together) not in self._hashes:
             count = len(self.bytes) - size + 1
             values = sum(self.bytes[byte : byte + count] << np.uint64(8 * byte) for byte in range(size))
-            self._hashes[size, together] = np.unique(hashed(values, together, step=size))
+            self._hashes[size, together] = np.sort(hashed(values, together, step=size))
         return self._hashes[size, together]
 
 
@@ -133,19 +137,19 @@ def telling(line: np.ndarray, together: int) -> np.ndarray:
     >>> telling(np.array([0, 0, 0, 1, 2, 2, 3, 3, 3, 3]), 4), telling(np.array([0.1, -0.1, 0.1, 0.2, 0.3, 0.3]), 4)
     (array([2, 3]), array([1, 2]))
     """
+    return np.flatnonzero(tells(line, together))
+
+
+def tells(line: np.ndarray, together: int) -> np.ndarray:
+    """Of each place in a line whether such a run begins there."""
     if len(line) < together:
-        return np.zeros(0, np.int64)
+        return np.zeros(0, bool)
     size = np.abs(line.astype(np.float64))
     filled = np.cumsum(np.concatenate([[0], line != 0]))
     changes = np.cumsum(np.concatenate([[0], np.abs(np.diff(size)) > 1e-3 * np.maximum(size[1:], size[:-1])]))
     enough = filled[together:] - filled[:-together] > together / 2
     wanted = 1 + (together < 8) if np.issubdtype(line.dtype, np.integer) else together // 2
-    return np.flatnonzero(enough & (changes[together - 1 :] - changes[: len(line) - together + 1] >= wanted))
-
-
-def telling_in(line: np.ndarray, form: str, together: int) -> np.ndarray:
-    """Where runs begin that say something and still do in a format, in which small numbers may have become 0."""
-    return np.intersect1d(telling(line, together), telling(formed(line, form), together))
+    return enough & (changes[together - 1 :] - changes[: len(line) - together + 1] >= wanted)
 
 
 def lines(array: np.ndarray) -> list[np.ndarray]:

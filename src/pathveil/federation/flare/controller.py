@@ -17,7 +17,7 @@ from nvflare.fuel.f3.cellnet.utils import make_reply
 from nvflare.fuel.f3.message import Message as Parcel
 from nvflare.private.defs import CellMessageHeaderKeys
 
-from pathveil.federation.flare.policy import ALIVE, CHANNEL, TASK, TOPIC
+from pathveil.federation.flare.policy import ALIVE, CHANNEL, STATUS, TASK, TOPIC
 from pathveil.federation.identity import Trust
 from pathveil.federation.protocol.hub_run import HubRun
 from pathveil.federation.protocol.message import Message, write
@@ -25,7 +25,6 @@ from pathveil.federation.protocol.plan import read_plan
 from pathveil.federation.protocol.run_result import write_run
 
 log = logging.getLogger(__name__)
-STATUS = "pathveil-status"
 
 
 class HubController(Controller):

@@ -20,6 +20,7 @@ from pathveil.files import write_json
 HUB = "pathveil.federation.flare.controller.HubController"
 SITE = "pathveil.federation.flare.executor.SiteExecutor"
 CHANNEL, TOPIC, ALIVE, TASK = "pathveil", "exchange", "alive", "train"  # by which they speak
+STATUS = "pathveil-status"  # what who submits asks a running job
 SETTINGS = "pathveil.json"  # in a site's local folder: where its corpus and vocabulary are
 SITES = "PATHVEIL_SITES"  # names a folder with such a file a site, where several sites share a machine
 FIRST = {"max_jobs": 1, "min_schedule_interval": 1.0}

@@ -25,6 +25,7 @@ from typing import Any
 from pydantic import Field
 
 from pathveil.errors import UsageError
+from pathveil.federation.flare import policy
 from pathveil.federation.flare.provision import needed
 from pathveil.files import read_json
 from pathveil.results import Part, Result
@@ -204,7 +205,6 @@ def asked(kit: Path, *, wait: float) -> dict[str, Any]:
     """What the hub says: the sites that are connected, and the runs at work."""
     from nvflare.fuel.flare_api.api_spec import InternalError, JobNotRunning, NoReply
 
-    from pathveil.federation.flare.controller import STATUS
     from pathveil.federation.flare.submit import connect
 
     logging.getLogger("nvflare").setLevel(logging.CRITICAL)
@@ -214,7 +214,7 @@ def asked(kit: Path, *, wait: float) -> dict[str, Any]:
         for job in info.job_info:
             told: dict[str, Any] = {}
             with contextlib.suppress(JobNotRunning, NoReply, InternalError, RuntimeError):
-                told = session.do_app_command(job.job_id, STATUS, {"ask": True}) or {}
+                told = session.do_app_command(job.job_id, policy.STATUS, {"ask": True}) or {}
             if told:
                 runs.append(
                     RunState(

@@ -196,8 +196,6 @@ def watch(session: Any, job: str, *, progress: Progress, note: Callable[[str], N
     """Follow a job to its end; how FLARE says it ended, and how many refusals were told."""
     from nvflare.fuel.flare_api.api_spec import InternalError, JobNotRunning, NoReply
 
-    from pathveil.federation.flare.controller import STATUS
-
     last: dict[str, Any] = {}
     told, running = 0, 0
     while True:
@@ -208,7 +206,7 @@ def watch(session: Any, job: str, *, progress: Progress, note: Callable[[str], N
         if running > STARTING:
             # A job that is just starting or just ending has no one to ask; its state above says which.
             with contextlib.suppress(JobNotRunning, NoReply, InternalError, RuntimeError):
-                last = session.do_app_command(job, STATUS, {"ask": True}) or last
+                last = session.do_app_command(job, policy.STATUS, {"ask": True}) or last
             if last.get("rounds"):
                 progress("training over the network", last["round"], last["rounds"])
             for line in last.get("refused", [])[told:]:

@@ -12,26 +12,28 @@ name a run by the plan's hash: submitting the same plan again goes on where the 
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import torch
 from pydantic import Field, ValidationError
 
 from pathveil import text
 from pathveil.errors import FederationError, UsageError, VocabularyError, explained, meant
-from pathveil.federation.networks import Networks
-from pathveil.federation.plain import PlainSite
-from pathveil.federation.release import KEPT, Release
 from pathveil.federation.settings import FederationSettings, settings_for
-from pathveil.federation.site import Site
 from pathveil.files import read_json
 from pathveil.foreign.tensors import read_tensors
-from pathveil.model.shared_private import Shared
 from pathveil.seeds import Seed
 from pathveil.settings import Settings
 from pathveil.vocabulary.encoded import MISSING, Encoded
 from pathveil.vocabulary.words import Vocabulary
+
+if TYPE_CHECKING:  # a hub and a site that wait, and who submits, need no networks
+    import torch
+
+    from pathveil.federation.networks import Networks
+    from pathveil.federation.plain import PlainSite
+    from pathveil.federation.site import Site
+    from pathveil.model.shared_private import Shared
 
 Mode = Literal["adversarial", "strong", "fedavg", "cyclic"]
 MODES: tuple[Mode, ...] = ("adversarial", "strong", "fedavg", "cyclic")
@@ -76,19 +78,23 @@ class Plan(Settings):
     def plain(self) -> bool:
         return self.mode in PLAIN
 
-    def networks(self, device: torch.device | str = "cpu") -> Networks:
+    def networks(self, device: "torch.device | str" = "cpu") -> "Networks":
         """The networks at their start, the same everywhere."""
+        from pathveil.federation.networks import Networks
+
         classes = {task: len(names) for task, names in self.classes.items()}
         return Networks(self.settings, self.vocabulary_size, classes, self.seed, device)
 
-    def shared(self, device: torch.device | str = "cpu") -> Shared:
+    def shared(self, device: "torch.device | str" = "cpu") -> "Shared":
         """The shared part at its start."""
         return self.networks(device).shared(registries=len(self.sites))
 
     def site(
-        self, reports: Encoded, name: str, device: torch.device | str = "cpu", *, secret: Seed | None = None
-    ) -> Site:
+        self, reports: Encoded, name: str, device: "torch.device | str" = "cpu", *, secret: Seed | None = None
+    ) -> "Site":
         """A site with its private part at its start; without a ``secret`` the seed decides about its batches."""
+        from pathveil.federation.site import Site
+
         number = self.sites.index(name)
         private = self.networks(device).private(number, secret=secret)
         return Site(
@@ -102,9 +108,11 @@ class Plan(Settings):
         )
 
     def plain_site(
-        self, reports: Encoded, name: str, device: torch.device | str = "cpu", *, secret: Seed | None = None
-    ) -> PlainSite:
+        self, reports: Encoded, name: str, device: "torch.device | str" = "cpu", *, secret: Seed | None = None
+    ) -> "PlainSite":
         """A site with the whole network at its start."""
+        from pathveil.federation.plain import PlainSite
+
         return PlainSite(
             reports,
             name=name,
@@ -186,6 +194,8 @@ def write_release(plan: Plan, words: Vocabulary, *, folder: Path) -> None:
     """Make a finished run's shared encoder a folder to give away (``shared``); a plain network has none."""
     if plan.plain:
         return
+    from pathveil.federation.release import KEPT, Release
+
     settings = plan.settings
     arrays, _ = read_tensors(folder / "parameters.safetensors")
     Release(
