@@ -150,7 +150,7 @@ def test_what_would_decide_an_open_finding_is_told():
     about = {"compared": "x", "alone": None, "confidence": 0.95, "units": 4}
     one = Difference(difference=0.02, low=-0.01, high=0.05, **about)
     finding = Finding(id="A3", claim="x", holds=None, evidence={"test": "t", "comparisons": [one]})
-    assert size_of(one) == (False, 6) and "about 6 registries like these instead of 4" in size_line(finding)
+    assert size_of(one) == (False, 10) and "about 10 registries like these instead of 4" in size_line(finding)
     level = Difference(difference=0.0, low=-0.01, high=0.01, **about)
     told = Finding(id="A3", claim="x", holds=None, evidence={"test": "t", "comparisons": [level]})
     assert "hardly help" in size_line(told)

@@ -8,8 +8,9 @@ from scipy import stats
 from pathveil.report.opening import signed
 from pathveil.report.tables import Table, count
 from pathveil.study.answer import mark_of
+from pathveil.study.power import registries_that_decide
 from pathveil.study.result import Difference, Finding, ProbeAccuracy
-from pathveil.study.statistics import Comparison, units_that_decide
+from pathveil.study.statistics import Comparison, wholly_above, wholly_within
 
 MARKS = {  # a class of the style sheet: what it says, and its sign
     "holds": ("holds", "✓"),
@@ -116,21 +117,24 @@ def comparison_of(one: Difference) -> Comparison | None:
 
 
 def size_of(one: Difference | ProbeAccuracy) -> tuple[bool, int | None]:
-    """Whether a comparison is decided, and how many units would decide it; none where more would hardly help.
+    """Whether a comparison is decided, and how many units would decide it in four studies of five (by the rule of the
+    table); none where more would hardly help.
 
     >>> about = {"compared": "B − I6", "low": -0.01, "high": 0.05, "alone": None, "units": 4, "confidence": 0.95}
     >>> size_of(Difference(difference=0.02, **about)), size_of(Difference(difference=0.04, **about | {"low": 0.03}))
-    ((False, 6), (True, 4))
+    ((False, 10), (True, 4))
     """
     if isinstance(one, ProbeAccuracy):
         apart, half = abs(one.value - one.bound), (one.high - one.low) / 2
         decided = one.high <= one.bound or one.low > one.bound
         return decided, None if apart == 0 else max(1, round((half / apart) ** 2))
     found = comparison_of(one)
-    if found is None:
+    if found is None or one.low is None or one.high is None:
         return False, None
-    needed = units_that_decide(found, margin=one.margin, confidence=one.confidence)
-    return needed == one.units, needed
+    ends = one.low, one.high
+    if (wholly_above(*ends) if one.margin is None else wholly_within(*ends, margin=one.margin)) is not None:
+        return True, one.units
+    return False, registries_that_decide(found, margin=one.margin, confidence=one.confidence)
 
 
 def size_line(finding: Finding) -> str:
@@ -142,4 +146,7 @@ def size_line(finding: Finding) -> str:
     first = finding.evidence.comparisons[0]
     if isinstance(first, ProbeAccuracy):
         return f"{DECIDE}about {max(2, most)} times as many unseen reports, if the probe does as well on them."
-    return f"{DECIDE}about {most:,} registries like these instead of {first.units}, if differences stay as they are."
+    return (
+        f"{DECIDE}about {most:,} registries like these instead of {first.units}: four studies of five with so many do, "
+        "if differences stay as they are."
+    )

@@ -94,6 +94,22 @@ def registries_needed(
     return high
 
 
+def registries_that_decide(comparison: Comparison, *, margin: float | None = None, confidence: float) -> int | None:
+    """The fewest registries with which four studies of five decide a comparison whose mean and spread stay as they are:
+    away from zero or, with a ``margin``, within it or outside, by the room that the mean leaves to the edge. None where
+    a thousand do not: the mean is at what it is held against.
+
+    >>> found = Comparison(0.02, 0.01, 4)
+    >>> registries_that_decide(found, confidence=0.95), registries_that_decide(found, margin=0.03, confidence=0.95)
+    (10, 44)
+    >>> registries_that_decide(Comparison(0.0, 0.01, 4), confidence=0.95) is None
+    True
+    """
+    room = abs(abs(comparison.mean) - (margin or 0.0))
+    inside = margin is not None and abs(comparison.mean) < margin
+    return registries_needed(comparison, **{"margin" if inside else "difference": room}, confidence=confidence)
+
+
 def power_table(comparison: Comparison, *, margin: float | None = None, confidence: float) -> list[Needed]:
     """What would decide a comparison: for a few differences (or its margin) and numbers of reports, the registries.
     Without repeats what is within a registry cannot be told from what is between them, and only as many reports as the

@@ -162,33 +162,3 @@ def wholly_within(low: float, high: float, *, margin: float) -> Answer:
     if -margin <= low and high <= margin:
         return True
     return False if high < -margin or low > margin else None
-
-
-MOST_UNITS = 1_000  # a study of more registries is nobody's plan
-
-
-def units_that_decide(
-    comparison: Comparison, *, margin: float | None = None, confidence: float = CONFIDENCE
-) -> int | None:
-    """How many units would decide a question whose mean and spread stayed as they are: the fewest whose interval leaves
-    zero out or, with a ``margin``, lies within it or wholly outside. None where more would hardly help: the mean is at
-    what it is held against.
-
-    As often as not the next study's mean is nearer to zero than this one's, and then as many are too few.
-
-    >>> units_that_decide(Comparison(0.02, 0.01, 4)), units_that_decide(Comparison(0.02, 0.01, 4), margin=0.03)
-    (7, 18)
-    >>> units_that_decide(Comparison(0.0, 0.01, 4)) is None
-    True
-    """
-    spread = comparison.error * comparison.units**0.5
-    for units in range(max(2, comparison.units), MOST_UNITS + 1):
-        larger = Comparison(comparison.mean, spread / units**0.5, units)
-        found = (
-            above(larger, confidence=confidence)
-            if margin is None
-            else alike(larger, margin=margin, confidence=confidence)
-        )
-        if found is not None and (margin is not None or comparison.mean != 0):
-            return units
-    return None
