@@ -219,12 +219,12 @@ def tokens(
 def _serve(
     role: "KeyHolder | Hub", web: "Starlette", name: str, listen: str, port: int | None, certificate: Path, key: Path
 ) -> None:
-    from pathveil.vocabulary.agree.service import make_server, serve
+    from pathveil.vocabulary.agree.service import make_agreement_server, serve
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     pinned = role.agreement.server(name)
     port = port or urlsplit(pinned.address).port or 443
-    server = make_server(web, host=listen, port=port, certificate=certificate, key=key, pinned=pinned)
+    server = make_agreement_server(web, host=listen, port=port, certificate=certificate, key=key, pinned=pinned)
     serve(server, finished=lambda: role.finished, doubtful=lambda: role.expired)
 
 

@@ -24,7 +24,7 @@ from pathveil.vocabulary.agree.client import Server, already_done, read_tokens, 
 from pathveil.vocabulary.agree.hub import TAG, Hub
 from pathveil.vocabulary.agree.keyholder import KeyHolder
 from pathveil.vocabulary.agree.offer import Offer, make_offer
-from pathveil.vocabulary.agree.service import hub_app, keyholder_app, make_server, serve
+from pathveil.vocabulary.agree.service import hub_app, keyholder_app, make_agreement_server, serve
 from pathveil.vocabulary.agree.site import Site
 from vocabulary.agree.parties import digest, key_holder, make_counts, plain_intersection, tag_set, terms
 from vocabulary.agree.traces import traces
@@ -52,7 +52,7 @@ class Deployment:
             for site in sites:
                 self.tokens[site][name] = tokens[site]
             app = (hub_app if name == HUB else keyholder_app)(self.roles[name], digests)
-            server = make_server(
+            server = make_agreement_server(
                 self.recorded(app),
                 host="localhost",
                 port=0,
@@ -429,15 +429,15 @@ def test_files_a_server_cannot_use(tmp_path):
     make_certificate(tmp_path, "b", hosts=["localhost"])
     app = keyholder_app(key_holder(terms()), {})
     with pytest.raises(UsageError, match="no such file"):
-        make_server(app, host="localhost", port=0, certificate=tmp_path / "none", key=tmp_path / "a.key")
+        make_agreement_server(app, host="localhost", port=0, certificate=tmp_path / "none", key=tmp_path / "a.key")
     with pytest.raises(UsageError, match="not a certificate and its key"):
-        make_server(app, host="localhost", port=0, certificate=tmp_path / "a.pem", key=tmp_path / "b.key")
+        make_agreement_server(app, host="localhost", port=0, certificate=tmp_path / "a.pem", key=tmp_path / "b.key")
     with pytest.raises(UsageError, match="is already there"):
         make_certificate(tmp_path, "a", hosts=["localhost"])
     with pytest.raises(UsageError, match="at least one host"):
         make_certificate(tmp_path, "c", hosts=[])
     with pytest.raises(UsageError, match="not the certificate that the agreement has"):
-        make_server(
+        make_agreement_server(
             app, host="localhost", port=0, certificate=tmp_path / "a.pem", key=tmp_path / "a.key", pinned=terms().hub
         )
     for content in (None, "", "two words and more than twenty letters", "ünicode-token-of-twenty-letters"):
@@ -447,7 +447,7 @@ def test_files_a_server_cannot_use(tmp_path):
             read_tokens(tmp_path, terms())
     assert (tmp_path / "a.key").stat().st_mode & 0o077 == 0
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        server = make_server(
+        server = make_agreement_server(
             app, host="127.0.0.1", port=taken.getsockname()[1], certificate=tmp_path / "a.pem", key=tmp_path / "a.key"
         )
         with pytest.raises(UsageError, match="cannot listen"):

@@ -193,7 +193,7 @@ class GatedServer(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def make_server(
+def make_agreement_server(
     app: ASGI, *, host: str, port: int, certificate: Path, key: Path, pinned: Pinned | None = None
 ) -> GatedServer:
     """The server for an app, with its certificate read, which must be the one that the agreement pins."""
