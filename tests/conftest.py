@@ -37,6 +37,21 @@ settings.register_profile(
 settings.load_profile("pathveil")
 
 
+# The longest files, by processes that start; of two workers the first gets the first and third, so that no two
+# federations start at once. They go first, and the doctests of the package last: both workers end together.
+LONGEST = (
+    "federation/flare/test_faults.py",
+    "study/test_scheduler.py",
+    "federation/flare/test_deployment.py",
+    "cli/test_pipeline.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {ROOT / "tests" / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
+
+
 @pytest.fixture(autouse=True)
 def _same_numbers_every_time():
     """What a test draws without a generator of its own is the same in every run: a failure can be repeated."""
