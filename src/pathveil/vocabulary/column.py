@@ -20,15 +20,15 @@ from itertools import count
 import numba
 import numpy as np
 
-from pathveil.identifiers import hide
+from pathveil.identifiers import encoded, hide_all
+from pathveil.identifiers.bytes_at_once import alphanumeric, bits_before, first_bits, load, places_of, tally
+from pathveil.identifiers.expressions import AHEAD
 from pathveil.text import DECIMAL as DECIMAL_WORD
 from pathveil.text import LARGE_INTEGER, WORDS, scan_chunks, word_for
-from pathveil.vocabulary.bytes_at_once import alphanumeric, bits_before, first_bits, load, places_of, tally
 from pathveil.vocabulary.scanning import DECIMAL, FOLDED, ITSELF, LINE, NOTHING, is_ascii, token_at
 
 BATCH = 1 << 20  # bytes of text handled at a time
 SLOTS = 1 << 16  # of a hash table at first; it grows when half of them are taken
-AHEAD = 16  # bytes that loops look at behind the last
 ODD = -1  # tokens of a chunk that is left to the rules' own expression
 
 # The words for numbers, one behind the other, as what was met.
@@ -84,8 +84,9 @@ class Column:
         """Word numbers of all texts end to end, (tokens,) int32, and where each text starts, (texts + 1,) int64;
         ``hidden`` where the texts' identifiers are hidden already."""
         parts, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
-        for batch in _batches([hide(text) for text in texts] if self.identifiers and not hidden else texts):
-            ids, counts = self._add(*_encoded(batch))
+        hides = self.identifiers and not hidden
+        for batch in _batches(texts):
+            ids, counts = self._add(*(hide_all(batch) if hides else encoded(batch)))
             parts.append(ids)
             lengths.append(counts)
         return np.concatenate(parts), np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
@@ -161,17 +162,6 @@ def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
         stop = int(np.searchsorted(sizes, before + BATCH)) + 1
         yield texts[start:stop]
         start = stop
-
-
-def _encoded(texts: Sequence[str]) -> tuple[bytes, np.ndarray]:
-    """Texts in UTF-8 with a line end behind each, and as much behind the last as loops look at; and where each ends."""
-    joined = "\n".join(texts)
-    if joined.isascii():
-        whole, lengths = joined.encode("ascii"), map(len, texts)
-    else:
-        parts = [text.encode("utf-8", "surrogatepass") for text in texts]
-        whole, lengths = b"\n".join(parts), map(len, parts)
-    return whole + b"\n" * (1 + AHEAD), np.cumsum(np.fromiter(lengths, np.int64, len(texts)) + 1)
 
 
 @numba.njit(cache=True, nogil=True)

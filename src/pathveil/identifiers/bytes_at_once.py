@@ -40,7 +40,8 @@ load: Any = _load  # which type checkers take for what is called while compiling
 
 
 @compiled
-def _between(word, low, high):
+def between(word, low, high):
+    """Which bytes lie between two, both included."""
     seven = word & _SEVEN
     from_low = seven + _LOW * np.uint64(0x80 - low)
     above = seven + _LOW * np.uint64(0x7F - high)
@@ -50,7 +51,7 @@ def _between(word, low, high):
 @compiled
 def alphanumeric(word):
     """Which bytes are digits or small letters of ASCII; the other bits are set, so that its complement has none."""
-    return _between(word, 48, 57) | _between(word, 97, 122) | _SEVEN
+    return between(word, 48, 57) | between(word, 97, 122) | _SEVEN
 
 
 @compiled

@@ -1,0 +1,110 @@
+"""The forms of dates, times, phones, addresses, numbers and names, as expressions; and words that are no names.
+
+>>> [NUMERIC_FORM.match(text).lastgroup for text in ("03/12/2008", "14:05", "217-555-0134", "10-S-5285")]
+['day', 'time', 'phone', 'accession']
+"""
+
+import re
+
+# The expressions that begin a search, in the order in which what they find is told.
+NUMERIC, LETTERED, DATED, LABELLED, EMAIL, BOX, TITLED, BESIDE, NAMES = range(9)
+AHEAD = 16  # bytes that loops look at behind a text, and before it
+
+_MONTH = (
+    r"(?:J(?:an(?:uary)?|AN(?:UARY)?|une?|UNE?|uly?|ULY?)|F(?:eb(?:ruary)?|EB(?:RUARY)?)|M(?:ar(?:ch)?|AR(?:CH)?|ay|AY)"
+    r"|A(?:pr(?:il)?|PR(?:IL)?|ug(?:ust)?|UG(?:UST)?)|S(?:ept?(?:ember)?|EPT?(?:EMBER)?)|O(?:ct(?:ober)?|CT(?:OBER)?)"
+    r"|N(?:ov(?:ember)?|OV(?:EMBER)?)|D(?:ec(?:ember)?|EC(?:EMBER)?))\.?"
+)
+_YEAR = r"(?:(?:19|20)[0-9]{2}|'?[0-9]{2})(?![0-9])"
+_STREET = (
+    r"(?:Street|Avenue|Road|Lane|Drive|Boulevard|Court|Terrace|Highway|Place|Square|Close|Crescent|Parkway|Circle|Way"
+    r"|STREET|AVENUE|ROAD|LANE|DRIVE|BOULEVARD|TERRACE|HIGHWAY|CRESCENT|PARKWAY|St\.|Ave\.?|Rd\.?|Blvd\.?|Ln\.?|Hwy\.?)"
+)
+_POSTCODE = r"(?:[0-9]{5}(?:-[0-9]{4})?|[0-9]{4}|[A-Z]{1,2}[0-9][A-Z0-9]? [0-9][A-Z]{2})(?![0-9A-Za-z])"
+_PLACE = rf"(?:,? [A-Z][a-z]+(?: [A-Z][a-z]+)?(?:,? [A-Z]{{2}}(?![A-Za-z]))?(?:,? {_POSTCODE})?)?"
+_ROAD = rf"(?: [A-Z][A-Za-z.'-]*){{1,3}} {_STREET}(?![A-Za-z]){_PLACE}"
+
+# What begins with a digit. The first one is taken before the alternatives, so that the search leaps to digits.
+NUMERIC_FORM = re.compile(
+    r"[0-9](?:"
+    r"(?P<iso>[0-9]{3}(?P<i>[-/.])[0-9]{2}(?P=i)[0-9]{2})"
+    r"|(?P<day>[0-9]?(?P<d>[/-])[0-9]{1,2}(?P=d)(?:[0-9]{4}|[0-9]{2}))(?![0-9/-])"
+    r"|(?P<dots>[0-9]?\.[0-9]{1,2}\.(?:19|20)[0-9]{2})(?!\.?[0-9])"
+    rf"|(?P<named>[0-9]?(?:st|nd|rd|th)?(?: of)?[ .-]{{1,2}}{_MONTH}[ ,-]{{1,2}}{_YEAR})"
+    r"|(?P<time>[0-9]?:[0-5][0-9](?P<seconds>:[0-5][0-9])?"
+    r"(?P<half> ?(?:[ap]\.?m\.?|[AP]\.?M\.?|hrs?|hours)(?![A-Za-z]))?)"
+    r"|(?P<phone>[0-9]{2}[-. ][0-9]{3}[-.][0-9]{4}|[0-9]{2}\) ?[0-9]{3}[-. ][0-9]{4}|[0-9]{4} [0-9]{6})(?![0-9])"
+    r"|(?P<social>[0-9]{2}-[0-9]{2}-(?:[0-9]{4}|[0-9]{2}))(?![0-9-])"
+    r"|(?P<accession>[0-9](?:-?[A-Z]{1,3}-?|:[A-Z]{1,2}-?)[0-9]{3,8})(?![0-9A-Za-z])"
+    r"|(?P<uuid>[0-9A-Fa-f]{7}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12})"
+    rf"|(?P<address>[0-9]{{0,4}}{_ROAD})"
+    r")"
+)
+LETTERED_FORM = re.compile(
+    r"[A-Z](?:"
+    r"(?P<accession>[A-Z]{0,3}(?:-[0-9]{4}-[0-9]{3,8}|-?[0-9]{2,4}[-:/][0-9]{3,8}|(?<=R)-?[0-9]{5,9}|-[0-9]{7,9}"
+    r"|[0-9]{6,8}))(?![0-9A-Za-z])"
+    r"|(?P<uuid>[0-9A-Fa-f]{7}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12})"
+    r"|(?P<barcode>CGA-[A-Z0-9]{2}-[A-Z0-9]{4}[A-Z0-9-]*)"
+    r")"
+)
+DATED_FORM = re.compile(rf"{_MONTH}[ -](?:[0-9]{{1,2}}(?:st|nd|rd|th)?(?:, ?| |-){_YEAR}|(?:19|20)[0-9]{{2}}(?![0-9]))")
+MAILBOX, DOMAIN = re.compile(r"[\w.+-]+$"), re.compile(r"@[\w-]+(?:\.[\w-]+)+")
+BOX_FORM = re.compile(rf"(?:Apt\.? |P\.? ?O\.? Box )[0-9]{{1,6}}(?:,{_ROAD})?")
+# A number or a name behind its label: the search leaps to the colon, and the label is looked for before it.
+LABELLED_FORM = re.compile(r"[:#][ \t#:]*(?P<number>[A-Za-z]{0,3}-?[0-9][0-9A-Za-z]*(?:[-/ ][0-9]{2,})*)")
+NUMBER_LABEL = re.compile(
+    r"(?i)\b(?:mrn|medical record|record|accession|acc|chart|account|acct|patient id|hospital|unit|ref)"
+    r"\.?[ \t]*(?:numbers?|no|num|id)?\.?[ \t]*$"
+)
+_PART = r"[A-Z](?:[a-z]+|['’][A-Z])[A-Za-z'’-]*"  # of a name: Ada, O'Brien, McDowell
+_CAPITALS = r"[A-Z][A-Z'’-]+(?![a-z])"
+TITLED_FORM = re.compile(
+    r"(?:D(?:rs?\.?|R\.)|M(?:rs?\.|s\.|RS?\.|S\.|iss)|P(?:rof\.?)) "
+    rf"(?P<name>(?:[A-Z]\.? ){{1,2}}{_PART}|{_PART}(?: (?:[A-Z]\.? )?{_PART})?|(?:[A-Z]\. ?)?{_CAPITALS})"
+)
+# What can be a name by its form; what stands before or behind it decides.
+CANDIDATE = re.compile(
+    r"[A-Z](?:"
+    rf"\.? (?:[A-Z]\.? )?{_PART}"
+    rf"|(?:[a-z]+|['’][A-Z])[A-Za-z'’-]*(?:, {_PART}(?: [A-Z]\.?(?![A-Za-z]))?|(?: [A-Z]\.?)? {_PART}(?: {_PART})?)"
+    rf"|[A-Z'’-]+(?:, {_CAPITALS}(?: [A-Z]\.?(?![A-Za-z]))?| (?:[A-Z]\. )?{_CAPITALS}(?=,? M\.?D))"
+    r")"
+)
+KIN = re.compile(r"(?:Son|Daughter|Brother|Sister|Wife|Husband|Mother|Father|Spouse|Contact|Per|Cc) ")
+BEFORE_NAME = re.compile(
+    r"(?i)(?:\b(?:patient(?: name)?|physician(?:\(s\))?|pathologist|surgeon|consultant|provider|clinician"
+    r"|requesting|attending|e?-?signed(?: out)?(?: by)?)[ \t]*(?::|\*+)[ \t]*"
+    r"|\b(?:signed(?: out)?|dictated|reviewed|reported|ordered|requested|submitted|authori[sz]ed|transcribed"
+    r"|called|sent|faxed|given|telephoned|communicated|cop(?:y|ies)) (?:by|to):? "
+    r"|\b(?:son|daughter|brother|sister|wife|husband|mother|father|next of kin|contact|per|the name|the label"
+    r"|filed under|chart of) |\nname:[ \t]*)$"
+)
+LABEL_BEFORE = re.compile(r"(?:\"|\| )$")  # of "Smith, Ada", which no sentence says
+LICENCE = re.compile(r",? (?:M\.?D|D\.?O|MBBS|Ph\.?D|FCAP|FRCPath)(?![A-Za-z])")
+WORD = re.compile(r"[A-Za-z'’-]+")
+CAPITALISED = re.compile(r"[A-Z][A-Za-z'’-]{3,}")
+WITHIN_NAME = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'’-"
+BEFORE = 30  # characters in which a label lies
+# Words that stand where names stand, in headings and in sentences: what holds one is no name.
+ORDINARY = frozenset(
+    "addendum additional admission adrenal age also amended and anatomic antibody approximately artery attending "
+    "biopsies biopsy bladder block blocks blood body bone bowel brain breast bronchus cancer carcinoma case "
+    "cassette cassettes cell cells center central cervical cervix chart chief clinical code collected colon "
+    "comment comments complete consultant consultation consults container copies copy cyst cytology date days "
+    "department description diagnosed diagnoses diagnosis diagnostic dictated differential director doctor dr "
+    "duct electronic electronically endometrium esophagus examination examined excision external fallopian fax "
+    "female final findings first fixed fluid for formalin fresh from frozen gallbladder general gross histologic "
+    "histology histopathology history hospital immunohistochemistry impression in interpretation intraoperative "
+    "invasive kidney label laboratory larynx lateral left lesion liver lobe location lower lung lymph male margin "
+    "margins mass medial medical method microscopic mid middle molecular mouth multiple muscle name neck negative "
+    "no node nodes note number operation operative or ordering organ ovarian ovary page pager pancreas part parts "
+    "path pathologic pathological pathologist pathologists pathology patient phone physician physicians pleura "
+    "portion positive posterior post pre prior procedure procurement prostate provider received referring rec "
+    "record renal report reported reporting reports requested resection resident responsible result results "
+    "review reviewed right section sections see sentinel service sex side signature signed site skin slide slides "
+    "soft source specimen specimens spinal spleen stage staff stain stains stomach street submitted summary "
+    "superior supplemental surgeon surgical synoptic taken taking test testis the this thyroid time tissue to "
+    "tongue total tube tumor tumour type upper ureter urinary uterus vagina version vulva was weight with".split()
+)
+CLOCK = re.compile(r"(?i)[ ]*(?:o'?clock|position|axis|region|aspect|radian)")
