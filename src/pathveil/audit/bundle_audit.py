@@ -78,8 +78,7 @@ def audit_bundle(
         non_members=non_members,
         attacker=attacker,
         defence=defence,
-        networks=settings.networks,
-        teachers=settings.teachers,
+        settings=settings,
         unbound=unbound,
         device=device,
         progress=progress,
@@ -186,14 +185,14 @@ def read_audited_model(
     non_members: Paths,
     attacker: Paths | None = None,
     defence: str | Callable[..., Any] | None = None,
-    networks: int = 1,
-    teachers: int | None = None,
+    settings: AuditSettings | None = None,
     unbound: bool = False,
     device: str = "cpu",
     progress: Progress = silent,
 ) -> AuditedBundle:
     """Encode the corpora, each report once, and ask the model for its answers."""
-    settings = shadow_settings(bundle.provenance, defence=defence)
+    settings = settings or AuditSettings()
+    training = shadow_settings(bundle.provenance, defence=defence)
     if not unbound:
         check_before_encoding(bundle, members, non_members)
     paths = [members, non_members, *([attacker] if attacker else [])]
@@ -221,23 +220,23 @@ def read_audited_model(
     rows = [np.array([places[name] for name in names], np.int64) for names in ids]
     binding, held = None, np.arange(0)
     try:
-        binding, held = bind(bundle, Sides(members, non_members, parts[0], parts[1]), settings)
+        binding, held = bind(bundle, Sides(members, non_members, parts[0], parts[1]), training)
     except UsageError:
         if not unbound:
             raise
     notes = [UNBOUND] if binding is None else []  # how it is bound stands above all notes
     if len(held):
-        taught = isinstance(settings.defence, TeacherSettings)
+        taught = isinstance(training.defence, TeacherSettings)
         unread = "the student never read them, though its teachers did" if taught else "they were never learned"
         notes.append(
             f"{len(held)} reports of the training corpus were held out to stop training by: {unread}. They are left "
             "out of the members."
         )
         rows[0] = np.delete(rows[0], held)
-    if settings.members > networks or settings.linear:
-        notes.append(_unlike_shadows(settings, networks))
-    if teachers is not None:
-        settings, fewer = with_fewer_teachers(settings, teachers)
+    if training.members > settings.networks or training.linear:
+        notes.append(_unlike_shadows(training, settings.networks))
+    if settings.teachers is not None:
+        training, fewer = with_fewer_teachers(training, settings.teachers)
         notes.append(fewer)
     owned = rows[2] if attacker else rows[1][~np.isin(corpus.registries[rows[1]], corpus.registries[rows[0]])]
     if attacker is None and len(owned):
@@ -249,7 +248,7 @@ def read_audited_model(
         non_members=rows[1],
         attacker=owned,
         logits=bundle.ensemble(device).log_probabilities(corpus.ids, corpus.offsets, progress=progress),
-        settings=settings.changed(members=1, linear=False),
+        settings=training.changed(members=1, linear=False),
         epochs=int(np.median(epochs)) if epochs else None,
         gradient_norms=_gradient_norms(bundle, corpus),
     )
