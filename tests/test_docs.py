@@ -49,7 +49,7 @@ TESTED_WITH = {
     "federation/flare/duplicate_guard.py": "federation/flare/test_faults.py",
     "federation/flare/executor.py": "federation/flare/test_provision.py",
     "federation/flare/launcher.py": "federation/flare/test_deployment.py",
-    "federation/flare/processes.py": "federation/flare/test_deployment.py",
+    "federation/flare/processes.py": "federation/flare/test_faults.py",
     "federation/flare/revocation.py": "federation/flare/test_certificates.py",
     "federation/flare/submit.py": "federation/flare/test_provision.py",
     "federation/protocol/course.py": "federation/protocol/test_hub_run.py",  # the hub drives both
@@ -75,6 +75,7 @@ TESTED_WITH = {
     "serve/swap.py": "serve/test_pages.py",
     "bundle/encoder.py": "bundle/test_release.py",
     "study/combined.py": "study/test_study_file.py",  # a study is tested as a run
+    "study/tables.py": "study/test_study_file.py",
     "study/vocabulary.py": "study/test_study_file.py",
     "vocabulary/agree/results.py": "vocabulary/agree/test_usable.py",  # what the commands print
 }

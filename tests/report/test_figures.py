@@ -5,7 +5,7 @@ import re
 import pytest
 
 from pathveil.report import distribution, figures
-from pathveil.study.result import ClassScore, DistributionResult
+from pathveil.study.tables import ClassScore, DistributionResult
 from pathveil.svg import Series
 from report.conftest import cells
 

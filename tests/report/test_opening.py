@@ -9,7 +9,8 @@ import pytest
 
 from pathveil.report import page, readers
 from pathveil.report.findings import size_line, size_of
-from pathveil.study.result import Difference, Finding, read_run
+from pathveil.study.result import read_run
+from pathveil.study.rows import Difference, Finding
 
 BOX = "one => { const box = one.getBoundingClientRect(); return [box.left, box.top, box.right, box.bottom] }"
 

@@ -10,7 +10,8 @@ from pathveil.report.findings import MARKS
 from pathveil.report.tables import mean
 from pathveil.report.terms import terms
 from pathveil.study.answer import answer, findings_counted, findings_listed
-from pathveil.study.result import Finding, Studies, StudyResult, read_run
+from pathveil.study.result import Studies, StudyResult, read_run
+from pathveil.study.rows import Finding
 from report.conftest import cells
 
 WIDTHS = (390, 1280)

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from pathveil.report import opening, readers
-from pathveil.study.result import DefencesResult, Studies, read_run
+from pathveil.study.result import Studies, read_run
+from pathveil.study.tables import DefencesResult
 
 
 def interval(value, width=0.01):

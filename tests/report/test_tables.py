@@ -8,7 +8,9 @@ import pytest
 
 from pathveil.report.page import render
 from pathveil.report.tables import Cell, Section, Table, count, number, with_interval
-from pathveil.study.result import CombinedResult, Estimate, StudyResult
+from pathveil.study.result import StudyResult
+from pathveil.study.rows import Estimate
+from pathveil.study.tables import CombinedResult
 from report.conftest import cells
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from pathveil.study.answer import answer_on_training, reasons
-from pathveil.study.result import DistributionResult, MembershipRow, ProbeRow, RegistryScore, StudyResult
+from pathveil.study.result import StudyResult
+from pathveil.study.tables import DistributionResult, MembershipRow, ProbeRow, RegistryScore
 from pathveil.study.training_choice import WHOLE, recommend_training
 
 

@@ -13,8 +13,9 @@ from pathveil.study.answer import answer
 from pathveil.study.defence_choice import points_of, recommend_way
 from pathveil.study.defences import DefencesSettings, DefencesStudy, WorldsDraw, settings_of_way
 from pathveil.study.plan import plan
-from pathveil.study.result import StudyResult, WayRow, fault_of, read_run
+from pathveil.study.result import StudyResult, fault_of, read_run
 from pathveil.study.study_corpus import read_study_corpus
+from pathveil.study.tables import WayRow
 from pathveil.training.defences import DPSettings, TeacherSettings
 from study.conftest import PLANTED
 

@@ -8,8 +8,9 @@ from pathveil.study import findings as module
 from pathveil.study.claims import CLAIMS, TESTS
 from pathveil.study.findings import vocabulary_findings
 from pathveil.study.over_cases import CaseDraws, ResampledFigures
-from pathveil.study.result import AttackRow, Estimate, Finding, ProbeRow, RegistryClassScore, RegistryScore, TaskScore
+from pathveil.study.rows import Estimate, Finding
 from pathveil.study.statistics import confidence_of_each
+from pathveil.study.tables import AttackRow, ProbeRow, RegistryClassScore, RegistryScore, TaskScore
 
 REGISTRIES = [f"R{number}" for number in range(1, 8)]
 

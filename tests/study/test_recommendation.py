@@ -4,7 +4,8 @@ import pytest
 
 from pathveil.study.combined import candidate, recommend_combination
 from pathveil.study.recommendation import Candidate, recommend, steps, vocabulary_candidates
-from pathveil.study.result import AttackRow, CombinedPoint, Estimate, TaskScore
+from pathveil.study.rows import Estimate
+from pathveil.study.tables import AttackRow, CombinedPoint, TaskScore
 
 FOLDS = ("R1", "R2", "R3", "R4")
 

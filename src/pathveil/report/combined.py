@@ -3,7 +3,7 @@
 from pathveil.report import figures
 from pathveil.report.epochs import epoch_cell, epoch_note
 from pathveil.report.tables import Section, Table, appetite_tables, caveat_of_dates, count, number, with_interval
-from pathveil.study.result import CombinedResult
+from pathveil.study.tables import CombinedResult
 from pathveil.svg import Series
 
 

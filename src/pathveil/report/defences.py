@@ -6,7 +6,8 @@ from pathveil.audit.worlds import FEWEST_JUDGED
 from pathveil.report import figures
 from pathveil.report.opening import found_of_hundred, signed
 from pathveil.report.tables import Cell, Section, Table, appetite_tables, mean, number
-from pathveil.study.result import Change, DefencePoint, DefencesResult, Estimate
+from pathveil.study.rows import Estimate
+from pathveil.study.tables import Change, DefencePoint, DefencesResult
 from pathveil.svg import Series
 from pathveil.wording import counted
 

@@ -22,7 +22,7 @@ from pathveil.report.tables import (
     suppressed,
     with_interval,
 )
-from pathveil.study.result import ClassScore, DistributionResult, ProbeRow, RegistryScore
+from pathveil.study.tables import ClassScore, DistributionResult, ProbeRow, RegistryScore
 from pathveil.study.training_choice import macro_by_mode
 from pathveil.svg import Series
 

@@ -15,7 +15,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from pathveil.report.labels import name_points
-from pathveil.study.result import RatedCandidate
+from pathveil.study.rows import RatedCandidate
 from pathveil.svg import Series
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathveil.report.opening import signed
 from pathveil.report.tables import Table, count
 from pathveil.study.answer import mark_of
 from pathveil.study.power import registries_that_decide
-from pathveil.study.result import Difference, Finding, ProbeAccuracy
+from pathveil.study.rows import Difference, Finding, ProbeAccuracy
 from pathveil.study.statistics import Comparison, wholly_above, wholly_within
 
 MARKS = {  # a class of the style sheet: what it says, and its sign

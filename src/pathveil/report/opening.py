@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from pathveil.report import figures
 from pathveil.report.tables import mean_of
 from pathveil.study.recommendation import rounded_up
-from pathveil.study.result import (
+from pathveil.study.result import Studies
+from pathveil.study.rows import Estimate, RatedCandidate, Recommendation
+from pathveil.study.tables import (
     AnyResult,
     CombinedResult,
     DefencePoint,
     DefencesResult,
     DistributionResult,
-    Estimate,
-    RatedCandidate,
-    Recommendation,
-    Studies,
     VocabularyResult,
 )
 from pathveil.wording import counted

@@ -8,15 +8,9 @@ from pathveil.report.defences import small_worlds
 from pathveil.report.figures import VERDICTS
 from pathveil.report.opening import chosen_of, deciding_study, defence_point, found_of_hundred, hundredths
 from pathveil.report.tables import Cell, Section, Table, appetite_tables, mean_estimate, mean_of, number, with_interval
-from pathveil.study.result import (
-    AnyResult,
-    DefencesResult,
-    DistributionResult,
-    Estimate,
-    Studies,
-    StudyResult,
-    VocabularyResult,
-)
+from pathveil.study.result import Studies, StudyResult
+from pathveil.study.rows import Estimate
+from pathveil.study.tables import AnyResult, DefencesResult, DistributionResult, VocabularyResult
 from pathveil.wording import counted, listed
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from pathveil.disclosure import TOO_FEW
 from pathveil.study.recommendation import rounded_up
-from pathveil.study.result import Estimate, Recommendation
+from pathveil.study.rows import Estimate, Recommendation
 
 
 class Cell(str):

@@ -22,7 +22,8 @@ from pathveil.report.tables import (
     spread,
     with_interval,
 )
-from pathveil.study.result import AttackRow, RatedCandidate, VocabularyResult
+from pathveil.study.rows import RatedCandidate
+from pathveil.study.tables import AttackRow, VocabularyResult
 from pathveil.study.vocabularies import kind_of
 from pathveil.svg import Series
 

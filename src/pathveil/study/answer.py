@@ -7,17 +7,9 @@ The paragraph is of the shortest sentences that carry it; every number that it l
 from collections.abc import Sequence
 
 from pathveil.study.recommendation import PLURAL, rounded_up
-from pathveil.study.result import (
-    AnyResult,
-    CombinedResult,
-    DefencesResult,
-    DistributionResult,
-    Finding,
-    RatedCandidate,
-    Recommendation,
-    StudyResult,
-    VocabularyResult,
-)
+from pathveil.study.result import StudyResult
+from pathveil.study.rows import Finding, RatedCandidate, Recommendation
+from pathveil.study.tables import AnyResult, CombinedResult, DefencesResult, DistributionResult, VocabularyResult
 from pathveil.study.training_choice import beside_known, given_away
 from pathveil.study.vocabularies import described
 from pathveil.wording import listed

@@ -22,11 +22,12 @@ from pathveil.progress import Progress, silent
 from pathveil.study.distribution import at_cap, config_of, known_modes, mode_of, with_fixed_epochs
 from pathveil.study.held_out import HeldOutSettings
 from pathveil.study.recommendation import Candidate, front, recommend, recommend_briefly
-from pathveil.study.result import CombinedPoint, CombinedResult, Provenance, Recommendation
+from pathveil.study.rows import Provenance, Recommendation
 from pathveil.study.scheduler import Keep, Parts, Unit, WordChoices, finish, last_epoch_warnings, seconds_of
 from pathveil.study.settings import Names, Sizes, naming_errors, not_empty, validated
 from pathveil.study.store import Cells
 from pathveil.study.study_corpus import provenance, read_study_corpus, relabelled
+from pathveil.study.tables import CombinedPoint, CombinedResult
 from pathveil.study.vocabularies import OwnWords, choose, key_of_own, own_words, sentences, sizes_for
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded

@@ -10,8 +10,9 @@ import numpy as np
 
 from pathveil.audit.worlds import WorldFigures
 from pathveil.study.recommendation import Candidate, front, recommend
-from pathveil.study.result import Change, DefencePoint, Estimate, Recommendation, WayRow
+from pathveil.study.rows import Estimate, Recommendation
 from pathveil.study.statistics import Comparison, compare
+from pathveil.study.tables import Change, DefencePoint, WayRow
 
 COMPARED = ("auc", "micro", "macro")
 

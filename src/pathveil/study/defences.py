@@ -25,11 +25,12 @@ from pathveil.errors import UsageError, meant
 from pathveil.progress import Progress, silent
 from pathveil.settings import Settings
 from pathveil.study.defence_choice import points_of, recommend_way
-from pathveil.study.result import DefencesResult, Provenance, WayRow
+from pathveil.study.rows import Provenance
 from pathveil.study.scheduler import Keep, Parts, Unit, WordChoices, finish, seconds_of
 from pathveil.study.settings import Names, Sizes, each_once, naming_errors, not_empty
 from pathveil.study.store import Cells
 from pathveil.study.study_corpus import provenance, read_study_corpus, relabelled
+from pathveil.study.tables import DefencesResult, WayRow
 from pathveil.study.vocabularies import choose, key_of_own, own_words, sentences, sizes_for
 from pathveil.training.defences import DPSettings, TeacherSettings
 from pathveil.training.settings import UNDONE_BY, TrainingSettings, preset_settings

@@ -35,22 +35,21 @@ from pathveil.progress import Progress, silent
 from pathveil.study.findings import distribution_findings, modes_compared, resampled_modes
 from pathveil.study.held_out import HeldOutSettings
 from pathveil.study.over_cases import ResampledFigures
-from pathveil.study.result import (
-    ClassScore,
-    DistributionResult,
-    MembershipRow,
-    ProbeRow,
-    Provenance,
-    RegistryClassScore,
-    RegistryScore,
-    StudyWarning,
-    TrafficRow,
-)
+from pathveil.study.rows import Provenance, StudyWarning
 from pathveil.study.scheduler import Keep, Parts, Unit, finish, last_epoch_warnings, seconds_of
 from pathveil.study.settings import Names, Numbers, each_once, naming_errors, not_empty, validated
 from pathveil.study.statistics import CONFIDENCE
 from pathveil.study.store import Cells
 from pathveil.study.study_corpus import provenance, read_study_corpus, relabelled, table_of
+from pathveil.study.tables import (
+    ClassScore,
+    DistributionResult,
+    MembershipRow,
+    ProbeRow,
+    RegistryClassScore,
+    RegistryScore,
+    TrafficRow,
+)
 from pathveil.study.training_choice import recommend_training
 from pathveil.training.metrics import evaluate
 from pathveil.training.workers import Crew

@@ -44,8 +44,9 @@ from pathveil.audit.evidence import ALL, CROSS, MATCHED
 from pathveil.study.claims import ATTACK, MARGIN, PROBE_MARGIN, TESTS
 from pathveil.study.judgement import Compared, Judgement, Probe, judge_together
 from pathveil.study.over_cases import CaseDraws, ResampledFigures, class_scores
-from pathveil.study.result import AttackRow, Finding, ProbeRow, RegistryClassScore, RegistryScore, TaskScore
+from pathveil.study.rows import Finding
 from pathveil.study.statistics import Comparison, compare
+from pathveil.study.tables import AttackRow, ProbeRow, RegistryClassScore, RegistryScore, TaskScore
 from pathveil.vocabulary.encoded import Encoded
 
 

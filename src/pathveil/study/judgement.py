@@ -19,15 +19,7 @@ from scipy import stats
 
 from pathveil.study.claims import CLAIMS, TESTS
 from pathveil.study.power import power_table
-from pathveil.study.result import (
-    AmongThese,
-    Difference,
-    Evidence,
-    Finding,
-    NeededUnits,
-    ProbeAccuracy,
-    SpreadOfUnits,
-)
+from pathveil.study.rows import AmongThese, Difference, Evidence, Finding, NeededUnits, ProbeAccuracy, SpreadOfUnits
 from pathveil.study.statistics import (
     CONFIDENCE,
     Answer,

@@ -22,8 +22,9 @@ import numpy as np
 
 from pathveil.audit.evidence import ALL, MATCHED
 from pathveil.study.claims import MARGIN
-from pathveil.study.result import AttackRow, Estimate, RatedCandidate, Recommendation, Step, TaskScore, Verdict
+from pathveil.study.rows import Estimate, RatedCandidate, Recommendation, Step, Verdict
 from pathveil.study.statistics import compare
+from pathveil.study.tables import AttackRow, TaskScore
 from pathveil.wording import listed
 
 FEWEST = 3  # folds from which on an interval of their differences says anything

@@ -17,7 +17,7 @@ from pathveil.errors import UsageError
 from pathveil.files import only_process, write_json
 from pathveil.progress import Progress, silent
 from pathveil.study.machine import name_of
-from pathveil.study.result import OneStudy, StudyWarning
+from pathveil.study.rows import OneStudy, StudyWarning
 from pathveil.study.store import Cells, key_of
 from pathveil.training.workers import Crew, OnDask, ThisProcess
 from pathveil.vocabulary.encoded import Encoded

@@ -10,7 +10,8 @@ import numpy as np
 
 from pathveil.federation.run import MODES
 from pathveil.study.recommendation import Candidate, recommendation
-from pathveil.study.result import DistributionResult, MembershipRow, ProbeRow, Recommendation, RegistryScore
+from pathveil.study.rows import Recommendation
+from pathveil.study.tables import DistributionResult, MembershipRow, ProbeRow, RegistryScore
 
 KNOWN = {"centralized": "centrally", "single": "each alone"}  # what a way of sharing is held against
 WHOLE = ("centralized", "fedavg", "cyclic")  # modes whose whole model is given away, not its encoder alone

@@ -33,11 +33,12 @@ from pathveil.study.held_out import HeldOutSettings
 from pathveil.study.membership import Attack, Fold, Words
 from pathveil.study.over_cases import CaseDraws, ResampledFigures, balanced_accuracies
 from pathveil.study.recommendation import recommend, vocabulary_candidates
-from pathveil.study.result import AttackRow, ChosenWords, Provenance, TaskScore, VocabularyResult
+from pathveil.study.rows import Provenance
 from pathveil.study.scheduler import WORK, Unit, WordChoices, finish, last_epoch_warnings, seconds_of
 from pathveil.study.settings import NOT_IN_STUDIES, Names, Numbers, Sizes, naming_errors, validated
 from pathveil.study.store import Cells
 from pathveil.study.study_corpus import provenance, read_study_corpus
+from pathveil.study.tables import AttackRow, ChosenWords, TaskScore, VocabularyResult
 from pathveil.study.vocabularies import (
     OwnWords,
     cell_of_words,
