@@ -4,8 +4,10 @@ import contextlib
 import csv
 import io
 import re
+import shutil
 import threading
 import time
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import polars as pl
@@ -174,8 +176,13 @@ def case_with_two_tumours(page):
 def test_two_tumours_two_people_and_another_model(model, model_folder, tmp_path, browser):
     """From the first user to the last export, by an administrator, a reviewer, and somebody without JavaScript."""
     service = service_of(model)
-    service.desk = desk = Desk(tmp_path, service.settings, cheap_passwords=True)
-    desk.models = model_folder.parent
+    service.desk = desk = Desk(tmp_path / "store", service.settings, cheap_passwords=True)
+    desk.models = tmp_path / "models"
+    replace(model, labels=model.labels | {"site": (*model.labels["site"][1:], model.labels["site"][0])}).save(
+        desk.models / "other"
+    )
+    shutil.copytree(desk.models / "other", desk.models / "torn")
+    (desk.models / "torn" / "model.safetensors").unlink()
     sent = [Sent(f"t{number}", text, case_id="two", number=f"S-{number}") for number, text in enumerate(TWO)]
     desk.casework.receive(sent, source="test")
     with on_a_port(service) as live:
@@ -253,13 +260,21 @@ def test_two_tumours_two_people_and_another_model(model, model_folder, tmp_path,
 
         desk.casework.receive([Sent("plain", TWO[0], case_id="plain")], source="test")
         desk.arrived.set()
+        while desk.casework.uncoded(1):
+            time.sleep(0.02)
         page.goto(f"{live}/admin")
+        page.select_option("#other-model", "torn")
         page.click("text=Compare on the cases that wait")
-        page.wait_for_url("**/admin*")
-        assert "beside the model in use" in page.inner_text("#model") and not axe(page)
-        page.click("text=Switch to model")
+        assert "torn" in page.inner_text("main") and not axe(page)
+        page.click("text=Back to the administration")
+        page.select_option("#other-model", "other")
+        page.click("text=Compare on the cases that wait")
+        (row,) = page.locator("#model .differs tbody tr").all()
+        assert not axe(page)
+        now, then = (row.locator("td").nth(column).inner_text() for column in (2, 3))
+        assert now.startswith("C50") and not then.startswith("C50") and "plain" in row.inner_text()
+        page.click("text=Switch to other")
         page.wait_for_url("**said=switched")
-        page.goto(f"{live}/nothing-here-but/case")
         plain = other_page(browser, live, "anna", java_script_enabled=False)
         while desk.casework.uncoded(1):
             time.sleep(0.02)
@@ -281,6 +296,28 @@ def test_two_tumours_two_people_and_another_model(model, model_folder, tmp_path,
         assert last["codes"][0]["site"] == "C61" and len(last["codes"]) == 1
         plain.click("text=Undo my last decision")
         assert "Undone" in plain.inner_text(".said") and "C61" in tumours.first.inner_text()
+
+
+def test_refusals_are_pages_that_all_can_read(desk_service, live, browser, monkeypatch):
+    """Log-in refused, not for this role, no such page, too often: each a page, with a way on."""
+    page = browser.new_page(viewport={"width": 768, "height": 1024}, color_scheme="dark")
+    page.goto(f"{live}/login")
+    page.fill("#name", "cora")
+    page.fill("#password", "a wrong password")
+    page.keyboard.press("Enter")
+    assert page.locator("[role=alert]").inner_text() == "The name or the password is wrong." and not axe(page)
+    page.keyboard.type(PASSWORD)  # the name is still there
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/queue*")
+    for path, title, allowed in (
+        ("/admin", "Not allowed", 6_000),
+        ("/no/such", "Not here", 6_000),
+        ("/queue", "Too often", 1),
+    ):
+        monkeypatch.setattr(desk_service, "asked", Buckets(allowed, clock=lambda: 0.0))
+        desk_service.asked.take("person cora")
+        page.goto(live + path)
+        assert page.inner_text("h1") == title and page.locator("main a").count() == 1 and not axe(page)
 
 
 def client_of(service, name):
@@ -377,7 +414,7 @@ def test_another_model_is_compared_before_it_is_used(model, model_folder, tmp_pa
         assert anna.post("/admin/switch", data={"csrf": anna.csrf, "sha256": "0"}).status_code == 409
         assert anna.post("/admin/model", data={"csrf": anna.csrf, "model": "model"}).status_code == 303
         page = anna.get("/admin").text
-        assert "beside the model in use, on 1 waiting case" in page and "Switch to model" in page
+        assert "of 1 waiting case" in page and "code all of these cases alike" in page and "Switch to model" in page
         assert anna.post("/admin/switch", data={"csrf": anna.csrf, "sha256": model.sha256}).status_code == 303
         while desk.casework.uncoded(1):  # it is coded again
             time.sleep(0.02)

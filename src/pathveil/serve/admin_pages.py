@@ -11,7 +11,7 @@ from pathveil.serve.accounts import ROLES, Session
 from pathveil.serve.chain import check
 from pathveil.serve.faults import Fault
 from pathveil.serve.pages import desk_of, for_people, form_of, show
-from pathveil.serve.swap import compare, switch
+from pathveil.serve.swap import SHOWN, compare, switch
 
 if TYPE_CHECKING:
     from pathveil.serve.app import Handler
@@ -53,6 +53,7 @@ async def admin(request: Request, session: Session, *, fault: str = "") -> Respo
         model=model_facts(service),
         models=models_in(desk.models),
         candidate=desk.candidate,
+        shown=SHOWN,
         said=SAID.get(request.query_params.get("said", ""), ""),
     )
 

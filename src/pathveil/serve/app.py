@@ -156,6 +156,10 @@ async def not_found(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 500)
     sentence = {404: "there is no such page", 405: "this cannot be done here"}.get(status, "the request is refused")
     headers = dict(getattr(error, "headers", None) or {}) | HEADERS
+    if request.app.state.service.desk and "text/html" in request.headers.get("accept", ""):  # a person's browser
+        from pathveil.serve.pages import refused
+
+        return refused(request, Fault(status, sentence), headers)
     return JSONResponse({"error": sentence}, status, headers)
 
 

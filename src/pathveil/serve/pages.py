@@ -64,9 +64,19 @@ def show(request: Request, name: str, *, status: int = 200, **content: Any) -> R
     return HTMLResponse(templates().get_template(name).render(shared | content), status)
 
 
+TITLES = {403: "Not allowed", 404: "Not here", 405: "Not here", 413: "Too large", 429: "Too often", 503: "Come again"}
+
+
+def show_message(request: Request, title: str, sentence: str, *, status: int = 200) -> Response:
+    """A page that says one thing, and leads on."""
+    from_admin = request.url.path.startswith("/admin/")
+    return show(request, "message.html", status=status, title=title, sentence=sentence, from_admin=from_admin)
+
+
 def refused(request: Request, fault: Fault, headers: Mapping[str, str]) -> Response:
     """A fault as a person sees it."""
-    response = show(request, "message.html", status=fault.status, title="That did not work", sentence=str(fault))
+    title = TITLES.get(fault.status, "That did not work")
+    response = show_message(request, title, str(fault), status=fault.status)
     response.headers.update(headers)
     return response
 
@@ -148,8 +158,8 @@ async def static(request: Request) -> Response:
 
 async def log_in_page(request: Request) -> Response:
     if not await run_in_threadpool(desk_of(request).accounts.any):
-        return show(request, "message.html", title="Nobody can log in yet", sentence=NOBODY)
-    return show(request, "login.html")
+        return show_message(request, "Nobody can log in yet", NOBODY)
+    return show(request, "login.html", given="")
 
 
 NOBODY = "The service wrote a link to its log (on the terminal that started it): open it to make the first user."
@@ -167,7 +177,7 @@ async def log_in(request: Request) -> Response:
     found = await run_in_threadpool(desk_of(request).accounts.log_in, name, password)
     if found is None:
         service.failed.take(address), service.failed.take(f"name {name}")
-        return show(request, "login.html", status=403, fault="The name or the password is wrong.")
+        return show(request, "login.html", status=403, given=name, fault="The name or the password is wrong.")
     request.state.who = name
     response = RedirectResponse("/queue", 303)
     secure = request.url.scheme == "https"

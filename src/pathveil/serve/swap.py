@@ -22,16 +22,27 @@ COMPARED = 200  # waiting cases that both models answer
 SHOWN = 30  # codes in which they differ, on the page
 
 
+@dataclass(frozen=True)
+class Difference:
+    """A task that the two models code differently in a case."""
+
+    case: str
+    name: str  # of the case, as the queue has it
+    task: str
+    now: CodeOut
+    then: CodeOut
+
+
 @dataclass
 class Candidate:
     """A model that was compared: by task, how many of the cases both code alike, and from how many each abstains; and
-    some of the codes in which they differ."""
+    the codes in which they differ."""
 
     name: str
     sha256: str
     cases: int
     tasks: dict[str, dict[str, int]]
-    differing: list[tuple[str, str, CodeOut, CodeOut]]  # case, task, code now, code then
+    differing: list[Difference]
     answerer: Answerer
     form: str
 
@@ -46,7 +57,7 @@ async def compare(service: "Service", folder: Path, *, by: str) -> Candidate:
         raise Fault(422, "the other model is for other tasks")
     candidate = Answerer(model, detail=allowed(model.form, None))
     rows = await run_in_threadpool(
-        desk.base.rows, "SELECT id FROM cases WHERE status = ? ORDER BY received LIMIT ?", WAITING, COMPARED
+        desk.base.rows, "SELECT id, case_id FROM cases WHERE status = ? ORDER BY received LIMIT ?", WAITING, COMPARED
     )
     sent = []
     for row in rows:
@@ -55,7 +66,7 @@ async def compare(service: "Service", folder: Path, *, by: str) -> Candidate:
     tasks = {task: {"same": 0, "abstained now": 0, "abstained then": 0} for task in model.tasks}
     answers = await service.pool.patient_code(sent, Asked(by_case=True)) if sent else ("", [])
     others = await run_in_threadpool(candidate.answer, sent, Asked(by_case=True)) if sent else []
-    differing = []
+    names, differing = {row["id"]: row["case_id"] or row["id"] for row in rows}, []
     for one, other in zip(first_tumours(answers[1]), first_tumours(others), strict=True):
         for task, counts in tasks.items():
             now, then = one.codes[task], other.codes[task]
@@ -63,14 +74,15 @@ async def compare(service: "Service", folder: Path, *, by: str) -> Candidate:
             counts["abstained now"] += now.abstained
             counts["abstained then"] += then.abstained
             if now.code != then.code:
-                differing.append((one.case_id or "", task, now, then))
+                case = one.case_id or ""
+                differing.append(Difference(case, names[case], task, now, then))
 
     def write_down() -> None:
         with desk.base.transaction() as do:
             note(do, by, "model compared", {"model": model.sha256, "with": old.model.sha256, "cases": len(rows)})
 
     await run_in_threadpool(write_down)
-    return Candidate(folder.name, model.sha256, len(rows), tasks, differing[:SHOWN], candidate, model.form)
+    return Candidate(folder.name, model.sha256, len(rows), tasks, differing, candidate, model.form)
 
 
 def first_tumours(answers: Sequence[ReportOut]) -> list[ReportOut]:
