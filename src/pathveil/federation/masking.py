@@ -10,7 +10,7 @@ but two learn the sum of those two sites' numbers, and nothing else; of two site
   the run and its session, by the key of its kit; the others check the signature and that the certificate is their
   federation's and of that name (``identity``). A pair's secret goes through HKDF-SHA256 with the run, both names and a
   hash of all sites' keys, so that sites that were shown different keys get masks that do not cancel.
-- **Streams.** A key for each round and part by HKDF again, and from it the key stream of AES-128 in counter mode.
+- **Streams.** A key for each round and part by HKDF again, and from it the key stream of AES-128-GCM.
 - **Never twice.** ``Masks`` refuses to mask a round's part a second time. A process that was killed took its keys with
   it; the next one has others, so a round that is repeated has fresh masks.
 - **What was asked.** A hub that asked one site and had the others answer with nothing (parameters that make every
@@ -143,14 +143,15 @@ def expanded(secret: bytes, purpose: str, *about: str) -> bytes:
 
 
 class KeyStream:
-    """The random words of a key that is used for nothing else: AES-128's key stream in counter mode, from 0 on.
+    """The random words of a key that is used for nothing else: AES-128's key stream in GCM, which is counter mode from
+    block 2 on, and which OpenSSL makes a quarter faster than counter mode itself.
 
-    Every key makes one stream, so the counter may begin at zero. X25519 is as strong as 128 bits, so a longer key would
-    only take longer.
+    Every key makes one stream, so the nonce may be zero. X25519 is as strong as 128 bits, so a longer key would only
+    take longer.
     """
 
     def __init__(self, key: bytes, form: FixedPoint):
-        self.cipher, self.form = Cipher(algorithms.AES(key[:16]), modes.CTR(bytes(16))).encryptor(), form
+        self.cipher, self.form = Cipher(algorithms.AES(key[:16]), modes.GCM(bytes(12))).encryptor(), form
         self.data = np.empty(CHUNK * form.bytes, np.uint8)
         self.whole = ZEROS[: len(self.data)], self.data.data  # what is encrypted, and where it goes
         own = np.dtype(form.word).itemsize == form.bytes
