@@ -47,3 +47,11 @@ def test_presets_are_found_by_name_and_changed():
 def test_a_shape_is_what_a_network_takes():
     assert NetworkSettings().shape() == {"dim": 300, "windows": (3, 4, 5), "filters": 100, "dropout": 0.5}
     assert TrainingSettings(filters=7).shape() == NetworkSettings(filters=7).shape()
+
+
+def test_few_documents_are_gone_through_more_often_unless_epochs_are_named():
+    default = PRESETS["default"]
+    assert default.for_documents(100_000).epochs == 15
+    assert default.for_documents(400).epochs == -(-650 // 4)
+    assert default.changed(epochs=2).for_documents(400).epochs == 2
+    assert default.changed(filters=2).for_documents(400).epochs == -(-650 // 4)

@@ -215,7 +215,7 @@ class DefencesStudy:
                     arguments=(draw, way, device, place.worlds),
                     kind=place.way,
                     documents=trained * settings.worlds * (1 + seen),
-                    epochs=way.epochs,
+                    epochs=way.for_documents(trained).epochs,
                     reads=settings.worlds * (self.corpus.documents + trained * (teachers - seen)),
                     models=settings.worlds * (1 + teachers),
                 )

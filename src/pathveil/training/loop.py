@@ -87,6 +87,9 @@ def fit(
         from pathveil.training.dp import fit_private
 
         return fit_private(corpus, settings, device=device, **options)
+    held_out = options.get("held_out")
+    held = corpus.documents * settings.validation_share if held_out is None else len(held_out)
+    settings = settings.for_documents(corpus.documents - held)
     if device.type == "cuda" and find_spec("triton"):
         from pathveil.training.graphed import fit_graphed
 

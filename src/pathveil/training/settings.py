@@ -9,8 +9,9 @@ Traceback (most recent call last):
 pathveil.errors.UsageError: training settings: 'epoch': there is no such setting; did you mean 'epochs'?
 """
 
+import math
 from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -60,6 +61,7 @@ class TrainingSettings(NetworkSettings):
     falling: bool = Field(False, description="whether the learning rate falls to zero, evenly, over all epochs")
     clip: float | None = Field(None, gt=0, description="largest norm of the gradient")
     epochs: int = Field(50, ge=1, description="at most, or exactly where patience is None")
+    fewest_steps: int = Field(0, ge=0, description="steps at least: few documents are gone through in more epochs")
     patience: int | None = Field(
         5, ge=1, description="epochs without a lower validation loss before stopping; None runs all epochs"
     )
@@ -84,6 +86,19 @@ class TrainingSettings(NetworkSettings):
     defence: TeacherSettings | DPSettings | OwnDefence | None = Field(
         None, discriminator="kind", description="a way of training that gives less away, with its settings"
     )
+
+    def changed(self, **changes: Any) -> Self:
+        """These settings with some of them changed. Who names a number of epochs means it, for few documents too."""
+        return super().changed(**({"fewest_steps": 0} | changes if "epochs" in changes else changes))
+
+    def for_documents(self, documents: float) -> Self:
+        """These settings for so many documents to learn from: more epochs where there would be too few steps.
+
+        >>> TrainingSettings(epochs=15, fewest_steps=650, batch_size=128).for_documents(1000).epochs
+        82
+        """
+        steps = max(1, math.ceil(documents / self.batch_size))
+        return self.changed(epochs=max(self.epochs, math.ceil(self.fewest_steps / steps)))
 
     def falls_over(self, documents: int) -> int | None:
         """Steps in which the learning rate falls to zero, for so many documents; none where it stays."""
@@ -116,6 +131,7 @@ UNDONE_BY = {
     "clip": (None, "the gradient of each case is clipped by the defence's own clip"),
     "robustness": (0, "the slopes of private training are those of the plain loss"),
     "falling": (False, "the steps of private training are of one size"),
+    "fewest_steps": (0, "the noise is for a number of steps that is known beforehand"),
 }
 
 PRESETS = {
@@ -124,8 +140,22 @@ PRESETS = {
     # One network; hidden words and word vectors to start at make it both better and less leaking (docs/training.md).
     "small": TrainingSettings(word_dropout=0.3, vectors=0.1, bfloat16=True),
     # What a small corpus gains most from (docs/findings.md): smoothed labels, words dropped, word vectors to start at,
-    # an average of networks, and the linear view beside them.
-    "default": TrainingSettings(smoothing=0.1, word_dropout=0.1, vectors=0.1, members=5, linear=True, bfloat16=True),
+    # an average of networks, and the linear view beside them. Large steps that fall to zero need few epochs and no
+    # early stopping (docs/training.md).
+    "default": TrainingSettings(
+        smoothing=0.1,
+        word_dropout=0.1,
+        vectors=0.1,
+        members=3,
+        linear=True,
+        bfloat16=True,
+        batch_size=128,
+        learning_rate=8e-3,
+        falling=True,
+        epochs=15,
+        fewest_steps=650,
+        patience=None,
+    ),
     # Differentially private training: large batches, few steps, nothing that reads cases beside the noised gradient.
     "private": TrainingSettings(
         dropout=0.0, batch_size=512, learning_rate=2e-3, epochs=40, patience=None, defence=DPSettings(epsilon=8.0)
