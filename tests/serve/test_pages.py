@@ -407,6 +407,7 @@ def test_another_model_is_compared_before_it_is_used(model, model_folder, tmp_pa
     desk.setup_token, desk.models = None, model_folder.parent
     desk.casework.receive([Sent("r1", "carcinoma of the left breast")], source="test")
     anna = client_of(service, "anna")
+    assert "1 case is being coded" in anna.get("/queue").text and "data-again" in anna.get("/queue").text
     with anna:  # its life span: the pool and the queue work
         while desk.casework.uncoded(1):
             time.sleep(0.02)

@@ -145,6 +145,10 @@ class Casework:
         where, values = self._open_to(user, "") if user else ("status = ?", [WAITING])
         return self.base.rows(f"SELECT COUNT(*) AS n FROM cases WHERE {where}", *values)[0]["n"]
 
+    def coming(self) -> int:
+        """How many cases the model has yet to answer."""
+        return self.base.rows("SELECT COUNT(*) AS n FROM cases WHERE status = ?", NEW)[0]["n"]
+
     def registries(self, user: User) -> list[str]:
         found = [row["registry"] for row in self.base.rows("SELECT DISTINCT registry FROM cases ORDER BY registry")]
         return [registry for registry in found if user.sees(registry)]

@@ -54,6 +54,7 @@ async def queue(request: Request, session: Session) -> Response:
         "queue.html",
         rows=rows,
         total=total,
+        coming=await run_in_threadpool(work.coming),
         registries=registries,
         asked=asked,
         query=urlencode(asked),

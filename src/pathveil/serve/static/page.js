@@ -224,6 +224,7 @@ function startCase() {
 }
 
 const page = document.body.dataset.page;
+if (document.querySelector("[data-again]")) setTimeout(() => location.reload(), 1500);  // the first cases are being coded
 if (page === "case") startCase();
 if (page === "queue") all(".order select").forEach((select) => select.addEventListener("change", () => select.form.submit()));
 document.addEventListener("keydown", (event) => {
