@@ -3,7 +3,7 @@
 Files are made of invented reports of about ``--words`` words, with codes as registries write them. By default each
 format is imported and read plainly, alternately; HL7 is read by python-hl7 where that can be imported (a peer, never a
 dependency: pip install hl7 in an environment of your own). ``--memory`` imports each format in a process of its own, at
-a tenth of ``--rows`` and at all of them, and tells its greatest memory. PostgreSQL is used where PATHVEIL_DATABASE
+a fifth of ``--rows`` and at all of them, and tells its greatest memory. PostgreSQL is used where PATHVEIL_DATABASE
 holds the address of one in which tables may be made.
 """
 
@@ -56,7 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, default=20_000, help="reports in each file (default 20,000)")
     parser.add_argument("--words", type=int, default=150, help="words a report (default 150)")
     parser.add_argument("--rounds", type=int, default=3, help="alternating rounds (default 3)")
-    parser.add_argument("--memory", action="store_true", help="instead, watch memory at a tenth of the rows and at all")
+    parser.add_argument("--memory", action="store_true", help="instead, watch memory at a fifth of the rows and at all")
     parser.add_argument("--folder", type=Path, help="where files are made (default: a temporary folder)")
 
 
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         for name in chosen:
             if options.memory:
-                sizes = [options.rows // 10, options.rows]
+                sizes = [options.rows // 5, options.rows]
                 counts = [min(size, EXCEL_ROWS) if name == "excel" else size for size in sizes]
                 measured = [memory(name, reports, count, Path(folder), progress=progress) for count in counts]
                 rows.append({"format": name, "imports": measured})
@@ -300,14 +300,22 @@ def plain_readers(name: str, path: Path, out: Path) -> dict[str, Any]:
     return {}
 
 
+# What is mapped from files is memory that the system may take back, so it is not counted.
 WATCHED = """
-import resource, sys
+import resource, sys, threading, time
 from pathveil.cli import main
+greatest = 0
+def watch():
+    global greatest
+    while True:
+        held = next(line for line in open("/proc/self/status") if line.startswith("RssAnon"))
+        greatest = max(greatest, int(held.split()[1]))
+        time.sleep(.02)
+threading.Thread(target=watch, daemon=True).start()
 try:
     main()
 finally:
-    held = {line.split(":")[0]: int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("Vm")}
-    print("greatest", held["VmHWM"], resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+    print("greatest", greatest, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
 """
 
 

@@ -37,6 +37,17 @@ def test_csv_of_every_separator(table, separator, end):
     assert open_table(table(gzip.compress(content.encode()), "r.csv.gz")).collect().rows() == expected
 
 
+def test_slices_of_a_parquet_file_are_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr("pathveil.corpus.tables.SLICE", 3)
+    whole = pl.DataFrame({"report_id": [f"r{n}" for n in range(10)], "n": range(10)})
+    whole.write_parquet(tmp_path / "r.parquet", row_group_size=4)
+    frame = open_table(tmp_path / "r.parquet", sliced=True)
+    assert frame.collect().equals(whole)
+    assert frame.select(pl.len()).collect().item() == 10
+    assert frame.head(7).select("n").collect()["n"].to_list() == list(range(7))
+    assert frame.filter(pl.col("n") % 4 == 1).select("report_id").collect()["report_id"].to_list() == ["r1", "r5", "r9"]
+
+
 def test_csv_is_lazy_and_takes_part_in_the_plan(table):
     lines = "".join(f"{number},x{number % 3}\n" for number in range(3 * BATCH + 7))
     frame = open_table(table("report_id,text\n" + lines))

@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from pathveil.corpus.codes import CodeCounts, normalise_codes
 from pathveil.corpus.dates import EXAMPLES, ISO, find_format, in_iso_form, mixed_formats
 from pathveil.corpus.fhir import Beside, gather_beside, read_resources
@@ -150,6 +152,36 @@ def message_lines(messages: MessageCounts) -> list[str]:
     return lines
 
 
+class Seen:
+    """Numbers met before, eight bytes each: a set of a million is a hundred megabytes.
+
+    >>> seen = Seen()
+    >>> [seen.add(number) for number in (5, 7, 5)]
+    [True, True, False]
+    """
+
+    RECENT = 50_000
+
+    def __init__(self) -> None:
+        self.recent: set[int] = set()
+        self.earlier = np.empty(0, np.uint64)  # sorted
+
+    def add(self, number: int) -> bool:
+        """Note a number below 2**64; whether it was new."""
+        if number in self.recent:
+            return False
+        place = int(np.searchsorted(self.earlier, np.uint64(number)))
+        if place < len(self.earlier) and int(self.earlier[place]) == number:
+            return False
+        self.recent.add(number)
+        if len(self.recent) == self.RECENT:
+            recent = np.fromiter(self.recent, np.uint64, self.RECENT)
+            self.earlier = np.concatenate([self.earlier, recent])
+            self.earlier.sort()
+            self.recent.clear()
+        return True
+
+
 @dataclass
 class Tally:
     """What happened while messages were read."""
@@ -162,7 +194,7 @@ class Tally:
     masked_reports: int = 0
     skipped: list[SkippedMessage] = field(default_factory=list)  # the first ones
     skipped_total: int = 0
-    seen: set[int] = field(default_factory=set)  # of report ids, as numbers to save memory
+    seen: Seen = field(default_factory=Seen)  # report ids
 
 
 def import_corpus(
@@ -217,10 +249,9 @@ def import_corpus(
     read = [ImportedFile(file=str(source.name), format=source.form, encoding=source.encoding) for source in found]
     with scratch_file(out) as staged:
         progress("reading", 0, 0)
-        corpus = pl.concat(frames, how="diagonal_relaxed")
-        if any(source.form != "parquet" for source in found):  # which can be read again as it is
-            write_parquet(corpus, staged, compression="lz4")
-            corpus = pl.scan_parquet(staged)
+        # In groups of rows as small as we like them, whatever the source: it is read several times.
+        write_parquet(pl.concat(frames, how="diagonal_relaxed"), staged, compression="lz4")
+        corpus = pl.scan_parquet(staged)
         if messages and not tally.messages:
             raise CorpusError(f"{next(iter(messages))}: holds no DiagnosticReport, only what reports refer to")
         if tally.messages and not tally.reports:
@@ -376,10 +407,9 @@ def read_reports(
                     continue
                 for report in message:
                     number = int(report.report_id.removeprefix("report-")[:16], 16)
-                    if number in tally.seen:
+                    if not tally.seen.add(number):
                         tally.repeated += 1
                         continue
-                    tally.seen.add(number)
                     tally.reports += 1
                     tally.undated += report.date is None
                     tally.masked += report.masked
@@ -413,6 +443,8 @@ def account(
 
     corpus = pl.scan_parquet(out)
     registries = corpus.group_by("registry").len().collect(engine="streaming").sort("registry")
+    # Hashes, sorted: a million take eight megabytes, a set of them ten times that.
+    cases = corpus.select(pl.col("case_id").hash()).collect(engine="streaming")["case_id"].sort()
     messages = None
     if any(file.format in MESSAGES for file in read):
         messages = MessageCounts(
@@ -431,8 +463,7 @@ def account(
         sha256=content_sha256(out),
         files=read,
         reports=int(registries["len"].sum()),
-        # Of hashes, since those of a million ids take a tenth of the memory.
-        cases=corpus.select(pl.col("case_id").hash().n_unique()).collect(engine="streaming").item(),
+        cases=len(cases) - int((cases == cases.shift()).sum()),
         registries=dict(registries.iter_rows()),
         columns=corpus.collect_schema().names(),
         codes=codes,

@@ -86,6 +86,7 @@ def open_source(
         query=mapping.query,
         sheet=mapping.sheet,
         note=note,
+        sliced=True,
     )
 
 

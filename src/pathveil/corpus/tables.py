@@ -37,6 +37,7 @@ OTHER_FORMS = {
     "naaccr": (".xml",),  # abstracts, which hold labels and no reports
 }
 BATCH = 5_000  # reports in memory at a time, and in a Parquet row group, so that readers stay flat as well
+SLICE = 10_000  # rows of another's Parquet file at a time
 LONGEST_LINE = bounds.LONGEST_LINE  # of JSONL
 UNREADABLE = (OSError, EOFError, zlib.error)  # what a missing, locked or damaged file raises (gzip's is an OSError)
 
@@ -92,19 +93,20 @@ def open_table(
     query: str | None = None,
     sheet: str | None = None,
     note: Note | None = None,
+    sliced: bool = False,
 ) -> "pl.LazyFrame":
     """One table, not yet read, columns as in the file (CSV: all strings, so that no code loses a leading zero).
 
     ``encoding`` and ``delimiter`` are those of a CSV file; else it is UTF-8, separated by what its first lines have.
     ``query`` says what to read of a database, ``sheet`` which of a spreadsheet. The forms that only an import reads
     must be named by ``form``. With ``note``, a record that cannot be read is told to it and passed over, and the frame
-    has a column ``ROW`` besides.
+    has a column ``ROW`` besides. ``sliced``: a Parquet file is read some rows at a time, see ``in_slices``.
     """
     from pathveil.corpus import abstracts, csv_files, sources
 
     form = form or form_of(path)
     readers = {
-        "parquet": open_parquet,
+        "parquet": lambda path: in_slices(open_parquet(path)) if sliced else open_parquet(path),
         "csv": lambda path: csv_files.open_csv(path, encoding=encoding, delimiter=delimiter, note=note),
         "jsonl": lambda path: open_jsonl(path, note=note),
         "json": sources.open_json,
@@ -169,6 +171,28 @@ def open_parquet(path: Path) -> "pl.LazyFrame":
         raise CorpusError(f"{path}: {fault}") from None
     except polars_faults():
         raise CorpusError(f"{path}: is not a Parquet file, or is cut short") from None
+
+
+def in_slices(frame: "pl.LazyFrame") -> "pl.LazyFrame":
+    """The frame of a Parquet file, read ``SLICE`` rows at a time: others' files have groups of rows of any size, and
+    polars would hold several of them at once."""
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    total = frame.select(pl.len()).collect().item()
+
+    def batches(
+        wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
+    ) -> Iterator["pl.DataFrame"]:
+        schema = frame.collect_schema()
+        columns = frame if wanted is None else frame.select(wanted or schema.names()[:1])  # which tells how many rows
+        last = total if rows is None else min(rows, total)
+        for start in range(0, last, SLICE):
+            batch = columns.slice(start, min(SLICE, last - start)).collect()
+            batch = batch if predicate is None else batch.filter(predicate)
+            yield batch if wanted is None else batch.select(wanted)
+
+    return register_io_source(batches, schema=frame.collect_schema())
 
 
 def open_jsonl(path: Path, *, note: Note | None = None) -> "pl.LazyFrame":
