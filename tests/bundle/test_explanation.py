@@ -9,7 +9,7 @@ import pytest
 from bundle.conftest import people, reports
 from pathveil.bundle import predict as predict_module
 from pathveil.bundle.coder import Code, Coder
-from pathveil.bundle.explanation import explain_codes, explain_reading, read_to_explain
+from pathveil.bundle.explanation import TOP, explain_reading, read_to_explain
 from pathveil.bundle.predict import predict_to_file
 from pathveil.errors import UsageError
 from pathveil.model.explain import explain, spans
@@ -73,6 +73,13 @@ def test_predict_writes_places_and_never_text(bundle, tmp_path):
     for options in ({"by_case": True}, {"output_format": "csv"}):
         with pytest.raises(UsageError, match="places in a report's text"):
             predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "no.jsonl", explain=3, **options)
+
+
+def explain_codes(bundle, text, codes, *, top=TOP):
+    """The places behind codes that a report was given."""
+    coder = Coder(bundle)
+    _, _, (reading,) = read_to_explain(coder, [text])
+    return explain_reading(coder, reading, codes, top=top)
 
 
 def test_the_code_that_was_given_is_explained(bundle):

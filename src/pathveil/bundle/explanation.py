@@ -91,15 +91,8 @@ def explain_text(model: Model, text: str, *, top: int = TOP) -> Explanation:
     return explain_reading(coder, reading, codes, top=top)
 
 
-def explain_codes(model: Model, text: str, codes: Mapping[str, Code], *, top: int = TOP) -> Explanation:
-    """The ``top`` places of a report's text behind each of the codes that it was given."""
-    coder = Coder(model)
-    _, _, (reading,) = read_to_explain(coder, [text])
-    return explain_reading(coder, reading, codes, top=top)
-
-
 def explain_reading(coder: Coder, reading: Reading, codes: Mapping[str, Code], *, top: int = TOP) -> Explanation:
-    """The same for a report that was read already."""
+    """The ``top`` places behind each of the codes that a report was given, which was read already."""
     if not len(reading.ids):
         return Explanation(tasks={task: Reasons(code=code, places=()) for task, code in codes.items()})
     model, ensemble = coder.model, coder.ensemble
