@@ -41,7 +41,7 @@ def test_the_defences_open_the_report_in_everyday_words(defended, made):
         "accuses one stranger in 100, where it finds 15 in one trained with “none”."
     )
     assert [fact.value for fact in first.facts] == ["2.4 of 100", "87 of 100", "1 of 100"]
-    assert first.facts[2].note == "micro F1 −0.012 (−0.020 to +0.000)"
+    assert first.facts[2].note == "micro F1 −0.012 (−0.020 to +0.000): it may be chance"
     assert [row[:3] for row in readers.leave_table(defended).rows] == [
         ["none", "breaks the limit", "15"],
         ["release (recommended)", "keeps to the limit", "2.4"],

@@ -135,6 +135,8 @@ def price_of(part: AnyResult) -> Fact:
     if point is not None and first is not None and "micro" in point.changes:
         change = point.changes["micro"]
         ends = "" if change.low is None or change.high is None else f" ({signed(change.low)} to {signed(change.high)})"
+        if change.low is not None and change.high is not None and change.low <= 0 <= change.high:
+            ends += ": it may be chance"
         lost = round(100 * change.value)
         kind = "codes gained" if lost > 0 else "codes lost" if lost else "lost"
         value = f"{abs(lost)} of 100" if lost else "nothing"
