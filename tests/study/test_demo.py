@@ -6,9 +6,11 @@ import re
 import pytest
 
 from pathveil.bundle import Model
+from pathveil.errors import UsageError
 from pathveil.study import demo
 from pathveil.study.demo_release import DemoRelease
 from pathveil.study.study_file import read
+from pathveil.training.workers import ThisProcess
 from study.test_study_file import uncommented
 
 TINY = """
@@ -48,8 +50,8 @@ def test_demo_trains_explains_and_studies(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "EPOCHS", 2)
     kept = DemoRelease(sentence="Fail: x.", page="page", released=None, refusals=["it failed"], would_change=["less"])
     monkeypatch.setattr(demo, "audit_and_release", lambda *_, **__: kept)  # tested by itself
-    stages = set()
-    result = demo.run(tmp_path / "demo", progress=lambda stage, *_: stages.add(stage))
+    # Beside others, who do the studies, the model is trained while the last of them runs.
+    result = demo.run(tmp_path / "demo", crew=Others())
     assert json.loads((tmp_path / "demo" / "result.json").read_text()) == result.study.to_dict()
     assert Model.load(tmp_path / "demo" / "model").sha256 == result.model.scores.bundle
     text = str(result)
@@ -61,9 +63,26 @@ def test_demo_trains_explains_and_studies(tmp_path, monkeypatch):
     )
     for task in ("site", "subsite", "laterality", "histology", "behavior"):
         assert f"  {task}" in text and result.model.explained[task].places
-    assert "training" in stages
-    again = demo.run(tmp_path / "demo")  # goes on with what is there
-    assert again.model.scores == result.model.scores
+    stages = set()
+    again = demo.run(tmp_path / "demo", progress=lambda stage, *_: stages.add(stage))  # goes on with what is there
+    assert again.model.scores == result.model.scores and "training" in stages
+
+    def fail(*_):
+        raise UsageError("no room")
+
+    monkeypatch.setattr(demo, "train_and_explain", fail)
+    with pytest.raises(UsageError, match="no room"):
+        demo.run(tmp_path / "demo", crew=Others())
+
+
+class Others:
+    """A crew that is not this process, as far as anybody can tell."""
+
+    def __init__(self):
+        self.own = ThisProcess()
+
+    def __getattr__(self, name):
+        return getattr(self.own, name)
 
 
 def test_the_demos_study_file_explains_every_setting():

@@ -9,8 +9,10 @@ on with what is there.
 import shutil
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future
 from importlib.resources import as_file, files
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import polars as pl
@@ -26,7 +28,7 @@ from pathveil.study.demo_release import DemoRelease, audit_and_release
 from pathveil.study.explained import REASONS, ExplainedCode, ExplainedReport, ExplainedWords
 from pathveil.study.result import StudyResult
 from pathveil.training.settings import PRESETS
-from pathveil.training.workers import Crew
+from pathveil.training.workers import Crew, ThisProcess
 
 STUDY = files("pathveil.study") / "demo.toml"
 SEED = 1
@@ -100,15 +102,30 @@ def run(
     progress: Progress = silent,
 ) -> DemoResult:
     """Everything into the folder ``out``; the studies' figures also in its ``result.json``."""
-    models: list[DemoModel] = []
+    alone = crew is None or isinstance(crew, ThisProcess)
+    model: Future[DemoModel] = Future()
 
-    def train_too(study: StudyResult) -> None:
-        models.append(train_and_explain(out / study_file.CORPUS, out, progress))
+    def train(told: Progress) -> None:
+        try:
+            model.set_result(train_and_explain(out / study_file.CORPUS, out, told))
+        except BaseException as error:
+            model.set_exception(error)  # for who waits
+
+    def begin(study: str) -> None:
+        """The last study has fewer pieces of work than there are workers: this process trains the model meanwhile."""
+        if study == last and not alone:
+            Thread(target=train, args=(silent,), daemon=True).start()
+
+    def end(study: StudyResult) -> None:
+        if alone:
+            train(progress)
+        model.result()
         finish(study)
 
     with as_file(STUDY) as settings:
-        study = study_file.run(settings, out=out, crew=crew, finish=train_too, progress=progress)
-    return DemoResult.model_construct(out=str(out), model=models[0], study=study)
+        last = [name for name in study_file.STUDIES if getattr(study_file.read(settings), name) is not None][-1]
+        study = study_file.run(settings, out=out, crew=crew, begin=begin, finish=end, progress=progress)
+    return DemoResult.model_construct(out=str(out), model=model.result(), study=study)
 
 
 def train_and_explain(corpus: Path, out: Path, progress: Progress) -> DemoModel:

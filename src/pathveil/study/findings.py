@@ -41,6 +41,7 @@ import numpy as np
 
 from pathveil.audit.attack_names import CLASSIFIERS
 from pathveil.audit.evidence import ALL, CROSS, MATCHED
+from pathveil.disclosure import FEWEST_CASES_TOLD
 from pathveil.study.claims import ATTACK, MARGIN, PROBE_MARGIN, TESTS
 from pathveil.study.judgement import Compared, Judgement, Probe, judge_together
 from pathveil.study.over_cases import CaseDraws, ResampledFigures, class_scores
@@ -173,7 +174,8 @@ def _rare_gain(
     arms = (adversary, "single")
     halves = class_halves(per_class, arms)
     if not halves:
-        return Judgement("B4", missing=f"no registry lists two classes under both {adversary} and single")
+        enough = f"two classes of {FEWEST_CASES_TOLD} test cases or more that {adversary} and single both score"
+        return Judgement("B4", missing=f"no registry has {enough}; with more reports a registry it would be judged")
     f1 = {(row.mode, row.registry, row.seed, row.task, row.label): row.f1.value for row in per_class}
 
     def gain(place: tuple[str, int, str], names: Sequence[str]) -> float:

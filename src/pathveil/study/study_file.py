@@ -164,6 +164,7 @@ def run(
     own: Mapping[str, OwnWords] | None = None,
     device: str = "cpu",
     crew: Crew | None = None,
+    begin: Callable[[str], None] = lambda study: None,
     finish: Callable[[StudyResult], None] = lambda result: None,
     progress: Progress = silent,
 ) -> StudyResult:
@@ -171,7 +172,8 @@ def run(
 
     ``corpus``, a corpus or an encoded folder, stands in for the one that the file names. ``own`` are vocabularies that
     are compared with those of the file (``study.vocabularies``). What the file asks of the
-    corpus is judged before anything is kept. ``finish`` is called with the result while the folder is still held.
+    corpus is judged before anything is kept. ``begin`` is called with the name of each study before its models are
+    trained, ``finish`` with the result, both while the folder is held.
     """
     path = find_study(path)
     settings = with_corpus(read(path), corpus)
@@ -185,7 +187,10 @@ def run(
             # The first thing kept: by it a folder that was left at any later moment is known as a run.
             if not (out / COPY).exists() or (out / COPY).read_bytes() != path.read_bytes():
                 shutil.copyfile(path, out / COPY)
-        parts = {name: run_in_folder(study, crew=crew, device=device) for name, study in studies.items()}
+        parts = {}
+        for name, study in studies.items():
+            begin(name)
+            parts[name] = run_in_folder(study, crew=crew, device=device)
         session.note(work=work_of(studies))
         result = StudyResult.of(settings.name, parts, folder=out)
         write_json(out / "result.json", result.to_dict())
