@@ -55,7 +55,7 @@ SAMPLE = 3_000  # reports that stand for a synthetic corpus which is not made ye
 REPORT, STARTING = 6.0, 3.0  # seconds to draw a report, and for a process to load what it computes with
 FEW, MANY = 500, 3_000  # answers that the paper's attack is fitted to in calibration
 STEPS, PROBE_EPOCHS = 10, 15  # steps that heads and probes are timed by, and epochs that a probe is taken to need
-JUDGED = 1_000  # documents that attacks and the choice of words are timed on; these grow with them
+JUDGED = 500  # documents that attacks and the choice of words are timed on; these grow with them
 # What of a network's training settings its cost depends on.
 SHAPE = {"dim", "windows", "filters", "batch_size", "order", "optimiser", "members", "linear"}
 # Ways of training that cost alike are measured once; registries alone have no features to probe.

@@ -21,7 +21,7 @@ from pathveil.vocabulary.encoded import Encoded
 ASSUMED = 12  # epochs of a model that stops early, where none is finished
 BATCHES = {"cpu": 3, "cuda": 32}  # of a model in calibration
 STACK = {"cpu": 1, "cuda": 16}  # models that are calibrated together where many are trained
-SHOWS, MOST_TIMES = 0.3, 64  # seconds that a calibration's work should take, and how much more of it there may be
+SHOWS, MOST_TIMES = 0.2, 64  # seconds that a calibration's work should take, and how much more of it there may be
 VARIES = 1.3  # what the same work took more or less on the same machine at another time
 
 
