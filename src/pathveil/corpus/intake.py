@@ -170,9 +170,10 @@ class Seen:
         """Note a number below 2**64; whether it was new."""
         if number in self.recent:
             return False
-        place = int(np.searchsorted(self.earlier, np.uint64(number)))
-        if place < len(self.earlier) and int(self.earlier[place]) == number:
-            return False
+        if len(self.earlier):
+            place = int(np.searchsorted(self.earlier, np.uint64(number)))
+            if place < len(self.earlier) and int(self.earlier[place]) == number:
+                return False
         self.recent.add(number)
         if len(self.recent) == self.RECENT:
             recent = np.fromiter(self.recent, np.uint64, self.RECENT)
