@@ -1,6 +1,6 @@
 """The coding service beside the same service on the dense reference kernel: one report, batches, memory.
 
-A model of the default ensemble's shape (five networks and the linear view, 20,000 words; weights at random, for speed
+A model of the default ensemble's shape (three networks and the linear view, 20,000 words; weights at random, for speed
 does not depend on them) is served over HTTP on this machine, in a process of its own, and asked by a client as others
 would: one report at a time with and without places, and in batches. The reference is the same service whose networks
 run as dense convolutions. Reports are TCGA's where they are there, else made up.
