@@ -178,3 +178,23 @@ def test_a_crowd_of_idle_connections_leaves_a_sender_served(model, tmp_path):
                 writer.close()
 
     asyncio.run(run())
+
+
+def test_unfinished_messages_of_strangers_give_way_to_one_that_comes(model, tmp_path):
+    async def run():
+        async with listening(model, tmp_path, together=1_000_000) as (_, feed):
+            (first,) = await exchange(feed.port, framed(oru("m1")))
+            flood = []
+            for _ in range(8):
+                _, writer = await asyncio.open_connection("127.0.0.1", feed.port)
+                writer.write(START + b"x" * 300_000)
+                await writer.drain()
+                flood.append(writer)
+                await asyncio.sleep(0.02)
+                assert sum(map(len, feed.coming.values())) <= 1_000_000
+            (last,) = await exchange(feed.port, framed(oru("m2", "carcinoma " * 40_000)))
+            assert "MSA|AA|m1" in first and "MSA|AA|m2" in last
+            for writer in flood:
+                writer.close()
+
+    asyncio.run(run())

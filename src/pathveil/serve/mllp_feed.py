@@ -8,7 +8,7 @@ that names the message by its control id (MSH-10):
     AR   it is no HL7 v2 message, or its character set (MSH-18) is not known
 
 A connection is a task of its own, with limits on size and time, so a slow or silent sender holds nobody else up; where
-there are too many, one that has not sent a message yet gives way.
+there are too many, or unfinished messages hold too much memory together, one that has not sent a message yet gives way.
 """
 
 import asyncio
@@ -32,6 +32,8 @@ log = logging.getLogger("pathveil.serve")
 
 START, END = b"\x0b", b"\x1c\r"
 LARGEST = 16 << 20  # bytes of a message
+TOGETHER = 128 << 20  # bytes of messages that have begun and not ended, of all senders
+PIECE = 1 << 16  # bytes read at a time
 IDLE = 600.0  # seconds that a connection may be silent between messages
 SLOW = 60.0  # seconds for a message to come, once it has begun
 CONNECTIONS = 64
@@ -50,10 +52,21 @@ CHARSETS = {
 class MLLPFeed:
     """Listens on a port."""
 
-    def __init__(self, host: str, port: int, *, slow: float = SLOW, idle: float = IDLE, largest: int = LARGEST):
-        self.host, self.port, self.slow, self.idle, self.largest = host, port, slow, idle, largest
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        slow: float = SLOW,
+        idle: float = IDLE,
+        largest: int = LARGEST,
+        together: int = TOGETHER,
+    ):
+        self.host, self.port, self.slow, self.idle = host, port, slow, idle
+        self.largest, self.together = largest, together
         self.stored = self.refused = self.connected = 0
         self.strangers: dict[asyncio.StreamWriter, None] = {}
+        self.coming: dict[asyncio.StreamWriter, bytearray] = {}  # by sender, what came and is not yet a message
         self.listening = asyncio.Event()
 
     def describe(self) -> str:
@@ -64,18 +77,19 @@ class MLLPFeed:
             self.connected += 1
             try:
                 if self.connected <= CONNECTIONS or self.make_room():
-                    self.strangers[writer] = None
+                    self.strangers[writer], self.coming[writer] = None, bytearray()
                     await self.talk(service, reader, writer)
-            except (TimeoutError, ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            except (TimeoutError, ConnectionError):
                 pass  # the sender went away, or is too slow, or sends too much: nothing was acknowledged
             finally:
                 self.connected -= 1
                 self.strangers.pop(writer, None)
+                self.coming.pop(writer, None)
                 writer.close()
                 with contextlib.suppress(Exception):
                     await writer.wait_closed()
 
-        server = await asyncio.start_server(serve, self.host, self.port, limit=self.largest)
+        server = await asyncio.start_server(serve, self.host, self.port, limit=PIECE)
         self.port = server.sockets[0].getsockname()[1]
         self.listening.set()
         async with server:
@@ -86,18 +100,57 @@ class MLLPFeed:
         comes. False where all have sent one."""
         if not self.strangers:
             return False
-        chosen = random.choice(list(self.strangers))
-        del self.strangers[chosen]
-        chosen.transport.abort()
+        self.close(random.choice(list(self.strangers)))
         return True
+
+    def close(self, stranger: asyncio.StreamWriter) -> None:
+        del self.strangers[stranger]
+        self.coming[stranger].clear()
+        stranger.transport.abort()
+
+    def make_room_for(self, size: int, sender: asyncio.StreamWriter) -> None:
+        """Close strangers with unfinished messages, the oldest first, until so many bytes more fit; the sender itself
+        where nobody else gives way, who then comes again."""
+        while sum(map(len, self.coming.values())) + size > self.together:
+            others = (one for one in self.strangers if one is not sender and self.coming[one])
+            oldest = next(others, None)
+            if oldest is None:
+                raise ConnectionError
+            self.close(oldest)
+
+    async def next_message(self, reader: asyncio.StreamReader, sender: asyncio.StreamWriter) -> bytes:
+        """The sender's next message, of which some may have come with the last."""
+        held = self.coming[sender]
+
+        async def more() -> None:
+            piece = await reader.read(PIECE)
+            if not piece:
+                raise ConnectionError
+            self.make_room_for(len(piece), sender)
+            held.extend(piece)
+
+        async with asyncio.timeout(self.idle):
+            while (start := held.find(START)) < 0:
+                held.clear()  # what stands between messages is none
+                await more()
+        del held[: start + len(START)]
+        searched = 0
+        async with asyncio.timeout(self.slow):
+            while (end := held.find(END, searched)) < 0:
+                if len(held) > self.largest:
+                    raise ConnectionError
+                searched = max(0, len(held) - len(END) + 1)
+                await more()
+        if end > self.largest:
+            raise ConnectionError
+        message = bytes(held[:end])
+        del held[: end + len(END)]
+        return message
 
     async def talk(self, service: "Service", reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Messages of one sender, one after the other."""
         while True:
-            async with asyncio.timeout(self.idle):
-                await reader.readuntil(START)
-            async with asyncio.timeout(self.slow):
-                message = (await reader.readuntil(END))[: -len(END)]
+            message = await self.next_message(reader, writer)
             answer = await self.answer(service, message)
             self.strangers.pop(writer, None)  # has sent a message: no longer one of those who give way
             writer.write(START + answer + END)
