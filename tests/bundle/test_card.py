@@ -28,7 +28,7 @@ def test_a_model_without_a_defence_is_held_beside_release(made):
     source = dict(made.provenance)
     card = replace(made, provenance=source | {"preset": "default"}).card
     assert (
-        "an AUC of 0.91 where a network is trained as preset `default`" in card
+        "an AUC of 0.99 where a model is trained as preset `default`" in card
         and "of 0.62 with preset `release`" in card
     )
     assert "Trained without a defence" not in made.card  # nobody has measured its preset

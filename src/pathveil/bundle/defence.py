@@ -171,7 +171,7 @@ def card_lines(provenance: Mapping[str, Any]) -> list[str]:
     if preset in LEAK_OF_PRESET and provenance["settings"].get("defence") is None:
         return [
             "**Trained without a defence.** On public reports (TCGA) the strongest attack tells training cases from",
-            f"others with an AUC of {LEAK_OF_PRESET[preset]:.2f} where a network is trained as preset `{preset}` does",
+            f"others with an AUC of {LEAK_OF_PRESET[preset]:.2f} where a model is trained as preset `{preset}` does",
             f"it, and of {LEAK_OF_PRESET['release']:.2f} with preset `release` (0.50 is a coin). For a model that",
             "leaves the registry, take `release`.",
             "",
