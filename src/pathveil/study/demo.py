@@ -123,7 +123,8 @@ def run(
         finish(study)
 
     with as_file(STUDY) as settings:
-        last = [name for name in study_file.STUDIES if getattr(study_file.read(settings), name) is not None][-1]
+        asked = study_file.read(settings)
+        last = [name for name in study_file.STUDIES if getattr(asked, name) is not None][-1]
         study = study_file.run(settings, out=out, crew=crew, begin=begin, finish=end, progress=progress)
     return DemoResult.model_construct(out=str(out), model=model.result(), study=study)
 

@@ -37,7 +37,6 @@ from federation.flare.deployment import (
     plan_of,
     quoted,
     reports_of,
-    running,
     secrets_of,
     secrets_of_run,
 )
@@ -47,12 +46,6 @@ from pathveil.federation.release import Release
 from pathveil.vocabulary.words import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module")
-def deployment(tmp_path_factory, inside):
-    with running(tmp_path_factory.mktemp("deployment"), inside) as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,6 @@ from federation.flare.deployment import (
     messages,
     plan_of,
     reports_of,
-    running,
     secrets_of_run,
 )
 from pathveil.federation.flare.duplicate_guard import ALIVE
@@ -44,12 +43,6 @@ from pathveil.federation.protocol.message import read
 from pathveil.vocabulary.words import Vocabulary
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(scope="module")
-def deployment(tmp_path_factory, inside):
-    with running(tmp_path_factory.mktemp("deployment"), inside) as found:
-        yield found
 
 
 def test_only_a_valid_certificate_of_this_federation_is_spoken_with(deployment, tmp_path):
