@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from numba import njit
 
 from pathveil.text import SEPARATORS, scan_chunks, word_for
-from pathveil.vocabulary.scanning import DECIMAL, LARGE, NOTHING, is_ascii, token_at
+from pathveil.vocabulary.scanning import DECIMAL, FOLDED, LARGE, NOTHING, fold, is_ascii, token_at
 
 PLAIN = "".join(
     chr(code) for code in range(33, 127) if not chr(code).isupper() and chr(code) not in SEPARATORS and chr(code) != "`"
@@ -46,3 +46,10 @@ def test_what_may_become_other_characters_is_left_to_the_expression():
     for chunk, plain in (("pt2", True), ("3+4=7", True), ("caf\u00e9", False), ("a\x00b", False), ("o`clock", False)):
         data = np.frombuffer(chunk.encode(), np.uint8)
         assert is_ascii(data, 0, len(data)) is plain
+
+
+def test_bytes_are_folded_as_the_table_says():
+    every = np.arange(256, dtype=np.uint8)
+    folded = np.empty_like(every)
+    fold(every, folded)
+    assert folded.tobytes() == FOLDED

@@ -68,13 +68,13 @@ def hide_all(texts: Sequence[str]) -> tuple[bytes, np.ndarray]:
 
 def encoded(texts: Sequence[str]) -> tuple[bytes, np.ndarray]:
     """Texts in UTF-8 with a line end behind each, and as much behind the last as loops look at; and where each ends."""
-    joined = "\n".join(texts)
+    joined = "\n".join([*texts, "\n" * form.AHEAD])
     if joined.isascii():
         whole, lengths = joined.encode("ascii"), map(len, texts)
     else:
         parts = [text.encode("utf-8", "surrogatepass") for text in texts]
-        whole, lengths = b"\n".join(parts), map(len, parts)
-    return whole + b"\n" * (1 + form.AHEAD), np.cumsum(np.fromiter(lengths, np.int64, len(texts)) + 1)
+        whole, lengths = b"\n".join([*parts, b"\n" * form.AHEAD]), map(len, parts)
+    return whole, np.cumsum(np.fromiter(lengths, np.int64, len(texts)) + 1)
 
 
 def _marks_of(data: bytes, ends: np.ndarray) -> list[list[int]]:

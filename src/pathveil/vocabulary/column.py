@@ -25,11 +25,12 @@ from pathveil.identifiers.bytes_at_once import alphanumeric, bits_before, first_
 from pathveil.identifiers.expressions import AHEAD
 from pathveil.text import DECIMAL as DECIMAL_WORD
 from pathveil.text import LARGE_INTEGER, WORDS, scan_chunks, word_for
-from pathveil.vocabulary.scanning import DECIMAL, FOLDED, ITSELF, LINE, NOTHING, is_ascii, token_at
+from pathveil.vocabulary.scanning import DECIMAL, ITSELF, LINE, NOTHING, fold, is_ascii, token_at
 
 BATCH = 1 << 20  # bytes of text handled at a time
-SLOTS = 1 << 16  # of a hash table at first; it grows when half of them are taken
+SLOTS = 1 << 16  # of a hash table at first; it grows when three quarters of them are taken
 ODD = -1  # tokens of a chunk that is left to the rules' own expression
+SEVERAL = -1  # in the place of a chunk's token, where it has none or more than one
 
 # The words for numbers, one behind the other, as what was met.
 _FOR_NUMBERS = np.frombuffer(f"{DECIMAL_WORD}{LARGE_INTEGER}".encode() + b" " * AHEAD, np.uint8)
@@ -78,6 +79,7 @@ class Column:
         self, number: Callable[[str], int], *, words: int = WORDS, identifiers: bool = False, limit: int = 1 << 19
     ):
         self.number, self.words, self.identifiers, self.limit = number, words, identifiers, limit
+        self.folded, self.cut = np.empty(0, np.uint8), np.empty(0, np.int32)  # a batch's bytes, and its chunks
         self._clear(capacity=limit + BATCH // 2)
 
     def add(self, texts: Sequence[str], *, hidden: bool = False) -> tuple[np.ndarray, np.ndarray]:
@@ -92,14 +94,17 @@ class Column:
         return np.concatenate(parts), np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
 
     def _add(self, text: bytes, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        data = np.frombuffer(text.translate(FOLDED), np.uint8)
-        worst = len(data) // 2 + 1  # distinct chunks this batch could bring
+        worst = len(text) // 2 + 1  # distinct chunks this batch could bring
         if self.chunks.count > self.limit or self.chunks.count + worst > len(self.first):
             self._clear(capacity=max(self.limit + BATCH // 2, worst))
+        if len(text) > len(self.folded):  # both are used again: new memory takes longer than what is done in it
+            self.folded, self.cut = np.empty(len(text), np.uint8), np.empty(worst, np.int32)
+        data, chunks = self.folded[: len(text)], self.cut
+        fold(np.frombuffer(text, np.uint8), data)
         met = self.chunks
         met.make_room(len(data))
         before = met.count
-        chunks, starts, done = np.empty(worst, np.int32), np.zeros(len(ends) + 1, np.int64), 0
+        starts, done = np.zeros(len(ends) + 1, np.int64), 0
         while done < len(ends):
             done, met.count, met.used = _cut(
                 data, ends, done, chunks, starts, met.table, met.places, met.store, met.count, met.used
@@ -108,7 +113,7 @@ class Column:
                 met.table = _grown(met.table)
         if met.count > before:
             self._learn(before)
-        return _gather(chunks, starts, self.first, self.size, self.tokens, self.words)
+        return _gather(chunks, starts, self.only, self.first, self.size, self.tokens, self.words)
 
     def _learn(self, before: int) -> None:
         """Note the words of the chunks from ``before`` on."""
@@ -130,26 +135,37 @@ class Column:
             self.numbers = np.concatenate([self.numbers, np.empty(words.count, np.int32)])
         self.numbers[known : words.count] = np.fromiter(map(self.number, new), np.int32, len(new))
         self.tokens[start : self.used] = self.numbers[self.tokens[start : self.used]]
-        odd = before + np.flatnonzero(self.size[before : met.count] == ODD)
-        for chunk in odd.tolist():
-            begin = met.places[chunk]
-            end = (met.places[chunk + 1] if chunk + 1 < met.count else met.used) - 1
-            self._read_odd(chunk, met.store[begin:end].tobytes().decode("utf-8", "surrogatepass"))
+        self._read_odd(before + np.flatnonzero(self.size[before : met.count] == ODD))
+        alone = self.size[before : met.count] == 1
+        self.only[before : met.count] = np.where(alone, self.tokens[self.first[before : met.count] * alone], SEVERAL)
 
-    def _read_odd(self, chunk: int, text: str) -> None:
-        """Note the words of a chunk with characters beyond ASCII."""
-        found = [self.number(word_for(token)) for token in scan_chunks([text]) if token and token != "\n"]
-        if self.used + len(found) > len(self.tokens):
-            self.tokens = np.concatenate([self.tokens, np.empty(self.used + len(found), np.int32)])
-        self.first[chunk], self.size[chunk] = self.used, len(found)
-        self.tokens[self.used : self.used + len(found)] = found
-        self.used += len(found)
+    def _read_odd(self, odd: np.ndarray) -> None:
+        """Note the words of chunks with characters beyond ASCII."""
+        begins, ends = self.chunks.places[odd], np.append(self.chunks.places[: self.chunks.count], self.chunks.used)
+        store = self.chunks.store
+        texts = [
+            store[begin : end - 1].tobytes().decode("utf-8", "surrogatepass")
+            for begin, end in zip(begins.tolist(), ends[odd + 1].tolist(), strict=True)
+        ]
+        words, sizes = [], [0]
+        for token in scan_chunks(texts):
+            if token == "\n":
+                sizes.append(0)
+            elif token:
+                words.append(self.number(word_for(token)))
+                sizes[-1] += 1
+        if self.used + len(words) > len(self.tokens):
+            self.tokens = np.concatenate([self.tokens, np.empty(self.used + len(words), np.int32)])
+        self.tokens[self.used : self.used + len(words)] = words
+        self.first[odd], self.size[odd] = self.used + np.cumsum([0, *sizes[:-1]])[: len(odd)], sizes[: len(odd)]
+        self.used += len(words)
 
     def _clear(self, *, capacity: int) -> None:
         self.chunks, self.met = _Met(capacity), _Met(capacity)  # chunks of text, and words
         self.numbers = np.empty(capacity, np.int32)  # word, as it was met → what ``number`` said
         self.first = np.empty(capacity, np.int64)  # chunk → its first token …
         self.size = np.empty(capacity, np.int32)  # … and how many it has
+        self.only = np.empty(capacity, np.int32)  # chunk → its token, where it has one alone
         self.tokens, self.used = np.empty(capacity, np.int32), 0
 
 
@@ -172,7 +188,7 @@ def _cut(data, ends, done, chunks, starts, table, places, store, count, used):
     What every chunk goes through is written out here: numba counts the users of an array that is handed to a function,
     which takes longer than all the rest.
     """
-    room, last = len(table) // 2, np.uint64(len(table) - 1)
+    room, last = len(table) // 4 * 3, np.uint64(len(table) - 1)
     position, made = np.int64(0) if done == 0 else ends[done - 1], starts[done]
     for text in range(done, len(ends)):
         if count + (ends[text] - position) // 2 + 1 > room:
@@ -230,7 +246,7 @@ def _read(
 ):  # fmt: skip
     """Fill in the tokens of chunks from ``chunk`` on, as numbers of words met; new words are added to those. Returns
     the chunk at which the hash table must grow, or how many chunks there are, and the counts."""
-    room = len(table) // 2
+    room = len(table) // 4 * 3
     while chunk < chunks:
         begin, stop = begins[chunk], (begins[chunk + 1] if chunk + 1 < chunks else end) - 1
         if count + (stop - begin) + 1 > room:
@@ -326,22 +342,25 @@ def _grown(table):
 
 
 @numba.njit(cache=True, nogil=True)
-def _gather(chunks, starts, first, size, tokens, clip):
+def _gather(chunks, starts, only, first, size, tokens, clip):
     """Tokens of the chunks, text by text, and how many each text has."""
-    counts = np.empty(len(starts) - 1, np.int64)
+    counts, ids, made = np.empty(len(starts) - 1, np.int64), np.empty(starts[-1] + starts[-1] // 4, np.int32), 0
     for text in range(len(counts)):
-        total = 0
-        for i in range(starts[text], starts[text + 1]):
-            total += size[chunks[i]]
-        counts[text] = min(total, clip)
-    ids = np.empty(counts.sum(), np.int32)
-    made = 0
-    for text in range(len(counts)):
-        end = made + counts[text]
-        for i in range(starts[text], starts[text + 1]):
-            begin = first[chunks[i]]
-            for token in range(begin, begin + size[chunks[i]]):
-                if made < end:
-                    ids[made] = tokens[token]
-                    made += 1
-    return ids, counts
+        begin = made
+        for place in range(starts[text], starts[text + 1]):
+            if made - begin >= clip:
+                break
+            chunk = chunks[place]
+            many = 1 if only[chunk] != SEVERAL else min(size[chunk], begin + clip - made)
+            if made + many > len(ids):
+                more = np.empty(2 * len(ids) + many, np.int32)
+                more[:made] = ids[:made]
+                ids = more
+            if only[chunk] != SEVERAL:
+                ids[made] = only[chunk]
+            else:
+                for token in range(many):
+                    ids[made + token] = tokens[first[chunk] + token]
+            made += many
+        counts[text] = made - begin
+    return ids[:made], counts
