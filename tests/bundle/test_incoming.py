@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 
 from pathveil.bundle.incoming import BATCH, batches_of, read_files
-from pathveil.corpus.intake import Tally
+from pathveil.corpus.messages import Tally
 from pathveil.errors import CorpusError, UsageError
 
 KEY = b"0123456789abcdef"

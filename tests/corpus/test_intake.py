@@ -8,7 +8,7 @@ import random
 import polars as pl
 import pytest
 
-from pathveil.corpus.intake import Seen, import_corpus
+from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.opening import detect_format
 from pathveil.corpus.synth import SynthSettings, write_corpus
@@ -333,11 +333,3 @@ def test_a_table_with_other_names_is_told_what_helps(tmp_path):
     (tmp_path / "b.csv").write_text("report_id,case_id,text\n1,2,colon\n")
     with pytest.raises(CorpusError, match=r"'registry' is missing.*with --registry NAME"):
         import_corpus(tmp_path / "b.csv", out=tmp_path / "c.parquet")
-
-
-def test_numbers_met_before_are_known_however_many_came_since(monkeypatch):
-    monkeypatch.setattr(Seen, "RECENT", 3)
-    seen, met = Seen(), set()
-    for number in [5, 2**64 - 1, 5, 7, 0, 1, 5, 2**64 - 1, 8, 0, 9, 7]:
-        assert seen.add(number) == (number not in met)
-        met.add(number)

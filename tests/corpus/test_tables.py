@@ -38,7 +38,8 @@ def test_csv_of_every_separator(table, separator, end):
 
 
 def test_slices_of_a_parquet_file_are_the_file(tmp_path, monkeypatch):
-    monkeypatch.setattr("pathveil.corpus.tables.SLICE", 3)
+    monkeypatch.setattr("pathveil.corpus.tables.SLICE", 1)
+    monkeypatch.setattr("pathveil.corpus.tables.FEWEST_ROWS", 3)
     whole = pl.DataFrame({"report_id": [f"r{n}" for n in range(10)], "n": range(10)})
     whole.write_parquet(tmp_path / "r.parquet", row_group_size=4)
     frame = open_table(tmp_path / "r.parquet", sliced=True)

@@ -99,7 +99,7 @@ def test_a_pipe_is_not_waited_for_and_a_large_file_not_read(tmp_path):
 
 
 def test_lines_of_json_are_bounded_before_a_table_is_made():
-    assert check_json_lines([b'{"a": "\\"b\\": {", "c": 1}\n', b'{"c": ":"}']) == (36, 2, 2)
+    assert check_json_lines([b'{"a": "\\"b\\": {", "c": 1}\n', b'{"c": ":"}'])[:3] == (36, 2, 2)
     with pytest.raises(Refused, match="line 2 is nested"):
         check_json_lines([b"{}", b'{"a":' * 500 + b"1" + b"}" * 500])
     with pytest.raises(Refused, match="different names"):

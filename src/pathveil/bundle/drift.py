@@ -21,8 +21,8 @@ from pathveil.bundle.incoming import Incoming, Reports, batches_of
 from pathveil.bundle.model import Model
 from pathveil.bundle.profile import Profile
 from pathveil.corpus.combinations import term_of
-from pathveil.corpus.intake import Tally
 from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.messages import Tally
 from pathveil.disclosure import FEWEST_CASES_TOLD, TOO_FEW, may_be_told
 from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pathveil.corpus import Corpus
 from pathveil.corpus.fhir import Beside, gather_beside
-from pathveil.corpus.intake import Tally, read_reports
 from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.messages import Tally, read_reports
 from pathveil.corpus.opening import MESSAGES, open_source, rename_columns, sources_of
 from pathveil.corpus.reading import as_polars
 from pathveil.errors import CorpusError, UsageError

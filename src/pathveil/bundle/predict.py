@@ -27,8 +27,8 @@ from pathveil.bundle.outputs import Coded, Write, format_of, line_writer
 from pathveil.bundle.predictions import Prediction, Predictions, PredictionSummary, TaskCounts
 from pathveil.bundle.text_answers import contradictions_of
 from pathveil.bundle.tumours import answer_tumours
-from pathveil.corpus.intake import Tally
 from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.messages import Tally
 from pathveil.corpus.opening import MESSAGES, expand_folders
 from pathveil.corpus.tables import FORMS, OTHER_FORMS
 from pathveil.errors import CorpusError, UsageError

@@ -13,6 +13,7 @@ words. A code that ICD-O-3 does not have is counted, and its label left out unle
 """
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -170,46 +171,85 @@ READERS: Mapping[str, Callable[[str], Codes]] = {
 }
 
 
-def normalise_codes(frame: "pl.LazyFrame", *, keep_unknown: bool = False) -> tuple["pl.LazyFrame", CodeCounts]:
-    """The frame with its codes in this project's form, and what was done to them.
+class CodeReader:
+    """Codes put into this project's form, some rows at a time, with an account of what was done to all of them.
 
     A column that says more than it may hold fills the other task where that is missing: 8500/3 the behavior, C50.4 as
-    a site the subsite. Subsites fill in sites where there is no column of them. The values are read once to learn which
-    there are, so ``frame`` should be cheap to read.
+    a site the subsite. Subsites fill in sites where there is no column of them. Each value is read once.
     """
-    import polars as pl
 
-    present = [task for task in TASKS if task in frame.collect_schema()]
-    said: dict[str, list[pl.Expr]] = {}  # task: what columns say of it, its own first
-    rewritten, unknown = {}, []
-    for column in sorted(present, key=lambda task: task in ("site", "histology")):
-        counts = values_of(frame, column)
-        codes = {value: READERS[column](value) for value in counts}
-        strange = {value for value, code in codes.items() if code.unknown}
-        if strange:
-            unknown.append(unknown_codes(column, {value: counts[value] for value in strange}))
+    def __init__(self, present: Iterable[str], *, keep_unknown: bool = False):
+        self.columns = sorted(present, key=lambda task: task in ("site", "histology"))
+        self.keep_unknown = keep_unknown
+        self.counts: dict[str, Counter[str]] = {column: Counter() for column in self.columns}
+        self.codes: dict[str, dict[str, Codes]] = {column: {} for column in self.columns}
+
+    def count(self, column: str, values: Mapping[str, int]) -> None:
+        """Note a column's values and how many reports have each."""
+        known, reader = self.codes[column], READERS[column]
+        self.counts[column].update(values)
+        known.update((value, reader(value)) for value in values if value not in known)
+
+    def others(self) -> list[str]:
+        """The tasks without a column of which others speak."""
+        said = dict.fromkeys(task for column in self.columns for task in self._answers(column, self.codes[column]))
+        return [task for task in said if task not in self.columns]
+
+    def changes(self, values: Mapping[str, Iterable[str]] | None = None) -> dict[str, list["pl.Expr"]]:
+        """What columns say of each task, its own column first, where they hold these values (all that were noted)."""
+        import polars as pl
+
+        said: dict[str, list[pl.Expr]] = {}
+        for column in self.columns:
+            held = self.codes[column] if values is None else values[column]
+            codes = {value: self.codes[column][value] for value in held}
+            for task, labels in self._answers(column, codes).items():
+                same = task == column and all(labels.get(value) == value for value in codes)
+                answer = pl.col(column) if same else translated(column, labels)
+                said.setdefault(task, []).insert(0 if task == column else len(said.get(task, ())), answer)
+        return said
+
+    def _answers(self, column: str, codes: Mapping[str, Codes]) -> dict[str, dict[str, str]]:
+        """What values of a column say of each task."""
         answers: dict[str, dict[str, str]] = {column: {}}
-        for value, (labels, _) in codes.items():
-            if value in strange:
-                if keep_unknown:
+        for value, (labels, unknown) in codes.items():
+            if unknown:
+                if self.keep_unknown:
                     answers[column][value] = labels.get(column, value)
                 continue
             for task, label in labels.items():
                 answers.setdefault(task, {})[value] = label
-        if column == "subsite" and "site" in present:
+        if column == "subsite" and "site" in self.columns:
             answers.pop("site", None)
-        changed = sum(counts[value] for value, label in answers[column].items() if label != value)
-        if changed:
-            rewritten[column] = changed
-        for task, labels in answers.items():
-            same = task == column and not strange and not changed and len(labels) == len(counts)
-            answer = pl.col(column) if same else translated(column, labels)
-            said.setdefault(task, []).insert(0 if task == column else len(said.get(task, ())), answer)
-    changes = [pl.coalesce(answers).alias(task) for task, answers in said.items()]
-    order = {task: place for place, task in enumerate(TASKS)}
-    unknown.sort(key=lambda one: order[one.task])
-    counted_codes = CodeCounts(rewritten=rewritten, unknown=unknown, kept_unknown=keep_unknown)
-    return (frame.with_columns(changes) if changes else frame), counted_codes
+        return answers
+
+    def account(self) -> CodeCounts:
+        """What was done to all codes noted."""
+        rewritten, unknown = {}, []
+        for column in self.columns:
+            counts, codes = self.counts[column], self.codes[column]
+            strange = sorted(value for value, code in codes.items() if code.unknown)
+            if strange:
+                unknown.append(unknown_codes(column, {value: counts[value] for value in strange}))
+            answers = self._answers(column, codes)[column]
+            if changed := sum(counts[value] for value, label in answers.items() if label != value):
+                rewritten[column] = changed
+        unknown.sort(key=lambda one: TASKS.index(one.task))
+        return CodeCounts(rewritten=rewritten, unknown=unknown, kept_unknown=self.keep_unknown)
+
+
+def normalise_codes(frame: "pl.LazyFrame", *, keep_unknown: bool = False) -> tuple["pl.LazyFrame", CodeCounts]:
+    """The frame with its codes in this project's form, and what was done to them.
+
+    The values are read once to learn which there are, so ``frame`` should be cheap to read.
+    """
+    import polars as pl
+
+    reader = CodeReader([task for task in TASKS if task in frame.collect_schema()], keep_unknown=keep_unknown)
+    for column in reader.columns:
+        reader.count(column, values_of(frame, column))
+    changes = [pl.coalesce(answers).alias(task) for task, answers in reader.changes().items()]
+    return (frame.with_columns(changes) if changes else frame), reader.account()
 
 
 def values_of(frame: "pl.LazyFrame", column: str) -> dict[str, int]:

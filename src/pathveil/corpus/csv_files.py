@@ -23,6 +23,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+import numpy as np
+
 from pathveil.corpus.tables import BATCH, ROW, UNREADABLE, Note, polars_faults
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign import bounds
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 LONGEST = 1 << 24  # characters in a CSV field; past it a quotation mark was never closed
 LONGEST_LINE, LONGEST_HEADER = bounds.LONGEST_LINE, 1 << 20  # of a text file; past it this is no table
 BLOCK = 1 << 22  # bytes that polars reads at a time
+QUOTE, LF, CR = b'"\n\r'
 DELIMITERS = ",;\t|"
 SAMPLE = 1 << 16  # bytes from which the delimiter is told
 
@@ -114,30 +117,55 @@ def regular_table(block: bytes, columns: list[str], *, delimiter: str, line: int
     """A block of whole lines as polars reads it; none where it is not CSV by the book, so that readers may differ."""
     import polars as pl
 
-    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
-        return None
-    if b'"' in block and not regular(delimiter).fullmatch(block):
+    ends = record_ends(block, delimiter)
+    if ends is None:
         return None
     try:
         schema = pl.Schema(dict.fromkeys(columns, pl.String))
         table = pl.read_csv(block, has_header=False, schema=schema, separator=delimiter, infer_schema=False)
     except polars_faults():
         return None  # a record with too many fields
-    within = [pl.sum_horizontal(pl.col(columns).str.count_matches(mark, literal=True)) for mark in (delimiter, "\n")]
-    held = table.select(separators=within[0].fill_null(0), breaks=within[1].fill_null(0))
-    # No record has too many fields; if there are as many delimiters as all records need, none has too few.
-    separators = block.count(delimiter.encode()) - (held["separators"].sum() or 0)
-    breaks = block.count(b"\n") - (held["breaks"].sum() or 0)
-    if separators != table.height * (len(columns) - 1) or breaks != table.height:
+    if table.height != len(ends) or (table[columns[-1]].null_count() and is_short(table, block, delimiter)):
         return None
-    first = line + pl.int_range(0, table.height, dtype=pl.Int64, eager=True)
-    return table.with_columns((first + held["breaks"].cum_sum() - held["breaks"]).cast(pl.Int64).alias(ROW))
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    return table.with_columns(pl.Series(ROW, line + starts, pl.Int64))
 
 
-def regular(delimiter: str) -> re.Pattern[bytes]:
-    """Text in which each quotation mark opens a field, closes it, or is one of two within a field."""
-    mark = re.escape(delimiter.encode())
-    return re.compile(rb'(?:[^"]++|(?<![^' + mark + rb'\n])"(?:[^"]++|"")*+"(?=' + mark + rb"|\r?\n))*+")
+def record_ends(block: bytes, delimiter: str) -> np.ndarray | None:
+    """Which of a block's line ends are records', not texts'; none where it is not CSV by the book.
+
+    That is where each quotation mark opens a field, closes it, or is one of two within a field, and each CR stands
+    before an LF.
+
+    >>> record_ends(b'1,"a\\nb"\\n2,"a ""c"" d"\\n', ",").tolist(), record_ends(b'1,5" nail, 3"\\n', ",")
+    ([1, 2], None)
+    """
+    data = np.frombuffer(block, np.uint8)
+    breaks = np.flatnonzero(data == LF)
+    if b"\r" in block and not (data[np.flatnonzero(data == CR) + 1] == LF).all():
+        return None
+    if b'"' not in block:
+        return np.arange(len(breaks))
+    marks = np.flatnonzero(data == QUOTE)
+    opening, closing = marks[::2], marks[1::2]  # of two within a field, the first closes and the second opens
+    before, after = data[opening - 1], data[closing + 1]  # before the first is the last, a line end
+    comma = ord(delimiter)
+    usual = ((before == comma) | (before == LF) | (before == QUOTE)).all()
+    if not usual or not ((after == comma) | (after == LF) | (after == CR) | (after == QUOTE)).all():
+        return None
+    size = len(breaks) + 1
+    within = np.bincount(np.searchsorted(breaks, opening), minlength=size)
+    within -= np.bincount(np.searchsorted(breaks, closing), minlength=size)
+    return np.flatnonzero(np.cumsum(within[:-1]) == 0)
+
+
+def is_short(table: "pl.DataFrame", block: bytes, delimiter: str) -> bool:
+    """Whether a record lacks fields: no record has too many, so there are too few delimiters."""
+    import polars as pl
+
+    within = pl.sum_horizontal(pl.all().str.count_matches(delimiter, literal=True)).fill_null(0).sum()
+    held = table.select(within).item()
+    return block.count(delimiter.encode()) - held != table.height * (table.width - 1)
 
 
 class Text:
@@ -183,7 +211,7 @@ class Text:
         """Whole records as far as quotation marks tell: up to a line end with an even number of them before it."""
         while len(self.buffer) - self.at < BLOCK and not self.fault and self.fill():
             pass
-        quotes, end = self.buffer.count(b'"', self.at), len(self.buffer)
+        quotes, end = count_of(QUOTE, self.buffer[self.at :]), len(self.buffer)
         for _ in range(1_000):
             found = self.buffer.rfind(b"\n", self.at, end)
             if found < 0:
@@ -196,7 +224,8 @@ class Text:
 
     def pass_over(self, taken: bytes) -> None:
         self.at += len(taken)
-        self.line += taken.count(b"\n") + (taken.count(b"\r") - taken.count(b"\r\n") if b"\r" in taken else 0)
+        returns = taken.count(b"\r") - taken.count(b"\r\n") if b"\r" in taken else 0
+        self.line += returns + (count_of(LF, taken) if len(taken) > SAMPLE else taken.count(b"\n"))
 
     def lines(self) -> Iterator[str]:
         """The lines one by one, those to be read again first, each with its end."""
@@ -253,6 +282,11 @@ class Text:
                 reader = csv.reader(kept_lines(), delimiter=delimiter)  # the other may have met the end
             elif record:
                 yield start, record
+
+
+def count_of(code: int, data: bytes) -> int:
+    """How often a byte is there: of long data, in a tenth of the time that ``bytes.count`` takes."""
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == code))
 
 
 LINE_END = re.compile(rb"\r\n|\r|\n")
@@ -331,28 +365,25 @@ def find_encoding(path: Path) -> str:
 
     Other one-byte encodings hold the same bytes for other letters, so they must be told.
     """
-    utf8, windows = (codecs.getincrementaldecoder(name)() for name in ("utf-8", "cp1252"))
-    fits_utf8 = fits_windows = True
     first_lines(path, encoding="latin-1")  # refuses what has no header before all of it is read
     try:
         with open_bytes(path) as file:
-            piece = file.read(SAMPLE)
-            if piece[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
                 return "utf-16"
-            while piece and (fits_utf8 or fits_windows):
-                fits_utf8 = fits_utf8 and decodes(utf8, piece)
-                fits_windows = fits_windows and decodes(windows, piece)
-                piece = file.read(LONGEST_HEADER)
+        for name in ("utf-8", "cp1252"):
+            with open_bytes(path) as file:
+                decoder = codecs.getincrementaldecoder(name)()
+                pieces = iter(lambda file=file: file.read(LONGEST_HEADER), b"")
+                if all(decodes(decoder, piece) for piece in pieces) and decodes(decoder, b"", final=True):
+                    return {"utf-8": "utf-8-sig"}.get(name, name)
     except UNREADABLE as error:
         raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or cut short?") from None
-    if fits_utf8 and decodes(utf8, b"", final=True):
-        return "utf-8-sig"
-    if fits_windows:
-        return "cp1252"
     raise CorpusError(f"{path}: is neither UTF-8 nor Windows-1252; say what it is with --encoding, for example cp850")
 
 
 def decodes(decoder: codecs.IncrementalDecoder, piece: bytes, *, final: bool = False) -> bool:
+    if piece.isascii() and not final and not decoder.getstate()[0]:
+        return True
     try:
         decoder.decode(piece, final)
     except UnicodeDecodeError:

@@ -1,7 +1,7 @@
 """Reports from wherever they are into one corpus file: tables of any form and HL7 messages, together or apart.
 
-The sources are streamed once into an unfinished file beside the result; that is validated, then written with dates as
-dates, and takes its name only when all went well. A message that cannot be used is skipped, counted and named by its
+The sources are streamed once, checked on the way (``one_pass.py``), into an unfinished file beside the result, which
+takes its name only when all went well. A message that cannot be used is skipped, counted and named by its
 position; a table that breaks the schema stops the import with sentences that say where.
 
 >>> import tempfile
@@ -15,49 +15,29 @@ position; a table that breaks the schema stops the import with sentences that sa
 """
 
 import secrets
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
-from pathveil.corpus.codes import CodeCounts, normalise_codes
-from pathveil.corpus.dates import EXAMPLES, ISO, find_format, in_iso_form, mixed_formats
-from pathveil.corpus.fhir import Beside, gather_beside, read_resources
+from pathveil.corpus.codes import CodeCounts
 from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.naaccr import Report, Skipped, read_messages
-from pathveil.corpus.opening import MESSAGES, decimals_as_text, open_source, rename_columns, sources_of
-from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread, check_rows
-from pathveil.corpus.schema import EXPECTED_DATE, REQUIRED, with_corpus_types, with_dates
-from pathveil.corpus.tables import (
-    BATCH,
-    ROW,
-    UNREADABLE,
-    Paths,
-    content_sha256,
-    polars_faults,
-    with_rows,
-    write_parquet,
-)
+from pathveil.corpus.messages import SkippedMessage, Tally, scan_messages
+from pathveil.corpus.one_pass import Learned, OnePass
+from pathveil.corpus.opening import MESSAGES, Source, decimals_as_text, open_source, rename_columns, sources_of
+from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread
+from pathveil.corpus.schema import REQUIRED, with_corpus_types
+from pathveil.corpus.tables import Paths, content_sha256, with_rows, write_parquet
 from pathveil.errors import CorpusError, UsageError
-from pathveil.files import scratch_file
-from pathveil.foreign.archives import open_bytes
+from pathveil.files import new_file, scratch_file
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
-from pathveil.wording import counted, listed
+from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl
 
-
-class SkippedMessage(Part):
-    """A message that could not be used, and where it is."""
-
-    file: str
-    message: int
-    line: int
-    reason: str
+MOST_READINGS = 4  # of sources that do not change, the last but one tells all
 
 
 class MessageCounts(Part):
@@ -152,52 +132,6 @@ def message_lines(messages: MessageCounts) -> list[str]:
     return lines
 
 
-class Seen:
-    """Numbers met before, eight bytes each: a set of a million is a hundred megabytes.
-
-    >>> seen = Seen()
-    >>> [seen.add(number) for number in (5, 7, 5)]
-    [True, True, False]
-    """
-
-    RECENT = 50_000
-
-    def __init__(self) -> None:
-        self.recent: set[int] = set()
-        self.earlier = np.empty(0, np.uint64)  # sorted
-
-    def add(self, number: int) -> bool:
-        """Note a number below 2**64; whether it was new."""
-        if number in self.recent:
-            return False
-        if len(self.earlier):
-            place = int(np.searchsorted(self.earlier, np.uint64(number)))
-            if place < len(self.earlier) and int(self.earlier[place]) == number:
-                return False
-        self.recent.add(number)
-        if len(self.recent) == self.RECENT:
-            recent = np.fromiter(self.recent, np.uint64, self.RECENT)
-            self.earlier = np.concatenate([self.earlier, recent])
-            self.earlier.sort()
-            self.recent.clear()
-        return True
-
-
-@dataclass
-class Tally:
-    """What happened while messages were read."""
-
-    messages: int = 0
-    reports: int = 0
-    repeated: int = 0  # sent before, word for word
-    undated: int = 0
-    masked: int = 0  # places where a text named its patient
-    masked_reports: int = 0
-    skipped: list[SkippedMessage] = field(default_factory=list)  # the first ones
-    skipped_total: int = 0
-    seen: Seen = field(default_factory=Seen)  # report ids
-
-
 def import_corpus(
     sources: Paths,
     *,
@@ -229,82 +163,111 @@ def import_corpus(
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
     if not 0 <= most_skipped < 1:
         raise UsageError(f"--most-skipped {most_skipped:g}: expected a share such as 0.1, below 1")
-    most_skipped = 0 if strict else most_skipped
     mapping = (mapping or TableMapping()).with_columns(columns or {})
-    found = sources_of(sources, form=form, mapping=mapping, database=database)
-    for source in found:
-        if source.form == "naaccr":
-            raise CorpusError(f"{source.name}: NAACCR XML holds labels, no reports; give it to 'pathveil corpus label'")
-    secret, tally = key or secrets.token_bytes(32), Tally()
-    frames, unread = [], {}
-    for number, source in enumerate(found):
-        if source.form not in MESSAGES:
-            unread[number] = Unread(within=source.form == "jsonl")
-            note = unread[number] if most_skipped else None
-            table = open_source(source, mapping=mapping, database=database, note=note)
-            table = table if note else with_rows(table)
-            frame = prepare_table(table, source=source.name, registry=registry, columns=mapping.columns)
-            frames.append(frame.with_columns(pl.lit(number).alias(SOURCE)))
-    if messages := {Path(source.name): source.form for source in found if source.form in MESSAGES}:
-        frames.append(scan_hl7(messages, registry=registry, key=secret, strict=strict, tally=tally, progress=progress))
-    read = [ImportedFile(file=str(source.name), format=source.form, encoding=source.encoding) for source in found]
-    with scratch_file(out) as staged:
+    given = Sources(
+        sources_of(sources, form=form, mapping=mapping, database=database),
+        mapping=mapping,
+        database=database,
+        registry=registry,
+        key=key or secrets.token_bytes(32),
+        strict=strict,
+        most_skipped=0 if strict else most_skipped,
+        progress=progress,
+    )
+    with new_file(out, error=CorpusError) as part, scratch_file(out) as staged:
         progress("reading", 0, 0)
-        # In groups of rows as small as we like them, whatever the source: it is read several times.
-        write_parquet(pl.concat(frames, how="diagonal_relaxed"), staged, compression="lz4")
-        corpus = pl.scan_parquet(staged)
-        if messages and not tally.messages:
-            raise CorpusError(f"{next(iter(messages))}: holds no DiagnosticReport, only what reports refer to")
-        if tally.messages and not tally.reports:
-            first = tally.skipped[0]
-            raise CorpusError(
-                f"{first.file}: no report could be read; {counted(tally.messages, 'message')} skipped, "
-                f"the first because it {first.reason}"
-            )
+        one, tally = read_sources(given, part, out, keep_unknown_codes=keep_unknown_codes)
         progress("checking", 0, 0)
-        try:
-            corpus, read, expected_date = with_iso_dates(corpus, read, mapping.dates)
-            names = [file.file for file in read]
-            corpus, rows = check_rows(
-                corpus, names=names, unread=unread, most_skipped=most_skipped, expected_date=expected_date
+
+        def whole() -> "pl.LazyFrame":
+            write_parquet(given.open(Tally()).with_columns(one.dates()), staged, compression="lz4")
+            return pl.scan_parquet(staged)
+
+        rows = None
+        if one.rows is not None:
+            rows = one.rows.account(
+                names=given.names,
+                unread=given.unread,
+                most_skipped=given.most_skipped,
+                whole=whole,
+                expected_date=one.expected_date(given.names),
             )
-            corpus, codes = normalise_codes(corpus.drop(SOURCE, ROW, strict=False), keep_unknown=keep_unknown_codes)
-        except polars_faults():
-            raise CorpusError(f"{read[0].file}: cannot be read to its end; is it cut short or damaged?") from None
-        progress("writing", 0, 0)
-        write_parquet(with_dates(corpus), out)
-    return account(out, read=read, codes=codes, tally=tally, rows=rows, keyed=key is not None)
+    read = [
+        ImportedFile(file=str(source.name), format=source.form, encoding=source.encoding, dates=one.format_of(number))
+        for number, source in enumerate(given.found)
+    ]
+    return account(out, read=read, codes=one.codes.account(), tally=tally, rows=rows, keyed=key is not None)
 
 
-def with_iso_dates(
-    frame: "pl.LazyFrame", read: list[ImportedFile], told: str | None
-) -> tuple["pl.LazyFrame", list[ImportedFile], str]:
-    """Dates in ISO's form, each file's by its own format; also the files with it, and what a complaint should expect.
+@dataclass
+class Sources:
+    """Where reports come from, and how they are opened."""
 
-    A column whose format cannot be told from its contents is left as it is, for the schema to refuse.
-    """
-    import polars as pl
+    found: list[Source]
+    _: KW_ONLY
+    mapping: TableMapping
+    database: str | None
+    registry: str | None
+    key: bytes
+    strict: bool
+    most_skipped: float
+    progress: Progress
+    unread: dict[int, Unread] = field(default_factory=dict)  # records that readers of tables passed over
 
-    schema = frame.collect_schema()
-    if "date" not in schema or schema["date"] != pl.String or SOURCE not in schema:
-        return frame, read, EXPECTED_DATE
-    expected, date = EXPECTED_DATE, pl.col("date")
-    found = list(read)
-    without_time = pl.col("date").str.replace(r"[T ]\d{1,2}:\d{2}.*$", "")  # with it there would be millions
-    for number, file in enumerate(read):
-        if file.format in MESSAGES:
-            continue
-        of_file = frame.filter(pl.col(SOURCE) == number).select(without_time).drop_nulls().unique()
-        values = of_file.collect(engine="streaming")["date"].to_list()
-        form = told or find_format(values)
-        if form is None:
-            expected = f"{EXPECTED_DATE}, or their format told with --dates ({EXAMPLES})"
-            if mixed := mixed_formats(values):
-                expected += f"; {file.file} mixes {listed(mixed)}"
-        elif form != ISO:
-            found[number] = file.model_copy(update={"dates": form})
-            date = pl.when(pl.col(SOURCE) == number).then(in_iso_form(pl.col("date"), form)).otherwise(date)
-    return frame.with_columns(date.alias("date")), found, expected
+    def __post_init__(self) -> None:
+        for source in self.found:
+            if source.form == "naaccr":
+                raise CorpusError(
+                    f"{source.name}: NAACCR XML holds labels, no reports; give it to 'pathveil corpus label'"
+                )
+        self.names = [str(source.name) for source in self.found]
+        self.messages = {Path(source.name): source.form for source in self.found if source.form in MESSAGES}
+
+    def open(self, tally: Tally) -> "pl.LazyFrame":
+        """All of them, not yet read; ``tally`` counts messages while they are."""
+        import polars as pl
+
+        frames = []
+        for number, source in enumerate(self.found):
+            if source.form not in MESSAGES:
+                self.unread[number] = Unread(within=source.form == "jsonl")
+                note = self.unread[number] if self.most_skipped else None
+                table = open_source(source, mapping=self.mapping, database=self.database, note=note)
+                table = table if note else with_rows(table)
+                columns = self.mapping.columns
+                frame = prepare_table(table, source=source.name, registry=self.registry, columns=columns)
+                frames.append(frame.with_columns(pl.lit(number).alias(SOURCE)))
+        if self.messages:
+            told = {"registry": self.registry, "key": self.key, "strict": self.strict}
+            frames.append(scan_messages(self.messages, **told, tally=tally, progress=self.progress))
+        return pl.concat(frames, how="diagonal_relaxed")
+
+
+def read_sources(sources: Sources, part: Path, out: Path, *, keep_unknown_codes: bool) -> tuple[OnePass, Tally]:
+    """Read all sources into ``part``: once, or until nothing more is learned from them."""
+    known = Learned()
+    for _ in range(MOST_READINGS):
+        tally = Tally()
+        dates = sources.mapping.dates
+        one = OnePass(sources.open(tally), dates=dates, keep_unknown=keep_unknown_codes, known=known)
+        one.write(part, out)
+        check_messages(sources.messages, tally)
+        known = one.learned(part)
+        if known == one.used:
+            return one, tally
+    raise CorpusError(f"{sources.names[0]}: changed while it was read; import it once it is whole")
+
+
+def check_messages(messages: Mapping[Path, str], tally: Tally) -> None:
+    """Refuse files of messages that hold no report."""
+    if messages and not tally.messages:
+        raise CorpusError(f"{next(iter(messages))}: holds no DiagnosticReport, only what reports refer to")
+    if tally.messages and not tally.reports:
+        first = tally.skipped[0]
+        raise CorpusError(
+            f"{first.file}: no report could be read; {counted(tally.messages, 'message')} skipped, "
+            f"the first because it {first.reason}"
+        )
 
 
 def prepare_table(
@@ -326,114 +289,6 @@ def prepare_table(
             raise CorpusError(f"{fault}; say whose reports these are with --registry NAME") from None
         hint = f"; 'pathveil corpus map {source} --out map.toml' proposes which column is which" if missing else ""
         raise CorpusError(f"{fault}{hint}") from None
-
-
-FIELDS = {"report_number": "number", "message_position": "position"}  # columns that a Report calls otherwise
-
-
-def scan_hl7(
-    paths: Mapping[Path, str], *, registry: str | None, key: bytes, strict: bool, tally: Tally, progress: Progress
-) -> "pl.LazyFrame":
-    """A lazy frame of the reports in files of messages, each with its form; ``tally`` counts while it is read."""
-    import polars as pl
-    from polars.io.plugins import register_io_source
-
-    schema = pl.Schema(
-        {
-            "report_id": pl.String,
-            "case_id": pl.String,
-            "registry": pl.String,
-            "date": pl.Date,
-            "year": pl.Int32,
-            "text": pl.String,
-            "report_number": pl.String,
-            "kind": pl.String,
-            "message_id": pl.String,
-            "message_file": pl.String,
-            "message_position": pl.Int64,
-        }
-    )
-
-    def batches(
-        wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
-    ) -> Iterator["pl.DataFrame"]:
-        def frame(some: list[tuple[Report, str]]) -> "pl.DataFrame":
-            values = {
-                name: [getattr(report, FIELDS.get(name, name)) for report, _ in some]
-                for name in schema
-                if name != "message_file"
-            }
-            batch = pl.DataFrame(values | {"message_file": [name for _, name in some]}, schema=schema)
-            batch = batch.select(wanted or schema.names())
-            return batch if predicate is None else batch.filter(predicate)
-
-        waiting: list[tuple[Report, str]] = []
-        beside = gather_beside([path for path, form in paths.items() if form == "fhir"])
-        for path, form in paths.items():
-            for report in read_reports(
-                path, form=form, registry=registry, key=key, strict=strict, tally=tally, beside=beside
-            ):
-                waiting.append((report, path.name))
-                if len(waiting) == BATCH:
-                    progress("reading messages", tally.messages, 0)
-                    yield frame(waiting)
-                    waiting = []
-        yield frame(waiting)
-
-    return register_io_source(batches, schema=schema)
-
-
-def read_reports(
-    path: Path,
-    *,
-    form: str = "hl7",
-    registry: str | None,
-    key: bytes,
-    strict: bool,
-    tally: Tally,
-    beside: Beside | None = None,
-) -> Iterator[Report]:
-    """Yield the reports of a file of HL7 messages or FHIR resources, each once; ``beside`` are resources elsewhere."""
-    before = tally.messages
-    try:
-        with open_bytes(path) as file:
-            if form == "fhir":
-                found = read_resources(file, key=key, registry=registry, beside=beside)
-            else:
-                found = read_messages(file, key=key, registry=registry)
-            for message in found:
-                tally.messages += 1
-                if isinstance(message, Skipped):
-                    note_skipped(message, path=path, strict=strict, tally=tally)
-                    continue
-                for report in message:
-                    number = int(report.report_id.removeprefix("report-")[:16], 16)
-                    if not tally.seen.add(number):
-                        tally.repeated += 1
-                        continue
-                    tally.reports += 1
-                    tally.undated += report.date is None
-                    tally.masked += report.masked
-                    tally.masked_reports += report.masked > 0
-                    yield report
-    except UNREADABLE as error:
-        raise CorpusError(
-            f"{path}: is damaged after message {tally.messages - before:,} ({type(error).__name__}); is it cut short?"
-        ) from None
-    if tally.messages == before and not (beside and form == "fhir"):
-        expected = {"fhir": "FHIR resource"}.get(form, "HL7 message; expected one that begins with MSH")
-        raise CorpusError(f"{path}: holds no {expected}")
-
-
-def note_skipped(message: Skipped, *, path: Path, strict: bool, tally: Tally) -> None:
-    place = f"message {message.message:,} (line {message.line:,})"
-    if strict:
-        raise CorpusError(f"{path}: {place} {message.reason}; without --strict it would be skipped")
-    tally.skipped_total += 1
-    if len(tally.skipped) < LISTED:
-        tally.skipped.append(
-            SkippedMessage(file=str(path), message=message.message, line=message.line, reason=message.reason)
-        )
 
 
 def account(

@@ -5,18 +5,20 @@ left out, as is a record that does not fit its header. Where more than a share o
 whole is not what it was taken for, and is refused.
 
 >>> import polars as pl
->>> table = pl.LazyFrame({"report_id": ["a", "b", "a"], "case_id": ["1"] * 3, "registry": ["R"] * 3,
+>>> table = pl.DataFrame({"report_id": ["a", "b", "a"], "case_id": ["1"] * 3, "registry": ["R"] * 3,
 ...                       "text": ["colon", " ", "breast"], SOURCE: [0] * 3, ROW: [2, 3, 4]})
->>> find_faulty(table).select(ROW, "reason").rows()
-[(3, 'has no text'), (4, 'has the report_id of an earlier row')]
+>>> check = RowCheck()
+>>> check(table)["report_id"].to_list(), check.skipped({})
+(['a'], [(0, 3, 'has no text'), (0, 4, 'has the report_id of an earlier row')])
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pathveil.corpus.schema import EXPECTED_DATE, problems, with_faults
+from pathveil.corpus.seen import Seen
 from pathveil.corpus.tables import ROW
 from pathveil.errors import CorpusError
 from pathveil.results import Part
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 SOURCE = "number of the source"  # a column of the staged file: the place of the table in the list of sources
+REASON = "why it cannot be used"  # a column of rows that are checked
 AGAIN = "has the report_id of an earlier row"
 MOST_SKIPPED = 0.1  # of a table's rows
 MOST_NOTED = 1_000_000
@@ -71,70 +74,89 @@ class Unread:
             raise CorpusError(f"more than {MOST_NOTED:,} records cannot be read; is it a table of reports?")
 
 
-def find_faulty(frame: "pl.LazyFrame", *, expected_date: str = EXPECTED_DATE) -> "pl.DataFrame":
-    """The rows that cannot be used: ``row`` (their place in the frame), source, row of the source, and reason.
+class RowCheck:
+    """Finds in batch after batch the rows that cannot be used, and keeps account of them.
 
-    Ids are compared by their hashes first: a million of them are eight megabytes, and sorting them takes as much again.
+    Ids are compared by their hashes, eight bytes each.
     """
-    import polars as pl
 
-    rows, faults = with_faults(frame, expected_date=expected_date)
-    reason = pl.coalesce(pl.when(fault.found).then(pl.lit(fault.row)) for fault in faults.values())
-    where = ["row", SOURCE, ROW]
-    wrong = rows.with_columns(reason=reason).filter(pl.col("reason").is_not_null()).select(*where, "reason")
-    faulty = wrong.collect(engine="streaming")
-    hashes = rows.select("row", pl.col("report_id").hash().alias("hash")).collect(engine="streaming")
-    hashes = hashes.filter(~pl.col("row").is_in(faulty["row"].implode())) if faulty.height else hashes
-    ordered = hashes["hash"].sort()
-    if (ordered == ordered.shift()).any():
-        twice = hashes.filter(pl.col("hash").is_duplicated())["row"]
-        same = rows.filter(pl.col("row").is_in(twice.implode())).select(*where, "report_id").collect(engine="streaming")
-        again = same.sort("row").filter(~pl.col("report_id").is_first_distinct())
-        faulty = pl.concat([faulty, again.select(*where, pl.lit(AGAIN).alias("reason"))])
-    return faulty.sort("row")
+    def __init__(self, *, seed: int = 0) -> None:
+        self.seed = seed  # of the hashes
+        self.seen = Seen()
+        self.sizes: Counter[int] = Counter()  # source: rows
+        self.total = 0
+        self.faulty: list[pl.DataFrame] = []
+        self.repeated: list[pl.Series] = []  # ids
 
+    def __call__(self, batch: "pl.DataFrame") -> "pl.DataFrame":
+        """The rows that can be used, with dates as dates and years as whole numbers."""
+        import polars as pl
 
-def check_rows(
-    frame: "pl.LazyFrame",
-    *,
-    names: Sequence[str],
-    unread: dict[int, Unread],
-    most_skipped: float,
-    expected_date: str = EXPECTED_DATE,
-) -> tuple["pl.LazyFrame", RowCounts | None]:
-    """The frame without rows that cannot be used, and an account of them; none where no source is a table.
+        self.total += batch.height
+        self.sizes.update(dict(batch[SOURCE].drop_nulls().value_counts().iter_rows()))
+        rows, faults = with_faults(batch.lazy())
+        reason = pl.coalesce(pl.when(fault.found).then(pl.lit(fault.row)) for fault in faults.values())
+        found = rows.with_columns(reason.alias(REASON)).collect()
+        if found[REASON].null_count() < found.height:
+            self.faulty.append(found.filter(pl.col(REASON).is_not_null()).select(SOURCE, ROW, REASON))
+            found = found.filter(pl.col(REASON).is_null())
+        new = pl.Series(self.seen.add_all(found["report_id"].hash(self.seed).to_numpy()), dtype=pl.Boolean)
+        if not new.all():
+            again = found.filter(~new)
+            self.repeated.append(again["report_id"])
+            self.faulty.append(again.select(SOURCE, ROW, pl.lit(AGAIN).alias(REASON)))
+            found = found.filter(new)
+        return found.select(batch.columns)
 
-    ``names`` are those of the sources, ``unread`` what their readers passed over. A table of which more than the share
-    ``most_skipped`` cannot be used is refused.
-    """
-    import polars as pl
+    def is_mistaken(self, ids: "pl.LazyFrame") -> bool:
+        """Whether an id was taken for another's of the same hash: none of those that were kept is the same."""
+        import polars as pl
 
-    if ROW not in frame.collect_schema():  # messages alone, which are checked as they are read
-        return frame, None
-    faulty = find_faulty(frame, expected_date=expected_date)
-    sizes = dict(frame.drop_nulls(ROW).group_by(SOURCE).len().collect(engine="streaming").iter_rows())
-    if not frame.select(pl.len()).collect(engine="streaming").item():
-        raise CorpusError("the corpus holds no report")
-    skipped = [(source, row, reason) for source, notes in unread.items() for row, reason in notes.reasons.items()]
-    known = {(source, row) for source, row, _ in skipped}
-    found = faulty.select(SOURCE, ROW, "reason").rows()
-    skipped += [one for one in found if one[:2] not in known]
-    skipped.sort(key=lambda one: (one[0], one[1] or 0))
-    by_source = Counter(source for source, _, _ in skipped)
-    for source, count in by_source.items():
-        notes = unread.get(source)
-        total = sizes.get(source, 0) + (len(notes.reasons) if notes and not notes.within else 0)
-        if count > most_skipped * total:
-            raise CorpusError(refusal(frame, names[source], skipped, source, total, most_skipped, expected_date))
-    if faulty.height:
-        frame = frame.with_row_index("row").filter(~pl.col("row").is_in(faulty["row"].implode())).drop("row")
-    counts = RowCounts(
-        rows=sum(sizes.values()) + sum(len(notes.reasons) for notes in unread.values() if not notes.within),
-        skipped_total=len(skipped),
-        reasons=dict(Counter(reason for _, _, reason in skipped).most_common()),
-        skipped=[SkippedRow(file=names[source], row=row, reason=reason) for source, row, reason in skipped[:LISTED]],
-    )
-    return frame, counts
+        if not self.repeated:
+            return False
+        repeated = pl.concat(self.repeated).unique()
+        kept = ids.select("report_id").filter(pl.col("report_id").is_in(repeated.implode()))
+        return kept.collect(engine="streaming").height < len(repeated)
+
+    def skipped(self, unread: dict[int, Unread]) -> list[tuple[int, int, str]]:
+        """The rows left out, those that were not read among them: source, row and reason, in order."""
+        import polars as pl
+
+        skipped = [(source, row, reason) for source, notes in unread.items() for row, reason in notes.reasons.items()]
+        known = {(source, row) for source, row, _ in skipped}
+        found = pl.concat(self.faulty).rows() if self.faulty else []
+        skipped += [one for one in found if one[:2] not in known]
+        return sorted(skipped, key=lambda one: (one[0], one[1] or 0))
+
+    def account(
+        self,
+        *,
+        names: Sequence[str],
+        unread: dict[int, Unread],
+        most_skipped: float,
+        whole: "Callable[[], pl.LazyFrame]",
+        expected_date: str = EXPECTED_DATE,
+    ) -> RowCounts:
+        """What became of all rows. A table of which more than the share ``most_skipped`` cannot be used is refused.
+
+        ``names`` are those of the sources, ``unread`` what their readers passed over, ``whole`` gives all rows again.
+        """
+        if not self.total:
+            raise CorpusError("the corpus holds no report")
+        skipped = self.skipped(unread)
+        passed_over = {source: len(notes.reasons) for source, notes in unread.items() if not notes.within}
+        for source, count in Counter(source for source, _, _ in skipped).items():
+            total = self.sizes[source] + passed_over.get(source, 0)
+            if count > most_skipped * total:
+                raise CorpusError(refusal(whole(), names[source], skipped, source, total, most_skipped, expected_date))
+        return RowCounts(
+            rows=self.sizes.total() + sum(passed_over.values()),
+            skipped_total=len(skipped),
+            reasons=dict(Counter(reason for _, _, reason in skipped).most_common()),
+            skipped=[
+                SkippedRow(file=names[source], row=row, reason=reason) for source, row, reason in skipped[:LISTED]
+            ],
+        )
 
 
 def refusal(

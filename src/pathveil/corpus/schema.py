@@ -38,6 +38,7 @@ SHOWN = 5  # offending ids in a message
 DATE = r"^\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*)?$"
 
 EXPECTED_DATE = "2016-05-02 or 20160502"
+PLACE = "place in the frame"  # a column of rows that are checked, of a name that no table has
 
 
 def scan(paths: Paths, *, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
@@ -138,7 +139,7 @@ def parsed_date(column: "pl.Expr") -> "pl.Expr":
     import polars as pl
 
     text = column.str.strip_chars()
-    day = text.str.replace_all("-", "").str.slice(0, 8).str.to_date("%Y%m%d", strict=False)
+    day = text.str.replace_all("-", "", literal=True).str.slice(0, 8).str.to_date("%Y%m%d", strict=False)
     return pl.when(text.str.contains(DATE)).then(day)
 
 
@@ -162,7 +163,7 @@ def with_faults(
     parsed = [column for column in WHEN if column in schema]
     others = [name for name in schema.names() if name not in (*REQUIRED, *parsed)]
     raw = (pl.col(column).alias(f"raw {column}") for column in parsed)
-    rows = with_dates(frame.select(*REQUIRED, *parsed, *raw, *others).with_row_index("row"))
+    rows = with_dates(frame.select(*REQUIRED, *parsed, *raw, *others).with_row_index(PLACE))
     none = ("has none", "have none")
     faults = {
         "report_id": Fault(pl.col("report_id").is_null(), *none, "expected a unique id", "has no report_id"),
@@ -237,7 +238,7 @@ def repeated_ids(frame: "pl.LazyFrame") -> list[str]:
 
 def first_ids(rows: "pl.LazyFrame") -> str:
     """The first offending rows' ids, or their row numbers where they have none."""
-    first = rows.select("row", "report_id").head(SHOWN + 1).collect(engine="streaming").sort("row")
+    first = rows.select(PLACE, "report_id").head(SHOWN + 1).collect(engine="streaming").sort(PLACE)
     names = [clipped(name) if name else f"row {row + 1:,}" for row, name in first.iter_rows()]
     return shortened(names)
 

@@ -199,7 +199,7 @@ def open_json(path: Path) -> "pl.LazyFrame":
         if not copy.stat().st_size:
             raise CorpusError(f"{path}: expected a list of objects, one a report")
         with copy.open("rb") as lines:
-            size, rows, names = check_json_lines(lines)
+            size, rows, names, _ = check_json_lines(lines)
     except Refused as fault:
         raise CorpusError(f"{path}: {fault}") from None
     except UnicodeEncodeError:

@@ -14,7 +14,8 @@ and quotes nothing.
 import hashlib
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -37,7 +38,7 @@ OTHER_FORMS = {
     "naaccr": (".xml",),  # abstracts, which hold labels and no reports
 }
 BATCH = 5_000  # reports in memory at a time, and in a Parquet row group, so that readers stay flat as well
-SLICE = 10_000  # rows of another's Parquet file at a time
+SLICE, FEWEST_ROWS, MOST_ROWS = 1 << 25, 1_000, 50_000  # bytes and rows of another's Parquet file at a time
 LONGEST_LINE = bounds.LONGEST_LINE  # of JSONL
 UNREADABLE = (OSError, EOFError, zlib.error)  # what a missing, locked or damaged file raises (gzip's is an OSError)
 
@@ -174,7 +175,7 @@ def open_parquet(path: Path) -> "pl.LazyFrame":
 
 
 def in_slices(frame: "pl.LazyFrame") -> "pl.LazyFrame":
-    """The frame of a Parquet file, read ``SLICE`` rows at a time: others' files have groups of rows of any size, and
+    """The frame of a Parquet file, read some rows at a time: others' files have groups of rows of any size, and
     polars would hold several of them at once."""
     import polars as pl
     from polars.io.plugins import register_io_source
@@ -187,8 +188,12 @@ def in_slices(frame: "pl.LazyFrame") -> "pl.LazyFrame":
         schema = frame.collect_schema()
         columns = frame if wanted is None else frame.select(wanted or schema.names()[:1])  # which tells how many rows
         last = total if rows is None else min(rows, total)
-        for start in range(0, last, SLICE):
-            batch = columns.slice(start, min(SLICE, last - start)).collect()
+        start, some = 0, FEWEST_ROWS
+        while start < last:
+            batch = columns.slice(start, min(some, last - start)).collect()
+            start += some
+            some = int(SLICE * batch.height / max(batch.estimated_size(), 1))
+            some = min(max(some, FEWEST_ROWS), MOST_ROWS)
             batch = batch if predicate is None else batch.filter(predicate)
             yield batch if wanted is None else batch.select(wanted)
 
@@ -199,10 +204,11 @@ def open_jsonl(path: Path, *, note: Note | None = None) -> "pl.LazyFrame":
     """A JSONL file as a lazy frame. With ``note``, a line that is no object is told to it and becomes an empty row."""
     import polars as pl
 
-    check_jsonl(path)
+    texts = check_jsonl(path)
     try:
         # All lines are looked at for the columns: a label that first appears late in a file must not be lost.
-        frame = pl.scan_ndjson(path, infer_schema_length=None)
+        schema = None if texts is None else dict.fromkeys(texts, pl.String)
+        frame = pl.scan_ndjson(path, schema=schema, infer_schema_length=None)
         frame.collect_schema()
         return frame
     except polars_faults():
@@ -247,15 +253,19 @@ def held_frame(path: Path, folder: tempfile.TemporaryDirectory[str]) -> "pl.Lazy
     return register_io_source(batches, schema=opened().collect_schema())
 
 
-def check_jsonl(path: Path) -> None:
-    """Refuse lines that polars would take minutes and gigabytes for: nested deeply, or each with names of its own."""
+def check_jsonl(path: Path) -> list[str] | None:
+    """Refuse lines that polars would take minutes and gigabytes for: nested deeply, or each with names of its own.
+
+    Gives the columns where all of them hold texts, and every line can be read.
+    """
     try:
         with open_bytes(path) as file:
-            size, rows, names = check_json_lines(iter(lambda: file.readline(LONGEST_LINE), b""))
+            size, rows, names, texts = check_json_lines(iter(lambda: file.readline(LONGEST_LINE), b""))
     except Refused as fault:
         raise CorpusError(f"{path}: {fault}") from None
     if not bounds.grown(16 * rows * names, sent=size):
         raise CorpusError(f"{path}: each line has other names ({names:,} in all); expected the same columns in each")
+    return texts
 
 
 def jsonl_fault(path: Path) -> str:
@@ -292,8 +302,15 @@ def stream_parquet(
     frame: "pl.LazyFrame", part: Path, path: Path, *, compression: Literal["zstd", "lz4"] = "zstd"
 ) -> None:
     """Write a frame to the unfinished file ``part``; an error names ``path``, which it is to become."""
-    try:
+    with as_written(path):
         frame.sink_parquet(part, row_group_size=BATCH, compression=compression, engine="streaming")
+
+
+@contextmanager
+def as_written(path: Path) -> Generator[None]:
+    """What polars complains of while ``path`` is made becomes a sentence."""
+    try:
+        yield
     except polars_faults():
         raise CorpusError(f"{path}: could not be written; is a source damaged, or the disk full?") from None
 

@@ -19,7 +19,7 @@ import tomllib
 from collections.abc import Iterable
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pathveil.foreign import bounds
 from pathveil.foreign.bounds import Refused
@@ -110,32 +110,67 @@ def parse_toml(data: bytes, *, most: int = bounds.SMALL_BYTES) -> dict[str, Any]
         raise Refused("is not TOML") from None
 
 
-def check_json_lines(lines: Iterable[bytes]) -> tuple[int, int, int]:
-    """Bound the depth of each line of a JSONL file, and the names of all: their bytes, lines and different names.
+class JsonLines(NamedTuple):
+    """What a JSONL file holds: its bytes, lines, different names, and its columns if each holds texts alone."""
 
-    Whether a line is JSON is not judged here.
+    size: int
+    rows: int
+    names: int
+    texts: list[str] | None
+
+
+def check_json_lines(lines: Iterable[bytes]) -> JsonLines:
+    """Bound the depth of each line of a JSONL file, and the names of all.
+
+    Whether a line is JSON is judged only while all are objects of texts: then a reader need not look at them before.
+
+    >>> check_json_lines([b'{"id": "1", "site": null}\\n', b'{"id": "2", "site": "C50"}\\n'])
+    JsonLines(size=53, rows=2, names=2, texts=['id', 'site'])
     """
     names: set[bytes] = set()
+    columns: dict[str, bool] = {}  # name: whether a text was met
+    shapes: set[tuple[str, ...]] = set()  # the names of lines met before
     size = number = 0
-    known: list[bytes] = []
     for number, line in enumerate(lines, start=1):
+        size += len(line)
+        found = texts_of(line) if columns or number == 1 else None
+        if found is not None and (shape := tuple(found)) in shapes:
+            if not all(columns.values()):
+                columns |= {name: True for name, text in found.items() if text is not None}
+            continue
         try:
             check_depth(NOT_BRACKETS, line, bounds.TABLE_DEPTH)
         except Refused as fault:
             raise Refused(f"line {number:,} {fault}") from None
-        # Most lines have the names of those before: where as many of these are found as there are names, none is new.
-        if not known or sum(map(line.count, known)) != line.count(b'":') + line.count(b'" '):
-            before = len(names)
-            names.update(NAMES.findall(line))
-            if len(names) > before:
-                known = [name + b":" for name in names if name] if len(names) <= FEW_NAMES else []
+        names.update(filter(None, NAMES.findall(line)))  # a text that names nothing is found as an empty name
         if len(names) > bounds.COLUMNS:
             raise Refused(f"line {number:,} is past {bounds.COLUMNS:,} different names; expected one object a report")
-        size += len(line)
-    return size, number, len(names - {b""})  # a text that names nothing is found as an empty name
+        if found is None:
+            columns = {}
+        else:
+            columns |= {name: columns.get(name, False) or text is not None for name, text in found.items()}
+            shapes = shapes | {shape} if len(shapes) < MOST_SHAPES else shapes
+    texts = list(columns) if columns and all(columns.values()) else None
+    return JsonLines(size, number, len(names), texts)
 
 
-FEW_NAMES = 64  # of a table's columns, as many as are looked for one by one
+MOST_SHAPES = 1_000
+DECODER = json.JSONDecoder()
+
+
+def texts_of(line: bytes) -> dict[str, str | None] | None:
+    """The object in a line if each of its values is a text or null; none where it is anything else."""
+    try:
+        text = line.decode()
+        found, end = DECODER.raw_decode(text)
+    except (ValueError, RecursionError):
+        return None
+    if type(found) is not dict or text[end:].strip() or not TEXT_OR_NULL.issuperset(map(type, found.values())):
+        return None
+    return None if b"\\u" in line and HALF.search(line) else found
+
+
+TEXT_OR_NULL = {str, type(None)}
 NAMES = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")\s*+:|' + STRING.replace(b'"?', b'"'), re.DOTALL)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from pathveil.corpus.intake import Tally, read_reports
+from pathveil.corpus.messages import Tally, read_reports
 from pathveil.corpus.naaccr import Report
 from pathveil.corpus.opening import detect_format
 from pathveil.corpus.tables import open_table

@@ -1,0 +1,162 @@
+"""Reports out of files of messages, HL7 v2 or FHIR: each once, with a count of what was left out and why.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = Path(folder) / "lab.hl7"
+...     _ = path.write_bytes(b"MSH|^~\\\\&||LAB\\rPID|1||1077^^^LAB^MR\\rOBR|1||S1\\rOBX|1|TX|22637-3||polyp\\r" * 2)
+...     tally = Tally()
+...     [report.text for report in read_reports(path, registry=None, key=b"secret", strict=False, tally=tally)]
+['FINAL DIAGNOSIS\\npolyp']
+>>> tally.messages, tally.reports, tally.repeated
+(2, 1, 1)
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pathveil.corpus.fhir import Beside, gather_beside, read_resources
+from pathveil.corpus.naaccr import Report, Skipped, read_messages
+from pathveil.corpus.rows import LISTED
+from pathveil.corpus.seen import Seen
+from pathveil.corpus.tables import BATCH, UNREADABLE
+from pathveil.errors import CorpusError
+from pathveil.foreign.archives import open_bytes
+from pathveil.progress import Progress
+from pathveil.results import Part
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class SkippedMessage(Part):
+    """A message that could not be used, and where it is."""
+
+    file: str
+    message: int
+    line: int
+    reason: str
+
+
+@dataclass
+class Tally:
+    """What happened while messages were read."""
+
+    messages: int = 0
+    reports: int = 0
+    repeated: int = 0  # sent before, word for word
+    undated: int = 0
+    masked: int = 0  # places where a text named its patient
+    masked_reports: int = 0
+    skipped: list[SkippedMessage] = field(default_factory=list)  # the first ones
+    skipped_total: int = 0
+    seen: Seen = field(default_factory=Seen)  # report ids
+
+
+FIELDS = {"report_number": "number", "message_position": "position"}  # columns that a Report calls otherwise
+
+
+def scan_messages(
+    paths: Mapping[Path, str], *, registry: str | None, key: bytes, strict: bool, tally: Tally, progress: Progress
+) -> "pl.LazyFrame":
+    """A lazy frame of the reports in files of messages, each with its form; ``tally`` counts while it is read."""
+    import polars as pl
+    from polars.io.plugins import register_io_source
+
+    schema = pl.Schema(
+        {
+            "report_id": pl.String,
+            "case_id": pl.String,
+            "registry": pl.String,
+            "date": pl.Date,
+            "year": pl.Int32,
+            "text": pl.String,
+            "report_number": pl.String,
+            "kind": pl.String,
+            "message_id": pl.String,
+            "message_file": pl.String,
+            "message_position": pl.Int64,
+        }
+    )
+
+    def batches(
+        wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
+    ) -> Iterator["pl.DataFrame"]:
+        def frame(some: list[tuple[Report, str]]) -> "pl.DataFrame":
+            values = {
+                name: [getattr(report, FIELDS.get(name, name)) for report, _ in some]
+                for name in schema
+                if name != "message_file"
+            }
+            batch = pl.DataFrame(values | {"message_file": [name for _, name in some]}, schema=schema)
+            batch = batch.select(wanted or schema.names())
+            return batch if predicate is None else batch.filter(predicate)
+
+        waiting: list[tuple[Report, str]] = []
+        beside = gather_beside([path for path, form in paths.items() if form == "fhir"])
+        for path, form in paths.items():
+            for report in read_reports(
+                path, form=form, registry=registry, key=key, strict=strict, tally=tally, beside=beside
+            ):
+                waiting.append((report, path.name))
+                if len(waiting) == BATCH:
+                    progress("reading messages", tally.messages, 0)
+                    yield frame(waiting)
+                    waiting = []
+        yield frame(waiting)
+
+    return register_io_source(batches, schema=schema)
+
+
+def read_reports(
+    path: Path,
+    *,
+    form: str = "hl7",
+    registry: str | None,
+    key: bytes,
+    strict: bool,
+    tally: Tally,
+    beside: Beside | None = None,
+) -> Iterator[Report]:
+    """Yield the reports of a file of HL7 messages or FHIR resources, each once; ``beside`` are resources elsewhere."""
+    before = tally.messages
+    try:
+        with open_bytes(path) as file:
+            if form == "fhir":
+                found = read_resources(file, key=key, registry=registry, beside=beside)
+            else:
+                found = read_messages(file, key=key, registry=registry)
+            for message in found:
+                tally.messages += 1
+                if isinstance(message, Skipped):
+                    note_skipped(message, path=path, strict=strict, tally=tally)
+                    continue
+                for report in message:
+                    number = int(report.report_id.removeprefix("report-")[:16], 16)
+                    if not tally.seen.add(number):
+                        tally.repeated += 1
+                        continue
+                    tally.reports += 1
+                    tally.undated += report.date is None
+                    tally.masked += report.masked
+                    tally.masked_reports += report.masked > 0
+                    yield report
+    except UNREADABLE as error:
+        raise CorpusError(
+            f"{path}: is damaged after message {tally.messages - before:,} ({type(error).__name__}); is it cut short?"
+        ) from None
+    if tally.messages == before and not (beside and form == "fhir"):
+        expected = {"fhir": "FHIR resource"}.get(form, "HL7 message; expected one that begins with MSH")
+        raise CorpusError(f"{path}: holds no {expected}")
+
+
+def note_skipped(message: Skipped, *, path: Path, strict: bool, tally: Tally) -> None:
+    place = f"message {message.message:,} (line {message.line:,})"
+    if strict:
+        raise CorpusError(f"{path}: {place} {message.reason}; without --strict it would be skipped")
+    tally.skipped_total += 1
+    if len(tally.skipped) < LISTED:
+        tally.skipped.append(
+            SkippedMessage(file=str(path), message=message.message, line=message.line, reason=message.reason)
+        )

@@ -1,0 +1,57 @@
+"""Ids met before, eight bytes each: a set of a million of Python's own numbers is a hundred megabytes.
+
+>>> seen = Seen()
+>>> [seen.add(number) for number in (5, 7, 5)]
+[True, True, False]
+>>> seen.add_all(np.array([9, 7, 9, 1], np.uint64)).tolist()
+[True, False, False, True]
+"""
+
+import numpy as np
+
+
+class Seen:
+    """Numbers below 2**64, in a few sorted arrays, each of which is longer than all behind it together."""
+
+    RECENT = 5_000
+
+    def __init__(self) -> None:
+        self.recent: set[int] = set()
+        self.sorted: list[np.ndarray] = []
+
+    def add(self, number: int) -> bool:
+        """Note a number; whether it was new."""
+        if number in self.recent or (self.sorted and self._holds(np.array([number], np.uint64))[0]):
+            return False
+        self.recent.add(number)
+        if len(self.recent) == self.RECENT:
+            self._keep(np.fromiter(self.recent, np.uint64, self.RECENT))
+            self.recent.clear()
+        return True
+
+    def add_all(self, numbers: np.ndarray) -> np.ndarray:
+        """Note several; for each whether it was new."""
+        if self.recent:
+            return np.array([self.add(int(number)) for number in numbers], bool)
+        ordered, first = np.unique(numbers, return_index=True)  # in order, they are found faster
+        unknown = ~self._holds(ordered)
+        self._keep(ordered[unknown])
+        new = np.zeros(len(numbers), bool)
+        new[first[unknown]] = True
+        return new
+
+    def _holds(self, numbers: np.ndarray) -> np.ndarray:
+        held = np.zeros(len(numbers), bool)
+        for earlier in self.sorted:
+            places = np.searchsorted(earlier, numbers)
+            held |= earlier[np.minimum(places, len(earlier) - 1)] == numbers
+        return held
+
+    def _keep(self, numbers: np.ndarray) -> None:
+        if not len(numbers):
+            return
+        self.sorted.append(np.sort(numbers))
+        while len(self.sorted) > 1 and len(self.sorted[-2]) <= 2 * len(self.sorted[-1]):
+            last = self.sorted.pop()
+            self.sorted[-1] = np.concatenate([self.sorted[-1], last])
+            self.sorted[-1].sort(kind="stable")  # which merges what is sorted already
