@@ -1,11 +1,14 @@
 """The vocabulary study's units of work: what shadows learn from, and what is kept of a model's answers."""
 
+from dataclasses import replace
+
 import numpy as np
+import torch
 from scipy.special import log_softmax
 
 from audit.made import encoded
 from pathveil.audit.shokri import attack_features
-from pathveil.study.membership import Fold, _answers, shadow_documents
+from pathveil.study.membership import Fold, read_by_attacks, shadow_documents
 
 CORPUS = encoded(120, registries=3, reports_a_case=2)
 ROWS = np.arange(CORPUS.documents)
@@ -28,13 +31,22 @@ def test_a_shadow_learns_half_of_the_attackers_cases_each_whole():
 def test_of_answers_is_kept_what_attacks_read():
     rng = np.random.default_rng(0)
     logits = {task: rng.normal(size=(120, len(names))) for task, names in CORPUS.classes.items()}
-    kept = _answers(CORPUS, ROWS, logits, "site", FOREIGN)
+    found = read_by_attacks(CORPUS, "site", ROWS, {task: torch.from_numpy(values) for task, values in logits.items()})
+    kept = {name: tensor.numpy() for name, tensor in found.items()}
     assert set(kept) == {"own-site", "own-side", "features"} and {array.dtype for array in kept.values()} == {
         np.dtype(np.float32)
     }
     said = log_softmax(logits["site"], axis=1)
     labels = CORPUS.labels["site"]
     np.testing.assert_allclose(kept["own-site"], said[ROWS, labels], rtol=1e-6)
-    expected = attack_features(np.exp(said[FOREIGN]), labels[FOREIGN])
+    np.testing.assert_allclose(kept["features"], attack_features(np.exp(said), labels), rtol=1e-6)
+    np.testing.assert_allclose(kept["features"][:, 0], np.exp(said)[ROWS, labels], rtol=1e-5)
+
+
+def test_a_document_without_a_label_has_no_probability_of_its_own():
+    unlabelled = replace(CORPUS, labels=CORPUS.labels | {"site": np.full(120, -1)})
+    logits = {"site": torch.from_numpy(np.random.default_rng(1).normal(size=(5, len(CORPUS.classes["site"]))))}
+    kept = read_by_attacks(unlabelled, "site", ROWS[:5], logits)
+    assert torch.isnan(kept["own-site"]).all()
+    expected = attack_features(np.exp(log_softmax(logits["site"].numpy(), axis=1)), np.full(5, -1))
     np.testing.assert_allclose(kept["features"], expected, rtol=1e-6)
-    np.testing.assert_allclose(kept["features"][:, 0], np.exp(said)[FOREIGN, labels[FOREIGN]], rtol=1e-5)

@@ -45,7 +45,7 @@ from pathveil.model.shared_private import Private, Shared, merged
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.training.ensemble import Trained, assemble
-from pathveil.training.loop import validation_scores
+from pathveil.training.loop import judged, validation_scores
 from pathveil.training.metrics import evaluate
 from pathveil.training.scores import Interval
 from pathveil.training.settings import TrainingSettings
@@ -300,7 +300,7 @@ def learn(joined: Joined, *, progress: Progress) -> None:
             total += float(loss.detach()) * len(rows)
         answers = site.scores(shared, site.validation_reports, features=held)
         entry = {"epoch": epoch + 1, "loss": total / site.documents}
-        entry |= validation_scores({task: scores.cpu().numpy() for task, scores in answers.items()}, truth)
+        entry |= validation_scores({task: pairs.cpu().numpy() for task, pairs in judged(answers, truth).items()})
         joined.history.append(entry)
         if best_epoch.improves(entry["validation_loss"], epoch, settings=settings):
             site.keep()

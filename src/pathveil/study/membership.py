@@ -8,8 +8,9 @@ the paper's attack with all shadows what it guesses: what a bootstrap over cases
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,7 +27,8 @@ from pathveil.training.metrics import evaluate
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
 
-AT_ONCE = 20_000  # documents whose answers are held whole
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def train_target(
     progress: Progress,
 ) -> None:
     """The attacked model: what it scores on unseen cases, and its answers on every document."""
-    from pathveil.training.loop import fit, logits_of
+    from pathveil.training.loop import answers_of, fit, logits_of
 
     encoded = relabelled(corpus, words.table, words.size)
     stage = f"target {fold.name} {words.name}"
@@ -87,12 +89,8 @@ def train_target(
             values_of = {"micro": found.micro.value, "macro": found.macro.value}
             scores[task] = values_of | {"micro_ci": _pair(found.micro), "macro_ci": _pair(found.macro)}
     members = np.setdiff1d(fold.training, fold.training[fitted.validation])
-    everything = np.arange(corpus.documents)
-    read = [
-        _answers(corpus, rows, logits_of(fitted.model, encoded, rows), parts["attacked"], everything)
-        for rows in np.split(everything, range(AT_ONCE, corpus.documents, AT_ONCE))
-    ]
-    arrays = {"members": members} | said | {name: np.concatenate([part[name] for part in read]) for name in read[0]}
+    everything, reduce = np.arange(corpus.documents), partial(read_by_attacks, corpus, parts["attacked"])
+    arrays = {"members": members} | said | answers_of(fitted.model, encoded, everything, reduce)
     about_words = {"words": words.size - 2, "method": words.method, "sha256": words.sha256}
     keep(parts, about_words | {"scores": scores, "epoch": fitted.best_epoch, "epochs": len(fitted.history)}, arrays)
 
@@ -120,6 +118,7 @@ def train_shadows(
         epochs[place] = {"epoch": best, "epochs": count}
 
     attacked = next(iter(wanted.values()))["attacked"]
+    own = np.isin(np.arange(corpus.documents), fold.foreign)
     for place, arrays in logits_many(
         encoded,
         members,
@@ -129,9 +128,9 @@ def train_shadows(
         progress=progress,
         stage=f"shadows {fold.name} {words.name}",
         note=note,
-        reduce=lambda rows, logits: _answers(corpus, rows, logits, attacked, fold.foreign),
+        reduce=partial(read_by_attacks, corpus, attacked),
     ):
-        keep(wanted[numbers[place]], epochs[place], arrays)
+        keep(wanted[numbers[place]], epochs[place], arrays | {"features": arrays["features"][own]})
 
 
 def shadow_documents(corpus: Encoded, fold: Fold, number: int, *, seed: int) -> np.ndarray:
@@ -140,20 +139,24 @@ def shadow_documents(corpus: Encoded, fold: Fold, number: int, *, seed: int) -> 
     return fold.foreign[half]
 
 
-def _answers(
-    corpus: Encoded, rows: np.ndarray, logits: Mapping[str, np.ndarray], attacked: str, seen: np.ndarray
-) -> dict[str, np.ndarray]:
-    """What attacks read of a model's answers on these rows; the paper's attack reads the attacked task's on those
-    of them that are ``seen``."""
-    arrays = {}
+def read_by_attacks(
+    corpus: Encoded, attacked: str, rows: np.ndarray, logits: "dict[str, Tensor]"
+) -> "dict[str, Tensor]":
+    """What attacks read of a model's answers on these rows, made where the logits are, so that few numbers leave a GPU.
+    It is what ``attacks.of_label`` and ``shokri.attack_features`` make, in float64 as they do."""
+    import torch
+
+    kept = {}
     for task, values in logits.items():
-        labels = np.asarray(corpus.labels[task])[rows]
-        said = attacks.log_softmax(values)
-        arrays[f"own-{task}"] = attacks.of_label(said, labels)
+        label = torch.from_numpy(np.asarray(corpus.labels[task])[rows].astype(np.int64)).to(values.device)
+        said = values.double().log_softmax(-1)
+        own = said.gather(-1, label.clamp(min=0)[:, None])[:, 0]
+        kept[f"own-{task}"] = torch.where(label >= 0, own, torch.nan).float()
         if task == attacked:
-            kept = np.isin(rows, seen)
-            arrays["features"] = shokri.attack_features(np.exp(said[kept]), labels[kept])
-    return {name: array.astype(np.float32) for name, array in arrays.items()}
+            largest = said.topk(min(shokri.LARGEST, said.shape[-1])).values
+            label_first = torch.cat([torch.where(label >= 0, own, -torch.inf)[:, None], largest], -1)
+            kept["features"] = label_first.exp().float()
+    return kept
 
 
 def attack(
@@ -205,7 +208,7 @@ def device_here(device: str) -> str:
     return device if torch.cuda.is_available() else "cpu"
 
 
-StoredAnswers = Mapping[str, np.ndarray]  # what ``_answers`` kept of a model's, on all documents
+StoredAnswers = Mapping[str, np.ndarray]  # what ``read_by_attacks`` kept of a model's, on all documents
 
 
 def _scores(

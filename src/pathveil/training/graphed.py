@@ -27,7 +27,7 @@ from pathveil.model.kernels import in_order
 from pathveil.progress import Progress, silent
 from pathveil.training import checkpoint as checkpoints
 from pathveil.training.device import memory_share
-from pathveil.training.loop import SAVE_SECONDS, Fitted, early_stopping, fingerprint
+from pathveil.training.loop import SAVE_SECONDS, Fitted, Reduce, early_stopping, fingerprint
 from pathveil.training.optimisers import Adadelta, Adam
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.stacked import (
@@ -264,13 +264,13 @@ class GraphedStack:
         return summed
 
     @torch.no_grad()
-    def read(self, rows: Mapping[int, np.ndarray]) -> dict[int, dict[str, np.ndarray]]:
-        return read_in_parts(rows, self.slots, self._read, each=READ_AT_ONCE_ON_GPU)
+    def read(self, rows: Mapping[int, np.ndarray], reduce: Reduce) -> dict[int, dict[str, np.ndarray]]:
+        return read_in_parts(rows, self.slots, self._read, reduce, each=READ_AT_ONCE_ON_GPU)
 
-    def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+    def _read(self, rows: np.ndarray) -> dict[str, Tensor]:
         words = int(np.where(rows >= 0, self.corpus.lengths[rows], 0).sum())
         documents = self._documents(torch.from_numpy(rows.reshape(-1)).to(self.device), words, None)
-        return {task: scores.cpu().numpy() for task, scores in self.model(documents).items()}
+        return self.model(documents)
 
     def keep(self, slot: int) -> None:
         for name, weight in self.whole.items():

@@ -17,7 +17,7 @@ ends with the weights, bit for bit, of a run that was never stopped (on the same
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,7 +35,7 @@ from pathveil.progress import Progress, silent
 from pathveil.training import checkpoint as checkpoints
 from pathveil.training.batches import drop_words, hold_out_cases, hold_out_each_case, noise, plan, spans
 from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
-from pathveil.training.losses import balanced_weights, cross_entropy, task_loss
+from pathveil.training.losses import balanced_weights, task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded, take_documents
@@ -43,6 +43,9 @@ from pathveil.vocabulary.encoded import Encoded, take_documents
 EMBEDDING = "embedding.weight"
 INFERENCE_TOKENS = 150_000  # words in flight when a corpus is read without training
 SAVE_SECONDS = 30.0  # between checkpoints; what a kill loses at most, and an epoch
+
+# Rows and their logits a task, still on the device that made them, to what is kept of them: a row a document.
+Reduce = Callable[[np.ndarray, dict[str, Tensor]], dict[str, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -345,20 +348,31 @@ def check_loss(loss: float, settings: TrainingSettings, *, epoch: int) -> None:
 
 def validate(model: MTCNN, corpus: Encoded, rows: np.ndarray) -> dict[str, Any]:
     """The loss summed over tasks, and each task's loss and accuracy, on the given documents."""
-    labels = {task: np.asarray(corpus.labels[task])[rows] for task in model.classes}
-    return validation_scores(logits_of(model, corpus, rows), labels)
+    return validation_scores(answers_of(model, corpus, rows, lambda rows, logits: judged(logits, corpus.labels, rows)))
 
 
-def validation_scores(logits: Mapping[str, np.ndarray], truth: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The loss summed over tasks, and each task's loss and accuracy."""
-    losses, accuracy = {}, {}
+def judged(
+    logits: Mapping[str, Tensor], labels: Mapping[str, np.ndarray], rows: np.ndarray | None = None
+) -> dict[str, Tensor]:
+    """Each task's answers (documents, 2) held against the labels of these rows: the logarithm of the label's
+    probability, NaN where there is no label, and whether it is the likeliest."""
+    found = {}
     for task, scores in logits.items():
-        labels = torch.from_numpy(truth[task].astype(np.int64))
-        total, weight = cross_entropy(torch.from_numpy(scores), labels)
-        present = (labels >= 0).numpy()
-        if present.any():
-            losses[task] = float(total / weight)
-            accuracy[task] = float((scores.argmax(1) == labels.numpy())[present].mean())
+        known = np.asarray(labels[task]) if rows is None else np.asarray(labels[task])[rows]
+        label = torch.from_numpy(known.astype(np.int64)).to(scores.device)
+        own = scores.float().log_softmax(-1).gather(-1, label.clamp(min=0)[:, None])[:, 0]
+        own = torch.where(label >= 0, own, torch.nan)
+        found[task] = torch.stack([own, (scores.argmax(-1) == label).float()], -1)
+    return found
+
+
+def validation_scores(answers: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """The loss summed over tasks, and each task's loss and accuracy, of answers that were ``judged``."""
+    losses, accuracy = {}, {}
+    for task, pairs in answers.items():
+        known = pairs[~np.isnan(pairs[:, 0])].astype(np.float64)
+        if len(known):
+            losses[task], accuracy[task] = float(-known[:, 0].mean()), float(known[:, 1].mean())
     return {"validation_loss": sum(losses.values()), "validation_losses": losses, "validation_accuracy": accuracy}
 
 
@@ -371,14 +385,33 @@ def logits_of(
     stage: str = "reading reports",
 ) -> dict[str, np.ndarray]:
     """Each task's logits (documents, classes) of all documents or of the given rows, without dropout."""
-    if rows is None:
-        ids, offsets = corpus.ids, corpus.offsets
-    else:
-        ids, offsets = take_documents(corpus.ids, corpus.offsets, rows)
-    return document_logits(model.eval(), ids, offsets, progress=progress, stage=stage)
+    return document_logits(model.eval(), *_documents(corpus, rows), progress=progress, stage=stage)
+
+
+def answers_of(model: MTCNN, corpus: Encoded, rows: np.ndarray, reduce: Reduce) -> dict[str, np.ndarray]:
+    """What ``reduce`` keeps of a model's answers on the given rows, without dropout; logits stay on the device."""
+    parts = [
+        {name: kept.cpu().numpy() for name, kept in reduce(rows[start:stop], logits).items()}
+        for start, stop, logits in _read(model.eval(), *_documents(corpus, rows))
+    ]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _documents(corpus: Encoded, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    return (corpus.ids, corpus.offsets) if rows is None else take_documents(corpus.ids, corpus.offsets, rows)
 
 
 @torch.no_grad()
+def _read(
+    model: MTCNN | Tabulated, ids: np.ndarray, offsets: np.ndarray
+) -> Iterator[tuple[int, int, dict[str, Tensor]]]:
+    """The logits of documents that lie end to end, some at a time, on the device that the model is on."""
+    for start, stop in spans(offsets, tokens=INFERENCE_TOKENS):
+        part = np.asarray(ids[offsets[start] : offsets[stop]])
+        batch = TokenBatch(ids=part, offsets=offsets[start : stop + 1] - offsets[start])
+        yield start, stop, model(batch.to(model.device))
+
+
 def document_logits(
     model: MTCNN | Tabulated,
     ids: np.ndarray,
@@ -387,14 +420,12 @@ def document_logits(
     progress: Progress = silent,
     stage: str = "reading reports",
 ) -> dict[str, np.ndarray]:
-    """Each task's logits (documents, classes) of documents that lie end to end, a few at a time, read on the device
-    that the model is on."""
+    """Each task's logits (documents, classes) of documents that lie end to end, read on the device that the model is
+    on."""
     documents = len(offsets) - 1
     logits = {task: np.empty((documents, size), np.float32) for task, size in model.classes.items()}
-    for start, stop in spans(offsets, tokens=INFERENCE_TOKENS):
-        part = np.asarray(ids[offsets[start] : offsets[stop]])
-        batch = TokenBatch(ids=part, offsets=offsets[start : stop + 1] - offsets[start])
-        for task, scores in model(batch.to(model.device)).items():
+    for start, stop, read in _read(model, ids, offsets):
+        for task, scores in read.items():
             logits[task][start:stop] = scores.float().cpu().numpy()
         progress(stage, stop, documents)
     return logits

@@ -11,14 +11,11 @@ from torch import Tensor, nn
 
 from pathveil.model import StackedMTCNN, TokenBatch
 from pathveil.training.batches import drop_words
-from pathveil.training.loop import (
-    EMBEDDING,
-    half_products,
-)
+from pathveil.training.loop import EMBEDDING, Reduce, half_products
 from pathveil.training.losses import task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
 from pathveil.training.settings import TrainingSettings
-from pathveil.training.stacked import Trainee, read_in_parts, shape_of
+from pathveil.training.stacked import READ_AT_ONCE, Trainee, read_in_parts, shape_of
 from pathveil.vocabulary.encoded import Encoded, take_documents
 from pathveil.vocabulary.words import UNKNOWN
 
@@ -145,13 +142,13 @@ class PlainStack:
         return summed
 
     @torch.no_grad()
-    def read(self, rows: Mapping[int, np.ndarray]) -> dict[int, dict[str, np.ndarray]]:
+    def read(self, rows: Mapping[int, np.ndarray], reduce: Reduce) -> dict[int, dict[str, np.ndarray]]:
         self.model.eval()
-        return read_in_parts(rows, self.slots, self._read)
+        return read_in_parts(rows, self.slots, self._read, reduce, each=READ_AT_ONCE)
 
-    def _read(self, rows: np.ndarray) -> dict[str, np.ndarray]:
+    def _read(self, rows: np.ndarray) -> dict[str, Tensor]:
         ids, offsets = self._documents(rows, None)
-        return {task: scores.numpy() for task, scores in self.model(TokenBatch(ids=ids, offsets=offsets)).items()}
+        return self.model(TokenBatch(ids=ids, offsets=offsets))
 
     def keep(self, slot: int) -> None:
         self.best[slot] = {name: parameter.detach().clone() for name, parameter in self.singles[slot].items()}

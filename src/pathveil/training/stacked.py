@@ -41,9 +41,11 @@ from pathveil.training.batches import noise, plan
 from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
 from pathveil.training.loop import (
     EMBEDDING,
+    Reduce,
+    answers_of,
     check_loss,
     early_stopping,
-    logits_of,
+    judged,
     split,
     validation_scores,
 )
@@ -52,11 +54,8 @@ from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
 
 DOCUMENTS_AT_ONCE = 1024  # in a step of a stack on a GPU: enough to fill it
-REDUCED_AT_ONCE = 20_000  # documents whose logits are held, where they are reduced
 READ_AT_ONCE = 128  # documents a model in one forward pass without training …
 READ_AT_ONCE_ON_GPU = 1024  # … where a table of the words in them is made for each pass, and memory is large
-
-Reduce = Callable[[np.ndarray, dict[str, np.ndarray]], dict[str, np.ndarray]]  # rows and their logits to other arrays
 
 
 @dataclass(frozen=True)
@@ -106,6 +105,11 @@ def train_many(
             )
 
 
+def halved(rows: np.ndarray, logits: dict[str, Tensor]) -> dict[str, Tensor]:
+    """All logits, in half the bytes."""
+    return {task: scores.half() for task, scores in logits.items()}
+
+
 def logits_many(
     corpus: Encoded,
     members: Sequence[np.ndarray],
@@ -114,13 +118,14 @@ def logits_many(
     seeds: Sequence[int],
     rows: np.ndarray | None = None,
     note: Callable[[int, int, int], None] | None = None,
-    reduce: Reduce | None = None,
+    reduce: Reduce = halved,
     **options: Unpack[ManyOptions],
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
     """Train as ``train_many`` does, and yield each model's number and its logits, float16 (documents, classes) a task,
     on all documents or the given rows. No model is kept; ``note`` is told each one's number, the epoch it was best at,
-    and how many it had, before it is yielded. Where all logits are too many to hold, ``reduce(rows, logits)`` takes
-    them some documents at a time, and the arrays it makes of them are yielded, joined, instead."""
+    and how many it had, before it is yielded. Where that is too much to hold or to carry from a GPU,
+    ``reduce(rows, logits)`` takes the logits some documents at a time, where they were made, and what it makes of them
+    is yielded, joined, instead; of the row −1, which stands for none, nothing is kept."""
     wanted = np.arange(corpus.documents) if rows is None else np.asarray(rows)
     if isinstance(settings.defence, TeacherSettings):
         from pathveil.training.teachers import with_lessons
@@ -140,14 +145,7 @@ def logits_many(
         slots = [slot for slot, _ in finished]
         for slot in slots:
             machine.restore_best(slot)
-        if reduce is None:
-            read = machine.read(dict.fromkeys(slots, wanted))
-            answers = {
-                slot: {task: scores.astype(np.float16) for task, scores in logits.items()}
-                for slot, logits in read.items()
-            }
-        else:
-            answers = _reduced(machine, slots, wanted, reduce)
+        answers = machine.read(dict.fromkeys(slots, wanted), reduce)
         for slot, trainee in finished:
             if note is not None:
                 note(trainee.number, trainee.best_epoch, trainee.epoch)
@@ -162,36 +160,14 @@ def _logits_one_by_one(
     *,
     device: str | torch.device,
     note: Callable[[int, int, int], None] | None,
-    reduce: Reduce | None,
+    reduce: Reduce,
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
     """What ``logits_many`` gives, from finished models."""
     for trained in models:
         model = trained.model(corpus, settings).to(device)
         if note is not None:
             note(trained.number, trained.best_epoch, trained.best_epoch)
-        if reduce is None:
-            logits = logits_of(model, corpus, wanted)
-            yield trained.number, {task: scores.astype(np.float16) for task, scores in logits.items()}
-            continue
-        parts = []
-        for at in range(0, max(len(wanted), 1), REDUCED_AT_ONCE):
-            rows = wanted[at : at + REDUCED_AT_ONCE]
-            parts.append(reduce(rows, logits_of(model, corpus, rows)))
-        yield trained.number, {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
-def _reduced(
-    machine: "Machine",
-    slots: Sequence[int],
-    wanted: np.ndarray,
-    reduce: Reduce,
-) -> dict[int, dict[str, np.ndarray]]:
-    parts: dict[int, list[dict[str, np.ndarray]]] = {slot: [] for slot in slots}
-    for at in range(0, max(len(wanted), 1), REDUCED_AT_ONCE):
-        rows = wanted[at : at + REDUCED_AT_ONCE]
-        for slot, logits in machine.read(dict.fromkeys(slots, rows)).items():
-            parts[slot].append(reduce(rows, logits))
-    return {slot: {name: np.concatenate([p[name] for p in own]) for name in own[0]} for slot, own in parts.items()}
+        yield trained.number, answers_of(model, corpus, wanted, reduce)
 
 
 class Trainee:
@@ -246,12 +222,12 @@ class Trainee:
             for task, label in labels.items()
         }
 
-    def close_epoch(self, loss: float, logits: Mapping[str, np.ndarray]) -> bool:
-        """Write the epoch down; whether its weights are the best so far."""
+    def close_epoch(self, loss: float, answers: Mapping[str, np.ndarray]) -> bool:
+        """Write the epoch down, with the answers to what is held out, ``judged``; whether its weights are the best so
+        far."""
         entry: dict[str, Any] = {"epoch": self.epoch + 1, "loss": loss / len(self.train)}
         if len(self.held_out):
-            rows = self.rows[self.held_out]
-            entry |= validation_scores(logits, {task: np.asarray(self.corpus.labels[task])[rows] for task in logits})
+            entry |= validation_scores(answers)
         self.history.append(entry)
         self.best_epoch, self.finished = early_stopping(self.history, self.settings)
         return self.best_epoch == self.epoch
@@ -272,8 +248,8 @@ class Machine(Protocol):
     def losses(self) -> np.ndarray:
         """Each slot's loss summed over documents since this was last asked (slots,)."""
 
-    def read(self, rows: Mapping[int, np.ndarray]) -> dict[int, dict[str, np.ndarray]]:
-        """Logits of some slots on some rows, without dropout, float32."""
+    def read(self, rows: Mapping[int, np.ndarray], reduce: Reduce) -> dict[int, dict[str, np.ndarray]]:
+        """What ``reduce`` keeps of the logits of some slots on some rows, without dropout."""
 
     def keep(self, slot: int) -> None:
         """Note a slot's weights as its best."""
@@ -357,7 +333,8 @@ def train_epoch(machine: Machine, running: Mapping[int, Trainee]) -> None:
     for slot, trainee in running.items():
         check_loss(losses[slot], settings, epoch=trainee.epoch + 1)
     judging = {slot: trainee.rows[trainee.held_out] for slot, trainee in running.items() if len(trainee.held_out)}
-    answers = machine.read(judging) if judging else {}
+    labels = next(iter(running.values())).corpus.labels
+    answers = machine.read(judging, lambda rows, logits: judged(logits, labels, rows)) if judging else {}
     for slot, trainee in running.items():
         if trainee.close_epoch(float(losses[slot]), answers.get(slot, {})):
             machine.keep(slot)
@@ -426,10 +403,15 @@ def machine_for(
 
 
 def read_in_parts(
-    rows: Mapping[int, np.ndarray], slots: int, read: Any, *, each: int = READ_AT_ONCE
+    rows: Mapping[int, np.ndarray],
+    slots: int,
+    read: Callable[[np.ndarray], dict[str, Tensor]],
+    reduce: Reduce,
+    *,
+    each: int,
 ) -> dict[int, dict[str, np.ndarray]]:
-    """Logits of some slots on some rows, by a function that takes rows (slots, n), −1 where there is none; ``each`` is
-    how many documents a slot reads at once where all are asked."""
+    """What is kept of the logits of some slots on some rows, by a function that takes rows (slots, n), −1 where there
+    is none; ``each`` is how many documents a slot reads at once where all are asked."""
     found: dict[int, dict[str, list[np.ndarray]]] = {slot: {} for slot in rows}
     longest = max(map(len, rows.values()))
     at_once = each * slots // len(rows)  # where few are asked, each reads as much as all would
@@ -438,9 +420,9 @@ def read_in_parts(
         for slot, wanted in rows.items():
             here = wanted[start : start + at_once]
             part[slot, : len(here)] = here
-        for task, scores in read(part).items():
-            scores = scores.reshape(slots, part.shape[1], -1)
+        for name, kept in reduce(part.reshape(-1), read(part)).items():
+            values = kept.cpu().numpy().reshape(*part.shape, *kept.shape[1:])
             for slot, wanted in rows.items():
                 here = len(wanted[start : start + at_once])
-                found[slot].setdefault(task, []).append(scores[slot, :here])
-    return {slot: {task: np.concatenate(parts) for task, parts in tasks.items()} for slot, tasks in found.items()}
+                found[slot].setdefault(name, []).append(values[slot, :here])
+    return {slot: {name: np.concatenate(parts) for name, parts in own.items()} for slot, own in found.items()}
