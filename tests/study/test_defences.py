@@ -11,11 +11,12 @@ from pathveil.report import page
 from pathveil.study import study_file
 from pathveil.study.answer import answer
 from pathveil.study.defence_choice import points_of, recommend_way
-from pathveil.study.defences import DefencesSettings, DefencesStudy, WorldsDraw, settings_of_way
+from pathveil.study.defences import DefencesSettings, DefencesStudy, settings_of_way
 from pathveil.study.plan import plan
 from pathveil.study.result import StudyResult, fault_of, read_run
 from pathveil.study.study_corpus import read_study_corpus
 from pathveil.study.tables import WayRow
+from pathveil.study.world_models import WorldsDraw
 from pathveil.training.defences import DPSettings, TeacherSettings
 from study.conftest import PLANTED
 
@@ -71,8 +72,8 @@ def test_a_study_of_defences_goes_from_file_to_page(run):
 
 def test_what_is_finished_is_not_trained_again(run, monkeypatch):
     out, result = run
-    monkeypatch.setattr("pathveil.study.defences.answer_worlds", None)
-    monkeypatch.setattr("pathveil.study.defences.judge_worlds", None)
+    monkeypatch.setattr("pathveil.study.world_models.answer_worlds", None)
+    monkeypatch.setattr("pathveil.study.world_models.judge_worlds", None)
     assert study_file.run(out / "file.toml", out=out / "run").to_dict() == result.to_dict()
 
 
@@ -101,10 +102,12 @@ def test_units_count_teachers_and_what_they_learn_from(corpus, tmp_path):
     ways = {"none": {}, "taught": {"preset": "release", "teachers": 5, "unseen": 2}}
     study = DefencesStudy(corpus, DefencesSettings(ways=ways, worlds=6, seeds=(1, 2)), out=tmp_path)
     units = [unit for unit in study.units(device="cpu") if unit.kind != "attacks"]
-    assert [unit.name for unit in units] == [f"worlds {way}, B, seed {seed}" for seed in (1, 2) for way in ways]
-    plain, taught = units[:2]
-    assert (plain.models, taught.models) == (6, 36)
-    assert plain.documents == 6 * 144  # half of four fifths of 360 reports
+    some = ("1–3", "4–6")  # no more than four worlds a unit
+    names = [f"worlds {way}, B, seed {seed}, {part}" for seed in (1, 2) for way in ways for part in some]
+    assert [unit.name for unit in units] == names
+    plain, taught = units[0], units[2]
+    assert (plain.models, taught.models) == (3, 18)
+    assert plain.documents == 3 * 144  # half of four fifths of 360 reports
     assert taught.documents == 4 * plain.documents  # a report teaches the student and three teachers of five
 
 

@@ -50,7 +50,7 @@ def test_demo_trains_explains_and_studies(tmp_path, monkeypatch):
     monkeypatch.setattr(demo, "EPOCHS", 2)
     kept = DemoRelease(sentence="Fail: x.", page="page", released=None, refusals=["it failed"], would_change=["less"])
     monkeypatch.setattr(demo, "audit_and_release", lambda *_, **__: kept)  # tested by itself
-    # Beside others, who do the studies, the model is trained while the last of them runs.
+    # Beside others, who do the studies, the model is trained while they run.
     result = demo.run(tmp_path / "demo", crew=Others())
     assert json.loads((tmp_path / "demo" / "result.json").read_text()) == result.study.to_dict()
     assert Model.load(tmp_path / "demo" / "model").sha256 == result.model.scores.bundle

@@ -52,6 +52,7 @@ def test_a_shape_is_what_a_network_takes():
 def test_few_documents_are_gone_through_more_often_unless_epochs_are_named():
     default = PRESETS["default"]
     assert default.for_documents(100_000).epochs == 15
-    assert default.for_documents(400).epochs == -(-650 // 4)
+    assert default.for_documents(400).epochs == -(-650 // 3)  # a tenth is held out, which leaves three batches
+    assert default.for_documents(400, held_out=10).epochs == -(-650 // 4)
     assert default.changed(epochs=2).for_documents(400).epochs == 2
-    assert default.changed(filters=2).for_documents(400).epochs == -(-650 // 4)
+    assert default.changed(filters=2).for_documents(400).epochs == -(-650 // 3)

@@ -11,7 +11,7 @@ near-duplicate under another case; reports with a plausible wrong code in one ta
 them. A defence is judged by the strongest of all attacks, each figure by itself.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,8 +40,8 @@ CHANGED_WORDS = 0.1  # of a near-duplicate, read as unknown
 RARE = 25  # reports: a case is rare where one of its classes has fewer
 FPR = 0.01
 FEWEST_JUDGED = 2 * FEWEST_CASES_TOLD  # in a group: half are in a world, and what fewer than ten say is not told
-ASKED = ("own", "taught", "second")  # codes that worlds' models are asked about; see answer_worlds
-KEPT = 2  # raised when what answer_worlds keeps changes
+ASKED = ("own", "taught", "second")  # codes that worlds' models are asked about; see kept_answers
+KEPT = 2  # raised when what kept_answers keeps changes
 Arrays = dict[str, np.ndarray]
 
 
@@ -179,26 +179,48 @@ def answer_worlds(
     progress: Progress = silent,
     stage: str = "worlds",
 ) -> Arrays:
-    """Train a model a world and keep of its answers what attacks and scores need, float16 and int16.
+    """Train a model a world and keep of its answers what attacks and scores need: see ``kept_answers``."""
+    logits = logits_of_worlds(worlds, settings, device=device, seed=seed, progress=progress, stage=stage)
+    return kept_answers(worlds, logits)
+
+
+def logits_of_worlds(
+    worlds: Worlds,
+    settings: TrainingSettings,
+    *,
+    numbers: Sequence[int] | None = None,
+    device: str = "cpu",
+    seed: int = 0,
+    progress: Progress = silent,
+    stage: str = "worlds",
+) -> list[Arrays]:
+    """Train a model in each world, or in those of the given ``numbers``: what each says about every document, float16
+    (documents, classes) a task. A world's model is the same whichever worlds it is trained with."""
+    from pathveil.training.ensemble import ensemble_logits_many, start_vectors
+
+    numbers = range(len(worlds.inside)) if numbers is None else numbers
+    settings = settings.for_documents(worlds.inside.sum() / len(worlds.inside))  # of all worlds: the same for each
+    return ensemble_logits_many(
+        worlds.corpus,
+        [np.flatnonzero(worlds.inside[number]) for number in numbers],
+        settings,
+        seeds=[child(seed, 9, number) for number in numbers],
+        vectors=start_vectors(worlds.corpus, settings, seed=seed),
+        device=device,
+        progress=progress,
+        stage=stage,
+    )
+
+
+def kept_answers(worlds: Worlds, logits: Sequence[Mapping[str, np.ndarray]]) -> Arrays:
+    """What attacks and scores need of all worlds' logits (documents, classes) a task, float16 and int16.
 
     For every task: the log-probability and the margin of each document's own label (``own …``, ``own margin …``) and of
     the code that models which saw it answer most often (``taught …``) or second most often (``second …``), and the
     answered code (``code …``): (worlds, documents) each. A student never sees the true label, so what it was taught is
     the better thing to ask about.
     """
-    from pathveil.training.ensemble import ensemble_logits_many, start_vectors
-
     corpus = worlds.corpus
-    logits = ensemble_logits_many(
-        corpus,
-        [np.flatnonzero(mask) for mask in worlds.inside],
-        settings,
-        seeds=[child(seed, 9, world) for world in range(len(worlds.inside))],
-        vectors=start_vectors(corpus, settings, seed=seed),
-        device=device,
-        progress=progress,
-        stage=stage,
-    )
     arrays: Arrays = {}
     for task in corpus.tasks:
         codes = np.stack([said[task].argmax(axis=1) for said in logits]).astype(np.int16)
@@ -269,7 +291,7 @@ class WorldAnswers:
 
 
 def world_answers(worlds: Worlds, arrays: Mapping[str, np.ndarray]) -> WorldAnswers:
-    """What ``answer_worlds`` kept, as attacks take it."""
+    """What ``kept_answers`` kept, as attacks take it."""
     tasks = worlds.corpus.tasks
     if f"second {tasks[0]}" not in arrays:
         raise UsageError("these worlds' answers were kept by an earlier version; train the worlds again")

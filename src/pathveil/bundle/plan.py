@@ -141,7 +141,7 @@ def planned(
     reads: float,
 ) -> PlannedTraining:
     """Models that each learn from so many documents, but for those they hold out, and read so many in all."""
-    settings = settings.for_documents(documents * (1 - settings.validation_share))
+    settings = settings.for_documents(documents)
     epochs = settings.epochs if settings.patience is None else min(settings.epochs, ASSUMED)
     learnt = models * documents * (1 - settings.validation_share) * epochs
     validated = models * documents * settings.validation_share * epochs

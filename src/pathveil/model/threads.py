@@ -29,6 +29,12 @@ def threads() -> int:
     return torch.get_num_threads()
 
 
+def use_threads(number: int) -> None:
+    """Have PyTorch use so many in the thread that calls this, and keep to it."""
+    torch.get_num_threads()  # a thread that is asked first keeps what it is told; else the first product undoes it
+    torch.set_num_threads(number)
+
+
 def evenly(total: int, parts: int) -> list[tuple[int, int]]:
     """The range 0 to ``total`` cut into equal parts.
 
@@ -81,8 +87,7 @@ def start_threads(size: int, *, each: int, lane: int | None = None) -> ThreadPoo
     workers, together = ThreadPoolExecutor(size, thread_name_prefix="pathveil"), Barrier(size)
 
     def begin(number: int) -> None:
-        torch.get_num_threads()  # a thread that is asked first keeps what it is told; else the first product undoes it
-        torch.set_num_threads(each)
+        use_threads(each)
         LANE.number = number if lane is None else lane
         together.wait()  # so that each thread takes one of these, and none takes two
 

@@ -5,12 +5,14 @@ in a world, one model is trained on them, and attackers who trained with the sam
 stand for the most exposed. With several ``vocabularies`` every way is trained with each of them: does the choice of
 words still matter once the model is defended? Units of work:
 
-    worlds    a way with a vocabulary and a seed: what all its worlds' models answer
-    attacks   every attack on those answers
+    worlds    a way with a vocabulary and a seed: what all its worlds' models answer; on a CPU some worlds a unit, so
+              that all cores have work
+    attacks   every attack on those answers, put together before where they are in several cells
 
 The words of a seed are chosen from all cases that may be in a world, so that they say nothing about any one of them.
 """
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,29 +21,31 @@ from typing import Any
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from pathveil.audit.worlds import FEWEST_JUDGED, KEPT, Worlds, answer_worlds, judge_worlds, make_worlds
+from pathveil.audit.worlds import FEWEST_JUDGED, KEPT, make_worlds
 from pathveil.disclosure import FEWEST_CASES_TOLD
 from pathveil.errors import UsageError, meant
 from pathveil.progress import Progress, silent
 from pathveil.settings import Settings
 from pathveil.study.defence_choice import points_of, recommend_way
 from pathveil.study.rows import Provenance
-from pathveil.study.scheduler import Keep, Parts, Unit, WordChoices, finish, seconds_of
+from pathveil.study.scheduler import Unit, WordChoices, finish, seconds_of
 from pathveil.study.settings import Names, Sizes, each_once, naming_errors, not_empty
 from pathveil.study.store import Cells
-from pathveil.study.study_corpus import provenance, read_study_corpus, relabelled
+from pathveil.study.study_corpus import provenance, read_study_corpus
 from pathveil.study.tables import DefencesResult, WayRow
 from pathveil.study.vocabularies import choose, key_of_own, own_words, sentences, sizes_for
+from pathveil.study.world_models import WorldsDraw, attack_worlds, train_worlds
 from pathveil.training.defences import DPSettings, TeacherSettings
 from pathveil.training.settings import UNDONE_BY, TrainingSettings, preset_settings
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import id_table
-from pathveil.vocabulary.words import FIRST_WORD, Vocabulary
+from pathveil.vocabulary.words import Vocabulary
 
 Way = Mapping[str, Any]
 ONE_NETWORK = ("members", "linear")  # a world's model is one network, as an attacker's are
 ATTACKS = "attacks"
+TOGETHER = {"cpu": 4}  # worlds a unit, at most; other devices train them all at once
 
 
 class DefencesSettings(Settings):
@@ -151,6 +155,9 @@ class Place:
     def worlds(self) -> dict[str, Any]:
         return {**self.parts, "unit": "worlds"}
 
+    def some_worlds(self, numbers: range) -> dict[str, Any]:
+        return {**self.worlds, "numbers": [*numbers]}
+
     @property
     def attacks(self) -> dict[str, Any]:
         return {**self.parts, "unit": ATTACKS, "rows": 2}  # raised when what a row says changes
@@ -207,32 +214,46 @@ class DefencesStudy:
             defence = way.defence
             teachers = defence.teachers if isinstance(defence, TeacherSettings) else 0
             seen = teachers - defence.unseen if isinstance(defence, TeacherSettings) else 0  # teachers a report trains
-            units.append(
-                Unit(
-                    name=f"worlds {place.name}",
-                    cells=(place.worlds,),
-                    function=train_worlds,
-                    arguments=(draw, way, device, place.worlds),
-                    kind=place.way,
-                    documents=trained * settings.worlds * (1 + seen),
-                    epochs=way.for_documents(trained).epochs,
-                    reads=settings.worlds * (self.corpus.documents + trained * (teachers - seen)),
-                    models=settings.worlds * (1 + teachers),
+            pieces = self.pieces(place, device)
+            for parts, numbers in pieces:
+                some = "" if len(pieces) == 1 else f", {numbers[0] + 1}–{numbers[-1] + 1}"
+                units.append(
+                    Unit(
+                        name=f"worlds {place.name}{some}",
+                        cells=(parts,),
+                        function=train_worlds,
+                        arguments=(draw, numbers, way, device, parts),
+                        kind=place.way,
+                        documents=trained * len(numbers) * (1 + seen),
+                        epochs=way.for_documents(trained).epochs,
+                        reads=len(numbers) * (self.corpus.documents + trained * (teachers - seen)),
+                        models=len(numbers) * (1 + teachers),
+                    )
                 )
-            )
+            needs = tuple(parts for parts, _ in pieces)
             units.append(
                 Unit(
                     name=f"attacks {place.name}",
                     cells=(place.attacks,),
                     function=attack_worlds,
-                    arguments=(str(self.cells.folder), draw, place.way, place.worlds, place.attacks),
+                    arguments=(str(self.cells.folder), draw, place.way, needs, place.worlds, place.attacks),
                     kind=ATTACKS,
                     documents=self.corpus.documents * settings.worlds,
-                    needs=(place.worlds,),
+                    needs=needs,
                     here=True,
                 )
             )
         return units
+
+    def pieces(self, place: Place, device: str) -> list[tuple[dict[str, Any], range]]:
+        """The cells that a place's worlds are trained into, with each one's worlds; one where they are finished."""
+        worlds = self.settings.worlds
+        most = next((size for kind, size in TOGETHER.items() if device.startswith(kind)), worlds)
+        several = -(-worlds // most)
+        if several == 1 or self.cells.has(place.worlds):
+            return [(place.worlds, range(worlds))]
+        ends = [worlds * number // several for number in range(several + 1)]
+        return [(place.some_worlds(range(*pair)), range(*pair)) for pair in itertools.pairwise(ends)]
 
     def trainable(self, seed: int) -> np.ndarray:
         """The documents that may be in a world."""
@@ -317,50 +338,3 @@ def check_enough_cases(corpus: Encoded, settings: DefencesSettings) -> None:
             raise UsageError(
                 f"it needs at least {wanted} cases to train on and has {free}; plant fewer canaries, or add reports"
             )
-
-
-@dataclass(frozen=True)
-class WorldsDraw:
-    """What the worlds of a seed are drawn from; who is in which is the same with every vocabulary."""
-
-    table: np.ndarray | None  # from the store's word numbers to a vocabulary's; None for counting only
-    size: int
-    worlds: int
-    test_share: float
-    canaries: int
-    seed: int
-
-    def draw(self, corpus: Encoded) -> Worlds:
-        assert self.table is not None, "words are chosen before models are trained"
-        encoded = relabelled(corpus, self.table, self.size)
-        about: dict[str, Any] = {"worlds": self.worlds, "test_share": self.test_share, "canaries": self.canaries}
-        return make_worlds(encoded, **about, seed=self.seed)
-
-
-def train_worlds(
-    corpus: Encoded,
-    draw: WorldsDraw,
-    settings: TrainingSettings,
-    device: str,
-    parts: Parts,
-    keep: Keep,
-    progress: Progress,
-) -> None:
-    """A model a world, trained in one way: what they answer."""
-    answers = answer_worlds(draw.draw(corpus), settings, device=device, seed=draw.seed, progress=progress)
-    keep(parts, {}, answers)
-
-
-def attack_worlds(
-    corpus: Encoded,
-    folder: str,
-    draw: WorldsDraw,
-    way: str,
-    answers: Parts,
-    parts: Parts,
-    keep: Keep,
-    progress: Progress,
-) -> None:
-    """Every attack on the models of all worlds, and their scores."""
-    row = judge_worlds(draw.draw(corpus), Cells(Path(folder)).read(answers)[1], name=way)
-    keep(parts, {"words": draw.size - FIRST_WORD, "row": row.to_dict()})

@@ -21,6 +21,7 @@ from pathveil.bundle.evaluation import Evaluation
 from pathveil.bundle.train import train_model
 from pathveil.corpus.split import SplitResult, split_corpus
 from pathveil.files import write_json
+from pathveil.model.threads import use_threads
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.study import study_file
@@ -111,10 +112,17 @@ def run(
         except BaseException as error:
             model.set_exception(error)  # for who waits
 
+    def train_beside() -> None:
+        use_threads(1)  # the other cores have their work
+        train(silent)
+
+    beside = Thread(target=train_beside, daemon=True)
+
     def begin(study: str) -> None:
-        """The last study has fewer pieces of work than there are workers: this process trains the model meanwhile."""
-        if study == last and not alone:
-            Thread(target=train, args=(silent,), daemon=True).start()
+        """While others do the studies, this process trains and audits the model, from the first one on: so no core is
+        left with nothing to do, at the end of a study or of the demo."""
+        if not alone and beside.ident is None:
+            beside.start()
 
     def end(study: StudyResult) -> None:
         if alone:
@@ -123,8 +131,6 @@ def run(
         finish(study)
 
     with as_file(STUDY) as settings:
-        asked = study_file.read(settings)
-        last = [name for name in study_file.STUDIES if getattr(asked, name) is not None][-1]
         study = study_file.run(settings, out=out, crew=crew, begin=begin, finish=end, progress=progress)
     return DemoResult.model_construct(out=str(out), model=model.result(), study=study)
 

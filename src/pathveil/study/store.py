@@ -58,6 +58,10 @@ class Cells:
         arrays = {path.stem: read_array(path) for path in sorted(folder.glob("*.npy"))}
         return content["values"], arrays
 
+    def remove(self, parts: Mapping[str, Any]) -> None:
+        """Let go of a finished unit that another was made of."""
+        shutil.rmtree(self.folder / key_of(parts))
+
     def about(self, parts: Mapping[str, Any]) -> dict[str, Any]:
         """What is known of the making of a finished unit: seconds, device."""
         return parse_json(read_bytes(self.folder / key_of(parts) / "cell.json"), finite=False)["about"]

@@ -91,8 +91,7 @@ def fit(
 
         return fit_private(corpus, settings, device=device, **options)
     held_out = options.get("held_out")
-    held = corpus.documents * settings.validation_share if held_out is None else len(held_out)
-    settings = settings.for_documents(corpus.documents - held)
+    settings = settings.for_documents(corpus.documents, held_out=None if held_out is None else len(held_out))
     if device.type == "cuda" and find_spec("triton"):
         from pathveil.training.graphed import fit_graphed
 

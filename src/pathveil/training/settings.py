@@ -91,13 +91,15 @@ class TrainingSettings(NetworkSettings):
         """These settings with some of them changed. Who names a number of epochs means it, for few documents too."""
         return super().changed(**({"fewest_steps": 0} | changes if "epochs" in changes else changes))
 
-    def for_documents(self, documents: float) -> Self:
-        """These settings for so many documents to learn from: more epochs where there would be too few steps.
+    def for_documents(self, documents: float, *, held_out: float | None = None) -> Self:
+        """These settings for so many documents, of which ``validation_share`` or so many are held out: more epochs
+        where there would be too few steps.
 
-        >>> TrainingSettings(epochs=15, fewest_steps=650, batch_size=128).for_documents(1000).epochs
-        82
+        >>> TrainingSettings(epochs=15, fewest_steps=650, batch_size=100).for_documents(1000).epochs
+        73
         """
-        steps = max(1, math.ceil(documents / self.batch_size))
+        held_out = documents * self.validation_share if held_out is None else held_out
+        steps = max(1, math.ceil((documents - held_out) / self.batch_size))
         return self.changed(epochs=max(self.epochs, math.ceil(self.fewest_steps / steps)))
 
     def falls_over(self, documents: int) -> int | None:

@@ -281,7 +281,7 @@ def _train(
             raise UsageError(f"{name} must be one for each of the {len(members)} models; got {len(given)}")
     if not members:
         return
-    settings = settings.for_documents(np.mean([len(rows) for rows in members]) * (1 - settings.validation_share))
+    settings = settings.for_documents(float(np.mean([len(rows) for rows in members])))
     machine = machine_for(torch.device(device), corpus, settings, models=len(members), stack=stack, masked=bool(masks))
     waiting = starts(corpus, settings, seeds, vectors, ahead=4 if torch.device(device).type == "cuda" else 0)
     at: list[Trainee | None] = [None] * machine.slots
