@@ -56,6 +56,7 @@ TESTED_WITH = {
     "federation/protocol/site_run.py": "federation/protocol/test_hub_run.py",
     "federation/protocol/site_work.py": "federation/test_embedded.py",
     "model/kernels/programs.py": "model/kernels/test_cuda.py",  # Triton's programs, through what launches them
+    "training/linear_view.py": "training/test_ensemble.py",
     "training/plain_stack.py": "training/test_stacked.py",
     "training/programs.py": "training/test_stacked.py",
     "report/combined.py": "report/test_tables.py",  # a page's section

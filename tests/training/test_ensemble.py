@@ -8,17 +8,14 @@ from scipy.special import log_softmax, softmax
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.blend import choose
 from pathveil.training.ensemble import (
-    common_view,
     ensemble_logits_many,
-    linear_view,
-    linear_views,
     mean_log_probability,
-    mean_view,
     member_seed,
     start_vectors,
     train,
 )
 from pathveil.training.linear import word_weights
+from pathveil.training.linear_view import common_view, linear_view, linear_views, mean_view
 from pathveil.training.loop import fit, logits_of
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import take_documents

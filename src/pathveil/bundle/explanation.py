@@ -19,7 +19,7 @@ from pathveil.vocabulary.spans import token_spans
 from pathveil.vocabulary.words import FIRST_WORD
 
 if TYPE_CHECKING:
-    from pathveil.training.ensemble import LinearView
+    from pathveil.training.linear_view import LinearView
 
 TOP = 8  # places shown a task
 

@@ -14,14 +14,9 @@ from pathveil.bundle.train import read_training_corpus
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.training.defences import DPSettings, TeacherSettings
-from pathveil.training.ensemble import (
-    LINEAR_BALANCE,
-    LINEAR_ITERATIONS,
-    LINEAR_MORE,
-    LINEAR_STRENGTH,
-    start_vectors,
-)
+from pathveil.training.ensemble import start_vectors
 from pathveil.training.linear import fit_linear, weighted_counts, word_weights
+from pathveil.training.linear_view import BALANCE, ITERATIONS, MORE, STRENGTH
 from pathveil.training.near_duplicates import group_cases
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.speed import ASSUMED, BATCHES, STACK, Speed, model_speed, ranged
@@ -172,7 +167,7 @@ def linear_seconds(corpus: Encoded, *, members: int) -> float:
     largest = max(classes, key=lambda task: classes[task])
     ids, offsets = np.asarray(corpus.ids), np.asarray(corpus.offsets)
     documents = weighted_counts(ids, offsets, word_weights(ids, offsets, vocabulary_size=corpus.vocabulary_size))
-    about: dict[str, Any] = {"classes": classes[largest], "strength": LINEAR_STRENGTH, "balance": LINEAR_BALANCE}
+    about: dict[str, Any] = {"classes": classes[largest], "strength": STRENGTH, "balance": BALANCE}
 
     def timed(steps: int) -> float:
         began = perf_counter()
@@ -181,5 +176,5 @@ def linear_seconds(corpus: Encoded, *, members: int) -> float:
 
     first = timed(1)  # which also looks for how far to go
     each = max(timed(1 + LINEAR_TRIED) - first, 0.0) / LINEAR_TRIED
-    more = (first + each * (LINEAR_MORE - 1)) * members if members > 1 else 0.0
-    return (first + each * (LINEAR_ITERATIONS - 1) + more) * sum(classes.values()) / classes[largest]
+    more = (first + each * (MORE - 1)) * members if members > 1 else 0.0
+    return (first + each * (ITERATIONS - 1) + more) * sum(classes.values()) / classes[largest]

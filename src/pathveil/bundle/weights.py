@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from pathveil.model import MTCNN
-from pathveil.training.ensemble import Ensemble, LinearView
+from pathveil.training.ensemble import Ensemble
+from pathveil.training.linear_view import LinearView
 
 if TYPE_CHECKING:
     from pathveil.bundle.model import Model
