@@ -363,6 +363,25 @@ def test_a_role_and_a_registry_bound_what_is_seen(people, desk_service):
     assert nobody.get("/queue", headers=BEARER).headers["location"] == "/login"  # a program's token is no log-in
 
 
+def test_an_administrator_sets_a_password_and_sessions_end(people, desk_service):
+    desk_service.desk.accounts.add("fay", PASSWORD, "coder", by="anna")
+    anna, fay, cora = people("anna"), people("fay"), people("cora")
+    given = {"name": "fay", "password": "quite another one 7"}
+    assert cora.post("/admin/password", data=given | {"csrf": cora.csrf}).status_code == 403
+    assert anna.post("/admin/password", data=given).status_code == 403
+    for wrong, said in (({"password": "short"}, "at least 12"), ({"name": "nobody"}, "no user of this name")):
+        refused = anna.post("/admin/password", data=given | wrong | {"csrf": anna.csrf})
+        assert refused.status_code == 422 and said in refused.text
+    assert fay.get("/queue").status_code == 200
+    done = anna.post("/admin/password", data=given | {"csrf": anna.csrf})
+    assert done.headers["location"] == "/admin?said=password"
+    assert fay.get("/queue").headers["location"] == "/login"
+    accounts = desk_service.desk.accounts
+    assert accounts.log_in("fay", PASSWORD) is None and accounts.log_in("fay", given["password"])
+    kept = desk_service.desk.base.rows("SELECT * FROM log ORDER BY 1 DESC LIMIT 2")
+    assert "password set" in str(kept) and given["password"] not in str(kept)
+
+
 def test_paths_lead_nowhere_else(people):
     anna = people("anna")
     for path in ("/static/..%2fapp.py", "/static/../app.py", "/export/..%2f..%2fstore.sqlite", "/case/..%2f..%2f"):

@@ -157,25 +157,17 @@ def test_what_cannot_be_audited_is_said_in_one_sentence(finished, reports, tmp_p
 def test_from_the_command_line(finished, reports, tmp_path):
     """The exit code is the verdict's; bad input is 2, and leaves nothing."""
 
-    def call(run, out):
-        told = [
-            "federate",
-            "audit",
-            str(run),
-            str(reports),
-            "--mode",
-            "adversarial",
-            "--models",
-            "4",
-            "--out",
-            str(out),
-        ]
-        return CliRunner().invoke(app, told)
+    def call(run, out, models=4):
+        told = ["federate", "audit", run, reports, "--mode", "adversarial", "--models", models, "--out", out]
+        return CliRunner().invoke(app, [*map(str, told)])
 
     done = call(finished, tmp_path / "audit")
     audit = json.loads((tmp_path / "audit" / "audit.json").read_text())
     assert done.exit_code == audit["verdict"]["exit_code"] and audit["verdict"]["sentence"] in done.stdout
     assert audit["provenance"]["shared sha256"] == Release.load(finished / "shared" / "adversarial-1").sha256
+    few = call(finished, tmp_path / "other", models=2)
+    assert isinstance(few.exception, UsageError)
+    assert "at least 4 shadow federations (--models); got 2" in str(few.exception)
     assert isinstance((missing := call(tmp_path, tmp_path / "other")).exception, UsageError)
     assert "there is no finished result; run 'pathveil federate run' first" in str(missing.exception)
     assert not (tmp_path / "other").exists()

@@ -184,7 +184,7 @@ def audit(
     mode: str | None = typer.Option(None, "--mode", help="Whose encoder, where the run has several modes."),
     seed: int | None = typer.Option(None, "--seed", help="Of which seed, where the run has several."),
     appetite: Path | None = APPETITE_OPTION,
-    models: int = typer.Option(20, "--models", min=4, help="Shadow federations, each a whole training."),
+    models: int = typer.Option(20, "--models", help="Shadow federations, each a whole training; four at least."),
     workers: int = typer.Option(1, "--workers", min=1, help="Processes that share the shadows."),
     store: Path | None = STORE_OPTION,
     device: str = CPU_UNLESS_ASKED,

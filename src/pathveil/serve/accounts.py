@@ -85,9 +85,12 @@ class Accounts:
             note(do, by, "user let in" if active else "user locked out", {"user": name})
 
     def set_password(self, name: str, password: str, *, by: str) -> None:
+        """Another password for a user who forgot theirs, or whose password others know; their sessions end at once."""
         check_password(name, password)
         hashed = self.hasher.hash(password)
         with self.base.transaction() as do:
+            if not do("SELECT name FROM users WHERE name = ?", name):
+                raise UsageError("there is no user of this name")
             do("UPDATE users SET password = ? WHERE name = ?", hashed, name)
             do("DELETE FROM sessions WHERE name = ?", name)
             note(do, by, "password set", {"user": name})

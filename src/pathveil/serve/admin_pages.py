@@ -20,6 +20,7 @@ SAID = {
     "added": "The user can log in.",
     "locked": "The user is locked out.",
     "let-in": "The user can log in again.",
+    "password": "The user logs in with the new password from now on.",
     "second": "Kept.",
     "switched": "The service answers with the other model now.",
 }
@@ -30,6 +31,7 @@ def admin_routes() -> "list[tuple[str, str, Handler]]":
         ("GET", "/admin", for_people(admin, role="admin")),
         ("POST", "/admin/users", for_people(add_user, role="admin")),
         ("POST", "/admin/users/{name}", for_people(change_user, role="admin")),
+        ("POST", "/admin/password", for_people(set_password, role="admin")),
         ("POST", "/admin/second", for_people(set_second, role="admin")),
         ("POST", "/admin/model", for_people(compare_model, role="admin")),
         ("POST", "/admin/switch", for_people(switch_model, role="admin")),
@@ -82,6 +84,14 @@ async def change_user(request: Request, session: Session) -> Response:
     accounts = desk_of(request).accounts
     await run_in_threadpool(accounts.change, name, active=active, by=session.user.name)
     return RedirectResponse(f"/admin?said={'let-in' if active else 'locked'}", 303)
+
+
+async def set_password(request: Request, session: Session) -> Response:
+    fields = await form_of(request, session)
+    accounts = desk_of(request).accounts
+    given = fields.get("name", ""), fields.get("password", "")
+    await run_in_threadpool(accounts.set_password, *given, by=session.user.name)
+    return RedirectResponse("/admin?said=password", 303)
 
 
 async def set_second(request: Request, session: Session) -> Response:

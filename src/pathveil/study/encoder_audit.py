@@ -40,6 +40,7 @@ from pathveil.training.batches import hold_out_cases
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
 
+FEWEST_SHADOWS = 4  # federations: with fewer, too many reports were in all of them or in none
 FEWEST = 20  # unseen cases of a registry: a quarter of them trains the null control's sites
 
 
@@ -85,6 +86,11 @@ def audit_encoder(
 ) -> Audit:
     """Audit the encoder of one arm of a run of ``federate run``; writes audit.json and audit.html."""
     check_writable(out)
+    settings = settings or AuditSettings()
+    if settings.shadows < FEWEST_SHADOWS:
+        raise UsageError(
+            f"an encoder's audit needs at least {FEWEST_SHADOWS} shadow federations (--models); got {settings.shadows}"
+        )
     found, training = arm_of(run, corpus, arm=arm, seed=seed, progress=progress)
     encoder = found.encoder(training, device=device, progress=progress)
     model = AuditedModel(
@@ -104,7 +110,7 @@ def audit_encoder(
         inputs={"mode": found.mode, "sites": digest(found.corpus.registries), "public": digest(found.public.ids)},
         progress=progress,
     )
-    settings = (settings or AuditSettings()).changed(seed=found.seed)
+    settings = settings.changed(seed=found.seed)
     attacked = attack_model(model, trainer, settings, fprs=fprs, own_attacks=attacks)
     audit = audit_result.assemble(
         attacked,
