@@ -20,14 +20,14 @@ def test_equals_looking_at_every_token(text, data):
             (start, data.draw(st.integers(start + 1, len(text))), data.draw(st.sampled_from(["name", "number"])))
         )
     expected: dict = {"outside": []}
-    for word, start, end in tokenize_spans(text):
+    for word, start, end in tokenize_spans(text, identifiers=False):
         kinds = {kind for begin, stop, kind in spans if begin < end and start < stop}
         for kind in kinds or {"outside"}:
             expected.setdefault(kind, []).append(word)
     plain, touched = cut_out_spans(text, spans)
-    found: dict = {"outside": [word for word, _, _ in tokenize_spans(plain)]}
+    found: dict = {"outside": [word for word, _, _ in tokenize_spans(plain, identifiers=False)]}
     for piece, here in touched:
-        for word, start, end in tokenize_spans(piece):
+        for word, start, end in tokenize_spans(piece, identifiers=False):
             kinds = {kind for begin, stop, kind in here if begin < end and start < stop}
             for kind in kinds or {"outside"}:
                 found.setdefault(kind, []).append(word)

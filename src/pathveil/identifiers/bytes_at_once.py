@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 _HIGH, _LOW = np.uint64(0x8080808080808080), np.uint64(0x0101010101010101)
 _SEVEN, _ONE = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(1)
 
-compiled = numba.njit(cache=True, nogil=True, forceinline=True)
+compiled = numba.njit(nogil=True, forceinline=True)
 
 
 @intrinsic
@@ -36,7 +36,21 @@ def _load(typing_context, array, index):
     return types.uint64(array, types.int64), generate
 
 
+@intrinsic
+def _borrow(typing_context, array):
+    """An array as one whose users nobody counts, to be handed to functions; only while the array itself is held.
+    (Counting takes longer than what most of them do.)"""
+
+    def generate(context, builder, signature, arguments):
+        view = context.make_array(signature.args[0])(context, builder, arguments[0])
+        view.meminfo, view.parent = ir.Constant(view.meminfo.type, None), ir.Constant(view.parent.type, None)
+        return view._getvalue()
+
+    return array(array), generate
+
+
 load: Any = _load  # which type checkers take for what is called while compiling
+borrow: Any = _borrow
 
 
 @compiled

@@ -6,8 +6,10 @@
 
 import re
 
+import numpy as np
+
 # The expressions that begin a search, in the order in which what they find is told.
-NUMERIC, LETTERED, DATED, LABELLED, EMAIL, BOX, TITLED, BESIDE, NAMES = range(9)
+NUMERIC, LETTERED, DATED, LABELLED, EMAIL, BOX, TITLED, BESIDE, NAMES = map(np.int64, range(9))
 AHEAD = 16  # bytes that loops look at behind a text, and before it
 
 _MONTH = (

@@ -10,8 +10,9 @@ a run is marked only where a label, a title of kinship, a licence or a quotation
 run begins where no name can go on: one found in a run is the one found in the whole text.
 
 >>> text = b"Left breast 2 x 1.5 cm, CD20. Seen 3/12/2008 by Dr. Ada Byron. Patient: Ada Byron" + b"\\n" * 17
->>> marks = find_marks(np.frombuffer(text, np.uint8), np.array([len(text) - 16]))
->>> {kind: text[start:start + 8].decode() for _, kind, start, _ in marks} == {
+>>> marks, counts = np.zeros((10, 99), np.int64), np.zeros(10, np.int64)
+>>> find_marks(np.frombuffer(text, np.uint8), marks, counts)
+>>> {kind: text[marks[kind, 0] :][:8].decode() for kind in range(9) if counts[kind]} == {
 ...     NUMERIC: "3/12/200", TITLED: "Dr. Ada ", BESIDE: "Ada Byro", NAMES: " Ada Byr"}
 True
 """
@@ -19,7 +20,7 @@ True
 import numpy as np
 from numba import njit
 
-from pathveil.identifiers.bytes_at_once import between, bits_before, load, places_of, tally
+from pathveil.identifiers.bytes_at_once import between, bits_before, borrow, load, places_of, tally
 from pathveil.identifiers.expressions import (
     AHEAD,
     BESIDE,
@@ -47,8 +48,10 @@ HASH, AT, STAR, BAR, QUOTE, CLOSE = (np.uint8(ord(sign)) for sign in '#@*|")')
 A, B, C, D, F, G, M, P, R, S = (np.uint8(ord(letter)) for letter in "ABCDFGMPRS")
 O_ = np.uint8(ord("O"))
 
-compiled = njit(cache=True, nogil=True)
-inlined = njit(cache=True, nogil=True, forceinline=True)
+NAME_ENDS = NAMES + 1  # where runs of names end, beside where they begin
+
+compiled = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+inlined = njit(nogil=True, forceinline=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
 def _table_of(words: str) -> np.ndarray:
@@ -436,35 +439,31 @@ def _parts_names(data, place):
 
 
 @compiled
-def _within(data, begin, end):
-    """How many bytes go on with a character that an earlier one began."""
-    count = 0
-    for place in range(begin, end):
-        count += (data[place] & np.uint8(0xC0)) == np.uint8(0x80)
-    return count
+def _note(marks, counts, kind, place):
+    """Add a mark to those of its kind, which lie in order; one can come late, behind a few others."""
+    last = counts[kind]
+    while last > 0 and marks[kind, last - 1] > place:
+        marks[kind, last] = marks[kind, last - 1]
+        last -= 1
+    marks[kind, last] = place
+    counts[kind] += 1
 
 
 @compiled
-def _note(marks, made, kind, first, end):
-    marks[made, 1], marks[made, 2], marks[made, 3] = kind, first, end
-    return made + 1
-
-
-@compiled
-def _note_at_capital(data, place, marks, made, run_end):
-    """Note what begins at a capital that begins a word, and the run of names in which it stands."""
+def _note_at_capital(data, place, marks, counts, run_end):
+    """Note what begins at a capital that begins a word, and the run of names in which it stands; where the run ends."""
     before, is_name = data[place - 1], False
     if before == SPACE:
         title = _title_before(data, place)
         if title >= 0:
-            made = _note(marks, made, TITLED, title, title)
+            _note(marks, counts, TITLED, title)
         is_name = _is_licence(data, place)
     if before == SPACE or before == LINE or before == TAB or before == COLON or before == STAR:
         if _is_beside_name(data, place):
-            made = _note(marks, made, BESIDE, place, place)
+            _note(marks, counts, BESIDE, place)
             is_name = True
     if _is_date(data, place):
-        made = _note(marks, made, DATED, place, place)
+        _note(marks, counts, DATED, place)
     if place >= run_end and (is_name or (_is_quoted(data, place) and _is_surname_first(data, place))):
         first, run_end = place, place
         while not _parts_names(data, first - 1):
@@ -472,12 +471,13 @@ def _note_at_capital(data, place, marks, made, run_end):
         while not _parts_names(data, run_end):
             run_end += 1
         run_end += 1
-        made = _note(marks, made, NAMES, first, run_end)
-    return made, run_end
+        marks[NAME_ENDS, counts[NAMES]] = run_end + 1  # at which an expression looks, and no name begins
+        _note(marks, counts, NAMES, first)
+    return run_end
 
 
 @compiled
-def _note_at_digits(data, place, marks, made):
+def _note_at_digits(data, place, marks, counts):
     """Note what begins with the digits that begin here, or with letters before them."""
     end = place + 1
     while _is_digit(data[end]):
@@ -486,36 +486,36 @@ def _note_at_digits(data, place, marks, made):
     if before == SPACE:
         box = _box_before(data, place)
         if box >= 0:
-            made = _note(marks, made, BOX, box, box)
+            _note(marks, counts, BOX, box)
     elif _is_capital(before) or before == HYPHEN:
         for first in range(place - (before == HYPHEN) - _capitals_before(data, place), place - (before == HYPHEN)):
-            made = _note(marks, made, LETTERED, first, first)
+            _note(marks, counts, LETTERED, first)
     sign, then = data[end], data[end + 1]
     if sign == SPACE and 97 <= then < 123 and then != 111:  # "2 cm", which a page is full of
-        return made
+        return
     for first in range(max(place, end - 5), end):
         if _may_be_numeric(data, first, end):
-            made = _note(marks, made, NUMERIC, first, first)
-    return made
+            _note(marks, counts, NUMERIC, first)
 
 
 @compiled
-def _note_at_hyphen(data, place, marks, made):
+def _note_at_hyphen(data, place, marks, counts):
     """Note a UUID or a barcode whose first hyphen this is."""
     if data[place - 1] == A and data[place - 2] == G and data[place - 3] == C and _is_capital(data[place - 4]):
-        return _note(marks, made, LETTERED, place - 4, place - 4)
-    if data[place + 5] == HYPHEN and _is_uuid(data, place):
+        _note(marks, counts, LETTERED, place - 4)
+    elif data[place + 5] == HYPHEN and _is_uuid(data, place):
         if _is_capital(data[place - 8]):
-            return _note(marks, made, LETTERED, place - 8, place - 8)
+            _note(marks, counts, LETTERED, place - 8)
         if _is_digit(data[place - 8]):
-            return _note(marks, made, NUMERIC, place - 8, place - 8)
-    return made
+            _note(marks, counts, NUMERIC, place - 8)
 
 
 @njit(cache=True, nogil=True)
-def _find(data, ends, marks):
-    """Fill in marks of all texts, and return how many there are: text, kind, first character, last character + 1."""
-    made, run_end, last = 0, 0, np.uint64(LINE)
+def find_marks(data, marks, counts):
+    """Fill in the marks of texts, by kind and in order, and how many there are of each. Before and behind each text a
+    line ends, and ``AHEAD`` bytes more behind the last."""
+    data, marks, counts = borrow(data), borrow(marks), borrow(counts)
+    run_end, last = 0, np.uint64(LINE)
     for position in range(0, len(data) - AHEAD, 8):
         word = load(data, position)
         previous, last = (word << np.uint64(8)) | last, word >> np.uint64(56)
@@ -530,37 +530,12 @@ def _find(data, ends, marks):
             byte = data[place]
             if _is_capital(byte):
                 if place < 8 or _may_matter(load(data, place - 8), load(data, place)):
-                    made, run_end = _note_at_capital(data, place, marks, made, run_end)
+                    run_end = _note_at_capital(data, place, marks, counts, run_end)
             elif _is_digit(byte):
-                made = _note_at_digits(data, place, marks, made)
+                _note_at_digits(data, place, marks, counts)
             elif byte == HYPHEN:
-                made = _note_at_hyphen(data, place, marks, made)
+                _note_at_hyphen(data, place, marks, counts)
             elif byte == AT:
-                made = _note(marks, made, EMAIL, place, place)
+                _note(marks, counts, EMAIL, place)
             elif _is_labelled(data, place):
-                made = _note(marks, made, LABELLED, place, place)
-    _settle(data, ends, marks, made)
-    return made
-
-
-@compiled
-def _settle(data, ends, marks, made):
-    """Make places among all bytes places among the characters of a text."""
-    last, begin, counted, within = -1, 0, 0, 0
-    for mark in range(made):
-        first, end = marks[mark, 2], marks[mark, 3]
-        text = np.searchsorted(ends, max(first, 0), side="right")
-        if text != last:
-            last, begin = text, 0 if text == 0 else ends[text - 1]
-            counted, within = begin, 0
-        within += _within(data, counted, first) - _within(data, first, counted)
-        counted = first
-        marks[mark, 0], marks[mark, 2] = text, first - begin - within
-        marks[mark, 3] = end - begin - within - _within(data, first, end)
-
-
-def find_marks(data: np.ndarray, ends: np.ndarray) -> list[list[int]]:
-    """The marks of texts in UTF-8, each with a line end behind it and ``AHEAD`` more behind the last, which end at
-    ``ends``: text, kind, first character, and of a run of names the character behind it; sorted."""
-    marks = np.empty((len(data), 4), np.int64)  # only what is filled in takes memory
-    return sorted(marks[: _find(data, ends, marks)].tolist())
+                _note(marks, counts, LABELLED, place)

@@ -93,14 +93,14 @@ class Column:
             lengths.append(counts)
         return np.concatenate(parts), np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
 
-    def _add(self, text: bytes, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _add(self, text: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         worst = len(text) // 2 + 1  # distinct chunks this batch could bring
         if self.chunks.count > self.limit or self.chunks.count + worst > len(self.first):
             self._clear(capacity=max(self.limit + BATCH // 2, worst))
         if len(text) > len(self.folded):  # both are used again: new memory takes longer than what is done in it
             self.folded, self.cut = np.empty(len(text), np.uint8), np.empty(worst, np.int32)
         data, chunks = self.folded[: len(text)], self.cut
-        fold(np.frombuffer(text, np.uint8), data)
+        fold(text, data)
         met = self.chunks
         met.make_room(len(data))
         before = met.count
@@ -337,7 +337,8 @@ def _grown(table):
             slot = _hash(table[row, 0], table[row, 1], table[row, 2]) & last
             while grown[slot, 3] != np.uint64(0):
                 slot = (slot + np.uint64(1)) & last
-            grown[slot] = table[row]
+            for column in range(4):
+                grown[slot, column] = table[row, column]
     return grown
 
 
@@ -354,7 +355,8 @@ def _gather(chunks, starts, only, first, size, tokens, clip):
             many = 1 if only[chunk] != SEVERAL else min(size[chunk], begin + clip - made)
             if made + many > len(ids):
                 more = np.empty(2 * len(ids) + many, np.int32)
-                more[:made] = ids[:made]
+                for done in range(made):
+                    more[done] = ids[done]
                 ids = more
             if only[chunk] != SEVERAL:
                 ids[made] = only[chunk]

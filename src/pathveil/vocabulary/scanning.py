@@ -22,8 +22,8 @@ from pathveil.text import SEPARATORS
 
 NOTHING, ITSELF, DECIMAL, LARGE = -1, 0, 1, 2  # what a token is: none, the word it spells, or a word for numbers
 
-# Kinds of bytes, each a bit.
-_DIGIT, _LETTER, _DASH, _QUOTE, _SKIPPED = 1, 2, 4, 8, 16
+# Kinds of bytes, each a bit. (As NumPy's: numba compiles a function anew for each plain integer it is called with.)
+_DIGIT, _LETTER, _DASH, _QUOTE, _SKIPPED = map(np.uint8, (1, 2, 4, 8, 16))
 _KIND = np.zeros(256, np.uint8)
 _KIND[48:58] = _DIGIT
 _KIND[97:123] = _LETTER

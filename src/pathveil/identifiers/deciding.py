@@ -1,0 +1,321 @@
+"""Which of the marked places of a text are identifiers, decided by the expressions and by what stands around.
+
+Compiled, text by text, over one byte for each character (``matcher.CLASSES``). What is found here is what the
+expressions find that ``re`` tries at every place; tests hold the two against each other.
+"""
+
+import numpy as np
+from numba import njit
+
+from pathveil.corpus.patient import WORDS
+from pathveil.identifiers import expressions as form
+from pathveil.identifiers.bytes_at_once import between, bits_before, borrow, first_bits, load, tally
+from pathveil.identifiers.marks import COMMA, LINE, NAME_ENDS
+from pathveil.identifiers.matcher import CLASSES, FLAGGED, FORM, FORMS, PART, START, match
+
+DATE, TIME, PHONE, ADDRESS, NUMBER, EMAIL, NAME = range(7)  # as ``finding.KINDS`` has them
+
+# The first ones as their marks are, and those that are tried beside them.
+EXPRESSIONS = (
+    *(form.NUMERIC_FORM, form.LETTERED_FORM, form.DATED_FORM, form.LABELLED_FORM, form.DOMAIN, form.BOX_FORM),
+    *(form.TITLED_FORM, form.NUMBER_LABEL, form.CANDIDATE, form.KIN, form.BEFORE_NAME, form.LICENCE, form.CLOCK),
+)
+NUMBER_LABEL, CANDIDATE, KIN, BEFORE_NAME, LICENCE, CLOCK = map(np.int64, range(form.TITLED + 1, len(EXPRESSIONS)))
+ISO, DAY, DOTS, NAMED, TIMED, PHONED = (FORMS.index(name) for name in "iso day dots named time phone".split())
+ADDRESSED = FORMS.index("address")
+AGAIN = form.NAMES  # of the lists of spans the last, names found again; that of names is where marks beside them are
+
+_ALNUM = np.array([CLASSES.get(byte, chr(byte)).isalnum() and byte in {*range(128), *CLASSES} for byte in range(256)])
+_WITHIN = np.array([CLASSES.get(byte, chr(byte)) in form.WITHIN_NAME and byte < 130 for byte in range(256)])
+_MAILBOX = _ALNUM.copy()
+_MAILBOX[[*b"_.+-"]] = True
+BUCKETS = 256  # of names' parts, by how they begin
+
+
+def _codes_of(words: frozenset[str]) -> np.ndarray:
+    """A hash table of words for ``_holds``."""
+    table = np.zeros(2048, np.uint64)
+    for word in words:
+        code = 0xCBF29CE484222325
+        for letter in word.encode():
+            code = (code ^ letter) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+        slot = code % len(table)
+        while table[slot]:
+            slot = (slot + 1) % len(table)
+        table[slot] = code
+    return table
+
+
+_ORDINARY, _WORDS = _codes_of(form.ORDINARY), _codes_of(WORDS)
+
+top = njit(cache=True, nogil=True)
+compiled = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+@compiled
+def _holds(table, data, begin, end):
+    """Whether a table of words, small letters, has the one from ``begin`` to ``end``."""
+    code = np.uint64(0xCBF29CE484222325)
+    for place in range(begin, end):
+        byte = data[place]
+        byte |= np.uint8(32) if np.uint8(byte - np.uint8(65)) < np.uint8(26) else np.uint8(0)
+        code = (code ^ np.uint64(byte)) * np.uint64(0x100000001B3)
+    slot = code & np.uint64(len(table) - 1)
+    while table[slot] != np.uint64(0):
+        if table[slot] == code:
+            return True
+        slot = (slot + np.uint64(1)) & np.uint64(len(table) - 1)
+    return False
+
+
+@compiled
+def _value(data, place):
+    """The number that one or two digits write, and where they end."""
+    value = 0
+    first = place
+    while place < first + 2 and 48 <= data[place] < 58:
+        value = 10 * value + data[place] - 48
+        place += 1
+    return value, place
+
+
+@compiled
+def _kind_of_numeric(data, start, found, is_sure):
+    """What a match that begins with a digit is; -1 where its numbers say that it is nothing."""
+    if found == ISO:
+        century, month, day = _value(data, start)[0], _value(data, start + 5)[0], _value(data, start + 8)[0]
+        return DATE if 19 <= century <= 20 and 0 < month <= 12 and 0 < day <= 31 else -1
+    one, place = _value(data, start)
+    other = _value(data, place + 1)[0]
+    if found == DAY or found == DOTS:
+        return DATE if 0 < min(one, other) <= 12 and max(one, other) <= 31 else -1
+    if found == TIMED:  # 2:00 and 10:30 may be places on a breast, and 1:40 dilutes an antibody
+        return TIME if one < 24 and (is_sure or one > 12 or (one > 1 and other != 0 and other != 30)) else -1
+    if found == PHONED:
+        is_phone = data[start] == 48 or 48 <= data[start + 5] < 58 or not 48 <= data[start + 4] < 58
+        return PHONE if is_phone else -1
+    return DATE if found == NAMED else ADDRESS if found == ADDRESSED else NUMBER
+
+
+@compiled
+def _read(data, machine, kind, start, stop, begin):
+    """What the match of a marked expression from ``start`` to ``stop`` tells: where it begins and what it is, or -1."""
+    before, part = data[start - 1], np.int64(machine[machine[0] + PART])
+    if kind == form.NUMERIC:
+        is_sign = before == 46 or before == 47 or before == 58 or before == 45  # . / : -
+        if _ALNUM[before] or (is_sign and _ALNUM[data[start - 2]]):
+            return start, -1
+        found = _kind_of_numeric(data, start, machine[machine[0] + FORM], machine[machine[0] + FLAGGED] != 0)
+        return start - (found == PHONE and before == 40), found  # the bracket before the area code is a phone's too
+    if kind == form.BOX:
+        return start, ADDRESS
+    if kind == form.LABELLED:
+        digits = 0
+        for place in range(part, stop):
+            digits += 48 <= data[place] < 58
+        return part, NUMBER if digits >= 4 else -1
+    if kind == form.EMAIL:
+        low = max(begin, start - 64)
+        last = start - (start > low and before == LINE)
+        first = last
+        while first > low and _MAILBOX[data[first - 1]]:
+            first -= 1
+        return first, EMAIL if first < last else -1
+    if _ALNUM[before]:
+        return start, -1
+    if kind == form.TITLED:
+        return part, NAME
+    return start, NUMBER if kind == form.LETTERED else DATE
+
+
+@top
+def find_spans(data, ends, machine, marks, counts, spans, lists):
+    """Fill in what is found where expressions are marked: begin, end and kind, one list an expression, in order; and
+    where each list begins and ends."""
+    data, machine = borrow(data), borrow(machine)
+    made = np.int64(0)
+    for kind in range(form.TITLED + 1):
+        text, begin, last = 0, np.int64(0), np.int64(0)
+        lists[kind, 0] = made
+        for number in range(counts[kind]):
+            start = marks[kind, number]
+            if start < last:  # as a search through the whole text: what was matched is not looked at again
+                continue
+            while ends[text] <= start:
+                begin, text = ends[text], text + 1
+            end = ends[text] - 1
+            stop = match(data, machine, kind, start, start + 1, end)
+            if stop < 0:
+                continue
+            last = stop
+            first, found = _read(data, machine, kind, start, stop, begin)
+            if found < 0:
+                continue
+            if kind == form.LABELLED:
+                if match(data, machine, NUMBER_LABEL, max(begin, start - form.BEFORE), start, start) < 0:
+                    continue
+            elif found == TIME and match(data, machine, CLOCK, stop, stop + 1, end) >= 0:
+                continue
+            spans[made, 0], spans[made, 1], spans[made, 2] = first, stop, found
+            made += 1
+        lists[kind, 1] = made
+
+
+@top
+def find_names(data, ends, machine, marks, counts, spans, lists):
+    """Add, as a list of its own, what can be a name in the marked runs and is one by what stands beside it."""
+    data, machine = borrow(data), borrow(machine)
+    made, text, begin, beside = lists[form.TITLED, 1], 0, np.int64(0), 0
+    lists[form.BESIDE, 0] = made
+    for run in range(counts[form.NAMES]):
+        place = marks[form.NAMES, run]
+        while ends[text] <= place:
+            begin, text = ends[text], text + 1
+        end = ends[text] - 1
+        stop = min(marks[NAME_ENDS, run], end)
+        while place < stop:
+            place = match(data, machine, CANDIDATE, place, stop, stop)
+            if place < 0:
+                break
+            start = np.int64(machine[machine[0] + START])
+            if _ALNUM[data[start - 1]]:
+                continue
+            kin = match(data, machine, KIN, start, start + 1, place)
+            is_name = kin >= 0
+            if not is_name:
+                while beside < counts[form.BESIDE] and marks[form.BESIDE, beside] < start:
+                    beside += 1
+                if beside < counts[form.BESIDE] and marks[form.BESIDE, beside] == start:
+                    low = max(begin, start - form.BEFORE)
+                    is_name = match(data, machine, BEFORE_NAME, low, start, start) >= 0
+            if not is_name:
+                is_name = match(data, machine, LICENCE, place, place + 1, end) >= 0
+            if not is_name:  # "Smith, Ada" in quotation marks, or behind a bar
+                last = start - 1 - (start > begin and data[start - 1] == LINE)
+                is_label = last >= begin and (data[last] == 34 or (data[last] == 32 and data[last - 1] == 124))
+                for other in range(start, place):
+                    is_name |= is_label and data[other] == COMMA
+            if is_name:
+                spans[made, 0], spans[made, 1], spans[made, 2] = max(start, kin), place, NAME
+                made += 1
+    lists[form.BESIDE, 1] = made
+
+
+@compiled
+def _is_name(data, begin, end):
+    """Whether what can be a name has no ordinary word."""
+    place = begin
+    while place < end:
+        first = place
+        while place < end and _WITHIN[data[place]]:
+            place += 1
+        if place > first and _holds(_ORDINARY, data, first, place):
+            return False
+        place += 1
+    return True
+
+
+@compiled
+def _add_parts(data, begin, end, parts, made, heads):
+    """Add the parts of a name by which it is known elsewhere: words of four letters or more from their capital on."""
+    place = begin
+    while place < end:
+        if not 65 <= data[place] < 91:
+            place += 1
+            continue
+        stop = place + 1
+        while stop < end and _WITHIN[data[stop]]:
+            stop += 1
+        if stop - place < 4:
+            place += 1
+            continue
+        if not _holds(_WORDS, data, place, stop):
+            bucket = _bucket(load(data, place))
+            if not _is_known(data, place, stop - place, parts, heads[bucket]):
+                parts[made, 0], parts[made, 1], parts[made, 2] = place, stop - place, heads[bucket]
+                heads[bucket] = made
+                made += 1
+        place = stop
+    return made
+
+
+@njit(nogil=True, forceinline=True)
+def _bucket(word):
+    return ((word & np.uint64(0xFFFFFFFF)) * np.uint64(0x9E3779B1) >> np.uint64(20)) & np.uint64(BUCKETS - 1)
+
+
+@compiled
+def _is_known(data, place, size, parts, number):
+    """Whether one of the parts of names from ``number`` on is the word of so many characters at ``place``."""
+    while number >= 0:
+        if parts[number, 1] == size:
+            first, same = parts[number, 0], 0
+            while same < size and data[first + same] == data[place + same]:
+                same += 1
+            if same == size:
+                return True
+        number = parts[number, 2]
+    return False
+
+
+@compiled
+def _look_again(data, begin, end, parts, heads, spans, made):
+    """Add where parts of names are words elsewhere."""
+    last = np.uint64(LINE)
+    for position in range(begin, end, 8):
+        word = load(data, position)
+        capitals = between(word, 65, 90)
+        found = capitals & ~between((word << np.uint64(8)) | last, 65, 90) & first_bits(end - position)
+        last = word >> np.uint64(56)
+        while found != np.uint64(0):
+            place = position + np.int64(tally(bits_before(found), np.uint64(0)))
+            found &= found - np.uint64(1)
+            number = heads[_bucket(load(data, place))]
+            if number < 0:
+                continue
+            stop, before = place + 1, place - 1
+            while _WITHIN[data[stop]]:
+                stop += 1
+            while _WITHIN[data[before]] and not 65 <= data[before] < 91:
+                before -= 1
+            if not _WITHIN[data[before]] and _is_known(data, place, stop - place, parts, number):
+                spans[made, 0], spans[made, 1], spans[made, 2] = place, stop, NAME
+                made += 1
+    return made
+
+
+@top
+def find_again(data, ends, spans, lists, parts, heads):
+    """Drop from the two lists of names what has an ordinary word, and add, as a last list, where parts of names are
+    words elsewhere in their text, from their first capital on."""
+    data, spans, parts, heads = borrow(data), borrow(spans), borrow(parts), borrow(heads)
+    for kind in range(form.TITLED, form.BESIDE + 1):
+        kept = lists[kind, 0]
+        for row in range(lists[kind, 0], lists[kind, 1]):
+            if _is_name(data, spans[row, 0], spans[row, 1]):
+                for column in range(3):
+                    spans[kept, column] = spans[row, column]
+                kept += 1
+        lists[kind, 1] = kept
+    made, begin = lists[form.BESIDE, 1], np.int64(0)
+    lists[AGAIN, 0] = made
+    titled, named = lists[form.TITLED, 0], lists[form.BESIDE, 0]
+    for text in range(len(ends)):
+        end, known = ends[text], np.int64(0)
+        while True:
+            if titled < lists[form.TITLED, 1] and spans[titled, 0] < end:
+                row = titled
+                titled += 1
+            elif named < lists[form.BESIDE, 1] and spans[named, 0] < end:
+                row = named
+                named += 1
+            else:
+                break
+            if known == 0:
+                for bucket in range(len(heads)):
+                    heads[bucket] = -1
+            known = _add_parts(data, spans[row, 0], spans[row, 1], parts, known, heads)
+        if known > 0:
+            made = _look_again(data, begin, end, parts, heads, spans, made)
+        begin = end
+    lists[AGAIN, 1] = made

@@ -1,0 +1,51 @@
+"""The compiled matcher finds what ``re`` finds, from any place to any end, and refuses what it does not know."""
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from identifiers.test_deciding import TEXTS
+from pathveil.identifiers.deciding import EXPRESSIONS
+from pathveil.identifiers.matcher import CLASSES, FLAGGED, FORM, FORMS, PART, START, match, program
+
+MACHINE = program(EXPRESSIONS)
+
+
+def as_bytes(text: str) -> np.ndarray:
+    known = {character: byte for byte, character in CLASSES.items()}
+    other = {True: known["é"], False: known["–"]}
+    codes = [ord(sign) if sign.isascii() else known.get(sign, other[sign.isalnum()]) for sign in text]
+    data = np.array([*codes, *[10] * 16], np.uint8)
+    data.flags.writeable = False
+    return data
+
+
+@settings(max_examples=150, deadline=None)
+@given(TEXTS, st.integers(0, 40), st.integers(0, 60))
+def test_every_expression_matches_as_re_does(text, first, size):
+    data = as_bytes(text)
+    for end in (len(text), min(first + size, len(text))):
+        for number, expression in enumerate(EXPRESSIONS):
+            expected = expression.search(text, first, end)
+            found = match(data, MACHINE, np.int64(number), first, end, end) if first < end else -1
+            if expected is None or expected.start() == end:  # an empty match is none of theirs
+                assert found == -1
+                continue
+            left = MACHINE[MACHINE[0] :]
+            assert (left[START], found) == expected.span()
+            names = expected.groupdict()
+            if "name" in names or "number" in names:
+                assert left[PART] == expected.start("name" if "name" in names else "number")
+            if "iso" in names:
+                is_time = expected.lastgroup in ("seconds", "half")
+                assert FORMS[left[FORM]] == ("time" if is_time else expected.lastgroup)
+                assert bool(left[FLAGGED]) == bool(names["seconds"] or names["half"])
+
+
+@pytest.mark.parametrize("pattern", ["a*?", "(?:ab)*c", "(?<!ab)c", "[^a]", "(?i)[a-z]", ".", r"\d"])
+def test_what_it_does_not_know_is_refused(pattern):
+    with pytest.raises(ValueError, match="an expression"):
+        program([re.compile(pattern)])
