@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 
 import pathveil
 
-reports = pathveil.synth(700, registries=2, seed=2, sites=8).to_frame()
+reports = pathveil.synth(500, registries=2, seed=2, sites=8).to_frame()
 texts, sites, cases = (reports[name].to_list() for name in ("text", "site", "case_id"))
 
 # %% [markdown]

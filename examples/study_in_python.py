@@ -7,7 +7,7 @@
 # %%
 import pathveil
 
-corpus = pathveil.synth(600, registries=3, seed=3)
+corpus = pathveil.synth(600, registries=3, seed=3, sites=8)
 settings = {
     "name": "Do fewer words leak less?",
     "vocabulary": {

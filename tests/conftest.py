@@ -78,10 +78,13 @@ def hl7_samples() -> Path:
 
 
 @pytest.fixture(scope="session")
-def pathveil():
-    """Run the command line as a user would: ``pathveil("corpus", "check", path)`` → CompletedProcess."""
+def pathveil(inside):
+    """Run the command line as a user would: ``pathveil("corpus", "check", path)`` → CompletedProcess. In this process,
+    unless it is to have another environment or folder."""
 
     def call(*arguments: object, **options) -> subprocess.CompletedProcess:
+        if not options:
+            return inside(*arguments)
         command = [sys.executable, "-m", "pathveil", *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, timeout=1800, **options)
 
@@ -90,7 +93,7 @@ def pathveil():
 
 @pytest.fixture(scope="session")
 def inside():
-    """The same in this process: much quicker than a new one, which has polars, torch and numba to import first."""
+    """A command in this process: much quicker than in a new one, which has polars, torch and numba to import first."""
 
     def call(*arguments: object) -> subprocess.CompletedProcess:
         from pathveil.cli import main

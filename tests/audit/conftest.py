@@ -14,9 +14,3 @@ def one_thread():
     yield
     torch.set_num_threads(before[0])
     numba.set_num_threads(before[1])
-
-
-@pytest.fixture(scope="session")
-def pathveil(pathveil, inside):
-    """Commands run in this process, unless they are to have another environment or folder."""
-    return lambda *arguments, **options: pathveil(*arguments, **options) if options else inside(*arguments)

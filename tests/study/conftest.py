@@ -33,9 +33,3 @@ def corpus(small_corpus):
 def rough_calibration(monkeypatch):
     """A plan whose times need not be right: its models are trained, but not until that shows on the clock."""
     monkeypatch.setattr("pathveil.training.speed.SHOWS", 0.0)
-
-
-@pytest.fixture(scope="session")
-def pathveil(pathveil, inside):
-    """Commands run in this process, unless they are to have another environment or folder."""
-    return lambda *arguments, **options: pathveil(*arguments, **options) if options else inside(*arguments)

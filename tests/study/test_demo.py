@@ -20,11 +20,11 @@ reports = 240
 registries = 3
 classes = { sites = 6, subsites = 12, histologies = 12 }
 [vocabulary]
-strategies = ["B", "I2", "MI100", "MI50"]
-sizes = [100, 50]
+strategies = ["B", "MI50"]
+sizes = [50]
 tasks = ["site"]
-shadows = 3
-counts = [1, 2]
+shadows = 2
+counts = [1]
 [vocabulary.training]
 dim = 8
 filters = 4

@@ -14,7 +14,7 @@ from pathveil.model import MTCNN, StackedMTCNN, TokenBatch
 from pathveil.model.kernels import cuda, reference
 
 DEVICE = "cpu" if cuda.INTERPRETED else "cuda"
-EXAMPLES = 10  # each compiles programs of its own on a GPU, and takes a second in the interpreter
+EXAMPLES = 7 if cuda.INTERPRETED else 10  # each takes a second or two, to interpret or to compile
 if cuda.INTERPRETED:  # fewer turns of Python loops; the programs are the same
     cuda.SHARES, cuda.UNROLL = 2, 2
 

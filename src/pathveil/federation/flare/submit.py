@@ -84,7 +84,7 @@ def submit(
             note(f"{reason}; going on from the last saved round (attempt {attempt + 1} of {attempts})")
         hub_wait = wait if attempt else min(wait, HUB_WAIT)
         try:
-            session = connect(kit, wait=hub_wait, note=note)
+            session = connect(kit, wait=hub_wait, patience=patience, note=note)
             result = one_job(
                 session, plan, out=out, pause=pause, patience=patience, wait=wait, progress=progress, note=note
             )
@@ -148,19 +148,20 @@ class Lost(FederationError):
     """A job ended without leaving anything."""
 
 
-def connect(kit: Path, *, wait: float, note: Callable[[str], None]) -> Any:
-    """A session with the hub; tries for ``wait`` seconds."""
+def connect(kit: Path, *, wait: float, patience: float = 60.0, note: Callable[[str], None]) -> Any:
+    """A session with the hub; tries for ``wait`` seconds. A hub that leaves a question open for half a minute, or for
+    twice as long as it waits for a site's sign of life, is lost."""
     from nvflare.fuel.flare_api.api_spec import AuthenticationError, NoConnection
     from nvflare.fuel.flare_api.flare_api import new_secure_session
 
     own = read_json(kit / "startup" / "fed_admin.json")["admin"]
     name, hub = own["username"], f"{own['host']}:{own['port']}"
-    end, told = time.monotonic() + wait, False
+    end, told, answer = time.monotonic() + wait, False, min(30.0, 2 * patience)
     while True:
         try:
             with contextlib.redirect_stdout(io.StringIO()):  # FLARE prints
                 timeout = min(wait, FIRST_TRY if not told else 30.0)
-                return new_secure_session(name, str(kit.resolve()), timeout=timeout, command_timeout=30.0)
+                return new_secure_session(name, str(kit.resolve()), timeout=timeout, command_timeout=answer)
         except AuthenticationError:
             raise UsageError(f"{kit}: the hub does not accept this kit; was it made for another federation?") from None
         except NoConnection:

@@ -1,9 +1,0 @@
-"""What the tests of corpora share."""
-
-import pytest
-
-
-@pytest.fixture(scope="session")
-def pathveil(pathveil, inside):
-    """Commands run in this process, unless they are to have another environment or folder."""
-    return lambda *arguments, **options: pathveil(*arguments, **options) if options else inside(*arguments)
