@@ -89,7 +89,7 @@ def test_logits_are_the_trained_models_in_half_precision():
 
 
 def test_logits_can_be_reduced_some_documents_at_a_time(monkeypatch):
-    monkeypatch.setattr("pathveil.training.plain_stack.READ_AT_ONCE", 7)
+    monkeypatch.setattr("pathveil.training.stacked.READ_AT_ONCE", 7)
     settings = SMALL.changed(epochs=2, patience=None)
     seen: list[int] = []
 

@@ -41,7 +41,7 @@ def evenly(total: int, parts: int) -> list[tuple[int, int]]:
     >>> evenly(5, 2)
     [(0, 2), (2, 5)]
     """
-    return list(itertools.pairwise(np.linspace(0, total, parts + 1).astype(int).tolist()))
+    return list(itertools.pairwise(total * part // parts for part in range(parts + 1)))
 
 
 def evenly_by(ends: np.ndarray, parts: int) -> list[tuple[int, int]]:
@@ -50,6 +50,8 @@ def evenly_by(ends: np.ndarray, parts: int) -> list[tuple[int, int]]:
     >>> evenly_by(np.array([0, 10, 11, 12, 20]), 2)
     [(0, 1), (1, 4)]
     """
+    if parts == 1 and len(ends) > 1:
+        return [(0, len(ends) - 1)]
     cuts = np.searchsorted(ends, np.linspace(ends[0], ends[-1], parts + 1)[1:-1])
     return list(itertools.pairwise(np.unique([0, *cuts, len(ends) - 1]).tolist()))
 

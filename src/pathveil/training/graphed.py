@@ -31,7 +31,6 @@ from pathveil.training.loop import SAVE_SECONDS, Fitted, Reduce, early_stopping,
 from pathveil.training.optimisers import Adadelta, Adam
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.stacked import (
-    READ_AT_ONCE_ON_GPU,
     Trainee,
     model_of,
     read_in_parts,
@@ -265,7 +264,7 @@ class GraphedStack:
 
     @torch.no_grad()
     def read(self, rows: Mapping[int, np.ndarray], reduce: Reduce) -> dict[int, dict[str, np.ndarray]]:
-        return read_in_parts(rows, self.slots, self._read, reduce, each=READ_AT_ONCE_ON_GPU)
+        return read_in_parts(rows, self.slots, self._read, reduce)
 
     def _read(self, rows: np.ndarray) -> dict[str, Tensor]:
         words = int(np.where(rows >= 0, self.corpus.lengths[rows], 0).sum())

@@ -15,7 +15,7 @@ from pathveil.training.loop import EMBEDDING, Reduce, half_products
 from pathveil.training.losses import task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
 from pathveil.training.settings import TrainingSettings
-from pathveil.training.stacked import READ_AT_ONCE, Trainee, read_in_parts, shape_of
+from pathveil.training.stacked import Trainee, read_in_parts, shape_of
 from pathveil.vocabulary.encoded import Encoded, take_documents
 from pathveil.vocabulary.words import UNKNOWN
 
@@ -144,7 +144,7 @@ class PlainStack:
     @torch.no_grad()
     def read(self, rows: Mapping[int, np.ndarray], reduce: Reduce) -> dict[int, dict[str, np.ndarray]]:
         self.model.eval()
-        return read_in_parts(rows, self.slots, self._read, reduce, each=READ_AT_ONCE)
+        return read_in_parts(rows, self.slots, self._read, reduce)
 
     def _read(self, rows: np.ndarray) -> dict[str, Tensor]:
         ids, offsets = self._documents(rows, None)

@@ -54,8 +54,7 @@ from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
 
 DOCUMENTS_AT_ONCE = 1024  # in a step of a stack on a GPU: enough to fill it
-READ_AT_ONCE = 128  # documents a model in one forward pass without training …
-READ_AT_ONCE_ON_GPU = 1024  # … where a table of the words in them is made for each pass, and memory is large
+READ_AT_ONCE = 1024  # documents a model in one pass without training: a table of their words is made for each pass
 
 
 @dataclass(frozen=True)
@@ -407,14 +406,12 @@ def read_in_parts(
     slots: int,
     read: Callable[[np.ndarray], dict[str, Tensor]],
     reduce: Reduce,
-    *,
-    each: int,
 ) -> dict[int, dict[str, np.ndarray]]:
     """What is kept of the logits of some slots on some rows, by a function that takes rows (slots, n), −1 where there
-    is none; ``each`` is how many documents a slot reads at once where all are asked."""
+    is none."""
     found: dict[int, dict[str, list[np.ndarray]]] = {slot: {} for slot in rows}
     longest = max(map(len, rows.values()))
-    at_once = each * slots // len(rows)  # where few are asked, each reads as much as all would
+    at_once = READ_AT_ONCE * slots // len(rows)  # where few are asked, each reads as much as all would
     for start in range(0, max(longest, 1), at_once):
         part = np.full((slots, min(at_once, longest - start)), -1, np.int64)
         for slot, wanted in rows.items():

@@ -67,6 +67,16 @@ def test_results_do_not_depend_on_the_number_of_threads():
         assert all(torch.equal(one, two) for one, two in zip(result, results[0], strict=True))
 
 
+def test_bfloat16_products_are_near_those_of_float32():
+    case = big_case()  # of two models, whose words are no multiple of what a product takes at once
+    arguments = case.ids, case.offsets, case.models, *case.parameters, case.windows
+    with torch.autocast("cpu", torch.bfloat16):
+        features = cpu.forward(*arguments)[0]
+    exact = reference.forward(*arguments)[0]
+    torch.testing.assert_close(features, exact, rtol=0.02, atol=0.2)
+    assert not torch.equal(features, exact)
+
+
 def test_several_callers_at_once():
     case = big_case()
     expected = case.features_and_gradients("cpu")

@@ -37,6 +37,7 @@ from pathveil.model.threads import evenly, evenly_by, spread, threads
 # Filters in a block of the table: four vectors of AVX-512, known to the compiler so that their sums stay in registers.
 # Over 10,000 words and five slots a block is 13 MB; wider ones fall out of cache and take up to twice the time.
 LANES = 64
+LIKE_ROWS = 256  # of words: products of bfloat16 are of a multiple of them
 
 compiled = njit(nogil=True, cache=True, fastmath={"contract"})
 
@@ -75,13 +76,15 @@ def forward(
     filters, largest, mine = weight.detach(), int(np.diff(parts).max()) * max(windows) * LANES, local()
     if embedding.dtype == torch.float32 and torch.is_autocast_enabled("cpu"):
         kind = torch.get_autocast_dtype("cpu")
-        vectors, filters = vectors.to(kind), filters.to(kind)
+        half = torch.zeros(len(words) + LIKE_ROWS, dim, dtype=kind)
+        half[: len(words)] = vectors
+        vectors, filters = half, filters.to(kind)
 
     def work(block: Block) -> None:
         if not hasattr(mine, "table"):
             mine.table = empty_table(largest, goal.dtype)
         start, end = parts[block.model : block.model + 2]
-        fill_table(mine.table, vectors[start:end], filters, block)
+        fill_table(mine.table, vectors[start:], filters, block, words=end - start)
         search(mine.table, rows, ends, documents[block.model], *outputs, *block)
 
     spread(work, blocks(windows, weight.shape[2], models=count))
@@ -95,16 +98,21 @@ def empty_table(size: int, dtype: np.dtype) -> np.ndarray:
     return space[-space.ctypes.data % 64 // space.itemsize :]
 
 
-def fill_table(table: np.ndarray, vectors: Tensor, weight: Tensor, block: Block) -> None:
+def fill_table(table: np.ndarray, vectors: Tensor, weight: Tensor, block: Block, *, words: int) -> None:
     """The answers of a block's filters to each word, (words, window, filters) at the start of ``table``, from
-    ``vectors`` (words, D) and ``weight`` (M, S, F, D)."""
+    ``vectors`` (words and perhaps more, D) and ``weight`` (M, S, F, D).
+
+    A program for a bfloat16 product is compiled for its number of rows, which takes longer than a small product: some
+    rows too many let it be used again.
+    """
     filters = weight[block.model, block.slot : block.slot + block.window, block.left : block.right]  # (k, wide, D)
     filters = filters.reshape(-1, vectors.shape[1])
-    answers = torch.from_numpy(table)[: len(vectors) * len(filters)].view(len(vectors), len(filters))
+    answers = torch.from_numpy(table)[: words * len(filters)].view(words, len(filters))
     if vectors.dtype == answers.dtype:
-        torch.mm(vectors, filters.T, out=answers)
+        torch.mm(vectors[:words], filters.T, out=answers)
     else:
-        answers.copy_(torch.mm(vectors, filters.T))
+        rows = -(-words // LIKE_ROWS) * LIKE_ROWS
+        answers.copy_(torch.mm(vectors[:rows], filters.T)[:words])
 
 
 @cache
@@ -133,7 +141,11 @@ def tabulate(embedding: Tensor, weight: Tensor, windows: tuple[int, ...]) -> Tab
     numbers = [size * block.window * (block.right - block.left) for block in parts]
     begins = np.cumsum([0, *(-(-(number + LANES) // LANES) * LANES for number in numbers)]).tolist()  # in whole lines
     answers = empty_table(begins[-1], vectors.numpy().dtype)
-    spread(lambda part: fill_table(answers[part[1] :], vectors, filters, part[0]), zip(parts, begins, strict=False))
+
+    def work(part: tuple[Block, int]) -> None:
+        fill_table(answers[part[1] :], vectors, filters, part[0], words=size)
+
+    spread(work, zip(parts, begins, strict=False))
     return Table(size, answers, np.array([(*block, begin) for block, begin in zip(parts, begins, strict=False)]))
 
 
