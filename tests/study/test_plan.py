@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from conftest import ROOT
 from pathveil.study import plan
@@ -49,6 +50,25 @@ def test_what_a_run_takes_however_few_its_cells_is_counted(small_corpus, tmp_pat
     rest = made.work[-1]
     assert rest.study == "the run" and rest.seconds > counted  # and the reading of the corpus
     assert made.low < made.seconds < made.high and "between" in str(made)
+
+
+def test_workers_share_the_cores_and_the_work(small_corpus, tmp_path, monkeypatch):
+    (tmp_path / "study.toml").write_text(STUDY.format(corpus=small_corpus, training=TRAINING))
+    threads: list[int] = []
+
+    def speed(*_):
+        threads.append(torch.get_num_threads())
+        return plan.Speed(0.0, 0.001)
+
+    monkeypatch.setattr(plan, "_speed", speed)
+    monkeypatch.setattr(plan, "_attack_speed", lambda *_, **__: plan.Speed(0.0, 0.0))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    before = torch.get_num_threads()
+    one, two = (plan.plan(tmp_path / "study.toml", out=tmp_path / "run", workers=number).work for number in (1, 2))
+    assert set(threads) == {2, 1} and torch.get_num_threads() == before
+    for alone, shared in zip(one, two, strict=True):
+        if alone.documents:
+            assert shared.seconds == pytest.approx(alone.seconds / min(2, alone.cells))
 
 
 @pytest.mark.parametrize("name", ["vocabulary-paper", "distribution-paper"])

@@ -1,18 +1,19 @@
 """What a study will take, before it runs: its cells, the documents its models will learn from, and the time.
 
 The time comes from a short calibration: models of the study's own shape are really trained on a few batches of its own
-reports, on the device it is meant for, once for one epoch and once for more. The difference is what a document costs
-in training; a third run that also reads documents gives the cost of reading one; the rest is what a model costs
-however few documents it has. Early stopping cannot be foreseen: what finished cells needed is taken for the others,
-and ``ASSUMED`` epochs where none is finished. Beside the cells stands what a run takes however few they are, measured
-as well: processes that start and compile, reports that are read, words that are chosen; and ``REPORT`` seconds to draw
-the report. The range allows for twice or half as many epochs where they are assumed, and for ``VARIES`` of everything.
+reports, on the device it is meant for (on a CPU with the threads of one worker, whose time the workers share), once for
+one epoch and once for more. The difference is what a document costs in training; a third run that also reads documents
+gives the cost of reading one; the rest is what a model costs however few documents it has. Early stopping cannot be
+foreseen: what finished cells needed is taken for the others, and ``ASSUMED`` epochs where none is finished. Beside the
+cells stands what a run takes however few they are, measured as well: processes that start and compile, reports that are
+read, words that are chosen; and ``REPORT`` seconds to draw the report. The range allows for twice or half as many
+epochs where they are assumed, and for ``VARIES`` of everything.
 
 A synthetic corpus that is not made yet is not made for this: a small one stands for it, and counts are scaled.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -45,6 +46,7 @@ from pathveil.study.vocabulary import VocabularyStudy
 from pathveil.training.defences import DPSettings, TeacherSettings
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.speed import ASSUMED, BATCHES, STACK, Speed, model_speed, ranged, speed_of
+from pathveil.training.workers import threads_of
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.selection import Measures, select
@@ -133,6 +135,8 @@ def plan(
     settings = with_corpus(read(path), corpus)
     began = perf_counter()
     with ExitStack() as stack:
+        if device == "cpu":
+            stack.enter_context(_threads_of_a_worker(workers))
         source, scale = _source(settings.corpus, out, stack, progress)
         rows: list[PlannedWork] = []
         known: dict[str, Speed] = {}
@@ -211,11 +215,25 @@ def _row(
     if alike not in known:
         known[alike] = _speed(study, kind, device, known)
     speed = known[alike]
-    seconds = speed.seconds(models=models, documents=documents, reads=reads)
+    side_by_side = min(workers, len(left)) if device == "cpu" else 1  # workers share one GPU
+    seconds = speed.seconds(models=models, documents=documents, reads=reads) / side_by_side
     rate = 1 / speed.document if speed.document else None
-    more, less = (speed.document * documents * part if assumed else 0.0 for part in (1.0, 0.5))
+    more, less = (speed.document * documents * part / side_by_side if assumed else 0.0 for part in (1.0, 0.5))
     about |= {"documents": round(documents), "epochs": epochs, "documents_a_second": rate}
     return PlannedWork(**about, **ranged(seconds, more=more, less=less))
+
+
+@contextmanager
+def _threads_of_a_worker(workers: int) -> Generator[None]:
+    """A block in which models are trained with as many threads as each of so many workers has."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads_of(workers))
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def starting(workers: int) -> float:

@@ -124,10 +124,15 @@ class ThisProcess:
             yield function(*arguments)
 
 
+def threads_of(workers: int) -> int:
+    """How many threads each of so many processes has, so that together they have the cores."""
+    return max((os.cpu_count() or 1) // workers, 1)
+
+
 @contextmanager
 def processes(workers: int, *, devices: str = "cpu") -> Generator["Processes"]:
     """A pool of processes that share one mapped copy of each corpus, the cores, and the devices."""
-    threads = max((os.cpu_count() or 1) // workers, 1)
+    threads = threads_of(workers)
     before = set(active_children())
     asked = os.environ.get("OMP_NUM_THREADS")
     # Read when a library is loaded, so by the processes to come and not by this one.
