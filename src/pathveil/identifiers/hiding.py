@@ -3,12 +3,13 @@
 A text with characters beyond ASCII is looked at as one byte for each (``matcher.CLASSES``), and written from its UTF-8.
 """
 
+import threading
 from functools import cache
 
 import numpy as np
 from numba import njit
 
-from pathveil.identifiers.bytes_at_once import borrow
+from pathveil.identifiers.bytes_at_once import borrow, load
 from pathveil.identifiers.deciding import AGAIN, BUCKETS, EXPRESSIONS, find_again, find_names, find_spans
 from pathveil.identifiers.expressions import AHEAD
 from pathveil.identifiers.marks import NAME_ENDS, find_marks
@@ -18,6 +19,24 @@ PLANE, EVERY = 0x10000, 0x110000  # characters that nearly all texts are made of
 
 top = njit(cache=True, nogil=True)
 compiled = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
+
+
+class _Room(threading.local):
+    """Arrays for marks, spans and parts of names, used again by each thread: new memory takes longer than what is done
+    in it. Of large ones only what is filled in takes memory."""
+
+    size = 0
+
+    def of(self, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """With room for texts of so many characters."""
+        if size > self.size:
+            self.size = size + size // 4
+            spans, parts = (np.empty((2 * self.size, 3), np.int64) for _ in range(2))
+            self.arrays = np.empty((NAME_ENDS + 1, self.size), np.int64), spans, parts
+        return self.arrays
+
+
+_room = _Room()
 
 
 @cache
@@ -47,16 +66,15 @@ def hide_bytes(utf8: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarr
         size = _classify(utf8, ends, _classes(most), data, places)
         data = data[: size + AHEAD]
         data.flags.writeable = False  # as texts from bytes are: else all would be compiled twice
-    # Of these arrays only what is filled in takes memory.
-    marks, counts = np.empty((NAME_ENDS + 1, len(data)), np.int64), np.zeros(NAME_ENDS + 1, np.int64)
+    marks, spans, parts = _room.of(len(data))
+    counts = np.zeros(NAME_ENDS + 1, np.int64)
     find_marks(data, marks, counts)
     if not counts.any():
         return utf8, ends, np.empty((0, 4), np.int64)
-    spans, lists = np.empty((2 * len(data), 3), np.int64), np.zeros((AGAIN + 1, 2), np.int64)
-    machine = _machine().copy()  # each call has its own: threads share nothing
+    lists, machine = np.zeros((AGAIN + 1, 2), np.int64), _machine().copy()
     find_spans(data, places, machine, marks, counts, spans, lists)
     find_names(data, places, machine, marks, counts, spans, lists)
-    find_again(data, places, spans, lists, np.empty_like(spans), np.empty(BUCKETS, np.int64))
+    find_again(data, places, spans, lists, parts, np.empty(BUCKETS, np.int64))
     kept, new_ends = np.empty((int(lists[AGAIN, 1]), 4), np.int64), np.empty(len(ends), np.int64)
     out = np.empty(len(utf8) + 3 * len(kept), np.uint8)
     made, size = _write(utf8, ends, places, spans, lists, kept, out, new_ends)
@@ -68,21 +86,25 @@ def hide_bytes(utf8: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarr
 @top
 def _classify(utf8, ends, table, data, places):
     """Fill in a byte for each character, and where texts end among them; return how many there are."""
-    made, at = 0, 0
+    utf8, data = borrow(utf8), borrow(data)
+    made, at = np.int64(0), np.int64(0)
     for text in range(len(ends)):
         while at < ends[text]:
-            byte = np.int64(utf8[at])
-            if byte < 128:
-                data[made] = byte
-                at += 1
-            else:
-                size = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
-                code = byte & (0x7F >> size)
+            plain = at
+            while plain < ends[text] and load(utf8, plain) & np.uint64(0x8080808080808080) == np.uint64(0):
+                plain += 8
+            made = _copy(utf8, at, min(plain, ends[text]), data, made)
+            at = min(plain, ends[text])
+            until = min(at + 8, ends[text])
+            while at < until:
+                byte = np.int64(utf8[at])
+                size = 1 if byte < 128 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+                code = byte & (0x7F >> size) if size > 1 else byte
                 for more in range(1, size):
                     code = code << 6 | (utf8[at + more] & 63)
                 data[made] = table[code]
                 at += size
-            made += 1
+                made += 1
         places[text] = made
     for more in range(AHEAD):
         data[made + more] = 10

@@ -87,14 +87,33 @@ _LAST = np.zeros(256, np.bool_)
 _LAST[[*b"yonredtlfcYONREDTLFC"]] = _LAST[128:] = True
 
 
-# What two bytes before a blank, or before a line's end, and a capital must be for more to be asked: the last of a word
-# in ``_BESIDE``, of a title, or what may stand behind a label. Of each byte six bits are kept, so others are let in.
-_PAIRS = np.zeros(1 << 12, np.bool_)
-for _pair in (
-    *"by to on er fe nd in ct me el of se cc dr rs ss r. s. f.".split(),
-    *(f"{chr(_first)}{_last}" for _first in range(32, 127) for _last in ': \t*|"'),
-):
-    _PAIRS[((ord(_pair[0]) | 32) & 63) << 6 | ((ord(_pair[1]) | 32) & 63)] = True
+def _endings() -> np.ndarray:
+    """Which three bytes before a blank and a capital let more be asked, as bits: the last of a word in ``_BESIDE`` or
+    of a title, or what may stand behind a label. Of each byte six bits are kept, so others are let in."""
+    table = np.zeros((64, 64, 64), np.bool_)
+
+    def note(*bytes_: str) -> None:
+        table[np.ix_(*([(ord(byte) | 32) & 63 for byte in part] or range(64) for part in bytes_))] = True
+
+    for ending in "son ter her ife and kin act per ame bel der use dr. mr. drs iss ms. rs. rof of.".split():
+        note(*ending)
+    for ending in "by to cc dr".split():
+        note("", *ending)
+    for ending in "nt me an st on er ng ed ut by to".split():  # of labels
+        note(*ending, ":")
+    note("", " \t)*:", ":")
+    note("", ":* \t", " \t")
+    note("", "", "*|")
+    return np.packbits(table, bitorder="little").view(np.uint64)
+
+
+_ENDINGS = _endings()
+# What may follow the digits with which a date, a phone, a number or an address begins; behind a line's end, what may
+# stand before it where a name follows.
+_AFTER_DIGITS = np.zeros(256, np.bool_)
+_AFTER_DIGITS[[*b" -/.:)ABCDEFGHIJKLMNOPQRSTUVWXYZsnrt"]] = True
+_BEFORE_LINE = np.zeros(256, np.bool_)
+_BEFORE_LINE[[*b': \t*"']] = True
 # Months by the codes of their first three letters; what may follow the first letter of a licence.
 _MONTH_AT = np.zeros(64, np.uint64)
 for _month in "jan feb mar apr may jun jul aug sep oct nov dec".split():
@@ -118,12 +137,18 @@ def _may_matter(before, here):
             return True
         if (first == P and then == 104) or (first == F and (then == C or then == R)):
             return True
-    elif last != LINE:
-        return last == QUOTE or last == TAB or last == COLON or last == STAR
-    one, two = (before >> np.uint64(40)) & np.uint64(255), (before >> np.uint64(48)) & np.uint64(255)
-    if (one | two) >= np.uint64(128):
-        return True
-    return _PAIRS[(((one | np.uint64(32)) & np.uint64(63)) << np.uint64(6)) | ((two | np.uint64(32)) & np.uint64(63))]
+        if before & np.uint64(0x80808000000000) != np.uint64(0):  # the second to the fourth byte before the capital
+            return True
+        if before & np.uint64(0xDFDFDF00000000) == np.uint64(0x464F0000000000):  # a word "of", behind "chart"
+            return before & np.uint64(0xDF000000) == np.uint64(0x54000000)
+        three = before >> np.uint64(32) | np.uint64(0x202020)
+        code = (three & np.uint64(63)) << np.uint64(12)
+        code |= (three >> np.uint64(2)) & np.uint64(63 << 6)
+        code |= (three >> np.uint64(16)) & np.uint64(63)
+        return (_ENDINGS[code >> np.uint64(6)] >> (code & np.uint64(63))) & np.uint64(1) != np.uint64(0)
+    if last == LINE:
+        return _BEFORE_LINE[(before >> np.uint64(48)) & np.uint64(255)]
+    return last == QUOTE or last == TAB or last == COLON or last == STAR
 
 
 @inlined
@@ -491,8 +516,19 @@ def _note_at_digits(data, place, marks, counts):
         for first in range(place - (before == HYPHEN) - _capitals_before(data, place), place - (before == HYPHEN)):
             _note(marks, counts, LETTERED, first)
     sign, then = data[end], data[end + 1]
-    if sign == SPACE and 97 <= then < 123 and then != 111:  # "2 cm", which a page is full of
+    if not _AFTER_DIGITS[sign]:
         return
+    if sign == SPACE and ((97 <= then < 123 and then != 111) or (_is_digit(then) and end < place + 3)):  # "2 cm"
+        return
+    if sign == POINT and _is_digit(then):  # "1.5 x", which a page is full of
+        while _is_digit(then):
+            end += 1
+            then = data[end + 1]
+        if then != POINT and then != HYPHEN:
+            return
+        end = place + 1
+        while _is_digit(data[end]):
+            end += 1
     for first in range(max(place, end - 5), end):
         if _may_be_numeric(data, first, end):
             _note(marks, counts, NUMERIC, first)
