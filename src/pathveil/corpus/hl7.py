@@ -28,8 +28,6 @@ WRAPPER = re.compile(rb"\s*(?:\xef\xbb\xbf)?(?:FHS|BHS|BTS|FTS)[^\w\s]")
 HEAD_OR_WRAPPER = re.compile(rb"(?:" + HEADER.pattern + rb")|(" + WRAPPER.pattern + rb")")
 BARE_HEADER = re.compile(rb"MSH(?:\||([^\w\s])[^\w\s]{2,5}\1)")
 CHUNK = 1 << 20  # bytes read at a time
-# Where one of these is, a file must be read line by line: frames, breaks spelt out, wrappers, a byte order mark.
-UNUSUAL = (b"\x0b", b"\x1c", b"<CR>", b"<cr>", b"<Cr>", b"<cR>", b"FHS", b"BHS", b"BTS", b"FTS", b"\xef\xbb\xbf")
 
 
 class Delimiters(NamedTuple):  # hashed for every OBX, which a tuple does fastest
@@ -80,7 +78,7 @@ def split_messages(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
     rest, line = b"", 1
     while chunk := file.read(CHUNK):
         data = rest + chunk
-        if len(data) > 8 * CHUNK or not HEADER.match(data[:16]) or any(mark in data for mark in UNUSUAL):
+        if len(data) > 8 * CHUNK or not HEADER.match(data[:16]) or is_unusual(data):
             yield from split_by_line(file, head=data, first=line)
             return
         starts = list(headers_of(data))
@@ -91,6 +89,15 @@ def split_messages(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
         rest = data[starts[-1] :]
     if rest:
         yield line, in_lines(rest)
+
+
+def is_unusual(data: bytes) -> bool:
+    """Whether a file must be read line by line: frames, breaks spelt out, wrappers, a byte order mark."""
+    if not data.isascii() and b"\xef\xbb\xbf" in data:
+        return True
+    if b"<" in data and any(mark in data for mark in (b"<CR>", b"<cr>", b"<Cr>", b"<cR>")):
+        return True
+    return any(mark in data for mark in (b"\x0b", b"\x1c", b"FHS", b"BHS", b"BTS", b"FTS"))
 
 
 def headers_of(data: bytes) -> Iterator[int]:

@@ -119,7 +119,7 @@ class Draft:
     observed: bool = False  # an OBX had text; without one, what SPM and OBR say is no report
 
     def add(self, heading: str, part: str, text: str) -> None:
-        if text.strip():
+        if text and not text.isspace():
             try:
                 self.sections[heading][part].append(text)
             except KeyError:
@@ -182,12 +182,17 @@ def group_by_patient(segments: list[Segment]) -> list[tuple[Segment | None, list
     """Patients and their reports, in order. A lone PID counts for the whole message, wherever it stands."""
     groups: list[tuple[Segment | None, list[Draft]]] = [(None, [])]
     after = ""  # the segment a note follows
+    drafts = groups[-1][1]
     for segment in segments:
-        drafts = groups[-1][1]
-        if segment.name == "OBX" and drafts:
-            add_observation(drafts[-1], segment)
-        elif segment.name == "PID":
-            groups.append((segment, []))
+        if segment.name == "OBX" and drafts:  # most of them
+            draft = drafts[-1]
+            add_observation(draft, segment)
+            draft.source.append(segment.source)
+            after = "OBX"
+            continue
+        if segment.name == "PID":
+            drafts = []
+            groups.append((segment, drafts))
         elif segment.name == "OBR":
             number = segment.first(3)
             if not drafts or (number and number != number_of(drafts[-1])):
@@ -224,14 +229,13 @@ def add_observation(draft: Draft, obx: Segment) -> None:
         text = value.strip()
     else:
         text = value_of(obx, 5, kind)
-    part = (part and obx.first(4)[:10]) or draft.specimen
-    same = (draft.specimen, heading, part, text)
+    specimen, seen = draft.specimen, draft.seen
+    part = (part and obx.first(4)[:10]) or specimen
     # A short line may well recur ("Benign."); under the same number too, or when long, it was sent twice.
-    numbered, seen = (same, number.strip()), draft.seen
-    if numbered in seen or (len(text) >= 30 and same in seen):
+    same = (specimen, heading, part, text) if len(text) >= 30 else (specimen, heading, part, text, number.strip())
+    if same in seen:
         return
     seen.add(same)
-    seen.add(numbered)
     draft.observed = draft.observed or bool(tidy(text))
     draft.add(heading, part, text)
 
@@ -332,46 +336,50 @@ def identity_of(pid: Segment | None, facility: str) -> tuple[str, ...] | None:
     """What tells a patient from others: a record number of a facility, else the social security number, else name."""
     if pid is None:
         return None
-    found = []
+    social = []
     for value in (*pid.repetitions(3), *pid.repetitions(2), *pid.repetitions(4)):
         if not value:
             continue
         parts = components_of(value, pid.marks) + [""] * 5
         number, authority, kind = parts[0], parts[3].split(pid.marks.subcomponent)[0], parts[4].upper()
-        found.append(("SS", "", number) if kind in ("SS", "SSN") else ("number", authority or facility, number))
-    found.append(("SS", "", pid.first(19)))
-    found.sort(key=lambda identity: identity[0] == "SS")
-    for kind, authority, number in found:
-        bare = re.sub(r"[\W_]", "", number).upper()
-        # 999-99-9999 and UNKNOWN stand for many people.
-        if len(set(bare)) > 1 and any(map(str.isdigit, bare)):
-            return kind, authority.upper(), bare
+        if kind in ("SS", "SSN"):
+            social.append(number)
+        elif bare := told_apart(number):
+            return "number", (authority or facility).upper(), bare
+    for number in (*social, pid.first(19)):
+        if bare := told_apart(number):
+            return "SS", "", bare
     name, birth = pid.parts(5)[:2], pid.first(7)[:8]
     if any(name) and birth:
         return ("name", *(part.upper() for part in name), birth)
     return None
 
 
+def told_apart(number: str) -> str:
+    """A number without signs; none where it stands for many people, as 999-99-9999 and UNKNOWN do."""
+    bare = (number if number.isalnum() else re.sub(r"[\W_]", "", number)).upper()
+    return bare if len(set(bare)) > 1 and any(map(str.isdigit, bare)) else ""
+
+
 def mask_of(segments: Iterable[Segment]) -> Mask:
     """A mask of all that these segments say about the patient and the next of kin."""
     names, numbers, births, streets = [], [], [], []
     for segment in segments:
-        marks, places = segment.marks, PATIENT if segment.name == "PID" else KIN
-        for place, whole in enumerate(segment.fields):
-            if not whole or place not in places:
+        fields, marks = segment.fields, segment.marks
+        for place, kind in (PATIENT if segment.name == "PID" else KIN).items():
+            if place >= len(fields) or not fields[place]:
                 continue
-            for value in filter(None, whole.split(marks.repetition)):
-                parts = components_of(value, marks) + [""] * 7
-                match places[place]:
-                    case "name":
-                        names.append([parts[0].split(marks.subcomponent)[0], *parts[1:3]])
-                    case "address":
-                        streets.append(parts[0].replace(marks.subcomponent, " "))
-                    case "phone":
-                        numbers += [parts[0], parts[5] + parts[6]]
-                        streets.append(parts[3])  # an e-mail address
-                    case "number":
-                        numbers.append(parts[0])
-                    case "birth":
-                        births.append(parts[0])
+            for value in filter(None, fields[place].split(marks.repetition)):
+                parts = components_of(value, marks)
+                if kind == "number":
+                    numbers.append(parts[0])
+                elif kind == "name":
+                    names.append([parts[0].split(marks.subcomponent)[0], *parts[1:3]])
+                elif kind == "birth":
+                    births.append(parts[0])
+                elif kind == "address":
+                    streets.append(parts[0].replace(marks.subcomponent, " "))
+                else:
+                    numbers += [parts[0], "".join(parts[5:7])]
+                    streets += parts[3:4]  # an e-mail address
     return Mask(names=names, numbers=numbers, births=births, streets=streets)

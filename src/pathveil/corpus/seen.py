@@ -11,17 +11,21 @@ import numpy as np
 
 
 class Seen:
-    """Numbers below 2**64, in a few sorted arrays, each of which is longer than all behind it together."""
+    """Numbers below 2**64, in a few sorted arrays, each of which is longer than all behind it together.
 
-    RECENT = 5_000
+    A map of their last bits tells of nearly all new numbers that they are in none of the arrays.
+    """
+
+    RECENT, BITS = 5_000, (1 << 22) - 1
 
     def __init__(self) -> None:
         self.recent: set[int] = set()
+        self.map = np.zeros(self.BITS + 1, bool)
         self.sorted: list[np.ndarray] = []
 
     def add(self, number: int) -> bool:
         """Note a number; whether it was new."""
-        if number in self.recent or (self.sorted and self._holds(np.array([number], np.uint64))[0]):
+        if number in self.recent or (self.map[number & self.BITS] and self._holds(np.array([number], np.uint64))[0]):
             return False
         self.recent.add(number)
         if len(self.recent) == self.RECENT:
@@ -50,6 +54,7 @@ class Seen:
     def _keep(self, numbers: np.ndarray) -> None:
         if not len(numbers):
             return
+        self.map[numbers & np.uint64(self.BITS)] = True
         self.sorted.append(np.sort(numbers))
         while len(self.sorted) > 1 and len(self.sorted[-2]) <= 2 * len(self.sorted[-1]):
             last = self.sorted.pop()
