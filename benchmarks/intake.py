@@ -1,7 +1,8 @@
 """Reports in: how fast each format is imported, beside a plain read by polars or a peer, and in how much memory.
 
 Files are made of invented reports of about ``--words`` words, with codes as registries write them. By default each
-format is imported and read plainly, alternately; HL7 is read by python-hl7 where that can be imported (a peer, never a
+format is imported, read plainly by polars (or the database's driver) and, so read, written as an import writes, all
+alternately; HL7 is read by python-hl7 where that can be imported (a peer, never a
 dependency: pip install hl7 in an environment of your own). ``--memory`` imports each format in a process of its own, at
 a fifth of ``--rows`` and at all of them, and tells its greatest memory. PostgreSQL is used where PATHVEIL_DATABASE
 holds the address of one in which tables may be made.
@@ -41,12 +42,14 @@ FORMATS = {
     "postgresql": "",
     "jsonl": "jsonl",
     "json": "json",
+    "nested": "json",
     "fhir": "ndjson",
     "hl7": "hl7",
 }
 EXCEL_ROWS = 1_048_575  # beside the header
 CHUNK = 10_000
 VARIABLE = "PATHVEIL_DATABASE"
+NESTED = {"report_id": "report.id", "case_id": "patient", "text": "report.sections.text"}  # of the form "nested"
 QUERY = "select * from pathveil_bench"
 KEY = b"a key for the benchmark"
 
@@ -134,8 +137,7 @@ def write(name: str, reports: "pl.DataFrame", rows: int, path: Path) -> None:
         with path.open("wb") as file:
             for number, table in enumerate(tables(reports, rows)):
                 file.write(part_of(name, table, first=not number))
-            if name == "json":
-                file.write(b"]}")
+            file.write({"json": b"]}", "nested": b"]"}.get(name, b""))
 
 
 def part_of(name: str, table: "pl.DataFrame", *, first: bool) -> bytes:
@@ -147,8 +149,19 @@ def part_of(name: str, table: "pl.DataFrame", *, first: bool) -> bytes:
     if name == "json":
         lines = table.write_ndjson().encode().replace(b"\n", b",\n").removesuffix(b",\n")
         return (b'{"exported": "2016-05-02", "reports": [' if first else b",") + lines
+    if name == "nested":
+        objects = (json.dumps(nested_report(row)) for row in table.iter_rows(named=True))
+        return (b"[" if first else b",") + ",\n".join(objects).encode()
     message = hl7_message if name == "hl7" else fhir_report
     return "".join(message(row) for row in table.iter_rows(named=True)).encode()
+
+
+def nested_report(row: dict[str, Any]) -> dict[str, Any]:
+    """A report as an interface writes it: fields within fields, its text in sections."""
+    half = len(row["text"]) // 2
+    sections = [{"name": "gross", "text": row["text"][:half]}, {"name": "diagnosis", "text": row["text"][half:]}]
+    labels = {name: row[name] for name in ("registry", "date", "subsite", "histology", "laterality")}
+    return {"report": {"id": row["report_id"], "sections": sections}, "patient": row["case_id"], **labels}
 
 
 def hl7_message(row: dict[str, Any]) -> str:
@@ -265,28 +278,33 @@ def speed(
 
 def imported(name: str, path: Path, out: Path) -> None:
     database = os.environ[VARIABLE] if name == "postgresql" else None
-    mapping = TableMapping(query=QUERY) if database else TableMapping()
+    mapping = TableMapping(query=QUERY) if database else TableMapping(columns=NESTED if name == "nested" else {})
     import_corpus([] if database else [path], out=out, key=KEY, database=database, mapping=mapping)
 
 
 def plain_readers(name: str, path: Path, out: Path) -> dict[str, Any]:
-    """What else reads such a file: polars into a Parquet file, as an import writes one; of HL7 a peer's parser."""
+    """What else reads such a file: polars, alone and into a Parquet file as an import writes one; of HL7 a peer."""
     import polars as pl
 
-    def kept(frame: "pl.LazyFrame") -> None:
-        frame.sink_parquet(out, compression="zstd", row_group_size=5_000)
-
-    readers: dict[str, Any] = {
-        "csv": lambda: kept(pl.scan_csv(path, infer_schema=False)),
-        "tsv": lambda: kept(pl.scan_csv(path, infer_schema=False, separator="\t")),
-        "parquet": lambda: kept(pl.scan_parquet(path)),
-        "excel": lambda: kept(pl.read_excel(path, engine="calamine").lazy()),
-        "sqlite": lambda: kept(pl.read_database("select * from reports", sqlite3.connect(path)).lazy()),
-        "jsonl": lambda: kept(pl.scan_ndjson(path)),
-        "json": lambda: kept(pl.read_json(path).lazy()),
+    # A frame that is not read until it must be, or one in memory.
+    frames: dict[str, Any] = {
+        "csv": lambda: pl.scan_csv(path, infer_schema=False),
+        "tsv": lambda: pl.scan_csv(path, infer_schema=False, separator="\t"),
+        "parquet": lambda: pl.scan_parquet(path),
+        "excel": lambda: pl.read_excel(path, engine="calamine").lazy(),
+        "sqlite": lambda: pl.read_database("select * from reports", sqlite3.connect(path)).lazy(),
+        "postgresql": lambda: fetched().lazy(),
+        "jsonl": lambda: pl.scan_ndjson(path),
+        "json": lambda: pl.read_json(path).lazy(),
+        "nested": lambda: pl.read_json(path).lazy(),
     }
-    if name in readers:
-        return {"polars": readers[name]}
+    if name in frames:
+        reader = "psycopg" if name == "postgresql" else "polars"
+        kept = {"compression": "zstd", "row_group_size": 5_000}
+        return {
+            f"{reader}, reading and writing": lambda: frames[name]().sink_parquet(out, **kept),
+            f"{reader}, reading alone": lambda: frames[name]().collect(engine="streaming"),
+        }
     if name == "hl7":
         with contextlib.suppress(ImportError):
             import hl7  # ty: ignore[unresolved-import]
@@ -298,6 +316,17 @@ def plain_readers(name: str, path: Path, out: Path) -> dict[str, Any]:
 
             return {"python-hl7, parsed only": parsed}
     return {}
+
+
+def fetched() -> "pl.DataFrame":
+    """What the driver's own cursor gives, as a frame."""
+    import polars as pl
+    import psycopg
+
+    with psycopg.connect(os.environ[VARIABLE]) as connection, connection.cursor() as cursor:
+        cursor.execute(QUERY)  # ty: ignore[invalid-argument-type]
+        names = [column.name for column in cursor.description or ()]
+        return pl.DataFrame(cursor.fetchall(), schema=dict.fromkeys(names, pl.String), orient="row")
 
 
 # What is mapped from files is memory that the system may take back, so it is not counted.
@@ -325,6 +354,8 @@ def memory(name: str, reports: "pl.DataFrame", rows: int, folder: Path, *, progr
     path = folder / f"reports.{FORMATS[name]}"
     write(name, reports, rows, path)
     given = ["--database", VARIABLE, "--query", QUERY] if name == "postgresql" else [path]
+    if name == "nested":
+        given += [word for ours, theirs in NESTED.items() for word in ("--column", f"{ours}={theirs}")]
     (folder / "key").write_bytes(KEY)
     command = ["corpus", "import", *map(str, given), "--key-file", folder / "key", "--out", folder / "corpus.parquet"]
     start = time.perf_counter()

@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING
 
 import numpy as np
 
-from pathveil.corpus.tables import BATCH, ROW, UNREADABLE, Note, polars_faults
+from pathveil.corpus.tables import BATCH, ROW, UNREADABLE, Note, pieces_of, polars_faults
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign import bounds
 from pathveil.foreign.archives import open_bytes
@@ -95,8 +95,7 @@ def csv_batches(
                 table = regular_table(block, columns, delimiter=delimiter, line=text.line)
                 if table is not None:
                     text.pass_over(block)
-                    for start in range(0, table.height, BATCH):
-                        yield table[start : start + BATCH]
+                    yield from pieces_of(table)
                     continue
             yield from tables_of(islice(records, BATCH), columns)
 

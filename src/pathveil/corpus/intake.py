@@ -196,7 +196,7 @@ def import_corpus(
         ImportedFile(file=str(source.name), format=source.form, encoding=source.encoding, dates=one.format_of(number))
         for number, source in enumerate(given.found)
     ]
-    return account(out, read=read, codes=one.codes.account(), tally=tally, rows=rows, keyed=key is not None)
+    return account(out, read=read, one=one, tally=tally, rows=rows, keyed=key is not None)
 
 
 @dataclass
@@ -292,15 +292,11 @@ def prepare_table(
 
 
 def account(
-    out: Path, *, read: list[ImportedFile], codes: CodeCounts, tally: Tally, rows: RowCounts | None, keyed: bool
+    out: Path, *, read: list[ImportedFile], one: OnePass, tally: Tally, rows: RowCounts | None, keyed: bool
 ) -> ImportResult:
     """What an import read and wrote."""
     import polars as pl
 
-    corpus = pl.scan_parquet(out)
-    registries = corpus.group_by("registry").len().collect(engine="streaming").sort("registry")
-    # Hashes, sorted: a million take eight megabytes, a set of them ten times that.
-    cases = corpus.select(pl.col("case_id").hash()).collect(engine="streaming")["case_id"].sort()
     messages = None
     if any(file.format in MESSAGES for file in read):
         messages = MessageCounts(
@@ -318,11 +314,11 @@ def account(
         out=str(out),
         sha256=content_sha256(out),
         files=read,
-        reports=int(registries["len"].sum()),
-        cases=len(cases) - int((cases == cases.shift()).sum()),
-        registries=dict(registries.iter_rows()),
-        columns=corpus.collect_schema().names(),
-        codes=codes,
+        reports=one.registries.total(),
+        cases=len(one.cases),
+        registries=dict(sorted(one.registries.items())),
+        columns=list(pl.read_parquet_schema(out)),
+        codes=one.codes.account(),
         hl7=messages,
         tables=rows,
     )

@@ -6,6 +6,7 @@ all of them at the end; where the guess was wrong, everything is read again with
 reading twice costs less than keeping a copy of every text on the way would cost each time.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,8 @@ from pathveil.corpus.codes import CodeReader
 from pathveil.corpus.dates import EXAMPLES, ISO, find_format, in_iso_form, mixed_formats
 from pathveil.corpus.rows import SOURCE, RowCheck
 from pathveil.corpus.schema import EXPECTED_DATE, TASKS, with_dates
-from pathveil.corpus.tables import ROW, as_written, stream_parquet
+from pathveil.corpus.seen import Seen
+from pathveil.corpus.tables import ROW, as_written, pieces_of, stream_parquet
 from pathveil.wording import listed
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ class OnePass:
         self.has_dates = schema.get("date") == pl.String and SOURCE in schema
         self.rows = RowCheck(seed=known.seed) if ROW in schema else None  # messages are checked as they are read
         self.codes = CodeReader([task for task in TASKS if task in schema], keep_unknown=keep_unknown)
+        self.registries: Counter[str] = Counter()  # reports of each
+        self.cases = Seen()  # hashes of their ids
         self.days: dict[int, set[str]] = {}  # source: its dates, as written
         self.iso: dict[int, dict[str | None, str | None]] = {}  # source: dates as written, and in ISO's form
         self.forms: dict[int, str | None] = {}  # source: the format in which they were read
@@ -66,8 +70,9 @@ class OnePass:
             def batches(
                 wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
             ) -> Iterator["pl.DataFrame"]:
-                yield first
-                yield from map(self.prepared, found)
+                yield from pieces_of(first)
+                for batch in found:
+                    yield from pieces_of(self.prepared(batch))
 
             stream_parquet(register_io_source(batches, schema=first.schema), part, out)
 
@@ -75,6 +80,8 @@ class OnePass:
         """The rows of a batch that can be used, as a corpus has them."""
         batch = self._with_iso_dates(batch) if self.has_dates else batch
         batch = self.rows(batch) if self.rows else with_dates(batch.lazy()).collect()
+        self.registries.update(dict(batch["registry"].value_counts().iter_rows()))
+        self.cases.add_all(batch["case_id"].hash().to_numpy())
         return self._with_codes(batch.drop(SOURCE, ROW, strict=False))
 
     def learned(self, part: Path) -> Learned:

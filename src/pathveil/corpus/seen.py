@@ -23,6 +23,9 @@ class Seen:
         self.map = np.zeros(self.BITS + 1, bool)
         self.sorted: list[np.ndarray] = []
 
+    def __len__(self) -> int:
+        return len(self.recent) + sum(map(len, self.sorted))
+
     def add(self, number: int) -> bool:
         """Note a number; whether it was new."""
         if number in self.recent or (self.map[number & self.BITS] and self._holds(np.array([number], np.uint64))[0]):

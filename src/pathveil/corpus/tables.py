@@ -39,6 +39,7 @@ OTHER_FORMS = {
 }
 BATCH = 5_000  # reports in memory at a time, and in a Parquet row group, so that readers stay flat as well
 SLICE, FEWEST_ROWS, MOST_ROWS = 1 << 25, 1_000, 50_000  # bytes and rows of another's Parquet file at a time
+PIECE = 1 << 20
 LONGEST_LINE = bounds.LONGEST_LINE  # of JSONL
 UNREADABLE = (OSError, EOFError, zlib.error)  # what a missing, locked or damaged file raises (gzip's is an OSError)
 
@@ -195,9 +196,16 @@ def in_slices(frame: "pl.LazyFrame") -> "pl.LazyFrame":
             some = int(SLICE * batch.height / max(batch.estimated_size(), 1))
             some = min(max(some, FEWEST_ROWS), MOST_ROWS)
             batch = batch if predicate is None else batch.filter(predicate)
-            yield batch if wanted is None else batch.select(wanted)
+            yield from pieces_of(batch if wanted is None else batch.select(wanted))
 
     return register_io_source(batches, schema=frame.collect_schema())
+
+
+def pieces_of(batch: "pl.DataFrame") -> Iterator["pl.DataFrame"]:
+    """A batch in pieces of about ``PIECE`` bytes: polars reads some thirty ahead of what it works on."""
+    rows = max(int(PIECE * batch.height / max(batch.estimated_size(), 1)), 1)
+    for start in range(0, batch.height, rows):
+        yield batch[start : start + rows]
 
 
 def open_jsonl(path: Path, *, note: Note | None = None) -> "pl.LazyFrame":
