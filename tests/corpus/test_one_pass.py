@@ -152,3 +152,46 @@ def test_a_source_that_changes_each_time_it_is_read_is_refused(tmp_path, monkeyp
     with pytest.raises(CorpusError, match=r"a.csv: changed while it was read"):
         import_corpus(tmp_path / "a.csv", out=tmp_path / "c.parquet")
     assert [one.name for one in tmp_path.iterdir()] == ["a.csv"]
+
+
+HEAD = "report_id,case_id,registry,text"
+
+
+def rows_of(text: str, count: int = 20) -> str:
+    return "".join(f"R{n},K{n},North,{text} {n}\n" for n in range(count))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (
+            f"{HEAD}\n{rows_of('Präparat')}".encode() + "R99,K9,North,Präparat\n".encode("latin-1"),
+            "mixes UTF-8 and another",
+        ),
+        (f"{HEAD},{','.join(f'c{n}' for n in range(20_000))}\n".encode(), "has 20,004 columns"),
+        (f"{HEAD}\n".encode(), "holds no report"),
+    ],
+)
+def test_other_bad_tables_are_refused_in_a_sentence(tmp_path, content, sentence):
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(CorpusError, match=sentence) as caught:
+        import_corpus(tmp_path / "a.csv", out=tmp_path / "c.parquet")
+    assert "Präparat" not in str(caught.value) and [one.name for one in tmp_path.iterdir()] == ["a.csv"]
+
+
+def test_marks_of_byte_order_and_any_names_of_columns_are_taken(tmp_path):
+    (tmp_path / "a.csv").write_text(f"\ufeff\ufeff{HEAD}\n{rows_of('polyp')}")
+    line = '{"report_id": "%d", "case_id": "1", "registry": "N", "text": "polyp"}\n'
+    (tmp_path / "b.jsonl").write_text("\ufeff" + "".join(line % number for number in range(20)))
+    names = "row,reason,raw date,hash,len"
+    rows = "".join(f"{row},1,2,3,4,5\n" for row in rows_of("polyp").splitlines())
+    (tmp_path / "c.csv").write_text(f"{HEAD},{names}\n{rows}R1,K,North,again,1,2,3,4,5\n")
+    for name, skipped in (("a.csv", 0), ("b.jsonl", 0), ("c.csv", 1)):
+        result = import_corpus(tmp_path / name, out=tmp_path / "c.parquet")
+        assert result.reports == 20 and result.tables.skipped_total == skipped
+    assert result.columns == f"{HEAD},{names}".split(",")
+
+
+def test_texts_with_signs_of_their_own_are_no_mixed_encodings(tmp_path):
+    (tmp_path / "a.csv").write_bytes(f"{HEAD}\n{rows_of('Größe 3 × 4 mm bei 37 °C (§ 5)')}".encode("cp1252"))
+    assert import_corpus(tmp_path / "a.csv", out=tmp_path / "c.parquet").files[0].encoding == "cp1252"

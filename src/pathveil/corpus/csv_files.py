@@ -210,7 +210,7 @@ class Text:
         """Whole records as far as quotation marks tell: up to a line end with an even number of them before it."""
         while len(self.buffer) - self.at < BLOCK and not self.fault and self.fill():
             pass
-        quotes, end = count_of(QUOTE, self.buffer[self.at :]), len(self.buffer)
+        quotes, end = count_of(QUOTE, self.buffer, self.at), len(self.buffer)
         for _ in range(1_000):
             found = self.buffer.rfind(b"\n", self.at, end)
             if found < 0:
@@ -283,9 +283,9 @@ class Text:
                 yield start, record
 
 
-def count_of(code: int, data: bytes) -> int:
+def count_of(code: int, data: bytes, start: int = 0) -> int:
     """How often a byte is there: of long data, in a tenth of the time that ``bytes.count`` takes."""
-    return int(np.count_nonzero(np.frombuffer(data, np.uint8) == code))
+    return int(np.count_nonzero(np.frombuffer(data, np.uint8)[start:] == code))
 
 
 LINE_END = re.compile(rb"\r\n|\r|\n")
@@ -346,7 +346,10 @@ def delimiter_of(lines: list[str]) -> str:
 
 def header_of(names: list[str], *, path: Path) -> list[str]:
     """The columns' names; a line that is no header is refused, and never quoted: it may be a report."""
-    columns = [name.strip() or f"unnamed_{number}" for number, name in enumerate(names, start=1)]
+    if len(names) > bounds.COLUMNS:
+        raise CorpusError(f"{path}: has {len(names):,} columns; a table of reports has at most {bounds.COLUMNS:,}")
+    bare = (name.replace("\ufeff", "").strip() for name in names)  # some write a byte order mark twice
+    columns = [name or f"unnamed_{number}" for number, name in enumerate(bare, start=1)]
     for number, name in enumerate(columns, start=1):
         if len(name) > 80 or re.search(r"\d{6}", name):
             raise CorpusError(f"{path}: line 1 is no header (field {number} is no name of a column); add one")
@@ -357,6 +360,10 @@ def header_of(names: list[str], *, path: Path) -> list[str]:
 
 
 ENCODING_HINT = "import it with 'pathveil corpus import', which finds encodings, or say which with --encoding"
+
+
+UTF8_LETTER, NOT_ASCII = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|\xe2\x80[\x90-\xa6]"), re.compile(rb"[\x80-\xff]+")
+MIXED = 0.05  # the share of letters beyond ASCII that may look like UTF-8 by chance
 
 
 def find_encoding(path: Path) -> str:
@@ -371,10 +378,20 @@ def find_encoding(path: Path) -> str:
                 return "utf-16"
         for name in ("utf-8", "cp1252"):
             with open_bytes(path) as file:
-                decoder = codecs.getincrementaldecoder(name)()
-                pieces = iter(lambda file=file: file.read(LONGEST_HEADER), b"")
-                if all(decodes(decoder, piece) for piece in pieces) and decodes(decoder, b"", final=True):
-                    return {"utf-8": "utf-8-sig"}.get(name, name)
+                decoder, found, high = codecs.getincrementaldecoder(name)(), 0, 0
+                for piece in iter(lambda file=file: file.read(LONGEST_HEADER), b""):
+                    if not decodes(decoder, piece):
+                        break
+                    if name == "cp1252" and not piece.isascii():
+                        found += len(UTF8_LETTER.findall(piece))
+                        high += len(NOT_ASCII.findall(piece))
+                else:
+                    if found > MIXED * high:
+                        raise CorpusError(
+                            f"{path}: mixes UTF-8 and another encoding; write it in one, or say which with --encoding"
+                        )
+                    if decodes(decoder, b"", final=True):
+                        return {"utf-8": "utf-8-sig"}.get(name, name)
     except UNREADABLE as error:
         raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or cut short?") from None
     raise CorpusError(f"{path}: is neither UTF-8 nor Windows-1252; say what it is with --encoding, for example cp850")

@@ -37,6 +37,7 @@ from pathveil.wording import counted
 if TYPE_CHECKING:
     import polars as pl
 
+MOST_COLUMNS = 40  # that a summary names
 MOST_READINGS = 4  # of sources that do not change, the last but one tells all
 
 
@@ -87,7 +88,7 @@ class ImportResult(Result):
             f"{counted(self.reports, 'report')} of {counted(self.cases, 'case')} in {self.out}",
             f"  from      {counted(len(self.files), 'file')} ({forms})",
             f"  registry  {named}{', …' if len(self.registries) > 10 else ''}",
-            f"  columns   {', '.join(self.columns)}",
+            f"  columns   {', '.join(self.columns[:MOST_COLUMNS])}{', …' if len(self.columns) > MOST_COLUMNS else ''}",
             f"  sha256    {self.sha256}",
         ]
         for name, kinds in (

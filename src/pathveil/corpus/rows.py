@@ -141,9 +141,12 @@ class RowCheck:
 
         ``names`` are those of the sources, ``unread`` what their readers passed over, ``whole`` gives all rows again.
         """
+        skipped = self.skipped(unread)
+        if not self.total and skipped:
+            source, row, reason = skipped[0]
+            raise CorpusError(f"{names[source]}: no row could be read; the first, at line {row:,}, {reason}")
         if not self.total:
             raise CorpusError("the corpus holds no report")
-        skipped = self.skipped(unread)
         passed_over = {source: len(notes.reasons) for source, notes in unread.items() if not notes.within}
         for source, count in Counter(source for source, _, _ in skipped).items():
             total = self.sizes[source] + passed_over.get(source, 0)

@@ -38,7 +38,7 @@ SHOWN = 5  # offending ids in a message
 DATE = r"^\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*)?$"
 
 EXPECTED_DATE = "2016-05-02 or 20160502"
-PLACE = "place in the frame"  # a column of rows that are checked, of a name that no table has
+PLACE, AS_WRITTEN = "place in the frame", "before it was checked: "  # columns of names that no table has
 
 
 def scan(paths: Paths, *, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
@@ -162,7 +162,7 @@ def with_faults(
     schema = frame.collect_schema()
     parsed = [column for column in WHEN if column in schema]
     others = [name for name in schema.names() if name not in (*REQUIRED, *parsed)]
-    raw = (pl.col(column).alias(f"raw {column}") for column in parsed)
+    raw = (pl.col(column).alias(AS_WRITTEN + column) for column in parsed)
     rows = with_dates(frame.select(*REQUIRED, *parsed, *raw, *others).with_row_index(PLACE))
     none = ("has none", "have none")
     faults = {
@@ -179,7 +179,7 @@ def with_faults(
     }
     examples = {"date": expected_date, "year": "a whole number such as 2016"}
     for column in parsed:
-        given = pl.col(f"raw {column}")
+        given = pl.col(AS_WRITTEN + column)
         if schema[column] == pl.String:
             given = pl.when(given.str.contains(r"\S")).then(given)
         elif schema[column].is_float():

@@ -94,7 +94,7 @@ def excel_to_parquet(path: str, out: str, sheet: str | None = None) -> str:
         if not names:
             raise CorpusError(f"{path}: has no sheet")
         table = pl.read_excel(path, engine="calamine", sheet_name=sheet or names[0], infer_schema_length=None)
-        table.write_parquet(out)
+        table.write_parquet(out, row_group_size=BATCH)
     except (*polars_faults(), fastexcel.FastExcelError, MemoryError, ValueError):
         raise CorpusError(wrong) from None
     except BaseException as error:

@@ -11,6 +11,7 @@ and quotes nothing.
 [('1', 'left breast\\nbiopsy'), ('2', None)]
 """
 
+import codecs
 import hashlib
 import tempfile
 import zlib
@@ -226,15 +227,20 @@ def open_jsonl(path: Path, *, note: Note | None = None) -> "pl.LazyFrame":
 
 
 def mended_jsonl(path: Path, *, note: Note) -> "pl.LazyFrame | None":
-    """A copy of a JSONL file with an empty object for each line that is none; none where that does not help."""
+    """A copy of a JSONL file with an empty object for each line that is none; none where that does not help.
+
+    A byte order mark, with which some begin, is left out.
+    """
     folder = tempfile.TemporaryDirectory(prefix="pathveil-")
-    copy, faults, number = Path(folder.name) / "mended.jsonl", {}, 0
+    copy, faults, number, marked = Path(folder.name) / "mended.jsonl", {}, 0, False
     with open_bytes(path) as file, copy.open("wb") as out:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
+            if number == 1 and line.startswith(codecs.BOM_UTF8):
+                marked, line = True, line.removeprefix(codecs.BOM_UTF8)
             if fault := line_fault(line):
                 faults[number] = fault
             out.write(b"{}\n" if fault or not line.strip() else line.rstrip(b"\r\n") + b"\n")
-    if not faults or 2 * len(faults) > number:
+    if not (faults or marked) or 2 * len(faults) > number:
         return None
     for row, fault in faults.items():
         note(row, fault)
@@ -246,8 +252,12 @@ def held_frame(path: Path, folder: tempfile.TemporaryDirectory[str]) -> "pl.Lazy
     import polars as pl
     from polars.io.plugins import register_io_source
 
+    schema: pl.Schema | None = None
+
     def opened() -> "pl.LazyFrame":
-        return pl.scan_parquet(path) if path.suffix == ".parquet" else pl.scan_ndjson(path, infer_schema_length=None)
+        if path.suffix == ".parquet":
+            return in_slices(pl.scan_parquet(path))
+        return pl.scan_ndjson(path, schema=schema, infer_schema_length=None)
 
     def batches(
         wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
@@ -256,9 +266,10 @@ def held_frame(path: Path, folder: tempfile.TemporaryDirectory[str]) -> "pl.Lazy
         frame = opened() if rows is None else opened().head(rows)
         frame = frame if wanted is None else frame.select(wanted)
         frame = frame if predicate is None else frame.filter(predicate)
-        yield from frame.collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming")
+        yield from frame.collect_batches(chunk_size=FEWEST_ROWS, maintain_order=True, engine="streaming")
 
-    return register_io_source(batches, schema=opened().collect_schema())
+    schema = opened().collect_schema()  # which is found once: all lines are looked at
+    return register_io_source(batches, schema=schema)
 
 
 def check_jsonl(path: Path) -> list[str] | None:
@@ -283,6 +294,8 @@ def jsonl_fault(path: Path) -> str:
         for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
             if fault := line_fault(line):
                 return f"line {number:,} {fault}"
+            if number == 1 and line.startswith(codecs.BOM_UTF8):
+                return "begins with a byte order mark; 'pathveil corpus import' leaves it out"
     return "is empty" if not number else "its lines differ in their types; expected the same columns of text in each"
 
 
