@@ -62,10 +62,10 @@ def test_workers_share_the_cores_and_the_work(small_corpus, tmp_path, monkeypatc
 
     monkeypatch.setattr(plan, "_speed", speed)
     monkeypatch.setattr(plan, "_attack_speed", lambda *_, **__: plan.Speed(0.0, 0.0))
-    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 4)
     before = torch.get_num_threads()
     one, two = (plan.plan(tmp_path / "study.toml", out=tmp_path / "run", workers=number).work for number in (1, 2))
-    assert set(threads) == {2, 1} and torch.get_num_threads() == before
+    assert set(threads) == {4, 2} and torch.get_num_threads() == before
     for alone, shared in zip(one, two, strict=True):
         if alone.documents:
             assert shared.seconds == pytest.approx(alone.seconds / min(2, alone.cells))

@@ -13,7 +13,7 @@ A synthetic corpus that is not made yet is not made for this: a small one stands
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -135,8 +135,6 @@ def plan(
     settings = with_corpus(read(path), corpus)
     began = perf_counter()
     with ExitStack() as stack:
-        if device == "cpu":
-            stack.enter_context(_threads_of_a_worker(workers))
         source, scale = _source(settings.corpus, out, stack, progress)
         rows: list[PlannedWork] = []
         known: dict[str, Speed] = {}
@@ -213,7 +211,8 @@ def _row(
     reads = sum(unit.reads for unit in left) * scale
     alike = _cost_of(study, kind, device)
     if alike not in known:
-        known[alike] = _speed(study, kind, device, known)
+        with _threads_of_a_worker(workers) if device == "cpu" else nullcontext():
+            known[alike] = _speed(study, kind, device, known)
     speed = known[alike]
     side_by_side = min(workers, len(left)) if device == "cpu" else 1  # workers share one GPU
     seconds = speed.seconds(models=models, documents=documents, reads=reads) / side_by_side
