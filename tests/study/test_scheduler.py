@@ -130,8 +130,10 @@ strategies = ["B"]
 
 def test_a_second_process_with_another_file_is_refused_and_changes_nothing(tmp_path, one_thread):
     """While the first makes its corpus, and whichever study it is at."""
-    text = SMALL.format(corpus="", training=TRAINING).replace('path = ""', "reports = 400\nregistries = 3")
-    (tmp_path / "study.toml").write_text(text)
+    text = SMALL.format(corpus="", training=TRAINING).replace(
+        'path = ""', "reports = 240\nregistries = 3\nclasses = { sites = 4 }"
+    )
+    (tmp_path / "study.toml").write_text(text.replace('["R1", "R3"]', '["R1"]'))
     (tmp_path / "other.toml").write_text(OTHER)
     command = [sys.executable, "-m", "pathveil", "study", "run", tmp_path / "other.toml", "--out", tmp_path / "run"]
     stages, tried = ("writing reports", "vocabulary study", "distribution study"), {}
