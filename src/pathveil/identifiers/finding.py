@@ -55,9 +55,8 @@ def hide_all(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
 
 def encoded(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Texts in UTF-8 with a line end behind each, and as much behind the last as loops look at; and where each ends."""
-    joined = "\n".join([*texts, "\n" * AHEAD])
-    if joined.isascii():
-        whole, lengths = joined.encode("ascii"), map(len, texts)
+    if all(map(str.isascii, texts)):
+        whole, lengths = "\n".join([*texts, "\n" * AHEAD]).encode("ascii"), map(len, texts)
     else:
         parts = [text.encode("utf-8", "surrogatepass") for text in texts]
         whole, lengths = b"\n".join([*parts, b"\n" * AHEAD]), map(len, parts)
