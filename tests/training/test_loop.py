@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from pathveil.errors import UsageError
-from pathveil.training.loop import fit, logits_of, validate
+from pathveil.training.loop import fit, judged, logits_of, validate, validation_scores
 from pathveil.training.settings import TrainingSettings
 from training.corpora import encoded
 
@@ -206,3 +206,9 @@ def test_training_imports_without_polars():
         "import pathveil.training.loop, pathveil.training.metrics, pathveil.training.calibration"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_diverged_model_is_not_taken_for_one_without_labels():
+    logits, labels = {"site": torch.full((3, 2), torch.nan)}, {"site": np.array([0, 1, -1])}
+    scores = validation_scores({task: pairs.numpy() for task, pairs in judged(logits, labels).items()})
+    assert np.isnan(scores["validation_loss"])

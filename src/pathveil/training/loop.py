@@ -354,14 +354,13 @@ def judged(
     logits: Mapping[str, Tensor], labels: Mapping[str, np.ndarray], rows: np.ndarray | None = None
 ) -> dict[str, Tensor]:
     """Each task's answers (documents, 2) held against the labels of these rows: the logarithm of the label's
-    probability, NaN where there is no label, and whether it is the likeliest."""
+    probability, and whether it is the likeliest, NaN where there is no label."""
     found = {}
     for task, scores in logits.items():
         known = np.asarray(labels[task]) if rows is None else np.asarray(labels[task])[rows]
         label = torch.from_numpy(known.astype(np.int64)).to(scores.device)
         own = scores.float().log_softmax(-1).gather(-1, label.clamp(min=0)[:, None])[:, 0]
-        own = torch.where(label >= 0, own, torch.nan)
-        found[task] = torch.stack([own, (scores.argmax(-1) == label).float()], -1)
+        found[task] = torch.stack([own, torch.where(label >= 0, (scores.argmax(-1) == label).float(), torch.nan)], -1)
     return found
 
 
@@ -369,7 +368,7 @@ def validation_scores(answers: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The loss summed over tasks, and each task's loss and accuracy, of answers that were ``judged``."""
     losses, accuracy = {}, {}
     for task, pairs in answers.items():
-        known = pairs[~np.isnan(pairs[:, 0])].astype(np.float64)
+        known = pairs[~np.isnan(pairs[:, 1])].astype(np.float64)
         if len(known):
             losses[task], accuracy[task] = float(-known[:, 0].mean()), float(known[:, 1].mean())
     return {"validation_loss": sum(losses.values()), "validation_losses": losses, "validation_accuracy": accuracy}
