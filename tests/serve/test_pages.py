@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import polars as pl
 import pytest
 import uvicorn
+from playwright.sync_api import expect
 from starlette.testclient import TestClient
 
 from bundle.conftest import reports
@@ -112,11 +113,9 @@ def test_a_registrar_codes_from_log_in_to_export(live, browser, desk_service):
         page.keyboard.press("ArrowUp")
     page.keyboard.press("/")  # another code, by its term
     page.keyboard.type("pancreas")
-    page.wait_for_selector(".found li")
-    assert page.locator(".found li").first.inner_text().startswith("C25")
+    expect(page.locator(".task.active .found li").first).to_contain_text("C25")
     page.keyboard.press("Enter")
-    page.wait_for_selector(".contradictions li")
-    assert "does not lie in site C25 (pancreas)" in page.inner_text(".contradictions")
+    expect(page.locator(".contradictions")).to_contain_text("does not lie in site C25 (pancreas)")
     page.keyboard.press("Enter")  # accept and go on
     page.wait_for_url(lambda url: "/case/" in url and url.split("?")[0] != opened.split("?")[0])
     assert page.inner_text(".said") == "Kept with your changes."
@@ -155,6 +154,40 @@ def test_a_registrar_codes_from_log_in_to_export(live, browser, desk_service):
     decided = desk_service.desk.casework.decisions()
     assert len(rows) == len(decided) and {row["who"] for row in rows} == {"anna"}
     assert (problems, outside) == ([], [])
+
+
+def test_a_late_answer_changes_nothing(live, browser):
+    """The answer about a code chosen before, and the list of what was typed before, come after later ones."""
+    page = other_page(browser, live, "cora")
+    page.click("table.queue a")
+    page.wait_for_url("**/case/*")
+    site = page.locator(".task[data-task=site]")
+    held = {}
+    page.route("**/combinations?*", lambda route: held.setdefault("codes", []).append(route))
+    for code in (1, 0):
+        site.locator(".offer:not(.other) input").nth(code).check()
+    while len(held.get("codes", ())) < 2:
+        page.wait_for_timeout(10)
+    shown = page.locator(".contradictions").first
+    for route, said in zip(reversed(held["codes"]), ("later", "earlier"), strict=True):
+        with page.expect_response("**/combinations?*"):
+            route.fulfill(json={"contradictions": [said], "terms": {}})
+        expect(shown).to_have_text("later")
+        page.wait_for_timeout(50)  # for an earlier answer to be shown, were it shown
+    expect(shown).to_have_text("later")
+
+    page.route("**/search?*q=pancrea*", lambda route: held.setdefault("words", []).append(route))
+    search = site.locator("input[type=search]")
+    page.keyboard.press("ArrowUp")
+    search.focus()
+    expect(site.locator(".found li").first).to_be_visible()  # the frequent codes
+    search.press_sequentially("pancreas")
+    page.keyboard.press("Enter")  # before the list of "pancreas" has come
+    assert search.input_value() == "pancreas" and not site.locator(".other input:checked").count()
+    held["words"][-1].continue_()
+    expect(site.locator(".found li").first).to_contain_text("C25")
+    page.keyboard.press("Enter")
+    expect(site.locator(".other")).to_contain_text("C25")
 
 
 TWO = ["lobular carcinoma of the right breast, upper outer quadrant", "prostate, adenocarcinoma, gleason 3+4=7"]

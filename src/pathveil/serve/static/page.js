@@ -73,10 +73,13 @@ function nextTask(number) {
 }
 
 async function checkCombination(field) {
-  const answer = await fetch("/combinations?" + chosen(field));
+  const asked = String(chosen(field));
+  const answer = await fetch("/combinations?" + asked);
   if (!answer.ok) return;
+  const { contradictions } = await answer.json();
+  if (asked !== String(chosen(field))) return;  // another code has been chosen since, and has its own answer
   const list = field.closest(".tumour").querySelector(".contradictions");
-  list.replaceChildren(...(await answer.json()).contradictions.map((sentence) => {
+  list.replaceChildren(...contradictions.map((sentence) => {
     const item = document.createElement("li");
     item.textContent = sentence;
     return item;
@@ -137,6 +140,7 @@ function searchBox(field, number) {
   const input = field.querySelector("input[type=search]");
   const list = field.querySelector(".found");
   let asked = 0;
+  let answered = 0;
   let picked = 0;
 
   function close() {
@@ -166,8 +170,10 @@ function searchBox(field, number) {
     const query = input.value.trim();
     const own = ++asked;
     const answer = await fetch("/search?" + new URLSearchParams([...chosen(field), ["task", field.dataset.task], ["q", query]]));
-    if (!answer.ok || own !== asked || document.activeElement !== input) return;
+    if (!answer.ok) return;
     const { found } = await answer.json();
+    if (own !== asked || document.activeElement !== input) return;
+    answered = own;
     list.replaceChildren(...found.map((one, place) => {
       const item = document.createElement("li");
       item.id = list.id + "-" + place;
@@ -198,7 +204,10 @@ function searchBox(field, number) {
     if (event.key === "ArrowDown") pick(picked + 1);
     else if (event.key === "ArrowUp") pick(Math.max(0, picked - 1));
     else if (event.key === "Escape") { input.value = ""; close(); input.blur(); }
-    else if (event.key === "Enter") { const item = all("li", list)[picked]; if (item) take(item); }
+    else if (event.key === "Enter") {
+      const item = all("li", list)[picked];
+      if (item && answered === asked) take(item);  // never from the list of what was typed before
+    }
     else return;
     event.preventDefault();
     event.stopPropagation();
