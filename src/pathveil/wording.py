@@ -42,3 +42,12 @@ def percent(share: float) -> str:
     ('4.2 %', '42 %')
     """
     return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
+
+
+def whole_percent(share: float) -> str:
+    """Rounded down: 100% is all of them.
+
+    >>> whole_percent(399 / 400), whole_percent(0.29)
+    ('99%', '29%')
+    """
+    return f"{int(100 * share + 1e-9)}%"

@@ -82,6 +82,30 @@ def test_what_columns_are_recognised(tmp_path, header, row, columns):
     assert propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml").columns == expected
 
 
+def test_ids_and_histologies_are_recognised_by_what_they_hold(tmp_path):
+    lines = [f"A {row};L{row:04d};{row:02d}.01.1950;8500/{row % 4};{62000 + row};{row}" for row in range(1, 21)]
+    (tmp_path / "t.csv").write_text("\n".join(["Name;Nr;Geb;Morpho;PLZ;n", *lines]))
+    result = propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
+    assert result.columns == {"report_id": "Nr", "histology": "Morpho"}
+    assert result.reasons["report_id"] == "20 different values in 20 rows; its name says nothing"
+
+
+def test_a_table_of_codes_without_texts_labels_a_corpus(tmp_path):
+    (tmp_path / "t.csv").write_text("Accession,PatientID,Primary Site\nA1,7,C50.4\n")
+    told = propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml").summary()
+    assert told.endswith(
+        f"corpus label REPORTS {tmp_path}/t.csv --on report_id --map {tmp_path}/m.toml --out labelled.parquet"
+    )
+
+
+def test_a_mapping_that_is_there_may_have_been_corrected(tmp_path):
+    (tmp_path / "t.csv").write_text("text,Side\nx,L\n")
+    (tmp_path / "m.toml").write_text("# by hand")
+    with pytest.raises(UsageError, match=r"m\.toml: is there already"):
+        propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
+    assert (tmp_path / "m.toml").read_text() == "# by hand"
+
+
 def test_undecided_dates_and_missing_columns_are_written_down(tmp_path):
     (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"Datum,Befundtext\n01/02/2016,x\n"))
     result = propose_mapping(tmp_path / "t.csv.gz", out=tmp_path / "m.toml")
@@ -152,6 +176,7 @@ def test_damaged_tables_are_read_or_refused_in_a_sentence(lab, tmp_path):
             place = rng.randrange(len(damaged))
             damaged[place : place + rng.randrange(4)] = rng.choice([*marks, bytes([rng.randrange(256)])])
         (tmp_path / name).write_bytes(damaged)
+        (tmp_path / "m.toml").unlink(missing_ok=True)
         try:
             told = propose_mapping(tmp_path / name, out=tmp_path / "m.toml").summary()
             mapping = read_mapping(tmp_path / "m.toml")

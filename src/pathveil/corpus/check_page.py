@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pathveil.corpus.check import CLIP, CheckResult
-from pathveil.wording import counted
+from pathveil.wording import counted, whole_percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -53,7 +53,7 @@ def registries(result: CheckResult) -> "RenderableType":
     for name, row in result.registries.items():
         labelled = {task: count / row.reports for task, count in row.labelled.items()}
         least = min(labelled, key=lambda task: labelled[task], default=None)
-        fewest = "" if least is None else f"{least} {labelled[least]:.0%}" if labelled[least] < 1 else "all"
+        fewest = "" if least is None else f"{least} {whole_percent(labelled[least])}" if labelled[least] < 1 else "all"
         years = span(row.first_year, row.last_year) if row.first_year else "–"
         table.add_row(name, f"{row.reports:,}", f"{row.cases:,}", f"{row.median_words:,}", years, fewest)
     table.caption = "words: the median report; labels: the task with fewest"

@@ -22,24 +22,27 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from pathveil.corpus.codes import read_behavior, read_laterality, read_morphology, read_topography
+from pathveil.corpus.codes import (
+    known_histologies,
+    read_behavior,
+    read_laterality,
+    read_morphology,
+    read_topography,
+)
 from pathveil.corpus.csv_files import delimiter_of, first_lines
 from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.dates import ISO, ISO_DATE, find_format, formats_of
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.opening import MESSAGES, Source, open_source, sources_of
-from pathveil.corpus.schema import REQUIRED
+from pathveil.corpus.schema import REQUIRED, TASKS
 from pathveil.corpus.sources import nested_field, nested_names
 from pathveil.corpus.tables import polars_faults
 from pathveil.errors import CorpusError, UsageError
-from pathveil.files import write_text
+from pathveil.files import check_new, write_text
 from pathveil.results import Result
-from pathveil.wording import counted, listed
-
-if TYPE_CHECKING:
-    pass
+from pathveil.wording import counted, listed, whole_percent
 
 ROWS = 2_000  # of a table that a proposal looks at
 BIRTH = re.compile("birth|dob|geb|naissance|death|tod")
@@ -88,7 +91,16 @@ CONTENTS: Mapping[str, Callable[[str], object]] = {
     "behavior": read_behavior,
     "laterality": read_laterality,
 }
-BY_CONTENT = ("date", "subsite", "site")  # told by their contents alone, where no column has such a name
+# Told by their contents alone, where no column has such a name. Of four digits only ICD-O-3's own say a histology.
+BY_CONTENT = {
+    "date": CONTENTS["date"],
+    "subsite": CONTENTS["subsite"],
+    "site": CONTENTS["site"],
+    "histology": lambda value: (read_morphology(value) or ("",))[0] in known_histologies(),
+}
+IDS = ("report_id", "case_id")  # by which a table of codes finds its reports, the surer one first
+NUMBER = re.compile(r"(?=.*\d)\S{1,40}")  # an id by its form: no name of a person, no sentence
+FEWEST_IDS = 10  # rows from which on a column is taken for ids since no two rows share one
 
 
 class MappingResult(Result):
@@ -120,10 +132,15 @@ class MappingResult(Result):
         if self.unused:
             lines.append(f"  not used, but kept: {counted(self.unused, 'column')}")
         lines += [f"  not taken as {ours}: {reason}" for ours, reason in self.doubts.items()]
+        source = "--database VARIABLE" if self.file == DATABASE else self.file
+        labels = any(task in self.columns for task in TASKS)
+        if labels and "text" in self.missing and (shared := [name for name in IDS if name in self.columns]):
+            lines.append("  no column looks like text: it can give its codes to reports from elsewhere")
+            to = f"corpus label REPORTS {source} --on {shared[0]} --map {self.out} --out labelled.parquet"
+            return "\n".join([*lines, f"Then: pathveil {to}"])
         if missing := [name for name in self.missing if name != "registry"]:
             lines.append(f"  no column looks like {listed(missing)}, which a corpus needs: name it in the file")
         registry = " --registry NAME" if "registry" in self.missing else ""
-        source = "--database VARIABLE" if self.file == DATABASE else self.file
         lines.append(f"Then: pathveil corpus import {source} --map {self.out}{registry} --out corpus.parquet")
         return "\n".join(lines)
 
@@ -143,6 +160,7 @@ def propose_mapping(
 
     The table is a file, or without one what the mapping's query gives of the ``database`` at that address.
     """
+    check_new(out)  # it may have been corrected by hand
     given = mapping or TableMapping()
     if path is not None and not path.is_file():
         raise CorpusError(f"{path}: there is no such file")
@@ -233,15 +251,17 @@ def judge(field: str, column: Column, columns: list[Column]) -> tuple[float, str
     share = share_that_fits(field, column)
     if share < 0.5:
         return 0, ""
-    filled = f"{share:.0%} of {len(column.values):,} values fit" if field in CONTENTS else ""
+    filled = f"{whole_percent(share)} of {len(column.values):,} values fit" if field in CONTENTS else ""
     if column.name == field:
         return 1000, filled or "its name"
     if name in PLACES[field]:
         return 200 - PLACES[field][name] + share, filled or describe(field, column)
     if field in HINTS and re.search(HINTS[field], name):
         return 60 + share, filled or describe(field, column)
-    if field in BY_CONTENT and share >= 0.95 and column.values:
+    if field in BY_CONTENT and column.values and share_of(column, BY_CONTENT[field]) >= 0.95:
         return 20 + share, f"{filled}; its name says nothing"
+    if field == "report_id" and holds_ids(column):
+        return 10.0, f"{describe(field, column)}; its name says nothing"
     if field == "text" and typical_length(column) >= 100:
         longest = max(columns, key=typical_length)
         return (20.0, f"{describe(field, column)}; its name says nothing") if column is longest else (0, "")
@@ -251,9 +271,19 @@ def judge(field: str, column: Column, columns: list[Column]) -> tuple[float, str
 def share_that_fits(field: str, column: Column) -> float:
     """How many of a column's values can be what a field holds; all where anything can."""
     reader = CONTENTS.get(field)
-    if not reader:
-        return 1.0
-    return sum(bool(reader(value)) for value in column.values) / max(1, len(column.values))
+    return share_of(column, reader) if reader else 1.0
+
+
+def share_of(column: Column, fits: Callable[[str], object]) -> float:
+    return sum(bool(fits(value)) for value in column.values) / max(1, len(column.values))
+
+
+def holds_ids(column: Column) -> bool:
+    """Whether each row has a number of its own that is no date."""
+    different = set(column.values)
+    if not FEWEST_IDS <= len(different) == column.rows:
+        return False
+    return all(NUMBER.fullmatch(value) for value in different) and not any(map(CONTENTS["date"], different))
 
 
 def doubts_of(columns: list[Column], chosen: Mapping[str, object]) -> dict[str, str]:
@@ -263,7 +293,7 @@ def doubts_of(columns: list[Column], chosen: Mapping[str, object]) -> dict[str, 
         for column in columns:
             name = re.sub(r"[\W_]+", "", column.name.lower())
             if field not in chosen and name in PLACES[field] and (share := share_that_fits(field, column)) < 0.5:
-                doubts[field] = f"{column.name}, of whose {len(column.values):,} values only {share:.0%} fit"
+                doubts[field] = f"{column.name}, of whose {len(column.values):,} values only {whole_percent(share)} fit"
     return doubts
 
 
