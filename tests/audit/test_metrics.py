@@ -10,6 +10,7 @@ from scipy.stats import binomtest
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score, roc_curve
 
 from pathveil.audit import metrics
+from pathveil.audit.resamples import resample
 
 
 @st.composite
@@ -98,16 +99,13 @@ def test_fewer_cases_than_reports_widen_the_interval():
 
 
 @given(scored(), st.integers(0, 3))
-def test_resampled_auc_and_accuracy_equal_those_of_the_resampled_records(case, seed):
+def test_resampled_accuracy_equals_that_of_the_resampled_records(case, seed):
     scores, member = case
     cases = np.arange(len(member)) // 2 + 1000 * member
-    weights = metrics.case_weights(member, cases, resamples=5, seed=seed)
+    resamples = resample(member, cases, resamples=5, seed=seed)
     guess = scores > 0
-    found = metrics.auc_resampled(scores, member, weights)
-    drawn = [np.repeat(np.arange(len(member)), weights[:, column].astype(int)) for column in range(5)]
-    for column, rows in enumerate(drawn):
-        assert found[column] == pytest.approx(roc_auc_score(member[rows], scores[rows]))
-    plain, balanced = metrics.accuracy_estimates(guess, member, weights)
+    drawn = [np.repeat(np.arange(len(member)), times) for times in resamples.counts[resamples.rows].T]
+    plain, balanced = metrics.accuracy_estimates(guess, member, resamples)
     assert plain.value == pytest.approx((guess == member).mean())
     assert balanced.value == pytest.approx(balanced_accuracy_score(member, guess))
     # The interval is the middle 95 % of the resampled figures, and holds the figure itself.
@@ -116,30 +114,18 @@ def test_resampled_auc_and_accuracy_equal_those_of_the_resampled_records(case, s
         (balanced, [balanced_accuracy_score(member[rows], guess[rows]) for rows in drawn]),
     ):
         low, high = np.quantile(figures, [0.025, 0.975])
-        assert estimate.low == pytest.approx(min(low, estimate.value), abs=1e-6)
-        assert estimate.high == pytest.approx(max(high, estimate.value), abs=1e-6)
-
-
-def test_cases_are_drawn_whole_and_sides_apart():
-    member = np.repeat([True, False], [30, 20])
-    cases = np.repeat(np.arange(10), 5)
-    weights = metrics.case_weights(member, cases, resamples=50)
-    assert (weights.reshape(10, 5, 50) == weights.reshape(10, 5, 50)[:, :1]).all()
-    assert (weights[member].sum(0) == 30).all() and (weights[~member].sum(0) == 20).all()
-    assert (weights == metrics.case_weights(member, cases, resamples=50)).all()
-    assert (weights != metrics.case_weights(member, cases, resamples=50, seed=1)).any()
+        assert estimate.low == pytest.approx(min(low, estimate.value), abs=1e-12)
+        assert estimate.high == pytest.approx(max(high, estimate.value), abs=1e-12)
 
 
 def test_auc_interval_covers_and_narrows_with_cases():
     rng = np.random.default_rng(3)
     member = np.arange(2000) < 1000
     scores = rng.normal(size=2000) + 0.5 * member
-    estimate = metrics.auc_estimate(scores, member, metrics.case_weights(member, np.arange(2000)))
+    estimate = metrics.auc_estimate(scores, member, resample(member, np.arange(2000)))
     assert estimate.low < 0.638 < estimate.high  # Φ(0.5/√2)
     assert estimate.high - estimate.low < 0.06
-    clustered = metrics.auc_estimate(
-        np.repeat(scores[::20], 20), member, metrics.case_weights(member, np.arange(2000) // 20)
-    )
+    clustered = metrics.auc_estimate(np.repeat(scores[::20], 20), member, resample(member, np.arange(2000) // 20))
     assert clustered.high - clustered.low > 3 * (estimate.high - estimate.low)
 
 

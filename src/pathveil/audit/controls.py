@@ -27,6 +27,7 @@ from scipy.stats import norm, t
 from pathveil.audit import metrics
 from pathveil.audit.all_attacks import overall, shadowless_attacks
 from pathveil.audit.evidence import Figure, Records, Score
+from pathveil.audit.resamples import resample
 from pathveil.disclosure import may_be_told
 from pathveil.progress import Progress, silent
 from pathveil.results import Part
@@ -134,7 +135,7 @@ def _areas(records: Records, scores: Sequence[Score], *, seed: int) -> list[tupl
         positive, cases, values = records.member[kept], records.cases[kept], one.values[kept]
         if not may_be_told(len(np.unique(cases[positive])), len(np.unique(cases[~positive]))):
             continue  # a handful parted by luck would look like certainty
-        resampled = metrics.auc_resampled(values, positive, metrics.case_weights(positive, cases, seed=seed))
+        resampled = resample(positive, cases, seed=seed).auc(values, positive)
         reach = float(norm.isf((1 - SURE) / 2 / len(scores)) * resampled.std(ddof=1))
         area = float(metrics.auc(values, positive))
         areas.append((one.attack, metrics.Estimate(area, max(area - reach, 0.0), min(area + reach, 1.0))))

@@ -34,6 +34,7 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from pathveil.audit import attacks, metrics
 from pathveil.audit.attacks import MISSING
+from pathveil.audit.resamples import Resamples, resample
 from pathveil.disclosure import FEWEST_CASES_TOLD, may_be_told
 from pathveil.progress import Progress, silent
 from pathveil.results import Part
@@ -259,36 +260,28 @@ def measure(
     (Bonferroni), because the largest of many lower bounds is too high by chance.
     """
     several = len(np.unique(records.cases)) < len(records.cases)
-    cells = [
-        (protocol, score, name, inside)
-        for protocol in protocols(records)
-        for score in scores
-        for name, inside in _buckets(score, records, edges)
-    ]
-    deciding = sum(score.decides and protocol.name != CONTROL for protocol, score, _, _ in cells)
+    cells = [(score, name, inside) for score in scores for name, inside in _buckets(score, records, edges)]
+    held = protocols(records)
+    deciding = sum(score.decides for score, _, _ in cells) * sum(protocol.name != CONTROL for protocol in held)
     looks = max(deciding, 1) * (2 if several else 1) * len(fprs)
+    settings: dict[str, Any] = {"fprs": fprs, "looks": looks, "seed": seed}
     rows: list[Row] = []
-    current, weights = "", np.zeros((0, 0), np.float32)
-    for done, (protocol, score, name, inside) in enumerate(cells):
-        progress("measuring attacks", done, len(cells))
-        if protocol.name != current:
-            current = protocol.name
-            kept = protocol.positive | protocol.negative
-            weights = np.zeros((len(kept), metrics.RESAMPLES), np.float32)
-            weights[kept] = metrics.case_weights(protocol.positive[kept], records.cases[kept], seed=seed)
-        kept = inside & (protocol.positive | protocol.negative) & ~np.isnan(score.values)
-        values, positive, cases = score.values[kept], protocol.positive[kept], records.cases[kept]
-        settings: dict[str, Any] = {"fprs": fprs, "looks": looks, "seed": seed}
-        found = figures(values, positive, cases, weights[kept], threshold=score.threshold, **settings)
-        rows.append(_row(score, protocol, name, "report", found))
-        if several and name == ALL and (score.task == TOGETHER or len(records.classes) == 1):
-            names, values = attacks.by_case(values, cases, ratio=score.adds_up)
-            positive = np.isin(names, cases[positive])
-            # A report of each case, for its weights.
-            first = np.flatnonzero(kept)[np.unique(cases, return_index=True)[1]]
-            found = figures(values, positive, names, weights[first], threshold=None, **settings)
-            rows.append(_row(score, protocol, name, "case", found))
-    progress("measuring attacks", len(cells), len(cells))
+    for number, protocol in enumerate(held):
+        drawn = resample(protocol.positive, records.cases, others=protocol.negative, seed=seed)
+        for done, (score, name, inside) in enumerate(cells, start=number * len(cells)):
+            progress("measuring attacks", done, len(held) * len(cells))
+            kept = inside & (protocol.positive | protocol.negative) & ~np.isnan(score.values)
+            values, positive, cases = score.values[kept], protocol.positive[kept], records.cases[kept]
+            found = figures(values, positive, cases, drawn.of(kept), threshold=score.threshold, **settings)
+            rows.append(_row(score, protocol, name, "report", found))
+            if several and name == ALL and (score.task == TOGETHER or len(records.classes) == 1):
+                names, values = attacks.by_case(values, cases, ratio=score.adds_up)
+                positive = np.isin(names, cases[positive])
+                # A report of each case, for how often it is drawn.
+                first = np.flatnonzero(kept)[np.unique(cases, return_index=True)[1]]
+                found = figures(values, positive, names, drawn.of(first), threshold=None, **settings)
+                rows.append(_row(score, protocol, name, "case", found))
+    progress("measuring attacks", len(held) * len(cells), len(held) * len(cells))
     return rows
 
 
@@ -327,7 +320,7 @@ def figures(
     values: np.ndarray,
     positive: np.ndarray,
     cases: np.ndarray,
-    weights: np.ndarray,
+    drawn: Resamples,
     *,
     threshold: float | None = None,
     fprs: Sequence[float] = metrics.FPRS,
@@ -340,7 +333,7 @@ def figures(
         few_members = not may_be_told(sizes["member_cases"])
         return NoFigures(suppressed=TooFew.MEMBERS if few_members else TooFew.NON_MEMBERS)
     guess = metrics.cross_fitted_guess(values, positive, cases, seed=seed) if threshold is None else values >= threshold
-    accuracy, balanced = metrics.accuracy_estimates(guess, positive, weights)
+    accuracy, balanced = metrics.accuracy_estimates(guess, positive, drawn)
     curve = metrics.roc(values, positive)
     strict = 1 - (1 - metrics.CONFIDENCE) / looks
     tpr = {
@@ -356,7 +349,7 @@ def figures(
         **sizes,
         accuracy=Figure.of(accuracy),
         balanced_accuracy=Figure.of(balanced),
-        auc=Figure.of(metrics.auc_estimate(values, positive, weights)),
+        auc=Figure.of(metrics.auc_estimate(values, positive, drawn)),
         tpr_at_fpr=tpr,
     )
 

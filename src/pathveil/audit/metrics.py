@@ -24,9 +24,10 @@ import numpy as np
 from scipy.special import betaincinv
 from scipy.stats import binom, rankdata
 
+from pathveil.audit.resamples import Resamples
+
 CONFIDENCE = 0.95
 FPRS = (0.1, 0.01, 0.001)
-RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -122,54 +123,23 @@ def _likely_counts(n: int, fpr: float, risk: float) -> tuple[int, int]:
     return strict, int(binom.isf(risk, n, fpr))
 
 
-def case_weights(
-    member: np.ndarray, cases: np.ndarray, *, resamples: int = RESAMPLES, seed: int = 0
-) -> np.ndarray:  # (records, resamples)
-    """How often each record is drawn in each bootstrap resample of cases, members and non-members apart."""
-    rng = np.random.default_rng(seed)
-    weights = np.zeros((len(member), resamples), np.float32)
-    for side in (member, ~member):
-        names, place = np.unique(cases[side], return_inverse=True)
-        drawn = rng.integers(0, len(names), (resamples, len(names))) + np.arange(resamples)[:, None] * len(names)
-        counts = np.bincount(drawn.ravel(), minlength=resamples * len(names)).reshape(resamples, len(names))
-        weights[side] = counts.T[place]
-    return weights
-
-
-def auc_resampled(scores: np.ndarray, member: np.ndarray, weights: np.ndarray) -> np.ndarray:  # (resamples,)
-    """The AUC of every resample, NaN where it drew no member or no non-member."""
-    others = np.flatnonzero(~member)
-    others = others[np.argsort(scores[others], kind="stable")]
-    ranked = scores[others]
-    # Weight of the non-members up to each place in order: (non-members + 1, resamples).
-    below = np.concatenate([np.zeros((1, weights.shape[1])), np.cumsum(weights[others], axis=0, dtype=np.float64)])
-    total = below[-1].copy()
-    drawn = weights[member]
-    won = np.zeros(weights.shape[1])
-    for side in ("left", "right"):  # strictly below, and below or equal: their mean counts a tie one half
-        place = np.searchsorted(ranked, scores[member], side=side)
-        won += np.einsum("ij,ij->j", drawn, below[place]) / 2
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return won / (drawn.sum(0, dtype=np.float64) * total)
-
-
 def auc_estimate(
-    scores: np.ndarray, member: np.ndarray, weights: np.ndarray, *, confidence: float = CONFIDENCE
+    scores: np.ndarray, member: np.ndarray, drawn: Resamples, *, confidence: float = CONFIDENCE
 ) -> Estimate:
     value = float(auc(scores, member))
-    return Estimate(value, *_percentiles(auc_resampled(scores, member, weights), confidence, value))
+    return Estimate(value, *_percentiles(drawn.auc(scores, member), confidence, value))
 
 
 def accuracy_estimates(
-    guess: np.ndarray, member: np.ndarray, weights: np.ndarray, *, confidence: float = CONFIDENCE
+    guess: np.ndarray, member: np.ndarray, drawn: Resamples, *, confidence: float = CONFIDENCE
 ) -> tuple[Estimate, Estimate]:
     """Share of right guesses over all records, and its mean over members and non-members (the balanced figure)."""
-    right = (guess == member).astype(np.float32)
-    members, others = weights[member], weights[~member]
-    found, spared = right[member] @ members, right[~member] @ others  # (resamples,) each
+    right = guess == member
+    members, others = drawn.times(member), drawn.times(~member)  # (resamples,) each
+    found, spared = drawn.times(member & right), drawn.times(~member & right)
     with np.errstate(invalid="ignore", divide="ignore"):
-        plain = (found + spared) / (members.sum(0) + others.sum(0))
-        balanced = (found / members.sum(0) + spared / others.sum(0)) / 2
+        plain = (found + spared) / (members + others)
+        balanced = (found / members + spared / others) / 2
     value = float(right.mean())
     value_balanced = float((right[member].mean() + right[~member].mean()) / 2)
     return (

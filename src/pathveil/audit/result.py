@@ -31,6 +31,7 @@ from pathveil.audit.changes import what_would_change
 from pathveil.audit.controls import Control
 from pathveil.audit.evidence import PROTOCOLS, CanaryRow, Curve, MeasuredRow, Records, Row, Score
 from pathveil.audit.own_attacks import OwnAttack
+from pathveil.audit.resamples import RESAMPLES
 from pathveil.audit.verdict import Answer, Verdict, judge
 from pathveil.errors import UsageError, explained
 from pathveil.files import check_writable, new_file, read_json, write_json, write_text
@@ -173,7 +174,7 @@ def assemble(
         spread=tuple(found.spread),
         canaries=tuple(found.canaries),
         notes=tuple(notes),
-        settings={**settings, "confidence": metrics.CONFIDENCE, "resamples": metrics.RESAMPLES},
+        settings={**settings, "confidence": metrics.CONFIDENCE, "resamples": RESAMPLES},
         provenance=dict(provenance),
     )
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from pydantic import Field, field_validator
 
-from pathveil.audit import evidence, metrics
+from pathveil.audit import evidence
+from pathveil.audit.resamples import resample
 from pathveil.disclosure import FEWEST_CASES_TOLD
 from pathveil.errors import UsageError
 from pathveil.federation.run import Mode, cases_of, check_sites, result_of, run
@@ -228,8 +229,8 @@ def train_point(
 
 def point_of(rows: Mapping[str, Any], confidence: Any, *, seed: int) -> dict[str, Any]:
     """F1 over registries and tasks, and what the attacker gets."""
-    weights = metrics.case_weights(confidence.member, confidence.cases, seed=seed)
-    found = evidence.figures(confidence.values, confidence.member, confidence.cases, weights, seed=seed)
+    drawn = resample(confidence.member, confidence.cases, seed=seed)
+    found = evidence.figures(confidence.values, confidence.member, confidence.cases, drawn, seed=seed)
     if isinstance(found, evidence.NoFigures):
         raise UsageError(f"the combined study cannot attack a model with {found.suppressed}; add reports")
     micro, macro = (float(np.mean([row[name]["value"] for row in rows["scores"]])) for name in ("micro", "macro"))

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from pathveil.audit import evidence, metrics
+from pathveil.audit import evidence
+from pathveil.audit.resamples import resample
 from pathveil.disclosure import may_be_told
 from pathveil.errors import UsageError, VocabularyError, meant
 from pathveil.federation.release import Release
@@ -445,8 +446,8 @@ def membership_rows(outcome: Outcome) -> list[dict[str, Any]]:
     found = []
     for model, confidence in (("as trained", outcome.confidence), ("encoder, public head", outcome.public)):
         if confidence is not None:
-            weights = metrics.case_weights(confidence.member, confidence.cases, seed=outcome.seed)
-            told = (confidence.values, confidence.member, confidence.cases, weights)
+            drawn = resample(confidence.member, confidence.cases, seed=outcome.seed)
+            told = (confidence.values, confidence.member, confidence.cases, drawn)
             row = {"mode": outcome.mode, "seed": outcome.seed, "model": model, "attack": "loss"}
             found.append(row | evidence.figures(*told, seed=outcome.seed).to_dict())
     return found
