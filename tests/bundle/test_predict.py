@@ -164,11 +164,11 @@ def test_reports_are_never_written_over(bundle, table, tmp_path):
     write(table, tmp_path / "in.csv")
     write(table, tmp_path / "in.probabilities.jsonl")
     before = (tmp_path / "in.csv").read_bytes()
-    with pytest.raises(UsageError, match="is among the reports that are read"):
+    with pytest.raises(UsageError, match="is among what is read"):
         predict_to_file(bundle, tmp_path / "in.csv", tmp_path / "in.csv")
     with pytest.raises(UsageError, match=r"in\.probabilities\.jsonl: is among"):
         predict_to_file(bundle, tmp_path / "in.probabilities.jsonl", tmp_path / "in.xml")
-    with pytest.raises(UsageError, match="is among the reports"):
+    with pytest.raises(UsageError, match="is among what is read"):
         predict_to_file(bundle, tmp_path, tmp_path / "in.csv")
     assert (tmp_path / "in.csv").read_bytes() == before and not (tmp_path / "in.xml").exists()
 

@@ -315,6 +315,29 @@ def test_each_file_of_a_folder_has_its_own_encoding_and_dates(tmp_path):
         ("utf-16", "mm/dd/yyyy"),
         ("utf-8-sig", None),
     ]
+    assert result.passed_over == [] and "not read" not in result.summary()
+
+
+def test_what_a_folder_holds_besides_is_named(tmp_path):
+    folder = tmp_path / "in"
+    (folder / "2021").mkdir(parents=True)
+    (folder / "a.csv").write_text(f"report_id,case_id,registry,text\na,1,R,{SECRET}\n")
+    for name in ("notes.pdf", "old.xlsx", "_b.csv", ".hidden"):
+        (folder / name).write_text(SECRET)
+    result = import_corpus([folder], out=tmp_path / "c.parquet")
+    assert result.reports == 1 and result.passed_over == ["2021/", "_b.csv", "notes.pdf", "old.xlsx"]
+    assert "  not read  2021/, _b.csv, notes.pdf and old.xlsx of the folder; to read" in result.summary()
+
+
+def test_a_corpus_is_not_written_over_what_is_read(tmp_path):
+    (tmp_path / "a.csv").write_text(f"report_id,case_id,registry,text\na,1,R,{SECRET}\n")
+    out = tmp_path / "c.parquet"
+    import_corpus(tmp_path, out=out)
+    before = out.read_bytes()
+    for sources in (tmp_path, out):  # the second time the folder holds what the first has written
+        with pytest.raises(UsageError, match=r"c\.parquet: is among what is read"):
+            import_corpus(sources, out=out)
+    assert out.read_bytes() == before
 
 
 def test_dates_of_two_kinds_in_one_file_are_told(tmp_path):

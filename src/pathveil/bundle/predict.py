@@ -29,7 +29,7 @@ from pathveil.bundle.text_answers import contradictions_of
 from pathveil.bundle.tumours import answer_tumours
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.messages import Tally
-from pathveil.corpus.opening import MESSAGES, expand_folders
+from pathveil.corpus.opening import MESSAGES, check_not_read, passed_over, sentence_of
 from pathveil.corpus.tables import FORMS, OTHER_FORMS
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file
@@ -131,7 +131,7 @@ def predict_to_file(
     if form == "naaccr-xml" and path is None:
         raise UsageError("NAACCR XML has a second file beside it, so it cannot go to the standard output; name a file")
     if path is not None:
-        check_not_read(path if form != "naaccr-xml" else sidecar_of(path), path, source=source)
+        check_not_read([path, sidecar_of(path)] if form == "naaccr-xml" else [path], sources=[source])
     asked = Asked(by_case or form == "naaccr-xml", one_tumor, rules_of(model, joint), explain, with_text)
     if (explain or with_text) and (asked.by_case or form != "jsonl"):
         raise UsageError("explanations are places in a report's text: write JSONL, one answer a report")
@@ -169,21 +169,15 @@ def predict_to_file(
         contradictions=counts.contradictions,
         skipped_messages=tallies[-1].skipped_total,
         skipped=tallies[-1].skipped,
-        warnings=warnings_of(
-            tallies[-1], counts, keyed=key is not None, by_case=asked.by_case, xml=form == "naaccr-xml"
-        ),
+        warnings=[
+            *([f"not read: {sentence_of(others)}."] if (others := passed_over(source)) else []),
+            *warnings_of(tallies[-1], counts, keyed=key is not None, by_case=asked.by_case, xml=form == "naaccr-xml"),
+        ],
         tasks={
             task: TaskCounts(coded=counts.taken[task], abstained=counts.answers - counts.taken[task])
             for task in model.tasks
         },
     )
-
-
-def check_not_read(*written: Path, source: Path) -> None:
-    """Refuse to write over the reports themselves."""
-    for path in written:
-        if path.exists() and any(path.samefile(one) for one in expand_folders(source) if one.exists()):
-            raise UsageError(f"{path}: is among the reports that are read; choose another name")
 
 
 @dataclass

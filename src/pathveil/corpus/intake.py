@@ -24,7 +24,17 @@ from pathveil.corpus.codes import CodeCounts
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.messages import SkippedMessage, Tally, scan_messages
 from pathveil.corpus.one_pass import Learned, OnePass
-from pathveil.corpus.opening import MESSAGES, Source, decimals_as_text, open_source, rename_columns, sources_of
+from pathveil.corpus.opening import (
+    MESSAGES,
+    Source,
+    check_not_read,
+    decimals_as_text,
+    open_source,
+    passed_over,
+    rename_columns,
+    sentence_of,
+    sources_of,
+)
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread
 from pathveil.corpus.schema import REQUIRED, with_corpus_types
 from pathveil.corpus.tables import Paths, content_sha256, with_rows, write_parquet
@@ -70,6 +80,7 @@ class ImportResult(Result):
     out: str
     sha256: str
     files: list[ImportedFile]
+    passed_over: list[str]  # names of what lies in a given folder and was not read
     reports: int
     cases: int
     registries: dict[str, int]
@@ -91,6 +102,8 @@ class ImportResult(Result):
             f"  columns   {', '.join(self.columns[:MOST_COLUMNS])}{', …' if len(self.columns) > MOST_COLUMNS else ''}",
             f"  sha256    {self.sha256}",
         ]
+        if self.passed_over:
+            lines.insert(2, f"  not read  {sentence_of(self.passed_over)}")
         for name, kinds in (
             ("dates", {file.dates for file in self.files} - {None}),
             ("encoding", {file.encoding for file in self.files} - {None, "utf-8-sig"}),
@@ -164,6 +177,8 @@ def import_corpus(
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
     if not 0 <= most_skipped < 1:
         raise UsageError(f"--most-skipped {most_skipped:g}: expected a share such as 0.1, below 1")
+    if sources or database is None:
+        check_not_read([out], sources=sources)
     mapping = (mapping or TableMapping()).with_columns(columns or {})
     given = Sources(
         sources_of(sources, form=form, mapping=mapping, database=database),
@@ -197,7 +212,8 @@ def import_corpus(
         ImportedFile(file=str(source.name), format=source.form, encoding=source.encoding, dates=one.format_of(number))
         for number, source in enumerate(given.found)
     ]
-    return account(out, read=read, one=one, tally=tally, rows=rows, keyed=key is not None)
+    others = passed_over(sources)
+    return account(out, read=read, others=others, one=one, tally=tally, rows=rows, keyed=key is not None)
 
 
 @dataclass
@@ -293,7 +309,14 @@ def prepare_table(
 
 
 def account(
-    out: Path, *, read: list[ImportedFile], one: OnePass, tally: Tally, rows: RowCounts | None, keyed: bool
+    out: Path,
+    *,
+    read: list[ImportedFile],
+    others: list[str],
+    one: OnePass,
+    tally: Tally,
+    rows: RowCounts | None,
+    keyed: bool,
 ) -> ImportResult:
     """What an import read and wrote."""
     import polars as pl
@@ -315,6 +338,7 @@ def account(
         out=str(out),
         sha256=content_sha256(out),
         files=read,
+        passed_over=others,
         reports=one.registries.total(),
         cases=len(one.cases),
         registries=dict(sorted(one.registries.items())),

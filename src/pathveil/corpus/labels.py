@@ -25,7 +25,7 @@ from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.dates import EXAMPLES, find_format, in_iso_form
 from pathveil.corpus.intake import code_lines
 from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.opening import MESSAGES, decimals_as_text, open_source, rename_columns, sources_of
+from pathveil.corpus.opening import MESSAGES, check_not_read, decimals_as_text, open_source, rename_columns, sources_of
 from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
 from pathveil.corpus.tables import Paths, content_sha256, files, polars_faults, write_parquet
 from pathveil.errors import CorpusError, UsageError
@@ -94,8 +94,7 @@ def label_corpus(
 
     if out.suffix != ".parquet":
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
-    if any(out.exists() and out.samefile(path) for path in [*files(reports), labels] if path and path.exists()):
-        raise UsageError(f"{out}: is what is read; choose another name")
+    check_not_read([out], sources=[*files(reports), *([labels] if labels else [])])
     progress("reading", 0, 0)
     frame = validate(scan(reports))
     keys = report_keys(frame, on=on, dated=days is not None)

@@ -12,7 +12,7 @@ Every command that reads tables comes through here, so that all take the same fo
 ('csv', [('7', 'Kolonpolyp')])
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +22,7 @@ from pathveil.corpus.database import open_database
 from pathveil.corpus.fhir import MARK
 from pathveil.corpus.hl7 import HEADER, WRAPPER
 from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.schema import TASKS
+from pathveil.corpus.schema import SHOWN, TASKS
 from pathveil.corpus.sources import nested_field
 from pathveil.corpus.tables import (
     FORMS,
@@ -38,6 +38,7 @@ from pathveil.corpus.tables import (
 )
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign.archives import open_bytes
+from pathveil.wording import listed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -92,11 +93,38 @@ def open_source(
 
 def expand_folders(sources: Paths) -> list[Path]:
     """The files meant; of a folder, those whose names are a table's or a message file's."""
-    return files(
-        sources,
-        meant=lambda file: form_of(file) or has_hl7_name(file) or is_fhir(file),
-        expected="table or HL7 file",
-    )
+    return files(sources, meant=is_meant, expected="table or HL7 file")
+
+
+def check_not_read(written: Sequence[Path], *, sources: Paths) -> None:
+    """Refuse to write over what is read."""
+    for path in written:
+        if path.exists() and any(path.samefile(one) for one in expand_folders(sources)):
+            raise UsageError(f"{path}: is among what is read; choose another name")
+
+
+def is_meant(file: Path) -> bool:
+    """Whether a file of a folder is read; spreadsheets, databases and other JSON may be anything."""
+    return bool(form_of(file)) or has_hl7_name(file) or is_fhir(file)
+
+
+def passed_over(sources: Paths) -> list[str]:
+    """The names of what lies in the given folders and is not read; hidden files aside."""
+    given = [sources] if isinstance(sources, str | Path) else sources
+    inside = [one for path in given if Path(path).is_dir() for one in sorted(Path(path).iterdir())]
+    read = set(expand_folders(sources)) if inside else set()
+    others = [one for one in inside if one not in read and not one.name.startswith(".")]
+    return [f"{one.name}/" if one.is_dir() else one.name for one in others]
+
+
+def sentence_of(names: list[str]) -> str:
+    """What was passed over, in words.
+
+    >>> sentence_of(["notes.pdf", "2021/"])
+    'notes.pdf and 2021/ of the folder; to read folders, spreadsheets, databases or JSON, give them by name'
+    """
+    shown = [*names[:SHOWN], *([f"{len(names) - SHOWN:,} more"] if len(names) > SHOWN else [])]
+    return f"{listed(shown)} of the folder; to read folders, spreadsheets, databases or JSON, give them by name"
 
 
 def is_fhir(path: Path) -> bool:
