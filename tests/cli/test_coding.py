@@ -114,6 +114,7 @@ def test_codes_go_to_the_standard_output(files, inside):
         (("test.parquet", "--text", "x"), "give INPUT"),
         (("test.parquet",), "give --out FILE"),
         (("--text", "x", "--out", "x.csv"), "--out is for INPUT"),
+        (("--text", " "), "--text: is empty"),
         (("test.parquet", "--out", "-", "--json"), "--out - writes the codes"),
         (("test.parquet", "--out", "x.csv", "--joint", "sides"), "'sides' is not known; expected of subsite"),
         (("test.parquet", "--out", "x.csv", "--with-text"), "write JSONL"),

@@ -164,6 +164,8 @@ def predict(
     model = api.load(bundle, require_signature=require_signature, words_key=words_key)
     if text is not None:
         given = sys.stdin.read() if text == "-" else text
+        if not given.strip():
+            raise UsageError("--text: is empty; expected the text of a report, or - and the text on the standard input")
         answer = model.answer(given, explain=explain, joint=rules)
         emit(answer, as_json=as_json or out == STANDARD_OUTPUT, text=answer.shown_in(given))
         return
