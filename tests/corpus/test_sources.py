@@ -119,10 +119,11 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("name", ["r.json", "r.json.gz", "r.jsonl", "wrapped.json"])
+@pytest.mark.parametrize("name", ["r.json", "r.json.gz", "r.jsonl", "wrapped.json", "wrapped twice.json"])
 def test_fields_within_fields(tmp_path, name):
     lines = "\n".join(map(json.dumps, NESTED))
     content = lines if "jsonl" in name else json.dumps({"total": 3, "reports": NESTED} if "wrap" in name else NESTED)
+    content = json.dumps({"export": json.loads(content)}) if "twice" in name else content
     (tmp_path / name).write_bytes(gzip.compress(content.encode()) if name.endswith("gz") else content.encode())
     import_corpus(tmp_path / name, out=tmp_path / "c.parquet", registry="R1", columns=COLUMNS)
     corpus = pl.read_parquet(tmp_path / "c.parquet")
@@ -132,6 +133,18 @@ def test_fields_within_fields(tmp_path, name):
     )  # fmt: skip
     with pytest.raises(UsageError, match=r"has no column 'id.nothing' to take case_id from"):
         import_corpus(tmp_path / name, out=tmp_path / "c.parquet", columns=COLUMNS | {"case_id": "id.nothing"})
+
+
+def test_one_report_with_the_ids_of_several_is_refused(tmp_path):
+    """A list that lies too deep to be found would be one report with everybody's texts."""
+    (tmp_path / "r.json").write_text(json.dumps({"made": "2016", "export": {"reports": NESTED}}))
+    columns = {ours: f"export.reports.id.{name}" for ours, name in (("report_id", "report"), ("case_id", "case"))}
+    columns["text"] = columns["case_id"]
+    with pytest.raises(CorpusError, match="column 'report_id': 1 report has none"):
+        import_corpus(tmp_path / "r.json", out=tmp_path / "c.parquet", registry="R1", columns=columns)
+    (tmp_path / "r.json").write_text(json.dumps({"made": "2016", "export": {"reports": NESTED[:1]}}))
+    import_corpus(tmp_path / "r.json", out=tmp_path / "c.parquet", registry="R1", columns=columns)
+    assert pl.read_parquet(tmp_path / "c.parquet")["report_id"].to_list() == ["r0"]
 
 
 def test_names_of_fields_within_fields(tmp_path):
@@ -152,6 +165,7 @@ def test_names_of_fields_within_fields(tmp_path):
         ('[{"a": ' + "[" * 100_000, "nested more than 24 levels deep"),
         ('[{"a": ' + "[" * 30 + "]" * 30 + "}]", "nested more than 24 levels deep"),
         ('{"a": [{"b": "c"}], "d": [{"e": "f"}]}', "several lists of objects"),
+        ('{"x": {"a": [{"b": "c"}], "d": [{"e": "f"}]}}', "several lists of objects"),
         (f'[{{"text": "{SECRET}"', "cannot be read as JSON"),
         (f'["{SECRET}"]', "expected a list of objects, one a report"),
         ("[]", "expected a list of objects"),

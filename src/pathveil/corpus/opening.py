@@ -177,7 +177,7 @@ def rename_columns(frame: "pl.LazyFrame", *, source: Path | str, columns: Mappin
     schema = frame.collect_schema()
     names, within = schema.names(), {}
     for ours, theirs in columns.items():
-        if theirs not in names and (field := nested_field(schema, theirs)) is not None:
+        if theirs not in names and (field := nested_field(schema, theirs, joined=ours == "text")) is not None:
             within[ours] = field
         elif theirs not in names:
             raise UsageError(f"{source}: has no column '{theirs}' to take {ours} from")

@@ -187,7 +187,7 @@ def as_text(value: Any) -> str | None:
 
 
 def open_json(path: Path) -> "pl.LazyFrame":
-    """A JSON file as a lazy frame: a list of objects, or an object that holds one such list.
+    """A JSON file as a lazy frame: a list of objects, or an object that holds one such list, itself or in another.
 
     It is read an object at a time into JSONL of our own, so that it may be larger than the memory.
     """
@@ -228,11 +228,25 @@ def objects_of(file: IO[bytes]) -> Iterator[dict[str, Any]]:
                 if found and is_list_of_objects(whole[name]):
                     raise Refused("holds several lists of objects; expected one, of the reports")
         if not found:
-            yield whole
+            yield from wrapped_objects(whole)
     else:
         raise Refused("cannot be read as JSON; expected a list of objects, one a report")
     if text.peek():
         raise Refused("cannot be read as JSON")
+
+
+def wrapped_objects(whole: dict[str, Any]) -> list[dict[str, Any]]:
+    """The only list of objects that lies in objects of one name each ({"export": {"reports": …}}); else the object.
+
+    Read as one report, such a list would give it everybody's texts.
+    """
+    inner = whole
+    while len(inner) == 1 and isinstance(only := next(iter(inner.values())), dict):
+        inner = only
+    lists = [value for value in inner.values() if is_list_of_objects(value)] if inner is not whole else []
+    if len(lists) > 1:
+        raise Refused("holds several lists of objects; expected one, of the reports")
+    return lists[0] if lists else [whole]
 
 
 def counted_objects(objects: Iterator[dict[str, Any]]) -> Generator[dict[str, Any], None, int]:
@@ -337,8 +351,12 @@ def is_list_of_objects(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(one, dict) for one in value)
 
 
-def nested_field(schema: "pl.Schema", name: str) -> "pl.Expr | None":
-    """The field that a name with points leads to; none where there is no such. Texts of a list follow on lines."""
+def nested_field(schema: "pl.Schema", name: str, *, joined: bool = True) -> "pl.Expr | None":
+    """The field that a name with points leads to; none where there is no such.
+
+    Texts of a list follow on lines if they are to be ``joined``; else a list of several has no value: which it were
+    nobody knows, and all of them may be those of several reports.
+    """
     import polars as pl
 
     first, *parts = name.split(".")
@@ -357,8 +375,10 @@ def nested_field(schema: "pl.Schema", name: str) -> "pl.Expr | None":
             value, dtype = value.list.eval(pl.element().struct.field(part)), pl.List(kinds[part])
         else:
             value, dtype = value.struct.field(part), kinds[part]
-    if dtype == pl.List(pl.String):
-        value = value.list.join("\n", ignore_nulls=True)
+    if dtype == pl.List(pl.String) and joined:
+        return value.list.join("\n", ignore_nulls=True)
+    if isinstance(dtype, pl.List) and not joined:
+        return pl.when(value.list.drop_nulls().list.len() == 1).then(value.list.drop_nulls().list.first())
     return value
 
 
