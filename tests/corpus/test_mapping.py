@@ -90,6 +90,13 @@ def test_ids_and_histologies_are_recognised_by_what_they_hold(tmp_path):
     assert result.reasons["report_id"] == "20 different values in 20 rows; its name says nothing"
 
 
+def test_an_empty_column_is_nothing(tmp_path):
+    (tmp_path / "t.csv").write_text("report_id,case_id,text\n1,,x\n2,,y\n")
+    assert propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml").missing == ["case_id", "registry"]
+    (tmp_path / "t.csv").write_text("report_id,case_id,text\n")  # nor is one judged by rows that are not there
+    assert propose_mapping(tmp_path / "t.csv", out=tmp_path / "n.toml").missing == ["registry"]
+
+
 def test_a_table_of_codes_without_texts_labels_a_corpus(tmp_path):
     (tmp_path / "t.csv").write_text("Accession,PatientID,Primary Site\nA1,7,C50.4\n")
     told = propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml").summary()

@@ -171,7 +171,7 @@ def read_labels(
         if column not in schema:
             raise UsageError(
                 f"{name}: has no column '{column}'{did_you_mean(column, schema.names())}; "
-                f"say which it is with --column {column}=THEIRS"
+                f"say which it is with --column {column}=THEIRS ('pathveil corpus map' shows what it has)"
             )
     labels = [task for task in dict.fromkeys((*TASKS, *tasks)) if task in schema and task not in on]
     if not labels:

@@ -246,7 +246,7 @@ def propose_columns(columns: list[Column]) -> dict[str, tuple[Column, str]]:
 def judge(field: str, column: Column, columns: list[Column]) -> tuple[float, str]:
     """How much a column looks like a field (0: not at all), and why."""
     name = re.sub(r"[\W_]+", "", column.name.lower())
-    if field == "date" and BIRTH.search(name):
+    if (field == "date" and BIRTH.search(name)) or (column.rows and not column.values):
         return 0, ""
     share = share_that_fits(field, column)
     if share < 0.5:
