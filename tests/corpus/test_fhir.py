@@ -128,6 +128,20 @@ def test_what_gives_no_report_says_why(resource, reason):
         read_resource(resource, key=KEY, registry=None)
 
 
+def test_a_report_that_is_left_out_beside_others_is_counted_and_named(tmp_path):
+    others = [report(status="entered-in-error", conclusion="Zebrowska"), {**OBSERVED, "id": "second"}, report()]
+    (tmp_path / "b.json").write_text(json.dumps(bundle(PATIENT, LAB, *others, *OBSERVATIONS), indent=1))
+    result = import_corpus(tmp_path / "b.json", out=tmp_path / "c.parquet", key=KEY)
+    assert result.reports == 1 and (result.hl7.messages, result.hl7.skipped_total) == (1, 2)
+    assert [one.reason for one in result.hl7.skipped] == [
+        "holds a DiagnosticReport besides, number 1, which is marked as cancelled or entered in error",
+        "holds a DiagnosticReport besides, number 3, which holds no report text",
+    ]
+    assert "Zebrowska" not in result.summary()
+    with pytest.raises(CorpusError, match=r"message 1 \(line 1\) holds a DiagnosticReport besides"):
+        import_corpus(tmp_path / "b.json", out=tmp_path / "d.parquet", key=KEY, strict=True)
+
+
 def test_lines_and_files(tmp_path):
     many = [bundle(PATIENT, LAB, PRESENTED), PATIENT, bundle(PATIENT, LAB, OBSERVED, *OBSERVATIONS)]
     (tmp_path / "reports.ndjson").write_text("\n".join(map(json.dumps, many)) + "\nnot json {}\n\n")

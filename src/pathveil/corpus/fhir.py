@@ -63,9 +63,13 @@ def read_resources(
         if beside and kind_of(content) in JOINED:
             continue
         try:
-            yield read_resource(parse(content), key=key, registry=registry, position=number, beside=beside)
+            bundle = Index(parse(content), beside)
+            yield bundle.usable_reports(key=key, registry=registry, position=number)
         except UnusableMessage as fault:
             yield Skipped(message=number, line=line, reason=str(fault))
+        else:
+            for reason in bundle.left_out:
+                yield Skipped(message=number, line=line, reason=reason, part=True)
 
 
 def split_resources(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -103,13 +107,7 @@ def read_resource(
     resource: Resource, *, key: bytes, registry: str | None, position: int = 1, beside: "Beside | None" = None
 ) -> list[Report]:
     """The reports of a bundle or of a DiagnosticReport, the ``position``-th resource of its file."""
-    known = Index(resource, beside)
-    reports = [known.reader(one, key=key, registry=registry, position=position) for one in known.reports]
-    usable = [report for report in map(Reader.report, reports) if report is not None]
-    if not usable:
-        held = next((reason for reader in reports if (reason := reader.why)), "")
-        raise UnusableMessage(held or "holds no DiagnosticReport")
-    return usable
+    return Index(resource, beside).usable_reports(key=key, registry=registry, position=position)
 
 
 def kind_of(content: bytes) -> str:
@@ -184,6 +182,7 @@ class Index:
         self.people: list[Resource] = []  # patients and their relatives
         self.header: Resource = {}
         self.message_id = ""
+        self.left_out: list[str] = []  # which reports, and why, where others are usable
         self._named: dict[str, Resource] = {}
         self._enter(resource, "", DEEPEST)
 
@@ -223,8 +222,18 @@ class Index:
         patient = self.find(subject, within=within)
         return [*self.people, patient, *self.beside.relatives_of(text_of(subject, "reference"))]
 
-    def reader(self, resource: Resource, **options: Any) -> "Reader":
-        return Reader(self, resource, **options)
+    def usable_reports(self, *, key: bytes, registry: str | None, position: int) -> list[Report]:
+        """The reports; one that cannot be used is left out, and if that leaves none, refused."""
+        readers = [Reader(self, one, key=key, registry=registry, position=position) for one in self.reports]
+        found = [reader.report() for reader in readers]
+        if not any(found):
+            raise UnusableMessage(next((reader.why for reader in readers if reader.why), "holds no DiagnosticReport"))
+        self.left_out = [
+            f"holds a DiagnosticReport besides, number {number:,}, which {reader.why}"
+            for number, (reader, report) in enumerate(zip(readers, found, strict=True), start=1)
+            if report is None
+        ]
+        return [report for report in found if report is not None]
 
 
 class Reader:
@@ -266,7 +275,7 @@ class Reader:
             number=next(filter(None, numbers), None),
             kind=next((code for code, _ in codings_of(object_of(self.resource, "code"))), None),
             masked=masked,
-            message_id=self.index.message_id or None,
+            message_id=self.index.message_id or text_of(self.resource, "id") or None,
             position=self.position,
         )
 

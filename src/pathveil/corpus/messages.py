@@ -128,10 +128,11 @@ def read_reports(
             else:
                 found = read_messages(file, key=key, registry=registry)
             for message in found:
-                tally.messages += 1
                 if isinstance(message, Skipped):
+                    tally.messages += not message.part
                     note_skipped(message, path=path, strict=strict, tally=tally)
                     continue
+                tally.messages += 1
                 for report in message:
                     number = int(report.report_id.removeprefix("report-")[:16], 16)
                     if not tally.seen.add(number):

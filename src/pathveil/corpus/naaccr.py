@@ -86,6 +86,7 @@ class Skipped:
     message: int
     line: int
     reason: str
+    part: bool = False  # of a message whose other reports were read
 
 
 @dataclass(frozen=True)
