@@ -20,6 +20,7 @@ from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.naaccr import Skipped
 from pathveil.corpus.opening import detect_format
 from pathveil.errors import CorpusError
+from pathveil.serve.fhir import read_fhir
 
 KEY = b"a secret of the registry"
 TEXT = "FINAL DIAGNOSIS\nLeft breast of Candy McMuffin, born 7/6/1957, MRN 00466144:\ncarcinoma, grade 2."
@@ -107,6 +108,22 @@ def test_one_patient_is_one_case_and_a_report_keeps_its_id():
     )
     alone = report(presentedForm=PRESENTED["presentedForm"], performer=[{"display": "LAB"}])
     assert read_resource(alone, key=KEY, registry=None)[0].case_id != one.case_id  # known by its reference alone
+
+
+def test_the_service_reads_what_an_import_reads():
+    for resources in ((PATIENT, LAB, PRESENTED), (PATIENT, LAB, OBSERVED, *OBSERVATIONS)):
+        (imported,) = read_resource(bundle(*resources), key=KEY, registry=None)
+        (sent,) = read_fhir(bundle(*resources))
+        assert (sent.text, sent.number) == (imported.text, imported.number) and sent.date == "2016-05-02"
+        assert (sent.report_id, sent.case_id) == ("r1", "Patient/p1") and "McMuffin" not in sent.text
+
+
+def test_the_narrative_is_read_where_there_is_nothing_else():
+    told = report(text={"status": "generated", "div": "<div><p>Left breast.</p><p>Carcinoma.</p></div>"})
+    (found,) = read_resource(bundle(PATIENT, LAB, told), key=KEY, registry=None)
+    assert found.text == "Left breast.\nCarcinoma."
+    (found,) = read_resource(bundle(PATIENT, LAB, told | {"conclusion": "Ductal."}), key=KEY, registry=None)
+    assert found.text == "FINAL DIAGNOSIS\nDuctal."
 
 
 @pytest.mark.parametrize(

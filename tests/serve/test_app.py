@@ -124,6 +124,12 @@ def test_fhir_comes_in_and_goes_out(client, model):
             422,
             "no DiagnosticReport",
         ),
+        (
+            "application/fhir+json",
+            '{"resourceType": "DiagnosticReport", "status": "entered-in-error", "conclusion": "wrong patient"}',
+            422,
+            "DiagnosticReport 1 is marked as cancelled or entered in error",
+        ),
     ],
 )
 def test_a_body_that_cannot_be_used_gets_one_sentence(client, kind, body, status, sentence):

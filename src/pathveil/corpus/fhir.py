@@ -224,8 +224,8 @@ class Index:
 
     def usable_reports(self, *, key: bytes, registry: str | None, position: int) -> list[Report]:
         """The reports; one that cannot be used is left out, and if that leaves none, refused."""
-        readers = [Reader(self, one, key=key, registry=registry, position=position) for one in self.reports]
-        found = [reader.report() for reader in readers]
+        readers = [Reader(self, one) for one in self.reports]
+        found = [reader.report(key=key, registry=registry, position=position) for reader in readers]
         if not any(found):
             raise UnusableMessage(next((reader.why for reader in readers if reader.why), "holds no DiagnosticReport"))
         self.left_out = [
@@ -239,48 +239,54 @@ class Index:
 class Reader:
     """One DiagnosticReport among the resources it refers to."""
 
-    def __init__(self, index: Index, resource: Resource, *, key: bytes, registry: str | None, position: int):
-        self.index, self.resource, self.key, self.given, self.position = index, resource, key, registry, position
+    def __init__(self, index: Index, resource: Resource):
+        self.index, self.resource = index, resource
         self.why = ""  # it gives no report
         self.sections: dict[str, dict[str, list[str]]] = {}
         self._seen: set[int] = set()
 
-    def report(self) -> Report | None:
+    def masked_text(self) -> tuple[str, int]:
+        """The report's text, and in how many places it named its patient; empty where ``why`` says why."""
         if text_of(self.resource, "status") in WITHDRAWN:
             self.why = "is marked as cancelled or entered in error"
-            return None
-        subject = object_of(self.resource, "subject")
-        mask = mask_of(self.index.people_of(subject, within=self.resource))
+            return "", 0
+        mask = mask_of(self.index.people_of(object_of(self.resource, "subject"), within=self.resource))
         text, masked = mask(self._text())
         if not text:
             self.why = self.why or "holds no report text"
+        return text, masked
+
+    def report(self, *, key: bytes, registry: str | None, position: int) -> Report | None:
+        text, masked = self.masked_text()
+        if not text:
             return None
+        subject = object_of(self.resource, "subject")
         identity = identity_of(self.index.find(subject, within=self.resource), subject)
         if identity is None:
             self.why = "names no patient, so it belongs to no case"
             return None
-        registry = self.given or self._sender()
+        registry = registry or self._sender()
         if not registry:
             self.why = "names no sender, and no registry was given"
             return None
-        date, year = self._date()
-        numbers = [text_of(one, "value") for one in objects_of(self.resource, "identifier")]
+        date, year = self.date()
         return Report(
-            report_id=report_id(self.key, registry, *identity, json.dumps(self.resource, sort_keys=True), text),
-            case_id=case_id(self.key, *identity),
+            report_id=report_id(key, registry, *identity, json.dumps(self.resource, sort_keys=True), text),
+            case_id=case_id(key, *identity),
             registry=registry,
             date=date,
             year=year,
             text=text,
-            number=next(filter(None, numbers), None),
+            number=self.number(),
             kind=next((code for code, _ in codings_of(object_of(self.resource, "code"))), None),
             masked=masked,
             message_id=self.index.message_id or text_of(self.resource, "id") or None,
-            position=self.position,
+            position=position,
         )
 
     def _text(self) -> str:
-        """The presented text where it is the whole report, else observations and conclusion under their headings."""
+        """The presented text where it is the whole report, else observations and conclusion under their headings, else
+        the narrative."""
         presented = tidy("\n\n".join(filter(None, map(self._presented, objects_of(self.resource, "presentedForm")))))
         conclusion = tidy(text_of(self.resource, "conclusion"))
         if len(presented) >= WHOLE:
@@ -291,7 +297,7 @@ class Reader:
         for reference in objects_of(self.resource, "result"):
             self._add_observation(self.index.find(reference, within=self.resource), DEEPEST)
         self._add("OTHER", presented)
-        return render(self.sections)
+        return render(self.sections) or tidy(without_markup(text_of(object_of(self.resource, "text"), "div")))
 
     def _presented(self, form: Resource) -> str:
         kind = text_of(form, "contentType").partition(";")[0].strip().lower()
@@ -349,7 +355,11 @@ class Reader:
                 named += [text_of(performer, "name"), text_of(reference, "display")]
         return next(filter(None, (" ".join(name.split())[:80] for name in named)), "")
 
-    def _date(self) -> tuple[datetime.date | None, int | None]:
+    def number(self) -> str | None:
+        """The number by which the laboratory knows the report."""
+        return next(filter(None, (text_of(one, "value") for one in objects_of(self.resource, "identifier"))), None)
+
+    def date(self) -> tuple[datetime.date | None, int | None]:
         stamps = [text_of(self.resource, "effectiveDateTime")]
         stamps.append(text_of(object_of(self.resource, "effectivePeriod"), "start"))
         for reference in objects_of(self.resource, "specimen"):

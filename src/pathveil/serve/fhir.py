@@ -1,20 +1,18 @@
 """FHIR R4 in and out: DiagnosticReports to texts, codes to Observations with ICD-O-3's code system.
 
-A DiagnosticReport's text is its attached plain text or HTML (``presentedForm``), else its conclusion and the
-Observations of the same Bundle that it lists as results, else its narrative. Its subject's reference is the case.
+A DiagnosticReport's text is made as ``corpus import`` makes it (``corpus/fhir.py``), so that a model reads here what
+it was trained on. Its subject's reference is the case.
 
 >>> (report,) = read_fhir({"resourceType": "DiagnosticReport", "id": "d1", "status": "final",
 ...                        "subject": {"reference": "Patient/7"}, "conclusion": "Ductal carcinoma, left breast."})
 >>> report.report_id, report.case_id, report.text
-('d1', 'Patient/7', 'Ductal carcinoma, left breast.')
+('d1', 'Patient/7', 'FINAL DIAGNOSIS\\nDuctal carcinoma, left breast.')
 """
 
-import base64
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from html.parser import HTMLParser
 from typing import Any
 
+from pathveil.corpus.fhir import Index, Reader, Resource, object_of, text_of
 from pathveil.serve.faults import Fault
 from pathveil.serve.sent import Sent
 
@@ -27,106 +25,30 @@ LONGEST_NAME = 200
 
 def read_fhir(content: Any) -> list[Sent]:
     """The reports of a DiagnosticReport or of a Bundle."""
-    kind = content.get("resourceType") if isinstance(content, dict) else None
-    if kind == "DiagnosticReport":
-        return [read_report(content, {}, number=1)]
-    if kind != "Bundle":
+    if not isinstance(content, dict) or content.get("resourceType") not in ("DiagnosticReport", "Bundle"):
         raise Fault(422, "expected a FHIR DiagnosticReport or a Bundle of them")
-    entries = content.get("entry")
-    resources: dict[str, Mapping[str, Any]] = {}
-    for entry in entries if isinstance(entries, list) else []:
-        resource = entry.get("resource") if isinstance(entry, dict) else None
-        if isinstance(resource, dict):
-            named = str(entry.get("fullUrl") or f"entry {len(resources)}")
-            resources[named] = resource
-            resources[f"{resource.get('resourceType')}/{resource.get('id')}"] = resource
-    reports = list(
-        {id(one): one for one in resources.values() if one.get("resourceType") == "DiagnosticReport"}.values()
-    )
-    if not reports:
+    known = Index(content)
+    if not known.reports:
         raise Fault(422, "the Bundle holds no DiagnosticReport")
-    return [read_report(report, resources, number=number) for number, report in enumerate(reports, start=1)]
+    return [read_report(known, report, number=number) for number, report in enumerate(known.reports, start=1)]
 
 
-def read_report(report: Mapping[str, Any], resources: Mapping[str, Mapping[str, Any]], *, number: int) -> Sent:
-    text = "\n\n".join(filter(None, texts_of(report, resources)))
-    if not text.strip():
-        raise Fault(422, f"DiagnosticReport {number} has no text: no presentedForm, conclusion, result or narrative")
-    day = re.match(r"\d{4}-\d{2}-\d{2}", string(report, "effectiveDateTime") or string(report, "issued"))
+def read_report(known: Index, resource: Resource, *, number: int) -> Sent:
+    """A report under its own names: answers go back to who sent it."""
+    reader = Reader(known, resource)
+    text, _ = reader.masked_text()
+    if not text:
+        raise Fault(422, f"DiagnosticReport {number} {reader.why}")
+    date, _ = reader.date()
     return Sent(
-        report_id=(string(report, "id") or identifier_of(report) or str(number))[:LONGEST_NAME],
-        case_id=string(report.get("subject"), "reference")[:LONGEST_NAME] or None,
+        report_id=(text_of(resource, "id") or reader.number() or str(number))[:LONGEST_NAME],
+        case_id=text_of(object_of(resource, "subject"), "reference")[:LONGEST_NAME] or None,
         registry=None,
-        date=day[0] if day else None,
+        date=date.isoformat() if date else None,
         text=text,
-        number=identifier_of(report) or None,
+        number=reader.number(),
         rewritten=True,
     )
-
-
-def texts_of(report: Mapping[str, Any], resources: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """The pieces of a report's text, from the first place that has any."""
-    attached = [attachment_text(one) for one in items(report, "presentedForm")]
-    if any(attached):
-        yield from attached
-        return
-    found = [string(resources.get(string(one, "reference")), "valueString") for one in items(report, "result")]
-    if string(report, "conclusion") or any(found):
-        yield string(report, "conclusion")
-        yield from found
-        return
-    yield plain_text(string(report.get("text"), "div"))
-
-
-def attachment_text(attachment: Mapping[str, Any]) -> str:
-    kind = string(attachment, "contentType").partition(";")[0].strip().lower()
-    if kind not in ("text/plain", "text/html", "application/xhtml+xml") or not string(attachment, "data"):
-        return ""
-    try:
-        text = base64.b64decode(string(attachment, "data"), validate=True).decode("utf-8")
-    except ValueError:  # no base 64, no ASCII, no UTF-8
-        raise Fault(422, "a presentedForm is not UTF-8 text in base 64") from None
-    return text if kind == "text/plain" else plain_text(text)
-
-
-class TextAlone(HTMLParser):
-    """Keeps the text between tags; a block's end is a line's."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pieces: list[str] = []
-
-    def handle_data(self, data: str) -> None:
-        self.pieces.append(data)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in ("p", "div", "tr", "li", "h1", "h2", "h3", "h4", "table"):
-            self.pieces.append("\n")
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        if tag == "br":
-            self.pieces.append("\n")
-
-
-def plain_text(markup: str) -> str:
-    parser = TextAlone()
-    parser.feed(markup)
-    parser.close()
-    return "".join(parser.pieces).strip()
-
-
-def items(resource: Any, name: str) -> list[Mapping[str, Any]]:
-    found = resource.get(name) if isinstance(resource, dict) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def string(resource: Any, name: str) -> str:
-    found = resource.get(name) if isinstance(resource, dict) else None
-    return found if isinstance(found, str) else ""
-
-
-def identifier_of(report: Mapping[str, Any]) -> str:
-    return next((string(one, "value") for one in items(report, "identifier") if string(one, "value")), "")
 
 
 def to_bundle(results: Sequence[Mapping[str, Any]], *, model: str) -> dict[str, Any]:
