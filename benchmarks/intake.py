@@ -38,6 +38,7 @@ FORMATS = {
     "tsv": "tsv",
     "parquet": "parquet",
     "excel": "xlsx",
+    "excel-shared": "xlsx",
     "sqlite": "db",
     "postgresql": "",
     "jsonl": "jsonl",
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
         for name in chosen:
             if options.memory:
                 sizes = [options.rows // 5, options.rows]
-                counts = [min(size, EXCEL_ROWS) if name == "excel" else size for size in sizes]
+                counts = [min(size, EXCEL_ROWS) if FORMATS[name] == "xlsx" else size for size in sizes]
                 measured = [memory(name, reports, count, Path(folder), progress=progress) for count in counts]
                 rows.append({"format": name, "imports": measured})
             else:
@@ -131,8 +132,8 @@ def write(name: str, reports: "pl.DataFrame", rows: int, path: Path) -> None:
                 database.executemany(f"insert into reports values ({', '.join('?' * table.width)})", table.iter_rows())
     elif name == "postgresql":
         write_postgresql(reports, rows)
-    elif name == "excel":
-        write_excel(reports, rows, path)
+    elif FORMATS[name] == "xlsx":
+        write_excel(reports, rows, path, shared=name == "excel-shared")
     else:
         with path.open("wb") as file:
             for number, table in enumerate(tables(reports, rows)):
@@ -219,8 +220,9 @@ def write_postgresql(reports: "pl.DataFrame", rows: int) -> None:
                     copy.write_row(row)
 
 
-def write_excel(reports: "pl.DataFrame", rows: int, path: Path) -> None:
-    """A sheet with its texts in place, written as it goes: a packed XML file of its own needs no library."""
+def write_excel(reports: "pl.DataFrame", rows: int, path: Path, *, shared: bool) -> None:
+    """A sheet with its texts in place, or by their numbers in a list as Excel itself does, written as it goes: packed
+    XML needs no library."""
     import zipfile
     from xml.sax.saxutils import escape
 
@@ -241,11 +243,32 @@ def write_excel(reports: "pl.DataFrame", rows: int, path: Path) -> None:
         f'Type="{office}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
     }
 
+    known: dict[str, int] = {}  # of short texts, which come again and again
+    count = 0
+
+    def number_of(value: str) -> int:
+        nonlocal count
+        if value not in known:
+            strings.write(f'<si><t xml:space="preserve">{escape(value)}</t></si>')
+            count += 1
+            if len(value) > 20:
+                return count - 1
+            known[value] = count - 1
+        return known[value]
+
     def row_of(values: Any) -> str:
-        cells = (f'<c t="inlineStr"><is><t>{escape(value or "")}</t></is></c>' for value in values)
+        if shared:
+            cells = (f'<c t="s"><v>{number_of(value or "")}</v></c>' for value in values)
+        else:
+            cells = (f'<c t="inlineStr"><is><t>{escape(value or "")}</t></is></c>' for value in values)
         return f"<row>{''.join(cells)}</row>"
 
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    listed = path.with_suffix(".strings")
+    with (
+        listed.open("w", encoding="utf-8") as strings,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+    ):
+        strings.write(f'<sst xmlns="{spreadsheet}">')
         for name, content in parts.items():
             archive.writestr(name, content)
         with archive.open("xl/worksheets/sheet1.xml", "w", force_zip64=True) as raw:
@@ -257,6 +280,11 @@ def write_excel(reports: "pl.DataFrame", rows: int, path: Path) -> None:
                 file.writelines(row_of(row) for row in table.iter_rows())
             file.write("</sheetData></worksheet>")
             file.flush()
+        if shared:
+            strings.write("</sst>")
+            strings.flush()
+            archive.write(listed, "xl/sharedStrings.xml")
+    listed.unlink()
 
 
 def speed(
@@ -292,6 +320,7 @@ def plain_readers(name: str, path: Path, out: Path) -> dict[str, Any]:
         "tsv": lambda: pl.scan_csv(path, infer_schema=False, separator="\t"),
         "parquet": lambda: pl.scan_parquet(path),
         "excel": lambda: pl.read_excel(path, engine="calamine").lazy(),
+        "excel-shared": lambda: pl.read_excel(path, engine="calamine").lazy(),
         "sqlite": lambda: pl.read_database("select * from reports", sqlite3.connect(path)).lazy(),
         "postgresql": lambda: fetched().lazy(),
         "jsonl": lambda: pl.scan_ndjson(path),

@@ -123,7 +123,8 @@ def test_the_intake_benchmark_reads_every_format(inside, tmp_path):
     done = inside("bench", "intake", *small, "--rounds", "1")
     assert done.returncode == 0, done.stderr
     rows = {row["format"]: row for row in json.loads(done.stdout)["speed"]}
-    assert list(rows) == ["csv", "tsv", "parquet", "excel", "sqlite", "jsonl", "json", "nested", "fhir", "hl7"]
+    tables = ["csv", "tsv", "parquet", "excel", "excel-shared", "sqlite", "jsonl", "json", "nested"]
+    assert list(rows) == [*tables, "fhir", "hl7"]
     assert rows["csv"]["ratio_to_import"]["polars, reading and writing"] > 0
     done = inside("bench", "intake", *small, "--memory", "--formats", "hl7")
     assert [one["rows"] for one in json.loads(done.stdout)["memory"][0]["imports"]] == [8, 40]

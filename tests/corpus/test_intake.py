@@ -112,7 +112,7 @@ def test_a_bad_table_leaves_nothing(tmp_path, csv):
     assert "column 'report_id': 1 id" in report_id and "column 'case_id': 1 report" in case_id and "'date'" in date
     assert SECRET not in str(caught.value) and os.listdir(tmp_path) == ["lab.csv"]
     csv.write_text("report_id,case_id,registry,text\n")
-    with pytest.raises(CorpusError, match="the corpus holds no report"):
+    with pytest.raises(CorpusError, match=r"lab.csv: no report found"):
         import_corpus(csv, out=tmp_path / "c.parquet")
 
 

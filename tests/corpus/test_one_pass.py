@@ -169,7 +169,7 @@ def rows_of(text: str, count: int = 20) -> str:
             "mixes UTF-8 and another",
         ),
         (f"{HEAD},{','.join(f'c{n}' for n in range(20_000))}\n".encode(), "has 20,004 columns"),
-        (f"{HEAD}\n".encode(), "holds no report"),
+        (f"{HEAD}\n".encode(), "a.csv: no report found"),
     ],
 )
 def test_other_bad_tables_are_refused_in_a_sentence(tmp_path, content, sentence):

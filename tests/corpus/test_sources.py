@@ -1,11 +1,9 @@
-"""Spreadsheets, databases and nested JSON: read as tables, refused in sentences that quote nothing."""
+"""Databases and nested JSON: read as tables, refused in sentences that quote nothing."""
 
 import gzip
 import json
 import random
 import sqlite3
-import sys
-import zipfile
 from contextlib import closing
 
 import polars as pl
@@ -14,13 +12,12 @@ import pytest
 from pathveil.corpus import sources
 from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.labels import label_corpus
-from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.opening import detect_format
 from pathveil.corpus.proposal import propose_mapping
 from pathveil.corpus.reading import read
 from pathveil.corpus.sources import nested_field, nested_names, open_json
 from pathveil.corpus.tables import BATCH, open_table
-from pathveil.errors import CorpusError, MissingExtraError, PathveilError, UsageError
+from pathveil.errors import CorpusError, PathveilError, UsageError
 
 SECRET = "Quastenflosser"
 ROWS = [(f"r{n}", n // 2, f"{SECRET} {n}", "C504", 8500 + n % 2) for n in range(6)]
@@ -178,74 +175,6 @@ def test_json_that_is_no_table(tmp_path, content, sentence):
     with pytest.raises(CorpusError) as caught:
         open_table(tmp_path / "r.json", form="json")
     assert sentence in str(caught.value) and SECRET not in str(caught.value)
-
-
-def spreadsheet(path, sheets: dict[str, list[list[object]]]) -> None:
-    """A workbook as small as one can be: text and numbers, no styles."""
-
-    def cell(value: object) -> str:
-        if isinstance(value, str):
-            return f'<c t="inlineStr"><is><t>{value}</t></is></c>'
-        return "<c/>" if value is None else f"<c><v>{value}</v></c>"
-
-    main, office = "http://schemas.openxmlformats.org/spreadsheetml/2006/main", "http://schemas.openxmlformats.org"
-    relations = f"{office}/officeDocument/2006/relationships"
-    numbers = range(1, len(sheets) + 1)
-    with zipfile.ZipFile(path, "w") as book:
-        types = "".join(
-            f'<Override PartName="/xl/worksheets/sheet{n}.xml" ContentType='
-            '"application/vnd.openxmlformats-officedocument.spreadsheetml.worksheet+xml"/>'
-            for n in numbers
-        )
-        book.writestr(
-            "[Content_Types].xml",
-            f'<Types xmlns="{office}/package/2006/content-types"><Default Extension="rels" ContentType='
-            '"application/vnd.openxmlformats-package.relationships+xml"/><Override PartName="/xl/workbook.xml" '
-            f'ContentType="application/vnd.openxmlformats-officedocument.spreadsheetml.sheet.main+xml"/>{types}</Types>',
-        )
-        links = {"_rels/.rels": [("officeDocument", "xl/workbook.xml")]}
-        links["xl/_rels/workbook.xml.rels"] = [("worksheet", f"worksheets/sheet{n}.xml") for n in numbers]
-        for name, targets in links.items():
-            inside = "".join(
-                f'<Relationship Id="rId{n}" Type="{relations}/{kind}" Target="{target}"/>'
-                for n, (kind, target) in enumerate(targets, start=1)
-            )
-            book.writestr(name, f'<Relationships xmlns="{office}/package/2006/relationships">{inside}</Relationships>')
-        names = "".join(f'<sheet name="{name}" sheetId="{n}" r:id="rId{n}"/>' for n, name in enumerate(sheets, start=1))
-        book.writestr(
-            "xl/workbook.xml", f'<workbook xmlns="{main}" xmlns:r="{relations}"><sheets>{names}</sheets></workbook>'
-        )
-        for n, rows in enumerate(sheets.values(), start=1):
-            body = "".join(f"<row>{''.join(map(cell, row))}</row>" for row in rows)
-            book.writestr(
-                f"xl/worksheets/sheet{n}.xml", f'<worksheet xmlns="{main}"><sheetData>{body}</sheetData></worksheet>'
-            )
-
-
-HEADER = ["report_id", "case_id", "text", "site", "histology"]
-
-
-def test_a_spreadsheet(tmp_path):
-    pytest.importorskip("fastexcel")
-    path = tmp_path / "lab.xlsx"
-    spreadsheet(path, {"Reports": [HEADER, *map(list, ROWS)], "Other": [["a"], ["b"]]})
-    result = import_corpus(path, out=tmp_path / "c.parquet", registry="R1")
-    corpus = pl.read_parquet(tmp_path / "c.parquet")
-    assert result.files[0].format == "excel" and corpus["case_id"].to_list() == ["0", "0", "1", "1", "2", "2"]
-    assert corpus["histology"].to_list() == ["8500", "8501"] * 3 and corpus["text"][5] == f"{SECRET} 5"
-    assert propose_mapping(path, out=tmp_path / "m.toml").columns["text"] == "text"
-    with pytest.raises(UsageError, match=r"has no sheet 'Third'; it has Reports, Other"):
-        import_corpus(path, out=tmp_path / "c.parquet", mapping=TableMapping(sheet="Third"))
-    path.write_bytes(path.read_bytes()[:300])
-    with pytest.raises(CorpusError, match="is no spreadsheet, or is damaged"):
-        import_corpus(path, out=tmp_path / "c.parquet", registry="R1")
-
-
-def test_without_the_extra_one_sentence(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "fastexcel", None)
-    (tmp_path / "lab.xlsx").write_bytes(b"x")
-    with pytest.raises(MissingExtraError, match=r"needs fastexcel; install it with: pip install 'pathveil\[excel\]'"):
-        import_corpus(tmp_path / "lab.xlsx", out=tmp_path / "c.parquet", registry="R1")
 
 
 def test_other_forms_in_a_folder_are_passed_over(tmp_path, database):

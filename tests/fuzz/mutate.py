@@ -60,6 +60,7 @@ def mutated(data: bytes, kind: str, draw: random.Random) -> bytes:
         "npy": npy_lie,
         "tensors": tensors_lie,
         "gzip": gzip_lie,
+        "archive": archive_lie,
     }
     if kind == "parquet" and draw.random() < 0.7:
         return parquet_lie(data, draw)
@@ -192,6 +193,43 @@ def gzip_lie(data: bytes, draw: random.Random) -> bytes:
     if draw.random() < 0.02:
         return gzip.compress(bytes(80 << 20), 1)
     return gzip.compress(draw.choice(BLIND)(gzip.decompress(data), draw), 1)
+
+
+def archive_lie(data: bytes, draw: random.Random) -> bytes:
+    """Within one file of an archive that is whole around it; or one is missing, doubled, or a bomb."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    # Files that hold more are lied about more.
+    name = draw.choices(list(files), [len(content) for content in files.values()])[0]
+    how = draw.random()
+    if how < 0.05:
+        del files[name]
+    elif how < 0.1:
+        files[draw.choice(list(files))] = files[name]
+    elif how < 0.11:
+        files[name] = bytes(80 << 20)
+    else:
+        for _ in range(draw.choice([1, 1, 1, 2, 3])):
+            files[name] = draw.choice((*BLIND, tags))(files[name], draw)
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for each, content in files.items():
+            archive.writestr(each, content)
+    return made.getvalue()
+
+
+def tags(data: bytes, draw: random.Random) -> bytes:
+    """A tag of XML is lost, comes twice, or stands in another's place."""
+    parts = data.split(b"<")
+    one, two = draw.randrange(len(parts)), draw.randrange(len(parts))
+    how = draw.randrange(3)
+    if how == 0:
+        del parts[one]
+    elif how == 1:
+        parts.insert(one, parts[two])
+    else:
+        parts[one], parts[two] = parts[two], parts[one]
+    return b"<".join(parts)
 
 
 def npy_lie(data: bytes, draw: random.Random) -> bytes:

@@ -16,7 +16,7 @@ class Reader:
     """What is changed, of which kind it is, and what then reads it."""
 
     target: str  # a file of the folder
-    kind: str  # of lies: bytes, json, jsonl, npz, npy, tensors, gzip, parquet
+    kind: str  # of lies: bytes, json, jsonl, npz, npy, tensors, gzip, parquet, archive
     make: Callable[[Path], None]  # an honest folder
     read: Callable[[Path], object]
     weight: float = 1.0  # its share of the cases: less for what is slow

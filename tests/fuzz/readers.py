@@ -9,6 +9,7 @@ import hashlib
 import io
 import json
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +18,7 @@ import numpy as np
 from fuzz import federation_readers, release_readers
 from fuzz.reader import TEXT, WORD, Reader, one, text_file
 from pathveil.errors import CorpusError
+from workbooks import opendocument, workbook
 
 
 def table(rows: int = 12) -> dict[str, list]:
@@ -296,30 +298,16 @@ def sqlite_file(path: Path) -> None:
 
 
 def excel_file(path: Path) -> None:
-    """A small workbook, written by hand: no library here writes one."""
-    import zipfile
+    """A small workbook as Excel writes one, packed without compression so that lies about bytes reach its XML."""
+    texts = [TEXT, "report_id", "text", "number", "day", f"  {WORD} &"]
+    how = ['r="A{0}" t="s"><v>{1}</v>', 'r="B{0}" t="inlineStr"><is><t>{2}</t></is>', 'r="C{0}"><v>{0}.5</v>']
+    how += ['r="D{0}" s="1"><f>A1</f><v>4249{0}</v>', 'r="E{0}" t="str"><v>{2}</v>', 'r="F{0}" t="b"><v>1</v>']
+    rows = [f'<row r="{n}">{"".join(f"<c {one.format(n, n % 6, TEXT)}</c>" for one in how)}</row>' for n in range(1, 6)]
+    workbook(path, {"S": "".join(rows), "T": [["a"]]}, strings=texts, formats=[0, 14], packing=zipfile.ZIP_STORED)
 
-    sheet = "".join(
-        f'<row r="{row}">'
-        + "".join(f'<c r="{c}{row}" t="inlineStr"><is><t>{v}</t></is></c>' for c, v in zip("AB", values, strict=True))
-        + "</row>"
-        for row, values in enumerate([("report_id", "text"), ("1", TEXT), ("2", TEXT)], start=1)
-    )
-    main, office = "http://schemas.openxmlformats.org/spreadsheetml/2006/main", "http://schemas.openxmlformats.org"
-    files = {
-        "[Content_Types].xml": f'<Types xmlns="{office}/package/2006/content-types"/>',
-        "_rels/.rels": f'<Relationships xmlns="{office}/package/2006/relationships"><Relationship Id="rId1" '
-        f'Type="{office}/officeDocument/2006/relationships/officeDocument" Target="xl/workbook.xml"/></Relationships>',
-        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}/officeDocument/2006/relationships"><sheets>'
-        '<sheet name="S" sheetId="1" r:id="rId1"/></sheets></workbook>',
-        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{office}/package/2006/relationships"><Relationship '
-        f'Id="rId1" Type="{office}/officeDocument/2006/relationships/worksheet" Target="worksheets/sheet1.xml"/>'
-        "</Relationships>",
-        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{sheet}</sheetData></worksheet>',
-    }
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in files.items():
-            archive.writestr(name, content)
+
+def ods_file(path: Path) -> None:
+    opendocument(path, [["report_id", "text"], ["1", TEXT], ["2", TEXT]])
 
 
 def opened(form: str, name: str) -> Callable[[Path], None]:
@@ -593,7 +581,8 @@ READERS: dict[str, Reader] = {
     "import hl7": Reader("a.hl7", "bytes", one("a.hl7", text_file(HL7 * 3)), lambda f: import_file(f / "a.hl7")),
     "json table": Reader("a.json", "json", one("a.json", text_file(json.dumps(rows()))), opened("json", "a.json")),
     "sqlite": Reader("a.db", "bytes", one("a.db", sqlite_file), opened("sqlite", "a.db")),
-    "excel": Reader("a.xlsx", "bytes", one("a.xlsx", excel_file), opened("excel", "a.xlsx"), weight=0.003),
+    "excel": Reader("a.xlsx", "archive", one("a.xlsx", excel_file), opened("excel", "a.xlsx")),
+    "opendocument": Reader("a.ods", "archive", one("a.ods", ods_file), opened("excel", "a.ods"), weight=0.003),
     "abstracts": Reader("a.xml", "bytes", one("a.xml", text_file(XML)), abstracts),
     "import fhir": Reader("a.json", "json", one("a.json", text_file(json.dumps(RESOURCE))), resources),
     "served json": Reader(

@@ -96,7 +96,7 @@ def label_corpus(
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
     check_not_read([out], sources=[*files(reports), *([labels] if labels else [])])
     progress("reading", 0, 0)
-    frame = validate(scan(reports))
+    frame = validate(scan(reports), source=reports)
     keys = report_keys(frame, on=on, dated=days is not None)
     answers, codes = read_labels(
         labels,

@@ -53,7 +53,7 @@ class Corpus:
 
     def __init__(self, paths: Paths, *, tasks: Iterable[str] | None = None, folder: "PrivateFolder | None" = None):
         wanted = None if tasks is None else tuple(tasks)
-        frame = validate(scan(paths, tasks=wanted))
+        frame = validate(scan(paths, tasks=wanted), source=paths)
         self.paths: Path | list[Path] = _as_paths(paths)
         self.tasks = tasks_of(frame, wanted)
         self._folder = folder  # lives as long as this object

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from pathveil.corpus.schema import EXPECTED_DATE, problems, with_faults
 from pathveil.corpus.seen import Seen
-from pathveil.corpus.tables import ROW
+from pathveil.corpus.tables import ROW, names_of
 from pathveil.errors import CorpusError
 from pathveil.results import Part
 from pathveil.wording import counted, percent
@@ -146,7 +146,7 @@ class RowCheck:
             source, row, reason = skipped[0]
             raise CorpusError(f"{names[source]}: no row could be read; the first, at line {row:,}, {reason}")
         if not self.total:
-            raise CorpusError("the corpus holds no report")
+            raise CorpusError(f"{names_of(names)}: no report found")
         passed_over = {source: len(notes.reasons) for source, notes in unread.items() if not notes.within}
         for source, count in Counter(source for source, _, _ in skipped).items():
             total = self.sizes[source] + passed_over.get(source, 0)

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pathveil.corpus.tables import Paths, files, open_table, polars_faults
+from pathveil.corpus.tables import Paths, files, names_of, open_table, polars_faults
 from pathveil.errors import CorpusError
 
 if TYPE_CHECKING:
@@ -109,12 +109,12 @@ def tasks_of(frame: "pl.LazyFrame | pl.DataFrame", wanted: Iterable[str] | None 
     return chosen
 
 
-def validate(frame: "pl.LazyFrame", *, expected_date: str = EXPECTED_DATE) -> "pl.LazyFrame":
+def validate(frame: "pl.LazyFrame", *, source: Paths = "the corpus") -> "pl.LazyFrame":
     """Check the contents, and give the frame with ``date`` as dates and ``year`` as whole numbers.
 
-    ``expected_date`` is what a message says that dates should look like.
+    ``source`` is what a message calls it where it is empty.
     """
-    found = problems(frame, expected_date=expected_date)
+    found = problems(frame, source=source)
     if found:
         raise CorpusError("\n  ".join(found))
     return with_dates(frame)
@@ -194,7 +194,7 @@ def with_faults(
     return rows, faults
 
 
-def problems(frame: "pl.LazyFrame", *, expected_date: str = EXPECTED_DATE) -> list[str]:
+def problems(frame: "pl.LazyFrame", *, expected_date: str = EXPECTED_DATE, source: Paths = "the corpus") -> list[str]:
     """What is wrong with the contents, one sentence each; empty when nothing is."""
     import polars as pl
 
@@ -207,7 +207,7 @@ def problems(frame: "pl.LazyFrame", *, expected_date: str = EXPECTED_DATE) -> li
         others = [name for name in schema.names() if name not in (*REQUIRED, *WHEN)]
         frame.select(pl.col(others).is_null().sum()).collect(engine="streaming")
         if not totals["reports"]:
-            return ["the corpus holds no report"]
+            return [f"{names_of(source)}: no report found"]
         sentences = repeated_ids(frame)
         for column, fault in faults.items():
             if total := totals[column]:

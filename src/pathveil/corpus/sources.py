@@ -1,4 +1,4 @@
-"""Tables that are no corpus yet: Excel sheets, SQLite databases and JSON files, which only an import reads.
+"""Tables that are no corpus yet: SQLite databases and JSON files, which only an import reads.
 
 A database is only read, a batch at a time. Its values come as text, as those of CSV do, so that codes keep their form.
 Fields within fields are named with points: ``report.sections.text`` is the text of each of a report's sections.
@@ -20,17 +20,14 @@ import sqlite3
 import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from importlib import import_module
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from pathveil.corpus.tables import BATCH, held_frame, polars_faults
-from pathveil.errors import CorpusError, MissingExtraError, UsageError
+from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign import Refused, bounds
-from pathveil.foreign.apart import run_apart
-from pathveil.foreign.archives import open_archive, open_bytes
+from pathveil.foreign.archives import open_bytes
 from pathveil.foreign.text import check_json_lines, json_decoder
 from pathveil.wording import counted
 
@@ -52,56 +49,6 @@ class BoundedConnection(sqlite3.Connection):
     def note(self) -> bool:
         self.work += 1
         return self.work > MOST_WORK
-
-
-def open_excel(path: Path, *, sheet: str | None = None) -> "pl.LazyFrame":
-    """A sheet of an Excel (or OpenDocument) file, the first unless named, as a lazy frame.
-
-    It is read in a process of its own: one cell in a far corner is a table of all cells before it.
-    """
-    if find_spec("fastexcel") is None:
-        raise MissingExtraError(package="fastexcel", extra="excel", purpose=f"{path}: reading spreadsheets")
-    folder = tempfile.TemporaryDirectory(prefix="pathveil-")
-    table = Path(folder.name) / "sheet.parquet"
-    named = [] if sheet is None else [sheet]
-    try:
-        check_spreadsheet(path)
-        run_apart("pathveil.corpus.sources", "excel_to_parquet", str(path), str(table), *named)
-    except Refused as fault:
-        raise CorpusError(f"{path}: is no spreadsheet, or is damaged; it {fault}") from None
-    return held_frame(table, folder)
-
-
-def check_spreadsheet(path: Path) -> None:
-    """Refuse a packed spreadsheet that inflates beyond measure; older ones are not packed."""
-    with path.open("rb") as file:
-        packed = file.read(4) == b"PK\x03\x04"
-    if packed:
-        with open_archive(path):
-            pass
-
-
-def excel_to_parquet(path: str, out: str, sheet: str | None = None) -> str:
-    """Put a sheet into a Parquet file; for a process of its own."""
-    import polars as pl
-
-    fastexcel = import_module("fastexcel")
-    wrong = f"{path}: is no spreadsheet, or is damaged or locked with a password"
-    try:
-        names = fastexcel.read_excel(path).sheet_names
-        if sheet is not None and sheet not in names:
-            raise UsageError(f"{path}: has no sheet '{sheet}'; it has {', '.join(names)[:200]}")
-        if not names:
-            raise CorpusError(f"{path}: has no sheet")
-        table = pl.read_excel(path, engine="calamine", sheet_name=sheet or names[0], infer_schema_length=None)
-        table.write_parquet(out, row_group_size=BATCH)
-    except (*polars_faults(), fastexcel.FastExcelError, MemoryError, ValueError):
-        raise CorpusError(wrong) from None
-    except BaseException as error:
-        if type(error).__name__ == "PanicException":  # of the reader's own kind, which it does not export
-            raise CorpusError(wrong) from None
-        raise
-    return out
 
 
 def open_sqlite(path: Path, *, query: str | None = None) -> "pl.LazyFrame":

@@ -121,7 +121,7 @@ def split_corpus(
     """Write ``train``, ``validation`` and ``test.parquet`` and ``split.json`` into ``out``, a new folder."""
     check_new(out)
     progress("checking", 0, 0)
-    frame = validate(scan(sources, tasks=tasks))
+    frame = validate(scan(sources, tasks=tasks), source=sources)
     relevance = None
     if relevant_to:
         frame, counts = relevant_reports(frame, to=relevant_to, days=days)

@@ -1,7 +1,7 @@
 """Tables on disk: which files are meant, opened lazily, and written so that nothing is ever left half-written.
 
-Parquet and JSONL are read by polars; CSV by ``csv_files.py``, other tables by ``sources.py``. A fault names its line,
-and quotes nothing.
+Parquet and JSONL are read by polars; CSV by ``csv_files.py``, spreadsheets by ``excel.py``, other tables by
+``sources.py``. A fault names its line, and quotes nothing.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -26,6 +26,7 @@ from pathveil.foreign import Refused, bounds, parse_json
 from pathveil.foreign.archives import open_bytes
 from pathveil.foreign.parquet import check_parquet
 from pathveil.foreign.text import check_json_lines
+from pathveil.wording import listed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,6 +74,12 @@ def files(paths: Paths, *, meant: Callable[[Path], object] | None = None, expect
     return found
 
 
+def names_of(paths: Paths) -> str:
+    """What was given, as a phrase: the first three, and how many more."""
+    given = [str(paths)] if isinstance(paths, str | Path) else list(map(str, paths))
+    return listed([*given[:3], *([f"{len(given) - 3:,} more"] if len(given) > 3 else [])])
+
+
 def form_of(path: Path) -> str | None:
     """What a table's name says it is: ``parquet``, ``csv`` or ``jsonl``."""
     return form_among(path, FORMS)
@@ -105,7 +112,7 @@ def open_table(
     must be named by ``form``. With ``note``, a record that cannot be read is told to it and passed over, and the frame
     has a column ``ROW`` besides. ``sliced``: a Parquet file is read some rows at a time, see ``in_slices``.
     """
-    from pathveil.corpus import abstracts, csv_files, sources
+    from pathveil.corpus import abstracts, csv_files, excel, sources
 
     form = form or form_of(path)
     readers = {
@@ -114,7 +121,7 @@ def open_table(
         "jsonl": lambda path: open_jsonl(path, note=note),
         "json": sources.open_json,
         "sqlite": lambda path: sources.open_sqlite(path, query=query),
-        "excel": lambda path: sources.open_excel(path, sheet=sheet),
+        "excel": lambda path: excel.open_excel(path, sheet=sheet),
         "naaccr": abstracts.open_abstracts,
     }
     if form not in readers:

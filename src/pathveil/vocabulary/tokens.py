@@ -85,7 +85,7 @@ def tokens(paths: Paths, *, words: int = WORDS, identifiers: bool = IDENTIFIERS,
     if store is None:
         try:
             with new_folder(folder, private=True) as part:
-                frame = validate(scan(paths))
+                frame = validate(scan(paths), source=paths)
                 _build(frame, part, words=words, identifiers=identifiers, provenance=provenance, progress=progress)
         except BaseException:
             with suppress(OSError):  # it holds other stores

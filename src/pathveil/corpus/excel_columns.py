@@ -1,0 +1,401 @@
+"""Cells as written become columns of one type each, a block of rows at a time, kept on disk until all are seen.
+
+What type a column has, only its last cell tells: numbers with one word among them are texts. So each block is kept
+(``Spool``) with its texts as texts and its numbers as numbers, and where it mixes both, as both; the types are given
+when all blocks are there, and each is finished as it is read back.
+
+A column is of texts, of numbers (whole ones where all are), of truths, of days, of moments or of spans of time; of
+texts where it mixes them, numbers with at most nine decimals and moments as 2016-05-02 00:00:00. What stands for a
+missing value (``NULLS``) makes no column one of texts, and an error such as #N/A is an empty cell.
+
+>>> column = WrittenColumn(["8500", "1", "NA"], [">" + VALUE, ' t="b">' + VALUE, ">" + WHOLE], {">" + VALUE})
+>>> column.ways.update(column.how)
+>>> cells = read_cells(column, Context([], False, lambda numbers: numbers))
+>>> cells.text.to_list(), cells.number.to_list(), sorted(kind.value for kind in cells.kinds)
+(['8500', 'true', 'NA'], [8500.0, 1.0, None], ['number', 'truth'])
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pathveil.corpus.excel_cells import (
+    BLANKS,
+    KEPT,
+    NOTHING,
+    TRIMMED,
+    VALUE,
+    WHOLE,
+    Block,
+    WrittenColumn,
+    attributes_of,
+    cleaned,
+)
+from pathveil.foreign import Refused, bounds
+
+if TYPE_CHECKING:
+    import polars as pl
+
+NULLS = frozenset(
+    (
+        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A"),
+        *("NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+    )
+)
+UNNAMED = re.compile(r"__UNNAMED__\d+|_duplicated_\d+|")  # names of columns that are left out where they hold nothing
+DAY = 86_400_000  # milliseconds
+EPOCH = 25_569  # days from Excel's beginning to 1970
+SYSTEM_1904 = 1_462  # days by which workbooks of old Macintoshes count less
+YEARS = (-62_135_596_800_000, 253_402_300_799_999)  # milliseconds of the years 1 to 9999
+WHOLE_NUMBERS = 2.0**63
+
+
+class Kind(Enum):
+    """What a cell holds."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    TRUTH = "truth"
+    MOMENT = "moment"
+    DATE = "date"  # written out, without a time
+    SPAN = "span"  # of time
+
+
+@dataclass
+class Context:
+    """What the cells of a workbook refer to."""
+
+    formats: Sequence[Kind]  # of numbers, by style
+    is_1904: bool
+    strings: "Callable[[pl.Series], pl.Series]"  # shared ones, by their numbers
+
+
+@dataclass
+class Cells:
+    """Cells of one column: their texts, or their numbers, or both where they are mixed."""
+
+    kinds: set[Kind]
+    text: "pl.Series | None" = None
+    number: "pl.Series | None" = None
+    is_filled: bool = True  # an error is no value, and fills a cell
+
+    def as_text(self) -> "pl.Series | None":
+        if self.text is None and self.number is not None:
+            (kind,) = self.kinds
+            return written(self.number, kind)
+        return self.text
+
+
+def read_cells(column: WrittenColumn, context: Context) -> Cells:
+    """Cells as written as what they are."""
+    import polars as pl
+
+    series = pl.Series(column.values, dtype=pl.String)
+    ways = sorted(column.ways)  # that of a cell which is not there comes first
+    if len(ways) == 1 or (len(ways) == 2 and ways[0] == NOTHING):
+        return cells_of(series, ways[-1], context)
+    codes = {way: code for code, way in enumerate(ways)}
+    of_each = np.fromiter(map(codes.__getitem__, column.how), np.int64, len(series))
+    places = [np.flatnonzero(of_each == code) for code in range(len(ways))]
+    parts = [cells_of(series.gather(place), way, context) for place, way in zip(places, ways, strict=True)]
+    return joined(parts, places)
+
+
+def joined(parts: Sequence[Cells], places: Sequence[np.ndarray]) -> Cells:
+    """Cells of several kinds, each put to its places."""
+    import polars as pl
+
+    order = np.argsort(np.concatenate(places))
+
+    def together(some: "Sequence[pl.Series | None]", dtype: "type[pl.DataType]") -> "pl.Series":
+        sized = zip(some, map(len, places), strict=True)
+        whole = [pl.repeat(None, size, dtype=dtype, eager=True) if one is None else one for one, size in sized]
+        return pl.concat(whole).gather(order)
+
+    kinds = set().union(*(part.kinds for part in parts))
+    texts = any(part.text is not None for part in parts)
+    numbers = any(part.number is not None for part in parts)
+    return Cells(
+        kinds,
+        together([part.as_text() for part in parts], pl.String) if texts or len(kinds) > 1 else None,
+        together([part.number for part in parts], pl.Float64) if numbers else None,
+        any(part.is_filled for part in parts),
+    )
+
+
+def cells_of(series: "pl.Series", how: str, context: Context) -> Cells:
+    """Cells that are all written in one way."""
+    if how == NOTHING:
+        return Cells(set(), is_filled=False)
+    attributes, where = attributes_of(how), how[how.index(">") + 1 :]
+    if attributes is None:
+        raise Refused("holds cells of a kind that is not known")
+    kind, style = attributes.get("t", "n"), attributes.get("s", "")
+    if where in (TRIMMED, KEPT):
+        series = series.str.strip_chars(BLANKS) if where == TRIMMED else series
+        escaped = series.str.contains("_x00", literal=True).any()
+        return texts(changed(series, lambda text: cleaned(text, keep=True)) if escaped else series)
+    if where == WHOLE:
+        return texts(series)
+    if where != VALUE or kind == "inlineStr":
+        return Cells(set(), is_filled=False)
+    if kind == "str":
+        return texts(series)
+    series = series.replace("", None) if "" in series else series
+    if series.null_count() == len(series):
+        return Cells(set(), is_filled=False)
+    if kind == "s":
+        return texts(context.strings(series))
+    if kind == "b":
+        return numbers((series != "0").cast(float), Kind.TRUTH)
+    if kind == "e":
+        return Cells(set())
+    if kind == "d":
+        return dates(series)
+    if kind == "n":
+        at = int(style) if style.isdigit() and len(style) < 8 else 0
+        form = context.formats[at] if style and at < len(context.formats) else Kind.NUMBER
+        return measured(series, form, is_1904=context.is_1904)
+    raise Refused("holds cells of a kind that is not known")
+
+
+def changed(series: "pl.Series", change: Callable[[str], str]) -> "pl.Series":
+    import polars as pl
+
+    return pl.Series([None if text is None else change(text) for text in series], dtype=pl.String)
+
+
+def texts(series: "pl.Series") -> Cells:
+    filled = series.drop_nulls()
+    known = len(filled) and (filled[0] not in NULLS or any(text not in NULLS for text in filled))
+    return Cells({Kind.TEXT} if known else set(), text=series, is_filled=len(filled) > 0)
+
+
+def numbers(series: "pl.Series", kind: Kind) -> Cells:
+    return Cells({kind}, number=series)
+
+
+def measured(series: "pl.Series", kind: Kind, *, is_1904: bool) -> Cells:
+    """Numbers, which may be dates by their style; what is none stays text."""
+    import polars as pl
+
+    number = series.cast(pl.Float64, strict=False)
+    if number.null_count() > series.null_count():
+        wrong = number.is_null() & series.is_not_null()
+        parts = [texts(series.filter(wrong)), numbers_by_style(number.filter(~wrong), kind, is_1904=is_1904)]
+        places = [wrong.arg_true().to_numpy(), (~wrong).arg_true().to_numpy()]
+        return joined(parts, places)
+    return numbers_by_style(number, kind, is_1904=is_1904)
+
+
+def numbers_by_style(number: "pl.Series", kind: Kind, *, is_1904: bool) -> Cells:
+    if number.null_count() == len(number):
+        return Cells(set(), is_filled=False)
+    if kind is Kind.MOMENT:
+        days = number + SYSTEM_1904 if is_1904 else number
+        days = days + (days < 60).cast(float)  # Excel has a 29th of February 1900
+        number = rounded(days * DAY) - EPOCH * DAY
+        number = number.set(~number.is_between(*YEARS), None)
+    elif kind is Kind.SPAN:
+        number = rounded(number * DAY)
+        number = number.set(~(number.abs() < WHOLE_NUMBERS), None)
+    return numbers(number, kind)
+
+
+def rounded(number: "pl.Series") -> "pl.Series":
+    """To the nearest whole number, halves away from zero."""
+    return (number.abs() + 0.5).floor() * number.sign()
+
+
+def dates(series: "pl.Series") -> Cells:
+    """Dates and times that are written out, in ISO's form."""
+    import polars as pl
+
+    moment = series.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", strict=False, time_unit="ms")
+    day = series.str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("ms"))
+    kinds = {Kind.MOMENT} if moment.null_count() < len(series) else set()
+    if (moment.is_null() & series.is_not_null()).any():
+        kinds.add(Kind.DATE)
+    found = pl.select(pl.coalesce(moment.to_physical(), day.to_physical())).to_series()
+    return Cells(kinds, text=series, number=found.cast(pl.Float64))
+
+
+def written(number: "pl.Series", kind: Kind) -> "pl.Series":
+    """Numbers as they stand in a column of texts."""
+    import polars as pl
+
+    if kind is Kind.MOMENT:
+        return number.cast(pl.Int64).cast(pl.Datetime("ms")).dt.strftime("%Y-%m-%d %H:%M:%S%.f")
+    if kind is Kind.TRUTH:
+        as_text = {None: None, 0.0: "false", 1.0: "true"}.get
+    elif kind is Kind.SPAN:
+
+        def as_text(value: float | None) -> str | None:
+            if value is None:
+                return None
+            seconds = int(abs(value)) // 1000
+            return f"{'-' * (value < 0)}{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    else:
+
+        def as_text(value: float | None) -> str | None:
+            return None if value is None else f"{value:.9f}".rstrip("0").rstrip(".")
+
+    return pl.Series([as_text(value) for value in number], dtype=pl.String)
+
+
+@dataclass
+class Column:
+    """What is known of a column from all its cells."""
+
+    kinds: set[Kind] = field(default_factory=set)
+    is_whole: bool = True  # its numbers are
+    is_midnight: bool = True  # its moments are
+    is_zero: bool = True  # its numbers are
+    holds_number: bool = False
+    holds_text: bool = False  # though it may stand for a missing value
+
+    def see(self, cells: Cells) -> None:
+        self.kinds |= cells.kinds
+        self.holds_text |= cells.text is not None and cells.text.null_count() < len(cells.text)
+        if (number := cells.number) is None:
+            return
+        self.holds_number |= number.null_count() < len(number)
+        self.is_zero = self.is_zero and not bool((number != 0).any())
+        self.is_whole = self.is_whole and bool(((number.floor() == number) & (number.abs() < WHOLE_NUMBERS)).all())
+        self.is_midnight = self.is_midnight and not bool((number % DAY != 0).any())
+
+    def dtype(self) -> "pl.DataType":
+        import polars as pl
+
+        if not self.kinds or Kind.TEXT in self.kinds:
+            return pl.String()
+        if self.kinds <= {Kind.NUMBER, Kind.TRUTH} and Kind.NUMBER in self.kinds:
+            return pl.Int64() if self.is_whole else pl.Float64()
+        if len(self.kinds) > 1:
+            return pl.String()
+        (kind,) = self.kinds
+        moments = pl.Date() if self.is_midnight else pl.Datetime("ms")
+        return {
+            Kind.TRUTH: pl.Boolean(),
+            Kind.MOMENT: moments,
+            Kind.DATE: pl.Date(),
+            Kind.SPAN: pl.Duration("ms"),
+        }[kind]
+
+    def holds_nothing(self) -> bool:
+        """Whether it is left out where it has no name."""
+        if self.dtype().is_numeric():
+            return self.is_zero
+        return not self.holds_number and not self.holds_text
+
+
+class Spool:
+    """The rows of a sheet on disk, in files of a folder; the first row that holds anything names the columns."""
+
+    def __init__(self, folder: Path, context: Context, *, sent: int):
+        self.folder, self.context, self.sent = folder, context, sent  # bytes of the sheet
+        self.header: dict[int, str | None] | None = None
+        self.columns: dict[int, Column] = {}
+        self.parts: list[dict[int, set[Kind]]] = []  # of each file, what its columns hold
+        self.height = 0
+
+    def add(self, block: Block) -> None:
+        """Keep some rows."""
+        import polars as pl
+
+        skipped = 0 if self.header is not None else self._find_header(block)
+        if block.height == skipped:
+            return
+        kept, part = [], {}
+        for number, column in block.columns.items():
+            cells = read_cells(column.rows(skipped) if skipped else column, self.context)
+            if cells.is_filled:
+                self.columns.setdefault(number, Column()).see(cells)
+            if cells.text is not None:
+                kept.append(cells.text.alias(f"t{number}"))
+            if cells.number is not None:
+                kept.append(cells.number.alias(f"n{number}"))
+            if cells.text is not None or cells.number is not None:
+                part[number] = cells.kinds
+        if kept:
+            pl.DataFrame(kept).write_ipc(self.folder / f"{len(self.parts)}.arrow", compression="lz4")
+            self.parts.append(part)
+            self.height += block.height - skipped
+            if not bounds.grown(16 * self.height * len({*self.columns, *(self.header or ())}), sent=self.sent):
+                raise Refused("says more columns and rows than its cells fill")
+
+    def _find_header(self, block: Block) -> int:
+        """How many rows of a block are read with its header, if it is in there."""
+        for row in range(block.height):
+            cells = {
+                number: read_cells(column.rows(row, row + 1), self.context)
+                for number, column in block.columns.items()
+                if column.values[row] is not None
+            }
+            if any(one.is_filled for one in cells.values()):
+                self.header = {number: name_of(one) for number, one in cells.items() if one.is_filled}
+                return row + 1
+        return block.height
+
+    def schema(self) -> "dict[int, tuple[str, pl.DataType]]":
+        """The columns that there are, with names and types."""
+        header, taken, times, found = self.header or {}, set(), Counter(), {}
+        present = sorted({*header, *self.columns})
+        for number in present:
+            name = header.get(number)
+            alias = name = f"__UNNAMED__{number - present[0]}" if name is None else name
+            while alias in taken:
+                times[name] += 1
+                alias = f"{name}_{times[name]}"
+            taken.add(alias)
+            column = self.columns.get(number, Column())
+            if not (UNNAMED.fullmatch(alias) and column.holds_nothing()):
+                found[number] = alias, column.dtype()
+        return found
+
+    def frames(self) -> "Iterator[pl.DataFrame]":
+        """All rows but those that hold nothing."""
+        import polars as pl
+
+        schema = self.schema()
+        for place, part in enumerate(self.parts):
+            kept = pl.read_ipc(self.folder / f"{place}.arrow")
+            frame = pl.DataFrame(
+                {
+                    name: finished(kept, number, part.get(number, set()), dtype)
+                    for number, (name, dtype) in schema.items()
+                }
+            )
+            yield frame.filter(~pl.all_horizontal(pl.all().is_null()))
+
+
+def name_of(cells: Cells) -> str | None:
+    """What a cell of the header calls its column."""
+    if cells.text is not None and cells.number is None:
+        return cells.text[0].replace("\0", "")
+    if cells.number is not None and cells.kinds == {Kind.NUMBER}:
+        return np.format_float_positional(cells.number[0], trim="-")
+    return None
+
+
+def finished(kept: "pl.DataFrame", number: int, kinds: set[Kind], dtype: "pl.DataType") -> "pl.Series":
+    """A column of a file as it is in the end."""
+    import polars as pl
+
+    text = kept[f"t{number}"] if f"t{number}" in kept.columns else None
+    value = kept[f"n{number}"] if f"n{number}" in kept.columns else None
+    if dtype == pl.String:
+        found = Cells(kinds, text, value).as_text()
+    elif value is None:
+        found = None
+    elif dtype.is_temporal():
+        found = value.cast(pl.Int64).cast(pl.Datetime("ms") if dtype == pl.Date else dtype).cast(dtype)
+    else:
+        found = value.cast(dtype)
+    return pl.repeat(None, kept.height, dtype=dtype, eager=True) if found is None else found
