@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from pathveil.corpus.recurring import Recurring
 from pathveil.corpus.schema import TASKS
 from pathveil.corpus.synth.codes import code_lists
 from pathveil.corpus.synth.resources import lines
@@ -181,28 +182,50 @@ class CodeReader:
     def __init__(self, present: Iterable[str], *, keep_unknown: bool = False):
         self.columns = sorted(present, key=lambda task: task in ("site", "histology"))
         self.keep_unknown = keep_unknown
-        self.counts: dict[str, Counter[str]] = {column: Counter() for column in self.columns}
-        self.codes: dict[str, dict[str, Codes]] = {column: {} for column in self.columns}
+        self.values = {column: Recurring() for column in self.columns}
+        self.bare: dict[str, list[str]] = {column: [] for column in self.columns}  # the values without blanks around
+        self.codes: dict[str, dict[str, Codes]] = {column: {} for column in self.columns}  # of bare values
+        self.said: dict[str, dict[str, list[str | None]]] = {column: {} for column in self.columns}  # of all values
 
-    def count(self, column: str, values: Mapping[str, int]) -> None:
-        """Note a column's values and how many reports have each."""
-        known, reader = self.codes[column], READERS[column]
-        self.counts[column].update(values)
-        known.update((value, reader(value)) for value in values if value not in known)
+    def add(self, batch: "pl.DataFrame") -> None:
+        """Read the codes of a batch that no batch before it had."""
+        import polars as pl
+
+        for column in self.columns:
+            if new := self.values[column].add(batch[column]):
+                bare = pl.Series(new).str.strip_chars().to_list()
+                reader, said, known = READERS[column], self.said[column], len(self.bare[column])
+                codes = {value: reader(value) for value in bare if value}
+                self.codes[column].update(codes)
+                self.bare[column] += bare
+                for task, labels in self._answers(column, codes).items():
+                    said.setdefault(task, [None] * known).extend(labels.get(value) for value in bare)
+                for labels in said.values():
+                    labels += [None] * (len(self.bare[column]) - len(labels))
 
     def others(self) -> list[str]:
         """The tasks without a column of which others speak."""
-        said = dict.fromkeys(task for column in self.columns for task in self._answers(column, self.codes[column]))
+        said = dict.fromkeys(task for column in self.columns for task in self.said[column])
         return [task for task in said if task not in self.columns]
 
-    def changes(self, values: Mapping[str, Iterable[str]] | None = None) -> dict[str, list["pl.Expr"]]:
-        """What columns say of each task, its own column first, where they hold these values (all that were noted)."""
+    def labels(self) -> dict[str, "pl.Series"]:
+        """What the codes of the last batch say of each task, its own column first."""
+        import polars as pl
+
+        found: dict[str, list[pl.Series]] = {}
+        for column in self.columns:
+            for task, labels in self.said[column].items():
+                answers = found.setdefault(task, [])
+                answers.insert(0 if task == column else len(answers), self.values[column].answers(labels))
+        return {task: pl.select(pl.coalesce(answers)).to_series().alias(task) for task, answers in found.items()}
+
+    def changes(self) -> dict[str, list["pl.Expr"]]:
+        """What columns say of each task, its own column first."""
         import polars as pl
 
         said: dict[str, list[pl.Expr]] = {}
         for column in self.columns:
-            held = self.codes[column] if values is None else values[column]
-            codes = {value: self.codes[column][value] for value in held}
+            codes = self.codes[column]
             for task, labels in self._answers(column, codes).items():
                 same = task == column and all(labels.get(value) == value for value in codes)
                 answer = pl.col(column) if same else translated(column, labels)
@@ -224,10 +247,13 @@ class CodeReader:
         return answers
 
     def account(self) -> CodeCounts:
-        """What was done to all codes noted."""
+        """What was done to all codes."""
         rewritten, unknown = {}, []
         for column in self.columns:
-            counts, codes = self.counts[column], self.codes[column]
+            counts: Counter[str] = Counter()
+            for value, times in zip(self.bare[column], self.values[column].times.tolist(), strict=True):
+                counts[value] += times
+            codes = self.codes[column]
             strange = sorted(value for value, code in codes.items() if code.unknown)
             if strange:
                 unknown.append(unknown_codes(column, {value: counts[value] for value in strange}))
@@ -241,21 +267,17 @@ class CodeReader:
 def normalise_codes(frame: "pl.LazyFrame", *, keep_unknown: bool = False) -> tuple["pl.LazyFrame", CodeCounts]:
     """The frame with its codes in this project's form, and what was done to them.
 
-    The values are read once to learn which there are, so ``frame`` should be cheap to read.
+    The codes are read once to learn which there are, so ``frame`` should be cheap to read.
     """
     import polars as pl
 
     reader = CodeReader([task for task in TASKS if task in frame.collect_schema()], keep_unknown=keep_unknown)
-    for column in reader.columns:
-        reader.count(column, values_of(frame, column))
+    if not reader.columns:
+        return frame, reader.account()
+    for batch in frame.select(reader.columns).collect_batches(engine="streaming"):
+        reader.add(batch)
     changes = [pl.coalesce(answers).alias(task) for task, answers in reader.changes().items()]
-    return (frame.with_columns(changes) if changes else frame), reader.account()
-
-
-def values_of(frame: "pl.LazyFrame", column: str) -> dict[str, int]:
-    """Each value of a column, and how many reports have it."""
-    groups = frame.select(column).drop_nulls().group_by(column).len().collect(engine="streaming").sort(column)
-    return dict(groups.iter_rows())
+    return frame.with_columns(changes), reader.account()
 
 
 def translated(column: str, labels: Mapping[str, str]) -> "pl.Expr":

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from pathveil.corpus.sources import as_text, open_sqlite
+from pathveil.corpus.sources import as_text, open_sqlite, text_frames
 from pathveil.corpus.tables import BATCH
 from pathveil.errors import CorpusError, MissingExtraError, UsageError
 
@@ -71,8 +71,8 @@ def open_database(address: str, *, query: str | None) -> "pl.LazyFrame":
     ) -> Iterator["pl.DataFrame"]:
         with run() as (_, records):
             taken = records if rows is None else islice(records, rows)
-            while chunk := [tuple(map(_text, record)) for record in islice(taken, BATCH)]:
-                batch = pl.DataFrame(chunk, schema=schema, orient="row").select(wanted or columns)
+            for batch in text_frames(taken, columns, text=_text):
+                batch = batch.select(wanted or columns)
                 yield batch if predicate is None else batch.filter(predicate)
 
     return register_io_source(batches, schema=schema)

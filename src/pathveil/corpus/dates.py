@@ -46,7 +46,11 @@ def find_format(values: Iterable[str | None]) -> str | None:
 
     A few values that are no day in any format (14/15/2016, "unknown") do not matter: their rows are told of as such.
     """
-    possible = possible_formats(values)
+    return only_format(possible_formats(values))
+
+
+def only_format(possible: Counter[frozenset[str]]) -> str | None:
+    """The one format that values can be in of which so many can be in these."""
     if not possible.total():
         return ISO
     if possible[frozenset()] > NO_DATES * possible.total():

@@ -252,7 +252,8 @@ class Sources:
                 table = open_source(source, mapping=self.mapping, database=self.database, note=note)
                 table = table if note else with_rows(table)
                 columns = self.mapping.columns
-                frame = prepare_table(table, source=source.name, registry=self.registry, columns=columns)
+                told = {"registry": self.registry, "columns": columns}
+                frame = prepare_table(table, source=source.name, **told, stripped=False)  # each code is, once
                 frames.append(frame.with_columns(pl.lit(number).alias(SOURCE)))
         if self.messages:
             told = {"registry": self.registry, "key": self.key, "strict": self.strict}
@@ -288,9 +289,14 @@ def check_messages(messages: Mapping[Path, str], tally: Tally) -> None:
 
 
 def prepare_table(
-    frame: "pl.LazyFrame", *, source: Path | str, registry: str | None, columns: Mapping[str, str]
+    frame: "pl.LazyFrame",
+    *,
+    source: Path | str,
+    registry: str | None,
+    columns: Mapping[str, str],
+    stripped: bool = True,
 ) -> "pl.LazyFrame":
-    """Rename a table's columns, fill in its registry and check its types."""
+    """Rename a table's columns, fill in its registry and check its types; ``stripped``: see ``with_corpus_types``."""
     import polars as pl
 
     frame = rename_columns(frame, source=source, columns=columns)
@@ -300,7 +306,7 @@ def prepare_table(
         frame = frame.with_columns(pl.lit(registry).alias("registry"))
     missing = [name for name in REQUIRED if name not in frame.collect_schema()]
     try:
-        return with_corpus_types(decimals_as_text(frame), source=source)
+        return with_corpus_types(decimals_as_text(frame), source=source, stripped=stripped)
     except CorpusError as fault:
         if missing == ["registry"]:
             raise CorpusError(f"{fault}; say whose reports these are with --registry NAME") from None

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pathveil.corpus.codes import CodeReader
-from pathveil.corpus.dates import EXAMPLES, ISO, find_format, in_iso_form, mixed_formats
+from pathveil.corpus.dates import EXAMPLES, ISO, in_iso_form, mixed_formats, only_format, possible_formats
+from pathveil.corpus.recurring import Recurring
 from pathveil.corpus.rows import SOURCE, RowCheck
-from pathveil.corpus.schema import EXPECTED_DATE, TASKS, with_dates
+from pathveil.corpus.schema import EXPECTED_DATE, TASKS, parsed_date, with_dates
 from pathveil.corpus.seen import Seen
 from pathveil.corpus.tables import ROW, as_written, pieces_of, stream_parquet
 from pathveil.wording import listed
@@ -37,6 +38,50 @@ class Learned:
     seed: int = 0  # of the hashes by which ids are compared
 
 
+class Dates:
+    """The dates of one source: what its rows wrote, and the days that are meant. Few rows have one that is new.
+
+    ``form`` is their format where it is known, or told; else the first rows say what it is.
+    """
+
+    def __init__(self, form: str | None, *, is_known: bool):
+        self.form, self.is_known = form, is_known
+        self.days: set[str] = set()  # as written, without the time
+        self.possible: Counter[frozenset[str]] = Counter()  # the formats in which days can be
+        self._forget()
+
+    def _forget(self) -> None:
+        import polars as pl
+
+        self.values = Recurring()
+        self.iso = pl.Series("date", dtype=pl.String)  # of each value: in ISO's form, as far as it can be read
+        self.day = pl.Series("date", dtype=pl.Date)
+        self.is_bad = pl.Series(dtype=pl.Boolean)
+
+    def read(self, written: "pl.Series") -> "tuple[pl.Series, bool]":
+        """The dates of a batch, and whether all can be read; if not, they are texts, in ISO's form where possible."""
+        import polars as pl
+
+        if len(self.values.values) > MOST_DAYS:
+            self._forget()
+        if new := self.values.add(written):
+            values = pl.DataFrame({"date": new})
+            bare = pl.col("date").str.replace(r"[T ]\d{1,2}:\d{2}.*$", "")  # with their times there would be millions
+            days = set(values.select(bare.unique())["date"]) - self.days
+            self.days |= days
+            self.possible += possible_formats(days)
+            if not self.is_known:
+                self.form, self.is_known = only_format(self.possible), True
+            iso = values.select(in_form(self.form))
+            read = iso.select(parsed_date(pl.col("date")), iso.to_series().str.contains(r"\S").alias("given"))
+            self.iso.append(iso["date"])
+            self.day.append(read["date"])
+            self.is_bad.append(read.select(pl.col("date").is_null() & pl.col("given")).to_series())
+        if self.is_bad.any() and self.values.answers(self.is_bad).any():
+            return self.values.answers(self.iso), False
+        return self.values.answers(self.day), True
+
+
 class OnePass:
     """A reading of ``frame`` (all sources) into a Parquet file, with an account of what was met.
 
@@ -53,9 +98,7 @@ class OnePass:
         self.codes = CodeReader([task for task in TASKS if task in schema], keep_unknown=keep_unknown)
         self.registries: Counter[str] = Counter()  # reports of each
         self.cases = Seen()  # hashes of their ids
-        self.days: dict[int, set[str]] = {}  # source: its dates, as written
-        self.iso: dict[int, dict[str | None, str | None]] = {}  # source: dates as written, and in ISO's form
-        self.forms: dict[int, str | None] = {}  # source: the format in which they were read
+        self.sources: dict[int | None, Dates] = {}  # with no number those of messages, in ISO's form
         self.others = known.others
 
     def write(self, part: Path, out: Path) -> None:
@@ -78,92 +121,90 @@ class OnePass:
 
     def prepared(self, batch: "pl.DataFrame") -> "pl.DataFrame":
         """The rows of a batch that can be used, as a corpus has them."""
-        batch = self._with_iso_dates(batch) if self.has_dates else batch
+        batch = self._with_days(batch) if self.has_dates else batch
         batch = self.rows(batch) if self.rows else with_dates(batch.lazy()).collect()
         self.registries.update(dict(batch["registry"].value_counts().iter_rows()))
-        self.cases.add_all(batch["case_id"].hash().to_numpy())
+        self.cases.note_all(batch["case_id"].hash().to_numpy())
         return self._with_codes(batch.drop(SOURCE, ROW, strict=False))
 
     def learned(self, part: Path) -> Learned:
         """What should have been known; the same as what was, where nothing need be read again."""
         import polars as pl
 
-        dates = {source: self.told or find_format(days) for source, days in self.days.items()}
+        dates = {source: self.told or only_format(dates.possible) for source, dates in self._tables()}
         mistaken = self.rows is not None and self.rows.is_mistaken(pl.scan_parquet(part))
         return Learned(dates, tuple(self.codes.others()), self.known.seed + mistaken)
 
     @property
     def used(self) -> Learned:
-        return Learned(self.forms, self.others, self.known.seed)
+        return Learned(self._forms(), self.others, self.known.seed)
+
+    def _tables(self) -> list[tuple[int, Dates]]:
+        return [(source, dates) for source, dates in self.sources.items() if source is not None]
+
+    def _forms(self) -> dict[int, str | None]:
+        return {source: dates.form for source, dates in self._tables()}
 
     def dates(self) -> list["pl.Expr"]:
         """What puts the dates of all rows into ISO's form."""
-        return [iso_dates(self.forms)] if self.has_dates else []
+        return [iso_dates(self._forms())] if self.has_dates else []
 
     def format_of(self, source: int) -> str | None:
         """The format of a source's dates, where it is not ISO's."""
-        form = self.forms.get(source)
+        form = self._forms().get(source)
         return None if form == ISO else form
 
     def expected_date(self, names: list[str]) -> str:
         """What a complaint about dates should expect."""
         expected = EXPECTED_DATE
-        for source, form in self.forms.items():
-            if form is None:
+        for source, dates in self._tables():
+            if dates.form is None:
                 expected = f"{EXPECTED_DATE}, or their format told with --dates ({EXAMPLES})"
-                if mixed := mixed_formats(self.days[source]):
+                if mixed := mixed_formats(dates.days):
                     expected += f"; {names[source]} mixes {listed(mixed)}"
         return expected
 
-    def _with_iso_dates(self, batch: "pl.DataFrame") -> "pl.DataFrame":
-        """Dates in ISO's form; what a source's format is, its first rows say, unless it is known."""
+    def _with_days(self, batch: "pl.DataFrame") -> "pl.DataFrame":
+        """Dates as days; where one cannot be read, all of the batch as texts in ISO's form."""
         import polars as pl
 
         parts = batch.partition_by(SOURCE, maintain_order=True) if batch[SOURCE].n_unique() > 1 else [batch]
-        dates = [self._dates_of(next(iter(part[SOURCE]), None), part["date"]) for part in parts]
-        return batch.with_columns(pl.concat(dates)) if dates else batch
-
-    def _dates_of(self, source: int | None, dates: "pl.Series") -> "pl.Series":
-        """The dates of one source in ISO's form. Few of many reports have a day that none had before."""
-        import polars as pl
-
-        if source is None:  # of messages
-            return dates
-        days, written = self.days.setdefault(source, set()), dates.to_list()
-        iso = self.iso.setdefault(source, {})
-        if len(iso) > MOST_DAYS:
-            iso.clear()
-        new = list({day for day in written if day not in iso})
-        found = pl.DataFrame({SOURCE: source, "date": new}, schema_overrides={"date": pl.String})
-        without_time = pl.col("date").str.replace(r"[T ]\d{1,2}:\d{2}.*$", "")  # with it there would be millions
-        days.update(found.select(without_time.drop_nulls().unique())["date"])
-        if source not in self.forms:
-            known = self.known.dates
-            self.forms[source] = self.told or (known[source] if source in known else find_format(days))
-        iso.update(zip(new, found.select(iso_dates({source: self.forms[source]}))["date"], strict=True))
-        return pl.Series("date", [iso[day] for day in written], pl.String)
+        found = []
+        for part in parts:
+            source = next(iter(part[SOURCE]), None)
+            if source not in self.sources:
+                form = ISO if source is None else self.told or self.known.dates.get(source)
+                is_known = source is None or bool(self.told) or source in self.known.dates
+                self.sources[source] = Dates(form, is_known=is_known)
+            found.append(self.sources[source].read(part["date"]))
+        days = [dates if all(sound for _, sound in found) else dates.cast(pl.String) for dates, _ in found]
+        return batch.with_columns(pl.concat(days))
 
     def _with_codes(self, batch: "pl.DataFrame") -> "pl.DataFrame":
         import polars as pl
 
-        held = {}
-        for column in self.codes.columns:
-            held[column] = dict(batch[column].drop_nulls().value_counts().iter_rows())
-            self.codes.count(column, held[column])
+        self.codes.add(batch)
         if self.others is None:
             self.others = tuple(self.codes.others())
-        said = self.codes.changes(held)
-        nothing = [pl.lit(None, pl.String)]
-        tasks = [*self.codes.columns, *self.others]
-        return batch.with_columns(pl.coalesce(said.get(task, nothing)).alias(task) for task in tasks)
+        labels = self.codes.labels()
+        nothing = pl.lit(None, pl.String)
+        return batch.with_columns(
+            labels[task] if task in labels else nothing.alias(task) for task in (*self.codes.columns, *self.others)
+        )
+
+
+def in_form(form: str | None) -> "pl.Expr":
+    """Dates of a format in ISO's form; without one they stay as they are, for others to refuse."""
+    import polars as pl
+
+    return pl.col("date") if form in (None, ISO) else in_iso_form(pl.col("date"), form).alias("date")
 
 
 def iso_dates(forms: Mapping[int, str | None]) -> "pl.Expr":
-    """Dates in ISO's form, each source's by its own format; without one they stay as they are, for others to refuse."""
+    """Dates in ISO's form, each source's by its own format."""
     import polars as pl
 
     date = pl.col("date")
     for source, form in forms.items():
-        if form not in (None, ISO):
-            date = pl.when(pl.col(SOURCE) == source).then(in_iso_form(pl.col("date"), form)).otherwise(date)
+        date = pl.when(pl.col(SOURCE) == source).then(in_form(form)).otherwise(date)
     return date.alias("date")

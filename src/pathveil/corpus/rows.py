@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 SOURCE = "number of the source"  # a column of the staged file: the place of the table in the list of sources
-REASON = "why it cannot be used"  # a column of rows that are checked
+FAULTY, REASON = "cannot be used", "why it cannot be used"  # columns of rows that are checked
 AGAIN = "has the report_id of an earlier row"
 MOST_SKIPPED = 0.1  # of a table's rows
 MOST_NOTED = 1_000_000
@@ -95,11 +95,11 @@ class RowCheck:
         self.total += batch.height
         self.sizes.update(dict(batch[SOURCE].drop_nulls().value_counts().iter_rows()))
         rows, faults = with_faults(batch.lazy())
-        reason = pl.coalesce(pl.when(fault.found).then(pl.lit(fault.row)) for fault in faults.values())
-        found = rows.with_columns(reason.alias(REASON)).collect()
-        if found[REASON].null_count() < found.height:
-            self.faulty.append(found.filter(pl.col(REASON).is_not_null()).select(SOURCE, ROW, REASON))
-            found = found.filter(pl.col(REASON).is_null())
+        found = rows.with_columns(pl.any_horizontal(fault.found for fault in faults.values()).alias(FAULTY)).collect()
+        if found[FAULTY].any():
+            reason = pl.coalesce(pl.when(fault.found).then(pl.lit(fault.row)) for fault in faults.values())
+            self.faulty.append(found.filter(FAULTY).select(SOURCE, ROW, reason.alias(REASON)))
+            found = found.filter(~pl.col(FAULTY))
         new = pl.Series(self.seen.add_all(found["report_id"].hash(self.seed).to_numpy()), dtype=pl.Boolean)
         if not new.all():
             again = found.filter(~new)

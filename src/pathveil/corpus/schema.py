@@ -56,9 +56,9 @@ def scan(paths: Paths, *, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
 
 
 def with_corpus_types(
-    frame: "pl.LazyFrame", *, source: Path | str, tasks: Iterable[str] | None = None
+    frame: "pl.LazyFrame", *, source: Path | str, tasks: Iterable[str] | None = None, stripped: bool = True
 ) -> "pl.LazyFrame":
-    """The frame with the columns a corpus needs, in the types it needs."""
+    """The frame with the columns a corpus needs, in the types it needs; with labels ``stripped`` of blanks, or not."""
     import polars as pl
 
     schema = frame.collect_schema()
@@ -80,7 +80,7 @@ def with_corpus_types(
             )
         if dtype != pl.String:
             value = value.cast(pl.String)
-        if column != "text":
+        if column != "text" and (stripped or column in REQUIRED):
             value = value.str.strip_chars()
             value = pl.when(value != "").then(value).alias(column)
         changes.append(value)

@@ -32,33 +32,49 @@ class Seen:
             return False
         self.recent.add(number)
         if len(self.recent) == self.RECENT:
-            self._keep(np.fromiter(self.recent, np.uint64, self.RECENT))
-            self.recent.clear()
+            self._keep_recent()
         return True
 
     def add_all(self, numbers: np.ndarray) -> np.ndarray:
         """Note several; for each whether it was new."""
-        if self.recent:
-            return np.array([self.add(int(number)) for number in numbers], bool)
-        ordered, first = np.unique(numbers, return_index=True)  # in order, they are found faster
+        self._keep_recent()
+        ordered = np.sort(numbers)
+        if not (ordered[1:] == ordered[:-1]).any() and not self._holds(ordered).any():  # as ids of reports mostly are
+            self._keep(ordered)
+            return np.ones(len(numbers), bool)
+        ordered, first = np.unique(numbers, return_index=True)
         unknown = ~self._holds(ordered)
         self._keep(ordered[unknown])
         new = np.zeros(len(numbers), bool)
         new[first[unknown]] = True
         return new
 
-    def _holds(self, numbers: np.ndarray) -> np.ndarray:
-        held = np.zeros(len(numbers), bool)
+    def note_all(self, numbers: np.ndarray) -> None:
+        """Note several, of which many may be the same."""
+        self._keep_recent()
+        ordered = np.sort(numbers)
+        ordered = np.concatenate([ordered[:1], ordered[1:][ordered[1:] != ordered[:-1]]])
+        self._keep(ordered[~self._holds(ordered)])
+
+    def _holds(self, ordered: np.ndarray) -> np.ndarray:
+        held = self.map[ordered & np.uint64(self.BITS)]
+        places = np.flatnonzero(held)
+        numbers, found = ordered[places], np.zeros(len(places), bool)
         for earlier in self.sorted:
-            places = np.searchsorted(earlier, numbers)
-            held |= earlier[np.minimum(places, len(earlier) - 1)] == numbers
+            found |= earlier[np.minimum(np.searchsorted(earlier, numbers), len(earlier) - 1)] == numbers
+        held[places] = found
         return held
 
-    def _keep(self, numbers: np.ndarray) -> None:
-        if not len(numbers):
+    def _keep_recent(self) -> None:
+        if self.recent:
+            self._keep(np.sort(np.fromiter(self.recent, np.uint64, len(self.recent))))
+            self.recent.clear()
+
+    def _keep(self, ordered: np.ndarray) -> None:
+        if not len(ordered):
             return
-        self.map[numbers & np.uint64(self.BITS)] = True
-        self.sorted.append(np.sort(numbers))
+        self.map[ordered & np.uint64(self.BITS)] = True
+        self.sorted.append(ordered)
         while len(self.sorted) > 1 and len(self.sorted[-2]) <= 2 * len(self.sorted[-1]):
             last = self.sorted.pop()
             self.sorted[-1] = np.concatenate([self.sorted[-1], last])

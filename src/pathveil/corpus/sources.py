@@ -18,7 +18,7 @@ import json
 import re
 import sqlite3
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -39,6 +39,7 @@ MOST_WORK = 20_000  # millions of steps that a query may take to its next record
 BLANKS = re.compile(r"[ \t\r\n]*")
 SAMPLE = 4_096  # characters in which a list of objects shows itself
 MOST_RECORDS = 1_000_000  # that a database of no size may give
+FEW = 500  # records at a time: so many are still in the processor's cache when they are put into columns
 
 
 class BoundedConnection(sqlite3.Connection):
@@ -70,8 +71,8 @@ def open_sqlite(path: Path, *, query: str | None = None) -> "pl.LazyFrame":
             records = bounded(database, cursor, path=path)
             records = records if rows is None else islice(records, rows)
             try:
-                while chunk := [tuple(map(as_text, record)) for record in islice(records, BATCH)]:
-                    batch = pl.DataFrame(chunk, schema=schema, orient="row").select(wanted or columns)
+                for batch in text_frames(records, columns):
+                    batch = batch.select(wanted or columns)
                     yield batch if predicate is None else batch.filter(predicate)
             except (sqlite3.Error, UnicodeError):
                 raise CorpusError(f"{path}: the query stopped on the way; is the database damaged?") from None
@@ -125,6 +126,26 @@ def only_table(path: Path) -> str:
         )
     quoted = names[0].replace('"', '""')
     return f'select * from "{quoted}"'
+
+
+def text_frames(
+    records: Iterator[Sequence[Any]], columns: Sequence[str], *, text: Callable[[Any], str | None] | None = None
+) -> Iterator["pl.DataFrame"]:
+    """Records of a database as frames of texts, some at a time; ``text`` makes one of a value that is none."""
+    import polars as pl
+
+    def series(name: str, values: Sequence[Any]) -> pl.Series:
+        try:
+            return pl.Series(name, values, pl.String, strict=True)
+        except (TypeError, OverflowError, pl.exceptions.PolarsError):
+            return pl.Series(name, list(map(text or as_text, values)), pl.String)
+
+    def frames(taken: Iterator[Sequence[Any]]) -> Iterator[pl.DataFrame]:
+        while some := list(islice(taken, FEW)):
+            yield pl.DataFrame([series(*column) for column in zip(columns, zip(*some, strict=True), strict=True)])
+
+    while batch := list(frames(islice(records, BATCH))):
+        yield pl.concat(batch).with_columns(pl.when(pl.all() != "").then(pl.all()))
 
 
 def as_text(value: Any) -> str | None:
