@@ -38,9 +38,10 @@ def test_what_is_written_by_the_book_is_read_alike(tmp_path_factory, records, de
 def test_any_block_that_polars_is_given_reads_as_pythons(lines):
     """However quotation marks fall: where the quick way answers, it answers as the slow one does."""
     content = "\n".join(lines) + "\n"
-    table = csv_files.regular_table(content.encode(), ["x", "y"], delimiter=",", line=1)
-    if table is not None:
-        records = [record for record in csv.reader(io.StringIO(content, newline="")) if record]
+    block = csv_files.block_of(content.encode())
+    table = csv_files.regular_table(block, ["x", "y"], delimiter=",", line=1) if block else None
+    if block and table is not None:
+        records = [record for record in csv.reader(io.StringIO(block.data.decode(), newline="")) if record]
         assert all(len(record) == 2 for record in records)
         filled = table.drop(ROW).select(pl.all().fill_null(""))
         assert filled.rows() == [tuple(record) for record in records]
@@ -77,3 +78,28 @@ def test_a_quotation_mark_by_mistake_swallows_no_record(tmp_path):
     table = open_csv(path, note=lambda row, why: told.append((row, why))).collect()
     assert [row for row, _ in told] == [22]
     assert table["id"].to_list() == [str(n) for n in range(50) if n != 20]
+
+
+@given(
+    st.lists(st.tuples(FIELDS, FIELDS, FIELDS), min_size=1, max_size=12),
+    st.sampled_from([",", ";", "\t"]),
+    st.sampled_from(["\n", "\r\n"]),
+    st.integers(0, 3),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_large_file_by_the_book_is_read_as_a_small_one(tmp_path_factory, records, delimiter, end, wrong):
+    """Or it is left to the reader of small ones: a quotation mark that is none, a line too short, other bytes."""
+    out = io.StringIO(newline="")
+    csv.writer(out, delimiter=delimiter, lineterminator=end).writerows([("a", "b", "c"), *records])
+    spoilt = ["", f'5" nail{delimiter}b{delimiter}c{end}', f"a{delimiter}b{end}", "é"][wrong]
+    content = (out.getvalue() + spoilt).encode("latin-1" if wrong == 3 else "utf-8", "replace")
+    path = tmp_path_factory.mktemp("csv") / "r.csv"
+    path.write_bytes(content)
+    found = csv_files.by_the_book(path, ["a", "b", "c"], delimiter, large=0)
+    if found is not None:
+        assert not wrong
+        notes: list[int] = []
+        plain = open_csv(path, delimiter=delimiter, note=lambda row, _: notes.append(row)).collect()
+        assert found.collect().rows() == plain.rows() and not notes
+    elif not wrong:
+        assert "\r" in out.getvalue().replace("\r\n", "") or "\n\n" in out.getvalue() or not records

@@ -1,12 +1,13 @@
 """JSON, TOML and bytes of a bounded size and depth; what is printed obeys nobody."""
 
 import contextlib
+import io
 import json
 import os
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pathveil.foreign import Refused, bounds, parse_json, parse_toml, printable, read_bytes
@@ -99,11 +100,40 @@ def test_a_pipe_is_not_waited_for_and_a_large_file_not_read(tmp_path):
 
 
 def test_lines_of_json_are_bounded_before_a_table_is_made():
-    assert check_json_lines([b'{"a": "\\"b\\": {", "c": 1}\n', b'{"c": ":"}'])[:3] == (36, 2, 2)
-    with pytest.raises(Refused, match="line 2 is nested"):
-        check_json_lines([b"{}", b'{"a":' * 500 + b"1" + b"}" * 500])
-    with pytest.raises(Refused, match="different names"):
-        check_json_lines(b'{"n%d": 1}' % number for number in range(bounds.COLUMNS + 1))
+    for large in (False, True):
+        file = io.BytesIO(b'{"a": "\\"b\\": {", "c": 1}\n{"c": ":"}')
+        assert check_json_lines(file, large=large)[:3] == (36, 2, 2)
+        with pytest.raises(Refused, match="line 2 is nested"):
+            check_json_lines(io.BytesIO(b"{}\n" + b'{"a":' * 500 + b"1" + b"}" * 500), large=large)
+        with pytest.raises(Refused, match="different names"):
+            lines = (b'{"n%d": 1}\n' % number for number in range(bounds.COLUMNS + 1))
+            check_json_lines(io.BytesIO(b"".join(lines)), large=large)
+
+
+CELLS = st.recursive(
+    st.none() | st.text('aé"\\\n\ud83d', max_size=40) | st.integers() | st.booleans() | st.floats(),
+    lambda within: st.lists(within, max_size=2) | st.dictionaries(st.sampled_from(["a", "b"]), within, max_size=2),
+    max_leaves=4,
+)
+OBJECTS = st.dictionaries(st.sampled_from(["id", "text", "a", "né", 'q"']), CELLS | st.text(max_size=99), max_size=4)
+
+
+@given(
+    st.lists(
+        st.tuples(OBJECTS, st.booleans(), st.integers(-40, 400), st.sampled_from(b'"{}[]\\,:n1 \r\x01\xff')), max_size=9
+    )
+)
+@settings(max_examples=200, deadline=None)
+def test_a_look_over_lines_of_json_tells_what_python_does(objects):
+    """Whatever they hold, and with a byte of some exchanged."""
+    lines = []
+    for value, is_ascii, place, byte in objects:
+        line = bytearray(json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "replace"))
+        if 0 <= place < len(line):
+            line[place] = byte
+        lines.append(bytes(line) + b"\n")
+    data = b"".join(lines * 2)
+    assert check_json_lines(io.BytesIO(data), large=True) == check_json_lines(io.BytesIO(data))
 
 
 @given(st.text())

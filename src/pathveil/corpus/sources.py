@@ -24,7 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from pathveil.corpus.tables import BATCH, held_frame, polars_faults
+from pathveil.corpus.tables import BATCH, LARGE, held_frame, polars_faults
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign import Refused, bounds
 from pathveil.foreign.archives import open_bytes
@@ -167,7 +167,7 @@ def open_json(path: Path) -> "pl.LazyFrame":
         if not copy.stat().st_size:
             raise CorpusError(f"{path}: expected a list of objects, one a report")
         with copy.open("rb") as lines:
-            size, rows, names, _ = check_json_lines(lines)
+            size, rows, names, _ = check_json_lines(lines, large=copy.stat().st_size > LARGE)
     except Refused as fault:
         raise CorpusError(f"{path}: {fault}") from None
     except UnicodeEncodeError:

@@ -16,10 +16,10 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterator
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from pathveil.foreign import bounds
 from pathveil.foreign.bounds import Refused
@@ -119,39 +119,102 @@ class JsonLines(NamedTuple):
     texts: list[str] | None
 
 
-def check_json_lines(lines: Iterable[bytes]) -> JsonLines:
-    """Bound the depth of each line of a JSONL file, and the names of all.
+def check_json_lines(file: IO[bytes], *, large: bool = False) -> JsonLines:
+    """Bound the depth of each line of a JSONL file, and the names of all; of a ``large`` one by a compiled look.
 
     Whether a line is JSON is judged only while all are objects of texts: then a reader need not look at them before.
 
-    >>> check_json_lines([b'{"id": "1", "site": null}\\n', b'{"id": "2", "site": "C50"}\\n'])
+    >>> import io
+    >>> check_json_lines(io.BytesIO(b'{"id": "1", "site": null}\\n{"id": "2", "site": "C50"}\\n'))
     JsonLines(size=53, rows=2, names=2, texts=['id', 'site'])
     """
-    names: set[bytes] = set()
-    columns: dict[str, bool] = {}  # name: whether a text was met
-    shapes: set[tuple[str, ...]] = set()  # the names of lines met before
-    size = number = 0
-    for number, line in enumerate(lines, start=1):
-        size += len(line)
-        found = texts_of(line) if columns or number == 1 else None
-        if found is not None and (shape := tuple(found)) in shapes:
-            if not all(columns.values()):
-                columns |= {name: True for name, text in found.items() if text is not None}
-            continue
+    check = LineCheck()
+    if large:
+        check.look_at_all(file)
+    else:
+        for line in iter(lambda: file.readline(bounds.LONGEST_LINE), b""):
+            check(line)
+    texts = list(check.columns) if check.columns and all(check.columns.values()) else None
+    return JsonLines(check.size, check.rows, len(check.names), texts)
+
+
+class LineCheck:
+    """What was met in lines of JSON."""
+
+    def __init__(self) -> None:
+        self.size = self.rows = 0
+        self.names: dict[bytes, None] = {}  # as they are written, in the order they came
+        self.columns: dict[str, bool] = {}  # name: whether a text was met; none once a line is no object of texts
+        self.shapes: set[tuple[str, ...]] = set()  # the names of lines met before
+
+    def __call__(self, line: bytes) -> None:
+        self.size += len(line)
+        self.rows += 1
+        found = texts_of(line) if self.columns or self.rows == 1 else None
+        if found is not None and (shape := tuple(found)) in self.shapes:
+            if not all(self.columns.values()):
+                self.columns |= {name: True for name, text in found.items() if text is not None}
+            return
         try:
             check_depth(NOT_BRACKETS, line, bounds.TABLE_DEPTH)
         except Refused as fault:
-            raise Refused(f"line {number:,} {fault}") from None
-        names.update(filter(None, NAMES.findall(line)))  # a text that names nothing is found as an empty name
-        if len(names) > bounds.COLUMNS:
-            raise Refused(f"line {number:,} is past {bounds.COLUMNS:,} different names; expected one object a report")
+            raise Refused(f"line {self.rows:,} {fault}") from None
+        self.names |= dict.fromkeys(filter(None, NAMES.findall(line)))  # a text that names nothing is an empty name
+        if len(self.names) > bounds.COLUMNS:
+            raise Refused(
+                f"line {self.rows:,} is past {bounds.COLUMNS:,} different names; expected one object a report"
+            )
         if found is None:
-            columns = {}
+            self.columns = {}
         else:
-            columns |= {name: columns.get(name, False) or text is not None for name, text in found.items()}
-            shapes = shapes | {shape} if len(shapes) < MOST_SHAPES else shapes
-    texts = list(columns) if columns and all(columns.values()) else None
-    return JsonLines(size, number, len(names), texts)
+            self.columns |= {name: self.columns.get(name, False) or text is not None for name, text in found.items()}
+            self.shapes |= {shape} if len(self.shapes) < MOST_SHAPES else set()
+
+    def look_at_all(self, file: IO[bytes]) -> None:
+        """Lines of names that are known are looked at by a compiled function, others by Python."""
+        from pathveil.foreign.compiled_looks import JsonLook
+
+        look, looks, understood = JsonLook(), 0, 0
+        for block in blocks_of_lines(file):
+            at, sound = 0, is_utf8(block)
+            while at < len(block):
+                if sound and len(self.names) <= MOST_NAMES and understood >= looks - MOST_LOOKS:
+                    rows, end = look.understood(block, at)
+                    self.size, self.rows = self.size + end - at, self.rows + rows
+                    looks, understood, at = looks + 1, understood + rows, end
+                if at < len(block):
+                    end = block.find(b"\n", at) + 1 or len(block)
+                    self(block[at:end])
+                    at = end
+                    if len(look.known) < len(self.names) <= MOST_NAMES:
+                        look.learn(self.names)
+        if look.others:
+            self.columns = {}
+        elif self.columns:
+            self.columns |= {json.loads(name): True for name in look.texts}
+
+
+MOST_NAMES, MOST_LOOKS = 200, 1_000  # that a look is told to know, and that may be in vain
+
+
+def blocks_of_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """A file some whole lines at a time; a line that is longer than any should be comes in pieces."""
+    rest = b""
+    while piece := file.read(1 << 22):
+        block = rest + piece
+        end = block.rfind(b"\n") + 1 or (len(block) if len(block) >= bounds.LONGEST_LINE else 0)
+        rest = block[end:]
+        if end:
+            yield block[:end]
+    if rest:
+        yield rest
+
+
+def is_utf8(data: bytes) -> bool:
+    try:
+        return data.isascii() or data.decode() is not None
+    except UnicodeDecodeError:
+        return False
 
 
 MOST_SHAPES = 1_000

@@ -1,0 +1,340 @@
+"""One compiled look over a large text file: whether it is CSV or JSONL by the book, so that polars may read it alone.
+
+What a look does not understand it leaves to slower readers, which know what to forgive and which line is at fault.
+Loading numba takes a third of a second, so callers look at large files alone.
+
+>>> import io
+>>> lines_of_records(io.BytesIO(b'id,text\\n1,"left\\nbreast"\\n2,colon'), delimiter=",", fields=2).tolist()
+[1, 2, 4]
+>>> lines_of_records(io.BytesIO(b'id,text\\n1,5" nail\\n'), delimiter=",", fields=2) is None
+True
+"""
+
+import codecs
+from collections.abc import Iterable
+from typing import IO
+
+import numpy as np
+from numba import njit
+
+BLOCK = 1 << 22  # bytes, read at a time
+LONGEST_RECORD = 1 << 22  # bytes of one that is by the book
+DEEPEST = 24  # objects and lists within each other
+MOST_CONTAINERS = 10_000  # in a line
+QUOTE, LF, CR, BACKSLASH, BLANK, TAB = b'"\n\r\\ \t'
+OPEN_OBJECT, CLOSE_OBJECT, OPEN_LIST, CLOSE_LIST, COLON, COMMA = b"{}[]:,"
+FIELD, BARE, QUOTED, MARK, RETURN, RETURN_WITHIN = range(6)  # where in a record of CSV a byte stands
+VALUE, VALUE_OR_END, NAME, NAME_OR_END, AFTER_NAME, NEXT = range(6)  # what of JSON is expected
+TEXT, OTHER = 1, 2  # kinds of values that a name was met with
+
+compiled = njit(cache=True, nogil=True)
+STRIDE = 32  # bytes that the processor compares at once; compiled, if an index cannot be negative
+
+
+def lines_of_records(file: IO[bytes], *, delimiter: str, fields: int) -> np.ndarray | None:
+    """The line where each record of a CSV file begins, the header's first; none where the file is not by the book.
+
+    That is UTF-8, each quotation mark opens a field, closes it, or is one of two within one, each CR stands before an
+    LF, and each record has so many ``fields``.
+    """
+    view, decoder = memoryview(bytearray(BLOCK)), codecs.getincrementaldecoder("utf-8")()
+    buffer = np.frombuffer(view, np.uint8)
+    state = np.array([FIELD, 0, 1, 1, 0], np.int64)  # mode, fields before, line, the record's first, and its bytes
+    found, begin = [], 0
+    while size := file.readinto(view):  # ty: ignore[missing-attribute]
+        if not found:
+            begin = 3 if bytes(view[:3]) == codecs.BOM_UTF8 else 0
+        lines = np.empty(size // fields + 2, np.uint32)
+        count, seen = records_of(buffer, begin, size, ord(delimiter), fields, state, lines)
+        if count < 0 or not is_utf8(decoder, view[:size], ascii_only=not seen & 0x80):
+            return None
+        found.append(lines[:count].copy())
+        begin = 0
+    mode, field, _, start, length = state
+    if mode in (QUOTED, RETURN, RETURN_WITHIN) or not is_utf8(decoder, b"", final=True):
+        return None
+    if length:  # the last line has no end
+        if field + 1 != fields:
+            return None
+        found.append(np.array([start], np.uint32))
+    return np.concatenate(found) if found else None
+
+
+def is_utf8(
+    decoder: codecs.IncrementalDecoder, piece: memoryview | bytes, *, ascii_only: bool = False, final: bool = False
+) -> bool:
+    if ascii_only and not decoder.getstate()[0]:
+        return True
+    try:
+        decoder.decode(bytes(piece), final)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+@compiled
+def records_of(data, begin, size, delimiter, fields, state, lines):
+    """Note the first line of each record that ends here, and the state at the end; how many there are, and the bits
+    that any byte has. -1 where the file is not by the book."""
+    mode, field, line, start, length = state
+    count, seen, at, tried, began = 0, np.uint8(0), begin, begin, begin - length
+    while at < size:
+        if (mode == QUOTED or mode == BARE) and at >= tried:  # nearly all bytes say nothing
+            while at + STRIDE <= size:
+                first, met, bits, breaks = np.uint64(at), np.uint8(0), np.uint8(0), np.uint8(0)
+                for place in range(STRIDE):
+                    byte = data[first + np.uint64(place)]
+                    bits |= byte
+                    breaks += np.uint8(byte == LF)
+                    met |= np.uint8(byte == QUOTE) | np.uint8(byte == CR)
+                    if mode == BARE:
+                        met |= np.uint8(byte == delimiter) | np.uint8(byte == LF)
+                if met:
+                    break
+                line += breaks
+                seen |= bits
+                at += STRIDE
+            tried = at + STRIDE
+            if at == size:
+                break
+        byte = data[at]
+        seen |= byte
+        at += 1
+        if mode == QUOTED:
+            if byte == QUOTE:
+                mode = MARK
+            elif byte == LF:
+                line += 1
+            elif byte == CR:
+                mode = RETURN_WITHIN
+        elif mode == RETURN_WITHIN:
+            if byte != LF:
+                return -1, seen
+            line += 1
+            mode = QUOTED
+        elif byte == LF:
+            if field + 1 != fields or at - began > LONGEST_RECORD or (mode == FIELD and field == 0):
+                return -1, seen
+            lines[count] = start
+            count += 1
+            line += 1
+            mode, field, start, began = FIELD, 0, line, at
+        elif mode == RETURN:
+            return -1, seen
+        elif byte == delimiter:
+            field += 1
+            mode = FIELD
+        elif byte == CR:
+            if mode == FIELD and field == 0:
+                return -1, seen
+            mode = RETURN
+        elif byte == QUOTE:
+            if mode == BARE:
+                return -1, seen
+            mode = QUOTED  # opened, or the second of two
+        elif mode == MARK:
+            return -1, seen
+        else:
+            mode = BARE
+    state[0], state[1], state[2], state[3], state[4] = mode, field, line, start, at - began
+    return count, seen
+
+
+class JsonLook:
+    """A look over lines of JSON, each an object whose names are known.
+
+    >>> look = JsonLook()
+    >>> look.learn([b'"id"', b'"site"'])
+    >>> block = b'{"id": "1", "site": null}\\n{"id": "2", "site": "C50"}\\n{"id": 3, "new": 4}\\n'
+    >>> look.understood(block, 0), look.texts, look.others
+    ((2, 53), [b'"id"', b'"site"'], [b'"id"'])
+    """
+
+    def __init__(self) -> None:
+        self.known: list[bytes] = []
+        self.names, self.ends = np.zeros(0, np.uint8), np.zeros(1, np.int64)
+        self.met = np.zeros(0, np.uint8)  # the kinds of values of each name
+
+    def learn(self, names: Iterable[bytes]) -> None:
+        """Know more names, as they are written, with their quotation marks."""
+        self.known += [name for name in names if name not in self.known and b"\\\\" not in name]
+        bare = [name[1:-1] for name in self.known]
+        self.names = np.frombuffer(b"".join(bare), np.uint8)
+        self.ends = np.cumsum([0, *map(len, bare)])
+        self.met = np.concatenate([self.met, np.zeros(len(bare) - len(self.met), np.uint8)])
+
+    def understood(self, block: bytes, start: int) -> tuple[int, int]:
+        """How many lines from ``start`` on are understood, and where the first begins that is not."""
+        return objects_of(np.frombuffer(block, np.uint8), start, self.names, self.ends, self.met)
+
+    @property
+    def texts(self) -> list[bytes]:
+        """The names that were met with a text."""
+        return [name for name, met in zip(self.known, self.met, strict=True) if met & TEXT]
+
+    @property
+    def others(self) -> list[bytes]:
+        """The names that were met with what is neither text nor null."""
+        return [name for name, met in zip(self.known, self.met, strict=True) if met & OTHER]
+
+
+@compiled
+def string_end(data, at):
+    """Where a string ends that begins behind a quotation mark; -1 where it does not, or must be read with more care."""
+    size = len(data)
+    while at < size:
+        while at + STRIDE <= size:
+            first, met = np.uint64(at), np.uint8(0)
+            for place in range(STRIDE):
+                byte = data[first + np.uint64(place)]
+                met |= np.uint8(byte == QUOTE) | np.uint8(byte == BACKSLASH) | np.uint8(byte < BLANK)
+            if met:
+                break
+            at += STRIDE
+        for _ in range(STRIDE):
+            if at == size:
+                return -1
+            byte = data[at]
+            if byte == QUOTE:
+                return at
+            if byte < BLANK:
+                return -1
+            at += 1
+            if byte == BACKSLASH:
+                if at == size:
+                    return -1
+                byte = data[at]
+                at += 1
+                if byte == ord("u"):
+                    if at + 4 > size or ((data[at] | 32) == ord("d") and data[at + 1] > ord("7")):  # half a character
+                        return -1
+                    for place in range(at, at + 4):
+                        low = data[place] | 32
+                        if not (ord("0") <= data[place] <= ord("9") or ord("a") <= low <= ord("f")):
+                            return -1
+                    at += 4
+                elif not (
+                    byte == QUOTE
+                    or byte == BACKSLASH
+                    or byte == ord("/")
+                    or byte == ord("n")
+                    or byte == ord("t")
+                    or byte == ord("r")
+                    or byte == ord("b")
+                    or byte == ord("f")
+                ):
+                    return -1
+    return -1
+
+
+@compiled
+def scalar_end(data, at):
+    """Where a number, true, false or null ends, and its kind: none of null, -1 of what is none of these."""
+    begin, digits = at, 0
+    while at < len(data) and data[at] > BLANK and data[at] != COMMA and data[at] != CLOSE_OBJECT:
+        if data[at] == CLOSE_LIST:
+            break
+        digits += ord("0") <= data[at] <= ord("9")
+        at += 1
+    size, first = at - begin, data[begin]
+    if size == 4 and first == ord("n") and data[begin + 1] == ord("u"):
+        return at, 0 if data[begin + 2] == data[begin + 3] == ord("l") else -1
+    is_truth = (size == 4 and first == ord("t")) or (size == 5 and first == ord("f"))
+    is_number = digits > 0 and (first == ord("-") or ord("0") <= first <= ord("9"))
+    return at, OTHER if is_truth or is_number else -1
+
+
+@compiled
+def name_of(data, at, end, names, ends, guess):
+    """The number of a name, which is probably the one guessed; -1 where it is not known."""
+    known = len(ends) - 1
+    for turn in range(known):
+        number = (guess + turn) % known
+        begin = ends[number]
+        if ends[number + 1] - begin == end - at:
+            same = True
+            for place in range(end - at):
+                if data[at + place] != names[begin + place]:
+                    same = False
+                    break
+            if same:
+                return number
+    return -1
+
+
+@compiled
+def objects_of(data, start, names, ends, met):
+    """How many lines are objects of known names, and where the first line is that is not; kinds of values are noted."""
+    size, rows, line = len(data), 0, start
+    if len(ends) == 1:
+        return rows, line
+    while line < size:
+        if data[line] != OPEN_OBJECT:
+            return rows, line
+        at, depth, objects, containers, expected, number = line + 1, 1, 1, 1, NAME_OR_END, -1
+        while True:
+            while at < size and (data[at] == BLANK or data[at] == TAB or data[at] == CR):
+                at += 1
+            if at == size:
+                return rows, line
+            byte = data[at]
+            if expected == NEXT:
+                at += 1
+                if depth == 0:
+                    if byte != LF:
+                        return rows, line
+                    break
+                if byte == COMMA:
+                    expected = NAME if objects & 1 else VALUE
+                elif byte == (CLOSE_OBJECT if objects & 1 else CLOSE_LIST):
+                    depth -= 1
+                    objects >>= 1
+                else:
+                    return rows, line
+            elif expected == AFTER_NAME:
+                if byte != COLON:
+                    return rows, line
+                at += 1
+                expected = VALUE
+            elif expected == NAME or expected == NAME_OR_END:
+                at += 1
+                if byte == QUOTE:
+                    end = string_end(data, at)
+                    found = -1 if end < 0 else name_of(data, at, end, names, ends, number + 1)
+                    if found < 0:
+                        return rows, line
+                    number, at, expected = found if depth == 1 else number, end + 1, AFTER_NAME
+                elif byte == CLOSE_OBJECT and expected == NAME_OR_END:
+                    depth -= 1
+                    objects >>= 1
+                    expected = NEXT
+                else:
+                    return rows, line
+            elif byte == QUOTE:
+                end = string_end(data, at + 1)
+                if end < 0:
+                    return rows, line
+                if depth == 1:
+                    met[number] |= TEXT
+                at, expected = end + 1, NEXT
+            elif byte == CLOSE_LIST and expected == VALUE_OR_END:
+                depth -= 1
+                objects >>= 1
+                at, expected = at + 1, NEXT
+            elif byte == OPEN_OBJECT or byte == OPEN_LIST:
+                if depth == 1:
+                    met[number] |= OTHER
+                depth, containers, at = depth + 1, containers + 1, at + 1
+                if depth > DEEPEST or containers > MOST_CONTAINERS:
+                    return rows, line
+                objects = objects << 1 | (byte == OPEN_OBJECT)
+                expected = NAME_OR_END if byte == OPEN_OBJECT else VALUE_OR_END
+            else:
+                at, kind = scalar_end(data, at)
+                if kind < 0:
+                    return rows, line
+                if depth == 1:
+                    met[number] |= kind
+                expected = NEXT
+        rows, line = rows + 1, at
+    return rows, line
