@@ -49,8 +49,64 @@ def _borrow(typing_context, array):
     return array(array), generate
 
 
-load: Any = _load  # which type checkers take for what is called while compiling
+@intrinsic
+def _bits_between(typing_context, array, index, low, high):
+    """Which of the 64 bytes from a place on lie between two, both included, a bit for each; the array must have them."""
+
+    def generate(context, builder, signature, arguments):
+        byte, bytes_ = ir.IntType(8), ir.VectorType(ir.IntType(8), 64)
+        array, index, low, high = arguments
+        data = context.make_array(signature.args[0])(context, builder, array).data
+        place = builder.bitcast(builder.gep(data, [index]), bytes_.as_pointer())
+
+        def everywhere(value):
+            one = builder.insert_element(ir.Constant(bytes_, ir.Undefined), builder.trunc(value, byte), _FIRST)
+            return builder.shuffle_vector(one, ir.Constant(bytes_, ir.Undefined), _FROM_FIRST)
+
+        above = builder.sub(builder.load(place, align=1), everywhere(low))
+        return builder.bitcast(builder.icmp_unsigned("<=", above, everywhere(builder.sub(high, low))), ir.IntType(64))
+
+    return types.uint64(array, types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def _first_bit(typing_context, bits):
+    """Which bit is the lowest that is set: 64 where none is."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def _load_16(typing_context, array, index, size):
+    """So many bytes from a place on, at most 16, as two numbers with nothing behind them; the array must have 16."""
+
+    def generate(context, builder, signature, arguments):
+        byte, bytes_ = ir.IntType(8), ir.VectorType(ir.IntType(8), 16)
+        array, index, size = arguments
+        data = context.make_array(signature.args[0])(context, builder, array).data
+        text = builder.load(builder.bitcast(builder.gep(data, [index]), bytes_.as_pointer()), align=1)
+        one = builder.insert_element(ir.Constant(bytes_, ir.Undefined), builder.trunc(size, byte), _FIRST)
+        sizes = builder.shuffle_vector(one, ir.Constant(bytes_, ir.Undefined), ir.Constant(_SIXTEEN, [0] * 16))
+        is_within = builder.icmp_unsigned("<", ir.Constant(bytes_, list(range(16))), sizes)
+        kept = builder.select(is_within, text, ir.Constant(bytes_, [0] * 16))
+        halves = builder.bitcast(kept, ir.VectorType(ir.IntType(64), 2))
+        parts = [builder.extract_element(halves, ir.Constant(ir.IntType(32), part)) for part in range(2)]
+        return context.make_tuple(builder, signature.return_type, parts)
+
+    return types.UniTuple(types.uint64, 2)(array, types.int64, types.int64), generate
+
+
+_SIXTEEN = ir.VectorType(ir.IntType(32), 16)
+_FIRST, _FROM_FIRST = ir.Constant(ir.IntType(32), 0), ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64)
+# Which type checkers take for what is called while compiling.
+load: Any = _load
+load_16: Any = _load_16
 borrow: Any = _borrow
+bits_between: Any = _bits_between
+first_bit: Any = _first_bit
 
 
 @compiled

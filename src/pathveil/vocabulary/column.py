@@ -21,7 +21,7 @@ import numba
 import numpy as np
 
 from pathveil.identifiers import encoded, hide_all
-from pathveil.identifiers.bytes_at_once import alphanumeric, bits_before, first_bits, load, places_of, tally
+from pathveil.identifiers.bytes_at_once import alphanumeric, bits_between, borrow, first_bit, first_bits, load_16
 from pathveil.identifiers.expressions import AHEAD
 from pathveil.text import DECIMAL as DECIMAL_WORD
 from pathveil.text import LARGE_INTEGER, WORDS, scan_chunks, word_for
@@ -30,12 +30,13 @@ from pathveil.vocabulary.scanning import DECIMAL, ITSELF, LINE, NOTHING, fold, i
 BATCH = 1 << 20  # bytes of text handled at a time
 SLOTS = 1 << 16  # of a hash table at first; it grows when three quarters of them are taken
 ODD = -1  # tokens of a chunk that is left to the rules' own expression
-SEVERAL = -1  # in the place of a chunk's token, where it has none or more than one
+NONE, SEVERAL = -1, -2  # in the place of a chunk's token, where it has none or more than one
 
 # The words for numbers, one behind the other, as what was met.
 _FOR_NUMBERS = np.frombuffer(f"{DECIMAL_WORD}{LARGE_INTEGER}".encode() + b" " * AHEAD, np.uint8)
 _PARTED = len(DECIMAL_WORD)
 _UNTIL = _PARTED + len(LARGE_INTEGER)
+_ONE = np.uint64(1)
 
 
 class Numbers(defaultdict[str, int]):
@@ -79,25 +80,31 @@ class Column:
         self, number: Callable[[str], int], *, words: int = WORDS, identifiers: bool = False, limit: int = 1 << 19
     ):
         self.number, self.words, self.identifiers, self.limit = number, words, identifiers, limit
-        self.folded, self.cut = np.empty(0, np.uint8), np.empty(0, np.int32)  # a batch's bytes, and its chunks
+        # A batch's bytes, its chunks and its tokens, used again: new memory takes longer than what is done in it.
+        self.folded, self.cut, self.ids = np.empty(0, np.uint8), np.empty(0, np.int32), np.empty(1, np.int32)
         self._clear(capacity=limit + BATCH // 2)
 
     def add(self, texts: Sequence[str], *, hidden: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Word numbers of all texts end to end, (tokens,) int32, and where each text starts, (texts + 1,) int64;
         ``hidden`` where the texts' identifiers are hidden already."""
-        parts, lengths = [np.empty(0, np.int32)], [np.empty(0, np.int64)]
+        ids, made, lengths = np.empty(0, np.int32), 0, [np.empty(0, np.int64)]
         hides = self.identifiers and not hidden
-        for batch in _batches(texts):
-            ids, counts = self._add(*(hide_all(batch) if hides else encoded(batch)))
-            parts.append(ids)
+        for batch, share in _batches(texts):
+            some, counts = self._add(*(hide_all(batch) if hides else encoded(batch)))
+            if made + len(some) > len(ids):  # as many as there will be, if those to come are like those before
+                more = np.empty(int((made + len(some)) / share * 1.02), np.int32)
+                more[:made] = ids[:made]
+                ids = more
+            ids[made : made + len(some)] = some
+            made += len(some)
             lengths.append(counts)
-        return np.concatenate(parts), np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
+        return ids[:made], np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
 
     def _add(self, text: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         worst = len(text) // 2 + 1  # distinct chunks this batch could bring
         if self.chunks.count > self.limit or self.chunks.count + worst > len(self.first):
             self._clear(capacity=max(self.limit + BATCH // 2, worst))
-        if len(text) > len(self.folded):  # both are used again: new memory takes longer than what is done in it
+        if len(text) > len(self.folded):
             self.folded, self.cut = np.empty(len(text), np.uint8), np.empty(worst, np.int32)
         data, chunks = self.folded[: len(text)], self.cut
         fold(text, data)
@@ -113,7 +120,15 @@ class Column:
                 met.table = _grown(met.table)
         if met.count > before:
             self._learn(before)
-        return _gather(chunks, starts, self.only, self.first, self.size, self.tokens, self.words)
+        counts, done, made, room = np.empty(len(ends), np.int64), 0, 0, int(starts[-1]) // 4 * 5 + 4
+        while done < len(ends):
+            if room > len(self.ids):
+                self.ids = np.concatenate([self.ids[:made], np.empty(room - made, np.int32)])
+            done, made = _gather(
+                chunks, starts, self.only, self.first, self.size, self.tokens, self.words, self.ids, counts, done, made
+            )
+            room = 2 * len(self.ids)
+        return self.ids[:made], counts
 
     def _learn(self, before: int) -> None:
         """Note the words of the chunks from ``before`` on."""
@@ -136,8 +151,9 @@ class Column:
         self.numbers[known : words.count] = np.fromiter(map(self.number, new), np.int32, len(new))
         self.tokens[start : self.used] = self.numbers[self.tokens[start : self.used]]
         self._read_odd(before + np.flatnonzero(self.size[before : met.count] == ODD))
-        alone = self.size[before : met.count] == 1
-        self.only[before : met.count] = np.where(alone, self.tokens[self.first[before : met.count] * alone], SEVERAL)
+        size = self.size[before : met.count]
+        one = self.tokens[self.first[before : met.count] * (size == 1)]
+        self.only[before : met.count] = np.where(size == 1, one, np.where(size == 0, NONE, SEVERAL))
 
     def _read_odd(self, odd: np.ndarray) -> None:
         """Note the words of chunks with characters beyond ASCII."""
@@ -169,15 +185,46 @@ class Column:
         self.tokens, self.used = np.empty(capacity, np.int32), 0
 
 
-def _batches(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """Runs of texts of about ``BATCH`` characters."""
-    sizes = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
+def _batches(texts: Sequence[str]) -> Iterator[tuple[Sequence[str], float]]:
+    """Runs of texts of about ``BATCH`` characters, and which share of all characters that makes with those before."""
+    sizes = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)) + 1)
     start = 0
     while start < len(texts):
         before = sizes[start - 1] if start else 0
-        stop = int(np.searchsorted(sizes, before + BATCH)) + 1
-        yield texts[start:stop]
+        stop = min(int(np.searchsorted(sizes, before + BATCH)) + 1, len(texts))
+        yield texts[start:stop], sizes[stop - 1] / sizes[-1]
         start = stop
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _first(many):
+    """So many of the lowest bits."""
+    whole = ~np.uint64(0)
+    return whole if many >= 64 else ~(whole << np.uint64(max(many, 0)))
+
+
+@numba.njit(cache=True, nogil=True, forceinline=True)
+def _carried(runs, begins, before):
+    """Where runs of bits end that begin at ``begins`` or go on from ``before``, and whether one goes on behind."""
+    some = runs + begins
+    all_ = some + before
+    return all_ & ~runs, np.uint64(some < runs) | np.uint64(all_ < some)
+
+
+@numba.njit(cache=True, nogil=True)
+def _bare(data, begin, end):
+    """A chunk without the points and commas around it, if it is a word that begins with a letter then."""
+    left, right = begin, end
+    while left < right and (data[left] == 44 or data[left] == 46):
+        left += 1
+    while right > left and (data[right - 1] == 44 or data[right - 1] == 46):
+        right -= 1
+    if 1 < right - left <= 16 and right - left < end - begin and 97 <= data[left] < 123:
+        one, two = load_16(data, left, right - left)
+        inside, further = first_bits(right - left), first_bits(right - left - 8)
+        if (~alphanumeric(one) & inside) | (~alphanumeric(two) & further) == np.uint64(0):
+            return left, right
+    return begin, end
 
 
 @numba.njit(cache=True, nogil=True)
@@ -188,55 +235,61 @@ def _cut(data, ends, done, chunks, starts, table, places, store, count, used):
     What every chunk goes through is written out here: numba counts the users of an array that is handed to a function,
     which takes longer than all the rest.
     """
+    data, table, places, store = borrow(data), borrow(table), borrow(places), borrow(store)
     room, last = len(table) // 4 * 3, np.uint64(len(table) - 1)
     position, made = np.int64(0) if done == 0 else ends[done - 1], starts[done]
     for text in range(done, len(ends)):
-        if count + (ends[text] - position) // 2 + 1 > room:
+        stop = ends[text]
+        if count + (stop - position) // 2 + 1 > room:
             return text, count, used
-        while position < ends[text]:
-            # Up to 16 bytes at once. A text's last byte parts, so no chunk runs past it.
-            begin, one, two = position, load(data, position), load(data, position + 8)
-            parts, more = places_of(one, LINE), places_of(two, LINE)
-            inside = bits_before(parts)
-            further = bits_before(more) if parts == np.uint64(0) else np.uint64(0)
-            position += np.int64(tally(inside, further))
-            while data[position] != LINE:
-                position += 1
-            end = position
-            position += 1
-            if begin == end:
-                continue
-            one &= inside
-            two &= further
-            if (~alphanumeric(one) & inside) | (~alphanumeric(two) & further) != np.uint64(0):
-                # A word that begins with a letter is that word between points and commas too.
-                left, right = begin, end
-                while left < right and (data[left] == 44 or data[left] == 46):
-                    left += 1
-                while right > left and (data[right - 1] == 44 or data[right - 1] == 46):
-                    right -= 1
-                if 1 < right - left <= 16 and 97 <= data[left] < 123:
-                    inside, further = first_bits(right - left), first_bits(right - left - 8)
-                    bare, rest = load(data, left) & inside, load(data, left + 8) & further
-                    if (~alphanumeric(bare) & inside) | (~alphanumeric(rest) & further) == np.uint64(0):
-                        begin, end, one, two = left, right, bare, rest
-            if end - begin > 16:
-                one, two = _key(data, begin, end)
-            length = np.uint64(end - begin)
-            slot = _hash(one, two, length) & last
-            while True:
-                chunk = np.int64(table[slot, 3]) - 1
-                if chunk < 0:
-                    chunk = count
-                    count, used = _add_string(data, begin, end, one, two, slot, table, places, store, count, used)
-                    break
-                if table[slot, 0] == one and table[slot, 1] == two and table[slot, 2] == length:
-                    if end - begin <= 16 or _is_same(data, begin, end, store, places[chunk]):
+        begin, is_parted, is_dotted, is_begun = position, _ONE, np.uint64(0), np.uint64(0)
+        is_word, is_lettered = np.uint64(0), np.uint64(0)  # whether one goes on from the block before
+        for block in range(position, stop, 64):
+            parts = bits_between(data, block, LINE, LINE)
+            letters = bits_between(data, block, 97, 122)
+            plain = letters | bits_between(data, block, 48, 57)
+            behind = (parts << _ONE) | is_parted  # a byte that parts
+            begins, stops, inside = behind & ~parts, parts & ~behind, _first(stop - block)
+            # Adding 1 where runs of letters and digits begin carries it behind their ends.
+            words, is_word = _carried(plain, begins & plain, is_word)
+            lettered, is_lettered = _carried(plain, begins & letters, is_lettered)
+            # A word that begins with a letter is that word before a point or a comma too.
+            points = bits_between(data, block, 46, 46) | bits_between(data, block, 44, 44)
+            dotted = lettered & points & bits_between(data, block + 1, LINE, LINE) & ~((begins << _ONE) | is_begun)
+            odd = stops & inside & ~words & ~((dotted << _ONE) | is_dotted)
+            stops = (((stops & words) | dotted) & inside) | odd
+            is_begun = begins >> np.uint64(63)
+            if is_parted | is_dotted != np.uint64(0):
+                begin = block + first_bit(begins)
+                begins &= begins - _ONE
+            is_parted, is_dotted = parts >> np.uint64(63), dotted >> np.uint64(63)
+            while stops != np.uint64(0):
+                end = block + first_bit(stops)
+                one, two = load_16(data, begin, end - begin)
+                if stops & (~stops + _ONE) & odd != np.uint64(0):
+                    begin, end = _bare(data, begin, end)
+                    one, two = _key(data, begin, end)
+                elif end - begin > 16:
+                    one, two = _key(data, begin, end)
+                length = np.uint64(end - begin)
+                slot = _hash(one, two, length) & last
+                while True:
+                    if (table[slot, 0] ^ one) | (table[slot, 1] ^ two) | (table[slot, 2] ^ length) == np.uint64(0):
+                        chunk = np.int64(table[slot, 3]) - 1
+                        if end - begin <= 16 or _is_same(data, begin, end, store, places[chunk]):
+                            break
+                    elif table[slot, 3] == np.uint64(0):
+                        chunk = count
+                        count, used = _add_string(data, begin, end, one, two, slot, table, places, store, count, used)
                         break
-                slot = (slot + np.uint64(1)) & last
-            chunks[made] = chunk
-            made += 1
+                    slot = (slot + _ONE) & last
+                chunks[made] = chunk
+                made += 1
+                stops &= stops - _ONE
+                begin = block + first_bit(begins)
+                begins &= begins - _ONE
         starts[text + 1] = made
+        position = stop
     return len(ends), count, used
 
 
@@ -246,6 +299,8 @@ def _read(
 ):  # fmt: skip
     """Fill in the tokens of chunks from ``chunk`` on, as numbers of words met; new words are added to those. Returns
     the chunk at which the hash table must grow, or how many chunks there are, and the counts."""
+    data, first, size, tokens = borrow(data), borrow(first), borrow(size), borrow(tokens)
+    table, places, store, numbers = borrow(table), borrow(places), borrow(store), borrow(_FOR_NUMBERS)
     room = len(table) // 4 * 3
     while chunk < chunks:
         begin, stop = begins[chunk], (begins[chunk + 1] if chunk + 1 < chunks else end) - 1
@@ -261,7 +316,7 @@ def _read(
                     continue
                 source, last = data, place
                 if kind != ITSELF:
-                    source, start = _FOR_NUMBERS, 0 if kind == DECIMAL else _PARTED
+                    source, start = numbers, 0 if kind == DECIMAL else _PARTED
                     last = _PARTED if kind == DECIMAL else _UNTIL
                 word, count, used = _meet(source, start, last, table, places, store, count, used)
                 tokens[made] = word
@@ -293,7 +348,7 @@ def _meet(data, begin, end, table, places, store, count, used):
 def _key(data, begin, end):
     """The first 16 bytes as two numbers, of longer strings with later bytes mixed into the second. With the length it
     is all there is to know of up to 16 bytes, which saves a look at the bytes themselves for nearly all strings."""
-    one, two = load(data, begin) & first_bits(end - begin), load(data, begin + 8) & first_bits(end - begin - 8)
+    one, two = load_16(data, begin, min(end - begin, 16))
     for place in range(begin + 16, end):
         two = (two ^ np.uint64(data[place])) * np.uint64(1099511628211)
     return one, two
@@ -301,8 +356,7 @@ def _key(data, begin, end):
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
 def _hash(one, two, length):
-    code = (one ^ length) * np.uint64(0x9E3779B97F4A7C15)
-    code = ((code ^ (code >> np.uint64(29))) + two) * np.uint64(0xBF58476D1CE4E5B9)
+    code = (one ^ length) * np.uint64(0x9E3779B97F4A7C15) + two * np.uint64(0xBF58476D1CE4E5B9)
     return code ^ (code >> np.uint64(32))
 
 
@@ -343,26 +397,25 @@ def _grown(table):
 
 
 @numba.njit(cache=True, nogil=True)
-def _gather(chunks, starts, only, first, size, tokens, clip):
-    """Tokens of the chunks, text by text, and how many each text has."""
-    counts, ids, made = np.empty(len(starts) - 1, np.int64), np.empty(starts[-1] + starts[-1] // 4, np.int32), 0
-    for text in range(len(counts)):
+def _gather(chunks, starts, only, first, size, tokens, clip, ids, counts, done, made):
+    """Fill in the tokens of the chunks of texts from ``done`` on, and how many each text has. Returns the text for
+    which there is no room, or how many texts there are, and the number of tokens."""
+    chunks, only, tokens, ids = borrow(chunks), borrow(only), borrow(tokens), borrow(ids)
+    for text in range(done, len(counts)):
         begin = made
         for place in range(starts[text], starts[text + 1]):
+            token = only[chunks[place]]
+            ids[made] = token
+            made += token > NONE
+            if token == SEVERAL:
+                chunk = chunks[place]
+                many = min(size[chunk], begin + clip - made)
+                if made + many + starts[-1] - place > len(ids):
+                    return text, begin
+                for number in range(many):
+                    ids[made + number] = tokens[first[chunk] + number]
+                made += many
             if made - begin >= clip:
                 break
-            chunk = chunks[place]
-            many = 1 if only[chunk] != SEVERAL else min(size[chunk], begin + clip - made)
-            if made + many > len(ids):
-                more = np.empty(2 * len(ids) + many, np.int32)
-                for done in range(made):
-                    more[done] = ids[done]
-                ids = more
-            if only[chunk] != SEVERAL:
-                ids[made] = only[chunk]
-            else:
-                for token in range(many):
-                    ids[made + token] = tokens[first[chunk] + token]
-            made += many
         counts[text] = made - begin
-    return ids[:made], counts
+    return len(counts), made
