@@ -1,12 +1,14 @@
-"""Eight bytes of text at once, as one number: what a loop over UTF-8 asks of each byte, asked of eight.
+"""8, 16 or 64 bytes of text at once: what a loop over UTF-8 asks of each byte, asked of all of them.
 
-The first byte is the lowest. What is found is told by the highest bit of each byte.
+Eight bytes are one number, the first byte the lowest; what is found is told by the highest bit of each byte. Of 64
+bytes it is told by one bit each.
 
 >>> import numpy as np
->>> text = np.frombuffer(b"ct2, no\\nxxxxxxxx", np.uint8)
+>>> text = np.frombuffer(b"ct2, no\\n" + b"x" * 64, np.uint8)
 >>> word = np.uint64(numba.njit(lambda data: load(data, 0))(text))
->>> hex(alphanumeric(word)), hex(places_of(word, 10)), hex(bits_before(places_of(word, 10)))
-('0x7fffff7f7fffffff', '0x8000000000000000', '0xffffffffffffff')
+>>> digits = np.uint64(numba.njit(lambda data: bits_between(data, 0, 48, 57))(text))
+>>> hex(alphanumeric(word)), hex(between(word, 48, 57)), digits == 1 << 2
+('0x7fffff7f7fffffff', '0x800000', np.True_)
 """
 
 from typing import Any
@@ -51,7 +53,7 @@ def _borrow(typing_context, array):
 
 @intrinsic
 def _bits_between(typing_context, array, index, low, high):
-    """Which of the 64 bytes from a place on lie between two, both included, a bit for each; the array must have them."""
+    """Which of the 64 bytes from a place on lie between two, both included, a bit each; the array must have them."""
 
     def generate(context, builder, signature, arguments):
         byte, bytes_ = ir.IntType(8), ir.VectorType(ir.IntType(8), 64)
@@ -75,6 +77,26 @@ def _first_bit(typing_context, bits):
 
     def generate(context, builder, signature, arguments):
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def _ones(typing_context, bits):
+    """How many bits are set."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), generate
+
+
+@intrinsic
+def _bits_above(typing_context, bits):
+    """How many of the highest bits are not set: 64 where none is."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.int64(types.uint64), generate
 
@@ -107,6 +129,8 @@ load_16: Any = _load_16
 borrow: Any = _borrow
 bits_between: Any = _bits_between
 first_bit: Any = _first_bit
+bits_above: Any = _bits_above
+ones: Any = _ones
 
 
 @compiled
@@ -125,19 +149,6 @@ def alphanumeric(word):
 
 
 @compiled
-def places_of(word, byte):
-    """Which bytes are this one."""
-    apart = word ^ (_LOW * np.uint64(byte))
-    return ~(((apart & _SEVEN) + _SEVEN) | apart | _SEVEN)
-
-
-@compiled
-def bits_before(found):
-    """All bits of the bytes before the first one found: of all eight where none is."""
-    return ((found & (~found + _ONE)) >> np.uint64(7)) - _ONE
-
-
-@compiled
 def first_bits(bytes_):
     """All bits of so many bytes, none of fewer than one, all of more than eight."""
     whole = ~np.uint64(0)
@@ -145,6 +156,7 @@ def first_bits(bytes_):
 
 
 @compiled
-def tally(one, two):
-    """How many bytes of two words have all their bits."""
-    return (((one >> np.uint64(7)) & _LOW) + ((two >> np.uint64(7)) & _LOW)) * _LOW >> np.uint64(56)
+def lowest(many):
+    """So many of the lowest bits: none of fewer than one, all of more than 64."""
+    whole = ~np.uint64(0)
+    return whole if many >= 64 else ~(whole << np.uint64(max(many, 0)))

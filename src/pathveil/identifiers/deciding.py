@@ -9,9 +9,10 @@ from numba import njit
 
 from pathveil.corpus.patient import WORDS
 from pathveil.identifiers import expressions as form
-from pathveil.identifiers.bytes_at_once import between, bits_before, borrow, first_bits, load, tally
-from pathveil.identifiers.marks import COMMA, LINE, NAME_ENDS
+from pathveil.identifiers.byte_kinds import COMMA, LINE
+from pathveil.identifiers.bytes_at_once import bits_between, borrow, first_bit, load, lowest
 from pathveil.identifiers.matcher import CLASSES, FLAGGED, FORM, FORMS, PART, START, match
+from pathveil.identifiers.name_marks import NAME_ENDS
 
 DATE, TIME, PHONE, ADDRESS, NUMBER, EMAIL, NAME = range(7)  # as ``finding.KINDS`` has them
 
@@ -261,14 +262,13 @@ def _is_known(data, place, size, parts, number):
 @compiled
 def _look_again(data, begin, end, parts, heads, spans, made):
     """Add where parts of names are words elsewhere."""
-    last = np.uint64(LINE)
-    for position in range(begin, end, 8):
-        word = load(data, position)
-        capitals = between(word, 65, 90)
-        found = capitals & ~between((word << np.uint64(8)) | last, 65, 90) & first_bits(end - position)
-        last = word >> np.uint64(56)
+    is_capital = np.uint64(0)  # the last one of the 64 bytes before
+    for position in range(begin, end, 64):
+        capitals = bits_between(data, position, 65, 90)
+        found = capitals & ~((capitals << np.uint64(1)) | is_capital) & lowest(end - position)
+        is_capital = capitals >> np.uint64(63)
         while found != np.uint64(0):
-            place = position + np.int64(tally(bits_before(found), np.uint64(0)))
+            place = position + first_bit(found)
             found &= found - np.uint64(1)
             number = heads[_bucket(load(data, place))]
             if number < 0:

@@ -10,7 +10,7 @@ import numpy as np
 
 # The expressions that begin a search, in the order in which what they find is told.
 NUMERIC, LETTERED, DATED, LABELLED, EMAIL, BOX, TITLED, BESIDE, NAMES = map(np.int64, range(9))
-AHEAD = 64  # bytes that loops look at behind a text, and before it
+AHEAD = 72  # bytes that loops look at behind a text, and before it: 64 at once, from up to eight places further on
 
 _MONTH = (
     r"(?:J(?:an(?:uary)?|AN(?:UARY)?|une?|UNE?|uly?|ULY?)|F(?:eb(?:ruary)?|EB(?:RUARY)?)|M(?:ar(?:ch)?|AR(?:CH)?|ay|AY)"

@@ -85,7 +85,8 @@ def hide_bytes(utf8: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarr
 
 @top
 def _classify(utf8, ends, table, data, places):
-    """Fill in a byte for each character, and where texts end among them; return how many there are."""
+    """Fill in a byte for each character, and line ends behind the last text as far as loops look; and where texts end
+    among them. Returns how many characters there are."""
     utf8, data = borrow(utf8), borrow(data)
     made, at = np.int64(0), np.int64(0)
     for text in range(len(ends)):

@@ -59,7 +59,7 @@ class _Program:
     def set_of(self, found: np.ndarray) -> int:
         """Where a set of bytes lies in the machine."""
         packed = np.packbits(found, bitorder="little").tobytes()
-        return 2 + 2 * EXPRESSIONS + 8 * self.sets.setdefault(packed, len(self.sets))
+        return 2 + 3 * EXPRESSIONS + 8 * self.sets.setdefault(packed, len(self.sets))
 
     def single(self, node: tuple[Any, Any]) -> np.ndarray | None:
         """The bytes that a node of one character can be; None for any other node."""
@@ -103,6 +103,16 @@ class _Program:
             if not empty:
                 return found, False
         return found, True
+
+    def is_at_border(self, nodes: Sequence[tuple[Any, Any]]) -> bool:
+        """Whether nodes begin where a word begins or ends, or with a sign: within a word they need not be tried."""
+        kind, told = str(nodes[0][0]), nodes[0][1]
+        one = self.single(nodes[0])
+        if one is not None:
+            return not (one & _WORD).any()
+        if kind == "BRANCH":
+            return all(part and self.is_at_border(part) for part in told[1])
+        return self.is_at_border(told[3]) if kind == "SUBPATTERN" else str(told) == "AT_BOUNDARY"
 
     def choose(self, nodes: Sequence[tuple[Any, Any]]) -> int:
         """A step that goes on with nodes if they can begin here; returns where to put what comes else."""
@@ -198,8 +208,9 @@ class _Program:
 
 def program(expressions: Sequence[re.Pattern[str]]) -> np.ndarray:
     """A machine for ``match``: where what a match leaves lies and where choices to come back to; where each expression
-    begins; with which characters; sets of characters; steps; and room for the first two. Each thread needs its own."""
-    made, begins, firsts = _Program(), [], []
+    begins; with which characters; the characters of words, if it begins beside them; sets of characters; steps; and
+    room for the first two. Each thread needs its own."""
+    made, begins, firsts, borders = _Program(), [], [], []
     for expression in expressions:
         tree = parser.parse(expression.pattern)
         made.is_folded = bool(expression.flags & re.IGNORECASE)
@@ -207,10 +218,11 @@ def program(expressions: Sequence[re.Pattern[str]]) -> np.ndarray:
         begins.append(len(made.steps))
         begin, empty = made.first(list(tree))
         firsts.append(made.set_of(begin | empty))
+        borders.append(made.set_of(_WORD) if made.is_at_border(list(tree)) else 0)
         made.add_all(list(tree), last=True)
         made.steps.append(FOUND)
     words = np.frombuffer(b"".join(made.sets), np.int32)
-    head = 2 + 2 * EXPRESSIONS
+    head = 2 + 3 * EXPRESSIONS
     base = head + words.size
     fill = [0] * (EXPRESSIONS - len(expressions))
     steps, place, choices, most = made.steps, 0, 0, 0
@@ -222,7 +234,7 @@ def program(expressions: Sequence[re.Pattern[str]]) -> np.ndarray:
         most = max(most, choices)
         place += _SIZES[step]
     registers = base + len(steps)
-    heads = [registers, registers + 6, *(base + begin for begin in begins), *fill, *firsts, *fill]
+    heads = [registers, registers + 6, *(base + begin for begin in begins), *fill, *firsts, *fill, *borders, *fill]
     return np.array([*heads, *words.tolist(), *steps, *[0] * (6 + 3 * most)], np.int32)
 
 
@@ -241,7 +253,7 @@ def match(data, machine, expression, first, last, end):
     """Where the first match of an expression that begins from ``first`` on and before ``last`` ends, as if the text
     ended at ``end``; -1 where there is none. Where it begins is left in the machine."""
     registers, bottom, begin = np.int64(machine[0]), np.int64(machine[1]), np.int64(machine[2 + expression])
-    starts = machine[2 + EXPRESSIONS + expression]
+    starts, border = machine[2 + EXPRESSIONS + expression], machine[2 + 2 * EXPRESSIONS + expression]
     step, place, top = begin, first, bottom
     machine[registers + START] = first
     machine[registers + FLAGGED] = 0
@@ -313,7 +325,14 @@ def match(data, machine, expression, first, last, end):
         if not fits:
             if top == bottom:
                 first += 1
-                while first < last and not has(machine, starts, data[first]):
+                while first < last and not (
+                    has(machine, starts, data[first])
+                    and (
+                        border == 0
+                        or not has(machine, border, data[first])
+                        or not has(machine, border, data[first - 1])
+                    )
+                ):
                     first += 1
                 if first >= last:
                     return np.int64(-1)

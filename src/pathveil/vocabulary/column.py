@@ -21,7 +21,15 @@ import numba
 import numpy as np
 
 from pathveil.identifiers import encoded, hide_all
-from pathveil.identifiers.bytes_at_once import alphanumeric, bits_between, borrow, first_bit, first_bits, load_16
+from pathveil.identifiers.bytes_at_once import (
+    alphanumeric,
+    bits_between,
+    borrow,
+    first_bit,
+    first_bits,
+    load_16,
+    lowest,
+)
 from pathveil.identifiers.expressions import AHEAD
 from pathveil.text import DECIMAL as DECIMAL_WORD
 from pathveil.text import LARGE_INTEGER, WORDS, scan_chunks, word_for
@@ -197,13 +205,6 @@ def _batches(texts: Sequence[str]) -> Iterator[tuple[Sequence[str], float]]:
 
 
 @numba.njit(cache=True, nogil=True, forceinline=True)
-def _first(many):
-    """So many of the lowest bits."""
-    whole = ~np.uint64(0)
-    return whole if many >= 64 else ~(whole << np.uint64(max(many, 0)))
-
-
-@numba.njit(cache=True, nogil=True, forceinline=True)
 def _carried(runs, begins, before):
     """Where runs of bits end that begin at ``begins`` or go on from ``before``, and whether one goes on behind."""
     some = runs + begins
@@ -249,7 +250,7 @@ def _cut(data, ends, done, chunks, starts, table, places, store, count, used):
             letters = bits_between(data, block, 97, 122)
             plain = letters | bits_between(data, block, 48, 57)
             behind = (parts << _ONE) | is_parted  # a byte that parts
-            begins, stops, inside = behind & ~parts, parts & ~behind, _first(stop - block)
+            begins, stops, inside = behind & ~parts, parts & ~behind, lowest(stop - block)
             # Adding 1 where runs of letters and digits begin carries it behind their ends.
             words, is_word = _carried(plain, begins & plain, is_word)
             lettered, is_lettered = _carried(plain, begins & letters, is_lettered)
