@@ -308,6 +308,16 @@ def test_other_files_under_its_name(tmp_path, name, content, sentence):
     assert SECRET not in str(caught.value)
 
 
+def test_a_full_disk_is_a_sentence(tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    path = workbook(tmp_path / "a.xlsx", {"S": ROWS})
+    monkeypatch.setattr(pl.DataFrame, "write_ipc", full)
+    with pytest.raises(CorpusError, match=r"the temporary folder \(TMPDIR\) is full"):
+        open_excel(path)
+
+
 def test_cells_of_many_pieces_take_no_memory_of_their_own():
     """Pieces are handed on one at a time, each of about as many bytes as are read at a time."""
     row = b'<row><c t="inlineStr"><is><t>' + b"x" * 1000 + b"</t></is></c></row>"

@@ -23,12 +23,13 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from pathveil.corpus.excel_cells import sheet_blocks, string_lists
-from pathveil.corpus.excel_columns import Context, Kind, Spool
+from pathveil.corpus.excel_columns import Context, Kind, Spool, kept_on_disk
 from pathveil.corpus.tables import BATCH, held_frame, pieces_of, polars_faults
 from pathveil.errors import CorpusError, MissingExtraError, UsageError
 from pathveil.foreign import Refused
 from pathveil.foreign.apart import run_apart
 from pathveil.foreign.archives import open_archive
+from pathveil.foreign.text import open_regular
 from pathveil.foreign.xml import xml_events
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def open_excel(path: Path, *, sheet: str | None = None) -> "pl.LazyFrame":
     """A sheet of a spreadsheet, the first unless named, as a lazy frame; its first row names the columns."""
     folder = tempfile.TemporaryDirectory(prefix="pathveil-")
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             start = file.read(4)
         if start == PACKED:
             with open_archive(path) as archive:
@@ -234,7 +235,6 @@ class SharedStrings:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.places = None
         for one in (*self.mapped, self.bytes, self.ends):
             one.close()
 
@@ -244,8 +244,9 @@ class SharedStrings:
         except UnicodeEncodeError:
             raise Refused("holds half a character") from None
         ends = self.size + np.cumsum([len(text) for text in encoded], dtype=np.int64)
-        self.bytes.write(b"".join(encoded))
-        self.ends.write(ends.tobytes())
+        with kept_on_disk():
+            self.bytes.write(b"".join(encoded))
+            self.ends.write(ends.tobytes())
         self.count += len(encoded)
         self.size = int(ends[-1]) if len(ends) else self.size
 
@@ -263,9 +264,9 @@ class SharedStrings:
     def read(self, numbers: np.ndarray) -> Iterator[str]:
         if not self.mapped:
             for file in (self.bytes, self.ends):
-                file.flush()
-                file.write(b"\0")  # an empty file cannot be mapped
-                file.flush()
+                with kept_on_disk():
+                    file.write(b"\0")  # an empty file cannot be mapped
+                    file.flush()
                 self.mapped.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         data, places = self.mapped
         ends = np.frombuffer(places, np.int64, self.count)

@@ -19,10 +19,11 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import IO, Any
 
-from pathveil.foreign import Refused, bounds
+from pathveil.foreign import Refused
 from pathveil.foreign.xml import xml_events
 
 PIECE = 1 << 21  # bytes of XML taken apart at a time
+LONGEST = 1 << 24  # bytes of a row, or of a string: some cells may hold 32,767 characters each
 HEAD = 1 << 20  # bytes in which the rows, or the strings, must begin
 MOST_COLUMNS = 16_384  # of a sheet
 MOST_CELLS = 1 << 19  # of a block, those that are not there among them: a wide header may stand above narrow rows
@@ -31,7 +32,9 @@ OPENINGS = {  # where a part's content begins, with the prefix of its names
     "si": re.compile(rb"<((?:[A-Za-z_][\w.-]*:)?)sst(?:\s[^<>]*[^<>/])?>"),
 }
 ENCODING = re.compile(rb"""<\?xml[^>]*\sencoding\s*=\s*["']([^"']*)""")
-NAMED = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}  # the last is in what is left of others
+NAMED = {"&lt;": "<", "&gt;": ">", "&quot;": '"', "&apos;": "'", "&amp;": "&"}
+REFERENCE = re.compile("|".join(NAMED))
+OTHER_REFERENCE = re.compile(f"&(?!{'|'.join(name[1:] for name in NAMED)})")  # to a character by number, or to what
 ESCAPED = re.compile(r"_x00([0-9A-Fa-f]{2})_")  # how Excel writes characters that XML cannot hold, and line ends
 PLACE = re.compile(r"([A-Za-z]{1,3})(\d{1,7})", re.ASCII)
 BLANKS = " \t\r\n"
@@ -150,7 +153,7 @@ def pieces(opened: Callable[[], IO[bytes]], element: str) -> Iterator[tuple[str,
                 rest = rest[whole:]
             if ended >= 0:
                 break
-            if len(rest) > bounds.LONGEST_LINE:
+            if len(rest) > LONGEST:
                 raise Refused("holds a row or a string without an end")
             piece = file.read(PIECE)
             if not piece:
@@ -173,7 +176,7 @@ def plain_text(piece: bytes | None) -> str:
         text = "" if piece is None else piece.decode()
     except UnicodeDecodeError:
         raise Refused("holds text that is not UTF-8") from None
-    if piece is None or "\0" in text or ("&" in text and text.count("&") != sum(map(text.count, NAMED))):
+    if piece is None or "\0" in text or OTHER_REFERENCE.search(text):
         raise Unusual
     return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
@@ -183,9 +186,9 @@ def plain_cells(prefix: str) -> tuple[re.Pattern[str], re.Pattern[str], re.Patte
     """How rows and cells begin (name, column, row, other attributes and where the value stands, the value), how they
     end, and formulas."""
     p = re.escape(prefix)
-    where = f'(?:<{p}v>|<{p}is><{p}t(?: xml:space="preserve")?>)?'
+    where = f'(?:<{p}(?:v|is><{p}t(?: xml:space="preserve")?+)>)?+'
     return (
-        re.compile(rf'<{p}(c|row)(?: r="([A-Z]{{0,3}})(\d{{1,7}})")?([^<>]*>{where})([^<]*)', re.ASCII),
+        re.compile(rf'<{p}(c|row)(?: r="([A-Z]{{0,3}}+)([0-9]{{1,7}}+)")?+([^>]*+>{where})([^<]*+)'),
         re.compile(rf"(?:\s*</{p}(?:v|t|is|c|row)>)*\s*"),
         re.compile(rf"<{p}f(?:\s[^<>]*)?(?:/>|>[^<]*</{p}f>)"),
     )
@@ -215,10 +218,10 @@ def plain_blocks(text: str, prefix: str, order: Order) -> list[Block]:
     text = formula.sub("", text) if f"<{prefix}f" in text else text
     names, letters, numbers, how, values = taken_apart(text, begin, end)
     starts = [place for place, name in enumerate(names) if name == "row"]
-    if not starts or starts[0] or any(" r=" in how[place] or how[place][0].isalnum() for place in starts):
+    if not starts or starts[0] or any(" r=" in one or one[0].isalnum() for one in {how[place] for place in starts}):
         raise Unusual
     how = [one.replace(f"<{prefix}", "<") for one in how] if prefix else how
-    values = with_characters(values) if "&" in text else values
+    values = [with_characters(value) if "&" in value else value for value in values] if "&" in text else values
     blocks = [Block()]
     for columns, rows, start, stop in runs(starts, letters, numbers, order):
         if not blocks[-1].has_room(columns, rows):
@@ -274,12 +277,9 @@ def attributes_of(how: str) -> dict[str, str] | None:
     return dict(re.findall(r' ([\w:]+)="(\w*)"', written[1]))
 
 
-def with_characters(texts: list[str]) -> list[str]:
-    """Texts with the characters that they refer to by name."""
-    whole = "\0".join(texts)  # which XML cannot hold
-    for name, character in NAMED.items():
-        whole = whole.replace(name, character)
-    return whole.split("\0")
+def with_characters(text: str) -> str:
+    """A text with the characters that it refers to by name."""
+    return REFERENCE.sub(lambda found: NAMED[found[0]], text)
 
 
 def cleaned(text: str, *, keep: bool) -> str:
@@ -291,8 +291,11 @@ def cleaned(text: str, *, keep: bool) -> str:
 def plain_strings(text: str, prefix: str) -> list[str]:
     """The strings of a text of the plain shape."""
     spaces, texts = taken_apart(text, *plain_string(prefix))
-    texts = with_characters(texts) if "&" in text else texts
-    return [cleaned(text, keep=bool(space)) for space, text in zip(spaces, texts, strict=True)]
+    if "&" in text:
+        texts = [with_characters(one) if "&" in one else one for one in texts]
+    if "_x00" in text or not all(spaces):
+        texts = [cleaned(one, keep=bool(space)) for space, one in zip(spaces, texts, strict=True)]
+    return texts
 
 
 class StringParts:

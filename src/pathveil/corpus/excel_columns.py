@@ -17,7 +17,8 @@ missing value (``NULLS``) makes no column one of texts, and an error such as #N/
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -37,6 +38,8 @@ from pathveil.corpus.excel_cells import (
     attributes_of,
     cleaned,
 )
+from pathveil.corpus.tables import polars_faults
+from pathveil.errors import CorpusError
 from pathveil.foreign import Refused, bounds
 
 if TYPE_CHECKING:
@@ -295,6 +298,17 @@ class Column:
         return not self.holds_number and not self.holds_text
 
 
+@contextmanager
+def kept_on_disk() -> Generator[None]:
+    """What cannot be kept while it is read becomes a sentence."""
+    try:
+        yield
+    except (OSError, *polars_faults()):
+        raise CorpusError(
+            "the temporary folder (TMPDIR) is full, or cannot be written; a spreadsheet needs it"
+        ) from None
+
+
 class Spool:
     """The rows of a sheet on disk, in files of a folder; the first row that holds anything names the columns."""
 
@@ -324,7 +338,8 @@ class Spool:
             if cells.text is not None or cells.number is not None:
                 part[number] = cells.kinds
         if kept:
-            pl.DataFrame(kept).write_ipc(self.folder / f"{len(self.parts)}.arrow", compression="lz4")
+            with kept_on_disk():
+                pl.DataFrame(kept).write_ipc(self.folder / f"{len(self.parts)}.arrow", compression="lz4")
             self.parts.append(part)
             self.height += block.height - skipped
             if not bounds.grown(16 * self.height * len({*self.columns, *(self.header or ())}), sent=self.sent):
