@@ -251,6 +251,11 @@ def test_dates_that_may_be_two_days_are_refused_unless_told(tmp_path):
         import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet")
     import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet", mapping=TableMapping(dates="mm/dd/yyyy"))
     assert str(pl.read_parquet(tmp_path / "c.parquet")["date"][0]) == "2016-05-02"
+    (tmp_path / "t.csv").write_text(HEADER + "a,1,R1,17/02/2016,x,C50,8500\nb,2,R1,2016-02-18,x,C50,8500\n")
+    with pytest.raises(
+        CorpusError, match=r"1 report cannot be read \(a\); expected mm/dd/yyyy, as told with --dates, or 2"
+    ):
+        import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet", mapping=TableMapping(dates="mm/dd/yyyy"))
 
 
 def test_unknown_codes_are_told_and_left_out_unless_kept(tmp_path):

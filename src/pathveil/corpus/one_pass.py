@@ -156,6 +156,8 @@ class OnePass:
 
     def expected_date(self, names: list[str]) -> str:
         """What a complaint about dates should expect."""
+        if self.told:
+            return f"{self.told}, as told with --dates, or {EXPECTED_DATE}"
         expected = EXPECTED_DATE
         for source, dates in self._tables():
             if dates.form is None:
