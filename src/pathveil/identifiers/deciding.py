@@ -10,7 +10,7 @@ from numba import njit
 from pathveil.corpus.patient import WORDS
 from pathveil.identifiers import expressions as form
 from pathveil.identifiers.byte_kinds import COMMA, LINE
-from pathveil.identifiers.bytes_at_once import bits_between, borrow, first_bit, load, lowest
+from pathveil.identifiers.bytes_at_once import STEP, bits_between, borrow, first_bits, listed, load, load_16, lowest
 from pathveil.identifiers.matcher import CLASSES, FLAGGED, FORM, FORMS, PART, START, match
 from pathveil.identifiers.name_marks import NAME_ENDS
 
@@ -31,16 +31,18 @@ _WITHIN = np.array([CLASSES.get(byte, chr(byte)) in form.WITHIN_NAME and byte < 
 _MAILBOX = _ALNUM.copy()
 _MAILBOX[[*b"_.+-"]] = True
 BUCKETS = 256  # of names' parts, by how they begin
+_MIX, _SMALL = 0x9E3779B97F4A7C15, np.uint64(0x2020202020202020)
 
 
 def _codes_of(words: frozenset[str]) -> np.ndarray:
     """A hash table of words for ``_holds``."""
     table = np.zeros(2048, np.uint64)
     for word in words:
-        code = 0xCBF29CE484222325
-        for letter in word.encode():
-            code = (code ^ letter) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
-        slot = code % len(table)
+        one, two = (int.from_bytes(word.encode()[part : part + 8], "little") for part in (0, 8))
+        code = (one * _MIX + two + len(word)) * _MIX & 0xFFFFFFFFFFFFFFFF
+        for letter in word.encode()[16:]:
+            code = (code ^ letter) * _MIX & 0xFFFFFFFFFFFFFFFF
+        slot = code >> 48 & len(table) - 1
         while table[slot]:
             slot = (slot + 1) % len(table)
         table[slot] = code
@@ -56,12 +58,14 @@ compiled = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 @compiled
 def _holds(table, data, begin, end):
     """Whether a table of words, small letters, has the one from ``begin`` to ``end``."""
-    code = np.uint64(0xCBF29CE484222325)
-    for place in range(begin, end):
-        byte = data[place]
-        byte |= np.uint8(32) if np.uint8(byte - np.uint8(65)) < np.uint8(26) else np.uint8(0)
-        code = (code ^ np.uint64(byte)) * np.uint64(0x100000001B3)
-    slot = code & np.uint64(len(table) - 1)
+    size = end - begin
+    one, two = load_16(data, begin, min(size, 16))
+    one |= _SMALL & first_bits(size)  # letters are made small, an apostrophe and a hyphen stay
+    two |= _SMALL & first_bits(size - 8)
+    code = (one * np.uint64(_MIX) + two + np.uint64(size)) * np.uint64(_MIX)
+    for place in range(begin + 16, end):
+        code = (code ^ np.uint64(data[place] | np.uint8(32))) * np.uint64(_MIX)
+    slot = (code >> np.uint64(48)) & np.uint64(len(table) - 1)
     while table[slot] != np.uint64(0):
         if table[slot] == code:
             return True
@@ -260,19 +264,23 @@ def _is_known(data, place, size, parts, number):
 
 
 @compiled
-def _look_again(data, begin, end, parts, heads, spans, made):
+def _look_again(data, begin, end, parts, heads, spans, made, places):
     """Add where parts of names are words elsewhere."""
     is_capital = np.uint64(0)  # the last one of the 64 bytes before
-    for position in range(begin, end, 64):
-        capitals = bits_between(data, position, 65, 90)
-        found = capitals & ~((capitals << np.uint64(1)) | is_capital) & lowest(end - position)
-        is_capital = capitals >> np.uint64(63)
-        while found != np.uint64(0):
-            place = position + first_bit(found)
-            found &= found - np.uint64(1)
+    for step in range(begin, end, STEP):
+        count, found = 0, 0
+        for position in range(step, min(step + STEP, end), 64):
+            capitals = bits_between(data, position, 65, 90)
+            first = capitals & ~((capitals << np.uint64(1)) | is_capital) & lowest(end - position)
+            is_capital = capitals >> np.uint64(63)
+            count = listed(places, count, position, first)
+        for number in range(count):
+            place = places[number]
+            places[found] = place
+            found += heads[_bucket(load(data, place))] >= 0
+        for row in range(found):
+            place = places[row]
             number = heads[_bucket(load(data, place))]
-            if number < 0:
-                continue
             stop, before = place + 1, place - 1
             while _WITHIN[data[stop]]:
                 stop += 1
@@ -285,10 +293,10 @@ def _look_again(data, begin, end, parts, heads, spans, made):
 
 
 @top
-def find_again(data, ends, spans, lists, parts, heads):
+def find_again(data, ends, spans, lists, parts, heads, places):
     """Drop from the two lists of names what has an ordinary word, and add, as a last list, where parts of names are
     words elsewhere in their text, from their first capital on."""
-    data, spans, parts, heads = borrow(data), borrow(spans), borrow(parts), borrow(heads)
+    data, spans, parts, heads, places = borrow(data), borrow(spans), borrow(parts), borrow(heads), borrow(places)
     for kind in range(form.TITLED, form.BESIDE + 1):
         kept = lists[kind, 0]
         for row in range(lists[kind, 0], lists[kind, 1]):
@@ -316,6 +324,6 @@ def find_again(data, ends, spans, lists, parts, heads):
                     heads[bucket] = -1
             known = _add_parts(data, spans[row, 0], spans[row, 1], parts, known, heads)
         if known > 0:
-            made = _look_again(data, begin, end, parts, heads, spans, made)
+            made = _look_again(data, begin, end, parts, heads, spans, made, places)
         begin = end
     lists[AGAIN, 1] = made

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from pathveil.identifiers.bytes_at_once import borrow, load
+from pathveil.identifiers.bytes_at_once import STEP, borrow, load
 from pathveil.identifiers.deciding import AGAIN, BUCKETS, EXPRESSIONS, find_again, find_names, find_spans
 from pathveil.identifiers.expressions import AHEAD
 from pathveil.identifiers.marks import NAME_ENDS, find_marks
@@ -74,7 +74,7 @@ def hide_bytes(utf8: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarr
     lists, machine = np.zeros((AGAIN + 1, 2), np.int64), _machine().copy()
     find_spans(data, places, machine, marks, counts, spans, lists)
     find_names(data, places, machine, marks, counts, spans, lists)
-    find_again(data, places, spans, lists, parts, np.empty(BUCKETS, np.int64))
+    find_again(data, places, spans, lists, parts, np.empty(BUCKETS, np.int64), np.empty(STEP + 8, np.int64))
     kept, new_ends = np.empty((int(lists[AGAIN, 1]), 4), np.int64), np.empty(len(ends), np.int64)
     out = np.empty(len(utf8) + 3 * len(kept), np.uint8)
     made, size = _write(utf8, ends, places, spans, lists, kept, out, new_ends)
@@ -118,21 +118,26 @@ def _write(utf8, ends, places, spans, lists, kept, out, new_ends):
     within another: the earlier wins, of two that begin together the longer."""
     utf8, spans, lists, out = borrow(utf8), borrow(spans), borrow(lists), borrow(out)
     made, size, begin, source, last = 0, 0, np.int64(0), np.int64(0), np.int64(0)
+    never = places[len(places) - 1]
+    following = np.empty(len(lists), np.int64)  # where the next stretch of each list begins
+    for number in range(len(lists)):
+        following[number] = spans[lists[number, 0], 0] if lists[number, 0] < lists[number, 1] else never
     for text in range(len(ends)):
         is_plain = ends[text] - source == places[text] - begin
         while True:
-            best, chosen = np.int64(-1), 0
+            start, chosen = never, 0
             for number in range(len(lists)):
-                row = lists[number, 0]
-                if row < lists[number, 1] and spans[row, 0] < places[text]:
-                    if best < 0 or spans[row, 0] < spans[best, 0]:
-                        best, chosen = row, number
-                    elif spans[row, 0] == spans[best, 0] and spans[row, 1] > spans[best, 1]:
-                        best, chosen = row, number
-            if best < 0:
+                is_first = following[number] < start
+                start, chosen = following[number] if is_first else start, number if is_first else chosen
+            if start >= places[text]:
                 break
+            for number in range(chosen + 1, len(lists)):
+                if following[number] == start and spans[lists[number, 0], 1] > spans[lists[chosen, 0], 1]:
+                    chosen = number
+            best = lists[chosen, 0]
             lists[chosen, 0] += 1
-            start, stop = spans[best, 0], spans[best, 1]
+            following[chosen] = spans[best + 1, 0] if best + 1 < lists[chosen, 1] else never
+            stop = spans[best, 1]
             if start >= last:
                 until = _byte_at(utf8, source, start - max(last, begin), is_plain)
                 size = _copy(utf8, source, until, out, size)

@@ -24,7 +24,7 @@ import numpy as np
 from numba import njit
 
 from pathveil.identifiers.byte_kinds import AT, COLON, HASH, HYPHEN, POINT, SPACE, A, compiled, inlined, note
-from pathveil.identifiers.bytes_at_once import bits_between, borrow, first_bit, load, ones
+from pathveil.identifiers.bytes_at_once import STEP, bits_between, borrow, first_bit, listed, load
 from pathveil.identifiers.expressions import AHEAD, BESIDE, BOX, EMAIL, LABELLED, LETTERED, NAMES, NUMERIC, TITLED
 from pathveil.identifiers.name_marks import NAME_ENDS, may_matter, note_at_capital
 from pathveil.identifiers.number_marks import (
@@ -39,7 +39,6 @@ from pathveil.identifiers.number_marks import (
 
 __all__ = ["BESIDE", "NAMES", "NAME_ENDS", "NUMERIC", "TITLED", "find_marks"]
 
-STEP = 1 << 14  # bytes of which places are listed at a time, so that the lists stay in a processor's first cache
 _ONE, _NONE = np.uint64(1), np.uint64(0)
 
 
@@ -53,18 +52,6 @@ def _of(data, place, byte):
 def _behind(bits, before, many):
     """Bits moved on by so many places, those of the 64 bytes before moved in."""
     return (bits << np.uint64(many)) | (before >> np.uint64(64 - many))
-
-
-@inlined
-def _listed(places, made, position, found):
-    """Add the places of bits to a list, four at a time, as there are seldom more; returns how long it is then."""
-    count = made + ones(found)
-    while found != _NONE:
-        for number in range(4):
-            places[made + number] = position + first_bit(found)
-            found &= found - _ONE
-        made += 4
-    return count
 
 
 @compiled
@@ -118,9 +105,9 @@ def _find_marks(data, marks, counts, capital_at, digit_at, colon_at):
                 bits_between(data, position + 1, 48, 57),
             )
             ends = _of(data, position, 120) | _of(data, position, 116) | _of(data, position, POINT)  # Box, Apt.
-            capitals_ = _listed(capital_at, capitals_, position, capitals & ~_behind(word, last_word, 1))
-            numbers = _listed(digit_at, numbers, position, digits & ~more)
-            colons = _listed(colon_at, colons, position, _of(data, position, COLON) | _of(data, position, HASH))
+            capitals_ = listed(capital_at, capitals_, position, capitals & ~_behind(word, last_word, 1))
+            numbers = listed(digit_at, numbers, position, digits & ~more)
+            colons = listed(colon_at, colons, position, _of(data, position, COLON) | _of(data, position, HASH))
             lettered = _behind(capitals, last_capitals, 1)
             lettered |= _behind(hyphens, last_hyphens, 1) & _behind(capitals, last_capitals, 2)
             boxed = _behind(blanks, last_blanks, 1) & _behind(ends, last_ends, 2)

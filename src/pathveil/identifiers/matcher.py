@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from pathveil.identifiers.bytes_at_once import at, borrow
+
 parser: Any = importlib.import_module("re._parser")
 
 # What stands for characters beyond ASCII: signs, an apostrophe, four that are ASCII where case is ignored, letters.
@@ -245,27 +247,28 @@ _SIZES |= dict.fromkeys((END, BACK, SAME, FLAG, COMMIT, FOUND), 1)
 @njit(cache=True, nogil=True, forceinline=True)
 def has(machine, place, byte):
     """Whether the set at ``place`` of a machine has a byte."""
-    return (machine[place + (byte >> np.uint8(5))] >> (byte & np.uint8(31))) & 1 != 0
+    return (at(machine, place + np.int64(byte >> np.uint8(5))) >> (byte & np.uint8(31))) & 1 != 0
 
 
 @njit(cache=True, nogil=True)
 def match(data, machine, expression, first, last, end):
     """Where the first match of an expression that begins from ``first`` on and before ``last`` ends, as if the text
     ended at ``end``; -1 where there is none. Where it begins is left in the machine."""
+    data, machine = borrow(data), borrow(machine)
     registers, bottom, begin = np.int64(machine[0]), np.int64(machine[1]), np.int64(machine[2 + expression])
     starts, border = machine[2 + EXPRESSIONS + expression], machine[2 + 2 * EXPRESSIONS + expression]
     step, place, top = begin, first, bottom
     machine[registers + START] = first
     machine[registers + FLAGGED] = 0
     while True:
-        kind, fits = machine[step], True
+        kind, fits = at(machine, step), True
         if kind == SET:
-            fits = place < end and has(machine, machine[step + 1], data[place])
+            fits = place < end and has(machine, at(machine, step + 1), at(data, place))
             place += 1
             step += 2
         elif kind == SPAN:
-            least, most = place + machine[step + 2], min(end, place + machine[step + 3])
-            while place < most and has(machine, machine[step + 1], data[place]):
+            least, most = place + at(machine, step + 2), min(end, place + at(machine, step + 3))
+            while place < most and has(machine, at(machine, step + 1), at(data, place)):
                 place += 1
             fits = place >= least
             step += 4
@@ -273,8 +276,8 @@ def match(data, machine, expression, first, last, end):
                 machine[top], machine[top + 1], machine[top + 2] = step, place, least
                 top += 3
         elif kind == CHOOSE:
-            otherwise = machine[step + 2]
-            if place < end and not has(machine, machine[step + 1], data[place]):
+            otherwise = at(machine, step + 2)
+            if place < end and not has(machine, at(machine, step + 1), at(data, place)):
                 fits, step = otherwise != 0, np.int64(otherwise)
             else:
                 if otherwise != 0:
@@ -282,36 +285,37 @@ def match(data, machine, expression, first, last, end):
                     top += 3
                 step += 3
         elif kind == JUMP:
-            step = np.int64(machine[step + 1])
+            step = np.int64(at(machine, step + 1))
         elif kind == NOT:
-            fits = place >= end or not has(machine, machine[step + 1], data[place])
+            fits = place >= end or not has(machine, at(machine, step + 1), at(data, place))
             step += 2
         elif kind == KIND:
-            machine[registers + FORM] = machine[step + 1]
+            machine[registers + FORM] = at(machine, step + 1)
             step += 2
         elif kind == SAVE:
-            machine[registers + machine[step + 1]] = place
+            machine[registers + at(machine, step + 1)] = place
             step += 2
         elif kind == SAME:
-            fits = place < end and data[place] == data[machine[registers + _AGAIN]]
+            fits = place < end and at(data, place) == data[machine[registers + _AGAIN]]
             place += 1
             step += 1
         elif kind == FOUND:
             return place
         elif kind == NOT_BOTH:
             fits = place + 1 >= end or not (
-                has(machine, machine[step + 1], data[place]) and has(machine, machine[step + 2], data[place + 1])
+                has(machine, at(machine, step + 1), at(data, place))
+                and has(machine, at(machine, step + 2), at(data, place + 1))
             )
             step += 3
         elif kind == BEHIND:
-            fits = has(machine, machine[step + 1], data[place - 1])
+            fits = has(machine, at(machine, step + 1), data[place - 1])
             step += 2
         elif kind == BORDER:
-            inside = place < end and has(machine, machine[step + 1], data[place])
-            fits = inside != has(machine, machine[step + 1], data[place - 1])
+            inside = place < end and has(machine, at(machine, step + 1), at(data, place))
+            fits = inside != has(machine, at(machine, step + 1), data[place - 1])
             step += 2
         elif kind == END:  # or before the line end that ends the text
-            fits = place == end or (place == end - 1 and data[place] == 10)
+            fits = place == end or (place == end - 1 and at(data, place) == 10)
             step += 1
         elif kind == BACK:
             place = np.int64(machine[registers + _AHEAD])
@@ -326,10 +330,10 @@ def match(data, machine, expression, first, last, end):
             if top == bottom:
                 first += 1
                 while first < last and not (
-                    has(machine, starts, data[first])
+                    has(machine, starts, at(data, first))
                     and (
                         border == 0
-                        or not has(machine, border, data[first])
+                        or not has(machine, border, at(data, first))
                         or not has(machine, border, data[first - 1])
                     )
                 ):
