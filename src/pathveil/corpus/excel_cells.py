@@ -23,7 +23,7 @@ from pathveil.foreign import Refused
 from pathveil.foreign.xml import xml_events
 
 PIECE = 1 << 21  # bytes of XML taken apart at a time
-LONGEST = 1 << 24  # bytes of a row, or of a string: some cells may hold 32,767 characters each
+LONGEST = 1 << 23  # bytes of a row, or of a string: some cells may hold 32,767 characters each
 HEAD = 1 << 20  # bytes in which the rows, or the strings, must begin
 MOST_COLUMNS = 16_384  # of a sheet
 MOST_CELLS = 1 << 19  # of a block, those that are not there among them: a wide header may stand above narrow rows
@@ -143,12 +143,12 @@ def pieces(opened: Callable[[], IO[bytes]], element: str) -> Iterator[tuple[str,
             yield "", b"", None
             return
         head, rest, prefix = start[: opening.end()], start[opening.end() :], opening[1]
-        ending = b"</%b%b>" % (prefix, element.encode())
+        begin = b"<%b%b" % (prefix, element.encode())
         last = b"</%b%b>" % (prefix, b"sheetData" if element == "row" else b"sst")
         while True:
             ended = rest.find(last)
-            whole = ended if ended >= 0 else rest.rfind(ending) + len(ending)
-            if whole >= len(ending):
+            whole = ended if ended >= 0 else rest.rfind(begin)  # before which all others have ended
+            if whole > 0:
                 yield prefix.decode(), head, rest[:whole]
                 rest = rest[whole:]
             if ended >= 0:

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -56,7 +56,7 @@ DAY = 86_400_000  # milliseconds
 EPOCH = 25_569  # days from Excel's beginning to 1970
 SYSTEM_1904 = 1_462  # days by which workbooks of old Macintoshes count less
 YEARS = (-62_135_596_800_000, 253_402_300_799_999)  # milliseconds of the years 1 to 9999
-WHOLE_NUMBERS = 2.0**63
+MOST_WHOLE = 2.0**63
 
 
 class Kind(Enum):
@@ -68,6 +68,21 @@ class Kind(Enum):
     MOMENT = "moment"
     DATE = "date"  # written out, without a time
     SPAN = "span"  # of time
+
+
+class Sense(NamedTuple):
+    """What cells hold by what they say of themselves: their type, where the value stands, what kind of number it is."""
+
+    kind: str
+    where: str
+    form: Kind = Kind.NUMBER
+
+    def may_hold(self, value: str | None) -> bool:
+        """Whether a cell may be filled: only a text can be empty."""
+        return bool(value) or (value is not None and (self.where != VALUE or self.kind == "str"))
+
+
+ABSENT, EMPTY = Sense("", NOTHING), Sense("", VALUE)  # of cells that are not there, and of those without a value
 
 
 @dataclass
@@ -100,14 +115,33 @@ def read_cells(column: WrittenColumn, context: Context) -> Cells:
     import polars as pl
 
     series = pl.Series(column.values, dtype=pl.String)
-    ways = sorted(column.ways)  # that of a cell which is not there comes first
-    if len(ways) == 1 or (len(ways) == 2 and ways[0] == NOTHING):
-        return cells_of(series, ways[-1], context)
-    codes = {way: code for code, way in enumerate(ways)}
+    sense_by_way = {way: sense_of(way, context) for way in column.ways}
+    senses = list({*sense_by_way.values()} - {ABSENT})
+    if len(senses) < 2:
+        return cells_of(series, senses[0] if senses else ABSENT, context)
+    senses.append(ABSENT)
+    codes = {way: senses.index(sense) for way, sense in sense_by_way.items()}
     of_each = np.fromiter(map(codes.__getitem__, column.how), np.int64, len(series))
-    places = [np.flatnonzero(of_each == code) for code in range(len(ways))]
-    parts = [cells_of(series.gather(place), way, context) for place, way in zip(places, ways, strict=True)]
+    places = [np.flatnonzero(of_each == code) for code in range(len(senses))]
+    parts = [cells_of(series.gather(place), sense, context) for place, sense in zip(places, senses, strict=True)]
     return joined(parts, places)
+
+
+def sense_of(how: str, context: Context) -> Sense:
+    """What a cell holds that is written in a way, whatever else it looks like."""
+    if how == NOTHING:
+        return ABSENT
+    attributes, where = attributes_of(how), how[how.index(">") + 1 :]
+    if attributes is None:
+        raise Refused("holds cells of a kind that is not known")
+    kind, style = attributes.get("t", "n"), attributes.get("s", "")
+    if where in (TRIMMED, KEPT, WHOLE):
+        return Sense("inlineStr", where)
+    if where != VALUE or kind == "inlineStr":
+        return EMPTY
+    at = int(style) if style.isdigit() and len(style) < 8 else 0
+    is_styled = kind == "n" and style and at < len(context.formats)
+    return Sense(kind, where, context.formats[at] if is_styled else Kind.NUMBER)
 
 
 def joined(parts: Sequence[Cells], places: Sequence[np.ndarray]) -> Cells:
@@ -132,25 +166,19 @@ def joined(parts: Sequence[Cells], places: Sequence[np.ndarray]) -> Cells:
     )
 
 
-def cells_of(series: "pl.Series", how: str, context: Context) -> Cells:
-    """Cells that are all written in one way."""
-    if how == NOTHING:
+def cells_of(series: "pl.Series", sense: Sense, context: Context) -> Cells:
+    """Cells that all hold the same kind of thing."""
+    kind, where, form = sense
+    if sense in (ABSENT, EMPTY):
         return Cells(set(), is_filled=False)
-    attributes, where = attributes_of(how), how[how.index(">") + 1 :]
-    if attributes is None:
-        raise Refused("holds cells of a kind that is not known")
-    kind, style = attributes.get("t", "n"), attributes.get("s", "")
     if where in (TRIMMED, KEPT):
         series = series.str.strip_chars(BLANKS) if where == TRIMMED else series
         escaped = series.str.contains("_x00", literal=True).any()
         return texts(changed(series, lambda text: cleaned(text, keep=True)) if escaped else series)
-    if where == WHOLE:
+    if where == WHOLE or kind == "str":
         return texts(series)
-    if where != VALUE or kind == "inlineStr":
-        return Cells(set(), is_filled=False)
-    if kind == "str":
-        return texts(series)
-    series = series.replace("", None) if "" in series else series
+    empty = series == ""
+    series = series.set(empty, None) if empty.any() else series
     if series.null_count() == len(series):
         return Cells(set(), is_filled=False)
     if kind == "s":
@@ -162,8 +190,6 @@ def cells_of(series: "pl.Series", how: str, context: Context) -> Cells:
     if kind == "d":
         return dates(series)
     if kind == "n":
-        at = int(style) if style.isdigit() and len(style) < 8 else 0
-        form = context.formats[at] if style and at < len(context.formats) else Kind.NUMBER
         return measured(series, form, is_1904=context.is_1904)
     raise Refused("holds cells of a kind that is not known")
 
@@ -175,9 +201,9 @@ def changed(series: "pl.Series", change: Callable[[str], str]) -> "pl.Series":
 
 
 def texts(series: "pl.Series") -> Cells:
-    filled = series.drop_nulls()
-    known = len(filled) and (filled[0] not in NULLS or any(text not in NULLS for text in filled))
-    return Cells({Kind.TEXT} if known else set(), text=series, is_filled=len(filled) > 0)
+    few = [series[place] for place in range(min(len(series), 3))]  # which nearly always tell
+    holds_words = any(text is not None and text not in NULLS for some in (few, series) for text in some)
+    return Cells({Kind.TEXT} if holds_words else set(), text=series, is_filled=series.null_count() < len(series))
 
 
 def numbers(series: "pl.Series", kind: Kind) -> Cells:
@@ -207,7 +233,7 @@ def numbers_by_style(number: "pl.Series", kind: Kind, *, is_1904: bool) -> Cells
         number = number.set(~number.is_between(*YEARS), None)
     elif kind is Kind.SPAN:
         number = rounded(number * DAY)
-        number = number.set(~(number.abs() < WHOLE_NUMBERS), None)
+        number = number.set(~(number.abs() < MOST_WHOLE), None)
     return numbers(number, kind)
 
 
@@ -268,10 +294,13 @@ class Column:
         self.holds_text |= cells.text is not None and cells.text.null_count() < len(cells.text)
         if (number := cells.number) is None:
             return
-        self.holds_number |= number.null_count() < len(number)
-        self.is_zero = self.is_zero and not bool((number != 0).any())
-        self.is_whole = self.is_whole and bool(((number.floor() == number) & (number.abs() < WHOLE_NUMBERS)).all())
-        self.is_midnight = self.is_midnight and not bool((number % DAY != 0).any())
+        values = number.to_numpy()
+        values = values[~np.isnan(values)]
+        self.holds_number |= len(values) > 0
+        self.is_zero = self.is_zero and not values.any()
+        whole = (np.floor(values) == values) & (abs(values) < MOST_WHOLE)
+        self.is_whole = self.is_whole and whole.all() and len(values) + number.null_count() == len(number)
+        self.is_midnight = self.is_midnight and not bool(np.fmod(values, DAY).any())
 
     def dtype(self) -> "pl.DataType":
         import polars as pl
@@ -347,11 +376,13 @@ class Spool:
 
     def _find_header(self, block: Block) -> int:
         """How many rows of a block are read with its header, if it is in there."""
+        ways = set().union(*(column.ways for column in block.columns.values()))
+        senses = {way: sense_of(way, self.context) for way in ways}
         for row in range(block.height):
             cells = {
                 number: read_cells(column.rows(row, row + 1), self.context)
                 for number, column in block.columns.items()
-                if column.values[row] is not None
+                if senses[column.how[row]].may_hold(column.values[row])
             }
             if any(one.is_filled for one in cells.values()):
                 self.header = {number: name_of(one) for number, one in cells.items() if one.is_filled}
@@ -380,7 +411,7 @@ class Spool:
 
         schema = self.schema()
         for place, part in enumerate(self.parts):
-            kept = pl.read_ipc(self.folder / f"{place}.arrow")
+            kept = {one.name: one for one in pl.read_ipc(self.folder / f"{place}.arrow").get_columns()}
             frame = pl.DataFrame(
                 {
                     name: finished(kept, number, part.get(number, set()), dtype)
@@ -399,12 +430,11 @@ def name_of(cells: Cells) -> str | None:
     return None
 
 
-def finished(kept: "pl.DataFrame", number: int, kinds: set[Kind], dtype: "pl.DataType") -> "pl.Series":
+def finished(kept: "dict[str, pl.Series]", number: int, kinds: set[Kind], dtype: "pl.DataType") -> "pl.Series":
     """A column of a file as it is in the end."""
     import polars as pl
 
-    text = kept[f"t{number}"] if f"t{number}" in kept.columns else None
-    value = kept[f"n{number}"] if f"n{number}" in kept.columns else None
+    text, value = kept.get(f"t{number}"), kept.get(f"n{number}")
     if dtype == pl.String:
         found = Cells(kinds, text, value).as_text()
     elif value is None:
@@ -413,4 +443,6 @@ def finished(kept: "pl.DataFrame", number: int, kinds: set[Kind], dtype: "pl.Dat
         found = value.cast(pl.Int64).cast(pl.Datetime("ms") if dtype == pl.Date else dtype).cast(dtype)
     else:
         found = value.cast(dtype)
-    return pl.repeat(None, kept.height, dtype=dtype, eager=True) if found is None else found
+    if found is None:
+        return pl.Series([None], dtype=dtype).new_from_index(0, len(next(iter(kept.values()))))
+    return found
