@@ -2,6 +2,7 @@
 
 import csv
 import io
+from unittest import mock
 
 import polars as pl
 import pytest
@@ -12,6 +13,7 @@ from pathveil.corpus import csv_files
 from pathveil.corpus.csv_files import open_csv
 from pathveil.corpus.tables import ROW
 from pathveil.errors import CorpusError
+from pathveil.foreign import compiled_looks
 
 SECRET = "Quastenflosser"
 FIELDS = st.text(st.sampled_from("ab ,;\t\"\n\r'é"), max_size=5)
@@ -95,11 +97,14 @@ def test_a_large_file_by_the_book_is_read_as_a_small_one(tmp_path_factory, recor
     content = (out.getvalue() + spoilt).encode("latin-1" if wrong == 3 else "utf-8", "replace")
     path = tmp_path_factory.mktemp("csv") / "r.csv"
     path.write_bytes(content)
-    found = csv_files.by_the_book(path, ["a", "b", "c"], delimiter, large=0)
-    if found is not None:
-        assert not wrong
+    with mock.patch.object(csv_files, "LARGE", 0), mock.patch.object(compiled_looks, "BLOCK", 24):
+        is_known = csv_files.by_the_book(path, 3, delimiter) is not None
+        large = open_csv(path, delimiter=delimiter, note=lambda row, _: notes.append(row))
         notes: list[int] = []
-        plain = open_csv(path, delimiter=delimiter, note=lambda row, _: notes.append(row)).collect()
-        assert found.collect().rows() == plain.rows() and not notes
-    elif not wrong:
-        assert "\r" in out.getvalue().replace("\r\n", "") or "\n\n" in out.getvalue() or not records
+        if is_known:
+            plain = mock.patch.object(csv_files, "LARGE", 1 << 40)
+            with plain:
+                small = open_csv(path, delimiter=delimiter, note=lambda row, _: notes.append(row)).collect()
+            assert not wrong and large.collect().equals(small) and not notes
+        else:
+            assert wrong or "\r" in out.getvalue().replace("\r\n", "")

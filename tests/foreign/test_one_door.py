@@ -42,7 +42,6 @@ ALLOWED = {
     "corpus/excel_columns.py": {"pl.read_ipc": "files that it wrote itself"},
     "corpus/csv_files.py": {
         "pl.read_csv": "a few MB at a time, whose quotation marks were checked",
-        "pl.scan_csv": "after lines_of_records has looked at every byte",
     },
     "corpus/fhir.py": {
         "sqlite3.connect": "its own temporary store",

@@ -33,10 +33,12 @@ from pathveil.foreign.archives import open_bytes
 if TYPE_CHECKING:
     import polars as pl
 
+    from pathveil.foreign.compiled_looks import Records
+
 LONGEST = 1 << 24  # characters in a CSV field; past it a quotation mark was never closed
 LONGEST_LINE, LONGEST_HEADER = bounds.LONGEST_LINE, 1 << 20  # of a text file; past it this is no table
-LARGE = 1 << 26  # bytes of a file from which on a compiled look at it is worth the time that loading one takes
-BLOCK, PART = 1 << 23, 1 << 17  # bytes that polars reads at a time, and in which we look for quotation marks
+LARGE = 1 << 27  # bytes of a file from which on a compiled look at it is worth the time that loading one takes
+BLOCK, PART = 1 << 22, 1 << 17  # bytes that polars reads at a time, and in which we look for quotation marks
 QUOTE, LF, CR = b'"\n\r'
 DELIMITERS = ",;\t|"
 SAMPLE = 1 << 16  # bytes from which the delimiter is told
@@ -65,15 +67,19 @@ def open_csv(
         columns = header_of(next(csv.reader(lines, delimiter=delimiter)), path=path)
     except (csv.Error, StopIteration):
         raise CorpusError(f"{path}: line 1 is no header; expected the names of columns") from None
-    if encoding == "utf-8-sig" and len(columns) > 1 and (frame := by_the_book(path, columns, delimiter)) is not None:
-        return frame.drop(ROW) if note is None else frame
+    records = by_the_book(path, len(columns), delimiter) if encoding == "utf-8-sig" else None
     schema = pl.Schema(dict.fromkeys(columns, pl.String) | ({} if note is None else {ROW: pl.Int64}))
 
     def batches(
         wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
     ) -> Iterator["pl.DataFrame"]:
-        left = rows
-        for batch in csv_batches(path, columns, delimiter=delimiter, encoding=encoding, note=note):
+        left, told = rows, {"delimiter": delimiter}
+        found = (
+            csv_batches(path, columns, **told, encoding=encoding, note=note)
+            if records is None
+            else known_batches(path, columns, records, **told)
+        )
+        for batch in found:
             batch = batch if left is None else batch.head(left)
             left = None if left is None else left - batch.height
             batch = batch.select(schema.names() if wanted is None else wanted)
@@ -85,24 +91,42 @@ def open_csv(
     return register_io_source(batches, schema=schema)
 
 
-def by_the_book(path: Path, columns: list[str], delimiter: str, *, large: int = LARGE) -> "pl.LazyFrame | None":
-    """A large file as polars reads it, where that is what any reader would make of it."""
+def by_the_book(path: Path, fields: int, delimiter: str) -> "Records | None":
+    """Where the records of a large file are that any reader would read alike."""
+    with open_bytes(path) as file:
+        if path.stat().st_size < LARGE or fields < 2 or not isinstance(getattr(file, "raw", None), io.FileIO):  # gzip
+            return None
+        from pathveil.foreign.compiled_looks import records_by_the_book
+
+        return records_by_the_book(file, delimiter=delimiter, fields=fields)
+
+
+def known_batches(path: Path, columns: list[str], records: "Records", *, delimiter: str) -> Iterator["pl.DataFrame"]:
+    """The records behind the header of a file that is by the book, each with the line where it begins."""
     import polars as pl
 
-    with open_bytes(path) as file:
-        if path.stat().st_size < large or not isinstance(getattr(file, "raw", None), io.FileIO):  # but gzip's
-            return None
-        from pathveil.foreign.compiled_looks import lines_of_records
+    with path.open("rb") as file:
+        at = known = 0
+        for end, count in records.cuts:
+            data, lines = file.read(end - at), records.lines[known:count]
+            at, known = end, count
+            if not len(lines):
+                continue
+            table = table_of(data, columns, delimiter)
+            if table is None or table.height != len(lines):
+                raise CorpusError(f"{path}: changed while it was read; import it once it is whole")
+            yield table.with_columns(pl.Series(ROW, lines).cast(pl.Int64))[1 if lines[0] == 1 else 0 :]  # the header
 
-        lines = lines_of_records(file, delimiter=delimiter, fields=len(columns))
-    if lines is None or lines[1:2].tolist() != [2]:  # polars passes over one line for the header
+
+def table_of(data: bytes, columns: list[str], delimiter: str) -> "pl.DataFrame | None":
+    """Records as polars reads them; none where one has too many fields."""
+    import polars as pl
+
+    schema = pl.Schema(dict.fromkeys(columns, pl.String))
+    try:
+        return pl.read_csv(data, has_header=False, schema=schema, separator=delimiter, infer_schema=False)
+    except polars_faults():
         return None
-    numbers = pl.Series(lines[1:])
-    schema = dict.fromkeys(columns, pl.String)
-    frame = pl.scan_csv(path, has_header=False, skip_lines=1, schema=schema, separator=delimiter, infer_schema=False)
-    frame = frame.with_columns(pl.when(pl.col(columns) != "").then(pl.col(columns))).with_row_index(ROW)
-    line = pl.col(ROW).map_batches(numbers.gather, return_dtype=pl.UInt32, is_elementwise=True)
-    return frame.select(*columns, line.cast(pl.Int64))
 
 
 def csv_batches(
@@ -139,14 +163,10 @@ def regular_table(block: "Block", columns: list[str], *, delimiter: str, line: i
     """A block of whole lines as polars reads it; none where it is not CSV by the book, so that readers may differ."""
     import polars as pl
 
-    if not is_by_the_book(block, delimiter):
+    table = table_of(block.data, columns, delimiter) if is_by_the_book(block, delimiter) else None
+    if table is None or table.height != len(block.ends):
         return None
-    try:
-        schema = pl.Schema(dict.fromkeys(columns, pl.String))
-        table = pl.read_csv(block.data, has_header=False, schema=schema, separator=delimiter, infer_schema=False)
-    except polars_faults():
-        return None  # a record with too many fields
-    if table.height != len(block.ends) or (table[columns[-1]].null_count() and is_short(table, block.data, delimiter)):
+    if table[columns[-1]].null_count() and is_short(table, block.data, delimiter):
         return None
     starts = np.concatenate([[0], block.ends[:-1] + 1])
     return table.with_columns(pl.Series(ROW, line + starts, pl.Int64))
@@ -408,7 +428,7 @@ def find_encoding(path: Path) -> str:
         for name in ("utf-8", "cp1252"):
             with open_bytes(path) as file:
                 decoder, found, high = codecs.getincrementaldecoder(name)(), 0, 0
-                for piece in iter(lambda file=file: file.read(LONGEST_HEADER), b""):
+                for piece in iter(lambda file=file: file.read(PART), b""):
                     if not decodes(decoder, piece):
                         break
                     if name == "cp1252" and not piece.isascii():

@@ -42,7 +42,7 @@ OTHER_FORMS = {
 BATCH = 5_000  # reports in memory at a time, and in a Parquet row group, so that readers stay flat as well
 SLICE, FEWEST_ROWS, MOST_ROWS = 1 << 25, 1_000, 50_000  # bytes and rows of another's Parquet file at a time
 PIECE = 1 << 20
-LONGEST_LINE, LARGE = bounds.LONGEST_LINE, 1 << 25  # bytes of a line of JSONL, and of a file for a compiled look
+LONGEST_LINE, LARGE = bounds.LONGEST_LINE, 1 << 26  # bytes of a line of JSONL, and of a file for a compiled look
 UNREADABLE = (OSError, EOFError, zlib.error)  # what a missing, locked or damaged file raises (gzip's is an OSError)
 
 ROW = "row of the source"  # a column of tables whose rows are to be named: in CSV the line where a record begins

@@ -200,7 +200,7 @@ MOST_NAMES, MOST_LOOKS = 200, 1_000  # that a look is told to know, and that may
 def blocks_of_lines(file: IO[bytes]) -> Iterator[bytes]:
     """A file some whole lines at a time; a line that is longer than any should be comes in pieces."""
     rest = b""
-    while piece := file.read(1 << 22):
+    while piece := file.read(1 << 18):  # small enough for memory that is at hand, and for the processor's cache
         block = rest + piece
         end = block.rfind(b"\n") + 1 or (len(block) if len(block) >= bounds.LONGEST_LINE else 0)
         rest = block[end:]
