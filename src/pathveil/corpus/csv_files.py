@@ -408,7 +408,7 @@ def header_of(names: list[str], *, path: Path) -> list[str]:
     return columns
 
 
-ENCODING_HINT = "import it with 'pathveil corpus import', which finds encodings, or say which with --encoding"
+ENCODING_HINT = "'pathveil corpus import' finds encodings where none is told, or tell the right one with --encoding"
 
 
 UTF8_LETTER, NOT_ASCII = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|\xe2\x80[\x90-\xa6]"), re.compile(rb"[\x80-\xff]+")
