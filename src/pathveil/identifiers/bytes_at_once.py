@@ -11,12 +11,16 @@ bytes it is told by one bit each.
 ('0x7fffff7f7fffffff', '0x800000', np.True_)
 """
 
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import types
+from numba.core.caching import FunctionCache
 from numba.extending import intrinsic
 
 _HIGH, _LOW = np.uint64(0x8080808080808080), np.uint64(0x0101010101010101)
@@ -25,6 +29,35 @@ _SEVEN, _ONE = np.uint64(0x7F7F7F7F7F7F7F7F), np.uint64(1)
 STEP = 1 << 14  # bytes of which places are listed at a time, so that lists stay in a processor's first cache
 
 compiled = numba.njit(nogil=True, forceinline=True)
+
+# What is compiled into one another, and the words and signs it holds.
+_FILES = ("identifiers/*.py", "vocabulary/column.py", "vocabulary/scanning.py", "text.py", "corpus/patient.py")
+
+
+def sources(package: Path = Path(__file__).parents[1]) -> str:
+    """A hash of all that compiled functions are made of."""
+    found = hashlib.sha256()
+    for pattern in _FILES:
+        for path in sorted(package.glob(pattern)):
+            found.update(path.read_bytes())
+    return found.hexdigest()
+
+
+class _Kept(FunctionCache):
+    """Compiled functions on disk, known by all sources they are made of. numba looks only at the file that a function
+    stands in: with a newer version beside it, one compiled with the words of an older would be taken for the same."""
+
+    stamp = sources()
+
+    def _index_key(self, sig: object, codegen: object) -> tuple[object, ...]:
+        return *super()._index_key(sig, codegen), self.stamp
+
+
+def kept(function: Callable[..., Any]) -> Any:
+    """A function compiled when it is first called, and kept on disk."""
+    made: Any = numba.njit(nogil=True)(function)
+    made._cache = _Kept(function)
+    return made
 
 
 @intrinsic

@@ -10,7 +10,17 @@ from numba import njit
 from pathveil.corpus.patient import WORDS
 from pathveil.identifiers import expressions as form
 from pathveil.identifiers.byte_kinds import COMMA, LINE
-from pathveil.identifiers.bytes_at_once import STEP, bits_between, borrow, first_bits, listed, load, load_16, lowest
+from pathveil.identifiers.bytes_at_once import (
+    STEP,
+    bits_between,
+    borrow,
+    first_bits,
+    kept,
+    listed,
+    load,
+    load_16,
+    lowest,
+)
 from pathveil.identifiers.matcher import CLASSES, FLAGGED, FORM, FORMS, PART, START, match
 from pathveil.identifiers.name_marks import NAME_ENDS
 
@@ -51,7 +61,6 @@ def _codes_of(words: frozenset[str]) -> np.ndarray:
 
 _ORDINARY, _WORDS = _codes_of(form.ORDINARY), _codes_of(WORDS)
 
-top = njit(cache=True, nogil=True)
 compiled = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
@@ -133,7 +142,7 @@ def _read(data, machine, kind, start, stop, begin):
     return start, NUMBER if kind == form.LETTERED else DATE
 
 
-@top
+@kept
 def find_spans(data, ends, machine, marks, counts, spans, lists):
     """Fill in what is found where expressions are marked: begin, end and kind, one list an expression, in order; and
     where each list begins and ends."""
@@ -166,7 +175,7 @@ def find_spans(data, ends, machine, marks, counts, spans, lists):
         lists[kind, 1] = made
 
 
-@top
+@kept
 def find_names(data, ends, machine, marks, counts, spans, lists):
     """Add, as a list of its own, what can be a name in the marked runs and is one by what stands beside it."""
     data, machine = borrow(data), borrow(machine)
@@ -292,7 +301,7 @@ def _look_again(data, begin, end, parts, heads, spans, made, places):
     return made
 
 
-@top
+@kept
 def find_again(data, ends, spans, lists, parts, heads, places):
     """Drop from the two lists of names what has an ordinary word, and add, as a last list, where parts of names are
     words elsewhere in their text, from their first capital on."""

@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from pathveil.identifiers.bytes_at_once import STEP, borrow, load
+from pathveil.identifiers.bytes_at_once import STEP, borrow, kept, load
 from pathveil.identifiers.deciding import AGAIN, BUCKETS, EXPRESSIONS, find_again, find_names, find_spans
 from pathveil.identifiers.expressions import AHEAD
 from pathveil.identifiers.marks import NAME_ENDS, find_marks
@@ -17,7 +17,6 @@ from pathveil.identifiers.matcher import CLASSES, program
 
 PLANE, EVERY = 0x10000, 0x110000  # characters that nearly all texts are made of, and all there are
 
-top = njit(cache=True, nogil=True)
 compiled = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
 
 
@@ -83,7 +82,7 @@ def hide_bytes(utf8: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarr
     return out, new_ends, kept[:made]
 
 
-@top
+@kept
 def _classify(utf8, ends, table, data, places):
     """Fill in a byte for each character, and line ends behind the last text as far as loops look; and where texts end
     among them. Returns how many characters there are."""
@@ -112,7 +111,7 @@ def _classify(utf8, ends, table, data, places):
     return made
 
 
-@top
+@kept
 def _write(utf8, ends, places, spans, lists, kept, out, new_ends):
     """Fill in what ``hide_bytes`` returns; return the number of stretches, and of bytes. Stretches lie in order, none
     within another: the earlier wins, of two that begin together the longer."""

@@ -21,10 +21,9 @@ True
 """
 
 import numpy as np
-from numba import njit
 
 from pathveil.identifiers.byte_kinds import AT, COLON, HASH, HYPHEN, POINT, SPACE, A, compiled, inlined, note
-from pathveil.identifiers.bytes_at_once import STEP, bits_between, borrow, first_bit, listed, load
+from pathveil.identifiers.bytes_at_once import STEP, bits_between, borrow, first_bit, kept, listed, load
 from pathveil.identifiers.expressions import AHEAD, BESIDE, BOX, EMAIL, LABELLED, LETTERED, NAMES, NUMERIC, TITLED
 from pathveil.identifiers.name_marks import NAME_ENDS, may_matter, note_at_capital
 from pathveil.identifiers.number_marks import (
@@ -81,7 +80,7 @@ def find_marks(data: np.ndarray, marks: np.ndarray, counts: np.ndarray) -> None:
     _find_marks(data, marks, counts, *np.empty((3, STEP + 8), np.int64))
 
 
-@njit(cache=True, nogil=True)
+@kept
 def _find_marks(data, marks, counts, capital_at, digit_at, colon_at):
     data, marks, counts = borrow(data), borrow(marks), borrow(counts)
     capital_at, digit_at, colon_at = borrow(capital_at), borrow(digit_at), borrow(colon_at)

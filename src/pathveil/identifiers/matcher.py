@@ -20,9 +20,8 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from pathveil.identifiers.bytes_at_once import at, borrow
+from pathveil.identifiers.bytes_at_once import at, borrow, compiled, kept
 
 parser: Any = importlib.import_module("re._parser")
 
@@ -244,13 +243,13 @@ _SIZES = {SET: 2, SPAN: 4, CHOOSE: 3, JUMP: 2, NOT: 2, NOT_BOTH: 3, BEHIND: 2, B
 _SIZES |= dict.fromkeys((END, BACK, SAME, FLAG, COMMIT, FOUND), 1)
 
 
-@njit(cache=True, nogil=True, forceinline=True)
+@compiled
 def has(machine, place, byte):
     """Whether the set at ``place`` of a machine has a byte."""
     return (at(machine, place + np.int64(byte >> np.uint8(5))) >> (byte & np.uint8(31))) & 1 != 0
 
 
-@njit(cache=True, nogil=True)
+@kept
 def match(data, machine, expression, first, last, end):
     """Where the first match of an expression that begins from ``first`` on and before ``last`` ends, as if the text
     ended at ``end``; -1 where there is none. Where it begins is left in the machine."""

@@ -17,7 +17,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 
-import numba
 import numpy as np
 
 from pathveil.identifiers import encoded, hide_all
@@ -25,8 +24,10 @@ from pathveil.identifiers.bytes_at_once import (
     alphanumeric,
     bits_between,
     borrow,
+    compiled,
     first_bit,
     first_bits,
+    kept,
     load_16,
     lowest,
 )
@@ -204,7 +205,7 @@ def _batches(texts: Sequence[str]) -> Iterator[tuple[Sequence[str], float]]:
         start = stop
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@compiled
 def _carried(runs, begins, before):
     """Where runs of bits end that begin at ``begins`` or go on from ``before``, and whether one goes on behind."""
     some = runs + begins
@@ -212,7 +213,7 @@ def _carried(runs, begins, before):
     return all_ & ~runs, np.uint64(some < runs) | np.uint64(all_ < some)
 
 
-@numba.njit(cache=True, nogil=True)
+@kept
 def _bare(data, begin, end):
     """A chunk without the points and commas around it, if it is a word that begins with a letter then."""
     left, right = begin, end
@@ -228,7 +229,7 @@ def _bare(data, begin, end):
     return begin, end
 
 
-@numba.njit(cache=True, nogil=True)
+@kept
 def _cut(data, ends, done, chunks, starts, table, places, store, count, used):
     """Fill in numbers of the chunks of texts from ``done`` on, and where each text's end; new chunks are added to those
     met. Returns the text at which the hash table must grow, or how many texts there are, and the counts.
@@ -294,7 +295,7 @@ def _cut(data, ends, done, chunks, starts, table, places, store, count, used):
     return len(ends), count, used
 
 
-@numba.njit(cache=True, nogil=True)
+@kept
 def _read(
     data, begins, chunk, chunks, end, first, size, tokens, made, table, places, store, count, used
 ):  # fmt: skip
@@ -327,7 +328,7 @@ def _read(
     return chunks, made, count, used
 
 
-@numba.njit(cache=True, nogil=True)
+@kept
 def _meet(data, begin, end, table, places, store, count, used):
     """The number of a byte string, which is added to those met if it is new; and their counts."""
     one, two = _key(data, begin, end)
@@ -345,7 +346,7 @@ def _meet(data, begin, end, table, places, store, count, used):
         slot = (slot + np.uint64(1)) & last
 
 
-@numba.njit(cache=True, nogil=True)
+@kept
 def _key(data, begin, end):
     """The first 16 bytes as two numbers, of longer strings with later bytes mixed into the second. With the length it
     is all there is to know of up to 16 bytes, which saves a look at the bytes themselves for nearly all strings."""
@@ -355,13 +356,13 @@ def _key(data, begin, end):
     return one, two
 
 
-@numba.njit(cache=True, nogil=True, forceinline=True)
+@compiled
 def _hash(one, two, length):
     code = (one ^ length) * np.uint64(0x9E3779B97F4A7C15) + two * np.uint64(0xBF58476D1CE4E5B9)
     return code ^ (code >> np.uint64(32))
 
 
-@numba.njit(cache=True, nogil=True)
+@kept
 def _is_same(data, begin, end, store, place):
     for i in range(end - begin):
         if store[place + i] != data[begin + i]:
@@ -369,7 +370,7 @@ def _is_same(data, begin, end, store, place):
     return True
 
 
-@numba.njit(cache=True, nogil=True)
+@kept
 def _add_string(data, begin, end, one, two, slot, table, places, store, count, used):
     """Put a new string into its slot and its bytes into the store; the counts with it."""
     table[slot, 0], table[slot, 1], table[slot, 2] = one, two, np.uint64(end - begin)
@@ -382,7 +383,7 @@ def _add_string(data, begin, end, one, two, slot, table, places, store, count, u
     return count + 1, used + 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kept
 def _grown(table):
     """The same hash table with four times the slots."""
     grown = np.zeros((4 * len(table), 4), np.uint64)
@@ -397,7 +398,7 @@ def _grown(table):
     return grown
 
 
-@numba.njit(cache=True, nogil=True)
+@kept
 def _gather(chunks, starts, only, first, size, tokens, clip, ids, counts, done, made):
     """Fill in the tokens of the chunks of texts from ``done`` on, and how many each text has. Returns the text for
     which there is no room, or how many texts there are, and the number of tokens."""

@@ -16,8 +16,8 @@ several, are left to it (``is_ascii``).
 """
 
 import numpy as np
-from numba import njit
 
+from pathveil.identifiers.bytes_at_once import kept
 from pathveil.text import SEPARATORS
 
 NOTHING, ITSELF, DECIMAL, LARGE = -1, 0, 1, 2  # what a token is: none, the word it spells, or a word for numbers
@@ -46,10 +46,8 @@ _FOLD[65:91] += 32
 _FOLD[[9, 10, 11, 12, 13, 28, 29, 30, 31, 32, *SEPARATORS.encode()]] = LINE
 FOLDED = _FOLD.tobytes()
 
-compiled = njit(cache=True, nogil=True)
 
-
-@compiled
+@kept
 def fold(text, folded):
     """The bytes as ``FOLDED`` has them, by comparisons, of which a processor makes many at once."""
     for place in range(len(text)):
@@ -70,7 +68,7 @@ def fold(text, folded):
             folded[place] = byte
 
 
-@compiled
+@kept
 def is_ascii(data, begin, end):
     """Whether every character stands for itself: no accent, no control character, no quote to be made plain."""
     for place in range(begin, end):
@@ -80,17 +78,17 @@ def is_ascii(data, begin, end):
     return True
 
 
-@compiled
+@kept
 def _at(data, begin, end, place):
     return data[place] if begin <= place < end else np.uint8(LINE)
 
 
-@compiled
+@kept
 def _is(data, begin, end, place, kind):
     return begin <= place < end and _KIND[data[place]] & kind != 0
 
 
-@compiled
+@kept
 def _run(data, end, place, kind):
     """Where the run of bytes of a kind that begins here ends."""
     while place < end and _KIND[data[place]] & kind != 0:
@@ -98,7 +96,7 @@ def _run(data, end, place, kind):
     return place
 
 
-@compiled
+@kept
 def _is_small(data, begin, end):
     """Whether digits are an integer up to 100, written as one."""
     if end - begin == 3:
@@ -106,7 +104,7 @@ def _is_small(data, begin, end):
     return 1 <= end - begin <= 2
 
 
-@compiled
+@kept
 def _ends_integer(data, begin, end, place):
     """Whether an integer may end here: no word goes on, or a unit or the x of a measurement follows."""
     if not _is(data, begin, end, place, _WORD):
@@ -127,7 +125,7 @@ def _ends_integer(data, begin, end, place):
     return length > 0 and not _is(data, begin, end, place + length, _WORD)
 
 
-@compiled
+@kept
 def _number(data, begin, end, place):
     """What begins with a digit here: where it ends and what it is; an end of 0 where no rule for numbers fits."""
     digits = _run(data, end, place, _DIGIT)
@@ -169,7 +167,7 @@ def _number(data, begin, end, place):
     return 0, NOTHING
 
 
-@compiled
+@kept
 def _lettered(data, begin, end, place):
     """What begins with a letter here and is no word, in the same way."""
     letters = _run(data, end, place, _LETTER)
@@ -216,7 +214,7 @@ def _lettered(data, begin, end, place):
     return 0, NOTHING
 
 
-@compiled
+@kept
 def _word(data, begin, end, place):
     """Where the word of letters and digits that begins here ends, hyphens and apostrophes inside it included."""
     stop = _run(data, end, place, _WORD)
@@ -229,7 +227,7 @@ def _word(data, begin, end, place):
     return stop
 
 
-@compiled
+@kept
 def token_at(data, begin, end, place):
     """What the rules find at a place of the chunk from ``begin`` to ``end``: where it ends, and what it is."""
     byte = data[place]
@@ -265,7 +263,7 @@ def token_at(data, begin, end, place):
     return place + 1, NOTHING
 
 
-@compiled
+@kept
 def places_in(data, most):
     """Where the first ``most`` tokens of a folded text begin and end, (tokens,) int64 each; a hidden identifier is a
     token of its own, unless punctuation runs into it, as for the expression."""
