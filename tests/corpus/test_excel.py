@@ -143,6 +143,16 @@ def test_the_plain_way_and_expat_read_the_same(drawn, monkeypatch):
     assert all(one.equals(two) for one, two in zip(frames(), expected, strict=True) if one is not None)
 
 
+def test_what_programs_write_is_of_the_plain_shape():
+    """Rows in which cells are missing, without a value, with formulas, prefixes, styles and references."""
+    full = '<row r="1" spans="1:3"><c r="A1" s="1" t="s"><v>0</v></c><c r="C1" t="str"><f>A1</f><v>&lt;b</v></c></row>'
+    rows = full + '<row r="3"/><row r="4"><c r="B4" s="2"/><c r="C4" t="inlineStr"><is><t>x</t></is></c></row>'
+    for text, prefix in ((rows, ""), (re.sub(r"<(/?)(?=[a-z])", r"<\1x:", rows), "x:")):
+        (block,) = excel_cells.plain_blocks(text, prefix, excel_cells.Order())
+        values = {number: column.values for number, column in block.columns.items()}
+        assert block.height == 3 and values == {0: ["0", None, None], 2: ["<b", None, "x"], 1: [None, None, ""]}
+
+
 def frame_or_none(path: Path) -> pl.DataFrame | None:
     try:
         return open_excel(path).collect()

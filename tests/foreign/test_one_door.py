@@ -39,7 +39,7 @@ ALLOWED = {
         "fastexcel.read_excel": "in a process of its own",
         "zipfile.ZipFile": "as the type of what open_archive gave",
     },
-    "corpus/excel_columns.py": {"pl.read_ipc": "files that it wrote itself"},
+    "corpus/excel_spool.py": {"pl.read_ipc": "files that it wrote itself"},
     "corpus/csv_files.py": {
         "pl.read_csv": "a few MB at a time, whose quotation marks were checked",
     },

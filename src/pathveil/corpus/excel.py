@@ -2,7 +2,7 @@
 
 A workbook is an archive of XML. Its sheet is read as it streams by (``excel_cells.py``), the strings that its cells
 refer to lie in a temporary file, and so do the rows until the last of them has told the types of the columns
-(``excel_columns.py``): a sheet of a million reports takes no more memory than one of thousands. What comes out is what
+(``excel_spool.py``): a sheet of a million reports takes no more memory than one of thousands. What comes out is what
 calamine reads of it. Which of the archive's files is the sheet, the relationships between them say.
 
 The formats of earlier and other programs (.xls, .xlsb, .ods) are read by calamine, which holds a whole sheet, in a
@@ -23,7 +23,8 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 from pathveil.corpus.excel_cells import sheet_blocks, string_lists
-from pathveil.corpus.excel_columns import Context, Kind, Spool, kept_on_disk
+from pathveil.corpus.excel_columns import Context, Kind
+from pathveil.corpus.excel_spool import Spool, kept_on_disk
 from pathveil.corpus.tables import BATCH, held_frame, pieces_of, polars_faults
 from pathveil.errors import CorpusError, MissingExtraError, UsageError
 from pathveil.foreign import Refused

@@ -229,7 +229,7 @@ def plain_blocks(text: str, prefix: str, order: Order) -> list[Block]:
         cells, width = range(start + 1, start + 1 + len(columns)), len(columns) + 1
         blocks[-1].add(columns, rows, [values[k:stop:width] for k in cells], [how[k:stop:width] for k in cells])
     ways = set().union(*(column.ways for block in blocks for column in block.columns.values()))
-    if any(attributes_of(way) is None for way in ways):
+    if any(attributes_of(way) is None for way in ways - {NOTHING}):
         raise Unusual
     return [block.filled() for block in blocks]
 
