@@ -83,9 +83,17 @@ def explained(error: Any, model: Any) -> str:
         problem = "expected a table of settings"
     if first["type"] == "missing":
         problem = "is missing"
-    names = [str(part) if len(str(part)) <= 40 else f"{str(part)[:12]}…" for part in place]  # a name may be anything
-    where = f"'{'.'.join(names)}': " if place else ""
+    where = f"'{'.'.join(short(str(part)) for part in place)}': " if place else ""
     return where + problem + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
+
+
+def short(name: str) -> str:
+    """A name as a sentence tells it: what others call a setting may be anything.
+
+    >>> short("teachers"), short("teacher" + 100 * "s")
+    ('teachers', 'teachersssss…')
+    """
+    return name if len(name) <= 40 else f"{name[:12]}…"
 
 
 def meant(name: str, known: Iterable[str]) -> str:

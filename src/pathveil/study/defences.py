@@ -23,7 +23,7 @@ from pydantic import Field, field_validator, model_validator
 
 from pathveil.audit.worlds import FEWEST_JUDGED, KEPT, make_worlds
 from pathveil.disclosure import FEWEST_CASES_TOLD
-from pathveil.errors import UsageError, meant
+from pathveil.errors import UsageError, meant, short
 from pathveil.progress import Progress, silent
 from pathveil.settings import Settings
 from pathveil.study.defence_choice import points_of, recommend_way
@@ -125,7 +125,7 @@ def settings_of_way(preset: str | None, changes: Way, *, common: Way) -> Trainin
     for name in rest:
         if name not in TrainingSettings.model_fields:
             known = [*TrainingSettings.model_fields, *([] if defence is None else _settings_of(defence))]
-            raise UsageError(f"'{name}': there is no such setting{meant(name, known)}")
+            raise UsageError(f"'{short(name)}': there is no such setting{meant(name, known)}")
     if defence is not None and own:
         # Epsilon and noise follow from each other: the one that is given replaces the preset's.
         other = {"epsilon": {"noise": None}, "noise": {"epsilon": None}}
