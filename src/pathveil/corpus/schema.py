@@ -261,11 +261,12 @@ def clipped(name: str) -> str:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """A hint at the column that was perhaps meant: a name much like it, since other names may be what reports say, in a
-    table without a header.
+    """A hint at the column that was perhaps meant: a name like it and hardly longer, since in a table without a header
+    the names may be what reports say.
 
     >>> did_you_mean("report_id", ["Report ID"]), did_you_mean("report_id", ["report_id of Jane Doe"])
     (" (did you mean 'Report ID'?)", '')
     """
-    close = difflib.get_close_matches(name.lower(), [other.lower() for other in names], n=1, cutoff=0.75)
+    short = [other.lower() for other in names if len(other) <= len(name) + 4]
+    close = difflib.get_close_matches(name.lower(), short, n=1, cutoff=0.6)
     return next((f" (did you mean '{other}'?)" for other in names if close and other.lower() == close[0]), "")
