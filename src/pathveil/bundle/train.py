@@ -22,7 +22,7 @@ from pathveil.bundle.training_cases import write_training_cases
 from pathveil.bundle.weights import architecture_of, to_arrays
 from pathveil.corpus import Corpus, read
 from pathveil.corpus.schema import Paths
-from pathveil.errors import CorpusError, UsageError, VocabularyError
+from pathveil.errors import CorpusError, UsageError, VocabularyError, short
 from pathveil.files import check_new, read_json
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
@@ -245,7 +245,7 @@ def read_public_classes(path: Path) -> dict[str, list[str]]:
         if not isinstance(codes, list) or not all(isinstance(code, str) for code in codes) or not codes:
             raise UsageError(f'{path}: task \'{task}\' needs a list of codes, such as ["C18", "C50"]')
         if len(set(codes)) != len(codes):
-            raise UsageError(f"{path}: task '{task}' names a code twice")
+            raise UsageError(f"{path}: task '{short(task)}' names a code twice")
     return content
 
 
