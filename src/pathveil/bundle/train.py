@@ -243,7 +243,7 @@ def read_public_classes(path: Path) -> dict[str, list[str]]:
     content = read_json(path)
     for task, codes in content.items():
         if not isinstance(codes, list) or not all(isinstance(code, str) for code in codes) or not codes:
-            raise UsageError(f'{path}: task \'{task}\' needs a list of codes, such as ["C18", "C50"]')
+            raise UsageError(f'{path}: task \'{short(task)}\' needs a list of codes, such as ["C18", "C50"]')
         if len(set(codes)) != len(codes):
             raise UsageError(f"{path}: task '{short(task)}' names a code twice")
     return content
