@@ -13,6 +13,7 @@ Parquet and JSONL are read by polars; CSV by ``csv_files.py``, spreadsheets by `
 
 import codecs
 import hashlib
+import io
 import tempfile
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -259,24 +260,34 @@ def held_frame(path: Path, folder: tempfile.TemporaryDirectory[str]) -> "pl.Lazy
     import polars as pl
     from polars.io.plugins import register_io_source
 
-    schema: pl.Schema | None = None
-
-    def opened() -> "pl.LazyFrame":
-        if path.suffix == ".parquet":
-            return in_slices(pl.scan_parquet(path))
-        return pl.scan_ndjson(path, schema=schema, infer_schema_length=None)
+    is_json = path.suffix != ".parquet"
+    table = pl.scan_ndjson(path, infer_schema_length=None) if is_json else in_slices(pl.scan_parquet(path))
+    schema = table.collect_schema()  # which is found once: all lines are looked at
 
     def batches(
         wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
     ) -> Iterator["pl.DataFrame"]:
         assert folder.name  # which keeps it
-        frame = opened() if rows is None else opened().head(rows)
-        frame = frame if wanted is None else frame.select(wanted)
-        frame = frame if predicate is None else frame.filter(predicate)
-        yield from frame.collect_batches(chunk_size=FEWEST_ROWS, maintain_order=True, engine="streaming")
+        found = json_frames(path, schema) if is_json else table.collect_batches(maintain_order=True, engine="streaming")
+        left = rows
+        for frame in found:
+            frame = frame if left is None else frame.head(left)
+            left = None if left is None else left - frame.height
+            frame = frame if wanted is None else frame.select(wanted)
+            yield from pieces_of(frame if predicate is None else frame.filter(predicate))
+            if left == 0:
+                return
 
-    schema = opened().collect_schema()  # which is found once: all lines are looked at
     return register_io_source(batches, schema=schema)
+
+
+def json_frames(path: Path, schema: "pl.Schema") -> Iterator["pl.DataFrame"]:
+    """A JSONL file of our own, some lines at a time: of fields within fields polars would hold much at once."""
+    import polars as pl
+
+    with path.open("rb") as file:
+        while piece := file.read(2 * PIECE):
+            yield pl.read_ndjson(io.BytesIO(piece + file.readline()), schema=schema)
 
 
 def check_jsonl(path: Path) -> list[str] | None:
