@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 from conftest import ROOT
-from pathveil.cli import app
+from pathveil.cli import app, main
 
 HEAVY = ("torch", "numba", "sklearn", "matplotlib", "polars", "scipy", "pydantic")
 
@@ -105,3 +105,19 @@ def test_an_unknown_command_is_bad_usage(pathveil):
 
 def test_version(pathveil):
     assert pathveil("--version").stdout.startswith("pathveil 0.")
+
+
+def test_a_full_gpu_is_one_sentence(monkeypatch, capsys):
+    class OutOfMemoryError(RuntimeError):
+        """As PyTorch's is called."""
+
+    def full():
+        raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr("pathveil.cli.app", full)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "pathveil: the GPU's memory is full; end what else works on it, or take --device cpu\n"
+    )

@@ -59,6 +59,7 @@ TESTED_WITH = {
     "training/linear_view.py": "training/test_ensemble.py",
     "training/plain_stack.py": "training/test_stacked.py",
     "training/programs.py": "training/test_stacked.py",
+    "training/recording.py": "training/test_stacked.py",  # on a GPU alone
     "report/combined.py": "report/test_tables.py",  # a page's section
     "report/terms.py": "report/test_page.py",
     "serve/coding.py": "serve/test_app.py",  # the service, over HTTP

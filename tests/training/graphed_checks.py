@@ -89,3 +89,13 @@ def test_one_model_alone_goes_on_after_a_stop_as_if_nothing_had_happened(tmp_pat
         assert torch.equal(tensor, halves.model.state_dict()[name])
         other = expected.model.state_dict()[name]
         assert (tensor.cpu() - other).norm() < 2e-4 * other.norm(), name
+
+
+def test_a_stack_that_is_gone_leaves_no_more_on_the_gpu_than_the_one_before():
+    if DEVICE.type != "cuda":
+        return
+    held = []
+    for _ in range(3):
+        list(stacked.logits_many(CORPUS, MEMBERS, SETTINGS, seeds=SEEDS, device=DEVICE))
+        held.append(torch.cuda.memory_reserved())
+    assert held[2] == held[0]

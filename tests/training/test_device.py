@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pathveil.errors import UsageError
-from pathveil.training.device import SHARE, choose_device, memory_share, take_device
+from pathveil.training.device import DIVIDED, SHARE, choose_device, memory_share, take_device
 
 
 def test_one_judge_of_devices(monkeypatch):
@@ -50,13 +50,13 @@ def test_a_worker_takes_its_card_and_its_share_of_it(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
     monkeypatch.setenv(SHARE, "1")
     take_device("cuda:0,cuda:1", 3, workers=4)
-    assert workers_view() == ("6", 0.5)
+    assert workers_view() == ("6", DIVIDED / 2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     take_device("cuda:0,cuda:1", 2, workers=2)
-    assert workers_view() == ("0", 0.5)  # two workers on two cards have one each: nothing new is said of shares
+    assert workers_view() == ("0", DIVIDED / 2)  # two workers on two cards have one each: nothing new is said of shares
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,6")
     take_device("cuda:1", 0, workers=3)
-    assert workers_view() == ("4,6", 1 / 3)  # one card by name stays what it is called
+    assert workers_view() == ("4,6", DIVIDED / 3)  # one card by name stays what it is called
     monkeypatch.setenv(SHARE, "1")
     take_device("cpu,cpu", 1, workers=2)
     assert workers_view() == ("4,6", 1.0)

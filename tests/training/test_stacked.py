@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from pathveil.errors import UsageError
+from pathveil.training import stacked
 from pathveil.training.loop import fit, logits_of
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.stacked import logits_many, starts, train_many
@@ -75,6 +76,56 @@ def test_a_word_outside_a_models_mask_is_unknown_to_it():
         expected = logits_of(fitted.model, narrow)
         for task in CORPUS.tasks:
             np.testing.assert_allclose(logits[number][task], expected[task], atol=5e-3)
+
+
+class Full:
+    """A device on which only a stack of one finds room: larger ones run out of memory when they are made, in their
+    second epoch, or when a finished model is asked for answers."""
+
+    def __init__(self, monkeypatch, *, at: str):
+        self.made, self.learnt, self.at, make = [], 0, at, stacked.machine_for
+
+        def machine_for(*given, slots, **more):
+            self.made.append(slots)
+            self._check("made", slots)
+            machine = make(*given, slots=slots, **more)
+            self.learn, self.read = machine.learn, machine.read
+            machine.learn = lambda *plan: (self._check("learn", machine.slots), self.learn(*plan))[1]
+            machine.read = lambda *asked: (self._check("read", machine.slots), self.read(*asked))[1]
+            return machine
+
+        monkeypatch.setattr(stacked, "machine_for", machine_for)
+
+    def _check(self, at, slots):
+        self.learnt += at == "learn"
+        if at == self.at and slots > 1 and (at != "learn" or self.learnt == 2):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+@pytest.mark.parametrize("at", ["made", "learn", "read"])
+def test_where_memory_is_full_what_is_left_goes_on_in_smaller_stacks(monkeypatch, at):
+    settings = SMALL.changed(epochs=2, patience=None, validation_share=0)
+    expected = dict(logits_many(CORPUS, MEMBERS, settings, seeds=SEEDS, stack=1))
+    full = Full(monkeypatch, at=at)
+    seen = []
+    found = list(
+        logits_many(CORPUS, MEMBERS, settings, seeds=SEEDS, stack=4, progress=lambda *call: seen.append(call[1:]))
+    )
+    assert full.made == ([4, 2] if at == "learn" else [4, 2, 1])
+    assert sorted(number for number, _ in found) == [0, 1, 2, 3]
+    assert seen == [(done, 4) for done in range(5)]
+    for number, logits in found:
+        for task, values in logits.items():
+            np.testing.assert_allclose(values, expected[number][task], atol=5e-3)
+
+
+def test_a_device_without_room_for_one_model_says_so(monkeypatch):
+    def no_room(*_, **__):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(stacked, "machine_for", no_room)
+    with pytest.raises(torch.OutOfMemoryError):
+        list(train_many(CORPUS, MEMBERS, SMALL, seeds=SEEDS, stack=4))
 
 
 def test_logits_are_the_trained_models_in_half_precision():

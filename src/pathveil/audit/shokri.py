@@ -249,30 +249,20 @@ def _fit_mlp(
             parameter.sub_(mean.div(scale).mul_(size))
         at.add_(1)
 
-    _repeat(step, steps, on_gpu=x.is_cuda)
+    _repeat(step, steps, device=x.device)
     back = torch.argsort(order).to(x.device)
     return [parameter[back] for parameter in live]
 
 
-def _repeat(step: Callable[[], None], times: int, *, on_gpu: bool) -> None:
-    """So many steps; on a GPU as one CUDA graph, since hundreds of small launches a step would take all the time."""
-    import torch
+def _repeat(step: Callable[[], None], times: int, *, device: "torch.device") -> None:
+    """So many steps; on a GPU they are replays of one that was recorded."""
+    from pathveil.training.recording import REHEARSALS, record
 
-    if not on_gpu or times < 4:
-        for _ in range(times):
-            step()
-        return
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):  # libraries make their plans before anything is recorded
-            step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    for _ in range(times - 3):
-        graph.replay()
+    again, left = step, times
+    if device.type == "cuda" and times > REHEARSALS:
+        again, left = record(step, device).replay, times - REHEARSALS
+    for _ in range(left):
+        again()
 
 
 def _fit_logistic(

@@ -99,6 +99,9 @@ def main() -> None:
             place = f"{printable(str(error.filename))}: " if error.filename else ""
             typer.echo(f"pathveil: {place}cannot be read or written ({os.strerror(error.errno)})", err=True)
             sys.exit(2)
+        if type(error).__name__ == "OutOfMemoryError":  # PyTorch's, which is not imported for its name
+            typer.echo("pathveil: the GPU's memory is full; end what else works on it, or take --device cpu", err=True)
+            sys.exit(2)
         # A foreign exception's message may quote data, so only its kind and place are shown.
         trace = error.__traceback__
         while trace and trace.tb_next:

@@ -74,6 +74,7 @@ def kind_of(devices: str) -> str:
 
 
 SHARE = "PATHVEIL_GPU_SHARE"  # of a card's memory that is this process's, where several work on it
+DIVIDED = 0.9  # of a card's memory: the driver keeps some for each process besides
 
 
 def take_device(devices: str, number: int, *, workers: int = 1) -> None:
@@ -84,7 +85,7 @@ def take_device(devices: str, number: int, *, workers: int = 1) -> None:
     """
     on_one = -(-workers // (devices.count(",") + 1))
     if kind_of(devices).startswith("cuda") and on_one > 1:
-        os.environ[SHARE] = str(1 / on_one)
+        os.environ[SHARE] = str(DIVIDED / on_one)
     card = devices.split(",")[number % (devices.count(",") + 1)].partition(":")[2]
     if card and "," in devices:  # one card by name stays what it is called
         visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")

@@ -29,6 +29,7 @@ from pathveil.training import checkpoint as checkpoints
 from pathveil.training.device import memory_share
 from pathveil.training.loop import SAVE_SECONDS, Fitted, Reduce, early_stopping, fingerprint
 from pathveil.training.optimisers import Adadelta, Adam
+from pathveil.training.recording import record
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.stacked import (
     Trainee,
@@ -134,7 +135,8 @@ class GraphedStack:
             for buffer, plan in ((self.rows, rows), (self.for_words, words), (self.for_features, features))
         ]
         if self.graph is None and self.device.type == "cuda":
-            self._capture()
+            self.rows.fill_(-1)  # on empty batches rehearsals change no weight
+            self.graph = record(self._step, self.device)
         for start in range(0, len(rows), STEPS_AT_ONCE):
             stop = min(start + STEPS_AT_ONCE, len(rows))
             for buffer, plan in plans:
@@ -145,21 +147,6 @@ class GraphedStack:
                     self._step()
                 else:
                     self.graph.replay()
-
-    def _capture(self) -> None:
-        """Record a step, after a few on empty batches that compile the programs and change no weight."""
-        self.rows.fill_(-1)
-        side = torch.cuda.Stream(self.device)
-        side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(side):
-            for _ in range(3):
-                self.at.zero_()
-                self._step()
-        torch.cuda.current_stream(self.device).wait_stream(side)
-        self.at.zero_()
-        self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph):
-            self._step()
 
     @torch.no_grad()
     def _step(self) -> None:

@@ -7,7 +7,8 @@ epoch it would alone: ``train_many(corpus, [rows], …)`` gives what ``fit(corpu
 
 Models are trained in stacks of fixed size. A model that is finished is handed over at once and its place goes to the
 next one, so memory does not grow with their number. On a GPU a step of the whole stack is one CUDA graph
-(``training/graphed.py``); a small model alone would leave the device waiting for Python most of the time.
+(``training/graphed.py``); a small model alone would leave the device waiting for Python most of the time. Where a GPU's
+memory is full all the same, what is left goes on in stacks of half the size.
 
 >>> import numpy as np
 >>> from pathveil.training.settings import TrainingSettings
@@ -24,11 +25,12 @@ next one, so memory does not grow with their number. On a GPU a step of the whol
 1 float16 1.0
 """
 
+import gc
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol, TypedDict, Unpack
+from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
 import numpy as np
 import torch
@@ -96,12 +98,14 @@ def train_many(
 
         yield from train_many_private(corpus, members, settings, seeds=seeds, **options)
         return
-    for machine, finished in _train(corpus, members, settings, seeds, **options):
-        for slot, trainee in finished:
-            state = machine.best_state(slot)
-            yield FinishedModel(
-                trainee.number, state, trainee.history, trainee.best_epoch, trainee.rows[trainee.held_out]
-            )
+
+    def hand_over(machine: Machine, finished: Mapping[int, Trainee]) -> Iterator[tuple[int, FinishedModel]]:
+        for slot, trainee in finished.items():
+            state, held_out = machine.best_state(slot), trainee.rows[trainee.held_out]
+            yield trainee.number, FinishedModel(trainee.number, state, trainee.history, trainee.best_epoch, held_out)
+
+    for _, model in _train(corpus, members, settings, seeds, hand_over, **options):
+        yield model
 
 
 def halved(rows: np.ndarray, logits: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -140,15 +144,17 @@ def logits_many(
         models, device = train_many(corpus, members, settings, seeds=seeds, **options), options.get("device", "cpu")
         yield from _logits_one_by_one(models, corpus, settings, wanted, device=device, note=note, reduce=reduce)
         return
-    for machine, finished in _train(corpus, members, settings, seeds, **options):
-        slots = [slot for slot, _ in finished]
-        for slot in slots:
+
+    def hand_over(machine: Machine, finished: Mapping[int, Trainee]) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        for slot in finished:
             machine.restore_best(slot)
-        answers = machine.read(dict.fromkeys(slots, wanted), reduce)
-        for slot, trainee in finished:
+        answers = machine.read(dict.fromkeys(finished, wanted), reduce)
+        for slot, trainee in finished.items():
             if note is not None:
                 note(trainee.number, trainee.best_epoch, trainee.epoch)
             yield trainee.number, answers[slot]
+
+    yield from _train(corpus, members, settings, seeds, hand_over, **options)
 
 
 def _logits_one_by_one(
@@ -260,11 +266,17 @@ class Machine(Protocol):
         """Give a slot its best weights back."""
 
 
+Given = TypeVar("Given")
+Newcomer = tuple[Trainee, Mapping[str, Tensor], np.ndarray | None]  # with the weights it starts from, and its words
+HandOver = Callable[[Machine, Mapping[int, Trainee]], Iterator[tuple[int, Given]]]
+
+
 def _train(
     corpus: Encoded,
     members: Sequence[np.ndarray],
     settings: TrainingSettings,
     seeds: Sequence[int],
+    hand_over: HandOver[Given],
     *,
     masks: Sequence[np.ndarray] | None = None,
     vectors: np.ndarray | None = None,
@@ -272,8 +284,8 @@ def _train(
     stack: int | None = None,
     progress: Progress = silent,
     stage: str = "training models",
-) -> Iterator[tuple[Machine, list[tuple[int, Trainee]]]]:
-    """Epoch by epoch, the models that are finished with it, while their slots still hold them."""
+) -> Iterator[tuple[int, Given]]:
+    """Each model's number, and what ``hand_over`` makes of it as soon as it is finished, while its slot holds it."""
     assert settings.defence is None, "a defence is seen to before: a stack would leave it out unnoticed"
     for name, given in (("seeds", seeds), ("masks", masks)):
         if given is not None and len(given) != len(members):
@@ -281,30 +293,51 @@ def _train(
     if not members:
         return
     settings = settings.for_documents(float(np.mean([len(rows) for rows in members])))
-    machine = machine_for(torch.device(device), corpus, settings, models=len(members), stack=stack, masked=bool(masks))
-    waiting = starts(corpus, settings, seeds, vectors, ahead=4 if torch.device(device).type == "cuda" else 0)
-    at: list[Trainee | None] = [None] * machine.slots
-    done = 0
+    device, left = torch.device(device), list(range(len(members)))
+
+    def newcomers(numbers: Sequence[int]) -> Iterator[Newcomer]:
+        own, ahead = [seeds[number] for number in numbers], 4 if device.type == "cuda" else 0
+        for number, (_, state) in zip(numbers, starts(corpus, settings, own, vectors, ahead=ahead), strict=True):
+            mask = None if masks is None else np.asarray(masks[number], bool)
+            yield Trainee(number, members[number], corpus, settings, seed=seeds[number]), state, mask
+
+    slots = stack or usual_slots(device, corpus, settings)
     progress(stage, 0, len(members))
+    while left:
+        slots = min(slots, len(left))
+        try:
+            machine = machine_for(device, corpus, settings, slots=slots, masked=bool(masks))
+            for number, given in _through_a_stack(machine, newcomers(tuple(left)), hand_over):
+                left.remove(number)
+                yield number, given
+                progress(stage, len(members) - len(left), len(members))
+        except torch.OutOfMemoryError:
+            if slots == 1:
+                raise
+            slots //= 2
+        machine = None
+        give_memory_back(device)
+
+
+def _through_a_stack(
+    machine: Machine,
+    newcomers: Iterator[Newcomer],
+    hand_over: HandOver[Given],
+) -> Iterator[tuple[int, Given]]:
+    """Train all newcomers, each as soon as a slot is free."""
+    at: dict[int, Trainee] = {}
     while True:
         for slot in range(machine.slots):
-            following = next(waiting, None) if at[slot] is None else None
-            if following is not None:
-                number, state = following
-                trainee = Trainee(number, members[number], corpus, settings, seed=seeds[number])
-                machine.reset(slot, trainee, state, None if masks is None else np.asarray(masks[number], bool))
-                at[slot] = trainee
-        running = {slot: trainee for slot, trainee in enumerate(at) if trainee is not None}
-        if not running:
+            if slot not in at and (following := next(newcomers, None)) is not None:
+                machine.reset(slot, *following)
+                at[slot] = following[0]
+        if not at:
             return
-        train_epoch(machine, running)
-        finished = [(slot, trainee) for slot, trainee in running.items() if trainee.finished]
+        train_epoch(machine, at)
+        finished = {slot: trainee for slot, trainee in at.items() if trainee.finished}
         if finished:
-            yield machine, finished
-        for slot, _ in finished:
-            at[slot] = None
-        done += len(finished)
-        progress(stage, done, len(members))
+            yield from hand_over(machine, finished)
+        at = {slot: trainee for slot, trainee in at.items() if slot not in finished}
 
 
 def starts(
@@ -385,20 +418,32 @@ def starting_weights(
     return state
 
 
+def usual_slots(device: torch.device, corpus: Encoded, settings: TrainingSettings) -> int:
+    """How many models a stack has on a device."""
+    if device.type != "cuda":
+        return 1  # cores are busy with one model already: a stack costs memory there and saves next to nothing
+    from pathveil.training.graphed import affordable_models
+
+    return min(max(DOCUMENTS_AT_ONCE // settings.batch_size, 8), affordable_models(corpus, settings, device))
+
+
 def machine_for(
-    device: torch.device, corpus: Encoded, settings: TrainingSettings, *, models: int, stack: int | None, masked: bool
+    device: torch.device, corpus: Encoded, settings: TrainingSettings, *, slots: int, masked: bool
 ) -> Machine:
     if device.type == "cuda":
-        from pathveil.training.graphed import GraphedStack, affordable_models
+        from pathveil.training.graphed import GraphedStack
 
-        slots = stack or min(
-            max(DOCUMENTS_AT_ONCE // settings.batch_size, 8), affordable_models(corpus, settings, device)
-        )
-        return GraphedStack(corpus, settings, slots=min(slots, models), device=device, masked=masked)
+        return GraphedStack(corpus, settings, slots=slots, device=device, masked=masked)
     from pathveil.training.plain_stack import PlainStack
 
-    # Cores are busy with one model already: a stack costs memory there and saves next to nothing.
-    return PlainStack(corpus, settings, slots=min(stack or 1, models))
+    return PlainStack(corpus, settings, slots=slots)
+
+
+def give_memory_back(device: torch.device) -> None:
+    """Let go of what a finished stack held on a GPU: other processes may wait for it."""
+    if device.type == "cuda":
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def read_in_parts(
