@@ -52,3 +52,15 @@ def test_the_defences_open_the_report_in_everyday_words(defended, made):
     assert small in readers.coding_section(defended, studies).text
     many = defended.provenance.model_copy(update={"reports": 6_453})
     assert "A world has" not in readers.coding_section(defended.model_copy(update={"provenance": many}), studies).text
+
+
+def test_of_several_models_one_that_breaks_the_limit_breaks_it(made):
+    """The interval that is shown goes from the lowest to the highest end of any model's, so part of it may lie within
+    a limit that is broken: the page says how it judged."""
+    studies = read_run(made / "result.json").studies
+    alone = studies.model_copy(update={"defences": None, "combined": None})
+    assert "a limit is broken where one of them surely breaks it" in opening.opening_of(alone).caption
+    table = readers.leave_table(studies.vocabulary)
+    assert "attacker's AUC (lowest, highest end)" in table.heads and "“Breaks”: there is a model" in table.note
+    one = readers.leave_table(studies.combined)
+    assert "attacker's AUC (95 %)" in one.heads and "“Breaks”: none of it does" in one.note

@@ -28,6 +28,10 @@ KINDS = {  # of a study: what it compares, one and several, and how a sentence s
     "combined": ("combination", "combinations", "“{}”"),
     "defences": ("way of training", "ways of training", "A model trained with “{}”"),
 }
+MODELS = {  # of studies that judge a candidate by several attacked models: which they are
+    "vocabulary": "one for each registry left to the attacker",
+    "distribution": "one for each seed",
+}
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,13 @@ def opening_of(studies: Studies) -> Opening:
     picture = figures.answer_plane(found.candidates, use=found.use or "", within=found.within, tolerated=tolerated)
     ringed = "recommended" if found.within else "nearest to the limit"
     caption = f"Each point is a {KINDS[part.study][0]}; the ring is around what is {ringed}, and lines are what the "
-    caption += "leak may be (95 %). Best is left and high."
+    caption += "leak may be (95 %)"
+    if part.study in MODELS:
+        caption += (
+            f", from the lowest to the highest end of any model's, {MODELS[part.study]}: a limit is broken where "
+        )
+        caption += "one of them surely breaks it"
+    caption += ". Best is left and high."
     caption += figures.front_caption([(one.auc.value, one.macro) for one in found.candidates if one.front])
     return Opening(picture, caption, everyday_sentence(part), facts_of(part))
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathveil.audit.worlds import Estimate as WorldsEstimate
 from pathveil.report.defences import small_worlds
 from pathveil.report.figures import VERDICTS
-from pathveil.report.opening import chosen_of, deciding_study, defence_point, found_of_hundred, hundredths
+from pathveil.report.opening import MODELS, chosen_of, deciding_study, defence_point, found_of_hundred, hundredths
 from pathveil.report.tables import Cell, Section, Table, appetite_tables, mean_estimate, mean_of, number, with_interval
 from pathveil.study.result import Studies, StudyResult
 from pathveil.study.rows import Estimate
@@ -86,8 +86,14 @@ def leave_table(part: AnyResult) -> Table:
         found = [Cell(found_of_hundred(point), point.tpr_at_1.value)] if point is not None else []
         rows.append([f"{one.name}{mark}", VERDICTS[one.verdict][0], *found, with_interval(one.auc), number(one.macro)])
     heads = ["candidate", "under the limit", *(["found of 100 people"] if points else [])]
-    heads += ["attacker's AUC (95 %)", "macro F1"]
+    several = MODELS.get(part.study)
+    heads += [f"attacker's AUC ({'lowest, highest end' if several else '95 %'})", "macro F1"]
     note = "“Keeps to the limit”: the whole interval does. “Breaks”: none of it does. Else it cannot be told yet."
+    if several:
+        note = (
+            f"Each was tried with several models, {several}. “Keeps to the limit”: every model's whole interval does. "
+        )
+        note += "“Breaks”: there is a model of whose interval nothing does. Else it cannot be told yet."
     note += " Found at one false accusation in a hundred." if points else ""
     return Table("leave-table", "Each under the limit", heads, rows, note=note)
 
