@@ -21,7 +21,14 @@ def test_files_of_a_folder_keep_their_own_positions(tmp_path):
     assert [(one.origin.report_id, one.origin.position) for one in found] == [("1", 1), ("2", 2), ("mine", 1)]
     assert [one.origin.file for one in found] == [str(tmp_path / name) for name in ("1.csv", "1.csv", "2.parquet")]
     assert found[0].origin.report_number == "S1" and found[2].origin.message_id == "M7"
-    assert found[0].case == "report 1" and found[0].case_id is None
+    assert found[0].case.startswith("report 1,") and found[0].case_id is None
+
+
+def test_a_report_without_a_case_id_is_a_case_of_its_own(tmp_path):
+    """Whatever its id: one that repeats, or the number of a row that has none."""
+    (tmp_path / "in.csv").write_text("report_id,text\n1,a\n1,b\n,c\n3,d\n")
+    found = [one for batch in read_files(tmp_path, form="auto", key=KEY, tally=Tally()) for one in batch]
+    assert [one.origin.report_id for one in found] == ["1", "1", "3", "3"] and len({one.case for one in found}) == 4
 
 
 def test_texts_and_frames(tmp_path):

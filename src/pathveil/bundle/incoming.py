@@ -50,8 +50,13 @@ class Incoming:
 
     @property
     def case(self) -> str:
-        """The name of its case; a report without one is a case of its own."""
-        return f"case {self.case_id}" if self.case_id else f"report {self.origin.report_id}"
+        """The name of its case; a report without one is a case of its own.
+
+        Ids repeat, in the table or as the number of a row that has none, so the report's place names such a case too.
+        """
+        if self.case_id:
+            return f"case {self.case_id}"
+        return f"report {self.origin.report_id}, {self.origin.position} of {self.origin.file}"
 
 
 def batches_of(
