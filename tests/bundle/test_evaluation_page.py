@@ -68,3 +68,16 @@ def test_no_task_of_few_cases_is_on_the_page(bundle, fresh, tmp_path):
     table.drop("index").head(6).write_parquet(tmp_path / "few.parquet")
     with pytest.raises(UsageError, match="cannot tell of fewer than 10 cases"):
         bundle.evaluate(tmp_path / "few.parquet", resamples=10).page()
+
+
+def test_paper_has_all_of_it(page, browser, tmp_path):
+    """No table is cut off at the edge of A4, and what is folded on a screen is unfolded."""
+    (tmp_path / "page.html").write_text(page.replace("<details open>", "<details>"))
+    paper = browser.new_page(viewport={"width": 700, "height": 1000})
+    paper.emulate_media(media="print")
+    paper.goto((tmp_path / "page.html").as_uri())
+    widths = "[...document.querySelectorAll('table')].map(one => one.getBoundingClientRect().right)"
+    assert max(paper.evaluate(widths)) <= 700
+    seen = "[...document.querySelectorAll('details table')].every(one => one.checkVisibility())"
+    assert paper.locator("details table").count() and paper.evaluate(seen)
+    paper.close()
