@@ -30,6 +30,7 @@ from pathveil.bundle.coder import Code
 from pathveil.bundle.explanation import Explanation
 from pathveil.bundle.incoming import Origin
 from pathveil.corpus.combinations import Contradiction
+from pathveil.corpus.opening import check_not_read
 from pathveil.errors import UsageError
 
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xml": "naaccr-xml"}
@@ -65,6 +66,16 @@ def format_of(path: Path | None, named: str | None = None) -> str:
     if form not in FORMATS.values():
         raise UsageError(f"{named or path}: expected csv, jsonl or naaccr-xml (a name ending in .csv, .jsonl or .xml)")
     return form
+
+
+def check_written(written: Sequence[Path], *, sources: Sequence[Path], model: Path | None) -> None:
+    """Refuse to write over reports that are read, or into the model's folder, which would no longer open."""
+    for path in written:
+        if path.is_dir():
+            raise UsageError(f"{path}: is a folder; expected the name of a file to write")
+        if model is not None and path.resolve().is_relative_to(model.resolve()):
+            raise UsageError(f"{path}: lies in the model's folder, which holds nothing else; choose another place")
+    check_not_read(written, sources=sources)
 
 
 def line_writer(file: IO[str], form: str, tasks: Sequence[str], *, by_case: bool, joint: bool) -> Write:

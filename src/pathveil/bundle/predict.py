@@ -23,13 +23,13 @@ from pathveil.bundle.incoming import Incoming, Origin, Reports, batches_of, read
 from pathveil.bundle.joint import Rules
 from pathveil.bundle.model import Model
 from pathveil.bundle.naaccr_xml import sidecar_of, xml_writer
-from pathveil.bundle.outputs import Coded, Write, format_of, line_writer
+from pathveil.bundle.outputs import Coded, Write, check_written, format_of, line_writer
 from pathveil.bundle.predictions import Prediction, Predictions, PredictionSummary, TaskCounts
 from pathveil.bundle.text_answers import contradictions_of
 from pathveil.bundle.tumours import answer_tumours
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.messages import Tally
-from pathveil.corpus.opening import MESSAGES, check_not_read, passed_over, sentence_of
+from pathveil.corpus.opening import MESSAGES, passed_over, sentence_of
 from pathveil.corpus.tables import FORMS, OTHER_FORMS
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file
@@ -131,7 +131,8 @@ def predict_to_file(
     if form == "naaccr-xml" and path is None:
         raise UsageError("NAACCR XML has a second file beside it, so it cannot go to the standard output; name a file")
     if path is not None:
-        check_not_read([path, sidecar_of(path)] if form == "naaccr-xml" else [path], sources=[source])
+        written = [path, sidecar_of(path)] if form == "naaccr-xml" else [path]
+        check_written(written, sources=[source], model=model.folder)
     asked = Asked(by_case or form == "naaccr-xml", one_tumor, rules_of(model, joint), explain, with_text)
     if one_tumor and not asked.by_case:
         raise UsageError("--one-tumor says how reports of a case are answered together; give --by-case too")
