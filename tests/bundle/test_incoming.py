@@ -40,3 +40,14 @@ def test_texts_and_frames(tmp_path):
         incoming(pl.DataFrame({"txt": ["x"]}))
     with pytest.raises(UsageError, match="got int"):
         incoming(7)
+
+
+def test_blank_ids_are_none_and_decimals_are_numbers():
+    """A blank would make one case of all patients without an id; a table with gaps turns 1234 into 1234.0."""
+    found = incoming(pl.DataFrame({"text": ["x", "y"], "case_id": ["  ", "\t"], "report_number": [" ", "S1"]}))
+    assert [one.case_id for one in found] == [None, None] and len({one.case for one in found}) == 2
+    assert [one.origin.report_number for one in found] == [None, "S1"]
+    decimals = pl.DataFrame({"text": ["x"] * 4, "case_id": [1234.0, None, float("nan"), 2.5]})
+    assert [one.case_id for one in incoming(decimals)] == ["1234", None, None, "2.5"]
+    with pytest.raises(CorpusError, match="column 'text' holds List"):
+        incoming(pl.DataFrame({"text": [["x"]]}))
