@@ -20,7 +20,7 @@ from pathveil.bundle.evaluation_details import wilson
 from pathveil.bundle.incoming import Incoming, Reports, batches_of
 from pathveil.bundle.model import Model
 from pathveil.bundle.profile import Profile
-from pathveil.corpus.combinations import term_of
+from pathveil.corpus.combinations import named, term_of
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.messages import Tally
 from pathveil.disclosure import FEWEST_CASES_TOLD, TOO_FEW, may_be_told
@@ -339,7 +339,7 @@ def findings_of(drift: Drift) -> list[DriftFinding]:
         if one.mix_distance is not None and one.mix_expected is not None and one.mix_distance > one.mix_expected:
             first = next((code for code in one.codes if code.new is not None or code.reference is not None), None)
             most = (
-                f"; most of all {first.code}, {shown(first.reference)} before and {shown(first.new)} now"
+                f"; most of all {named(task, first.code)}, {shown(first.reference)} before and {shown(first.new)} now"
                 if first
                 else ""
             )
