@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -68,6 +69,9 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
         pass
     with pytest.raises(UsageError, match="cannot be written"), new_folder(tmp_path / "file" / "folder"):
         pass
+    for folder in (tmp_path, Path()):
+        with pytest.raises(UsageError, match="is a folder; expected the name of a file"), new_file(folder):
+            pass
     with pytest.raises(UsageError, match="is a file; expected a folder"):
         check_writable(tmp_path / "file")
     check_writable(tmp_path / "new" / "deeper")

@@ -39,6 +39,8 @@ def new_file(
     ``private``: only the owner may read it, from its first byte on. ``shared``: several processes may write this file
     at once, so each has a temporary name of its own.
     """
+    if path.is_dir():
+        raise error(f"{path}: is a folder; expected the name of a file to write")
     part = path.with_name(f"{path.name}.{os.getpid()}.part" if shared else f"{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

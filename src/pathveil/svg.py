@@ -178,9 +178,10 @@ def curves(
         return plot.top + plot.height * (1 - (max(value, bottom) - bottom) / (1 - bottom))
 
     parts = [plot.frame()]
-    for number in range(6):
-        share = bottom + (1 - bottom) * number / 5
-        parts += [plot.vertical(x(number / 5), as_share(number / 5)), plot.horizontal(y(share), as_share(share))]
+    parts += [plot.vertical(x(number / 5), as_share(number / 5)) for number in range(6)]
+    step = next(step for step in (0.01, 0.02, 0.05, 0.1, 0.2) if 1 - bottom <= 6.01 * step or step == 0.2)
+    for number in range(int((1 - bottom) / step + 1e-9) + 1):
+        parts.append(plot.horizontal(y(1 - step * number), as_share(1 - step * number)))
     if diagonal:
         parts.append(f'<path class="chance" d="M{x(bottom):.1f} {y(bottom):.1f}L{x(1):.1f} {y(1):.1f}"/>')
     if limit is not None:

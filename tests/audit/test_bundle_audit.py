@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from pathveil.audit.bundle_audit import audit_bundle, read_audited_model, with_fewer_teachers
+from pathveil.audit.bundle_audit import _unlike_shadows, audit_bundle, read_audited_model, with_fewer_teachers
 from pathveil.audit.settings import AuditSettings
 from pathveil.bundle import Model
 from pathveil.bundle.train import train_model
@@ -238,3 +238,8 @@ def test_shadows_may_have_fewer_teachers_and_the_page_says_so():
     for preset, why in (("release", "which has 20"), ("small", "which has none")):
         with pytest.raises(UsageError, match=why):
             with_fewer_teachers(PRESETS[preset], 20)
+
+
+def test_a_single_network_is_told_as_one():
+    settings = PRESETS["small"].model_copy(update={"linear": True})
+    assert "averages 1 network and a linear view, a shadow one network" in _unlike_shadows(settings, 1)

@@ -1,11 +1,13 @@
 """The page: complete, escaped, and usable in a browser at two widths."""
 
+from types import SimpleNamespace
+
 import pytest
 from jinja2 import UndefinedError
 
 from audit.made import audit_of_predictions
 from pathveil.audit.audited_model import ModelStatement
-from pathveil.audit.page import render
+from pathveil.audit.page import rarity_charts, render
 from pathveil.audit.result import Audit
 from pathveil.bundle.release import Override
 
@@ -105,3 +107,17 @@ def test_it_prints_on_a4_and_letter(audit, browser, tmp_path):
         pdf = page.pdf(format=sheet)
         assert pdf.startswith(b"%PDF") and len(pdf) > 20_000
     page.close()
+
+
+def test_rare_classes_are_drawn_on_the_task_that_decides():
+    """All tasks together have so few rare cases that only bounds are known; the verdict takes the worst task."""
+    rows = [
+        SimpleNamespace(protocol="matched", unit="report", bucket="< 25", task=task, tpr_at_fpr={"0.1": found})
+        for task, found in (
+            ("all tasks", SimpleNamespace(value=None, low=0.0, high=0.93)),
+            ("subsite", SimpleNamespace(value=0.78, low=0.67, high=0.85)),
+        )
+    ]
+    limits = SimpleNamespace(limits=[SimpleNamespace(fpr=0.1, worst_bucket=0.3)])
+    ((_, drawn),) = rarity_charts(SimpleNamespace(appetite=limits, protocols=["matched"], measured=rows), 0.1)
+    assert 'class="dot' in drawn

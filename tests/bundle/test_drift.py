@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from bundle.conftest import KINDS, people, reports
-from pathveil.bundle.drift import mix_by_chance
+from pathveil.bundle.drift import Before, Seen, compare_task, mix_by_chance
 from pathveil.errors import UsageError
 
 
@@ -46,7 +46,7 @@ def test_what_changed_is_found_and_no_word_is_told(bundle, changed, same):
         told = result.to_json() + repr(result) + result.page()
         names = [name for number in range(160) for name in people(number)]
         assert not [word for word in (*names, "formular", "eingang") if word.lower() in told.lower()]
-        assert "C61" in told
+        assert "most of all C61 (prostate gland), " in told
 
 
 def test_codes_of_few_cases_are_not_told(bundle, same):
@@ -83,3 +83,22 @@ def test_the_page_fetches_nothing(bundle, changed):
     page = bundle.drift(changed).page()
     assert "Worth a look." in page and "<svg" in page and "prostate gland" in page
     assert "http://" not in page and "https://" not in page and "<script" not in page
+
+
+def test_codes_that_were_not_there_before_are_a_difference(bundle):
+    """All new reports have a code that training hardly knew: nothing can be compared code by code, all differs."""
+    before = Before(300.0, 0.1, {"site": {"C50": 0.6, "C18": 0.38}}, {"site": 0.1}, {}, 500, {"site": 0.1})
+    place = bundle.labels["site"].index("C61")
+    codes = np.zeros(len(bundle.labels["site"]), int)
+    codes[place] = 200
+    seen = Seen(documents=200, cases=set(range(200)), abstained={"site": 0}, probability={"site": 180.0})
+    seen.codes["site"], seen.holders["site", place] = codes, set(range(10))
+    assert compare_task(bundle, "site", seen, before).mix_distance == pytest.approx(0.98)
+
+
+def test_little_is_said_of_few_cases(bundle, same):
+    result = bundle.drift(same[:24])  # 12 cases
+    assert result.tasks["subsite"].mix_distance is None
+    told = "Among 12 cases only large differences"
+    assert result.findings == [] and told in repr(result) and told in result.page()
+    assert "only large" not in bundle.drift(same).model_copy(update={"cases": 100}).page()

@@ -4,6 +4,8 @@ import polars as pl
 import pytest
 
 from bundle.conftest import people
+from pathveil.bundle.evaluation import CodedShare
+from pathveil.errors import UsageError
 
 
 @pytest.fixture(scope="module")
@@ -40,3 +42,42 @@ def test_the_training_reports_are_warned_of(bundle, corpus):
     result = bundle.evaluate(corpus, resamples=10)
     assert "reports that the model was trained on" in result.warnings[0] and "Note: these are" in repr(result)
     assert "These are the reports that the model was trained on" in result.page()
+
+
+def test_a_page_that_is_handed_on_warns_too(bundle, fresh):
+    """Of training cases among the reports, and of codes that are less often right than the thresholds promise."""
+    result = bundle.evaluate(fresh, resamples=10)
+    for reports, words in ((20, "20 of these reports belong to cases"), (3, "Some of these reports belong to cases")):
+        assert words in result.model_copy(update={"training_reports": reports}).page()
+    site = result.tasks["site"].model_copy(update={"coded": CodedShare(share=0.5, accuracy=0.7), "wanted": 0.97})
+    page = result.model_copy(update={"tasks": {"site": site}}).page()
+    assert "Site: 70.0 % of what is coded without a person is right, 97.0 % were promised." in page
+    few = site.model_copy(update={"coded": CodedShare(share=0.1, accuracy=0.7)})  # of three cases
+    page = result.model_copy(update={"tasks": {"site": few}, "contradictions": 2}).page()
+    assert "promised.</p>" not in page and "70 %" not in page and "Codes of fewer than 10 reports" in page
+
+
+def test_no_task_of_few_cases_is_on_the_page(bundle, fresh, tmp_path):
+    table = pl.read_parquet(fresh).with_row_index()
+    some = table.with_columns(laterality=pl.when(pl.col("index") < 6).then("laterality"))
+    some.drop("index").write_parquet(tmp_path / "some.parquet")
+    result = bundle.evaluate(tmp_path / "some.parquet", resamples=10)
+    page = result.page()
+    assert result.tasks["laterality"].documents == 6 and result.tasks["laterality"].details.calibration_error is None
+    assert "Not shown: laterality" in page and 'id="laterality"' not in page and 'id="site"' in page
+    table.drop("index").head(6).write_parquet(tmp_path / "few.parquet")
+    with pytest.raises(UsageError, match="cannot tell of fewer than 10 cases"):
+        bundle.evaluate(tmp_path / "few.parquet", resamples=10).page()
+
+
+def test_paper_has_all_of_it(page, browser, tmp_path):
+    """No table is cut off at the edge of A4, and what is folded on a screen is unfolded."""
+    (tmp_path / "page.html").write_text(page.replace("<details open>", "<details>"))
+    paper = browser.new_page(viewport={"width": 700, "height": 1000})
+    paper.emulate_media(media="print")
+    paper.goto((tmp_path / "page.html").as_uri())
+    widths = "[...document.querySelectorAll('table')].map(one => one.getBoundingClientRect().right)"
+    assert max(paper.evaluate(widths)) <= 700
+    seen = "[...document.querySelectorAll('details table')].every(one => one.checkVisibility())"
+    assert paper.locator("details table").count() and paper.evaluate(seen)
+    paper.close()

@@ -39,8 +39,10 @@ def test_a_report_in_csv_can_be_found_again():
 def test_a_case_lists_its_reports():
     coded = Coded("k1", REPORTS, CODES, tumor=2, tumors=2, doubtful=("r2",))
     (row,) = csv.DictReader(io.StringIO(written("csv", coded, by_case=True)))
-    ids = ("case_id", "tumor", "tumors", "reports", "report_ids", "report_numbers", "doubtful")
-    assert [row[name] for name in ids] == ["k1", "2", "2", "2", "r1; r2", "S-97-1", "r2"]
+    ids = ("case_id", "tumor", "tumors", "reports", "report_ids", "message_ids", "files", "positions", "doubtful")
+    links = ["r1; r2", "MSG7; ", "lab.hl7; lab.hl7", "3; 4"]  # of each report one place, filled or not
+    assert [row[name] for name in ids] == ["k1", "2", "2", "2", *links, "r2"]
+    assert row["report_numbers"] == "S-97-1; "
     line = json.loads(written("jsonl", coded, by_case=True))
     assert (
         line["report_ids"] == ["r1", "r2"]
@@ -65,7 +67,7 @@ def test_no_cell_of_a_csv_is_a_formula(sign):
         coded = Coded(evil, (origin,), {"site": code, "laterality": code}, doubtful=(evil,))
         (row,) = csv.DictReader(io.StringIO(written("csv", coded, by_case=by_case), newline=""))
         assert {cell[0] for cell in row.values() if "HYPER" in cell} == {"'"} and row["site_probability"] == "0.2500"
-        assert sum("HYPER" in cell for cell in row.values()) == (8 if by_case else 9)
+        assert sum("HYPER" in cell for cell in row.values()) == (10 if by_case else 9)
         assert json.loads(written("jsonl", coded, by_case=by_case))["case_id"] == evil
     numbered = Coded("-17", (Origin("+3.5", "-1-1"),), CODES)
     (row,) = csv.DictReader(io.StringIO(written("csv", numbered)))

@@ -88,6 +88,15 @@ def test_a_table_of_text_alone(bundle, tmp_path):
     assert all(code["abstained"] for code in lines[1]["codes"].values())
 
 
+def test_reports_without_a_known_word_are_counted(bundle, tmp_path):
+    pl.DataFrame({"text": ["carcinoma of the left breast", "", "乳腺癌"], "case_id": ["7"] * 3}).write_csv(
+        tmp_path / "in.csv"
+    )
+    for by_case in (False, True):
+        result = predict_to_file(bundle, tmp_path / "in.csv", tmp_path / "out.csv", by_case=by_case)
+        assert result.warnings[0].startswith("2 reports hold no word that the model knows")
+
+
 def test_cases_are_answered_from_all_their_reports(bundle, table, tmp_path):
     shuffled = table.sample(fraction=1.0, shuffle=True, seed=1)
     write(shuffled, tmp_path / "in.parquet")

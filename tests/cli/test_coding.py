@@ -115,6 +115,9 @@ def test_codes_go_to_the_standard_output(files, inside):
         (("test.parquet",), "give --out FILE"),
         (("--text", "x", "--out", "x.csv"), "--out is for INPUT"),
         (("--text", " "), "--text: is empty"),
+        (("--text", "x", "--out", "-", "--to", "csv"), "--to is for INPUT"),
+        (("--text", "x", "--by-case"), "--by-case is for INPUT"),
+        (("test.parquet", "--out", "x.csv", "--one-tumor"), "give --by-case too"),
         (("test.parquet", "--out", "-", "--json"), "--out - writes the codes"),
         (("test.parquet", "--out", "x.csv", "--joint", "sides"), "'sides' is not known; expected of subsite"),
         (("test.parquet", "--out", "x.csv", "--with-text"), "write JSONL"),
@@ -132,3 +135,26 @@ def test_an_altered_bundle_is_refused(files, inside, tmp_path):
     done = inside("predict", copy, files / "test.parquet", "--out", tmp_path / "codes.csv")
     assert done.returncode == 2 and "card.md was altered" in done.stderr
     assert not (tmp_path / "codes.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "page, message",
+    [
+        ("test.parquet", "is among what is read"),
+        (".", "is a folder"),
+        ("model/page.html", "lies in the model's folder"),
+    ],
+)
+def test_a_page_never_takes_the_place_of_what_is_read(files, inside, monkeypatch, page, message):
+    monkeypatch.chdir(files)
+    before = (files / "test.parquet").read_bytes()
+    for command in ("evaluate", "drift"):
+        done = inside(command, "model", "test.parquet", "--page", page)
+        assert done.returncode == 2 and message in done.stderr
+    assert (files / "test.parquet").read_bytes() == before and not (files / "model" / "page.html").exists()
+
+
+def test_codes_are_not_written_into_the_model(files, inside):
+    done = inside("predict", files / "model", files / "test.parquet", "--out", files / "model" / "codes.csv")
+    assert done.returncode == 2 and "lies in the model's folder" in done.stderr
+    assert inside("predict", files / "model", "--text", "breast").returncode == 0

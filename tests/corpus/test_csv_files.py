@@ -82,6 +82,19 @@ def test_a_quotation_mark_by_mistake_swallows_no_record(tmp_path):
     assert table["id"].to_list() == [str(n) for n in range(50) if n != 20]
 
 
+def test_nor_does_one_in_the_last_column(tmp_path):
+    """There what follows up to the file's end would fit as text; a file cut short in a report is told the same way."""
+    path = tmp_path / "r.csv"
+    path.write_text("\n".join(["id,text", *(f"{n},5 mm" for n in range(20)), '20,"5 mm', "21,x", "22,y"]))
+    told: list[tuple[int, str]] = []
+    table = open_csv(path, note=lambda row, why: told.append((row, why))).collect()
+    assert told == [(22, "opens a quotation mark and never closes it")] and table["id"].to_list()[-2:] == ["21", "22"]
+    with pytest.raises(CorpusError, match="the record at line 22 opens a quotation mark and never closes it"):
+        open_csv(path).collect()
+    path.write_text('id,text\n1,"5 mm')  # nothing follows that could be lost
+    assert open_csv(path).collect()["text"].to_list() == ["5 mm"]
+
+
 @given(
     st.lists(st.tuples(FIELDS, FIELDS, FIELDS), min_size=1, max_size=12),
     st.sampled_from([",", ";", "\t"]),

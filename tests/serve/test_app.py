@@ -66,6 +66,12 @@ def test_answers_by_case_are_those_of_predict(client, model):
         assert {t: c["code"] for t, c in got["codes"].items()} == {t: c.code for t, c in wanted.codes.items()}
 
 
+def test_reports_without_a_case_id_are_cases_of_their_own(client):
+    sent = [{"report_id": "1", "text": TEXT}, {"report_id": "1", "text": TEXT}]
+    results = code(client, {"reports": sent}, by_case="true").json()["results"]
+    assert [result["report_ids"] for result in results] == [["1"], ["1"]]
+
+
 def test_hl7_messages_are_read_without_the_patient(client):
     first, second = code(client, ORU + ORU.replace("S-20-1", "S-20-2"), "application/hl7-v2", explain=3).json()[
         "results"

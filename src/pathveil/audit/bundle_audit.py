@@ -38,6 +38,7 @@ from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import MISSING, Encoded
 from pathveil.vocabulary.encoding import encode
+from pathveil.wording import counted
 
 
 def audit_bundle(
@@ -269,7 +270,7 @@ def _gradient_norms(bundle: Model, corpus: Encoded) -> np.ndarray:
 
 
 def _unlike_shadows(settings: TrainingSettings, networks: int) -> str:
-    ours = f"{settings.members} networks" + (" and a linear view" if settings.linear else "")
+    ours = counted(settings.members, "network") + (" and a linear view" if settings.linear else "")
     theirs = f"{networks} networks" if networks > 1 else "one network"
     return (
         f"The model averages {ours}, a shadow {theirs} of the same settings: attacks that compare with shadows may be "

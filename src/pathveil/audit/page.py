@@ -164,15 +164,13 @@ def canary_chart(audit: Audit) -> str:
 
 
 def rarity_charts(audit: Audit, fpr: float) -> list[tuple[str, str]]:
-    """For each protocol the strongest attack in each bucket of class rarity."""
+    """For each protocol the strongest attack in each bucket of class rarity, on any task, as the verdict takes it."""
     limit = next((one.worst_bucket for one in audit.appetite.limits if one.fpr == fpr), None)
     found = []
     for protocol in audit.protocols:
-        wide = [row for row in audit.measured if row.protocol == protocol and row.unit == "report"]
-        wide = [row for row in wide if row.task == TOGETHER] or wide
         groups: dict[str, list[MeasuredRow]] = {}
-        for row in wide:
-            if row.bucket != ALL:
+        for row in audit.measured:
+            if row.protocol == protocol and row.unit == "report" and row.bucket != ALL:
                 groups.setdefault(row.bucket, []).append(row)
         if groups:
             title = f"share of members found by class rarity, {protocol} protocol"

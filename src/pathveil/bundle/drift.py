@@ -20,7 +20,7 @@ from pathveil.bundle.evaluation_details import wilson
 from pathveil.bundle.incoming import Incoming, Reports, batches_of
 from pathveil.bundle.model import Model
 from pathveil.bundle.profile import Profile
-from pathveil.corpus.combinations import term_of
+from pathveil.corpus.combinations import named, term_of
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.messages import Tally
 from pathveil.disclosure import FEWEST_CASES_TOLD, TOO_FEW, may_be_told
@@ -37,6 +37,7 @@ MORE_UNKNOWN = 1.5  # times as many unknown words are worth a look, if they are 
 UNKNOWN_POINTS = 0.02  # of all words more
 ABSTAINED_POINTS = 0.05  # more left to people than expected
 DRAWS = 200  # of a mix by chance
+FEW_CASES = 100  # of fewer, only large differences can be told from chance
 
 
 class Compared(Part):
@@ -112,7 +113,17 @@ class Drift(Result):
                 expected = f"up to {percent(one.mix_expected)} is expected"
                 lines.append(f"{task + ' mix differs by':<26}{percent(one.mix_distance):>9}   ({expected})")
         told = [f"! {one.sentence}" for one in self.findings] or ["Nothing differs enough to be worth a look."]
-        return "\n".join([*lines, "", *told])
+        return "\n".join([*lines, "", *told, *([self.caution] if self.caution else [])])
+
+    @property
+    def caution(self) -> str:
+        """What is to be thought of where nothing was found among few cases."""
+        few = self.cases < FEW_CASES and not self.findings
+        return (
+            f"Among {self.cases} cases only large differences can be told from chance; look again at more."
+            if few
+            else ""
+        )
 
     def page(self) -> str:
         """The same with figures, as one HTML page that needs nothing else."""
@@ -278,13 +289,16 @@ def compare_task(model: Model, task: str, seen: Seen, before: Before) -> TaskDri
     new, old = seen.mix(task, model.labels[task]), before.mix.get(task, {})
     left = seen.abstained[task] / seen.documents
     distance = expected = None
-    if old and task in before.errors:
+    if new and old and task in before.errors:  # where no code has ten cases, there is no mix to compare
         names = [*dict.fromkeys([*new, *old])]
         # What one side does not tell apart belongs to the rest on that side; only codes that both tell can be compared.
         both = [name for name in names if name in new and name in old]
         shares = [np.array([side[name] for name in both]) for side in (new, old)]
         now, then = (np.append(one, max(0.0, 1 - one.sum())) for one in shares)
-        distance = float(abs(now - then).sum() / 2)
+        # A code that only the new reports tell was at most as common before as all that was not told apart then.
+        unheard = sum(one for name, one in new.items() if name not in old) - max(0.0, 1 - sum(old.values()))
+        gained = np.maximum(now - then, 0.0)[:-1].sum() + max(0.0, unheard)
+        distance = float(max(abs(now - then).sum() / 2, gained))
         expected = mix_by_chance(then, len(seen.cases), before.cases) + before.errors[task]
     changed = sorted(dict.fromkeys([*new, *old]), key=lambda name: -abs(new.get(name, 0.0) - old.get(name, 0.0)))
     return TaskDrift(
@@ -325,7 +339,7 @@ def findings_of(drift: Drift) -> list[DriftFinding]:
         if one.mix_distance is not None and one.mix_expected is not None and one.mix_distance > one.mix_expected:
             first = next((code for code in one.codes if code.new is not None or code.reference is not None), None)
             most = (
-                f"; most of all {first.code}, {shown(first.reference)} before and {shown(first.new)} now"
+                f"; most of all {named(task, first.code)}, {shown(first.reference)} before and {shown(first.new)} now"
                 if first
                 else ""
             )

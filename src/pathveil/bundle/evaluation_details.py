@@ -81,7 +81,7 @@ class TaskDetails(Part):
     confusions: list[Confusion]  # commonest first
     other_errors: int | None  # reports, in pairs of labels of fewer than ten cases; none where they are so few together
     calibration: list[CalibrationBin]
-    calibration_error: float  # mean distance between probability and share right, over reports
+    calibration_error: float | None  # mean distance between probability and share right, over reports of these bins
     coverage: list[CoveragePoint]
 
 
@@ -151,7 +151,7 @@ def detail_task(
         confusions=confusions,
         other_errors=others,
         calibration=bins,
-        calibration_error=apart / max(sum(one.documents for one in bins), 1),
+        calibration_error=apart / sum(one.documents for one in bins) if bins else None,
         coverage=coverage_curve(probability, right, cases),
     )
 

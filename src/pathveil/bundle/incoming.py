@@ -50,8 +50,13 @@ class Incoming:
 
     @property
     def case(self) -> str:
-        """The name of its case; a report without one is a case of its own."""
-        return f"case {self.case_id}" if self.case_id else f"report {self.origin.report_id}"
+        """The name of its case; a report without one is a case of its own.
+
+        Ids repeat, in the table or as the number of a row that has none, so the report's place names such a case too.
+        """
+        if self.case_id:
+            return f"case {self.case_id}"
+        return f"report {self.origin.report_id}, {self.origin.position} of {self.origin.file}"
 
 
 def batches_of(
@@ -125,11 +130,13 @@ def read_frame(frame: "pl.LazyFrame", *, source: Path | str, file: str | None, f
     """The reports of a table; rows without an id are numbered after ``first``."""
     import polars as pl
 
-    names = frame.collect_schema().names()
-    if "text" not in names:
+    schema = frame.collect_schema()
+    if "text" not in schema:
         raise CorpusError(f"{source}: column 'text' is missing; expected the reports' text there")
+    if schema["text"].is_numeric() or schema["text"].is_nested() or schema["text"].is_temporal():
+        raise CorpusError(f"{source}: column 'text' holds {schema['text']}, expected the reports' text there")
     chosen = [
-        pl.col(name).cast(pl.String) if name in names else pl.lit(None, pl.String).alias(name) for name in COLUMNS
+        written_out(name, schema[name]) if name in schema else pl.lit(None, pl.String).alias(name) for name in COLUMNS
     ]
     row = 0
     try:
@@ -137,9 +144,26 @@ def read_frame(frame: "pl.LazyFrame", *, source: Path | str, file: str | None, f
             batch = []
             for report_id, case_id, text, number, message in rows.iter_rows():
                 row += 1
-                origin = Origin(report_id or str(first + row), number or None, message or None, file, row)
-                batch.append(Incoming(origin, case_id or None, text or ""))
+                own, case, number, message = (known(name) for name in (report_id, case_id, number, message))
+                batch.append(Incoming(Origin(own or str(first + row), number, message, file, row), case, text or ""))
             if batch:
                 yield batch
     except pl.exceptions.PolarsError:
         raise CorpusError(f"{source}: cannot be read to its end; is it cut short or damaged?") from None
+
+
+def written_out(name: str, dtype: "pl.DataType") -> "pl.Expr":
+    """A column as text. A table with gaps turns numbers into decimals (1234.0); they are written as they were."""
+    import polars as pl
+
+    column = pl.col(name)
+    if not dtype.is_float():
+        return column.cast(pl.String)
+    column = column.fill_nan(None)
+    whole = pl.when(column == column.round()).then(column).cast(pl.Int64, strict=False).cast(pl.String)
+    return pl.coalesce(whole, column.cast(pl.String)).alias(name)
+
+
+def known(name: str | None) -> str | None:
+    """An id as it came; none where it is blank, as in tables of fixed width."""
+    return name if name and not name.isspace() else None

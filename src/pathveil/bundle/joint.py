@@ -46,10 +46,12 @@ class Rules:
     @classmethod
     def of(cls, labels: Labels, rules: Iterable[str] = USUAL_RULES) -> "Rules":
         """The tables for a model's labels, of the rules named."""
-        wanted = tuple(rules)
+        wanted, usual = tuple(rules), listed(USUAL_RULES)
         for rule in wanted:
             if rule not in RULES:
-                raise UsageError(f"joint: '{rule}' is not known; expected of {listed(RULES)}")
+                raise UsageError(
+                    f"joint: '{rule}' is not known; expected of {listed(RULES)}, or 'usual' alone for {usual}"
+                )
         place = "subsite" if "subsite" in labels else "site" if "site" in labels else ""
         places, behavior = labels.get(place, ()), "behavior" in labels
         site = histology = laterality = None

@@ -30,6 +30,7 @@ from pathveil.bundle.coder import Code
 from pathveil.bundle.explanation import Explanation
 from pathveil.bundle.incoming import Origin
 from pathveil.corpus.combinations import Contradiction
+from pathveil.corpus.opening import check_not_read
 from pathveil.errors import UsageError
 
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xml": "naaccr-xml"}
@@ -50,6 +51,7 @@ class Coded:
     contradictions: tuple[Contradiction, ...] = ()
     explanation: Explanation | None = None
     text: str | None = None  # that the explanation's places lie in, where it is to be given along
+    unread: int = 0  # reports in which the model knows no word
     tumor: int = 1  # of the case's
     tumors: int = 1
     doubtful: tuple[str, ...] = ()  # ids of reports that may tell of another tumour
@@ -66,6 +68,16 @@ def format_of(path: Path | None, named: str | None = None) -> str:
     return form
 
 
+def check_written(written: Sequence[Path], *, sources: Sequence[Path], model: Path | None) -> None:
+    """Refuse to write over reports that are read, or into the model's folder, which would no longer open."""
+    for path in written:
+        if path.is_dir():
+            raise UsageError(f"{path}: is a folder; expected the name of a file to write")
+        if model is not None and path.resolve().is_relative_to(model.resolve()):
+            raise UsageError(f"{path}: lies in the model's folder, which holds nothing else; choose another place")
+    check_not_read(written, sources=sources)
+
+
 def line_writer(file: IO[str], form: str, tasks: Sequence[str], *, by_case: bool, joint: bool) -> Write:
     """A function that writes one coded report (or tumour of a case) at a time, as CSV or JSONL."""
     if form == "csv":
@@ -75,7 +87,8 @@ def line_writer(file: IO[str], form: str, tasks: Sequence[str], *, by_case: bool
 
 def csv_writer(file: IO[str], tasks: Sequence[str], *, by_case: bool, joint: bool = False) -> Write:
     rows = csv.writer(file)
-    ids = ["case_id", "tumor", "tumors", "reports", "report_ids", "report_numbers", "doubtful"]
+    links = ("report_ids", "report_numbers", "message_ids", "files", "positions")
+    ids = ["case_id", "tumor", "tumors", "reports", *links, "doubtful"]
     if not by_case:
         ids = ["report_id", "case_id", "report_number", "message_id", "file", "position"]
     ends = ["", "_term", "_probability", "_abstained", "_lifted", *(["_adjusted"] if joint else [])]
@@ -91,10 +104,9 @@ def csv_writer(file: IO[str], tasks: Sequence[str], *, by_case: bool, joint: boo
     def write(coded: Coded) -> None:
         first = coded.reports[0]
         if by_case:
-            names = BETWEEN.join(one.report_id for one in coded.reports)
-            numbers = BETWEEN.join(one.report_number or "" for one in coded.reports)
-            ids = [coded.case_id, coded.tumor, coded.tumors, len(coded.reports), names, numbers.strip(BETWEEN)]
-            ids.append(BETWEEN.join(coded.doubtful))
+            lists = zip(*(vars(one).values() for one in coded.reports), strict=True)
+            ids = [coded.case_id, coded.tumor, coded.tumors, len(coded.reports), *map(in_one_cell, lists)]
+            ids.append(in_one_cell(coded.doubtful))
         else:
             ids = [first.report_id, coded.case_id, first.report_number, first.message_id, first.file, first.position]
         against = BETWEEN.join(one.sentence for one in coded.contradictions)
@@ -102,6 +114,17 @@ def csv_writer(file: IO[str], tasks: Sequence[str], *, by_case: bool, joint: boo
         rows.writerow(map(safe_cell, (*ids, against, *codes)))
 
     return write
+
+
+def in_one_cell(values: Sequence[Any]) -> str:
+    """Several values as one cell: one place for each, so that cells of a row can be read side by side; empty where all
+    are.
+
+    >>> in_one_cell((None, "S-97-1", 3)), in_one_cell((None, None))
+    ('; S-97-1; 3', '')
+    """
+    known = ["" if value is None else str(value) for value in values]
+    return BETWEEN.join(known) if any(known) else ""
 
 
 def safe_cell(cell: Any) -> Any:

@@ -23,13 +23,13 @@ from pathveil.bundle.incoming import Incoming, Origin, Reports, batches_of, read
 from pathveil.bundle.joint import Rules
 from pathveil.bundle.model import Model
 from pathveil.bundle.naaccr_xml import sidecar_of, xml_writer
-from pathveil.bundle.outputs import Coded, Write, format_of, line_writer
+from pathveil.bundle.outputs import Coded, Write, check_written, format_of, line_writer
 from pathveil.bundle.predictions import Prediction, Predictions, PredictionSummary, TaskCounts
 from pathveil.bundle.text_answers import contradictions_of
 from pathveil.bundle.tumours import answer_tumours
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.messages import Tally
-from pathveil.corpus.opening import MESSAGES, check_not_read, passed_over, sentence_of
+from pathveil.corpus.opening import MESSAGES, passed_over, sentence_of
 from pathveil.corpus.tables import FORMS, OTHER_FORMS
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file
@@ -131,8 +131,11 @@ def predict_to_file(
     if form == "naaccr-xml" and path is None:
         raise UsageError("NAACCR XML has a second file beside it, so it cannot go to the standard output; name a file")
     if path is not None:
-        check_not_read([path, sidecar_of(path)] if form == "naaccr-xml" else [path], sources=[source])
+        written = [path, sidecar_of(path)] if form == "naaccr-xml" else [path]
+        check_written(written, sources=[source], model=model.folder)
     asked = Asked(by_case or form == "naaccr-xml", one_tumor, rules_of(model, joint), explain, with_text)
+    if one_tumor and not asked.by_case:
+        raise UsageError("--one-tumor says how reports of a case are answered together; give --by-case too")
     if (explain or with_text) and (asked.by_case or form != "jsonl"):
         raise UsageError("explanations are places in a report's text: write JSONL, one answer a report")
     secret = key or secrets.token_bytes(32)
@@ -190,6 +193,7 @@ class Counts:
     without_case: int = 0  # reports
     contradictions: int = 0  # answers with one
     doubtful: int = 0  # reports that may tell of another tumour than the one they were taken for
+    unread: int = 0  # reports in which the model knows no word
     taken: Counter[str] = field(default_factory=Counter)  # task: answers that are sure
 
     def add(self, coded: Coded) -> None:
@@ -199,14 +203,22 @@ class Counts:
         self.without_case += coded.case_id is None
         self.contradictions += bool(coded.contradictions)
         self.doubtful += len(coded.doubtful)
+        self.unread += coded.unread
         self.taken.update(task for task, code in coded.codes.items() if not code.abstained)
 
 
 def warnings_of(tally: Tally, counts: Counts, *, keyed: bool, by_case: bool, xml: bool) -> list[str]:
     """What a user should know who goes on with the file."""
     found = [FORGOTTEN_KEY] if tally.messages and not keyed else []
+    if counts.unread:
+        one = counts.unread == 1
+        found.append(
+            f"{counted(counts.unread, 'report')} {'holds' if one else 'hold'} no word that the model knows: "
+            f"{'is it' if one else 'are they'} empty, in another language, or is the text in another column?"
+        )
     if by_case and counts.without_case:
-        found.append(f"{counted(counts.without_case, 'report')} without a case id: each is a case of its own.")
+        which = "it" if counts.without_case == 1 else "each"
+        found.append(f"{counted(counts.without_case, 'report')} without a case id: {which} is a case of its own.")
     if counts.doubtful:
         which = "; their numbers are not in the XML" if xml else ""
         found.append(f"{counted(counts.doubtful, 'report')} may tell of another tumour ('doubtful' names them){which}.")
@@ -261,10 +273,11 @@ def code(
             for case in finished_cases(batch, decided, logs, empty, cases, expected):
                 yield from tumours_of(coder.model, case, asked)
         else:
-            for report, codes, reading in zip(batch, decided, readings, strict=True):
+            for report, codes, reading, unread in zip(batch, decided, readings, empty.tolist(), strict=True):
                 why = explain_reading(coder, reading, codes, top=asked.explain) if reading else None
                 text = report.text if asked.with_text else None
-                yield Coded(report.case_id, (report.origin,), codes, contradictions_of(codes), why, text)
+                against = contradictions_of(codes)
+                yield Coded(report.case_id, (report.origin,), codes, against, why, text, unread=unread)
         done += len(batch)
         progress("coding reports", done, 0)
 
@@ -300,6 +313,7 @@ def tumours_of(model: Model, case: OpenCase, asked: Asked) -> Iterator[Coded]:
             tuple(case.origins[row] for row in group),
             codes,
             contradictions_of(codes),
+            unread=sum(case.empty[row] for row in group),
             tumor=number,
             tumors=len(found),
             doubtful=tuple(case.origins[row].report_id for row in doubtful),

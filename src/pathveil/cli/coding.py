@@ -60,6 +60,7 @@ def evaluate(
     details by code, registry and year, of ten cases or more each.
     """
     told = mapping_from(mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet)
+    check_page(page, sources=[corpus], model=bundle)
     with bar() as progress:
         result = api.evaluate(
             api.load(bundle, require_signature=require_signature, words_key=words_key),
@@ -158,16 +159,19 @@ def predict(
         raise UsageError("give --out FILE, .csv, .jsonl or .xml, or --out - for the standard output")
     if text is not None and out not in (None, STANDARD_OUTPUT):
         raise UsageError("the answer to --text is shown, with --json as JSON; --out is for INPUT")
+    of_files = {"--to": output_format, "--by-case": by_case, "--one-tumor": one_tumor, "--with-text": with_text}
+    if text is not None and (given := [name for name, value in of_files.items() if value]):
+        raise UsageError(f"{given[0]} is for INPUT; the answer to --text is shown, with --json as JSON")
     if text is None and as_json and out == STANDARD_OUTPUT:
         raise UsageError("--out - writes the codes to the standard output, where --json would put the summary too")
     rules = USUAL_RULES if joint == "usual" else names_from(joint, option="--joint")
     model = api.load(bundle, require_signature=require_signature, words_key=words_key)
     if text is not None:
-        given = sys.stdin.read() if text == "-" else text
-        if not given.strip():
+        report = sys.stdin.read() if text == "-" else text
+        if not report.strip():
             raise UsageError("--text: is empty; expected the text of a report, or - and the text on the standard input")
-        answer = model.answer(given, explain=explain, joint=rules)
-        emit(answer, as_json=as_json or out == STANDARD_OUTPUT, text=answer.shown_in(given))
+        answer = model.answer(report, explain=explain, joint=rules)
+        emit(answer, as_json=as_json or out == STANDARD_OUTPUT, text=answer.shown_in(report))
         return
     assert source is not None and out is not None
     with quiet_end_of_pipe(), bar() as progress:
@@ -232,6 +236,7 @@ def drift(
     if reference_map is not None and reference is None:
         raise UsageError("--reference-map says how the tables of --reference are written; give both")
     told = mapping_from(mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet)
+    check_page(page, sources=[source, *([reference] if reference else [])], model=bundle)
     model = api.load(bundle, require_signature=require_signature, words_key=words_key)
     with bar() as progress:
         result = model.drift(
@@ -245,6 +250,14 @@ def drift(
     if page is not None:
         write_text(page, result.page())
     emit(result, as_json=as_json)
+
+
+def check_page(page: Path | None, *, sources: list[Path], model: Path) -> None:
+    """Refuse a page in the place of what is read, before the work is done."""
+    from pathveil.bundle.outputs import check_written
+
+    if page is not None:
+        check_written([page], sources=sources, model=model)
 
 
 @contextmanager

@@ -41,6 +41,7 @@ LARGE = 1 << 27  # bytes of a file from which on a compiled look at it is worth 
 BLOCK, PART = 1 << 22, 1 << 17  # bytes that polars reads at a time, and in which we look for quotation marks
 QUOTE, LF, CR = b'"\n\r'
 DELIMITERS = ",;\t|"
+UNCLOSED = "opens a quotation mark and never closes it"
 SAMPLE = 1 << 16  # bytes from which the delimiter is told
 
 
@@ -308,11 +309,14 @@ class Text:
         """
         csv.field_size_limit(LONGEST)
         taken: list[str] = []  # the lines of the record that is read
+        ended = False  # the reader asked for a line beyond the last
 
         def kept_lines() -> Iterator[str]:
+            nonlocal ended
             for line in self.lines():
                 taken.append(line)
                 yield line
+            ended = True
 
         reader = csv.reader(kept_lines(), delimiter=delimiter)
         while True:
@@ -321,17 +325,18 @@ class Text:
             try:
                 record = next(reader, None)
             except csv.Error:
-                raise CorpusError(
-                    f"{self.path}: the record at line {start:,} opens a quotation mark and never closes it"
-                ) from None
+                raise CorpusError(f"{self.path}: the record at line {start:,} {UNCLOSED}") from None
             if record is None:
                 return
-            if record and len(record) != fields:
-                reason = f"has {len(record)} fields, its header has {fields}"
+            # Inside a quotation mark the reader asks for more: in the last column it would swallow all that follows.
+            unclosed = ended and len(taken) > 1
+            if record and (unclosed or len(record) != fields):
+                reason = UNCLOSED if unclosed else f"has {len(record)} fields, its header has {fields}"
                 if note is None:
                     raise CorpusError(f"{self.path}: the record at line {start:,} {reason}")
                 note(start, reason)
                 self.waiting += reversed(taken[1:])
+                ended = False
                 reader = csv.reader(kept_lines(), delimiter=delimiter)  # the other may have met the end
             elif record:
                 yield start, record

@@ -188,7 +188,7 @@ class Answerer:
         that speak for the tumour's codes, in each of its reports."""
         cases: dict[str, list[int]] = {}
         for row, report in enumerate(reports):
-            name = f"case {report.case_id}" if report.case_id else f"report {report.report_id}"
+            name = f"case {report.case_id}" if report.case_id else f"report {row}"  # its id may be another's too
             cases.setdefault(name, []).append(row)
         answers = []
         for rows in cases.values():
