@@ -358,6 +358,9 @@ def test_a_table_with_other_names_is_told_what_helps(tmp_path):
     (tmp_path / "a.csv").write_text("acc,pat,befund\n1,2,colon\n")
     with pytest.raises(CorpusError, match=r"'report_id' is missing.*'pathveil corpus map .*a.csv --out map.toml'"):
         import_corpus(tmp_path / "a.csv", out=tmp_path / "c.parquet")
+    (tmp_path / "a.csv").write_text("Extract of May,,\nacc,pat,befund\n1,2,colon\n")
+    with pytest.raises(CorpusError, match=r"its first row names 1 of 3 columns; remove what stands above their names"):
+        import_corpus(tmp_path / "a.csv", out=tmp_path / "c.parquet", registry="R1")
     (tmp_path / "b.csv").write_text("report_id,case_id,text\n1,2,colon\n")
     with pytest.raises(CorpusError, match=r"'registry' is missing.*with --registry NAME"):
         import_corpus(tmp_path / "b.csv", out=tmp_path / "c.parquet")

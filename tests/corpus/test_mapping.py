@@ -150,6 +150,57 @@ def test_a_column_whose_contents_are_not_what_its_name_says_is_told(tmp_path):
     assert "not taken as laterality: Side" in result.summary()
 
 
+def test_records_that_an_import_skips_do_not_stop_a_proposal(tmp_path):
+    header, record = "Accession,PatientID,Befundtext\n", "A{0},{0},mamma\n"
+    (tmp_path / "t.csv").write_text(header + "".join(map(record.format, range(20))) + "\n20 rows selected.\n")
+    result = propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
+    assert (result.columns["text"], result.rows_read, result.passed_over) == ("Befundtext", 20, 1)
+    assert "not looked at: 1 record with more or fewer fields than the header" in result.summary()
+
+
+@pytest.mark.parametrize("title", ["Extract of May\n\n", "Extract of May,,,\n,,,\n", "sep=,\n"])
+def test_a_title_above_the_names_of_columns_is_told(tmp_path, title):
+    rows = "".join(f"A{n},{n},17/02/2016,{SECRET}\n" for n in range(20))
+    (tmp_path / "t.csv").write_text(f"{title}Accession,PatientID,Datum,Befundtext\n{rows}")
+    with pytest.raises(
+        CorpusError, match=r"remove what stands above their names|is its first line the names of"
+    ) as caught:
+        propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
+    assert SECRET not in str(caught.value) and not (tmp_path / "m.toml").exists()
+    (tmp_path / "t.csv").write_text(
+        f"Accession,PatientID,Befundtext,,,,\nA1,1,{SECRET},,,,\n"
+    )  # empty columns are none
+    assert propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml").missing == ["registry"]
+
+
+def test_years_of_two_digits_are_proposed_and_must_be_told(tmp_path):
+    for dates in (["17/02/16", "18/02/16"], ["17-FEB-16 10.11.12 AM", "18-FEB-16"]):
+        (tmp_path / "t.csv").write_text("Datum,text\n" + "".join(f"{date},x\n" for date in dates))
+        (tmp_path / "m.toml").unlink(missing_ok=True)
+        result = propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
+        assert (
+            result.columns["date"] == "Datum" and "must be told in the file: years have two digits" in result.summary()
+        )
+        assert "# dates = …  # years have two digits" in (tmp_path / "m.toml").read_text()
+    told = TableMapping(dates="dd-mmm-yy")
+    result = propose_mapping(tmp_path / "t.csv", out=tmp_path / "n.toml", mapping=told)
+    assert result.undecided is None and result.dates == "dd-mmm-yy"
+
+
+def test_what_is_no_single_table_is_told(tmp_path):
+    (tmp_path / "x.csv").mkdir()
+    with pytest.raises(CorpusError, match=r"x\.csv: is a folder; expected one table"):
+        propose_mapping(tmp_path / "x.csv", out=tmp_path / "m.toml")
+    (tmp_path / "t.json").write_text('{"made": {}, "data": {"reports": [{"text": "a"}, {"text": "b"}]}}')
+    assert (
+        "the file is one object, so one report"
+        in propose_mapping(tmp_path / "t.json", out=tmp_path / "m.toml").summary()
+    )
+    (tmp_path / "t.csv").write_text("text,Side,date\nx,,1462000000\ny,,1462086400\n")  # seconds since 1970 are no days
+    doubts = propose_mapping(tmp_path / "t.csv", out=tmp_path / "n.toml").doubts
+    assert doubts["laterality"] == "Side, which is empty" and "date" in doubts
+
+
 def test_files_that_are_no_tables(tmp_path):
     for name in ("none.csv", "x.pdf"):
         with pytest.raises(CorpusError, match=name):

@@ -29,6 +29,7 @@ from pathveil.corpus.tables import BATCH, ROW, UNREADABLE, Note, pieces_of, pola
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign import bounds
 from pathveil.foreign.archives import open_bytes
+from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -327,7 +328,7 @@ class Text:
             if record is None:
                 return
             if record and len(record) != fields:
-                reason = f"has {len(record)} fields, its header has {fields}"
+                reason = f"has {counted(len(record), 'field')}, its header has {fields}"
                 if note is None:
                     raise CorpusError(f"{self.path}: the record at line {start:,} {reason}")
                 note(start, reason)

@@ -34,10 +34,11 @@ from pathveil.corpus.opening import (
     rename_columns,
     sentence_of,
     sources_of,
+    title_above,
 )
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread
 from pathveil.corpus.schema import REQUIRED, with_corpus_types
-from pathveil.corpus.tables import Paths, content_sha256, with_rows, write_parquet
+from pathveil.corpus.tables import ROW, Paths, content_sha256, with_rows, write_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file, scratch_file
 from pathveil.progress import Progress, silent
@@ -311,7 +312,8 @@ def prepare_table(
         if missing == ["registry"]:
             raise CorpusError(f"{fault}; say whose reports these are with --registry NAME") from None
         hint = f"; 'pathveil corpus map {source} --out map.toml' proposes which column is which" if missing else ""
-        raise CorpusError(f"{fault}{hint}") from None
+        title = title_above([name for name in frame.collect_schema().names() if name not in (ROW, "registry")])
+        raise CorpusError(f"{fault}{f'; {title}' if missing and title else hint}") from None
 
 
 def account(

@@ -25,7 +25,15 @@ from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.dates import EXAMPLES, find_format, in_iso_form
 from pathveil.corpus.intake import code_lines
 from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.opening import MESSAGES, check_not_read, decimals_as_text, open_source, rename_columns, sources_of
+from pathveil.corpus.opening import (
+    MESSAGES,
+    check_is_file,
+    check_not_read,
+    decimals_as_text,
+    open_source,
+    rename_columns,
+    sources_of,
+)
 from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
 from pathveil.corpus.tables import Paths, content_sha256, files, polars_faults, write_parquet
 from pathveil.errors import CorpusError, UsageError
@@ -158,8 +166,8 @@ def read_labels(
     """The table of labels in memory: what to compare, its number of row, and the labels in this project's form."""
     import polars as pl
 
-    if path is not None and not path.is_file():
-        raise CorpusError(f"{path}: there is no such file")
+    if path is not None:
+        check_is_file(path)
     (source,) = sources_of([] if path is None else [path], mapping=mapping, database=None if path else database)
     name = source.name
     if source.form in MESSAGES:

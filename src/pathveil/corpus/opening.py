@@ -12,6 +12,7 @@ Every command that reads tables comes through here, so that all take the same fo
 ('csv', [('7', 'Kolonpolyp')])
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -101,6 +102,31 @@ def check_not_read(written: Sequence[Path], *, sources: Paths) -> None:
     for path in written:
         if path.exists() and any(path.samefile(one) for one in expand_folders(sources)):
             raise UsageError(f"{path}: is among what is read; choose another name")
+
+
+def check_is_file(path: Path) -> None:
+    """Refuse what is no single file where one table is expected."""
+    if path.is_dir():
+        raise CorpusError(f"{path}: is a folder; expected one table")
+    if not path.is_file():
+        raise CorpusError(f"{path}: there is no such file")
+
+
+UNNAMED = re.compile(
+    r"unnamed_\d+|__UNNAMED__\d+"
+)  # what readers of CSV and of spreadsheets call a column without a name
+
+
+def title_above(names: Sequence[str]) -> str:
+    """What to say of a table most of whose columns have no name, as where a title stands above their names; else none.
+
+    >>> title_above(["Extract of May", "unnamed_2", "unnamed_3"]), title_above(["acc", "text", "unnamed_3"])
+    ('its first row names 1 of 3 columns; remove what stands above their names, such as a title', '')
+    """
+    named = sum(not UNNAMED.fullmatch(name) for name in names)
+    if 2 * named >= len(names):
+        return ""
+    return f"its first row names {named} of {len(names)} columns; remove what stands above their names, such as a title"
 
 
 def is_meant(file: Path) -> bool:
