@@ -218,6 +218,8 @@ HEADER = "report_id,case_id,registry,date,text,site,histology\n"
         ("latin-1", "cp1252"),
         ("cp1252", "cp1252"),
         ("utf-16", "utf-16"),
+        ("utf-16-le", "utf-16-le"),  # without a mark
+        ("utf-16-be", "utf-16-be"),
     ],
 )
 def test_encodings_are_found(tmp_path, encoding, found):

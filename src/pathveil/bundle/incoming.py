@@ -127,7 +127,9 @@ def read_frame(frame: "pl.LazyFrame", *, source: Path | str, file: str | None, f
 
     names = frame.collect_schema().names()
     if "text" not in names:
-        raise CorpusError(f"{source}: column 'text' is missing; expected the reports' text there")
+        raise CorpusError(
+            f"{source}: column 'text' is missing; expected the reports' text there, or its name with --map or --column"
+        )
     chosen = [
         pl.col(name).cast(pl.String) if name in names else pl.lit(None, pl.String).alias(name) for name in COLUMNS
     ]

@@ -417,15 +417,19 @@ MIXED = 0.05  # the share of letters beyond ASCII that may look like UTF-8 by ch
 
 
 def find_encoding(path: Path) -> str:
-    """The encoding of a text file: UTF-16 by its mark, UTF-8 where all of it is, else Windows-1252 (with Latin-1).
+    """The encoding of a text file: UTF-16 by its mark or zeros, UTF-8 where all is, else Windows-1252 (with Latin-1).
 
     Other one-byte encodings hold the same bytes for other letters, so they must be told.
     """
     first_lines(path, encoding="latin-1")  # refuses what has no header before all of it is read
     try:
         with open_bytes(path) as file:
-            if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-                return "utf-16"
+            start = file.read(SAMPLE)
+        if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            return "utf-16"
+        for name, high in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):
+            if high.count(0) > 0.9 * len(high) > 0:  # UTF-16 without its mark, as SQL Server's bcp writes it
+                return name
         for name in ("utf-8", "cp1252"):
             with open_bytes(path) as file:
                 decoder, found, high = codecs.getincrementaldecoder(name)(), 0, 0
