@@ -3,6 +3,8 @@
 Both sides are compared by a column that they share: the report's number, the case, or the patient. With ``days``, a row
 counts only within so many days of the report, and the nearest one does, so that two tumours of a patient stay apart.
 Where rows that count equally say different things, the report is left without labels rather than given one of them.
+Spreadsheets take leading zeros from numbers and people type capitals as they like: neither matters, unless two ids of
+the reports or of the table differ in nothing else.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -44,6 +46,9 @@ from pathveil.wording import counted
 if TYPE_CHECKING:
     import polars as pl
 
+ALIKE = " to compare by"  # behind a column's name
+NO_DAY = r"^\s*\d{4}(-?\d{2})?\s*$|^\s*\d{4}(99|00)\d{2}\s*$|^\s*\d{6}(99|00)\s*$"  # as NAACCR has dates in part known
+
 
 class LabelResult(Result):
     """How many reports found their labels."""
@@ -56,7 +61,10 @@ class LabelResult(Result):
     matched: int
     unmatched: int
     ambiguous: int  # several rows that say different things
+    loosely: int  # that found a row only since capitals and leading zeros do not matter
     rows_read: int
+    empty_rows: int  # without an id or without any code
+    undated_rows: int  # without a day, where one is needed
     unused_rows: int  # that match no report
     labelled: dict[str, int]  # task: reports with a label
     codes: CodeCounts
@@ -67,12 +75,16 @@ class LabelResult(Result):
     def summary(self) -> str:
         near = f", the nearest within {counted(self.days, 'day')}" if self.days is not None else ""
         tasks = ", ".join(f"{task} {count:,}" for task, count in self.labelled.items())
+        loosely = f", {self.loosely:,} with capitals or leading zeros aside" if self.loosely else ""
+        row = "row with a code" if self.empty_rows else "row"
+        empty = f"{self.empty_rows:,} without a code or without {' or '.join(self.on)}, " if self.empty_rows else ""
+        undated = f"{self.undated_rows:,} without a day, " if self.undated_rows else ""
         lines = [
             f"{self.matched:,} of {counted(self.reports, 'report')} labelled in {self.out}",
-            f"  by        {', '.join(self.on)}{near}",
+            f"  by        {', '.join(self.on)}{near}{loosely}",
             f"  labels    {tasks}",
-            f"  without   {self.unmatched:,} that no row matches, {self.ambiguous:,} whose rows say different things",
-            f"  rows      {self.rows_read:,} read, {self.unused_rows:,} match no report",
+            f"  without   {self.unmatched:,} that no {row} matches, {self.ambiguous:,} whose rows say different things",
+            f"  rows      {self.rows_read:,} read, {empty}{undated}{self.unused_rows:,} match no report",
             f"  sha256    {self.sha256}",
         ]
         return "\n".join(lines + code_lines(self.codes))
@@ -106,7 +118,7 @@ def label_corpus(
     progress("reading", 0, 0)
     frame = validate(scan(reports), source=reports)
     keys = report_keys(frame, on=on, dated=days is not None)
-    answers, codes = read_labels(
+    table, codes = read_labels(
         labels,
         database=database,
         on=on,
@@ -115,10 +127,16 @@ def label_corpus(
         keep_unknown=keep_unknown_codes,
         tasks=tuple(tasks or ()),
     )
-    chosen = [name for name in answers.columns if name not in (*on, "date", "row")]
+    chosen = [name for name in table.columns if name not in (*on, "date", "row")]
     frame = without_empty(frame, chosen)
     progress("matching", 0, 0)
-    pairs = keys.join(answers, on=list(on), how="inner", suffix=" of the label")
+    filled = table.drop_nulls(list(on)).filter(pl.any_horizontal(pl.col(chosen).is_not_null()))
+    answers = filled.drop_nulls("date") if days is not None else filled
+    exact = keys.join(answers, on=list(on), how="semi").height
+    keys, answers = written_alike(keys, answers, on=on)
+    same = [name for name in keys.columns if name.endswith(ALIKE)]
+    loosely = keys.join(answers, on=same, how="semi").height - exact
+    pairs = keys.join(answers, on=same, how="inner", suffix=" of the label")
     if days is not None:
         apart = (pl.col("date") - pl.col("date of the label")).dt.total_days().abs()
         pairs = pairs.with_columns(apart.alias("apart")).filter(pl.col("apart") <= days)
@@ -130,9 +148,13 @@ def label_corpus(
     single = different.filter(pl.len().over("report_id") == 1)
     if not single.height:
         near = f" within {counted(days, 'day')}" if days is not None else ""
+        hint = "; do both write it alike?" if not different.height else ""
+        if different.height and days is None:
+            hint = "; with --days the row that is nearest in date counts"
         raise CorpusError(
             f"{labels or DATABASE}: no report found its label by {', '.join(on)}{near} "
-            f"({counted(answers.height, 'row')}, {counted(different['report_id'].n_unique(), 'report')} ambiguous)"
+            f"({counted(answers.height, 'row')}, "
+            f"{counted(different['report_id'].n_unique(), 'report')} ambiguous){hint}"
         )
     progress("writing", 0, 0)
     write_parquet(frame.join(single.lazy(), on="report_id", how="left", maintain_order="left"), out)
@@ -146,7 +168,10 @@ def label_corpus(
         matched=matched,
         unmatched=keys.height - touched,
         ambiguous=touched - matched,
-        rows_read=answers.height,
+        loosely=loosely,
+        rows_read=table.height,
+        empty_rows=table.height - filled.height,
+        undated_rows=filled.height - answers.height,
         unused_rows=answers.height - used,
         labelled={task: single[task].count() for task in chosen},
         codes=codes,
@@ -164,8 +189,6 @@ def read_labels(
     tasks: Sequence[str],
 ) -> tuple["pl.DataFrame", CodeCounts]:
     """The table of labels in memory: what to compare, its number of row, and the labels in this project's form."""
-    import polars as pl
-
     if path is not None:
         check_is_file(path)
     (source,) = sources_of([] if path is None else [path], mapping=mapping, database=None if path else database)
@@ -192,9 +215,22 @@ def read_labels(
     if dated:
         frame = frame.with_columns(label_dates(frame["date"], source=name, told=mapping.dates))
     normal, codes = normalise_codes(frame.lazy(), keep_unknown=keep_unknown)
-    frame = normal.collect().with_row_index("row")
-    tasks_there = [name for name in frame.columns if name not in (*on, "date", "row")]
-    return frame.drop_nulls(list(on)).filter(pl.any_horizontal(pl.col(tasks_there).is_not_null())), codes
+    return normal.collect().with_row_index("row"), codes
+
+
+def written_alike(
+    keys: "pl.DataFrame", answers: "pl.DataFrame", *, on: Sequence[str]
+) -> tuple["pl.DataFrame", "pl.DataFrame"]:
+    """Both with columns to compare by, in which capitals and leading zeros do not matter unless they tell ids apart."""
+    import polars as pl
+
+    for column in on:
+        plain = pl.col(column).str.to_uppercase().str.strip_chars_start("0")
+        ids = [table.select(pl.col(column).drop_nulls().unique()) for table in (keys, answers)]
+        is_safe = all(table.select(plain.n_unique()).item() == table.height for table in ids)
+        same = (plain if is_safe else pl.col(column)).alias(column + ALIKE)
+        keys, answers = keys.with_columns(same), answers.with_columns(same)
+    return keys, answers
 
 
 def as_text(name: str, dtype: "pl.DataType") -> "pl.Expr":
@@ -206,9 +242,10 @@ def as_text(name: str, dtype: "pl.DataType") -> "pl.Expr":
 
 
 def label_dates(dates: "pl.Series", *, source: Path | str, told: str | None) -> "pl.Series":
-    """The dates of the table of labels; one that cannot be read is refused by its row."""
+    """The dates of the table of labels; a year or month alone is no day, others that cannot be read are refused."""
     import polars as pl
 
+    dates = dates.to_frame().select(pl.when(~pl.col("date").str.contains(NO_DAY)).then(pl.col("date")))["date"]
     form = told or find_format(dates)
     frame = dates.to_frame()
     if form:
