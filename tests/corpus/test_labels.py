@@ -93,6 +93,12 @@ def test_dates_of_which_only_a_part_is_known_are_no_days(reports, tmp_path):
     assert "rows      7 read, 6 without a day, 0 match no report" in result.summary()
 
 
+def test_words_for_nothing_are_no_codes(reports, tmp_path):
+    table = labels(tmp_path, ["N0,C50,NULL", "N1,.,NULL", "NULL,C61,8140"])
+    result = label_corpus(reports, table, on=["report_number"], out=tmp_path / "out.parquet")
+    assert (result.matched, result.empty_rows, result.codes.unknown) == (1, 2, [])
+
+
 def test_why_nothing_was_labelled(reports, tmp_path):
     for rows, hint in ((["X,C50,"], "do both write it alike?"), (["N0,C50,", "N0,C61,"], "with --days the row")):
         with pytest.raises(CorpusError, match=f"ambiguous.; {hint[:-1]}"):

@@ -29,6 +29,7 @@ from pathveil.corpus.opening import (
     Source,
     check_not_read,
     decimals_as_text,
+    missing_as_empty,
     open_source,
     passed_over,
     rename_columns,
@@ -37,7 +38,7 @@ from pathveil.corpus.opening import (
     title_above,
 )
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread
-from pathveil.corpus.schema import REQUIRED, with_corpus_types
+from pathveil.corpus.schema import REQUIRED, TASKS, with_corpus_types
 from pathveil.corpus.tables import ROW, Paths, content_sha256, with_rows, write_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file, scratch_file
@@ -306,6 +307,7 @@ def prepare_table(
     if registry is not None:
         frame = frame.with_columns(pl.lit(registry).alias("registry"))
     missing = [name for name in REQUIRED if name not in frame.collect_schema()]
+    frame = missing_as_empty(frame, ("report_id", "case_id", "text", "date", "year", *TASKS))  # a registry may be NA
     try:
         return with_corpus_types(decimals_as_text(frame), source=source, stripped=stripped)
     except CorpusError as fault:

@@ -32,6 +32,7 @@ from pathveil.corpus.opening import (
     check_is_file,
     check_not_read,
     decimals_as_text,
+    missing_as_empty,
     open_source,
     rename_columns,
     sources_of,
@@ -209,7 +210,8 @@ def read_labels(
         raise UsageError(f"{name}: has no column of labels ({', '.join(TASKS)}); say which with --column or --map")
     wanted = [*on, *labels, *(["date"] if dated else [])]
     try:
-        frame = table.select(as_text(name, schema[name]) for name in wanted).collect(engine="streaming")
+        texts = table.select(as_text(name, schema[name]) for name in wanted)
+        frame = missing_as_empty(texts, wanted).collect(engine="streaming")
     except polars_faults():
         raise CorpusError(f"{name}: cannot be read to its end; is it cut short or damaged?") from None
     if dated:

@@ -274,6 +274,21 @@ def rename_columns(frame: "pl.LazyFrame", *, source: Path | str, columns: Mappin
     return frame.rename({theirs: ours for ours, theirs in columns.items() if ours not in within})
 
 
+# What databases, SAS and spreadsheets write where nothing is.
+MISSING = ("NULL", "Null", "null", r"\N", ".", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "None", "none")
+
+
+def missing_as_empty(frame: "pl.LazyFrame", columns: Sequence[str]) -> "pl.LazyFrame":
+    """The frame with empty cells for words such as NULL in these columns, where it has them; others stay."""
+    import polars as pl
+
+    schema = frame.collect_schema()
+    texts = [name for name in columns if schema.get(name) == pl.String]
+    value = pl.col(texts)
+    is_missing = (value.str.len_bytes() < 16) & value.str.strip_chars().is_in(MISSING)  # texts are not looked through
+    return frame.with_columns(pl.when(~is_missing).then(value)) if texts else frame
+
+
 def decimals_as_text(frame: "pl.LazyFrame") -> "pl.LazyFrame":
     """Codes and dates that a spreadsheet made numbers as text (8500.0, 20160502), for their readers."""
     import polars as pl
