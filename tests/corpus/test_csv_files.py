@@ -108,3 +108,11 @@ def test_a_large_file_by_the_book_is_read_as_a_small_one(tmp_path_factory, recor
             assert not wrong and large.collect().equals(small) and not notes
         else:
             assert wrong or "\r" in out.getvalue().replace("\r\n", "")
+
+
+def test_a_delimiter_that_the_header_does_not_have_is_told(tmp_path):
+    (tmp_path / "t.csv").write_text("report_id\ttext\n1\tleft, right\n")
+    with pytest.raises(CorpusError, match=r"line 1 has no ',', by which .* were told .*; they seem to be by tab"):
+        open_csv(tmp_path / "t.csv", delimiter=",")
+    (tmp_path / "t.csv").write_text("word\nleft\n")  # a table of one column has none
+    assert open_csv(tmp_path / "t.csv", delimiter=";").collect().rows() == [("left",)]

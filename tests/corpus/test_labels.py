@@ -103,6 +103,9 @@ def test_why_nothing_was_labelled(reports, tmp_path):
     for rows, hint in ((["X,C50,"], "do both write it alike?"), (["N0,C50,", "N0,C61,"], "with --days the row")):
         with pytest.raises(CorpusError, match=f"ambiguous.; {hint[:-1]}"):
             label_corpus(reports, labels(tmp_path, rows), on=["report_number"], out=tmp_path / "out.parquet")
+    table = labels(tmp_path, ["N0,201601,C50"], "report_number,date,site")
+    with pytest.raises(CorpusError, match="no row with codes has a day"):
+        label_corpus(reports, table, on=["report_number"], days=30, out=tmp_path / "out.parquet")
     (tmp_path / "x.csv").mkdir()
     with pytest.raises(CorpusError, match=r"x\.csv: is a folder; expected one table"):
         label_corpus(reports, tmp_path / "x.csv", on=["report_number"], out=tmp_path / "out.parquet")

@@ -69,7 +69,7 @@ def test_what_is_no_table_is_told_by_all_alike(tmp_path, inside, database):
 TABLE = "report_id\tcase_id\ttext\n" + "".join(f"r{n}\t{n}\t{SECRET}, left\n" for n in range(3))
 
 
-@pytest.mark.parametrize("name", ["lab.txt", "lab.dat", "lab.asc", "lab.txt.gz"])
+@pytest.mark.parametrize("name", ["lab.txt", "lab.dat", "lab.asc", "lab.txt.gz", "lab.xls"])
 def test_a_table_without_the_name_of_one_is_told_by_its_contents(tmp_path, name):
     content = TABLE.encode()
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
@@ -99,6 +99,12 @@ def test_an_archive_under_the_name_of_csv_is_called_that(tmp_path):
     (tmp_path / "lab.csv").write_bytes(b"PK\3\4" + bytes(range(256)))
     with pytest.raises(CorpusError, match=r"lab\.csv: is no CSV but an archive or a spreadsheet; unpack it"):
         sources_of([tmp_path / "lab.csv"])
+
+
+def test_a_page_under_the_name_of_a_spreadsheet_is_called_that(tmp_path):
+    (tmp_path / "lab.xls").write_text(f"<html><table><tr><td>{SECRET}</td></tr></table></html>")
+    with pytest.raises(CorpusError, match=r"lab\.xls: is a web page, no spreadsheet; open it in one and save"):
+        sources_of([tmp_path / "lab.xls"])
 
 
 def test_days_that_are_whole_numbers(tmp_path):

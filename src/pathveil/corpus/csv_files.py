@@ -62,7 +62,13 @@ def open_csv(
 
     encoding = encoding or "utf-8-sig"
     lines = first_lines(path, encoding=encoding)
-    delimiter = delimiter or delimiter_of(lines)
+    found = delimiter_of(lines)
+    delimiter = delimiter or found
+    if delimiter not in lines[0] and found in lines[0]:
+        raise CorpusError(
+            f"{path}: line 1 has no {named_delimiter(delimiter)}, by which its columns were told to be separated "
+            f"(--delimiter, or a mapping); they seem to be by {named_delimiter(found)}"
+        )
     csv.field_size_limit(LONGEST)
     try:
         columns = header_of(next(csv.reader(lines, delimiter=delimiter)), path=path)
@@ -392,6 +398,10 @@ def delimiter_of(lines: list[str]) -> str:
         return len(header) > 1 and kept >= len(records) * 0.8, len(header)
 
     return max(DELIMITERS, key=fit)
+
+
+def named_delimiter(delimiter: str) -> str:
+    return "tab" if delimiter == "\t" else f"'{delimiter}'"
 
 
 def header_of(names: list[str], *, path: Path) -> list[str]:

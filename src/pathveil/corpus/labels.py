@@ -150,6 +150,8 @@ def label_corpus(
     if not single.height:
         near = f" within {counted(days, 'day')}" if days is not None else ""
         hint = "; do both write it alike?" if not different.height else ""
+        if filled.height and not answers.height:
+            hint = "; no row with codes has a day"
         if different.height and days is None:
             hint = "; with --days the row that is nearest in date counts"
         raise CorpusError(

@@ -195,7 +195,7 @@ def in_utf8(start: bytes) -> bytes:
 def detect_format(path: Path) -> str:
     """Tell a file's format by its name, or by how it begins."""
     named = form_of(path) or form_among(path, OTHER_FORMS)
-    if named and named not in ("csv", "json", "jsonl"):
+    if named and named not in ("csv", "json", "jsonl", "excel"):
         return named
     try:
         with open_bytes(path) as file:
@@ -210,9 +210,13 @@ def detect_format(path: Path) -> str:
                 f"{path}: is no CSV but an archive or a spreadsheet; unpack it, or let its name end in .xlsx"
             )
         return named
-    if named:
+    if named in ("json", "jsonl"):
         return "fhir" if MARK in start else named
     start = in_utf8(start)
+    if named == "excel":  # many programs export text, or a page, under that name
+        if start.lstrip().lower().startswith((b"<html", b"<!doctype html", b"<table")):
+            raise CorpusError(f"{path}: is a web page, no spreadsheet; open it in one and save it as .xlsx or CSV")
+        return "csv" if is_delimited(start) else named
     if start.startswith(b"PAR1"):
         return "parquet"
     if start.startswith(b"SQLite format 3\0"):
