@@ -11,6 +11,7 @@ from pathveil.corpus.mapping import TableMapping, read_mapping
 from pathveil.corpus.proposal import propose_mapping
 from pathveil.corpus.reading import read
 from pathveil.errors import CorpusError, PathveilError, UsageError
+from workbooks import workbook
 
 SECRET = "Quastenflosser"
 
@@ -214,6 +215,16 @@ def test_a_table_without_a_header_is_refused_and_not_quoted(tmp_path):
     with pytest.raises(CorpusError, match="the names of its columns are dates or codes") as caught:
         propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
     assert SECRET not in str(caught.value) and not (tmp_path / "m.toml").exists()
+
+
+@pytest.mark.parametrize("row", [["S16-{}", "x{}", f"{SECRET} {{}} " + "carcinoma " * 8], ["S16-{}", f"{SECRET}{{}}"]])
+def test_a_record_in_place_of_names_is_never_shown(tmp_path, row):
+    rows = [[cell.format(n) for cell in row] for n in range(12)]
+    (tmp_path / "t.csv").write_text("\n".join(map(",".join, rows)))
+    for path in (tmp_path / "t.csv", workbook(tmp_path / "t.xlsx", {"S": rows})):
+        with pytest.raises(CorpusError, match=r"seems to be a record; add a row with the names|no header") as caught:
+            propose_mapping(path, out=tmp_path / "m.toml")
+        assert SECRET not in str(caught.value) and not (tmp_path / "m.toml").exists()
 
 
 def test_the_commands(lab, tmp_path, pathveil):

@@ -163,6 +163,10 @@ def test_names_of_fields_within_fields(tmp_path):
         ('[{"a": ' + "[" * 30 + "]" * 30 + "}]", "nested more than 24 levels deep"),
         ('{"a": [{"b": "c"}], "d": [{"e": "f"}]}', "several lists of objects"),
         ('{"x": {"a": [{"b": "c"}], "d": [{"e": "f"}]}}', "several lists of objects"),
+        (
+            json.dumps({f"{SECRET}{n}": {"text": "x"} for n in range(3)}),
+            "holds an object for each report under a name of its own; expected a list of the objects",
+        ),
         (f'[{{"text": "{SECRET}"', "cannot be read as JSON"),
         (f'["{SECRET}"]', "expected a list of objects, one a report"),
         ("[]", "expected a list of objects"),

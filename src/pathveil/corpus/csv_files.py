@@ -42,6 +42,7 @@ LARGE = 1 << 27  # bytes of a file from which on a compiled look at it is worth 
 BLOCK, PART = 1 << 22, 1 << 17  # bytes that polars reads at a time, and in which we look for quotation marks
 QUOTE, LF, CR = b'"\n\r'
 DELIMITERS = ",;\t|"
+LONGEST_NAME = 80  # characters of a column's name; longer ones are texts
 SAMPLE = 1 << 16  # bytes from which the delimiter is told
 
 
@@ -411,7 +412,7 @@ def header_of(names: list[str], *, path: Path) -> list[str]:
     bare = (name.replace("\ufeff", "").strip() for name in names)  # some write a byte order mark twice
     columns = [name or f"unnamed_{number}" for number, name in enumerate(bare, start=1)]
     for number, name in enumerate(columns, start=1):
-        if len(name) > 80 or re.search(r"\d{6}", name):
+        if len(name) > LONGEST_NAME or re.search(r"\d{6}", name):
             raise CorpusError(f"{path}: line 1 is no header (field {number} is no name of a column); add one")
         if name in columns[: number - 1]:
             first = columns.index(name) + 1

@@ -31,7 +31,7 @@ from pathveil.corpus.codes import (
     read_morphology,
     read_topography,
 )
-from pathveil.corpus.csv_files import delimiter_of, first_lines
+from pathveil.corpus.csv_files import LONGEST_NAME, delimiter_of, first_lines
 from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.dates import ISO, ISO_DATE, find_format, formats_of
 from pathveil.corpus.mapping import TableMapping
@@ -195,6 +195,8 @@ def propose_mapping(
         raise CorpusError(
             f"{source.name}: the names of its columns are dates or codes, as of a record; add a line with names"
         )
+    if source.form in ("csv", "excel") and any(map(is_of_a_record, columns)):
+        raise CorpusError(f"{source.name}: its first row seems to be a record; add a row with the names of the columns")
     chosen = propose_columns(columns)
     dates = given.dates
     if "date" in chosen and not dates:
@@ -235,6 +237,20 @@ def why_undecided(values: list[str]) -> str | None:
 def holds_value(name: str) -> bool:
     """Whether what stands for a column's name is a value, as in a table without a header."""
     return bool(ISO_DATE.fullmatch(name) or formats_of(name) or read_topography(name) or read_morphology(name))
+
+
+def is_of_a_record(column: Column) -> bool:
+    """Whether a column is called what a report may say or how its values are numbered: it must not be shown then.
+
+    >>> is_of_a_record(Column("S16-1", ["S16-2", "S17-31"], 2)), is_of_a_record(Column("ICDO3", ["C504"], 1))
+    (True, False)
+    """
+    if len(column.name) > LONGEST_NAME or re.search(r"\d{6}", column.name):
+        return True
+    shape = re.sub(r"\d+", "9", column.name)
+    if shape == column.name or re.fullmatch(r"\d{1,2}", column.name):  # programs number columns that have no names
+        return False
+    return share_of(column, lambda value: re.sub(r"\d+", "9", value.strip()) == shape) >= 0.5
 
 
 def columns_of(source: Source, mapping: TableMapping, database: str | None, *, unread: Unread) -> list[Column]:
