@@ -202,6 +202,24 @@ def test_what_is_no_single_table_is_told(tmp_path):
     assert doubts["laterality"] == "Side, which is empty" and "date" in doubts
 
 
+def test_a_column_of_our_name_with_other_contents_makes_room(tmp_path):
+    rows = "".join(f"r{n},{n},St Mary,{SECRET},C504\n" for n in range(12))
+    (tmp_path / "t.csv").write_text("report_id,case_id,site,text,topography\n" + rows)
+    result = propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
+    assert result.columns["other_site"] == "site" and "not taken as site: site" in result.summary()
+    told = {"mapping": read_mapping(tmp_path / "m.toml"), "registry": "R"}
+    imported = import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet", **told)
+    corpus = pl.read_parquet(tmp_path / "c.parquet")
+    assert not imported.codes.unknown and set(corpus["site"]) == {"C50"} and set(corpus["other_site"]) == {"St Mary"}
+    with pytest.raises(
+        UsageError, match=r"has a column 'site' already.*give that another name too \(--column other_site"
+    ):
+        import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet", registry="R", columns={"site": "topography"})
+    columns = {"site": "topography", "hospital": "site"}
+    import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet", registry="R", columns=columns)
+    assert set(pl.read_parquet(tmp_path / "c.parquet")["subsite"]) == {"C50.4"}
+
+
 def test_files_that_are_no_tables(tmp_path):
     for name in ("none.csv", "x.pdf"):
         with pytest.raises(CorpusError, match=name):

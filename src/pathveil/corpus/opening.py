@@ -272,8 +272,11 @@ def rename_columns(frame: "pl.LazyFrame", *, source: Path | str, columns: Mappin
         elif theirs not in names:
             hint = did_you_mean(theirs, names) or "; is the mapping that of another table?"
             raise UsageError(f"{source}: has no column '{theirs}' to take {ours} from{hint}")
-        if ours in names and ours != theirs:
-            raise UsageError(f"{source}: has a column '{ours}' already, so '{theirs}' cannot take its place")
+        if ours in names and ours != theirs and (ours not in columns.values() or ours in within):
+            raise UsageError(
+                f"{source}: has a column '{ours}' already, so '{theirs}' cannot take its place; "
+                f"give that another name too (--column other_{ours}={ours})"
+            )
     frame = frame.with_columns(**within) if within else frame
     return frame.rename({theirs: ours for ours, theirs in columns.items() if ours not in within})
 

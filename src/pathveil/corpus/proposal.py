@@ -203,6 +203,10 @@ def propose_mapping(
         found = find_format(chosen["date"][0].values)
         dates = found if found != ISO else None
     rows = max((column.rows for column in columns), default=0)
+    doubts = doubts_of(columns, chosen)
+    for column in columns:
+        if column.name in doubts and column.name in TASKS and column.values:  # such as a hospital's site
+            chosen[f"other_{column.name}"] = column, "few of its values are codes"
     result = MappingResult(
         file=str(source.name),
         out=str(out),
@@ -218,7 +222,7 @@ def propose_mapping(
         columns={ours: column.name for ours, (column, _) in chosen.items()},
         reasons={ours: reason for ours, (_, reason) in chosen.items()},
         missing=[name for name in REQUIRED if name not in chosen],
-        doubts=doubts_of(columns, chosen),
+        doubts=doubts,
         unused=len(columns) - len(chosen),
     )
     write_text(out, mapping_text(result, others=[column.name for column in columns]))
@@ -387,7 +391,7 @@ def mapping_text(result: MappingResult, *, others: list[str]) -> str:
         if told := getattr(result, name):
             lines.append(line(name, told, "as told"))
     lines += ["", "[columns]  # ours = theirs; other columns are kept as they are"]
-    for field in NAMES:
+    for field in (*NAMES, *(name for name in result.columns if name not in NAMES)):
         if field in result.columns:
             lines.append(line(field, result.columns[field], result.reasons[field]))
         elif field in result.doubts:
