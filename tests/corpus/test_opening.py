@@ -83,8 +83,12 @@ def test_text_that_lies_beside_tables_is_not_read_but_named(tmp_path):
     (folder / "lab.tsv").write_text(TABLE)
     (folder / "README.txt").write_text(f"Dear all, {SECRET}, here they are\n")
     (folder / "gone.csv").symlink_to(tmp_path / "nowhere")
+    for name in ("empty.csv", "empty.hl7"):
+        (folder / name).touch()
     result = import_corpus(folder, out=tmp_path / "c.parquet", registry="R")
-    assert result.reports == 3 and result.passed_over == ["README.txt", "gone.csv"]
+    assert result.reports == 3 and result.passed_over == ["README.txt", "empty.csv", "empty.hl7", "gone.csv"]
+    with pytest.raises(CorpusError, match=r"empty\.hl7: is empty; expected a table or messages"):
+        detect_format(folder / "empty.hl7")
 
 
 def test_lines_of_objects_under_the_name_of_json(tmp_path):

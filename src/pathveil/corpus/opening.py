@@ -134,7 +134,10 @@ def title_above(names: Sequence[str]) -> str:
 
 
 def is_meant(file: Path) -> bool:
-    """Whether a file of a folder is read; spreadsheets, databases and other JSON may be anything."""
+    """Whether a file of a folder is read; spreadsheets, databases and other JSON may be anything, and empty files are
+    what is left where a transfer failed."""
+    if not file.stat().st_size:
+        return False
     return bool(form_of(file)) or has_hl7_name(file) or is_hl7_text(file) or is_fhir(file)
 
 
@@ -223,6 +226,8 @@ def detect_format(path: Path) -> str:
         return "sqlite"
     if begins_hl7(start):
         return "hl7"
+    if not start.strip():
+        raise CorpusError(f"{path}: is empty; expected a table or messages")
     if is_delimited(start):
         return "csv"
     raise CorpusError(
