@@ -93,6 +93,18 @@ def test_dates_of_which_only_a_part_is_known_are_no_days(reports, tmp_path):
     assert "rows      7 read, 6 without a day, 0 match no report" in result.summary()
 
 
+def test_records_that_do_not_fit_are_skipped_and_named(reports, tmp_path):
+    rows = [f"N{n},C50,8500" for n in range(20)] + ["", "20 rows selected."]
+    result = label_corpus(reports, labels(tmp_path, rows), on=["report_number"], out=tmp_path / "out.parquet")
+    assert (result.matched, result.rows_read, result.skipped_rows, result.unused_rows) == (7, 21, 1, 13)
+    assert "rows      21 read, 1 skipped, 13 match no report" in result.summary()
+    assert "labels.csv: row 23 has 1 field, its header has 3" in result.summary()
+    table = labels(tmp_path, [f"N0,C50,8500,{SECRET}", "N1,C50,8500"])
+    with pytest.raises(CorpusError, match="row 2 has 4 fields, its header has 3; 1 of 2 rows cannot be used") as caught:
+        label_corpus(reports, table, on=["report_number"], out=tmp_path / "none.parquet")
+    assert SECRET not in str(caught.value) and not (tmp_path / "none.parquet").exists()
+
+
 def test_words_for_nothing_are_no_codes(reports, tmp_path):
     table = labels(tmp_path, ["N0,C50,NULL", "N1,.,NULL", "NULL,C61,8140"])
     result = label_corpus(reports, table, on=["report_number"], out=tmp_path / "out.parquet")

@@ -37,12 +37,13 @@ from pathveil.corpus.opening import (
     rename_columns,
     sources_of,
 )
+from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SkippedRow, Unread
 from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
 from pathveil.corpus.tables import Paths, content_sha256, files, polars_faults, write_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
-from pathveil.wording import counted
+from pathveil.wording import counted, percent
 
 if TYPE_CHECKING:
     import polars as pl
@@ -64,6 +65,8 @@ class LabelResult(Result):
     ambiguous: int  # several rows that say different things
     loosely: int  # that found a row only since capitals and leading zeros do not matter
     rows_read: int
+    skipped_rows: int  # that do not fit the header
+    skipped: list[SkippedRow]  # the first of them
     empty_rows: int  # without an id or without any code
     undated_rows: int  # without a day, where one is needed
     unused_rows: int  # that match no report
@@ -79,13 +82,15 @@ class LabelResult(Result):
         loosely = f", {self.loosely:,} with capitals or leading zeros aside" if self.loosely else ""
         row = "row with a code" if self.empty_rows else "row"
         empty = f"{self.empty_rows:,} without a code or without {' or '.join(self.on)}, " if self.empty_rows else ""
+        unfit = f"{self.skipped_rows:,} skipped, " if self.skipped_rows else ""
         undated = f"{self.undated_rows:,} without a day, " if self.undated_rows else ""
         lines = [
             f"{self.matched:,} of {counted(self.reports, 'report')} labelled in {self.out}",
             f"  by        {', '.join(self.on)}{near}{loosely}",
             f"  labels    {tasks}",
             f"  without   {self.unmatched:,} that no {row} matches, {self.ambiguous:,} whose rows say different things",
-            f"  rows      {self.rows_read:,} read, {empty}{undated}{self.unused_rows:,} match no report",
+            f"  rows      {self.rows_read:,} read, {unfit}{empty}{undated}{self.unused_rows:,} match no report",
+            *(f"            {one.file}: row {one.row:,} {one.reason}" for one in self.skipped[:SHOWN]),
             f"  sha256    {self.sha256}",
         ]
         return "\n".join(lines + code_lines(self.codes))
@@ -119,7 +124,7 @@ def label_corpus(
     progress("reading", 0, 0)
     frame = validate(scan(reports), source=reports)
     keys = report_keys(frame, on=on, dated=days is not None)
-    table, codes = read_labels(
+    table, codes, skipped = read_labels(
         labels,
         database=database,
         on=on,
@@ -172,7 +177,9 @@ def label_corpus(
         unmatched=keys.height - touched,
         ambiguous=touched - matched,
         loosely=loosely,
-        rows_read=table.height,
+        rows_read=table.height + len(skipped),
+        skipped_rows=len(skipped),
+        skipped=skipped[:LISTED],
         empty_rows=table.height - filled.height,
         undated_rows=filled.height - answers.height,
         unused_rows=answers.height - used,
@@ -190,15 +197,19 @@ def read_labels(
     mapping: TableMapping,
     keep_unknown: bool,
     tasks: Sequence[str],
-) -> tuple["pl.DataFrame", CodeCounts]:
-    """The table of labels in memory: what to compare, its number of row, and the labels in this project's form."""
+) -> tuple["pl.DataFrame", CodeCounts, list[SkippedRow]]:
+    """The table of labels in memory: what to compare, its number of row, and the labels in this project's form.
+
+    Records that do not fit its header are skipped as by an import.
+    """
     if path is not None:
         check_is_file(path)
     (source,) = sources_of([] if path is None else [path], mapping=mapping, database=None if path else database)
     name = source.name
     if source.form in MESSAGES:
         raise CorpusError(f"{name}: messages hold no labels; expected a table with columns such as site")
-    table = open_source(source, mapping=mapping, database=database)
+    unread = Unread()
+    table = open_source(source, mapping=mapping, database=database, note=unread if source.form == "csv" else None)
     table = decimals_as_text(rename_columns(table, source=name, columns=mapping.columns))
     schema = table.collect_schema()
     for column in (*on, *(["date"] if dated else []), *tasks):
@@ -216,10 +227,16 @@ def read_labels(
         frame = missing_as_empty(texts, wanted).collect(engine="streaming")
     except polars_faults():
         raise CorpusError(f"{name}: cannot be read to its end; is it cut short or damaged?") from None
+    skipped = [SkippedRow(file=str(name), row=row, reason=reason) for row, reason in unread.reasons.items()]
+    if len(skipped) > MOST_SKIPPED * (frame.height + len(skipped)):
+        raise CorpusError(
+            f"{name}: row {skipped[0].row:,} {skipped[0].reason}; {len(skipped):,} of "
+            f"{counted(frame.height + len(skipped), 'row')} cannot be used, more than {percent(MOST_SKIPPED)}"
+        )
     if dated:
         frame = frame.with_columns(label_dates(frame["date"], source=name, told=mapping.dates))
     normal, codes = normalise_codes(frame.lazy(), keep_unknown=keep_unknown)
-    return normal.collect().with_row_index("row"), codes
+    return normal.collect().with_row_index("row"), codes, skipped
 
 
 def written_alike(
