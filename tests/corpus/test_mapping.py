@@ -220,6 +220,15 @@ def test_a_column_of_our_name_with_other_contents_makes_room(tmp_path):
     assert set(pl.read_parquet(tmp_path / "c.parquet")["subsite"]) == {"C50.4"}
 
 
+def test_other_sheets_are_named_where_the_first_holds_no_texts(tmp_path):
+    sheets = {"Summary": [["Month", "Reports"], ["May", 20]], "Data": [["acc", "text"], ["A1", SECRET]]}
+    path = workbook(tmp_path / "t.xlsx", sheets)
+    result = propose_mapping(path, out=tmp_path / "m.toml")
+    assert "the first sheet was read; there are others (--sheet): Data" in result.summary()
+    told = TableMapping(sheet="Data")
+    assert propose_mapping(path, out=tmp_path / "n.toml", mapping=told).other_sheets == []
+
+
 def test_files_that_are_no_tables(tmp_path):
     for name in ("none.csv", "x.pdf"):
         with pytest.raises(CorpusError, match=name):

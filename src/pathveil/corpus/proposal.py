@@ -34,6 +34,7 @@ from pathveil.corpus.codes import (
 from pathveil.corpus.csv_files import LONGEST_NAME, delimiter_of, first_lines
 from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.dates import ISO, ISO_DATE, find_format, formats_of
+from pathveil.corpus.excel import other_sheets
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.opening import MESSAGES, Source, check_is_file, open_source, sources_of, title_above
 from pathveil.corpus.rows import Unread
@@ -120,6 +121,7 @@ class MappingResult(Result):
     sheet: str | None
     passed_over: int  # records that do not fit the header
     one_object: bool  # all of a JSON file is one object
+    other_sheets: list[str]  # of a workbook whose first holds no reports
     columns: dict[str, str]
     reasons: dict[str, str]  # ours: why that column
     missing: list[str]  # what a corpus needs and no column looks like
@@ -147,6 +149,10 @@ class MappingResult(Result):
         if self.one_object:
             lines.append(
                 "  the file is one object, so one report; of several, give the list, or an object that holds it"
+            )
+        if self.other_sheets:
+            lines.append(
+                f"  the first sheet was read; there are others (--sheet): {', '.join(self.other_sheets)[:200]}"
             )
         source = "--database VARIABLE" if self.file == DATABASE else self.file
         labels = any(task in self.columns for task in TASKS)
@@ -219,6 +225,9 @@ def propose_mapping(
         sheet=given.sheet,
         passed_over=len(unread.reasons),
         one_object=source.form == "json" and rows == 1,
+        other_sheets=[]
+        if "text" in chosen or source.form != "excel" or given.sheet
+        else other_sheets(Path(source.name)),
         columns={ours: column.name for ours, (column, _) in chosen.items()},
         reasons={ours: reason for ours, (_, reason) in chosen.items()},
         missing=[name for name in REQUIRED if name not in chosen],
