@@ -77,6 +77,8 @@ def open_csv(
         raise CorpusError(f"{path}: line 1 is no header; expected the names of columns") from None
     records = by_the_book(path, len(columns), delimiter) if encoding == "utf-8-sig" else None
     schema = pl.Schema(dict.fromkeys(columns, pl.String) | ({} if note is None else {ROW: pl.Int64}))
+    bare = (pl.col(name).str.strip_chars("\ufeff \t").eq_missing(pl.lit(name)) for name in columns[:8])
+    again = pl.all_horizontal(bare)  # whether a record is the header
 
     def batches(
         wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
@@ -88,6 +90,10 @@ def open_csv(
             else known_batches(path, columns, records, **told)
         )
         for batch in found:
+            if note is not None and len(columns) > 1:  # files with headers may have been put one behind the other
+                for row in batch.filter(again)[ROW]:
+                    note(row, "is the header again")
+                batch = batch.filter(~again)
             batch = batch if left is None else batch.head(left)
             left = None if left is None else left - batch.height
             batch = batch.select(schema.names() if wanted is None else wanted)

@@ -74,7 +74,9 @@ def open_sqlite(path: Path, *, query: str | None = None) -> "pl.LazyFrame":
                 for batch in text_frames(records, columns):
                     batch = batch.select(wanted or columns)
                     yield batch if predicate is None else batch.filter(predicate)
-            except (sqlite3.Error, UnicodeError):
+            except (sqlite3.Error, UnicodeError) as error:
+                if isinstance(error, UnicodeError) or "decode" in str(error):
+                    raise CorpusError(f"{path}: holds text that is not UTF-8; export it as CSV") from None
                 raise CorpusError(f"{path}: the query stopped on the way; is the database damaged?") from None
 
     return register_io_source(batches, schema=schema)
