@@ -45,6 +45,14 @@ def test_what_is_no_code(value):
     assert read_topography(value) is None and read_morphology(value) is None
 
 
+def test_two_codes_in_one_value_are_none():
+    assert [read_topography(value) for value in ("C504;C509", "C50.4, C34.1", "C50 C61")] == [None] * 3
+    assert [read_morphology(value) for value in ("8500/3;8520/3", "8500, 8520", "8500/3; 8500/2")] == [None] * 3
+    assert (read_behavior("3; 2"), read_laterality("1,2")) == (None, None)
+    assert read_topography("C50.4 breast (C50)") == ("C50", "C50.4") and read_laterality("2: left") == "left"
+    assert read_morphology("8500/3 ductal (M-8500/3)") == ("8500", "3") and read_behavior("3 malignant") == "3"
+
+
 def test_sides_as_naaccr_numbers_letters_and_words():
     names = ["not_paired", "right", "left", "one_side", "bilateral", "midline", "paired_unknown"]
     assert [read_laterality(number) for number in "0123459"] == names and set(names) == set(LATERALITIES)

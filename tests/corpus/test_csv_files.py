@@ -121,3 +121,18 @@ def test_a_large_file_by_the_book_is_read_as_a_small_one(tmp_path_factory, recor
             assert not wrong and large.collect().equals(small) and not notes
         else:
             assert wrong or "\r" in out.getvalue().replace("\r\n", "")
+
+
+def test_a_delimiter_that_the_header_does_not_have_is_told(tmp_path):
+    (tmp_path / "t.csv").write_text("report_id\ttext\n1\tleft, right\n")
+    with pytest.raises(CorpusError, match=r"line 1 has no ',', by which .* were told .*; they seem to be by tab"):
+        open_csv(tmp_path / "t.csv", delimiter=",")
+    (tmp_path / "t.csv").write_text("word\nleft\n")  # a table of one column has none
+    assert open_csv(tmp_path / "t.csv", delimiter=";").collect().rows() == [("left",)]
+
+
+def test_headers_of_files_that_were_put_together_are_no_records(tmp_path):
+    (tmp_path / "t.csv").write_text(f"report_id,text \n1,{SECRET}\n\ufeffreport_id,text \n2,text\n")
+    faults = []
+    frame = open_csv(tmp_path / "t.csv", note=lambda line, reason: faults.append((line, reason)))
+    assert frame.collect().rows() == [("1", SECRET, 2), ("2", "text", 4)] and faults == [(3, "is the header again")]

@@ -50,6 +50,8 @@ def test_a_format_is_found_only_where_a_day_is_past_the_twelfth(days):
         (["17/02/2016", "soon"], None),
         (["02-May-2016", "17-DEC-2016"], "dd-mmm-yyyy"),
         (["02-Xyz-2016"], None),
+        (["May 17, 2016", "Sept 2, 2016 10:11"], "mmm dd, yyyy"),
+        (["May 17 2016"], "mmm dd yyyy"),
         (["45/45/2016"], None),
     ],
 )

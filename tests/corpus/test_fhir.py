@@ -223,6 +223,9 @@ def test_hostile_files_are_one_sentence(monkeypatch):
     deep = b'{"resourceType": "Bundle", "entry": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     assert skipped(deep) == "is nested more than 64 levels deep"
     assert skipped(b'{\n"resourceType": 5}') == "is not a FHIR resource"
+    assert (
+        skipped(b'[{"resourceType": "Bundle"}]') == "is a list; expected one resource (a bundle of them, or one a line)"
+    )
     assert "cannot be read as JSON" in skipped(b"\xff\xfe{\n")
     nested = report(conclusion="x", performer=[{"display": "LAB"}])
     for _ in range(15):

@@ -218,6 +218,8 @@ HEADER = "report_id,case_id,registry,date,text,site,histology\n"
         ("latin-1", "cp1252"),
         ("cp1252", "cp1252"),
         ("utf-16", "utf-16"),
+        ("utf-16-le", "utf-16-le"),  # without a mark
+        ("utf-16-be", "utf-16-be"),
     ],
 )
 def test_encodings_are_found(tmp_path, encoding, found):
@@ -358,6 +360,24 @@ def test_a_table_with_other_names_is_told_what_helps(tmp_path):
     (tmp_path / "a.csv").write_text("acc,pat,befund\n1,2,colon\n")
     with pytest.raises(CorpusError, match=r"'report_id' is missing.*'pathveil corpus map .*a.csv --out map.toml'"):
         import_corpus(tmp_path / "a.csv", out=tmp_path / "c.parquet")
+    (tmp_path / "a.csv").write_text("Extract of May,,\nacc,pat,befund\n1,2,colon\n")
+    with pytest.raises(CorpusError, match=r"its first row names 1 of 3 columns; remove what stands above their names"):
+        import_corpus(tmp_path / "a.csv", out=tmp_path / "c.parquet", registry="R1")
     (tmp_path / "b.csv").write_text("report_id,case_id,text\n1,2,colon\n")
     with pytest.raises(CorpusError, match=r"'registry' is missing.*with --registry NAME"):
         import_corpus(tmp_path / "b.csv", out=tmp_path / "c.parquet")
+
+
+def test_words_for_nothing_are_nothing(tmp_path):
+    """As SQL, SAS and spreadsheets write it; in other columns they stay."""
+    rows = [f"r{n},{n},R1,{date},{SECRET},C50,8500,{date}" for n, date in enumerate(["2016-05-02", "NULL", ".", "N/A"])]
+    rows += [f"r{n},{n},R1,,{SECRET},NULL,.," for n in range(10, 40)] + [
+        "r50,50,R1,,NULL,C50,8500,",
+        "r51,NULL,R1,,x,C50,,",
+    ]
+    (tmp_path / "t.csv").write_text(HEADER.rstrip() + ",note\n" + "\n".join(rows) + "\n")
+    result = import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet")
+    assert result.tables is not None and result.tables.reasons == {"has no text": 1, "has no case_id": 1}
+    assert result.codes.unknown == []
+    corpus = pl.read_parquet(tmp_path / "c.parquet")
+    assert corpus["date"].count() == 1 and corpus["note"].to_list()[:4] == ["2016-05-02", "NULL", ".", "N/A"]

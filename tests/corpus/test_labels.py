@@ -61,9 +61,66 @@ def test_by_report_number(reports, tmp_path):
         *[(None, None, None, None)] * 5,
     ]
     assert (result.reports, result.matched, result.ambiguous, result.unmatched) == (8, 2, 1, 5)
-    assert (result.rows_read, result.unused_rows) == (6, 1)
+    assert (result.rows_read, result.empty_rows, result.unused_rows) == (8, 2, 1)
+    assert "rows      8 read, 2 without a code or without report_number, 1 match no report" in result.summary()
     assert result.labelled == {"site": 2, "histology": 2, "subsite": 1, "behavior": 1}
     assert "2 of 8 reports labelled" in result.summary() and SECRET not in result.to_json()
+
+
+def test_capitals_and_leading_zeros_matter_only_where_they_tell_ids_apart(reports, tmp_path):
+    rows = ["n0,C50,8500", "00N1,C61,8140", "N2,C18,8140"]
+    result = label_corpus(reports, labels(tmp_path, rows), on=["report_number"], out=tmp_path / "a.parquet")
+    assert (result.matched, result.loosely) == (3, 2)
+    assert "by        report_number, 2 with capitals or leading zeros aside" in result.summary()
+    corpus = pl.read_parquet(tmp_path / "a.parquet")
+    assert corpus["site"].to_list()[:3] == ["C50", "C61", "C18"] and corpus["report_number"][0] == "N0"
+    rows.append("N1,C20,8140")  # now 00N1 and N1 are two
+    result = label_corpus(reports, labels(tmp_path, rows), on=["report_number"], out=tmp_path / "b.parquet")
+    assert (result.matched, result.loosely, result.unused_rows) == (2, 0, 2)
+    assert pl.read_parquet(tmp_path / "b.parquet")["site"].to_list()[:3] == [None, "C20", "C18"]
+    header = "report_id,site,histology"
+    for rows in (["R0,C50,8500"], ["r0,C50,8500"]):  # by the id of the corpus itself, which stays as it is
+        label_corpus(reports, labels(tmp_path, rows, header), on=["report_id"], out=tmp_path / "c.parquet")
+        assert pl.read_parquet(tmp_path / "c.parquet")["site"].to_list() == ["C50"] + [None] * 7
+
+
+def test_dates_of_which_only_a_part_is_known_are_no_days(reports, tmp_path):
+    dates = ["20160101", "201601", "2016", "20160199", "20169999", "2016-01", ""]
+    rows = [f"N{n},{date},C50" for n, date in enumerate(dates)]
+    table = labels(tmp_path, rows, "report_number,date,site")
+    result = label_corpus(reports, table, on=["report_number"], days=400, out=tmp_path / "out.parquet")
+    assert (result.matched, result.undated_rows, result.unused_rows, result.rows_read) == (1, 6, 0, 7)
+    assert "rows      7 read, 6 without a day, 0 match no report" in result.summary()
+
+
+def test_records_that_do_not_fit_are_skipped_and_named(reports, tmp_path):
+    rows = [f"N{n},C50,8500" for n in range(20)] + ["", "20 rows selected."]
+    result = label_corpus(reports, labels(tmp_path, rows), on=["report_number"], out=tmp_path / "out.parquet")
+    assert (result.matched, result.rows_read, result.skipped_rows, result.unused_rows) == (7, 21, 1, 13)
+    assert "rows      21 read, 1 skipped, 13 match no report" in result.summary()
+    assert "labels.csv: row 23 has 1 field, its header has 3" in result.summary()
+    table = labels(tmp_path, [f"N0,C50,8500,{SECRET}", "N1,C50,8500"])
+    with pytest.raises(CorpusError, match="row 2 has 4 fields, its header has 3; 1 of 2 rows cannot be used") as caught:
+        label_corpus(reports, table, on=["report_number"], out=tmp_path / "none.parquet")
+    assert SECRET not in str(caught.value) and not (tmp_path / "none.parquet").exists()
+
+
+def test_words_for_nothing_are_no_codes(reports, tmp_path):
+    table = labels(tmp_path, ["N0,C50,NULL", "N1,.,NULL", "NULL,C61,8140"])
+    result = label_corpus(reports, table, on=["report_number"], out=tmp_path / "out.parquet")
+    assert (result.matched, result.empty_rows, result.codes.unknown) == (1, 2, [])
+
+
+def test_why_nothing_was_labelled(reports, tmp_path):
+    for rows, hint in ((["X,C50,"], "do both write it alike?"), (["N0,C50,", "N0,C61,"], "with --days the row")):
+        with pytest.raises(CorpusError, match=f"ambiguous.; {hint[:-1]}"):
+            label_corpus(reports, labels(tmp_path, rows), on=["report_number"], out=tmp_path / "out.parquet")
+    table = labels(tmp_path, ["N0,201601,C50"], "report_number,date,site")
+    with pytest.raises(CorpusError, match="no row with codes has a day"):
+        label_corpus(reports, table, on=["report_number"], days=30, out=tmp_path / "out.parquet")
+    (tmp_path / "x.csv").mkdir()
+    with pytest.raises(CorpusError, match=r"x\.csv: is a folder; expected one table"):
+        label_corpus(reports, tmp_path / "x.csv", on=["report_number"], out=tmp_path / "out.parquet")
 
 
 def test_by_patient_and_the_nearest_day(reports, tmp_path):

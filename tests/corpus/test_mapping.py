@@ -11,6 +11,7 @@ from pathveil.corpus.mapping import TableMapping, read_mapping
 from pathveil.corpus.proposal import propose_mapping
 from pathveil.corpus.reading import read
 from pathveil.errors import CorpusError, PathveilError, UsageError
+from workbooks import workbook
 
 SECRET = "Quastenflosser"
 
@@ -150,6 +151,84 @@ def test_a_column_whose_contents_are_not_what_its_name_says_is_told(tmp_path):
     assert "not taken as laterality: Side" in result.summary()
 
 
+def test_records_that_an_import_skips_do_not_stop_a_proposal(tmp_path):
+    header, record = "Accession,PatientID,Befundtext\n", "A{0},{0},mamma\n"
+    (tmp_path / "t.csv").write_text(header + "".join(map(record.format, range(20))) + "\n20 rows selected.\n")
+    result = propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
+    assert (result.columns["text"], result.rows_read, result.passed_over) == ("Befundtext", 20, 1)
+    assert "not looked at: 1 record with more or fewer fields than the header" in result.summary()
+
+
+@pytest.mark.parametrize("title", ["Extract of May\n\n", "Extract of May,,,\n,,,\n", "sep=,\n"])
+def test_a_title_above_the_names_of_columns_is_told(tmp_path, title):
+    rows = "".join(f"A{n},{n},17/02/2016,{SECRET}\n" for n in range(20))
+    (tmp_path / "t.csv").write_text(f"{title}Accession,PatientID,Datum,Befundtext\n{rows}")
+    with pytest.raises(
+        CorpusError, match=r"remove what stands above their names|is its first line the names of"
+    ) as caught:
+        propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
+    assert SECRET not in str(caught.value) and not (tmp_path / "m.toml").exists()
+    (tmp_path / "t.csv").write_text(
+        f"Accession,PatientID,Befundtext,,,,\nA1,1,{SECRET},,,,\n"
+    )  # empty columns are none
+    assert propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml").missing == ["registry"]
+
+
+def test_years_of_two_digits_are_proposed_and_must_be_told(tmp_path):
+    for dates in (["17/02/16", "18/02/16"], ["17-FEB-16 10.11.12 AM", "18-FEB-16"]):
+        (tmp_path / "t.csv").write_text("Datum,text\n" + "".join(f"{date},x\n" for date in dates))
+        (tmp_path / "m.toml").unlink(missing_ok=True)
+        result = propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
+        assert (
+            result.columns["date"] == "Datum" and "must be told in the file: years have two digits" in result.summary()
+        )
+        assert "# dates = …  # years have two digits" in (tmp_path / "m.toml").read_text()
+    told = TableMapping(dates="dd-mmm-yy")
+    result = propose_mapping(tmp_path / "t.csv", out=tmp_path / "n.toml", mapping=told)
+    assert result.undecided is None and result.dates == "dd-mmm-yy"
+
+
+def test_what_is_no_single_table_is_told(tmp_path):
+    (tmp_path / "x.csv").mkdir()
+    with pytest.raises(CorpusError, match=r"x\.csv: is a folder; expected one table"):
+        propose_mapping(tmp_path / "x.csv", out=tmp_path / "m.toml")
+    (tmp_path / "t.json").write_text('{"made": {}, "data": {"reports": [{"text": "a"}, {"text": "b"}]}}')
+    assert (
+        "the file is one object, so one report"
+        in propose_mapping(tmp_path / "t.json", out=tmp_path / "m.toml").summary()
+    )
+    (tmp_path / "t.csv").write_text("text,Side,date\nx,,1462000000\ny,,1462086400\n")  # seconds since 1970 are no days
+    doubts = propose_mapping(tmp_path / "t.csv", out=tmp_path / "n.toml").doubts
+    assert doubts["laterality"] == "Side, which is empty" and "date" in doubts
+
+
+def test_a_column_of_our_name_with_other_contents_makes_room(tmp_path):
+    rows = "".join(f"r{n},{n},St Mary,{SECRET},C504\n" for n in range(12))
+    (tmp_path / "t.csv").write_text("report_id,case_id,site,text,topography\n" + rows)
+    result = propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
+    assert result.columns["other_site"] == "site" and "not taken as site: site" in result.summary()
+    told = {"mapping": read_mapping(tmp_path / "m.toml"), "registry": "R"}
+    imported = import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet", **told)
+    corpus = pl.read_parquet(tmp_path / "c.parquet")
+    assert not imported.codes.unknown and set(corpus["site"]) == {"C50"} and set(corpus["other_site"]) == {"St Mary"}
+    with pytest.raises(
+        UsageError, match=r"has a column 'site' already.*give that another name too \(--column other_site"
+    ):
+        import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet", registry="R", columns={"site": "topography"})
+    columns = {"site": "topography", "hospital": "site"}
+    import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet", registry="R", columns=columns)
+    assert set(pl.read_parquet(tmp_path / "c.parquet")["subsite"]) == {"C50.4"}
+
+
+def test_other_sheets_are_named_where_the_first_holds_no_texts(tmp_path):
+    sheets = {"Summary": [["Month", "Reports"], ["May", 20]], "Data": [["acc", "text"], ["A1", SECRET]]}
+    path = workbook(tmp_path / "t.xlsx", sheets)
+    result = propose_mapping(path, out=tmp_path / "m.toml")
+    assert "the first sheet was read; there are others (--sheet): Data" in result.summary()
+    told = TableMapping(sheet="Data")
+    assert propose_mapping(path, out=tmp_path / "n.toml", mapping=told).other_sheets == []
+
+
 def test_files_that_are_no_tables(tmp_path):
     for name in ("none.csv", "x.pdf"):
         with pytest.raises(CorpusError, match=name):
@@ -163,6 +242,16 @@ def test_a_table_without_a_header_is_refused_and_not_quoted(tmp_path):
     with pytest.raises(CorpusError, match="the names of its columns are dates or codes") as caught:
         propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
     assert SECRET not in str(caught.value) and not (tmp_path / "m.toml").exists()
+
+
+@pytest.mark.parametrize("row", [["S16-{}", "x{}", f"{SECRET} {{}} " + "carcinoma " * 8], ["S16-{}", f"{SECRET}{{}}"]])
+def test_a_record_in_place_of_names_is_never_shown(tmp_path, row):
+    rows = [[cell.format(n) for cell in row] for n in range(12)]
+    (tmp_path / "t.csv").write_text("\n".join(map(",".join, rows)))
+    for path in (tmp_path / "t.csv", workbook(tmp_path / "t.xlsx", {"S": rows})):
+        with pytest.raises(CorpusError, match=r"seems to be a record; add a row with the names|no header") as caught:
+            propose_mapping(path, out=tmp_path / "m.toml")
+        assert SECRET not in str(caught.value) and not (tmp_path / "m.toml").exists()
 
 
 def test_the_commands(lab, tmp_path, pathveil):

@@ -1,13 +1,16 @@
 """One opener: import, map and label take the same files and databases, and say alike what they do not take."""
 
+import datetime
+import gzip
 import json
 import sqlite3
 
 import polars as pl
 import pytest
 
+from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.opening import Source, open_source, sources_of
+from pathveil.corpus.opening import Source, detect_format, open_source, sources_of
 from pathveil.errors import CorpusError, UsageError
 
 SECRET = "Quastenflosser"
@@ -61,3 +64,67 @@ def test_what_is_no_table_is_told_by_all_alike(tmp_path, inside, database):
     with pytest.raises(UsageError, match="--format tape is not known"):
         sources_of([message], form="tape")
     assert not (tmp_path / "map.toml").exists()
+
+
+TABLE = "report_id\tcase_id\ttext\n" + "".join(f"r{n}\t{n}\t{SECRET}, left\n" for n in range(3))
+
+
+@pytest.mark.parametrize("name", ["lab.txt", "lab.dat", "lab.asc", "lab.txt.gz", "lab.xls"])
+def test_a_table_without_the_name_of_one_is_told_by_its_contents(tmp_path, name):
+    content = TABLE.encode()
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    assert detect_format(tmp_path / name) == "csv"
+    assert import_corpus(tmp_path / name, out=tmp_path / "c.parquet", registry="R").reports == 3
+
+
+def test_text_that_lies_beside_tables_is_not_read_but_named(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "lab.tsv").write_text(TABLE)
+    (folder / "README.txt").write_text(f"Dear all, {SECRET}, here they are\n")
+    (folder / "gone.csv").symlink_to(tmp_path / "nowhere")
+    for name in ("empty.csv", "empty.hl7"):
+        (folder / name).touch()
+    result = import_corpus(folder, out=tmp_path / "c.parquet", registry="R")
+    assert result.reports == 3 and result.passed_over == ["README.txt", "empty.csv", "empty.hl7", "gone.csv"]
+    with pytest.raises(CorpusError, match=r"empty\.hl7: is empty; expected a table or messages"):
+        detect_format(folder / "empty.hl7")
+
+
+def test_lines_of_objects_under_the_name_of_json(tmp_path):
+    rows = [{"report_id": f"r{n}", "case_id": n, "text": SECRET, "parts": [{"name": "A"}]} for n in range(3)]
+    (tmp_path / "r.json").write_text("\n".join(map(json.dumps, rows)))
+    assert import_corpus(tmp_path / "r.json", out=tmp_path / "c.parquet", registry="R").reports == 3
+    (tmp_path / "r.json").write_text(json.dumps({"reports": rows}) + "\n")
+    assert detect_format(tmp_path / "r.json") == "json"
+
+
+def test_an_archive_under_the_name_of_csv_is_called_that(tmp_path):
+    (tmp_path / "lab.csv").write_bytes(b"PK\3\4" + bytes(range(256)))
+    with pytest.raises(CorpusError, match=r"lab\.csv: is no CSV but an archive or a spreadsheet; unpack it"):
+        sources_of([tmp_path / "lab.csv"])
+
+
+def test_a_page_under_the_name_of_a_spreadsheet_is_called_that(tmp_path):
+    (tmp_path / "lab.xls").write_text(f"<html><table><tr><td>{SECRET}</td></tr></table></html>")
+    with pytest.raises(CorpusError, match=r"lab\.xls: is a web page, no spreadsheet; open it in one and save"):
+        sources_of([tmp_path / "lab.xls"])
+
+
+def test_days_that_are_whole_numbers(tmp_path):
+    table = {"report_id": ["a", "b"], "case_id": [1, 2], "registry": "R", "text": SECRET}
+    for days in ([20160502, None], [20160502.0, None]):
+        pl.DataFrame({**table, "date": days}).write_parquet(tmp_path / "r.parquet")
+        import_corpus(tmp_path / "r.parquet", out=tmp_path / "c.parquet")
+        assert pl.read_parquet(tmp_path / "c.parquet")["date"].to_list() == [datetime.date(2016, 5, 2), None]
+    pl.DataFrame({**table, "date": [42_491, 42_492]}).write_parquet(tmp_path / "r.parquet")  # as Excel counts them
+    with pytest.raises(CorpusError, match="column 'date': 2 reports cannot be read"):
+        import_corpus(tmp_path / "r.parquet", out=tmp_path / "c.parquet")
+
+
+def test_the_mapping_of_another_table_is_called_that(tmp_path):
+    (tmp_path / "r.csv").write_text(TABLE)
+    for theirs, hint in (("Befund", "; is the mapping that of another table?"), ("Text", " (did you mean 'text'?)")):
+        with pytest.raises(UsageError) as caught:
+            import_corpus(tmp_path / "r.csv", out=tmp_path / "c.parquet", registry="R", columns={"text": theirs})
+        assert str(caught.value).endswith(f"has no column '{theirs}' to take text from{hint}")

@@ -163,6 +163,10 @@ def test_names_of_fields_within_fields(tmp_path):
         ('[{"a": ' + "[" * 30 + "]" * 30 + "}]", "nested more than 24 levels deep"),
         ('{"a": [{"b": "c"}], "d": [{"e": "f"}]}', "several lists of objects"),
         ('{"x": {"a": [{"b": "c"}], "d": [{"e": "f"}]}}', "several lists of objects"),
+        (
+            json.dumps({f"{SECRET}{n}": {"text": "x"} for n in range(3)}),
+            "holds an object for each report under a name of its own; expected a list of the objects",
+        ),
         (f'[{{"text": "{SECRET}"', "cannot be read as JSON"),
         (f'["{SECRET}"]', "expected a list of objects, one a report"),
         ("[]", "expected a list of objects"),
@@ -200,3 +204,13 @@ def test_a_view_that_never_ends_is_stopped(tmp_path, monkeypatch, view):
         database.execute(f"create view reports as {view}")
     with pytest.raises((CorpusError, UsageError, pl.exceptions.ComputeError), match=r"more records|query"):
         sources.open_sqlite(tmp_path / "a.db").collect()
+
+
+def test_texts_of_a_database_in_another_encoding_are_called_that(tmp_path):
+    with sqlite3.connect(tmp_path / "r.db") as opened:
+        opened.execute("create table reports (report_id, text)")
+        opened.execute("insert into reports values ('a', cast(? as text))", (f"Präparat {SECRET}".encode("latin-1"),))
+    opened.close()
+    with pytest.raises(CorpusError, match=r"r\.db: holds text that is not UTF-8; export it as CSV") as caught:
+        open_table(tmp_path / "r.db", form="sqlite").collect()
+    assert SECRET not in str(caught.value)

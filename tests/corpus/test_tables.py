@@ -62,7 +62,7 @@ def test_csv_is_lazy_and_takes_part_in_the_plan(table):
     ("content", "sentence"),
     [
         (f"report_id,text\n1,a\n2,{SECRET},c\n", "the record at line 3 has 3 fields, its header has 2"),
-        (f'report_id,text\n1,"a\nb"\n2\n3,{SECRET}\n', "the record at line 4 has 1 fields, its header has 2"),
+        (f'report_id,text\n1,"a\nb"\n2\n3,{SECRET}\n', "the record at line 4 has 1 field, its header has 2"),
         (b"report_id,text\n1,a\n2,caf\xe9 " + SECRET.encode() + b"\n", "is not UTF-8 at line 3"),
         (b"r\xe9port,text\n", "line 1 is not UTF-8"),
         ("\n\n", "is empty; expected a header line"),

@@ -132,7 +132,9 @@ def read_frame(frame: "pl.LazyFrame", *, source: Path | str, file: str | None, f
 
     schema = frame.collect_schema()
     if "text" not in schema:
-        raise CorpusError(f"{source}: column 'text' is missing; expected the reports' text there")
+        raise CorpusError(
+            f"{source}: column 'text' is missing; expected the reports' text there, or its name with --map or --column"
+        )
     if schema["text"].is_numeric() or schema["text"].is_nested() or schema["text"].is_temporal():
         raise CorpusError(f"{source}: column 'text' holds {schema['text']}, expected the reports' text there")
     chosen = [

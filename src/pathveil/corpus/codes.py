@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 AFTER = r"(?:[\s,;:(].*)?"  # a term may follow its code
 TOPOGRAPHY = re.compile(rf"C(\d\d)(?:\.?(\d)|\.?[-X])?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII)
 MORPHOLOGY = re.compile(rf"M?-?([89]\d{{3}})(?:\s?[/.-]?\s?(\d)\d?)?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII)
+TOPOGRAPHIES = re.compile(r"\bC\d\d(?:\.?\d)?\b", re.IGNORECASE | re.ASCII)  # all in a value that may hold several
+MORPHOLOGIES = re.compile(r"\b[89]\d{3}(?:/?\d{1,2})?\b", re.ASCII)
+NUMBERS = re.compile(r"\b\d\b", re.ASCII)
 WHOLE = re.compile(r"(\d+)\.0+", re.ASCII)  # a whole number that went through a spreadsheet
 LEADING_DIGIT = re.compile(rf"/?(\d){AFTER}", re.DOTALL | re.ASCII)
 
@@ -93,10 +96,20 @@ def known_histologies() -> frozenset[str]:
     return frozenset(line[:4] for line in (*code_lists().terms, *lines("other_morphology.txt")))
 
 
+def holds_several(value: str, codes: re.Pattern[str]) -> bool:
+    """Whether a value names two codes, as of two primaries in one cell: which of them it were nobody knows.
+
+    >>> holds_several("C504;C509", TOPOGRAPHIES), holds_several("C50.4 breast (C50)", TOPOGRAPHIES)
+    (True, False)
+    """
+    first, *others = [re.sub(r"\W", "", code).upper() for code in codes.findall(value)] or [""]
+    return any(not first.startswith(other) for other in others)
+
+
 def read_topography(value: str) -> tuple[str, str | None] | None:
     """The site and, where it is said, the subsite; none where the value is no topography code."""
     found = TOPOGRAPHY.fullmatch(value.strip())
-    if not found:
+    if not found or holds_several(value, TOPOGRAPHIES):
         return None
     site = f"C{found[1]}"
     return site, f"{site}.{found[2]}" if found[2] else None
@@ -108,7 +121,7 @@ def read_morphology(value: str) -> tuple[str, str | None] | None:
     if whole := WHOLE.fullmatch(value):
         value = whole[1]
     found = MORPHOLOGY.fullmatch(value)
-    return (found[1], found[2]) if found else None
+    return (found[1], found[2]) if found and not holds_several(value, MORPHOLOGIES) else None
 
 
 def read_behavior(value: str) -> str | None:
@@ -116,7 +129,7 @@ def read_behavior(value: str) -> str | None:
     if whole := WHOLE.fullmatch(value):
         value = whole[1]
     if found := LEADING_DIGIT.fullmatch(value):
-        return found[1] if found[1] in BEHAVIORS else None
+        return found[1] if found[1] in BEHAVIORS and not holds_several(value, NUMBERS) else None
     return BEHAVIOR_WORDS.get(words_of(value))
 
 
@@ -125,7 +138,7 @@ def read_laterality(value: str) -> str | None:
     if whole := WHOLE.fullmatch(value):
         value = whole[1]
     if found := LEADING_DIGIT.fullmatch(value):
-        return SIDES.get(found[1])
+        return None if holds_several(value, NUMBERS) else SIDES.get(found[1])
     words = words_of(value)
     return SIDES.get(words) or (SIDES.get(words.partition("_")[0]) if len(words.partition("_")[0]) > 1 else None)
 

@@ -29,6 +29,7 @@ from pathveil.corpus.tables import BATCH, ROW, UNREADABLE, Note, pieces_of, pola
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign import bounds
 from pathveil.foreign.archives import open_bytes
+from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -42,6 +43,7 @@ BLOCK, PART = 1 << 22, 1 << 17  # bytes that polars reads at a time, and in whic
 QUOTE, LF, CR = b'"\n\r'
 DELIMITERS = ",;\t|"
 UNCLOSED = "opens a quotation mark and never closes it"
+LONGEST_NAME = 80  # characters of a column's name; longer ones are texts
 SAMPLE = 1 << 16  # bytes from which the delimiter is told
 
 
@@ -62,7 +64,13 @@ def open_csv(
 
     encoding = encoding or "utf-8-sig"
     lines = first_lines(path, encoding=encoding)
-    delimiter = delimiter or delimiter_of(lines)
+    found = delimiter_of(lines)
+    delimiter = delimiter or found
+    if delimiter not in lines[0] and found in lines[0]:
+        raise CorpusError(
+            f"{path}: line 1 has no {named_delimiter(delimiter)}, by which its columns were told to be separated "
+            f"(--delimiter, or a mapping); they seem to be by {named_delimiter(found)}"
+        )
     csv.field_size_limit(LONGEST)
     try:
         columns = header_of(next(csv.reader(lines, delimiter=delimiter)), path=path)
@@ -70,6 +78,8 @@ def open_csv(
         raise CorpusError(f"{path}: line 1 is no header; expected the names of columns") from None
     records = by_the_book(path, len(columns), delimiter) if encoding == "utf-8-sig" else None
     schema = pl.Schema(dict.fromkeys(columns, pl.String) | ({} if note is None else {ROW: pl.Int64}))
+    bare = (pl.col(name).str.strip_chars("\ufeff \t").eq_missing(pl.lit(name)) for name in columns[:8])
+    again = pl.all_horizontal(bare)  # whether a record is the header
 
     def batches(
         wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
@@ -81,6 +91,10 @@ def open_csv(
             else known_batches(path, columns, records, **told)
         )
         for batch in found:
+            if note is not None and len(columns) > 1:  # files with headers may have been put one behind the other
+                for row in batch.filter(again)[ROW]:
+                    note(row, "is the header again")
+                batch = batch.filter(~again)
             batch = batch if left is None else batch.head(left)
             left = None if left is None else left - batch.height
             batch = batch.select(schema.names() if wanted is None else wanted)
@@ -331,7 +345,7 @@ class Text:
             # Inside a quotation mark the reader asks for more: in the last column it would swallow all that follows.
             unclosed = ended and len(taken) > 1
             if record and (unclosed or len(record) != fields):
-                reason = UNCLOSED if unclosed else f"has {len(record)} fields, its header has {fields}"
+                reason = UNCLOSED if unclosed else f"has {counted(len(record), 'field')}, its header has {fields}"
                 if note is None:
                     raise CorpusError(f"{self.path}: the record at line {start:,} {reason}")
                 note(start, reason)
@@ -398,6 +412,10 @@ def delimiter_of(lines: list[str]) -> str:
     return max(DELIMITERS, key=fit)
 
 
+def named_delimiter(delimiter: str) -> str:
+    return "tab" if delimiter == "\t" else f"'{delimiter}'"
+
+
 def header_of(names: list[str], *, path: Path) -> list[str]:
     """The columns' names; a line that is no header is refused, and never quoted: it may be a report."""
     if len(names) > bounds.COLUMNS:
@@ -405,7 +423,7 @@ def header_of(names: list[str], *, path: Path) -> list[str]:
     bare = (name.replace("\ufeff", "").strip() for name in names)  # some write a byte order mark twice
     columns = [name or f"unnamed_{number}" for number, name in enumerate(bare, start=1)]
     for number, name in enumerate(columns, start=1):
-        if len(name) > 80 or re.search(r"\d{6}", name):
+        if len(name) > LONGEST_NAME or re.search(r"\d{6}", name):
             raise CorpusError(f"{path}: line 1 is no header (field {number} is no name of a column); add one")
         if name in columns[: number - 1]:
             first = columns.index(name) + 1
@@ -421,15 +439,19 @@ MIXED = 0.05  # the share of letters beyond ASCII that may look like UTF-8 by ch
 
 
 def find_encoding(path: Path) -> str:
-    """The encoding of a text file: UTF-16 by its mark, UTF-8 where all of it is, else Windows-1252 (with Latin-1).
+    """The encoding of a text file: UTF-16 by its mark or zeros, UTF-8 where all is, else Windows-1252 (with Latin-1).
 
     Other one-byte encodings hold the same bytes for other letters, so they must be told.
     """
     first_lines(path, encoding="latin-1")  # refuses what has no header before all of it is read
     try:
         with open_bytes(path) as file:
-            if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-                return "utf-16"
+            start = file.read(SAMPLE)
+        if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            return "utf-16"
+        for name, high in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):
+            if high.count(0) > 0.9 * len(high) > 0:  # UTF-16 without its mark, as SQL Server's bcp writes it
+                return name
         for name in ("utf-8", "cp1252"):
             with open_bytes(path) as file:
                 decoder, found, high = codecs.getincrementaldecoder(name)(), 0, 0

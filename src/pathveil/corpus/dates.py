@@ -25,6 +25,7 @@ ISO = "yyyy-mm-dd"
 ISO_DATE = re.compile(r"(?a)\s*\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*)?\s*")
 NUMERIC = re.compile(r"(?a)\s*(\d{1,4})([/.\-])(\d{1,2})\2(\d{1,4})(?:[T ].*)?\s*", re.DOTALL)
 NAMED = re.compile(r"(?a)\s*\d{1,2}([ \-./]?)([A-Za-z]{3})[a-z]*\1\d{4}(?:[T :].*)?\s*", re.DOTALL)
+NAMED_FIRST = re.compile(r"(?a)\s*([A-Za-z]{3})[a-z]* \d{1,2}(,?) \d{4}(?:[T :].*)?\s*", re.DOTALL)  # May 17, 2016
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 PARTS = {"yyyy": r"(\d{4})", "yy": r"(\d{2})", "mmm": r"([A-Za-z]{3})[a-z]*", "mm": r"(\d{1,2})", "dd": r"(\d{1,2})"}
 NO_DATES = 0.1  # the share of values that may be no day at all
@@ -85,6 +86,8 @@ def formats_of(value: str) -> set[str]:
     """
     if found := NAMED.fullmatch(value):
         return {f"dd{found[1]}mmm{found[1]}yyyy"} if found[2].lower() in MONTHS else set()
+    if found := NAMED_FIRST.fullmatch(value):
+        return {f"mmm dd{found[2]} yyyy"} if found[1].lower() in MONTHS else set()
     if not (found := NUMERIC.fullmatch(value)):
         return set()
     first, mark, second, third = found.groups()

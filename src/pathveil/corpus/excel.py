@@ -66,6 +66,16 @@ def open_excel(path: Path, *, sheet: str | None = None) -> "pl.LazyFrame":
         raise CorpusError(f"{path}: is no spreadsheet, or is damaged; it {fault}") from None
 
 
+def other_sheets(path: Path) -> list[str]:
+    """The sheets of a workbook behind its first; of older and other spreadsheets, none are told."""
+    try:
+        with open_archive(path) as archive:
+            part = find_workbook(archive)
+            return [] if part is None else list(Workbook(archive, part).sheets)[1:]
+    except (Refused, OSError):
+        return []
+
+
 def stream_sheet(
     workbook: "Workbook", path: Path, sheet: str | None, folder: tempfile.TemporaryDirectory[str]
 ) -> "pl.LazyFrame":

@@ -98,6 +98,8 @@ def parse(content: bytes) -> Resource:
         found = parse_json(content)
     except Refused as why:
         raise UnusableMessage(str(why)) from None
+    if isinstance(found, list):
+        raise UnusableMessage("is a list; expected one resource (a bundle of them, or one a line)")
     if not isinstance(found, dict) or not isinstance(found.get("resourceType"), str):
         raise UnusableMessage("is not a FHIR resource")
     return found

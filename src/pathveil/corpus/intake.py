@@ -29,15 +29,17 @@ from pathveil.corpus.opening import (
     Source,
     check_not_read,
     decimals_as_text,
+    missing_as_empty,
     open_source,
     passed_over,
     rename_columns,
     sentence_of,
     sources_of,
+    title_above,
 )
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread
-from pathveil.corpus.schema import REQUIRED, with_corpus_types
-from pathveil.corpus.tables import Paths, content_sha256, with_rows, write_parquet
+from pathveil.corpus.schema import REQUIRED, TASKS, with_corpus_types
+from pathveil.corpus.tables import ROW, Paths, content_sha256, with_rows, write_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file, scratch_file
 from pathveil.progress import Progress, silent
@@ -305,13 +307,15 @@ def prepare_table(
     if registry is not None:
         frame = frame.with_columns(pl.lit(registry).alias("registry"))
     missing = [name for name in REQUIRED if name not in frame.collect_schema()]
+    frame = missing_as_empty(frame, ("report_id", "case_id", "text", "date", "year", *TASKS))  # a registry may be NA
     try:
         return with_corpus_types(decimals_as_text(frame), source=source, stripped=stripped)
     except CorpusError as fault:
         if missing == ["registry"]:
             raise CorpusError(f"{fault}; say whose reports these are with --registry NAME") from None
         hint = f"; 'pathveil corpus map {source} --out map.toml' proposes which column is which" if missing else ""
-        raise CorpusError(f"{fault}{hint}") from None
+        title = title_above([name for name in frame.collect_schema().names() if name not in (ROW, "registry")])
+        raise CorpusError(f"{fault}{f'; {title}' if missing and title else hint}") from None
 
 
 def account(

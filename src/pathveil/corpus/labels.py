@@ -3,6 +3,8 @@
 Both sides are compared by a column that they share: the report's number, the case, or the patient. With ``days``, a row
 counts only within so many days of the report, and the nearest one does, so that two tumours of a patient stay apart.
 Where rows that count equally say different things, the report is left without labels rather than given one of them.
+Spreadsheets take leading zeros from numbers and people type capitals as they like: neither matters, unless two ids of
+the reports or of the table differ in nothing else.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -25,16 +27,29 @@ from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.dates import EXAMPLES, find_format, in_iso_form
 from pathveil.corpus.intake import code_lines
 from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.opening import MESSAGES, check_not_read, decimals_as_text, open_source, rename_columns, sources_of
+from pathveil.corpus.opening import (
+    MESSAGES,
+    check_is_file,
+    check_not_read,
+    decimals_as_text,
+    missing_as_empty,
+    open_source,
+    rename_columns,
+    sources_of,
+)
+from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SkippedRow, Unread
 from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
 from pathveil.corpus.tables import Paths, content_sha256, files, polars_faults, write_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
-from pathveil.wording import counted
+from pathveil.wording import counted, percent
 
 if TYPE_CHECKING:
     import polars as pl
+
+ALIKE = " to compare by"  # behind a column's name
+NO_DAY = r"^\s*\d{4}(-?\d{2})?\s*$|^\s*\d{4}(99|00)\d{2}\s*$|^\s*\d{6}(99|00)\s*$"  # as NAACCR has dates in part known
 
 
 class LabelResult(Result):
@@ -48,7 +63,12 @@ class LabelResult(Result):
     matched: int
     unmatched: int
     ambiguous: int  # several rows that say different things
+    loosely: int  # that found a row only since capitals and leading zeros do not matter
     rows_read: int
+    skipped_rows: int  # that do not fit the header
+    skipped: list[SkippedRow]  # the first of them
+    empty_rows: int  # without an id or without any code
+    undated_rows: int  # without a day, where one is needed
     unused_rows: int  # that match no report
     labelled: dict[str, int]  # task: reports with a label
     codes: CodeCounts
@@ -59,12 +79,18 @@ class LabelResult(Result):
     def summary(self) -> str:
         near = f", the nearest within {counted(self.days, 'day')}" if self.days is not None else ""
         tasks = ", ".join(f"{task} {count:,}" for task, count in self.labelled.items())
+        loosely = f", {self.loosely:,} with capitals or leading zeros aside" if self.loosely else ""
+        row = "row with a code" if self.empty_rows else "row"
+        empty = f"{self.empty_rows:,} without a code or without {' or '.join(self.on)}, " if self.empty_rows else ""
+        unfit = f"{self.skipped_rows:,} skipped, " if self.skipped_rows else ""
+        undated = f"{self.undated_rows:,} without a day, " if self.undated_rows else ""
         lines = [
             f"{self.matched:,} of {counted(self.reports, 'report')} labelled in {self.out}",
-            f"  by        {', '.join(self.on)}{near}",
+            f"  by        {', '.join(self.on)}{near}{loosely}",
             f"  labels    {tasks}",
-            f"  without   {self.unmatched:,} that no row matches, {self.ambiguous:,} whose rows say different things",
-            f"  rows      {self.rows_read:,} read, {self.unused_rows:,} match no report",
+            f"  without   {self.unmatched:,} that no {row} matches, {self.ambiguous:,} whose rows say different things",
+            f"  rows      {self.rows_read:,} read, {unfit}{empty}{undated}{self.unused_rows:,} match no report",
+            *(f"            {one.file}: row {one.row:,} {one.reason}" for one in self.skipped[:SHOWN]),
             f"  sha256    {self.sha256}",
         ]
         return "\n".join(lines + code_lines(self.codes))
@@ -98,7 +124,7 @@ def label_corpus(
     progress("reading", 0, 0)
     frame = validate(scan(reports), source=reports)
     keys = report_keys(frame, on=on, dated=days is not None)
-    answers, codes = read_labels(
+    table, codes, skipped = read_labels(
         labels,
         database=database,
         on=on,
@@ -107,10 +133,16 @@ def label_corpus(
         keep_unknown=keep_unknown_codes,
         tasks=tuple(tasks or ()),
     )
-    chosen = [name for name in answers.columns if name not in (*on, "date", "row")]
+    chosen = [name for name in table.columns if name not in (*on, "date", "row")]
     frame = without_empty(frame, chosen)
     progress("matching", 0, 0)
-    pairs = keys.join(answers, on=list(on), how="inner", suffix=" of the label")
+    filled = table.drop_nulls(list(on)).filter(pl.any_horizontal(pl.col(chosen).is_not_null()))
+    answers = filled.drop_nulls("date") if days is not None else filled
+    exact = keys.join(answers, on=list(on), how="semi").height
+    keys, answers = written_alike(keys, answers, on=on)
+    same = [name for name in keys.columns if name.endswith(ALIKE)]
+    loosely = keys.join(answers, on=same, how="semi").height - exact
+    pairs = keys.join(answers, on=same, how="inner", suffix=" of the label")
     if days is not None:
         apart = (pl.col("date") - pl.col("date of the label")).dt.total_days().abs()
         pairs = pairs.with_columns(apart.alias("apart")).filter(pl.col("apart") <= days)
@@ -122,9 +154,15 @@ def label_corpus(
     single = different.filter(pl.len().over("report_id") == 1)
     if not single.height:
         near = f" within {counted(days, 'day')}" if days is not None else ""
+        hint = "; do both write it alike?" if not different.height else ""
+        if filled.height and not answers.height:
+            hint = "; no row with codes has a day"
+        if different.height and days is None:
+            hint = "; with --days the row that is nearest in date counts"
         raise CorpusError(
             f"{labels or DATABASE}: no report found its label by {', '.join(on)}{near} "
-            f"({counted(answers.height, 'row')}, {counted(different['report_id'].n_unique(), 'report')} ambiguous)"
+            f"({counted(answers.height, 'row')}, "
+            f"{counted(different['report_id'].n_unique(), 'report')} ambiguous){hint}"
         )
     progress("writing", 0, 0)
     write_parquet(frame.join(single.lazy(), on="report_id", how="left", maintain_order="left"), out)
@@ -138,7 +176,12 @@ def label_corpus(
         matched=matched,
         unmatched=keys.height - touched,
         ambiguous=touched - matched,
-        rows_read=answers.height,
+        loosely=loosely,
+        rows_read=table.height + len(skipped),
+        skipped_rows=len(skipped),
+        skipped=skipped[:LISTED],
+        empty_rows=table.height - filled.height,
+        undated_rows=filled.height - answers.height,
         unused_rows=answers.height - used,
         labelled={task: single[task].count() for task in chosen},
         codes=codes,
@@ -154,17 +197,19 @@ def read_labels(
     mapping: TableMapping,
     keep_unknown: bool,
     tasks: Sequence[str],
-) -> tuple["pl.DataFrame", CodeCounts]:
-    """The table of labels in memory: what to compare, its number of row, and the labels in this project's form."""
-    import polars as pl
+) -> tuple["pl.DataFrame", CodeCounts, list[SkippedRow]]:
+    """The table of labels in memory: what to compare, its number of row, and the labels in this project's form.
 
-    if path is not None and not path.is_file():
-        raise CorpusError(f"{path}: there is no such file")
+    Records that do not fit its header are skipped as by an import.
+    """
+    if path is not None:
+        check_is_file(path)
     (source,) = sources_of([] if path is None else [path], mapping=mapping, database=None if path else database)
     name = source.name
     if source.form in MESSAGES:
         raise CorpusError(f"{name}: messages hold no labels; expected a table with columns such as site")
-    table = open_source(source, mapping=mapping, database=database)
+    unread = Unread()
+    table = open_source(source, mapping=mapping, database=database, note=unread if source.form == "csv" else None)
     table = decimals_as_text(rename_columns(table, source=name, columns=mapping.columns))
     schema = table.collect_schema()
     for column in (*on, *(["date"] if dated else []), *tasks):
@@ -178,15 +223,35 @@ def read_labels(
         raise UsageError(f"{name}: has no column of labels ({', '.join(TASKS)}); say which with --column or --map")
     wanted = [*on, *labels, *(["date"] if dated else [])]
     try:
-        frame = table.select(as_text(name, schema[name]) for name in wanted).collect(engine="streaming")
+        texts = table.select(as_text(name, schema[name]) for name in wanted)
+        frame = missing_as_empty(texts, wanted).collect(engine="streaming")
     except polars_faults():
         raise CorpusError(f"{name}: cannot be read to its end; is it cut short or damaged?") from None
+    skipped = [SkippedRow(file=str(name), row=row, reason=reason) for row, reason in unread.reasons.items()]
+    if len(skipped) > MOST_SKIPPED * (frame.height + len(skipped)):
+        raise CorpusError(
+            f"{name}: row {skipped[0].row:,} {skipped[0].reason}; {len(skipped):,} of "
+            f"{counted(frame.height + len(skipped), 'row')} cannot be used, more than {percent(MOST_SKIPPED)}"
+        )
     if dated:
         frame = frame.with_columns(label_dates(frame["date"], source=name, told=mapping.dates))
     normal, codes = normalise_codes(frame.lazy(), keep_unknown=keep_unknown)
-    frame = normal.collect().with_row_index("row")
-    tasks_there = [name for name in frame.columns if name not in (*on, "date", "row")]
-    return frame.drop_nulls(list(on)).filter(pl.any_horizontal(pl.col(tasks_there).is_not_null())), codes
+    return normal.collect().with_row_index("row"), codes, skipped
+
+
+def written_alike(
+    keys: "pl.DataFrame", answers: "pl.DataFrame", *, on: Sequence[str]
+) -> tuple["pl.DataFrame", "pl.DataFrame"]:
+    """Both with columns to compare by, in which capitals and leading zeros do not matter unless they tell ids apart."""
+    import polars as pl
+
+    for column in on:
+        plain = pl.col(column).str.to_uppercase().str.strip_chars_start("0")
+        ids = [table.select(pl.col(column).drop_nulls().unique()) for table in (keys, answers)]
+        is_safe = all(table.select(plain.n_unique()).item() == table.height for table in ids)
+        same = (plain if is_safe else pl.col(column)).alias(column + ALIKE)
+        keys, answers = keys.with_columns(same), answers.with_columns(same)
+    return keys, answers
 
 
 def as_text(name: str, dtype: "pl.DataType") -> "pl.Expr":
@@ -198,9 +263,10 @@ def as_text(name: str, dtype: "pl.DataType") -> "pl.Expr":
 
 
 def label_dates(dates: "pl.Series", *, source: Path | str, told: str | None) -> "pl.Series":
-    """The dates of the table of labels; one that cannot be read is refused by its row."""
+    """The dates of the table of labels; a year or month alone is no day, others that cannot be read are refused."""
     import polars as pl
 
+    dates = dates.to_frame().select(pl.when(~pl.col("date").str.contains(NO_DAY)).then(pl.col("date")))["date"]
     form = told or find_format(dates)
     frame = dates.to_frame()
     if form:

@@ -12,20 +12,24 @@ Every command that reads tables comes through here, so that all take the same fo
 ('csv', [('7', 'Kolonpolyp')])
 """
 
+import csv
+import io
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pathveil.corpus.csv_files import find_encoding
+from pathveil.corpus.csv_files import delimiter_of, find_encoding
 from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.database import open_database
 from pathveil.corpus.fhir import MARK
 from pathveil.corpus.hl7 import HEADER, WRAPPER
 from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.schema import SHOWN, TASKS
+from pathveil.corpus.schema import SHOWN, TASKS, did_you_mean
 from pathveil.corpus.sources import nested_field
 from pathveil.corpus.tables import (
     FORMS,
+    LONGEST_LINE,
     OTHER_FORMS,
     UNREADABLE,
     Note,
@@ -44,8 +48,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 MESSAGES = ("hl7", "fhir")  # forms in which reports come with their patient
-HL7_NAMES = (".hl7", ".er7", ".txt", ".dat")
+HL7_NAMES, TEXT_NAMES = (".hl7", ".er7"), (".txt", ".dat")  # the latter may be anything
 START = 4_096  # bytes that tell a file's form
+ZIP = b"PK\3\4"
 
 
 class Source(NamedTuple):
@@ -103,9 +108,37 @@ def check_not_read(written: Sequence[Path], *, sources: Paths) -> None:
             raise UsageError(f"{path}: is among what is read; choose another name")
 
 
+def check_is_file(path: Path) -> None:
+    """Refuse what is no single file where one table is expected."""
+    if path.is_dir():
+        raise CorpusError(f"{path}: is a folder; expected one table")
+    if not path.is_file():
+        raise CorpusError(f"{path}: there is no such file")
+
+
+UNNAMED = re.compile(
+    r"unnamed_\d+|__UNNAMED__\d+"
+)  # what readers of CSV and of spreadsheets call a column without a name
+
+
+def title_above(names: Sequence[str]) -> str:
+    """What to say of a table most of whose columns have no name, as where a title stands above their names; else none.
+
+    >>> title_above(["Extract of May", "unnamed_2", "unnamed_3"]), title_above(["acc", "text", "unnamed_3"])
+    ('its first row names 1 of 3 columns; remove what stands above their names, such as a title', '')
+    """
+    named = sum(not UNNAMED.fullmatch(name) for name in names)
+    if 2 * named >= len(names):
+        return ""
+    return f"its first row names {named} of {len(names)} columns; remove what stands above their names, such as a title"
+
+
 def is_meant(file: Path) -> bool:
-    """Whether a file of a folder is read; spreadsheets, databases and other JSON may be anything."""
-    return bool(form_of(file)) or has_hl7_name(file) or is_fhir(file)
+    """Whether a file of a folder is read; spreadsheets, databases and other JSON may be anything, and empty files are
+    what is left where a transfer failed."""
+    if not file.stat().st_size:
+        return False
+    return bool(form_of(file)) or has_hl7_name(file) or is_hl7_text(file) or is_fhir(file)
 
 
 def passed_over(sources: Paths) -> list[str]:
@@ -121,10 +154,10 @@ def sentence_of(names: list[str]) -> str:
     """What was passed over, in words.
 
     >>> sentence_of(["notes.pdf", "2021/"])
-    'notes.pdf and 2021/ of the folder; to read folders, spreadsheets, databases or JSON, give them by name'
+    'notes.pdf and 2021/ of the folder; to read folders, spreadsheets, databases, JSON or .txt, give them by name'
     """
     shown = [*names[:SHOWN], *([f"{len(names) - SHOWN:,} more"] if len(names) > SHOWN else [])]
-    return f"{listed(shown)} of the folder; to read folders, spreadsheets, databases or JSON, give them by name"
+    return f"{listed(shown)} of the folder; to read folders, spreadsheets, databases, JSON or .txt, give them by name"
 
 
 def is_fhir(path: Path) -> bool:
@@ -142,27 +175,89 @@ def has_hl7_name(path: Path) -> bool:
     return path.name.lower().removesuffix(".gz").endswith(HL7_NAMES)
 
 
+def is_hl7_text(path: Path) -> bool:
+    """Whether a text file holds messages; a README or a table may lie beside them."""
+    if not path.name.lower().removesuffix(".gz").endswith(TEXT_NAMES):
+        return False
+    try:
+        with open_bytes(path) as file:
+            return begins_hl7(in_utf8(file.read(START)))
+    except UNREADABLE:
+        return True  # its reader says what is wrong
+
+
+def begins_hl7(start: bytes) -> bool:
+    return bool(HEADER.match(start.lstrip(b"\x0b")) or WRAPPER.match(start.lstrip(b"\x0b")) or b"\nMSH|" in start)
+
+
+def in_utf8(start: bytes) -> bytes:
+    is_wide = start[:2] in (b"\xff\xfe", b"\xfe\xff")
+    return start.decode("utf-16", errors="replace").encode() if is_wide else start
+
+
 def detect_format(path: Path) -> str:
     """Tell a file's format by its name, or by how it begins."""
     named = form_of(path) or form_among(path, OTHER_FORMS)
-    if named and named not in ("json", "jsonl"):
+    if named and named not in ("csv", "json", "jsonl", "excel"):
         return named
     try:
         with open_bytes(path) as file:
             start = file.read(START)
+        if named == "json" and MARK not in start and holds_lines(path):
+            return "jsonl"
     except UNREADABLE as error:
-        raise CorpusError(f"{path}: cannot be read ({type(error).__name__})") from None
-    if named:
+        raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or locked?") from None
+    if named == "csv":
+        if start.startswith(ZIP):
+            raise CorpusError(
+                f"{path}: is no CSV but an archive or a spreadsheet; unpack it, or let its name end in .xlsx"
+            )
+        return named
+    if named in ("json", "jsonl"):
         return "fhir" if MARK in start else named
-    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        start = start.decode("utf-16", errors="replace").encode()
+    start = in_utf8(start)
+    if named == "excel":  # many programs export text, or a page, under that name
+        if start.lstrip().lower().startswith((b"<html", b"<!doctype html", b"<table")):
+            raise CorpusError(f"{path}: is a web page, no spreadsheet; open it in one and save it as .xlsx or CSV")
+        return "csv" if is_delimited(start) else named
     if start.startswith(b"PAR1"):
         return "parquet"
     if start.startswith(b"SQLite format 3\0"):
         return "sqlite"
-    if HEADER.match(start.lstrip(b"\x0b")) or WRAPPER.match(start.lstrip(b"\x0b")) or b"\nMSH|" in start:
+    if begins_hl7(start):
         return "hl7"
-    raise CorpusError(f"{path}: is neither a table nor HL7 by its name and beginning; say which with --format")
+    if not start.strip():
+        raise CorpusError(f"{path}: is empty; expected a table or messages")
+    if is_delimited(start):
+        return "csv"
+    raise CorpusError(
+        f"{path}: is neither a table nor HL7 by its name and beginning; say which with --format, or let its name "
+        "end in .csv, .jsonl, …"
+    )
+
+
+def holds_lines(path: Path) -> bool:
+    """Whether a file with the name of JSON is JSONL: its first line an object, and another behind it."""
+    with open_bytes(path) as file:
+        first = file.readline(LONGEST_LINE).strip()
+        return first.startswith(b"{") and first.endswith(b"}") and file.read(START).lstrip().startswith(b"{")
+
+
+def is_delimited(start: bytes) -> bool:
+    """Whether text begins as a table does: with three names of columns at least, to which the records keep.
+
+    >>> is_delimited(b"acc;pat;text\\n1;7;colon\\n2;7;co"), is_delimited(b"Dear all, here, at last\\nare\\nfiles\\n")
+    (True, False)
+    """
+    if b"\0" in start:
+        return False
+    lines = list(io.StringIO(start.decode("utf-8-sig", errors="replace"), newline=""))
+    try:
+        header, *records = csv.reader(lines, delimiter=delimiter_of(lines)) if lines else [[]]
+    except csv.Error:
+        return False
+    kept = [len(record) == len(header) for record in records[:-1] if record]  # the last may be cut short
+    return len(header) > 2 and all(map(str.strip, header)) and all(kept)
 
 
 def encoding_of(path: Path, form: str, mapping: TableMapping) -> str | None:
@@ -180,17 +275,38 @@ def rename_columns(frame: "pl.LazyFrame", *, source: Path | str, columns: Mappin
         if theirs not in names and (field := nested_field(schema, theirs, joined=ours == "text")) is not None:
             within[ours] = field
         elif theirs not in names:
-            raise UsageError(f"{source}: has no column '{theirs}' to take {ours} from")
-        if ours in names and ours != theirs:
-            raise UsageError(f"{source}: has a column '{ours}' already, so '{theirs}' cannot take its place")
+            hint = did_you_mean(theirs, names) or "; is the mapping that of another table?"
+            raise UsageError(f"{source}: has no column '{theirs}' to take {ours} from{hint}")
+        if ours in names and ours != theirs and (ours not in columns.values() or ours in within):
+            raise UsageError(
+                f"{source}: has a column '{ours}' already, so '{theirs}' cannot take its place; "
+                f"give that another name too (--column other_{ours}={ours})"
+            )
     frame = frame.with_columns(**within) if within else frame
     return frame.rename({theirs: ours for ours, theirs in columns.items() if ours not in within})
 
 
-def decimals_as_text(frame: "pl.LazyFrame") -> "pl.LazyFrame":
-    """Codes that a spreadsheet made numbers as text (8500.0), for ``normalise_codes`` to read."""
+# What databases, SAS and spreadsheets write where nothing is.
+MISSING = ("NULL", "Null", "null", r"\N", ".", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "None", "none")
+
+
+def missing_as_empty(frame: "pl.LazyFrame", columns: Sequence[str]) -> "pl.LazyFrame":
+    """The frame with empty cells for words such as NULL in these columns, where it has them; others stay."""
     import polars as pl
 
     schema = frame.collect_schema()
+    texts = [name for name in columns if schema.get(name) == pl.String]
+    value = pl.col(texts)
+    is_missing = (value.str.len_bytes() < 16) & value.str.strip_chars().is_in(MISSING)  # texts are not looked through
+    return frame.with_columns(pl.when(~is_missing).then(value)) if texts else frame
+
+
+def decimals_as_text(frame: "pl.LazyFrame") -> "pl.LazyFrame":
+    """Codes and dates that a spreadsheet made numbers as text (8500.0, 20160502), for their readers."""
+    import polars as pl
+
+    schema = frame.collect_schema()
+    if "date" in schema and schema["date"].is_numeric():
+        frame = frame.with_columns(pl.col("date").cast(pl.Int64, strict=False).cast(pl.String))
     decimal = [task for task in TASKS if task in schema and schema[task].is_float()]
     return frame.with_columns(pl.col(decimal).fill_nan(None).cast(pl.String)) if decimal else frame

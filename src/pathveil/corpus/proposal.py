@@ -31,14 +31,16 @@ from pathveil.corpus.codes import (
     read_morphology,
     read_topography,
 )
-from pathveil.corpus.csv_files import delimiter_of, first_lines
+from pathveil.corpus.csv_files import LONGEST_NAME, delimiter_of, first_lines
 from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.dates import ISO, ISO_DATE, find_format, formats_of
+from pathveil.corpus.excel import other_sheets
 from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.opening import MESSAGES, Source, open_source, sources_of
+from pathveil.corpus.opening import MESSAGES, Source, check_is_file, open_source, sources_of, title_above
+from pathveil.corpus.rows import Unread
 from pathveil.corpus.schema import REQUIRED, TASKS
 from pathveil.corpus.sources import nested_field, nested_names
-from pathveil.corpus.tables import polars_faults
+from pathveil.corpus.tables import ROW, polars_faults
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import check_new, write_text
 from pathveil.results import Result
@@ -46,6 +48,8 @@ from pathveil.wording import counted, listed, whole_percent
 
 ROWS = 2_000  # of a table that a proposal looks at
 BIRTH = re.compile("birth|dob|geb|naissance|death|tod")
+ISO_DAY = re.compile(r"(?a)\s*\d{4}(-?)(0[1-9]|1[0-2])\1(0[1-9]|[12]\d|3[01])([T ]?\d{2}.*)?\s*", re.DOTALL)
+SHORT_YEAR = re.compile(r"(?a)\s*\d{1,2}([/.\-])(\d{1,2}|[A-Za-z]{3})\1\d{2}([T :].*)?\s*", re.DOTALL)
 
 # What columns are called, without case and punctuation, the most telling name first.
 NAMES = {
@@ -84,7 +88,7 @@ HINTS = {
     "laterality": r"lateral|^side|side$",
 }
 CONTENTS: Mapping[str, Callable[[str], object]] = {
-    "date": lambda value: ISO_DATE.fullmatch(value) or formats_of(value),
+    "date": lambda value: ISO_DAY.fullmatch(value) or formats_of(value) or SHORT_YEAR.fullmatch(value),
     "subsite": lambda value: (read_topography(value) or (None, None))[1],
     "site": read_topography,
     "histology": read_morphology,
@@ -112,8 +116,12 @@ class MappingResult(Result):
     encoding: str | None
     delimiter: str | None
     dates: str | None
+    undecided: str | None  # why the format of the dates must be told
     query: str | None
     sheet: str | None
+    passed_over: int  # records that do not fit the header
+    one_object: bool  # all of a JSON file is one object
+    other_sheets: list[str]  # of a workbook whose first holds no reports
     columns: dict[str, str]
     reasons: dict[str, str]  # ours: why that column
     missing: list[str]  # what a corpus needs and no column looks like
@@ -132,6 +140,20 @@ class MappingResult(Result):
         if self.unused:
             lines.append(f"  not used, but kept: {counted(self.unused, 'column')}")
         lines += [f"  not taken as {ours}: {reason}" for ours, reason in self.doubts.items()]
+        if self.undecided:
+            lines.append(f"  how dates are written must be told in the file: {self.undecided}")
+        if self.passed_over:
+            lines.append(
+                f"  not looked at: {counted(self.passed_over, 'record')} with more or fewer fields than the header"
+            )
+        if self.one_object:
+            lines.append(
+                "  the file is one object, so one report; of several, give the list, or an object that holds it"
+            )
+        if self.other_sheets:
+            lines.append(
+                f"  the first sheet was read; there are others (--sheet): {', '.join(self.other_sheets)[:200]}"
+            )
         source = "--database VARIABLE" if self.file == DATABASE else self.file
         labels = any(task in self.columns for task in TASKS)
         if labels and "text" in self.missing and (shared := [name for name in IDS if name in self.columns]):
@@ -162,8 +184,8 @@ def propose_mapping(
     """
     check_new(out)  # it may have been corrected by hand
     given = mapping or TableMapping()
-    if path is not None and not path.is_file():
-        raise CorpusError(f"{path}: there is no such file")
+    if path is not None:
+        check_is_file(path)
     (source,) = sources_of([] if path is None else [path], mapping=given, database=database if path is None else None)
     if source.form in MESSAGES:
         raise UsageError(f"{source.name}: messages need no mapping; give them to 'pathveil corpus import' as they are")
@@ -171,34 +193,58 @@ def propose_mapping(
     if path is not None and encoding is not None:
         delimiter = delimiter or delimiter_of(first_lines(path, encoding=encoding))
     given = given.changed(encoding=encoding, delimiter=delimiter)
-    columns = columns_of(source, given, database)
+    unread = Unread()
+    columns = columns_of(source, given, database, unread=unread)
+    if title := title_above([column.name for column in columns if column.values]):
+        raise CorpusError(f"{source.name}: {title}")
     if any(holds_value(column.name) for column in columns):
         raise CorpusError(
             f"{source.name}: the names of its columns are dates or codes, as of a record; add a line with names"
         )
+    if source.form in ("csv", "excel") and any(map(is_of_a_record, columns)):
+        raise CorpusError(f"{source.name}: its first row seems to be a record; add a row with the names of the columns")
     chosen = propose_columns(columns)
     dates = given.dates
     if "date" in chosen and not dates:
         found = find_format(chosen["date"][0].values)
         dates = found if found != ISO else None
+    rows = max((column.rows for column in columns), default=0)
+    doubts = doubts_of(columns, chosen)
+    for column in columns:
+        if column.name in doubts and column.name in TASKS and column.values:  # such as a hospital's site
+            chosen[f"other_{column.name}"] = column, "few of its values are codes"
     result = MappingResult(
         file=str(source.name),
         out=str(out),
-        rows_read=max((column.rows for column in columns), default=0),
+        rows_read=rows,
         encoding=None if encoding == "utf-8-sig" else encoding,
         delimiter=delimiter,
         dates=dates,
+        undecided=None if dates or "date" not in chosen else why_undecided(chosen["date"][0].values),
         query=given.query,
         sheet=given.sheet,
+        passed_over=len(unread.reasons),
+        one_object=source.form == "json" and rows == 1,
+        other_sheets=[]
+        if "text" in chosen or source.form != "excel" or given.sheet
+        else other_sheets(Path(source.name)),
         columns={ours: column.name for ours, (column, _) in chosen.items()},
         reasons={ours: reason for ours, (_, reason) in chosen.items()},
         missing=[name for name in REQUIRED if name not in chosen],
-        doubts=doubts_of(columns, chosen),
+        doubts=doubts,
         unused=len(columns) - len(chosen),
     )
-    undecided = "date" in chosen and not dates and find_format(chosen["date"][0].values) is None
-    write_text(out, mapping_text(result, undecided=undecided, others=[column.name for column in columns]))
+    write_text(out, mapping_text(result, others=[column.name for column in columns]))
     return result
+
+
+def why_undecided(values: list[str]) -> str | None:
+    """Why the contents of a column of dates do not tell their format, where they do not."""
+    if find_format(values) is not None:
+        return None
+    if any(map(SHORT_YEAR.fullmatch, values)):
+        return "years have two digits, so the format is not guessed: dd/mm/yy, mm/dd/yy or dd-mmm-yy"
+    return "the contents do not say whether day or month is first: dd/mm/yyyy or mm/dd/yyyy"
 
 
 def holds_value(name: str) -> bool:
@@ -206,11 +252,28 @@ def holds_value(name: str) -> bool:
     return bool(ISO_DATE.fullmatch(name) or formats_of(name) or read_topography(name) or read_morphology(name))
 
 
-def columns_of(source: Source, mapping: TableMapping, database: str | None) -> list[Column]:
-    """The columns of a table, and the fields within them, with the values of its first rows."""
+def is_of_a_record(column: Column) -> bool:
+    """Whether a column is called what a report may say or how its values are numbered: it must not be shown then.
+
+    >>> is_of_a_record(Column("S16-1", ["S16-2", "S17-31"], 2)), is_of_a_record(Column("ICDO3", ["C504"], 1))
+    (True, False)
+    """
+    if len(column.name) > LONGEST_NAME or re.search(r"\d{6}", column.name):
+        return True
+    shape = re.sub(r"\d+", "9", column.name)
+    if shape == column.name or re.fullmatch(r"\d{1,2}", column.name):  # programs number columns that have no names
+        return False
+    return share_of(column, lambda value: re.sub(r"\d+", "9", value.strip()) == shape) >= 0.5
+
+
+def columns_of(source: Source, mapping: TableMapping, database: str | None, *, unread: Unread) -> list[Column]:
+    """The columns of a table, and the fields within them, with the values of its first rows.
+
+    Records that an import would skip are passed over here too, unless they are the greater part.
+    """
     import polars as pl
 
-    frame = open_source(source, mapping=mapping, database=database)
+    frame = open_source(source, mapping=mapping, database=database, note=unread).drop(ROW)
     schema = frame.collect_schema()
     found = {name: pl.col(name) if name in schema else nested_field(schema, name) for name in nested_names(schema)}
     fields = {name: field for name, field in found.items() if field is not None}
@@ -220,6 +283,11 @@ def columns_of(source: Source, mapping: TableMapping, database: str | None) -> l
         )
     except polars_faults():
         raise CorpusError(f"{source.name}: cannot be read; is it cut short or damaged?") from None
+    if len(unread.reasons) > table.height:
+        row, reason = next(iter(unread.reasons.items()))
+        raise CorpusError(
+            f"{source.name}: the record at line {row:,} {reason}; is its first line the names of the columns?"
+        )
     columns = []
     for name, dtype in table.schema.items():
         values = [] if dtype.is_nested() else table[name].cast(pl.String, strict=False).drop_nulls().to_list()
@@ -293,7 +361,8 @@ def doubts_of(columns: list[Column], chosen: Mapping[str, object]) -> dict[str, 
         for column in columns:
             name = re.sub(r"[\W_]+", "", column.name.lower())
             if field not in chosen and name in PLACES[field] and (share := share_that_fits(field, column)) < 0.5:
-                doubts[field] = f"{column.name}, of whose {len(column.values):,} values only {whole_percent(share)} fit"
+                held = f"of whose {len(column.values):,} values only {whole_percent(share)} fit"
+                doubts[field] = f"{column.name}, {held if column.values else 'which is empty'}"
     return doubts
 
 
@@ -310,7 +379,7 @@ def describe(field: str, column: Column) -> str:
     return f"{different:,} different values in {column.rows:,} rows"
 
 
-def mapping_text(result: MappingResult, *, undecided: bool, others: list[str]) -> str:
+def mapping_text(result: MappingResult, *, others: list[str]) -> str:
     """The mapping as a commented TOML file."""
 
     def line(name: str, value: str | None, remark: str) -> str:
@@ -323,15 +392,15 @@ def mapping_text(result: MappingResult, *, undecided: bool, others: list[str]) -
         line("encoding", result.encoding, "found" if result.encoding else "UTF-8"),
         line("delimiter", result.delimiter, "what separates the fields of a CSV file"),
     ]
-    if undecided:
-        lines.append("# dates = …  # the contents do not say whether day or month is first: dd/mm/yyyy or mm/dd/yyyy")
+    if result.undecided:
+        lines.append(f"# dates = …  # {result.undecided}")
     else:
         lines.append(line("dates", result.dates, "found" if result.dates else "2016-05-02 or 20160502"))
     for name in ("query", "sheet"):
         if told := getattr(result, name):
             lines.append(line(name, told, "as told"))
     lines += ["", "[columns]  # ours = theirs; other columns are kept as they are"]
-    for field in NAMES:
+    for field in (*NAMES, *(name for name in result.columns if name not in NAMES)):
         if field in result.columns:
             lines.append(line(field, result.columns[field], result.reasons[field]))
         elif field in result.doubts:

@@ -74,7 +74,9 @@ def open_sqlite(path: Path, *, query: str | None = None) -> "pl.LazyFrame":
                 for batch in text_frames(records, columns):
                     batch = batch.select(wanted or columns)
                     yield batch if predicate is None else batch.filter(predicate)
-            except (sqlite3.Error, UnicodeError):
+            except (sqlite3.Error, UnicodeError) as error:
+                if isinstance(error, UnicodeError) or "decode" in str(error):
+                    raise CorpusError(f"{path}: holds text that is not UTF-8; export it as CSV") from None
                 raise CorpusError(f"{path}: the query stopped on the way; is the database damaged?") from None
 
     return register_io_source(batches, schema=schema)
@@ -214,7 +216,15 @@ def wrapped_objects(whole: dict[str, Any]) -> list[dict[str, Any]]:
     lists = [value for value in inner.values() if is_list_of_objects(value)] if inner is not whole else []
     if len(lists) > 1:
         raise Refused("holds several lists of objects; expected one, of the reports")
+    if is_keyed(inner):
+        raise Refused("holds an object for each report under a name of its own; expected a list of the objects")
     return lists[0] if lists else [whole]
+
+
+def is_keyed(whole: dict[str, Any]) -> bool:
+    """Whether an object holds nothing but objects with the same fields, such as reports by their number."""
+    fields = [frozenset(one) if isinstance(one, dict) else None for one in whole.values()]
+    return len(fields) > 2 and len(set(fields)) == 1 and bool(fields[0])
 
 
 def counted_objects(objects: Iterator[dict[str, Any]]) -> Generator[dict[str, Any], None, int]:
