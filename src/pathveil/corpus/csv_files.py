@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pathveil.corpus.tables import BATCH, ROW, UNREADABLE, Note, pieces_of, polars_faults
+from pathveil.corpus.tables import BATCH, ROW, UNREADABLE, Note, polars_faults, streamed
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign import bounds
 from pathveil.foreign.archives import open_bytes
@@ -60,7 +60,6 @@ def open_csv(
     ``ROW``; without it, it is refused.
     """
     import polars as pl
-    from polars.io.plugins import register_io_source
 
     encoding = encoding or "utf-8-sig"
     lines = first_lines(path, encoding=encoding)
@@ -81,29 +80,22 @@ def open_csv(
     bare = (pl.col(name).str.strip_chars("\ufeff \t").eq_missing(pl.lit(name)) for name in columns[:8])
     again = pl.all_horizontal(bare)  # whether a record is the header
 
-    def batches(
-        wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
-    ) -> Iterator["pl.DataFrame"]:
-        left, told = rows, {"delimiter": delimiter}
+    def frames() -> Iterator["pl.DataFrame"]:
+        told = {"delimiter": delimiter}
         found = (
             csv_batches(path, columns, **told, encoding=encoding, note=note)
             if records is None
             else known_batches(path, columns, records, **told)
         )
         for batch in found:
-            if note is not None and len(columns) > 1:  # files with headers may have been put one behind the other
-                for row in batch.filter(again)[ROW]:
+            # Files with headers may have been put one behind the other.
+            if note is not None and len(columns) > 1 and (repeats := batch.select(again).to_series()).any():
+                for row in batch.filter(repeats)[ROW]:
                     note(row, "is the header again")
-                batch = batch.filter(~again)
-            batch = batch if left is None else batch.head(left)
-            left = None if left is None else left - batch.height
-            batch = batch.select(schema.names() if wanted is None else wanted)
-            batch = batch.with_columns(pl.when(pl.col(pl.String) != "").then(pl.col(pl.String)))
-            yield from pieces_of(batch if predicate is None else batch.filter(predicate))
-            if left == 0:
-                return
+                batch = batch.filter(~repeats)
+            yield batch.select(schema.names()).with_columns(pl.when(pl.col(pl.String) != "").then(pl.col(pl.String)))
 
-    return register_io_source(batches, schema=schema)
+    return streamed(frames, schema)
 
 
 def by_the_book(path: Path, fields: int, delimiter: str) -> "Records | None":

@@ -17,13 +17,12 @@ import os
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from pathveil.corpus.sources import as_text, open_sqlite, text_frames
-from pathveil.corpus.tables import BATCH
+from pathveil.corpus.tables import BATCH, streamed
 from pathveil.errors import CorpusError, MissingExtraError, UsageError
 
 if TYPE_CHECKING:
@@ -53,7 +52,6 @@ def address_from_environment(variable: str) -> str:
 def open_database(address: str, *, query: str | None) -> "pl.LazyFrame":
     """What a query gives, as a lazy frame of strings."""
     import polars as pl
-    from polars.io.plugins import register_io_source
 
     if not query:
         raise UsageError(f"{NAME}: say what to read with --query, for example 'select * from reports'")
@@ -66,16 +64,11 @@ def open_database(address: str, *, query: str | None) -> "pl.LazyFrame":
             raise UsageError(f"{NAME}: --query gives no columns, or two of one name; expected a select that names each")
     schema = pl.Schema(dict.fromkeys(columns, pl.String))
 
-    def batches(
-        wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
-    ) -> Iterator["pl.DataFrame"]:
+    def frames() -> Iterator["pl.DataFrame"]:
         with run() as (_, records):
-            taken = records if rows is None else islice(records, rows)
-            for batch in text_frames(taken, columns, text=_text):
-                batch = batch.select(wanted or columns)
-                yield batch if predicate is None else batch.filter(predicate)
+            yield from text_frames(records, columns, text=_text)
 
-    return register_io_source(batches, schema=schema)
+    return streamed(frames, schema)
 
 
 def _text(value: Any) -> str | None:

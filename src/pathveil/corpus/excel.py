@@ -25,7 +25,7 @@ import numpy as np
 from pathveil.corpus.excel_cells import sheet_blocks, string_lists
 from pathveil.corpus.excel_columns import Context, Kind
 from pathveil.corpus.excel_spool import Spool, kept_on_disk
-from pathveil.corpus.tables import BATCH, held_frame, pieces_of, polars_faults
+from pathveil.corpus.tables import BATCH, held_frame, polars_faults, streamed
 from pathveil.errors import CorpusError, MissingExtraError, UsageError
 from pathveil.foreign import Refused
 from pathveil.foreign.apart import run_apart
@@ -80,7 +80,7 @@ def stream_sheet(
     workbook: "Workbook", path: Path, sheet: str | None, folder: tempfile.TemporaryDirectory[str]
 ) -> "pl.LazyFrame":
     """A sheet of a workbook as a lazy frame over the rows that were kept of it."""
-    from polars.io.plugins import register_io_source
+    import polars as pl
 
     name, part = workbook.choose(sheet, path)
     spool = workbook.read(part, Path(folder.name))
@@ -90,20 +90,11 @@ def stream_sheet(
         hint = f"; these do: {', '.join(others)[:200]} (--sheet)" if others else ""
         raise CorpusError(f"{path}: sheet '{name[:60]}' holds no rows{hint}")
 
-    def batches(
-        wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
-    ) -> Iterator["pl.DataFrame"]:
+    def frames() -> "Iterator[pl.DataFrame]":
         assert folder.name  # which keeps it
-        left = rows
-        for frame in spool.frames():
-            frame = frame if left is None else frame.head(left)
-            left = None if left is None else left - frame.height
-            frame = frame if wanted is None else frame.select(wanted)
-            yield from pieces_of(frame if predicate is None else frame.filter(predicate))
-            if left == 0:
-                return
+        return spool.frames()
 
-    return register_io_source(batches, schema=dict(schema.values()))
+    return streamed(frames, pl.Schema(schema.values()))
 
 
 def find_workbook(archive: zipfile.ZipFile) -> str | None:

@@ -20,7 +20,7 @@ from pathveil.corpus.fhir import Beside, gather_beside, read_resources
 from pathveil.corpus.naaccr import Report, Skipped, read_messages
 from pathveil.corpus.rows import LISTED
 from pathveil.corpus.seen import Seen
-from pathveil.corpus.tables import BATCH, UNREADABLE
+from pathveil.corpus.tables import BATCH, UNREADABLE, streamed
 from pathveil.errors import CorpusError
 from pathveil.foreign.archives import open_bytes
 from pathveil.progress import Progress
@@ -62,7 +62,6 @@ def scan_messages(
 ) -> "pl.LazyFrame":
     """A lazy frame of the reports in files of messages, each with its form; ``tally`` counts while it is read."""
     import polars as pl
-    from polars.io.plugins import register_io_source
 
     schema = pl.Schema(
         {
@@ -80,19 +79,15 @@ def scan_messages(
         }
     )
 
-    def batches(
-        wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
-    ) -> Iterator["pl.DataFrame"]:
-        def frame(some: list[tuple[Report, str]]) -> "pl.DataFrame":
-            values = {
-                name: [getattr(report, FIELDS.get(name, name)) for report, _ in some]
-                for name in schema
-                if name != "message_file"
-            }
-            batch = pl.DataFrame(values | {"message_file": [name for _, name in some]}, schema=schema)
-            batch = batch.select(wanted or schema.names())
-            return batch if predicate is None else batch.filter(predicate)
+    def frame(some: list[tuple[Report, str]]) -> "pl.DataFrame":
+        values = {
+            name: [getattr(report, FIELDS.get(name, name)) for report, _ in some]
+            for name in schema
+            if name != "message_file"
+        }
+        return pl.DataFrame(values | {"message_file": [name for _, name in some]}, schema=schema)
 
+    def frames() -> Iterator["pl.DataFrame"]:
         waiting: list[tuple[Report, str]] = []
         beside = gather_beside([path for path, form in paths.items() if form == "fhir"])
         for path, form in paths.items():
@@ -106,7 +101,7 @@ def scan_messages(
                     waiting = []
         yield frame(waiting)
 
-    return register_io_source(batches, schema=schema)
+    return streamed(frames, schema)
 
 
 def read_reports(

@@ -297,7 +297,8 @@ def missing_as_empty(frame: "pl.LazyFrame", columns: Sequence[str]) -> "pl.LazyF
     schema = frame.collect_schema()
     texts = [name for name in columns if schema.get(name) == pl.String]
     value = pl.col(texts)
-    is_missing = (value.str.len_bytes() < 16) & value.str.strip_chars().is_in(MISSING)  # texts are not looked through
+    short = pl.when(value.str.len_bytes() < 16).then(value)  # texts are not looked through
+    is_missing = short.str.strip_chars().is_in(MISSING).fill_null(False)
     return frame.with_columns(pl.when(~is_missing).then(value)) if texts else frame
 
 

@@ -24,7 +24,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from pathveil.corpus.tables import BATCH, LARGE, held_frame, polars_faults
+from pathveil.corpus.tables import BATCH, LARGE, held_frame, polars_faults, streamed
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign import Refused, bounds
 from pathveil.foreign.archives import open_bytes
@@ -55,7 +55,6 @@ class BoundedConnection(sqlite3.Connection):
 def open_sqlite(path: Path, *, query: str | None = None) -> "pl.LazyFrame":
     """What a query gives of a SQLite database, or its only table, as a lazy frame of strings."""
     import polars as pl
-    from polars.io.plugins import register_io_source
 
     query = query or only_table(path)
     with closing(connect(path)) as database, closing(run_query(database, query, path=path)) as cursor:
@@ -64,22 +63,16 @@ def open_sqlite(path: Path, *, query: str | None = None) -> "pl.LazyFrame":
         raise UsageError(f"{path}: --query gives no columns, or two of one name; expected a select that names each")
     schema = pl.Schema(dict.fromkeys(columns, pl.String))
 
-    def batches(
-        wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
-    ) -> Iterator["pl.DataFrame"]:
+    def frames() -> Iterator["pl.DataFrame"]:
         with closing(connect(path)) as database, closing(run_query(database, query, path=path)) as cursor:
-            records = bounded(database, cursor, path=path)
-            records = records if rows is None else islice(records, rows)
             try:
-                for batch in text_frames(records, columns):
-                    batch = batch.select(wanted or columns)
-                    yield batch if predicate is None else batch.filter(predicate)
+                yield from text_frames(bounded(database, cursor, path=path), columns)
             except (sqlite3.Error, UnicodeError) as error:
                 if isinstance(error, UnicodeError) or "decode" in str(error):
                     raise CorpusError(f"{path}: holds text that is not UTF-8; export it as CSV") from None
                 raise CorpusError(f"{path}: the query stopped on the way; is the database damaged?") from None
 
-    return register_io_source(batches, schema=schema)
+    return streamed(frames, schema)
 
 
 def connect(path: Path) -> BoundedConnection:

@@ -16,7 +16,7 @@ import hashlib
 import io
 import tempfile
 import zlib
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -210,6 +210,31 @@ def in_slices(frame: "pl.LazyFrame") -> "pl.LazyFrame":
     return register_io_source(batches, schema=frame.collect_schema())
 
 
+def streamed(frames: "Callable[[], Iterable[pl.DataFrame]]", schema: "pl.Schema") -> "pl.LazyFrame":
+    """Frames that come one after another as one that is not yet read; they are asked for anew by every reading.
+
+    >>> import polars as pl
+    >>> some = [pl.DataFrame({"id": ["1", "2"]}), pl.DataFrame({"id": ["3"]})]
+    >>> streamed(lambda: some, some[0].schema).head(3).filter(pl.col("id") != "1").collect()["id"].to_list()
+    ['2', '3']
+    """
+    from polars.io.plugins import register_io_source
+
+    def batches(
+        wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
+    ) -> Iterator["pl.DataFrame"]:
+        left = rows
+        for frame in frames():
+            frame = frame if left is None else frame.head(left)
+            left = None if left is None else left - frame.height
+            frame = frame.select(wanted) if wanted else frame
+            yield from pieces_of(frame if predicate is None else frame.filter(predicate))
+            if left == 0:
+                return
+
+    return register_io_source(batches, schema=schema)
+
+
 def pieces_of(batch: "pl.DataFrame") -> Iterator["pl.DataFrame"]:
     """A batch in pieces of about ``PIECE`` bytes: polars reads some thirty ahead of what it works on."""
     rows = max(int(PIECE * batch.height / max(batch.estimated_size(), 1)), 1)
@@ -258,27 +283,16 @@ def mended_jsonl(path: Path, *, note: Note) -> "pl.LazyFrame | None":
 def held_frame(path: Path, folder: tempfile.TemporaryDirectory[str]) -> "pl.LazyFrame":
     """A table of our own in a temporary folder that is there as long as the frame is."""
     import polars as pl
-    from polars.io.plugins import register_io_source
 
     is_json = path.suffix != ".parquet"
     table = pl.scan_ndjson(path, infer_schema_length=None) if is_json else in_slices(pl.scan_parquet(path))
     schema = table.collect_schema()  # which is found once: all lines are looked at
 
-    def batches(
-        wanted: list[str] | None, predicate: "pl.Expr | None", rows: int | None, size: int | None
-    ) -> Iterator["pl.DataFrame"]:
+    def frames() -> "Iterable[pl.DataFrame]":
         assert folder.name  # which keeps it
-        found = json_frames(path, schema) if is_json else table.collect_batches(maintain_order=True, engine="streaming")
-        left = rows
-        for frame in found:
-            frame = frame if left is None else frame.head(left)
-            left = None if left is None else left - frame.height
-            frame = frame if wanted is None else frame.select(wanted)
-            yield from pieces_of(frame if predicate is None else frame.filter(predicate))
-            if left == 0:
-                return
+        return json_frames(path, schema) if is_json else table.collect_batches(maintain_order=True, engine="streaming")
 
-    return register_io_source(batches, schema=schema)
+    return streamed(frames, schema)
 
 
 def json_frames(path: Path, schema: "pl.Schema") -> Iterator["pl.DataFrame"]:
