@@ -36,11 +36,13 @@ def duration(seconds: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share of a whole; one decimal where it is small.
+    """A share of a whole; one decimal where it is small or nearly all, and 100 % is all of it.
 
-    >>> percent(0.042), percent(0.42)
-    ('4.2 %', '42 %')
+    >>> percent(0.042), percent(0.42), percent(0.9952), percent(0.9999), percent(1.0)
+    ('4.2 %', '42 %', '99.5 %', '99.9 %', '100 %')
     """
+    if 0.99 < share < 1:
+        return f"{min(100 * share, 99.9):.1f} %"
     return f"{100 * share:.1f} %" if share < 0.1 else f"{100 * share:.0f} %"
 
 
