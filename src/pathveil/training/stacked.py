@@ -266,9 +266,9 @@ class Machine(Protocol):
         """Give a slot its best weights back."""
 
 
-Given = TypeVar("Given")
+Made = TypeVar("Made")
 Newcomer = tuple[Trainee, Mapping[str, Tensor], np.ndarray | None]  # with the weights it starts from, and its words
-HandOver = Callable[[Machine, Mapping[int, Trainee]], Iterator[tuple[int, Given]]]
+HandOver = Callable[[Machine, Mapping[int, Trainee]], Iterator[tuple[int, Made]]]
 
 
 def _train(
@@ -276,7 +276,7 @@ def _train(
     members: Sequence[np.ndarray],
     settings: TrainingSettings,
     seeds: Sequence[int],
-    hand_over: HandOver[Given],
+    hand_over: HandOver[Made],
     *,
     masks: Sequence[np.ndarray] | None = None,
     vectors: np.ndarray | None = None,
@@ -284,7 +284,7 @@ def _train(
     stack: int | None = None,
     progress: Progress = silent,
     stage: str = "training models",
-) -> Iterator[tuple[int, Given]]:
+) -> Iterator[tuple[int, Made]]:
     """Each model's number, and what ``hand_over`` makes of it as soon as it is finished, while its slot holds it."""
     assert settings.defence is None, "a defence is seen to before: a stack would leave it out unnoticed"
     for name, given in (("seeds", seeds), ("masks", masks)):
@@ -307,9 +307,9 @@ def _train(
         slots = min(slots, len(left))
         try:
             machine = machine_for(device, corpus, settings, slots=slots, masked=bool(masks))
-            for number, given in _through_a_stack(machine, newcomers(tuple(left)), hand_over):
+            for number, made in _through_a_stack(machine, newcomers(tuple(left)), hand_over):
                 left.remove(number)
-                yield number, given
+                yield number, made
                 progress(stage, len(members) - len(left), len(members))
         except torch.OutOfMemoryError:
             if slots == 1:
@@ -322,8 +322,8 @@ def _train(
 def _through_a_stack(
     machine: Machine,
     newcomers: Iterator[Newcomer],
-    hand_over: HandOver[Given],
-) -> Iterator[tuple[int, Given]]:
+    hand_over: HandOver[Made],
+) -> Iterator[tuple[int, Made]]:
     """Train all newcomers, each as soon as a slot is free."""
     at: dict[int, Trainee] = {}
     while True:
