@@ -136,3 +136,11 @@ def test_headers_of_files_that_were_put_together_are_no_records(tmp_path):
     faults = []
     frame = open_csv(tmp_path / "t.csv", note=lambda line, reason: faults.append((line, reason)))
     assert frame.collect().rows() == [("1", SECRET, 2), ("2", "text", 4)] and faults == [(3, "is the header again")]
+
+
+def test_a_large_table_in_another_encoding_is_called_that(tmp_path):
+    """It was said of one beyond a megabyte that its first line has no end."""
+    path = tmp_path / "lab.csv"
+    path.write_bytes(b"report_id;text\n" + "7;Pr\u00e4parat vom Kolon\n".encode("cp1252") * 60_000)
+    with pytest.raises(CorpusError, match=r"lab\.csv: is not UTF-8 at line 2"):
+        open_csv(path).collect()

@@ -205,3 +205,13 @@ def test_a_damaged_page_of_any_column_is_found_by_validate(tmp_path):
     path.write_bytes(whole.replace(b"MARK", b"\xff\xff\xff\xff"))
     with pytest.raises(CorpusError, match="cannot be read to its end"):
         validate(scan(path))
+
+
+def test_of_a_table_that_is_no_corpus_it_is_said_what_makes_one(tmp_path):
+    path = tmp_path / "lab.csv"
+    path.write_text("ReportNo,PatientID,Text\n1,7,colon\n")
+    with pytest.raises(CorpusError) as refused:
+        scan(path)
+    assert str(refused.value).endswith(
+        "a corpus needs report_id, case_id, registry, text; 'pathveil corpus import' makes one of other tables"
+    )

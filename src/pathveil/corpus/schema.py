@@ -49,7 +49,16 @@ def scan(paths: Paths, *, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
     """
     import polars as pl
 
-    frames = [with_corpus_types(open_table(path), source=path, tasks=tasks) for path in files(paths)]
+    def opened(path: Path) -> "pl.LazyFrame":
+        table = open_table(path)
+        try:
+            return with_corpus_types(table, source=path, tasks=tasks)
+        except CorpusError as fault:
+            if set(REQUIRED) <= set(table.collect_schema()):
+                raise
+            raise CorpusError(f"{fault}; 'pathveil corpus import' makes one of other tables") from None
+
+    frames = [opened(path) for path in files(paths)]
     if len(frames) == 1:
         return frames[0]
     return pl.concat(frames, how="diagonal_relaxed")
