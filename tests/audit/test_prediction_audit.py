@@ -130,6 +130,8 @@ def spoil(change):
         (lambda t: t.with_columns(pl.lit(None).cast(pl.String).alias("case_id")), "empty in 60 rows"),
         (lambda t: t.with_columns(pl.col("p:site:b") * 3), "not between 0 and 1"),
         (lambda t: t.with_columns(pl.lit(float("nan")).alias("p:side:b")), "not between 0 and 1"),
+        (lambda t: t.with_columns(pl.col("^label:.*$") + "?"), "no member has a label"),
+        (lambda t: t.with_columns(pl.when("member").then(pl.col("^label:.*$"))), "no non-member has a label"),
         (lambda t: t.with_columns(pl.lit("much").alias("p:site:b")), "must be numbers"),
     ],
 )

@@ -118,7 +118,10 @@ def reasons_against(model: Model, given: Given, form: Form, *, today: date | Non
     if audit is not None and audit.appetite != appetite:
         whose = audit.appetite.whose or "an example"
         reasons.append(
-            f"the audit was held against another risk appetite ({whose}) than {appetite.whose or 'this one'}"
+            f"the audit was held against another risk appetite than this one, though both are of {whose}: it was "
+            "changed in between; give the one of the audit, or audit again under this one"
+            if whose == appetite.whose
+            else f"the audit was held against another risk appetite ({whose}) than {appetite.whose or 'this one'}"
         )
     return reasons
 
