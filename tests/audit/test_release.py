@@ -157,6 +157,13 @@ def test_a_refusal_writes_nothing_and_an_override_is_told_everywhere(place, tmp_
     assert "Released against a refusal" in told and "Fail" in told
 
 
+def test_a_release_is_not_made_inside_the_bundle(place, tmp_path):
+    before = sorted((place / "m").iterdir())
+    with pytest.raises(UsageError, match="lies in the model's folder m; choose a place beside it"):
+        release(place, place / "m" / "r")
+    assert sorted((place / "m").iterdir()) == before
+
+
 def test_planted_people_are_in_no_file(place, model, tmp_path):
     """Every planted name that is no word of the model is searched for, found nowhere, and stops a release if it is."""
     import polars as pl

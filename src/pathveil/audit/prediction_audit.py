@@ -34,7 +34,7 @@ from pathveil.audit.result import Attacked, Audit
 from pathveil.audit.settings import AuditSettings
 from pathveil.bundle.folder import check_outside
 from pathveil.corpus.tables import read_table
-from pathveil.errors import CorpusError
+from pathveil.errors import CorpusError, UsageError
 from pathveil.files import check_writable, sha256_of_file
 from pathveil.progress import Progress, silent
 from pathveil.wording import counted
@@ -134,6 +134,10 @@ def read_predictions(predictions: Any) -> Predictions:
     else:
         import polars as pl
 
+        if not hasattr(predictions, "columns"):
+            raise UsageError(
+                f"predictions are read from a file, or a polars or pandas frame; got {type(predictions).__name__}"
+            )
         path, table = None, predictions if isinstance(predictions, pl.DataFrame) else pl.from_pandas(predictions)
     return _checked(table, path)
 
