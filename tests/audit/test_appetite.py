@@ -93,10 +93,10 @@ def test_the_command_takes_options_or_asks(tmp_path, monkeypatch):
     assert read_appetite(tmp_path / "a.toml").whose == "A. Officer, North, 2026-11-16"
     whose = ["appetite", "new", "--out", str(tmp_path / "b.toml"), "--name", "A", "--organisation", "N"]
     for limits, said in (
-        (["--at-10", "0.05"], "'at_ten'"),
-        (["--at-10", "1"], "'at_ten'"),  # everybody may be found: no limit
+        (["--at-10", "0.05"], "written: --at-10: "),
+        (["--at-10", "1"], "written: --at-10: "),  # everybody may be found: no limit
         (["--at-10", "0.2", "--at-100", "0.3"], "so it limits nothing"),
-        (["--shadows", "1"], "'shadows'"),
+        (["--shadows", "1"], "written: --shadows: "),
     ):
         bad = run(app, [*whose, *limits])
         assert isinstance(bad.exception, UsageError) and said in str(bad.exception)

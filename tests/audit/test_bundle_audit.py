@@ -117,6 +117,18 @@ def test_a_wrong_members_file_exits_with_2_and_leaves_no_trace(made, tmp_path):
     assert (made / "bundle" / "card.md").read_bytes() == before and not (tmp_path / "audit").exists()
 
 
+@pytest.mark.parametrize("option", ["out", "store", "records_file"])
+def test_nothing_is_written_into_the_bundle(made, tmp_path, option):
+    before = sorted(made.joinpath("bundle").iterdir())
+    for inside in (made / "bundle" / "audit", made / "bundle"):
+        places = {"out": tmp_path / "out", option: inside}
+        with pytest.raises(UsageError, match="lies in the model's folder bundle; choose a place beside it"):
+            audit_bundle(
+                made / "bundle", members=made / "members.parquet", non_members=made / "non-members.parquet", **places
+            )
+    assert sorted(made.joinpath("bundle").iterdir()) == before and not (tmp_path / "out").exists()
+
+
 def test_shadows_of_a_private_model_are_private(made):
     settings = TrainingSettings(
         dim=12, filters=8, epochs=2, patience=None, batch_size=30, defence=DPSettings(epsilon=10, delta=1e-3)

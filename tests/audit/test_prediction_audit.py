@@ -15,7 +15,7 @@ from pathveil.audit.all_attacks import shadowless_attacks
 from pathveil.audit.evidence import measure
 from pathveil.audit.prediction_audit import audit_predictions, read_predictions
 from pathveil.audit.result import schema
-from pathveil.errors import CorpusError
+from pathveil.errors import CorpusError, UsageError
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +130,8 @@ def spoil(change):
         (lambda t: t.with_columns(pl.lit(None).cast(pl.String).alias("case_id")), "empty in 60 rows"),
         (lambda t: t.with_columns(pl.col("p:site:b") * 3), "not between 0 and 1"),
         (lambda t: t.with_columns(pl.lit(float("nan")).alias("p:side:b")), "not between 0 and 1"),
+        (lambda t: t.with_columns(pl.col("^label:.*$") + "?"), "no member has a label"),
+        (lambda t: t.with_columns(pl.when("member").then(pl.col("^label:.*$"))), "no non-member has a label"),
         (lambda t: t.with_columns(pl.lit("much").alias("p:site:b")), "must be numbers"),
     ],
 )
@@ -141,6 +143,12 @@ def test_bad_tables_are_named_and_nothing_is_written(tmp_path, pathveil, change,
         done = pathveil("audit", "--predictions", path, "--out", tmp_path / "out")
         assert done.returncode == 2 and said in done.stderr and "Traceback" not in done.stderr
         assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("given", [None, [1, 2]])
+def test_what_is_no_table_is_named(given):
+    with pytest.raises(UsageError, match=f"or a polars or pandas frame; got {type(given).__name__}"):
+        read_predictions(given)
 
 
 def test_unreadable_files_are_named(tmp_path):

@@ -74,7 +74,8 @@ def test_every_reason_against_it(place, model, given):
         (changed(given, binding=Binding(by="cases", cases=10, of=100)), "covers 10 % of the training cases"),
         (changed(given, verdict=leaking.verdict, evidence=leaking.evidence), "the audit did not pass: Fail"),
         (changed(given, evidence=leaking.evidence), "by its own figures the answer is 'fail'"),
-        (changed(given, appetite=given.appetite.changed(valid_days=7)), "another risk appetite"),
+        (changed(given, appetite=given.appetite.changed(valid_days=7)), "another risk appetite than this one, though"),
+        (changed(given, appetite=given.appetite.changed(name="B. Other")), "another risk appetite (B. Other"),
         (changed(given, verdict=verdict.model_copy(update={"answer": "not enough evidence"})), "did not pass"),
         (changed(given, evidence=tuple(row for row in given.audit.evidence if "LiRA" not in row.attack)),
          "is not whole: it has no figures of LiRA online"),
@@ -154,6 +155,13 @@ def test_a_refusal_writes_nothing_and_an_override_is_told_everywhere(place, tmp_
     assert reason in (tmp_path / "s" / "audit.html").read_text()
     told = str(verify_release(tmp_path / "s", read_private_key(place / "k.pem").public))
     assert "Released against a refusal" in told and "Fail" in told
+
+
+def test_a_release_is_not_made_inside_the_bundle(place, tmp_path):
+    before = sorted((place / "m").iterdir())
+    with pytest.raises(UsageError, match="lies in the model's folder m; choose a place beside it"):
+        release(place, place / "m" / "r")
+    assert sorted((place / "m").iterdir()) == before
 
 
 def test_planted_people_are_in_no_file(place, model, tmp_path):

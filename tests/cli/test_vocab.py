@@ -2,12 +2,14 @@
 
 import json
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import polars as pl
 import pytest
 
 from pathveil.cli import main
+from pathveil.cli.vocab import vocabularies_of
 
 
 @pytest.fixture
@@ -132,6 +134,16 @@ def test_select_with_noise(run, corpus, tmp_path):
     assert done.returncode == 2 and "not from counts" in done.stderr
 
 
+def test_each_vocabulary_has_a_name_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("a/R1", "b/R1", "b/R2"):
+        Path(folder).mkdir(parents=True)
+        Path(folder, "B.json").touch()
+    assert list(vocabularies_of([Path("a/R1"), Path("a/R1/B.json")])) == ["B"]
+    assert list(vocabularies_of([Path("b/R1"), Path("b/R2")])) == ["R1/B", "R2/B"]
+    assert list(vocabularies_of([Path("a/R1"), Path("b/R1"), Path("b/R2")])) == ["a/R1/B", "b/R1/B", "R2/B"]
+
+
 def test_exposure(run, corpus, tmp_path):
     for name, threshold in (("I2", 2), ("I3", 3)):
         options = ["--method", "intersection", "--threshold", threshold, "--out", tmp_path / "v" / f"{name}.json"]
@@ -143,9 +155,13 @@ def test_exposure(run, corpus, tmp_path):
     assert {path.name for path in (tmp_path / "page").iterdir()} == {"exposure.html", "exposure.svg"}
     done = run("vocab", "exposure", tmp_path / "v" / "I2.json", corpus, "--json")
     assert [row["name"] for row in json.loads(done.stdout)["vocabularies"]] == ["I2"]
+    (tmp_path / "model").mkdir()
+    for name in ("MANIFEST.json", "vocabulary.json"):
+        (tmp_path / "model" / name).touch()
     for arguments, said in (
         ([corpus], "at least one vocabulary"),
         ([tmp_path / "page", corpus], "holds no vocabulary"),
+        ([tmp_path / "v", corpus, "--out", tmp_path / "model"], "lies in the model's folder model"),
     ):
         done = run("vocab", "exposure", *arguments)
         assert done.returncode == 2 and said in done.stderr

@@ -28,6 +28,9 @@ def test_a_key_is_read_without_its_line_end_and_must_be_long(tmp_path):
         read_key(path)
     with pytest.raises(UsageError, match=r"cannot be read .*token_hex"):
         read_key(tmp_path / "none")
+    path.write_text("-----BEGIN PRIVATE KEY-----\nMIGHAgEAMBMGByqGSM49\n-----END PRIVATE KEY-----\n")
+    with pytest.raises(UsageError, match="is a key that signs or verifies; expected a secret of its own"):
+        read_key(path)
 
 
 NAME = ("Quastenflosser", "Hildegard", "Maria")

@@ -163,8 +163,16 @@ def test_a_wrong_task_names_the_nearest():
         tasks_of(frame(), ["site", "hystology"])
     with pytest.raises(CorpusError, match="no task column 'text'"):
         tasks_of(frame(), ["text"])
+    with pytest.raises(CorpusError, match="no task column 'site'; the corpus has no labels at all: none of site, sub"):
+        tasks_of(frame(site=None, histology=None), ["site"])
     assert tasks_of(frame(site=None, histology=None)) == ()
     assert set(TASKS) >= set(tasks_of(frame()))
+
+
+@pytest.mark.parametrize("task", ["text", "report_id", "registry"])
+def test_a_column_every_corpus_has_is_no_task(write, task):
+    with pytest.raises(CorpusError, match=f"no task column '{task}'"):
+        tasks_of(scan(write("r.parquet", GOOD), tasks=[task]), [task])
 
 
 def test_files_that_are_not_there_or_not_tables(tmp_path):

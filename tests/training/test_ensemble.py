@@ -5,6 +5,7 @@ import pytest
 import torch
 from scipy.special import log_softmax, softmax
 
+from pathveil.errors import UsageError
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.blend import choose
 from pathveil.training.ensemble import (
@@ -46,6 +47,13 @@ def test_members_hold_out_cases_of_their_own(corpus, trained):
     assert len(trained.histories) == len(trained.best_epochs) == 3
     first, second = (member.embedding.weight for member in trained.model.members[:2])
     assert not torch.equal(first, second)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_one_case_is_too_few_to_stop_by(members):
+    one = encoded(2, reports_a_case=2)
+    with pytest.raises(UsageError, match="the corpus has one case; training needs at least two"):
+        train(one, TINY.changed(members=members), seed=4)
 
 
 def test_the_first_member_is_the_model_alone(corpus, trained):

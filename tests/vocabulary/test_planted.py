@@ -1,9 +1,11 @@
 """Planted words found by the fast path equal those found token by token."""
 
 import polars as pl
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pathveil.errors import CorpusError
 from pathveil.text import tokenize_spans
 from pathveil.vocabulary.planted import cut_out_spans, planted_words
 
@@ -55,3 +57,15 @@ def test_of_a_synthetic_corpus(tmp_path):
     found = planted_words(tmp_path / "c.parquet", tmp_path / "t.parquet")
     assert found.only == {kind: words - outside for kind, words in inside.items()}
     assert found.also == {kind: words & outside for kind, words in inside.items()}
+
+
+def test_the_truth_of_other_reports_is_refused_without_their_text(tmp_path):
+    text = "Seen by May Kowalski in May."
+    truth = pl.DataFrame({"report_id": ["a"], "kind": ["name"], "start": [8], "end": [20], "text": ["May Kowalski"]})
+    truth.write_parquet(tmp_path / "t.parquet")
+    for name, content, said in (("a", "x" + text, "1 of 1 places hold other text"), ("b", text, "names none of these")):
+        columns = {"report_id": [name], "case_id": ["1"], "registry": ["R1"], "text": [content]}
+        pl.DataFrame(columns).write_parquet(tmp_path / "c.parquet")
+        with pytest.raises(CorpusError, match=said) as refused:
+            planted_words(tmp_path / "c.parquet", tmp_path / "t.parquet")
+        assert "Kowalski" not in str(refused.value)

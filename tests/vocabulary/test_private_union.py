@@ -93,6 +93,9 @@ def test_many_cases_pass_their_words_and_the_file_says_nothing_exact_of_the_corp
     ("options", "said"),
     [
         ({"epsilon": 0.0}, "epsilon above 0"),
+        ({"epsilon": float("nan")}, "epsilon above 0"),
+        ({"epsilon": float("inf")}, "epsilon above 0"),
+        ({"epsilon": 1.0, "delta": float("nan")}, "delta between 0 and 1"),
         ({"epsilon": 1.0, "delta": 0.5}, "delta must be below 1 ÷ the number of cases"),
         ({"epsilon": 0.01}, "take a larger epsilon"),
     ],

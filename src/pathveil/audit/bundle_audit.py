@@ -29,6 +29,7 @@ from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Engine, ShadowTrainer, engine_for
 from pathveil.bundle import Model
 from pathveil.bundle.defence import shadow_settings
+from pathveil.bundle.folder import check_outside
 from pathveil.corpus import scan
 from pathveil.corpus.tables import Paths
 from pathveil.errors import UsageError
@@ -68,6 +69,7 @@ def audit_bundle(
     ``records_file``: where each record's scores go, if anywhere. ``unbound``: members may be other reports than those
     the model was trained with; such an audit cannot be attached or lead to a release.
     """
+    check_outside(out, store, records_file)
     if out is not None:
         check_writable(Path(out))
     # A bundle holds weights: the example is read as if these were to leave.

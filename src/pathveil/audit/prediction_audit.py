@@ -32,8 +32,9 @@ from pathveil.audit.evidence import Records
 from pathveil.audit.own_attacks import OwnAttack, own_scores
 from pathveil.audit.result import Attacked, Audit
 from pathveil.audit.settings import AuditSettings
+from pathveil.bundle.folder import check_outside
 from pathveil.corpus.tables import read_table
-from pathveil.errors import CorpusError
+from pathveil.errors import CorpusError, UsageError
 from pathveil.files import check_writable, sha256_of_file
 from pathveil.progress import Progress, silent
 from pathveil.wording import counted
@@ -79,6 +80,7 @@ def audit_predictions(
     ``own_attacks.AttackInput``). ``out``: a folder for audit.json and audit.html; ``records_file``: where each record's
     scores go, if anywhere.
     """
+    check_outside(out, records_file)
     if out is not None:
         check_writable(Path(out))
     appetite, settings = appetite or read_appetite(None), settings or AuditSettings()
@@ -132,6 +134,10 @@ def read_predictions(predictions: Any) -> Predictions:
     else:
         import polars as pl
 
+        if not hasattr(predictions, "columns"):
+            raise UsageError(
+                f"predictions are read from a file, or a polars or pandas frame; got {type(predictions).__name__}"
+            )
         path, table = None, predictions if isinstance(predictions, pl.DataFrame) else pl.from_pandas(predictions)
     return _checked(table, path)
 
@@ -170,6 +176,13 @@ def _checked(table: "pl.DataFrame", file: Path | None) -> Predictions:
         names = tuple(name.removeprefix(prefix) for name in columns_of_task)
         probabilities[task] = _probabilities(table, columns_of_task, label_column, path)
         labels[task], classes[task] = _labels(table, label_column, names), names
+    known = np.any([label >= 0 for label in labels.values()], axis=0)
+    for side, rows in (("member", member), ("non-member", ~member)):
+        if not known[rows].any():
+            raise CorpusError(
+                f"{path}: no {side} has a label that is among the classes; labels are expected to be spelt as in the "
+                "names of the probability columns"
+            )
     registries = None
     if "registry" in columns:
         registries = np.unique(np.array(_no_nulls(table, "registry", path)), return_inverse=True)[1]

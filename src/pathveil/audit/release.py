@@ -20,6 +20,7 @@ from pathveil.audit.page import render
 from pathveil.audit.result import Audit, read_audit
 from pathveil.audit.verdict import judge
 from pathveil.bundle import Model
+from pathveil.bundle.folder import check_outside
 from pathveil.bundle.release import FORMS, Form, JudgedBy, Judgement, Override, Release, read_release
 from pathveil.bundle.release_folder import Evidence, Signing, write_release
 from pathveil.corpus.schema import Paths
@@ -118,7 +119,10 @@ def reasons_against(model: Model, given: Given, form: Form, *, today: date | Non
     if audit is not None and audit.appetite != appetite:
         whose = audit.appetite.whose or "an example"
         reasons.append(
-            f"the audit was held against another risk appetite ({whose}) than {appetite.whose or 'this one'}"
+            f"the audit was held against another risk appetite than this one, though both are of {whose}: it was "
+            "changed in between; give the one of the audit, or audit again under this one"
+            if whose == appetite.whose
+            else f"the audit was held against another risk appetite ({whose}) than {appetite.whose or 'this one'}"
         )
     return reasons
 
@@ -230,6 +234,7 @@ def release_bundle(
     if read_release(Path(bundle)) is not None:
         raise UsageError(f"{bundle}: is a release already; give the bundle that it was made from")
     check_new(Path(out))
+    check_outside(out, signing.log)
     given = read_given(audit, appetite)
     reasons = reasons_against(model, given, form, today=signing.time.date())
     if reasons and override is None:

@@ -30,7 +30,7 @@ from pathveil import __version__
 from pathveil.bundle.card import write_card
 from pathveil.bundle.figure import draw_history
 from pathveil.bundle.release import RELEASE, SIGNATURE, TEST_RESULT, form_of
-from pathveil.errors import BundleError, VocabularyError
+from pathveil.errors import BundleError, UsageError, VocabularyError
 from pathveil.files import read_json, sha256_of_file, write_json, write_text
 from pathveil.foreign import Refused, are_names, bounds, tensors
 from pathveil.training.scores import NEVER, Scores, Threshold
@@ -50,6 +50,14 @@ LARGEST = {"vocabulary_size": bounds.WORDS + 2, "dim": 1 << 14, "filters": 1 << 
 WINDOWS, WIDEST = 64, 256  # of a network: how many, and how wide
 FIELDS = ("architecture", "labels", "text", "blend", "thresholds", "scores", "provenance")
 TYPED = {"thresholds": Threshold, "scores": Scores}  # fields that are a typed part a task
+
+
+def check_outside(*outputs: str | Path | None) -> None:
+    """Refuse to write into a model's folder: it opens only with the files of its manifest, and may be given away."""
+    for out in outputs:
+        for folder in () if out is None else (Path(out).absolute(), *Path(out).absolute().parents):
+            if (folder / MANIFEST).is_file() and (folder / WORDS).is_file():
+                raise UsageError(f"{out}: lies in the model's folder {folder.name}; choose a place beside it")
 
 
 def write(model: "Model", folder: Path) -> None:

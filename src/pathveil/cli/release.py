@@ -189,7 +189,11 @@ def new_appetite(
     try:
         checked = AppetiteAnswers.model_validate(answers)
     except ValidationError as error:
-        raise UsageError(f"the appetite cannot be written: {explained(error, AppetiteAnswers)}") from None
+        wrong = explained(error, AppetiteAnswers)
+        for field in AppetiteAnswers.model_fields:  # told by the option's name, as whoever typed it knows it
+            option = field.replace("_", "-").replace("ten", "10").replace("hundred", "100")
+            wrong = wrong.replace(f"'{field}'", f"--{option}")
+        raise UsageError(f"the appetite cannot be written: {wrong}") from None
     emit(write_appetite(checked, out), as_json=as_json)
 
 

@@ -212,6 +212,10 @@ def exposure(
     *files, corpus = paths
     if not files:
         raise UsageError("give at least one vocabulary file before the corpus: pathveil vocab exposure VOCAB... CORPUS")
+    if out is not None:
+        from pathveil.bundle.folder import check_outside
+
+        check_outside(out)
     named = vocabularies_of(files)
     scores = {}
     for folder in bundle:
@@ -239,12 +243,17 @@ def exposure(
 
 
 def vocabularies_of(paths: list[Path]) -> dict[str, Path]:
-    """Vocabulary files by a short name: the file's, or with its folder's where two are alike."""
-    files = [file for path in paths for file in (sorted(path.glob("*.json"), key=by_size) if path.is_dir() else [path])]
+    """Vocabulary files by a short name: the file's, or with its folder's where two are alike, or as it was given."""
+    found = [file for path in paths for file in (sorted(path.glob("*.json"), key=by_size) if path.is_dir() else [path])]
+    files = list(dict.fromkeys(found))
     if not files:
         raise UsageError(f"{paths[0]}: the folder holds no vocabulary file (.json)")
     stems = [file.stem for file in files]
-    return {file.stem if stems.count(file.stem) == 1 else f"{file.parent.name}/{file.stem}": file for file in files}
+    longer = [f"{file.absolute().parent.name}/{file.stem}" for file in files]
+    return {
+        stem if stems.count(stem) == 1 else name if longer.count(name) == 1 else str(file.with_suffix("")): file
+        for file, stem, name in zip(files, stems, longer, strict=True)
+    }
 
 
 def by_size(path: Path) -> tuple[str, int]:

@@ -61,6 +61,8 @@ def read_key(path: Path) -> bytes:
             f"{path}: the key cannot be read ({error.strerror}); make one once, and keep it, with: "
             f'python -c "import secrets; print(secrets.token_hex(32))" > {path}'
         ) from None
+    if key.startswith(b"-----BEGIN"):  # others need this secret too: who gave it to them would let them sign
+        raise UsageError(f"{path}: is a key that signs or verifies; expected a secret of its own, of random characters")
     if len(key) < SHORTEST_KEY:
         raise UsageError(f"{path}: the key has {len(key)} bytes, expected at least {SHORTEST_KEY} random ones")
     return key

@@ -79,7 +79,7 @@ def with_corpus_types(
             )
     labels = dict.fromkeys((*TASKS, *(tasks or ())))
     changes = []
-    for column in (*REQUIRED, *labels):
+    for column in dict.fromkeys((*REQUIRED, *labels)):  # whoever asks for a task "text" is refused by tasks_of
         if column not in schema:
             continue
         dtype, value = schema[column], pl.col(column)
@@ -111,9 +111,10 @@ def tasks_of(frame: "pl.LazyFrame | pl.DataFrame", wanted: Iterable[str] | None 
     for task in chosen:
         if task not in names or task in (*REQUIRED, *WHEN):
             others = [name for name in names if name not in (*REQUIRED, *WHEN)]
+            there = ", ".join(tasks_of(frame))
             raise CorpusError(
-                f"there is no task column '{task}'{did_you_mean(task, others)}; "
-                f"the corpus has the tasks {', '.join(tasks_of(frame)) or 'none'}"
+                f"there is no task column '{task}'{did_you_mean(task, others)}; the corpus has "
+                + (f"the tasks {there}" if there else "no labels at all: none of " + ", ".join(TASKS))
             )
     return chosen
 

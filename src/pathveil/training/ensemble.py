@@ -32,7 +32,7 @@ from pathveil.training.blend import HeldOut, blended, cross_fit, fit_pool, log_s
 from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
 from pathveil.training.linear import word_weights
 from pathveil.training.linear_view import FEW, LinearView, PlainViews, linear_view, linear_views
-from pathveil.training.loop import Fitted, document_logits, fit, logits_of, split
+from pathveil.training.loop import Fitted, check_cases, document_logits, fit, logits_of, split
 from pathveil.training.own_defence import defended
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.stacked import ManyOptions, logits_many
@@ -243,6 +243,7 @@ def held_out_of(
         return split(corpus.cases, settings, seed=seed)[1]
     if not settings.validation_share:
         return np.arange(0)
+    check_cases(corpus.cases)
     return hold_out_cases(corpus.cases, share=settings.validation_share, seed=[seed, 0], part=number)[1]
 
 

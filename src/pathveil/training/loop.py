@@ -296,8 +296,7 @@ def split(cases: np.ndarray, settings: TrainingSettings, *, seed: int) -> tuple[
     """Rows to train on, and rows to stop by (none where the settings hold none out)."""
     if settings.validation_share == 0:
         return np.arange(len(cases)), np.arange(0)
-    if len(np.unique(cases)) < 2:
-        raise UsageError("the corpus has one case; training needs at least two, one of them to stop by")
+    check_cases(cases)
     if isinstance(settings.defence, DPSettings):
         return hold_out_each_case(cases, share=settings.validation_share, seed=[seed, 0])
     return hold_out_cases(cases, share=settings.validation_share, seed=[seed, 0])
@@ -322,6 +321,11 @@ def fingerprint(
     arrays = {"ids": corpus.ids, "offsets": corpus.offsets, "held_out": held_out}
     arrays |= {f"label {task}": label for task, label in corpus.labels.items()}
     return checkpoints.fingerprint_of(content, arrays | ({} if vectors is None else {"vectors": vectors}))
+
+
+def check_cases(cases: np.ndarray) -> None:
+    if len(np.unique(cases)) < 2:
+        raise UsageError("the corpus has one case; training needs at least two, one of them to stop by")
 
 
 def early_stopping(history: Sequence[Mapping[str, Any]], settings: TrainingSettings) -> tuple[int, bool]:

@@ -19,6 +19,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pathveil.corpus.schema import Paths, scan
 from pathveil.corpus.tables import open_parquet, polars_faults
@@ -26,6 +27,9 @@ from pathveil.errors import CorpusError
 from pathveil.progress import Progress, silent
 from pathveil.text import chunks, tokenize_spans
 from pathveil.vocabulary.column import Column, Numbers
+
+if TYPE_CHECKING:
+    import polars as pl
 
 BATCH = 2_000  # reports at a time
 EVERY = 1 << 30  # no clipping: a word past the clip is ordinary text all the same
@@ -49,6 +53,7 @@ def planted_words(corpus: Paths, truth: Path, *, progress: Progress = silent) ->
     outside = Numbers()
     column = Column(outside.__getitem__, words=EVERY)
     frame = scan(corpus).select("report_id", "text").collect(engine="streaming")
+    check_truth(truth, frame)
     for start in range(0, frame.height, BATCH):
         rest = []
         for report, text in frame.slice(start, BATCH).iter_rows():
@@ -63,6 +68,22 @@ def planted_words(corpus: Paths, truth: Path, *, progress: Progress = silent) ->
         only={kind: frozenset(words - ordinary) for kind, words in sorted(inside.items())},
         also={kind: frozenset(words & ordinary) for kind, words in sorted(inside.items())},
     )
+
+
+def check_truth(path: Path, reports: "pl.DataFrame") -> None:
+    """Refuse the truth of other reports, which would find nobody left; a truth without its text cannot be checked."""
+    import polars as pl
+
+    truth = open_parquet(path)
+    if "text" not in truth.collect_schema():
+        return
+    wanted = truth.select("report_id", pl.col("start", "end").cast(pl.Int64), pl.col("text").alias("planted")).collect()
+    placed = wanted.join(reports, on="report_id")
+    there = pl.col("text").str.slice("start", pl.col("end") - pl.col("start"))
+    wrong = placed.filter(there != pl.col("planted")).height
+    if wrong or (wanted.height and not placed.height):
+        what = f"{wrong:,} of {placed.height:,} places hold other text" if wrong else "it names none of these reports"
+        raise CorpusError(f"{path}: is the truth of another corpus ({what}); give the one written with these reports")
 
 
 def cut_out_spans(text: str, spans: list[Span]) -> tuple[str, list[tuple[str, list[Span]]]]:

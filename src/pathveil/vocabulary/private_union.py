@@ -110,7 +110,7 @@ def select_privately(
     reason nothing else about the corpus goes into the vocabulary, neither its hash nor how many words it has; the
     number of cases does.
     """
-    if epsilon <= 0 or not 0 < delta < 1:
+    if not 0 < epsilon < np.inf or not 0 < delta < 1:
         raise VocabularyError("choosing words with noise needs an epsilon above 0 and a delta between 0 and 1")
     rng = rng or np.random.Generator(np.random.Philox(key=secrets.randbits(128)))
     cases = words_of_cases(store, np.arange(store.documents) if rows is None else rows)
