@@ -55,7 +55,8 @@ TYPED = {"thresholds": Threshold, "scores": Scores}  # fields that are a typed p
 def check_outside(*outputs: str | Path | None) -> None:
     """Refuse to write into a model's folder: it opens only with the files of its manifest, and may be given away."""
     for out in outputs:
-        for folder in () if out is None else (Path(out).absolute(), *Path(out).absolute().parents):
+        place = None if out is None else Path(out).resolve()
+        for folder in (place, *place.parents) if place else ():
             if (folder / MANIFEST).is_file() and (folder / WORDS).is_file():
                 raise UsageError(f"{out}: lies in the model's folder {folder.name}; choose a place beside it")
 

@@ -28,6 +28,7 @@ from typing import IO, Any
 
 from pathveil.bundle.coder import Code
 from pathveil.bundle.explanation import Explanation
+from pathveil.bundle.folder import check_outside
 from pathveil.bundle.incoming import Origin
 from pathveil.corpus.combinations import Contradiction
 from pathveil.corpus.opening import check_not_read
@@ -68,13 +69,12 @@ def format_of(path: Path | None, named: str | None = None) -> str:
     return form
 
 
-def check_written(written: Sequence[Path], *, sources: Sequence[Path], model: Path | None) -> None:
-    """Refuse to write over reports that are read, or into the model's folder, which would no longer open."""
+def check_written(written: Sequence[Path], *, sources: Sequence[Path]) -> None:
+    """Refuse to write over reports that are read, or into a model's folder."""
     for path in written:
         if path.is_dir():
             raise UsageError(f"{path}: is a folder; expected the name of a file to write")
-        if model is not None and path.resolve().is_relative_to(model.resolve()):
-            raise UsageError(f"{path}: lies in the model's folder, which holds nothing else; choose another place")
+    check_outside(*written)
     check_not_read(written, sources=sources)
 
 

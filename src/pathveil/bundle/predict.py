@@ -132,7 +132,7 @@ def predict_to_file(
         raise UsageError("NAACCR XML has a second file beside it, so it cannot go to the standard output; name a file")
     if path is not None:
         written = [path, sidecar_of(path)] if form == "naaccr-xml" else [path]
-        check_written(written, sources=[source], model=model.folder)
+        check_written(written, sources=[source])
     asked = Asked(by_case or form == "naaccr-xml", one_tumor, rules_of(model, joint), explain, with_text)
     if one_tumor and not asked.by_case:
         raise UsageError("--one-tumor says how reports of a case are answered together; give --by-case too")

@@ -60,7 +60,7 @@ def evaluate(
     details by code, registry and year, of ten cases or more each.
     """
     told = mapping_from(mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet)
-    check_page(page, sources=[corpus], model=bundle)
+    check_page(page, sources=[corpus])
     with bar() as progress:
         result = api.evaluate(
             api.load(bundle, require_signature=require_signature, words_key=words_key),
@@ -236,7 +236,7 @@ def drift(
     if reference_map is not None and reference is None:
         raise UsageError("--reference-map says how the tables of --reference are written; give both")
     told = mapping_from(mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet)
-    check_page(page, sources=[source, *([reference] if reference else [])], model=bundle)
+    check_page(page, sources=[source, *([reference] if reference else [])])
     model = api.load(bundle, require_signature=require_signature, words_key=words_key)
     with bar() as progress:
         result = model.drift(
@@ -252,12 +252,12 @@ def drift(
     emit(result, as_json=as_json)
 
 
-def check_page(page: Path | None, *, sources: list[Path], model: Path) -> None:
+def check_page(page: Path | None, *, sources: list[Path]) -> None:
     """Refuse a page in the place of what is read, before the work is done."""
     from pathveil.bundle.outputs import check_written
 
     if page is not None:
-        check_written([page], sources=sources, model=model)
+        check_written([page], sources=sources)
 
 
 @contextmanager
