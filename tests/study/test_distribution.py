@@ -222,7 +222,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(corpus, tmp_path):
         (corpus, ["--mode", "fedavg", "--local-steps", "3"], "--local-steps goes with shared/private modes"),
         (corpus, ["--group", "A=R1", "--group", "A=R2", "--group", "B=R3"], "--group: 'A' is there twice"),
         (corpus, ["--group", "A=R1,R2", "--group", "B=R2,R3"], "registry 'R2' is there twice"),
-        (corpus, ["--group", "A=R1"], "needs at least 2 registries; this corpus has 1"),
+        (corpus, ["--group", "A=R1"], "it takes at least 2 registries, or groups of them, to train; here there is 1"),
         (corpus, ["--test-from", "2099"], "test_from needs a column 'date' or 'year'"),
         (corpus, ["--set", "windows=0"], "windows must be lengths of at least one word"),
         (few, [], "registry R3 has 1 case with labels to train on and 1 to test on"),
