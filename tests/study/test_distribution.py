@@ -141,6 +141,12 @@ def test_the_command_writes_its_result(pathveil, corpus, tmp_path):
     done = pathveil("federate", "run", corpus, "--out", tmp_path / "run", *options)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["scores"] == json.loads((tmp_path / "run" / "result.json").read_text())["scores"]
+    (tmp_path / "run" / "report.html").write_text("a page of the result before")
+    done = pathveil("federate", "run", corpus, "--out", tmp_path / "run", *options[:-1])
+    assert f"Written: {tmp_path / 'run' / 'result.json'}, {tmp_path / 'run' / 'report.html'}" in done.stdout, (
+        done.stderr
+    )
+    assert "of the result before" not in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_membership_and_privacy_loss_are_told(pathveil, corpus, tmp_path):
