@@ -11,6 +11,7 @@ from pathveil.bundle.release_folder import Signing, write_release
 from pathveil.cli import app
 from pathveil.errors import PathveilError, UsageError
 from pathveil.serve.app import make_app
+from pathveil.serve.incoming import read_file
 from pathveil.serve.settings import ServeSettings
 from pathveil.serve.start import make_service
 from pathveil.signatures import new_key, read_private_key
@@ -84,3 +85,10 @@ def test_a_wrong_place_is_named_with_its_option(tmp_path, monkeypatch):
         told = CliRunner().invoke(app, ["serve", "model", *options])
         assert isinstance(told.exception, UsageError) and sentence in str(told.exception)
         assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_queued_file_of_no_known_kind_leads_to_no_option_that_is_not_there(tmp_path):
+    (tmp_path / "notes").write_text("neither one nor the other\n")
+    with pytest.raises(PathveilError, match="nor HL7 by its name and beginning; let its name end in") as error:
+        list(read_file(tmp_path / "notes", key=b"k" * 32))
+    assert "--format" not in str(error.value)
