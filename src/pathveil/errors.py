@@ -60,9 +60,9 @@ class MissingExtraError(PathveilError):
         super().__init__(f"{purpose} needs {package}; install it with: pip install 'pathveil[{extra}]'")
 
 
-def explained(error: Any, model: Any) -> str:
+def explained(error: Any, model: Any, *, quoting: bool = True) -> str:
     """What pydantic found wrong with a model's values, in one sentence: the first mistake, where it is and, for a
-    misspelt name, the nearest one; never the value itself."""
+    misspelt name, the nearest one; never the value itself, and without ``quoting`` no name that is not ours either."""
     found = error.errors(include_input=False, include_url=False)
     # A misspelt name is also one that is missing: the former says more.
     first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
@@ -79,8 +79,10 @@ def explained(error: Any, model: Any) -> str:
         problem = (
             f"there is no such setting{meant(str(place[-1]), [name for one in models for name in one.model_fields])}"
         )
+        if not quoting:
+            place, problem = place[:-1], problem.replace("there is no such setting", "a field of it is not known")
     if first["type"] in ("model_type", "dict_type"):
-        problem = "expected a table of settings"
+        problem = "expected a table of settings" if quoting else "expected an object with fields"
     if first["type"] == "missing":
         problem = "is missing"
     where = f"'{'.'.join(short(str(part)) for part in place)}': " if place else ""

@@ -240,7 +240,9 @@ def only_process(folder: Path) -> Generator[None]:
             try:
                 _lock(lock)
             except OSError:
-                raise UsageError(f"{folder}: another process is working on this run; wait for it, or stop it") from None
+                raise UsageError(
+                    f"{folder}: another process is working in this folder; wait for it, or stop it"
+                ) from None
             if path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat()):
                 break  # else a process that left an empty folder has removed it
         try:

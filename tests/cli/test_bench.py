@@ -24,6 +24,15 @@ def test_a_name_that_is_none_names_those_there_are(pathveil):
     assert "no benchmark 'speed'" in done.stderr and "text" in done.stderr
 
 
+def test_none_of_something_is_nothing_to_time(pathveil):
+    for options, sentence in (
+        (["serve", "--singles", "0"], "--singles: expected at least 1, not 0"),
+        (["leaks", "--corpus", "c.parquet", "--local-steps", "8", "--reports", "-5"], "--reports: expected at least 1"),
+    ):
+        done = pathveil("bench", *options)
+        assert done.returncode == 2 and sentence in done.stderr, done.stderr
+
+
 def test_without_a_checkout_says_where_they_are(monkeypatch, tmp_path):
     monkeypatch.setattr(bench, "FOLDER", tmp_path / "benchmarks")
     with pytest.raises(UsageError, match="checkout"):

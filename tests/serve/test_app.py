@@ -119,6 +119,19 @@ def test_fhir_comes_in_and_goes_out(client, model):
         ("application/json", "[" * 100_000, 400, "is not JSON"),
         ("application/json", "{}", 422, "'reports': is missing"),
         ("application/json", '{"reports": [{"text": "a", "txt": "b"}]}', 422, "did you mean 'text'?"),
+        (
+            "application/json",
+            '{"reports": [{"text": "a", "Muster Erika": 1}]}',
+            422,
+            "'reports.0': a field of it is not",
+        ),
+        (
+            "application/json",
+            '{"Muster Erika": [{"text": "a"}]}',
+            422,
+            "describes it: a field of it is not known (and 1",
+        ),
+        ("application/json", "[1]", 422, "expected an object with fields"),
         ("application/json", '{"reports": []}', 422, "'reports'"),
         ("application/x-evil", "a", 415, "this type of content is not taken"),
         ("text/plain", b"\xff", 400, "the text is not UTF-8"),
@@ -141,6 +154,7 @@ def test_fhir_comes_in_and_goes_out(client, model):
 def test_a_body_that_cannot_be_used_gets_one_sentence(client, kind, body, status, sentence):
     answer = client.post("/v1/code", content=body, headers=BEARER | {"content-type": kind})
     assert (answer.status_code, sentence in answer.json()["error"]) == (status, True), answer.text
+    assert "Muster" not in answer.text  # nothing that was sent, names of fields among it
 
 
 def test_whoever_has_no_token_gets_nothing(client):

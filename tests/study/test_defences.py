@@ -155,6 +155,8 @@ def test_a_defence_in_the_vocabulary_study_is_sent_to_its_section():
 def test_too_few_cases_are_refused(corpus, tmp_path):
     with pytest.raises(UsageError, match=r"at least 200 cases to train on and has \d+; plant fewer canaries"):
         DefencesStudy(corpus, DefencesSettings(canaries=60), out=tmp_path)
+    with pytest.raises(UsageError, match=r"to train on and has \d+; lower 'test_share', or add reports"):
+        DefencesStudy(corpus, DefencesSettings(canaries=0, test_share=0.97), out=tmp_path)
     with pytest.raises(UsageError, match="at least 10 cases with a label of 'site' to test on"):
         DefencesStudy(corpus, DefencesSettings(test_share=0.001), out=tmp_path)
 

@@ -75,6 +75,22 @@ def test_demo_trains_explains_and_studies(tmp_path, monkeypatch):
         demo.run(tmp_path / "demo", crew=Others())
 
 
+def test_a_folder_that_holds_something_else_is_left_as_it_is(tmp_path):
+    for place, file, text in (
+        ("mine", "model/weights", "a model of my own"),
+        ("study", "study.toml", 'name = "of my own"'),
+    ):
+        path = tmp_path / place / file
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+        with pytest.raises(UsageError, match="choose a new folder"):
+            demo.run(tmp_path / place)
+        assert [one for one in (tmp_path / place).rglob("*") if one.is_file()] == [path] and path.read_text() == text
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UsageError, match="file: is there already"):
+        demo.run(tmp_path / "file")
+
+
 class Others:
     """A crew that is not this process, as far as anybody can tell."""
 

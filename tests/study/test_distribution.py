@@ -141,6 +141,12 @@ def test_the_command_writes_its_result(pathveil, corpus, tmp_path):
     done = pathveil("federate", "run", corpus, "--out", tmp_path / "run", *options)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["scores"] == json.loads((tmp_path / "run" / "result.json").read_text())["scores"]
+    (tmp_path / "run" / "report.html").write_text("a page of the result before")
+    done = pathveil("federate", "run", corpus, "--out", tmp_path / "run", *options[:-1])
+    assert f"Written: {tmp_path / 'run' / 'result.json'}, {tmp_path / 'run' / 'report.html'}" in done.stdout, (
+        done.stderr
+    )
+    assert "of the result before" not in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_membership_and_privacy_loss_are_told(pathveil, corpus, tmp_path):
@@ -222,7 +228,7 @@ def test_bad_input_is_one_sentence_and_leaves_nothing(corpus, tmp_path):
         (corpus, ["--mode", "fedavg", "--local-steps", "3"], "--local-steps goes with shared/private modes"),
         (corpus, ["--group", "A=R1", "--group", "A=R2", "--group", "B=R3"], "--group: 'A' is there twice"),
         (corpus, ["--group", "A=R1,R2", "--group", "B=R2,R3"], "registry 'R2' is there twice"),
-        (corpus, ["--group", "A=R1"], "needs at least 2 registries; this corpus has 1"),
+        (corpus, ["--group", "A=R1"], "it takes at least 2 registries, or groups of them, to train; here there is 1"),
         (corpus, ["--test-from", "2099"], "test_from needs a column 'date' or 'year'"),
         (corpus, ["--set", "windows=0"], "windows must be lengths of at least one word"),
         (few, [], "registry R3 has 1 case with labels to train on and 1 to test on"),

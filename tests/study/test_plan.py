@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from conftest import ROOT
+from pathveil.errors import UsageError
 from pathveil.study import plan
 from pathveil.study.vocabulary import VocabularySettings
 from study.test_study_file import STUDY, TRAINING
@@ -82,3 +83,11 @@ def test_the_papers_files_can_be_planned_before_their_corpus_is_made(name, tmp_p
     cells = 7 * 10 * (1 + 100 + 1) if name == "vocabulary-paper" else 3
     assert made.scaled_from_sample and made.left == made.cells == cells and made.seconds > 1e3
     assert not (tmp_path / "run").exists()
+
+
+def test_what_the_corpus_does_not_allow_is_named_with_file_and_section(small_corpus, tmp_path):
+    text = STUDY.format(corpus=small_corpus, training=TRAINING).replace("[vocabulary]", '[vocabulary]\nfolds = ["R7"]')
+    (tmp_path / "study.toml").write_text(text)
+    with pytest.raises(UsageError) as error:
+        plan.plan(tmp_path / "study.toml", out=tmp_path / "run")
+    assert str(error.value).startswith(f"{tmp_path / 'study.toml'}: [vocabulary]: 'folds': there is no registry 'R7'")

@@ -152,7 +152,7 @@ def test_a_second_process_with_another_file_is_refused_and_changes_nothing(tmp_p
     assert tuple(tried) == stages
     for ended in tried.values():
         assert ended.returncode == 2, ended.stderr
-        assert "another process is working on this run" in ended.stderr
+        assert "another process is working in this folder" in ended.stderr
 
 
 def test_stopped_while_its_corpus_comes_in_a_run_is_a_run_to_go_on_with(tmp_path, one_thread, monkeypatch):

@@ -61,7 +61,7 @@ def test_a_second_process_is_refused(tmp_path):
     )
     with only_process(tmp_path):
         done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
-    assert "another process is working on this run" in done.stdout, done.stderr
+    assert "another process is working in this folder" in done.stdout, done.stderr
     with only_process(tmp_path):
         pass
     with only_process(tmp_path), pytest.raises(UsageError), only_process(tmp_path):

@@ -277,6 +277,14 @@ def test_what_the_corpus_does_not_allow_leaves_nothing_behind(tmp_path, change, 
     assert [path.name for path in tmp_path.iterdir()] == ["study.toml"]
 
 
+def test_a_registry_too_small_for_the_attacker_is_refused_before_anything_is_kept(tmp_path):
+    few = 'name = "few"\n[corpus]\nreports = 20\nregistries = 7\n[vocabulary]\nfolds = ["R3"]\nstrategies = ["B"]\n'
+    (tmp_path / "few.toml").write_text(few)
+    with pytest.raises(UsageError, match=r"few.toml: \[vocabulary\]: registry R3 has .* need at least 4"):
+        study_file.run(tmp_path / "few.toml", out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_refused_change_leaves_the_run_as_it_was(tmp_path):
     (tmp_path / "run").mkdir()
     settings = study_file.CorpusSettings(reports=60, registries=3)

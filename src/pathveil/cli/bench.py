@@ -40,11 +40,21 @@ def run(
     parser.add_argument("--json", action="store_true", help="print the result as JSON on stdout")
     module.add_options(parser)
     options = parser.parse_args(arguments)
+    check_counts(options, parser)
     from pathveil.results import Figures
 
     with bar() as progress:
         found = module.run(options, progress=progress)
     emit(Figures(figures=found, text=module.describe(found)), as_json=options.json)
+
+
+def check_counts(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """How many of something, where the usual number is one at least, is never none: there would be nothing to time.
+    A seed is no such number, and canaries may be left out."""
+    for name, value in vars(options).items():
+        usual = parser.get_default(name)
+        if name not in ("seed", "canaries") and type(usual) is int and type(value) is int and value < 1 <= usual:
+            raise UsageError(f"--{name.replace('_', '-')}: expected at least 1, not {value}")
 
 
 def benchmarks() -> dict[str, Path]:

@@ -80,6 +80,7 @@ def run(
 ) -> None:
     """Train in one process: the same sites and hub as over a network, without the network."""
     from pathveil.corpus.split import first_day
+    from pathveil.report.page import write_again
     from pathveil.study import distribution
     from pathveil.study.scheduler import run_in_folder
     from pathveil.study.settings import validated
@@ -118,6 +119,9 @@ def run(
         study = distribution.DistributionStudy(corpus, settings, out=out, progress=progress)
         result = run_in_folder(study, crew=crew, device=device)
     written = f"Written: {out / 'result.json'}; 'pathveil study report {out}' makes a page of it"
+    if (out / "report.html").is_file():  # of the result before: it would contradict this one
+        write_again(out)
+        written = f"Written: {out / 'result.json'}, {out / 'report.html'}"
     emit(result, as_json=as_json, text=f"{result}\n{written}")
 
 

@@ -94,8 +94,13 @@ def run(
     feeds += [MLLPFeed(*address_of(mllp))] if mllp else []
     if queue and store is None:
         raise UsageError("--queue needs --store, where reports wait for a person")
+    for path in queue or []:
+        if not path.is_file():
+            raise UsageError(f"--queue {path}: there is no such file; expected a table of reports, or HL7 messages")
     with ExitStack() as stack:
         if store is not None and "://" not in store:
+            if Path(store).is_file():
+                raise UsageError(f"--store {store}: is a file; expected a folder, or one to be made")
             Path(store).mkdir(parents=True, exist_ok=True, mode=0o700)
             stack.enter_context(only_process(Path(store)))
         service = make_service(
@@ -116,13 +121,6 @@ def run(
         for path in queue or []:
             queue_file(service, path)
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
-        if token_file is None and service.desk is None:
-            typer.echo("No --token-file: the API refuses every program.", err=True)
-        scheme = "https" if certificate else "http"
-        typer.echo(f"Serving on {scheme}://{host}:{port}; ctrl-C stops.", err=True)
-        if service.desk and service.desk.setup_token:
-            link = f"{scheme}://{host}:{port}/setup?token={service.desk.setup_token}"
-            typer.echo(f"Make an administrator here, once: {link}", err=True)
         server, gate = make_server(
             make_app(service),
             settings,
@@ -132,6 +130,14 @@ def run(
             key=certificate_key,
             behind_proxy=behind_proxy,
         )
+        # Said only now that the port is ours.
+        if token_file is None and service.desk is None:
+            typer.echo("No --token-file: the API refuses every program.", err=True)
+        scheme = "https" if certificate else "http"
+        typer.echo(f"Serving on {scheme}://{host}:{port}; ctrl-C stops.", err=True)
+        if service.desk and service.desk.setup_token:
+            link = f"{scheme}://{host}:{port}/setup?token={service.desk.setup_token}"
+            typer.echo(f"Make an administrator here, once: {link}", err=True)
         run_server(server, gate)
 
 

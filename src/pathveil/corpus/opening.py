@@ -195,8 +195,10 @@ def in_utf8(start: bytes) -> bytes:
     return start.decode("utf-16", errors="replace").encode() if is_wide else start
 
 
-def detect_format(path: Path) -> str:
-    """Tell a file's format by its name, or by how it begins."""
+def detect_format(
+    path: Path, *, remedy: str = "say which with --format, or let its name end in .csv, .jsonl, …"
+) -> str:
+    """Tell a file's format by its name, or by how it begins; ``remedy`` is what to do where neither tells."""
     named = form_of(path) or form_among(path, OTHER_FORMS)
     if named and named not in ("csv", "json", "jsonl", "excel"):
         return named
@@ -230,10 +232,7 @@ def detect_format(path: Path) -> str:
         raise CorpusError(f"{path}: is empty; expected a table or messages")
     if is_delimited(start):
         return "csv"
-    raise CorpusError(
-        f"{path}: is neither a table nor HL7 by its name and beginning; say which with --format, or let its name "
-        "end in .csv, .jsonl, …"
-    )
+    raise CorpusError(f"{path}: is neither a table nor HL7 by its name and beginning; {remedy}")
 
 
 def holds_lines(path: Path) -> bool:

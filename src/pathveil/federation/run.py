@@ -123,7 +123,9 @@ def check_sites(corpus: Encoded, unseen: Mapping[int, np.ndarray]) -> None:
     """Every registry must have what a mode takes: cases to learn from, to choose the epoch by, and to be scored on."""
     registries = np.unique(corpus.registries)
     if len(registries) < 2:
-        raise UsageError(f"the distribution study needs at least 2 registries; this corpus has {len(registries)}")
+        raise UsageError(
+            f"it takes at least 2 registries, or groups of them, to train; here there is {len(registries)}"
+        )
     for number, (known, tested) in labelled_cases(corpus, np.concatenate(list(unseen.values()))).items():
         if known < FEWEST_TRAINING_CASES or not tested:
             raise UsageError(

@@ -78,7 +78,8 @@ def read_json_body(body: bytes) -> list[Sent]:
     try:
         request = CodeRequest.model_validate(content)
     except ValidationError as error:
-        raise Fault(422, f"the request is not as /openapi.json describes it: {explained(error, CodeRequest)}") from None
+        wrong = explained(error, CodeRequest, quoting=False)
+        raise Fault(422, f"the request is not as /openapi.json describes it: {wrong}") from None
     return [
         Sent(report_id=report.report_id or str(number), **report.model_dump(exclude={"report_id"}))
         for number, report in enumerate(request.reports, start=1)

@@ -16,7 +16,8 @@ COLUMNS = ("report_id", "case_id", "registry", "date", "text", "report_number")
 
 def read_file(path: Path, *, key: bytes) -> Iterator[list[Sent]]:
     """A file's reports, some at a time; a message that cannot be used is left out, a table without text refused."""
-    if detect_format(path) == "hl7":
+    form = detect_format(path, remedy="let its name end in .csv, .jsonl, …")
+    if form == "hl7":
         waiting: list[Sent] = []
         for report in read_reports(path, registry=None, key=key, strict=False, tally=Tally()):
             waiting.append(sent_report(report))
@@ -28,7 +29,7 @@ def read_file(path: Path, *, key: bytes) -> Iterator[list[Sent]]:
         return
     import polars as pl
 
-    frame = open_table(path, form=detect_format(path))
+    frame = open_table(path, form=form)
     names = frame.collect_schema().names()
     if "text" not in names:
         raise CorpusError(f"{path}: column 'text' is missing; expected the reports' text there")

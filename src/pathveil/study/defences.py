@@ -335,6 +335,5 @@ def check_enough_cases(corpus: Encoded, settings: DefencesSettings) -> None:
         free = len(np.unique(corpus.cases[~worlds.test]))
         wanted = FEWEST_JUDGED + 3 * settings.canaries
         if free < wanted:
-            raise UsageError(
-                f"it needs at least {wanted} cases to train on and has {free}; plant fewer canaries, or add reports"
-            )
+            remedy = "plant fewer canaries, lower 'test_share'" if settings.canaries else "lower 'test_share'"
+            raise UsageError(f"it needs at least {wanted} cases to train on and has {free}; {remedy}, or add reports")

@@ -20,7 +20,8 @@ import polars as pl
 from pathveil.bundle.evaluation import Evaluation
 from pathveil.bundle.train import train_model
 from pathveil.corpus.split import SplitResult, split_corpus
-from pathveil.files import write_json
+from pathveil.errors import UsageError
+from pathveil.files import read_toml, write_json
 from pathveil.model.threads import use_threads
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
@@ -28,6 +29,7 @@ from pathveil.study import study_file
 from pathveil.study.demo_release import DemoRelease, audit_and_release
 from pathveil.study.explained import REASONS, ExplainedCode, ExplainedReport, ExplainedWords
 from pathveil.study.result import StudyResult
+from pathveil.study.store import check_run
 from pathveil.training.settings import PRESETS
 from pathveil.training.workers import Crew, ThisProcess
 
@@ -103,6 +105,7 @@ def run(
     progress: Progress = silent,
 ) -> DemoResult:
     """Everything into the folder ``out``; the studies' figures also in its ``result.json``."""
+    check_demo(out)
     alone = crew is None or isinstance(crew, ThisProcess)
     model: Future[DemoModel] = Future()
 
@@ -133,6 +136,20 @@ def run(
     with as_file(STUDY) as settings:
         study = study_file.run(settings, out=out, crew=crew, begin=begin, finish=end, progress=progress)
     return DemoResult.model_construct(out=str(out), model=model.result(), study=study)
+
+
+def check_demo(out: Path) -> None:
+    """Refuse a folder with anything but a demo in it: models, parts and results there would be replaced."""
+    check_run(out, mark=study_file.COPY)
+    copy = out / study_file.COPY
+    with as_file(STUDY) as own:
+        if copy.exists() and name_of(copy) != name_of(own):
+            raise UsageError(f"{out}: is the run of another study, and no demo to go on with; choose a new folder")
+
+
+def name_of(path: Path) -> Any:
+    """What a study file, perhaps of another version, calls itself."""
+    return read_toml(path, expected="a study file").get("name")
 
 
 def train_and_explain(corpus: Path, out: Path, progress: Progress) -> DemoModel:

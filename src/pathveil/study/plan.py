@@ -31,11 +31,13 @@ from pathveil.study.combined import CombinedStudy
 from pathveil.study.defences import ATTACKS, DefencesStudy
 from pathveil.study.distribution import DistributionStudy
 from pathveil.study.scheduler import Unit
+from pathveil.study.settings import naming_errors
 from pathveil.study.study_corpus import relabelled, table_of
 from pathveil.study.study_file import (
     STUDIES,
     AnyStudy,
     CorpusSettings,
+    find_study,
     is_made_for,
     prepared_corpus,
     read,
@@ -132,6 +134,7 @@ def plan(
     progress: Progress = silent,
 ) -> StudyPlan:
     """What is left of a study file's run in ``out`` and what it will take here; trains a few batches, keeps nothing."""
+    path = find_study(path)
     settings = with_corpus(read(path), corpus)
     began = perf_counter()
     with ExitStack() as stack:
@@ -144,7 +147,8 @@ def plan(
             if section is None:
                 continue
             began_reading = perf_counter()
-            study = study_of(section, source, {}, out=out / name)
+            with naming_errors(f"{path}: [{name}]"):
+                study = study_of(section, source, {}, out=out / name)
             reading += (perf_counter() - began_reading) * scale
             units = study.units(device=device)
             kinds = dict.fromkeys(unit.kind for unit in units)

@@ -53,8 +53,10 @@ from pathveil.training.settings import TrainingSettings
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import id_table
+from pathveil.wording import counted
 
 TOGETHER = {"cpu": 1, "cuda": 50}  # shadows a unit: a GPU trains many at once
+FEWEST_LEFT_OUT = 4  # cases of a left-out registry: each half has one to learn from and one to stop by
 
 
 class VocabularySettings(HeldOutSettings):
@@ -130,6 +132,12 @@ def folds_of(corpus: Encoded, settings: VocabularySettings, *, seed: int | None 
     for name in names:
         left_out = corpus.registry_names.index(name)
         foreign = np.flatnonzero(corpus.registries == left_out)
+        cases = len(np.unique(corpus.cases[foreign]))
+        if cases < FEWEST_LEFT_OUT:
+            raise UsageError(
+                f"registry {name} has {counted(cases, 'case')}; the attacker's models learn from half of them and "
+                f"need at least {FEWEST_LEFT_OUT}: leave it out of 'folds', or add reports"
+            )
         unseen = np.concatenate([rows for number, rows in held.items() if number != left_out])
         # A case that also reported to the left-out registry would be a member among the non-members.
         inside = np.setdiff1d(np.arange(corpus.documents), np.concatenate([foreign, unseen]))
