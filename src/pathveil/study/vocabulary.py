@@ -132,18 +132,22 @@ def folds_of(corpus: Encoded, settings: VocabularySettings, *, seed: int | None 
     for name in names:
         left_out = corpus.registry_names.index(name)
         foreign = np.flatnonzero(corpus.registries == left_out)
-        cases = len(np.unique(corpus.cases[foreign]))
-        if cases < FEWEST_LEFT_OUT:
-            raise UsageError(
-                f"registry {name} has {counted(cases, 'case')}; the attacker's models learn from half of them and "
-                f"need at least {FEWEST_LEFT_OUT}: leave it out of 'folds', or add reports"
-            )
         unseen = np.concatenate([rows for number, rows in held.items() if number != left_out])
         # A case that also reported to the left-out registry would be a member among the non-members.
         inside = np.setdiff1d(np.arange(corpus.documents), np.concatenate([foreign, unseen]))
         training = inside[~np.isin(corpus.cases[inside], corpus.cases[np.concatenate([foreign, unseen])])]
         folds.append(Fold(name, training, unseen, foreign))
     return folds
+
+
+def check_left_out(corpus: Encoded, fold: Fold) -> None:
+    """Refuse to leave out a registry too small for the attacker's halves."""
+    cases = len(np.unique(corpus.cases[fold.foreign]))
+    if cases < FEWEST_LEFT_OUT:
+        raise UsageError(
+            f"registry {fold.name} has {counted(cases, 'case')}; the attacker's models learn from half of them and "
+            f"need at least {FEWEST_LEFT_OUT}: leave it out of 'folds', or add reports"
+        )
 
 
 @dataclass(frozen=True)
@@ -206,6 +210,8 @@ class VocabularyStudy:
                 chosen[fold.name] = sentences(settings.strategies, **about)
         with naming_errors("'own'"):
             self.own = own_words(settings.own, own or {}, taken=[name for names in chosen.values() for name in names])
+        for _, fold in folds:  # once the file has no mistake of its own
+            check_left_out(self.corpus, fold)
         keys = {name: key_of_own(words) for name, words in self.own.items()}
         self.places = [
             Place(repeats[seed], seed, fold, name, sentence, self._parts(fold, sentence, seed), settings)
