@@ -9,6 +9,7 @@ import argparse
 import re
 import time
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,11 +39,12 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
     if options.difficulty:
         return {"difficulty": difficulty(config, progress=progress)}
     texts = [text for reports, _ in synthesise(config) for text in reports["text"]]
+    number = count()  # a corpus takes no other file's place
     with TemporaryDirectory() as folder:
         things = {
             "make": lambda: list(synthesise(config)),
             "make and write": lambda: write_corpus(
-                config, out=Path(folder) / "a.parquet", truth=Path(folder) / "b.parquet"
+                config, out=Path(folder) / f"{next(number)}.parquet", truth=Path(folder) / f"{next(number)}.parquet"
             ),
             "clean": lambda: [tokenize(text) for text in texts],
         }

@@ -1,10 +1,12 @@
 """The front door: which names there are, that they come lightly, and what they do."""
 
+import copy
 import importlib.resources
 import inspect
 import pathlib
 import subprocess
 import sys
+from functools import partial
 
 import polars as pl
 import pytest
@@ -13,7 +15,7 @@ from typer.testing import CliRunner
 import pathveil
 from pathveil import api
 from pathveil.cli import app
-from pathveil.errors import UsageError
+from pathveil.errors import CorpusError, UsageError
 from pathveil.results import Result
 from pathveil.training.defences import TeacherSettings
 
@@ -176,3 +178,114 @@ def test_paths_are_strings_or_paths_and_mistakes_one_sentence(corpus, tmp_path):
         pathveil.select_words(corpus, "cases >= 3", epsilon=2)
     with pytest.raises(UsageError, match="need --defence dp"):
         pathveil.train(corpus, public_words=tmp_path / "w.txt")
+
+
+def test_one_name_is_a_name_and_not_its_letters(corpus, model):
+    assert pathveil.read(corpus, tasks="site").tasks == ("site",)
+    assert pathveil.read(corpus.to_frame(), tasks="site, histology").tasks == ("site", "histology")
+    registry = next(iter(corpus.registries))
+    words = pathveil.select_words(corpus, "top 9 by mutual-information", tasks="site", leave_out=registry)
+    assert words.parameters["tasks"] == ["site"] and words.source["left_out"] == [registry]
+    assert list(pathveil.evaluate(model, corpus, tasks="site").tasks) == ["site"]
+    settings = {"preset": "small", "vocabulary": words, "dim": 8, "filters": 4, "epochs": 1, "device": "cpu"}
+    assert pathveil.train(corpus, tasks="site", **settings).tasks == ("site",)
+    with pytest.raises(CorpusError, match="there is no column 'surgery_day' of reference dates"):
+        corpus.split(relevant_to="surgery_day")
+    text = corpus.to_frame()["text"][0]
+    assert model.answer(text, joint="usual") == model.answer(text, joint=("subsite", "histology"))
+    assert model.predict([text], joint="subsite").to_frame().height == 1
+    with pytest.raises(UsageError, match="'site' needs a list of codes"):
+        pathveil.train(corpus, preset="private", public_classes={"site": "C50"})
+    with pytest.raises(UsageError, match="tasks names nothing"):
+        pathveil.read(corpus, tasks=" ,")
+    with pytest.raises(UsageError, match="tasks: expected names; got int"):
+        pathveil.read(corpus, tasks=[1])
+
+
+def test_a_number_out_of_range_is_one_sentence_before_any_work(corpus, model, monkeypatch):
+    train = partial(pathveil.train, corpus, preset="small", device="cpu")
+    audit = partial(pathveil.audit, model, members=corpus, non_members=corpus, device="cpu")
+    refused = {
+        "seed: expected a whole number, 0 or more; got -1": [
+            lambda: train(seed=-1),
+            lambda: pathveil.evaluate(model, corpus, seed=-1),
+            lambda: corpus.split(seed=-1),
+        ],
+        "seed: expected a whole number, 0 or more; got 1.5": [lambda: train(seed=1.5)],
+        "seed: expected a whole number, 0 or more; got a str": [lambda: train(seed="7")],
+        "accuracy: expected a number from 0.5 to 1; got 2": [lambda: train(accuracy=2)],
+        "accuracy: expected a number from 0.5 to 1; got nan": [lambda: train(accuracy=float("nan"))],
+        "workers: expected a whole number, 1 or more; got 0": [
+            lambda: train(workers=0),
+            lambda: pathveil.study("demo", corpus=corpus, workers=0),
+        ],
+        "fewest_cases: expected a whole number, 1 or more; got 0": [lambda: train(fewest_cases=0)],
+        "resamples: expected a whole number, 10 or more; got 1": [
+            lambda: pathveil.evaluate(model, corpus, resamples=1)
+        ],
+        "processes: expected a whole number, 1 or more; got 0": [lambda: audit(processes=0)],
+        "training settings: 'epochs': Input should be greater than or equal to 1": [lambda: train(epochs=0)],
+        "audit settings: 'shadows': Input should be greater than or equal to 2": [lambda: audit(shadows=0)],
+        "audit settings: 'seed': Input should be greater than or equal to 0": [lambda: audit(seed=-1)],
+        "'reports': Input should be greater than or equal to 1": [lambda: pathveil.synth(0)],
+        "explain: expected a whole number, 0 or more; got -1": [lambda: model.answer("", explain=-1)],
+        "top: expected a whole number, 1 or more; got 0": [lambda: model.explain("", top=0)],
+        "expected the text of one report; got NoneType": [lambda: model.explain(None), lambda: model.answer(None)],
+    }
+    monkeypatch.setattr("pathveil.vocabulary.tokens._build", None)
+    for sentence, calls in refused.items():
+        for call in calls:
+            with pytest.raises(UsageError) as told:
+                call()
+            assert str(told.value) == sentence
+    for share in (1.5, -0.1, "0.2"):
+        with pytest.raises(UsageError, match="is no share of the cases; expected 0 or more and below 1"):
+            corpus.split(test=share)
+    with pytest.raises(UsageError, match=r"chosen by a sentence.* got int"):
+        pathveil.select_words(corpus, 5)
+
+
+def test_texts_given_as_names_are_never_quoted(model, corpus):
+    """A list of reports' texts in the place of a corpus: whatever is said about it may end in a log."""
+    texts = [corpus.to_frame()["text"][0], "Zebulon Quackenbush, left breast, ductal carcinoma."]
+    for given in (texts, texts[0], texts[1]):
+        for call in (pathveil.read, partial(pathveil.evaluate, model), pathveil.train, model.evaluate):
+            with pytest.raises(UsageError, match="is text, no file's name; give texts as a frame") as told:
+                call(given)
+            assert "Quackenbush" not in str(told.value)
+
+
+def test_what_is_given_by_mistake_is_one_sentence(model, corpus):
+    audit = partial(pathveil.audit, model, members=corpus, non_members=corpus)
+    for call, sentence in (
+        (lambda: pathveil.load(None), "expected the folder of a model; got NoneType"),
+        (lambda: pathveil.evaluate(None, corpus), "expected the folder of a model; got NoneType"),
+        (lambda: pathveil.tokenize(None), "expected the text of one report; got NoneType"),
+        (lambda: pathveil.read(corpus, columns="case_id"), "columns: expected names such as"),
+        (lambda: pathveil.train(corpus, vocabulary=["left"]), "vocabulary: expected what select_words gave"),
+        (lambda: pathveil.train(corpus, device=None), "--device: expected auto, cpu or cuda; got NoneType"),
+        (lambda: pathveil.audit(3), "int is neither"),
+        (
+            lambda: audit(attacks=[len]),
+            "attacks: expected functions",
+        ),
+        (lambda: audit(appetite=3), "appetite: expected a risk"),
+        (lambda: pathveil.study("demo", vocabularies=[3]), "vocabularies: expected vocabularies by name; got list"),
+        (lambda: model.predict(["a", None]), "expected a list of texts; number 2 of 2 is of type NoneType"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            call()
+
+
+def test_columns_of_texts_are_coded_as_lists_are(model, corpus):
+    texts = corpus.to_frame()["text"][:3]
+    wanted = model.predict(texts.to_list())
+    for given in (texts, texts.to_numpy(), iter(texts.to_list()), tuple(texts)):
+        assert model.predict(given) == wanted
+
+
+def test_copies_outlast_what_they_were_made_of(corpus):
+    given = pathveil.read(corpus.to_frame().head(9))
+    copies = copy.copy(given), copy.deepcopy(given)
+    del given
+    assert [len(one.to_frame()) for one in copies] == [9, 9]

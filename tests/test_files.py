@@ -1,6 +1,7 @@
 """Files and folders: whole or not at all, one process at a time."""
 
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -13,6 +14,9 @@ import pytest
 
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import (
+    MANIFEST,
+    WORDS,
+    check_file,
     check_new,
     check_writable,
     move_into,
@@ -75,6 +79,38 @@ def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
     with pytest.raises(UsageError, match="is a file; expected a folder"):
         check_writable(tmp_path / "file")
     check_writable(tmp_path / "new" / "deeper")
+
+
+def test_a_file_gives_way_only_to_one_of_its_kind(tmp_path):
+    """The one rule about where a command may write, asked before any work."""
+    mine, theirs, empty = (tmp_path / name for name in ("a.json", "appetite.toml", "empty"))
+    mine.write_text('{"format": "mine/1"}')
+    theirs.write_text("release = 'weights'")
+    empty.touch()
+    (tmp_path / "model" / "deep").mkdir(parents=True)
+    for name in (MANIFEST, WORDS):
+        (tmp_path / "model" / name).write_text("{}")
+    for path in (mine, empty, tmp_path / "new.json", tmp_path / "new folder" / "a.json"):
+        check_file(path, renews=[b'"mine/1"'], reads=[theirs, None, 3])
+    check_file(mine, renews=[re.compile(rb'\{"format"')])
+    with pytest.raises(UsageError, match="is no file that this makes"):
+        check_file(mine, renews=[re.compile(b'"format"')])  # a pattern speaks of the very beginning
+    refused = {
+        theirs: "appetite.toml: is there already, and is no file that this makes; choose another name",
+        tmp_path: "is a folder; expected the name of a file to write",
+        tmp_path / "model" / "deep" / "a.json": "lies in the model's folder model; choose a place beside it",
+        tmp_path / "model" / WORDS: "lies in the model's folder model; choose a place beside it",
+        mine / "a.json": "is a file; expected a folder",
+    }
+    for path, sentence in refused.items():
+        with pytest.raises(UsageError, match=sentence):
+            check_file(path, renews=[b'"mine/1"'])
+    for reads in ([mine], [[theirs, str(mine)]]):
+        with pytest.raises(UsageError, match=r"a\.json: is among what is read; choose another name"):
+            check_file(mine, renews=[b'"mine/1"'], reads=reads)
+    for refuse in (check_new, check_writable):
+        with pytest.raises(UsageError, match="lies in the model's folder model"):
+            refuse(tmp_path / "model" / "new")
 
 
 def test_a_folder_comes_whole_and_takes_the_place_of_an_empty_one_only(tmp_path):

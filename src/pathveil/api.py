@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pathveil.arguments import check_whole_number, names_given
 from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent
 from pathveil.training.device import choose_device
@@ -34,26 +35,33 @@ if TYPE_CHECKING:
     from pathveil.vocabulary.words import Vocabulary
 
 Reports = Any  # a path, a folder, several paths, a polars or pandas frame, or a Corpus
+Names = str | Iterable[str]  # one name, several with commas between them, or names one by one
 
 
 def read(
     source: Reports,
     *,
     registry: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: "Mapping[str, str | Sequence[str]] | None" = None,
     mapping: "str | Path | TableMapping | None" = None,
-    tasks: Iterable[str] | None = None,
+    tasks: Names | None = None,
+    most_skipped: float = 0.0,
     progress: Progress = silent,
 ) -> "Corpus":
     """Read and check reports.
 
     ``registry`` names the registry where the source does not; ``columns`` gives the names that columns have in the
-    source, such as ``{"case_id": "TUMOR_ID"}``; ``mapping`` is a file of ``pathveil corpus map`` that says this and
-    more; ``tasks`` names the label columns (else those of the usual five that are there).
+    source, such as ``{"case_id": "TUMOR_ID", "text": ["DIAGNOSIS", "GROSS"]}``; ``mapping`` is a file of
+    ``pathveil corpus map`` that says this and more; ``tasks`` names the label columns (else those of the usual five
+    that are there). Rows that cannot be used are refused; up to the share ``most_skipped`` of a table they are left
+    out, and the corpus's ``tables`` counts them.
     """
     from pathveil.corpus import read
 
-    return read(source, registry=registry, columns=columns, mapping=mapping, tasks=tasks, progress=progress)
+    if not isinstance(columns, Mapping | None):
+        raise UsageError(f'columns: expected names such as {{"case_id": "TUMOR_ID"}}; got {type(columns).__name__}')
+    told: dict[str, Any] = {"registry": registry, "columns": columns, "mapping": mapping, "tasks": tasks}
+    return read(source, **told, most_skipped=most_skipped, progress=progress)
 
 
 def synth(
@@ -85,8 +93,8 @@ def select_words(
     *,
     epsilon: float | None = None,
     delta: float = 1e-5,
-    tasks: Iterable[str] | None = None,
-    leave_out: Sequence[str] = (),
+    tasks: Names | None = None,
+    leave_out: Names = (),
     without: Reports = None,
     lexicon: str | Path | None = None,
     out: str | Path | None = None,
@@ -102,12 +110,15 @@ def select_words(
     """
     from pathveil.vocabulary.private_union import select_words_privately
     from pathveil.vocabulary.selection import MINIMUM, select_words
+    from pathveil.vocabulary.words import check_vocabulary_file
 
     if epsilon is not None and (choose is not None or lexicon is not None):
         raise UsageError("epsilon chooses the words by itself; leave choose and lexicon away")
     reports, passed_over = _kept(source), None if without is None else _kept(without)
+    if out is not None:
+        check_vocabulary_file(Path(out), reads=[_paths(reports), without, lexicon])
     shared: dict[str, Any] = {
-        "leave_out": leave_out,
+        "leave_out": names_given(leave_out, "leave_out", commas=False),  # a registry may be called as it likes
         "without": None if passed_over is None else _paths(passed_over),
         "progress": progress,
     }
@@ -117,7 +128,7 @@ def select_words(
         vocabulary = select_words(
             _paths(reports),
             f"occurrences >= {MINIMUM}" if choose is None else choose,
-            tasks=tasks,
+            tasks=names_given(tasks, "tasks"),
             lexicon=None if lexicon is None else Path(lexicon),
             **shared,
         )
@@ -133,7 +144,7 @@ def train(
     vocabulary: "Vocabulary | str | Path | None" = None,
     preset: str | None = None,
     defence: "str | Callable[..., Any] | AnyDefence | None" = None,
-    tasks: Iterable[str] | None = None,
+    tasks: Names | None = None,
     public_words: str | Path | None = None,
     public_classes: "Mapping[str, Sequence[str]] | str | Path | None" = None,
     fewest_cases: int = 1,
@@ -171,7 +182,7 @@ def train(
         chosen,
         validation=None if held is None else _paths(held),
         preset=name,
-        tasks=tasks,
+        tasks=names_given(tasks, "tasks"),
         fewest_cases=fewest_cases,
         accuracy=accuracy,
         out=out,
@@ -189,7 +200,7 @@ def plan_training(
     vocabulary: "Vocabulary | str | Path | None" = None,
     preset: str | None = None,
     defence: "str | Callable[..., Any] | AnyDefence | None" = None,
-    tasks: Iterable[str] | None = None,
+    tasks: Names | None = None,
     public_words: str | Path | None = None,
     public_classes: "Mapping[str, Sequence[str]] | str | Path | None" = None,
     fewest_cases: int = 1,
@@ -209,7 +220,7 @@ def plan_training(
     return plan_training(
         _paths(reports),
         chosen,
-        tasks=None if tasks is None else list(tasks),
+        tasks=names_given(tasks, "tasks"),
         fewest_cases=fewest_cases,
         device=where,
         workers=_teaching_workers(chosen, workers, where),
@@ -228,6 +239,8 @@ def load(
     """
     from pathveil.bundle import Model
 
+    if not isinstance(path, str | Path):
+        raise UsageError(f"expected the folder of a model; got {type(path).__name__}")
     return Model.load(path, require_signature=require_signature, words_key=words_key)
 
 
@@ -235,17 +248,19 @@ def evaluate(
     model: "Model | str | Path",
     source: Reports,
     *,
-    tasks: Iterable[str] | None = None,
+    tasks: Names | None = None,
     resamples: int = 1000,
     seed: int = 0,
+    most_skipped: float = 0.1,
     device: str = "auto",
     progress: Progress = silent,
 ) -> "Evaluation":
-    """Score a model on labelled reports it was not trained on: micro and macro F1 and accuracy, intervals by case."""
-    reports = _kept(source)
-    return _model(model).evaluate(
-        _paths(reports), tasks=tasks, resamples=resamples, seed=seed, device=choose_device(device), progress=progress
-    )
+    """Score a model on labelled reports it was not trained on: micro and macro F1 and accuracy, intervals by case.
+
+    Rows that cannot be used are left out and counted; a table with more than the share ``most_skipped`` is refused.
+    """
+    told = {"tasks": tasks, "resamples": resamples, "seed": seed, "most_skipped": most_skipped}
+    return _model(model).evaluate(source, **told, device=choose_device(device), progress=progress)
 
 
 def audit(
@@ -293,6 +308,8 @@ def audit(
     """
     from pathveil.audit.settings import AuditSettings
 
+    if not isinstance(attacks, Mapping | None):
+        raise UsageError(f"attacks: expected functions by name; got {type(attacks).__name__}")
     shared: dict[str, Any] = {
         "appetite": _appetite(appetite),
         "settings": AuditSettings().changed(**settings),
@@ -308,6 +325,11 @@ def audit(
         if records is None or labels is None:
             raise UsageError("an audit of a model with fit and predict_proba needs its records and their labels")
         return audit_estimator(model, records, labels, cases=cases, members=members, registries=registries, **shared)
+    if not isinstance(model, str | Path) and not hasattr(model, "model_sha256"):
+        raise UsageError(
+            "expected a model of Pathveil's, its folder, or an estimator with fit and predict_proba; "
+            f"{type(model).__name__} is neither"
+        )
     from pathveil.audit.bundle_audit import audit_bundle
     from pathveil.audit.shadows import engine_for
     from pathveil.bundle import attach_audit
@@ -411,6 +433,8 @@ def study(
     """
     from pathveil.report.run import run_study
 
+    if not isinstance(vocabularies, Mapping | None):
+        raise UsageError(f"vocabularies: expected vocabularies by name; got {type(vocabularies).__name__}")
     held = None if corpus is None else _kept(corpus)
     path = _one_path(held)
     if path is not None and isinstance(study, Mapping) and "corpus" not in study:
@@ -457,13 +481,17 @@ def tokenize(text: str) -> list[str]:
     """One report's text as the words that models read."""
     from pathveil.text import tokenize
 
+    if not isinstance(text, str):
+        raise UsageError(f"expected the text of one report; got {type(text).__name__}")
     return tokenize(text)
 
 
 def _appetite(appetite: "Appetite | str | Path | None") -> "Appetite | None":
     """The appetite in a file; none where none is given: what stands in its place depends on what is audited."""
-    from pathveil.audit.appetite import read_appetite
+    from pathveil.audit.appetite import Appetite, read_appetite
 
+    if not isinstance(appetite, str | Path | Appetite | None):
+        raise UsageError(f"appetite: expected a risk appetite or its file; got {type(appetite).__name__}")
     return read_appetite(Path(appetite)) if isinstance(appetite, str | Path) else appetite
 
 
@@ -477,7 +505,7 @@ def _training(
     settings: dict[str, Any],
 ) -> "tuple[str, TrainingSettings, dict[str, Any]]":
     """The preset's name, the settings, and the words and classes that are given, as ``train_model`` takes them."""
-    from pathveil.bundle.train import read_public_classes
+    from pathveil.bundle.train import checked_classes, read_public_classes
     from pathveil.training.defences import DPSettings
     from pathveil.training.settings import settings_for
     from pathveil.vocabulary.lexicon import public_words as words_of
@@ -488,10 +516,15 @@ def _training(
     name, chosen = settings_for(preset, defence, **settings)
     if not (public_words is None and public_classes is None) and not isinstance(chosen.defence, DPSettings):
         raise UsageError("--public-words and --public-classes need --defence dp")
+    if not isinstance(vocabulary, Vocabulary | str | Path | None):
+        raise UsageError(f"vocabulary: expected what select_words gave, or its file; got {type(vocabulary).__name__}")
     words = vocabulary if isinstance(vocabulary, Vocabulary | None) else Vocabulary.load(Path(vocabulary))
     if public_words is not None:
         words = words_of(Path(public_words))
-    classes = read_public_classes(Path(public_classes)) if isinstance(public_classes, str | Path) else public_classes
+    classes = public_classes
+    if classes is not None:
+        named = isinstance(classes, str | Path)
+        classes = read_public_classes(Path(classes)) if named else checked_classes(classes)
     covered = words is not None and {"public", "mechanism"} & set(words.parameters)
     if classes is not None and covered and "validation_share" not in settings:
         chosen = chosen.changed(validation_share=0)  # cases that are held out would not be covered by epsilon
@@ -502,13 +535,17 @@ def _teaching_workers(settings: "TrainingSettings", workers: int | None, device:
     """Processes that share teachers; without these there is nothing to share."""
     from pathveil.training.defences import TeacherSettings
 
-    return _workers(workers, device) if isinstance(settings.defence, TeacherSettings) else 1
+    asked = _workers(workers, device)
+    return asked if isinstance(settings.defence, TeacherSettings) else 1
 
 
 def _workers(workers: int | None, device: str) -> int:
     from pathveil.training.workers import usual_workers
 
-    return usual_workers(device) if workers is None else workers
+    if workers is None:
+        return usual_workers(device)
+    check_whole_number(workers, "workers", least=1)
+    return workers
 
 
 @contextmanager
@@ -524,15 +561,19 @@ def _corpora_of(members: Any, non_members: Any, attacker: Any) -> Generator[dict
 
 
 def _model(model: "Model | str | Path") -> "Model":
-    return load(model) if isinstance(model, str | Path) else model
+    if isinstance(model, str | Path) or not hasattr(model, "model_sha256"):
+        return load(model)
+    return model
 
 
 def _kept(source: Reports) -> "Corpus | Path | list[Path]":
     """Paths as they are, anything else read. The caller holds on to it: a frame's temporary file goes with it."""
-    if isinstance(source, str | Path):
-        return Path(source)
-    if isinstance(source, Sequence) and all(isinstance(path, str | Path) for path in source):
-        return [Path(path) for path in source]
+    if isinstance(source, str | Path) or (
+        isinstance(source, Sequence) and all(isinstance(path, str | Path) for path in source)
+    ):
+        from pathveil.corpus.reading import as_paths
+
+        return as_paths(source)
     return read(source)
 
 

@@ -15,10 +15,11 @@ import glob
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -27,6 +28,9 @@ from pathveil.errors import PathveilError, UsageError
 from pathveil.foreign import Refused, bounds, parse_json, parse_toml, read_bytes
 from pathveil.foreign.text import open_regular
 
+MANIFEST, WORDS = "MANIFEST.json", "vocabulary.json"  # by which a model's folder is known
+START = 4_096  # bytes in which a mark tells what made a file
+FIRST_LINE = 1 << 16  # bytes that a pattern may need, of ids and paths as long as they come
 YOUNG = 60  # seconds in which what is unfinished is left alone, whoever seems to own it
 
 
@@ -39,8 +43,7 @@ def new_file(
     ``private``: only the owner may read it, from its first byte on. ``shared``: several processes may write this file
     at once, so each has a temporary name of its own.
     """
-    if path.is_dir():
-        raise error(f"{path}: is a folder; expected the name of a file to write")
+    _check_no_folder(path, error)
     part = path.with_name(f"{path.name}.{os.getpid()}.part" if shared else f"{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -152,14 +155,67 @@ def _exchange(new: Path, old: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
+def check_outside(*outputs: str | Path | None) -> None:
+    """Refuse to write into a model's folder: it opens only with the files of its manifest, and may be given away."""
+    for out in outputs:
+        place = None if out is None else Path(out).resolve()
+        for folder in (place, *place.parents) if place else ():
+            if (folder / MANIFEST).is_file() and (folder / WORDS).is_file():
+                raise UsageError(f"{out}: lies in the model's folder {folder.name}; choose a place beside it")
+
+
+def check_file(path: Path, *, renews: Sequence[bytes | re.Pattern[bytes]], reads: Iterable[Any] = ()) -> None:
+    """Refuse, before any work, a place where a file may not be written.
+
+    That is a folder, a model's folder, one that cannot be written to, what is read meanwhile, and any file that the
+    same command would not make: one of its own has a mark of ``renews`` near its beginning, or begins as a pattern of
+    them says, and gives way to the new one, as an empty file does. ``reads``: see ``check_not_read``.
+    """
+    check_outside(path)
+    _check_no_folder(path, UsageError)
+    check_writable(path.parent)
+    check_not_read(path, reads)
+    if path.exists() and not _is_one_of(path, renews):
+        raise UsageError(f"{path}: is there already, and is no file that this makes; choose another name")
+
+
+def check_not_read(path: Path, reads: Iterable[Any]) -> None:
+    """Refuse to write over a file that is read; ``reads`` are sources of any kind, of which paths count."""
+    given = [one for source in reads for one in (source if isinstance(source, list | tuple) else [source])]
+    for one in given if path.exists() else ():
+        if isinstance(one, str | Path) and Path(one).exists() and path.samefile(one):
+            raise UsageError(f"{path}: is among what is read; choose another name")
+
+
+def _check_no_folder(path: Path, error: type[PathveilError]) -> None:
+    if path.is_dir():
+        raise error(f"{path}: is a folder; expected the name of a file to write")
+
+
+def _is_one_of(path: Path, marks: Sequence[bytes | re.Pattern[bytes]]) -> bool:
+    """Whether a file has one of the marks near its beginning, begins as a pattern says, or is empty."""
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            start = file.read(FIRST_LINE)
+    except OSError:
+        return False
+    return not start or any(
+        mark in start[:START] if isinstance(mark, bytes) else mark.match(start) is not None for mark in marks
+    )
+
+
 def check_new(path: Path) -> None:
-    """Refuse a name that is taken; an empty folder is not."""
+    """Refuse a name that is taken, or lies in a model's folder; an empty folder is not taken."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise UsageError(f"{path}: is there already; choose another name, or remove it first")
+    check_outside(path)
 
 
 def check_writable(folder: Path) -> None:
-    """Refuse a folder that cannot be written, before hours of work whose result would go there."""
+    """Refuse a folder that cannot be written, or is a model's, before hours of work whose result would go there."""
+    check_outside(folder)
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"{folder}: is a file; expected a folder")
     nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())

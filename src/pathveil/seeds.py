@@ -11,7 +11,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pathveil.arguments import check_whole_number
+
 Seed = int | Sequence[int]
+
+
+def check_seed(seed: int) -> None:
+    """Refuse a seed that no random number can come from, before hours of work that draws its first one late.
+
+    >>> check_seed(-1)
+    Traceback (most recent call last):
+    pathveil.errors.UsageError: seed: expected a whole number, 0 or more; got -1
+    """
+    check_whole_number(seed, "seed", least=0)
 
 
 def generator(seed: Seed, *branch: int) -> np.random.Generator:
@@ -25,4 +37,7 @@ def child(seed: Seed, *branch: int) -> int:
 
 
 def _path(seed: Seed, branch: tuple[int, ...]) -> list[int]:
-    return [*np.atleast_1d(seed).tolist(), *branch]
+    numbers = [seed] if isinstance(seed, int) else np.atleast_1d(seed).tolist()
+    for number in numbers:
+        check_seed(number)
+    return [*numbers, *branch]

@@ -7,8 +7,11 @@ import scipy.sparse
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
 
+import pathveil
 from pathveil.audit.attack_names import LIRA_OFFLINE, LIRA_ONLINE, RMIA_OFFLINE, RMIA_ONLINE
 from pathveil.audit.estimator_audit import audit_estimator, take_rows, unfitted_copy
 from pathveil.audit.settings import AuditSettings
@@ -234,3 +237,19 @@ def test_mistakes_are_one_sentence(change, said):
         told["estimator"].fit(told["records"], labels)
     with pytest.raises(UsageError, match=said):
         audit_estimator(told.pop("estimator"), told.pop("records"), told.pop("labels"), **told)
+
+
+def test_mistakes_with_estimators_are_one_sentence():
+    rng = np.random.default_rng(0)
+    rows, labels = rng.normal(size=(80, 2)), np.arange(80) % 2
+    for estimator, changes, sentence in (
+        (GaussianNB(), {"members": np.arange(80) < 40}, "the model is not fitted; fit it on them"),
+        (GaussianNB, {}, r"GaussianNB is a class; give an estimator made of it, GaussianNB\(\)"),
+        (GaussianNB(), {"labels": np.stack([labels, labels], 1)}, "expected one label for each record"),
+    ):
+        given = {"labels": labels} | changes
+        with pytest.raises(UsageError, match=sentence):
+            audit_estimator(estimator, rows, given.pop("labels"), settings=AuditSettings(shadows=2), **given)
+    with pytest.raises(UsageError, match="an estimator with fit and predict_proba; LinearSVC is neither"):
+        pathveil.audit(LinearSVC(), rows, labels)
+    assert audit_estimator(GaussianNB(), iter(rows), labels, settings=AuditSettings(shadows=2)).data.members

@@ -76,6 +76,28 @@ def write_semicolons(table: pl.DataFrame, path: Path) -> None:
     commas.write_csv(path, separator=";")
 
 
+def test_an_audit_gives_way_to_an_audit_and_nothing_else_does(forests, tmp_path, monkeypatch):
+    path, records = tmp_path / "answers.csv", tmp_path / "records.csv"
+    forests["blind"].head(900).select("record_id", "member", "case_id", "label", "^p:.*$").write_csv(path)
+    for _ in range(2):
+        audit_predictions(path, out=tmp_path / "out", records_file=records)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "audit.html").write_text("<!doctype html><title>Our audits</title>")
+    other = tmp_path / "other.csv"
+    other.write_bytes(path.read_bytes())
+    monkeypatch.setattr("pathveil.audit.prediction_audit.read_predictions", None)  # refused before anything is read
+    for places, said in (
+        ({"records_file": path}, r"answers\.csv: is among what is read"),
+        ({"records_file": other}, r"other\.csv: is there already, and is no file that this makes"),
+        ({"records_file": tmp_path / "out"}, "out: is a folder"),
+        ({"out": tmp_path / "site"}, r"audit\.html: is there already, and is no file that this makes"),
+        ({"out": path}, "is a file; expected a folder"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            audit_predictions(path, **places)
+    assert other.read_bytes() == path.read_bytes()
+
+
 @pytest.mark.parametrize("kind", ["parquet", "csv", "csv.gz", "semicolons.csv", "tsv", "jsonl"])
 def test_all_formats_read_alike(forests, tmp_path, kind):
     table = forests["blind"]

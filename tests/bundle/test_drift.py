@@ -9,7 +9,7 @@ import pytest
 
 from bundle.conftest import KINDS, people, reports
 from pathveil.bundle.drift import Before, Seen, compare_task, mix_by_chance
-from pathveil.errors import UsageError
+from pathveil.errors import CorpusError, UsageError
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,27 @@ def test_codes_of_few_cases_are_not_told(bundle, same):
         bundle.drift(same[:18])
 
 
+def test_shares_of_few_cases_are_not_told(bundle, same):
+    """Two reports of one case without a known word: neither how many they are, nor how many were left to people."""
+    threshold = next(iter(bundle.thresholds.values())).model_copy(update={"probability": 0.0})
+    sure = replace(bundle, thresholds=dict.fromkeys(bundle.tasks, threshold))  # but of what it knows no word of
+
+    def silent(number: int) -> pl.DataFrame:
+        return same.with_columns(text=pl.when(pl.int_range(pl.len()) < number).then(pl.lit("zzyzx")).otherwise("text"))
+
+    few, some, none = (sure.drift(silent(number), reference=silent(2)) for number in (2, 20, 0))
+    assert few.without_known_word is None and few.tasks["site"].abstained.new is None
+    assert few.tasks["site"].abstained_interval is None and few.tasks["site"].abstained.reference is None
+    told = repr(few) + few.page() + few.to_json()
+    assert "1.2 %" not in told and "1.2\u00a0%" not in told and "0.0125" not in told
+    assert "without a known word        fewer than 10 cases" in repr(few)
+    assert '<tr><td>reports without a known word</td><td class="n">fewer than 10 cases</td>' in few.page()
+    assert some.without_known_word == some.tasks["site"].abstained.new == 0.125 and "12\u00a0%" in some.page()
+    assert "without a known word" not in repr(none) and none.tasks["site"].abstained.new == 0
+    rest = sure.drift(silent(18)[:24], reference=same)  # nine of twelve cases: worth a look, and not told
+    assert "site: fewer than 10 cases are left to people, 0.0 % were expected" in repr(rest)
+
+
 def test_a_bundle_that_says_nothing_needs_a_reference(bundle, same):
     silent = {name: value for name, value in bundle.provenance.items() if name != "profile"}
     older = replace(bundle, provenance=silent)
@@ -102,3 +123,16 @@ def test_little_is_said_of_few_cases(bundle, same):
     told = "Among 12 cases only large differences"
     assert result.findings == [] and told in repr(result) and told in result.page()
     assert "only large" not in bundle.drift(same).model_copy(update={"cases": 100}).page()
+
+
+def test_rows_that_cannot_be_read_are_counted(bundle, same, tmp_path):
+    lines = same.write_csv().splitlines()
+    lines[9] += ",Quillfeather"
+    (tmp_path / "new.csv").write_text("\n".join(lines) + "\n")
+    result = bundle.drift(tmp_path / "new.csv", reference=tmp_path / "new.csv")
+    assert result.documents == 159 and result.skipped == result.reference_skipped
+    assert result.skipped.tables.skipped[0].row == 10 and "160 read, 1 skipped" in repr(result)
+    assert "1 row could not be read and is left out" in result.page() and "new.csv" not in result.page()
+    with pytest.raises(CorpusError, match="record at line 10"):
+        bundle.drift(tmp_path / "new.csv", strict=True)
+    assert bundle.drift(same).skipped.sentence == ""

@@ -1,6 +1,7 @@
 """Scores of a model on a corpus, against scikit-learn's."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -30,6 +31,23 @@ def test_evaluation_agrees_with_scikit_learn(bundle, fresh):
     assert set(content["tasks"]["site"]["micro"]) == {"value", "low", "high"} and content["documents"] == 60
 
 
+def test_reports_without_a_known_word_are_left_to_a_person_as_predict_leaves_them(bundle, fresh):
+    """However sure the model is of what it says of nothing."""
+    threshold = next(iter(bundle.thresholds.values())).model_copy(update={"probability": 0.0})
+    sure = replace(bundle, thresholds=dict.fromkeys(bundle.tasks, threshold))
+    table = pl.read_parquet(fresh)
+    silent = table.with_columns(text=pl.when(pl.int_range(pl.len()) < 24).then(pl.lit("zzyzx qwrk")).otherwise("text"))
+    result, coded = sure.evaluate(silent, resamples=10), sure.predict(silent).results
+    for task, score in result.tasks.items():
+        pairs = [(label, one.codes[task]) for label, one in zip(table[task], coded, strict=True) if label]
+        taken = [label == code.code for label, code in pairs if not code.abstained]
+        assert score.coded.share == pytest.approx(len(taken) / len(pairs)) and len(taken) < len(pairs)
+        assert score.coded.accuracy == pytest.approx(np.mean(taken))
+        assert sum(one.documents for one in score.details.calibration) <= len(taken)
+        first = next(one for one in score.details.coverage if one.coverage >= 0.5)
+        assert first.probability > 0 and score.details.coverage[-1].probability == 0
+
+
 def test_labels_never_seen_count_as_errors(bundle, fresh, tmp_path):
     path = tmp_path / "other.parquet"
     pl.read_parquet(fresh).with_columns(histology=pl.lit("9999")).write_parquet(path)
@@ -53,3 +71,22 @@ def test_frames_and_corpora_are_scored_as_files_are(bundle, fresh):
     assert bundle.evaluate(pl.read_parquet(fresh), resamples=20) == expected
     assert bundle.evaluate(read(fresh), resamples=20) == expected
     assert list(bundle.evaluate(read(fresh), tasks=["site"], resamples=20).tasks) == ["site"]
+
+
+def test_rows_that_cannot_be_used_are_left_out_and_counted(bundle, fresh, tmp_path):
+    """A record that does not fit its header, and one without a text: as an import leaves them out."""
+    frame = pl.read_parquet(fresh)
+    lines = frame.with_columns(text=pl.when(pl.int_range(pl.len()) != 20).then("text")).write_csv().splitlines()
+    lines[9] += ",Quillfeather"
+    (tmp_path / "test.csv").write_text("\n".join(lines) + "\n")
+    result = bundle.evaluate(tmp_path / "test.csv", resamples=10)
+    assert result.documents == 58 and (result.tables.rows, result.tables.skipped_total) == (60, 2)
+    assert [(one.row, one.reason) for one in result.tables.skipped][1] == (22, "has no text")
+    assert "60 read, 2 skipped" in repr(result) and "2 of 60 rows could not be used" in result.page()
+    pl.concat([frame[:8], frame[9:20], frame[21:]]).write_parquet(tmp_path / "rest.parquet")
+    rest = bundle.evaluate(tmp_path / "rest.parquet", resamples=10)
+    assert rest.tasks == result.tasks and rest.tables is None
+    assert bundle.evaluate(read(tmp_path / "test.csv", most_skipped=0.1), resamples=10).tables == result.tables
+    for strict in (0.0, 0.02):
+        with pytest.raises(CorpusError, match=r"record at line 10 has 10 fields|2 of 60 rows cannot be used"):
+            bundle.evaluate(tmp_path / "test.csv", resamples=10, most_skipped=strict)

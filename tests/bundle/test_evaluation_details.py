@@ -46,6 +46,7 @@ def test_nothing_is_told_of_fewer_than_ten_cases(answers):
     groups = {"registry": registry, "year": np.full(600, "")}
     scores = evaluate(truth, chosen, cases=cases, resamples=50)
     options = {"truth": truth, "chosen": chosen, "probability": probability, "cases": cases}
+    options["empty"] = np.zeros(600, bool)
     told = detail_task("site", scores, groups=groups, names=NAMES, **options)
     held = {name: len(np.unique(cases[truth == label])) for label, name in enumerate(NAMES)}
     assert 0 < held["C61"] < 10 and 0 < held["C99"] < 10 < held["C18"]
@@ -57,6 +58,25 @@ def test_nothing_is_told_of_fewer_than_ten_cases(answers):
     row = told.classes[0]
     assert (row.precision, row.recall, row.f1.value) == pytest.approx([part[0] for part in expected[:3]])
     assert row.term == "colon" and row.documents == int((truth == 0).sum())
+
+
+def test_what_is_told_hides_what_is_not():
+    """A rare class of three cases, a small registry, a rare confusion: sums less what is told are of ten cases."""
+    cases = np.arange(100)
+    truth = np.repeat([0, 1, 2], [60, 37, 3])
+    groups = np.repeat(["R1", "R2", "R3"], [50, 46, 4])
+    rows, small = group_rows(groups, np.ones(100, bool), cases)
+    assert [row.name for row in rows] == ["R1"] and small == 2
+    chosen = np.where(cases < 25, 1, truth)  # 25 of class 0 are said to be 1
+    chosen[60:72], chosen[-1] = 0, 0  # 12 of class 1 are said to be 0, and one of class 2
+    assert [(one.label, one.said) for one in confused(truth, chosen, cases, names=NAMES)[0]] == [("C18", "C50")]
+    assert confused(truth, chosen, cases, names=NAMES)[1] == 13
+    scores = evaluate(truth, chosen, cases=cases, resamples=10)
+    options = {"truth": truth, "chosen": chosen, "probability": np.ones(100), "cases": cases}
+    told = detail_task(
+        "site", scores, groups={"registry": groups, "year": groups}, names=NAMES, empty=truth > 9, **options
+    )
+    assert [row.label for row in told.classes] == ["C18"] and told.rare_classes == 2
 
 
 def test_confusions_and_errors_add_up(answers):

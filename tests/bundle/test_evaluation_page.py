@@ -47,14 +47,66 @@ def test_the_training_reports_are_warned_of(bundle, corpus):
 def test_a_page_that_is_handed_on_warns_too(bundle, fresh):
     """Of training cases among the reports, and of codes that are less often right than the thresholds promise."""
     result = bundle.evaluate(fresh, resamples=10)
-    for reports, words in ((20, "20 of these reports belong to cases"), (3, "Some of these reports belong to cases")):
-        assert words in result.model_copy(update={"training_reports": reports}).page()
-    site = result.tasks["site"].model_copy(update={"coded": CodedShare(share=0.5, accuracy=0.7), "wanted": 0.97})
+    for cases, words in ((10, "20 of these reports belong to cases"), (9, "Some of these reports belong to cases")):
+        assert words in result.model_copy(update={"training_reports": 20, "training_cases": cases}).page()
+    alike = result.model_copy(update={"training_reports": 0, "training_texts": 1, "training_text_cases": 1}).page()
+    assert "Some of these reports read word for word like one" in alike and "belong to cases" not in alike
+    share = {"share": 0.5, "accuracy": 0.7}
+    site = result.tasks["site"].model_copy(update={"coded": CodedShare(**share, cases=15), "wanted": 0.97})
     page = result.model_copy(update={"tasks": {"site": site}}).page()
     assert "Site: 70.0 % of what is coded without a person is right, 97.0 % were promised." in page
-    few = site.model_copy(update={"coded": CodedShare(share=0.1, accuracy=0.7)})  # of three cases
-    page = result.model_copy(update={"tasks": {"site": few}, "contradictions": 2}).page()
-    assert "promised.</p>" not in page and "70 %" not in page and "Codes of fewer than 10 reports" in page
+    few = site.model_copy(update={"coded": CodedShare(**share, cases=3)})
+    page = result.model_copy(update={"tasks": {"site": few}, "contradictions": 2, "contradicting_cases": 1}).page()
+    assert "promised.</p>" not in page and "70.0 %" not in page and "Codes of fewer than 10 reports" in page
+    assert '<td class="n">of fewer than 10 cases</td><td class="n">fewer than 10 cases</td>' in page
+    several = {"contradictions": 12, "contradicting_cases": 6}
+    page = result.model_copy(update=several).page()
+    assert "Codes of reports of fewer than 10 cases contradict" in page and "12 reports" not in page
+
+
+def test_cases_are_counted_not_reports(bundle, fresh):
+    """31 reports with codes that the model does not know, 30 of them one patient's, are two cases."""
+    table = pl.read_parquet(fresh)
+    one = pl.concat([table[:1]] * 30).with_columns(
+        report_id=pl.format("one-{}", pl.int_range(pl.len())), case_id=pl.lit("one"), histology=pl.lit("9999")
+    )
+    two = table[:1].with_columns(report_id=pl.lit("two"), case_id=pl.lit("two"), histology=pl.lit("9998"))
+    result = bundle.evaluate(pl.concat([table, one, two]), resamples=10)
+    score = result.tasks["histology"]
+    assert (score.unseen_labels, score.unseen_cases) == (31, 2)
+    assert "that the model does not know" not in result.page()
+    assert result.tasks["site"].coded.cases <= result.cases == 32
+
+
+def test_shares_are_told_so_that_a_promise_can_be_judged(bundle, fresh):
+    """96.5 % is less than 97, nothing is promised of what is left to people, and few unknown codes are not told."""
+    result = bundle.evaluate(fresh, resamples=10)
+    site = (
+        result.tasks["site"]
+        .model_copy(update={"coded": CodedShare(share=1.0, accuracy=0.965, cases=30), "wanted": 0.97, "threshold": 0.5})
+        .model_copy(update={"unseen_labels": 20, "unseen_cases": 9})
+    )
+    page = result.model_copy(update={"tasks": {"site": site}}).page()
+    assert '<td class="n">96.5 %</td><td class="n">97.0 %</td>' in page and "that the model does not know" not in page
+    many = site.model_copy(update={"threshold": None, "unseen_cases": 10})
+    page = result.model_copy(update={"tasks": {"site": many}}).page()
+    assert '<td class="n">96.5 %</td><td class="n">–</td>' in page and "20 have a code that the model does not" in page
+
+
+def test_registries_keep_apart_and_keep_their_counts(bundle, fresh, browser, tmp_path):
+    """Names that are alike at both ends, and longer than a figure has room for."""
+    names = [f"Krebsregister Baden-Württemberg, {part} und Umgebung, WWWW" for part in ("Nord", "Süd")]
+    table = pl.read_parquet(fresh).with_columns(registry=pl.Series([names[number // 30] for number in range(60)]))
+    page = bundle.evaluate(table, resamples=10).page()
+    assert all(name in page for name in names)
+    (tmp_path / "page.html").write_text(page)
+    shown = browser.new_page()
+    shown.goto((tmp_path / "page.html").as_uri())
+    labels = shown.locator("svg[aria-label='subsite: share right by registry'] text.label")
+    texts = labels.all_text_contents()
+    assert len(set(texts)) == 2 and all(text.endswith("(30)") and text.startswith("Krebs") for text in texts)
+    assert all(x >= 0 for x in labels.evaluate_all("all => all.map(one => one.getBBox().x)"))
+    shown.close()
 
 
 def test_no_task_of_few_cases_is_on_the_page(bundle, fresh, tmp_path):
@@ -80,4 +132,6 @@ def test_paper_has_all_of_it(page, browser, tmp_path):
     assert max(paper.evaluate(widths)) <= 700
     seen = "[...document.querySelectorAll('details table')].every(one => one.checkVisibility())"
     assert paper.locator("details table").count() and paper.evaluate(seen)
+    kept = "[...document.querySelectorAll('main h2')].map(one => getComputedStyle(one.parentElement).breakInside)"
+    assert set(paper.evaluate(kept)) == {"avoid"}  # with the sentence and figures that follow it
     paper.close()

@@ -11,6 +11,7 @@ from pathveil.bundle import predict as predict_module
 from pathveil.bundle.coder import Code, Coder
 from pathveil.bundle.explanation import TOP, explain_reading, read_to_explain
 from pathveil.bundle.predict import predict_to_file
+from pathveil.corpus.mapping import TableMapping
 from pathveil.errors import UsageError
 from pathveil.model.explain import explain, spans
 from pathveil.text import tokenize_spans
@@ -129,7 +130,8 @@ def test_many_texts_come_from_tables_with_the_same_answers(bundle):
     assert coder._tabulated is not None
     few, _ = Coder(bundle).read(texts[:5])
     for task in bundle.tasks:
-        np.testing.assert_allclose(many[task][:5], few[task], atol=1e-5)
+        # Single precision: of a log-probability of -200, the last bit is 1.5e-5.
+        np.testing.assert_allclose(many[task][:5], few[task], atol=1e-5, rtol=4 * np.finfo(np.float32).eps)
 
 
 @pytest.mark.parametrize("tabulated", [False, True])
@@ -163,3 +165,24 @@ def test_places_are_the_windows_and_words_of_each_view(bundle, tabulated):
                     weight = counts[0, word] * ensemble.linear.weights[task][label, word] * bundle.blend[task][1]
                     expected[tuple(place)] = expected.get(tuple(place), 0.0) + weight / ids.count(word)
             assert {(p.start, p.end): p.weight for p in found[task].places} == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("name, columns", [("in.csv", {"text": "DX+GROSS"}), ("in.jsonl", {"text": ["DX", "GROSS"]})])
+def test_places_in_a_text_of_several_columns_come_with_that_text(bundle, tmp_path, name, columns):
+    table = pl.DataFrame({"DX": ["carcinoma of the left breast"], "GROSS": ["received in formalin"]})
+    (table.write_csv if name.endswith("csv") else table.write_ndjson)(tmp_path / name)
+    asked = {"explain": 2, "mapping": TableMapping(columns=columns)}
+    with pytest.raises(UsageError, match="put together from several columns or a list, which you do not have"):
+        predict_to_file(bundle, tmp_path / name, tmp_path / "out.jsonl", **asked)
+    predict_to_file(bundle, tmp_path / name, tmp_path / "out.jsonl", with_text=True, **asked)
+    line = json.loads((tmp_path / "out.jsonl").read_text())
+    places = [place for task in line["explanation"].values() for place in task["places"]]
+    assert places and all(line["text"][place["start"] : place["end"]] for place in places) and "GROSS" in line["text"]
+    one = TableMapping(columns={"text": "DX"})  # which is there as it came
+    predict_to_file(bundle, tmp_path / name, tmp_path / "out.jsonl", explain=2, mapping=one)
+
+
+def test_places_in_a_text_that_is_a_list_come_with_that_text(bundle, tmp_path):
+    (tmp_path / "in.jsonl").write_text('{"text": ["left breast", "carcinoma"]}\n')
+    with pytest.raises(UsageError, match="put together from several columns or a list"):
+        predict_to_file(bundle, tmp_path / "in.jsonl", tmp_path / "out.jsonl", explain=2)

@@ -1,23 +1,25 @@
 """Reports to be coded, each with what leads back to where it was."""
 
+import json
+
 import polars as pl
 import pytest
 
-from pathveil.bundle.incoming import BATCH, batches_of, read_files
-from pathveil.corpus.messages import Tally
+from pathveil.bundle.incoming import BATCH, OneReading, batches_of, read_files
+from pathveil.corpus import read
 from pathveil.errors import CorpusError, UsageError
 
 KEY = b"0123456789abcdef"
 
 
 def incoming(reports):
-    return [one for batch in batches_of(reports, key=KEY, tally=Tally()) for one in batch]
+    return [one for batch in batches_of(reports, key=KEY, reading=OneReading()) for one in batch]
 
 
 def test_files_of_a_folder_keep_their_own_positions(tmp_path):
     pl.DataFrame({"text": ["a", "b"], "report_number": ["S1", None]}).write_csv(tmp_path / "1.csv")
     pl.DataFrame({"text": ["c"], "report_id": ["mine"], "message_id": ["M7"]}).write_parquet(tmp_path / "2.parquet")
-    found = [one for batch in read_files(tmp_path, form="auto", key=KEY, tally=Tally()) for one in batch]
+    found = [one for batch in read_files(tmp_path, form="auto", key=KEY, reading=OneReading()) for one in batch]
     assert [(one.origin.report_id, one.origin.position) for one in found] == [("1", 1), ("2", 2), ("mine", 1)]
     assert [one.origin.file for one in found] == [str(tmp_path / name) for name in ("1.csv", "1.csv", "2.parquet")]
     assert found[0].origin.report_number == "S1" and found[2].origin.message_id == "M7"
@@ -27,7 +29,7 @@ def test_files_of_a_folder_keep_their_own_positions(tmp_path):
 def test_a_report_without_a_case_id_is_a_case_of_its_own(tmp_path):
     """Whatever its id: one that repeats, or the number of a row that has none."""
     (tmp_path / "in.csv").write_text("report_id,text\n1,a\n1,b\n,c\n3,d\n")
-    found = [one for batch in read_files(tmp_path, form="auto", key=KEY, tally=Tally()) for one in batch]
+    found = [one for batch in read_files(tmp_path, form="auto", key=KEY, reading=OneReading()) for one in batch]
     assert [one.origin.report_id for one in found] == ["1", "1", "3", "3"] and len({one.case for one in found}) == 4
 
 
@@ -40,6 +42,42 @@ def test_texts_and_frames(tmp_path):
         incoming(pl.DataFrame({"txt": ["x"]}))
     with pytest.raises(UsageError, match="got int"):
         incoming(7)
+
+
+def test_words_for_nothing_are_no_ids(tmp_path):
+    """As an import takes them: NULL would make one case of all patients without an id."""
+    (tmp_path / "in.csv").write_text("report_id,case_id,text\nNULL,NULL,left breast\nr2,N/A,colon\nr3,7,null\n")
+    found = incoming(tmp_path / "in.csv")
+    assert [(one.origin.report_id, one.case_id, one.text) for one in found] == [
+        ("1", None, "left breast"),
+        ("r2", None, "colon"),
+        ("r3", "7", ""),
+    ]
+
+
+def test_a_message_without_a_sender_is_coded(tmp_path):
+    """It needs no registry, and the ids are those of the same key."""
+    message = "MSH|^~\\&||{}|||20200101||ORU^R01|M1\rPID|1||4661^^^LAB^MR\rOBR|1||S1\rOBX|1|TX|22637-3||colon\r"
+    (tmp_path / "a.hl7").write_text(message.format(""))
+    (tmp_path / "b.hl7").write_text(message.format("LAB"))
+    assert [one.text for one in incoming(tmp_path / "a.hl7")] == ["FINAL DIAGNOSIS\ncolon"]
+    (one,) = read(tmp_path / "b.hl7", key=KEY).to_frame()["report_id"]
+    assert [found.origin.report_id for found in incoming(tmp_path / "b.hl7")] == [one]
+    patient = {"resourceType": "Patient", "id": "p", "identifier": [{"value": "4661"}]}
+    report = {"resourceType": "DiagnosticReport", "id": "r", "status": "final", "subject": {"reference": "#p"}}
+    report |= {"conclusion": "colon", "contained": [patient]}
+    (tmp_path / "c.json").write_text(json.dumps(report))
+    assert [one.text for one in incoming(tmp_path / "c.json")] == ["FINAL DIAGNOSIS\ncolon"]
+    (tmp_path / "d.json").write_text(json.dumps(report | {"performer": [{"display": "LAB"}]}))
+    (one,) = read(tmp_path / "d.json", key=KEY).to_frame()["report_id"]
+    assert [found.origin.report_id for found in incoming(tmp_path / "d.json")] == [one]
+
+
+def test_rtf_in_a_table_is_plain_text():
+    reading = OneReading()
+    frame = pl.DataFrame({"text": ["{\\rtf1 Colon:\\par polyp}", "plain", "{\\rtf1" + "{" * 20_000]})
+    (batch,) = batches_of(frame, key=KEY, reading=reading)
+    assert [one.text for one in batch] == ["Colon:\npolyp", "plain", ""] and reading.tally.rewritten == 2
 
 
 def test_blank_ids_are_none_and_decimals_are_numbers():

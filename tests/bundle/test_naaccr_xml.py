@@ -11,7 +11,7 @@ from bundle.conftest import people, reports
 from bundle.naaccr_reader import NAACCR, refusals
 from pathveil.bundle.coder import Code
 from pathveil.bundle.incoming import Origin
-from pathveil.bundle.naaccr_xml import naaccr_items, patient_start, tumour, xml_writer
+from pathveil.bundle.naaccr_xml import naaccr_items, xml_writer
 from pathveil.bundle.outputs import Coded
 from pathveil.bundle.predict import predict_to_file
 from pathveil.corpus.abstracts import open_abstracts
@@ -63,7 +63,7 @@ def test_hostile_ids_and_numbers_give_a_file_that_is_read(tmp_path):
         for case in ('x<y>&"', "123456789", "12", "\u0661", "", None):
             write(Coded(case, origins, SURE, tumor=1, tumors=2))
             doubtful = Origin("d", "DOUBT")
-            write(Coded(case, (doubtful,), {"site": Code("C50", 0.5, True)}, tumor=2, tumors=2, doubtful=("d",)))
+            write(Coded(case, (doubtful,), {"site": Code("C50", 0.5, True)}, tumor=2, tumors=2, doubtful=(doubtful,)))
     text = (tmp_path / "a.xml").read_text()
     assert refusals(text) == []
     root = ElementTree.fromstring(text)
@@ -76,7 +76,47 @@ def test_hostile_ids_and_numbers_give_a_file_that_is_read(tmp_path):
     assert [(line["patient"], line["tumor"]) for line in lines] == [(n, t) for n in range(1, 7) for t in (1, 2)]
     assert lines[0]["case_id"] == 'x<y>&"' and lines[0]["reports"][1]["report_number"] == "S" * 21
     assert lines[1]["codes"]["site"]["probability"] == 0.5
-    assert patient_start("12").count("00000012") == 1 and tumour({}, ()) == "    <Tumor>\n    </Tumor>\n"
+
+
+def test_two_cases_never_share_a_patient_number(tmp_path):
+    with xml_writer(tmp_path / "a.xml", tmp_path / "a.jsonl") as write:
+        for case in ("12", "0012", "7", "00000012"):
+            write(Coded(case, (Origin("r"),), SURE))
+    patients = ElementTree.fromstring((tmp_path / "a.xml").read_text()).findall(f"{NAACCR}Patient")
+    numbers = [[item.text for item in patient.findall(f"{NAACCR}Item")] for patient in patients]
+    assert numbers == [["00000012"], [], ["00000007"], []]
+
+
+def test_one_doubtful_report_takes_no_number_from_others_of_its_id(tmp_path):
+    """Ids repeat; the place of a report does not."""
+    origins = tuple(Origin("r", f"S-{place}", None, "lab.csv", place) for place in (1, 2, 3))
+    with xml_writer(tmp_path / "a.xml", tmp_path / "a.jsonl") as write:
+        write(Coded("x", origins, SURE, doubtful=origins[1:2]))
+    line = json.loads((tmp_path / "a.jsonl").read_text())
+    assert [line["items"][f"pathReportNumber{place}"] for place in (1, 2)] == ["S-1", "S-3"]
+    assert [one["position"] for one in line["reports"] if one["doubtful"]] == [2] and line["doubtful"] == ["r"]
+
+
+def test_the_file_beside_it_has_the_items_as_they_are_in_the_xml(tmp_path):
+    """A system that took the XML in has its numbers, not its order."""
+    origins = [Origin(f"r{number}", f"S-{number}\U0001f600") for number in range(30)] + [
+        Origin("long", "\U0001f600" * 11)
+    ]
+    with xml_writer(tmp_path / "a.xml", tmp_path / "a.jsonl") as write:
+        write(Coded("12", tuple(origins), SURE, tumor=1, tumors=2))
+        write(Coded("12", (Origin("x", "S-ü"),), SURE | {"behavior": Code("6", 1.0, False)}, tumor=2, tumors=2))
+        write(Coded(None, origins[-1:], {"laterality": Code("7", 1.0, False)}))
+    text = (tmp_path / "a.xml").read_text()
+    assert refusals(text) == []
+    lines = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    found = [
+        {item.get("naaccrId"): item.text for item in (*patient.findall(f"{NAACCR}Item"), *tumour)}
+        for patient in ElementTree.fromstring(text)
+        for tumour in patient.findall(f"{NAACCR}Tumor")
+    ]
+    assert [line["items"] for line in lines] == found
+    assert found[0]["patientIdNumber"] == found[1]["patientIdNumber"] == "00000012" and len(lines[0]["reports"]) == 31
+    assert "behaviorCodeIcdO3" not in found[1] and found[2] == {}  # which registries do not code
 
 
 def test_a_table_becomes_a_file_and_one_beside_it(bundle, tmp_path):
@@ -87,6 +127,19 @@ def test_a_table_becomes_a_file_and_one_beside_it(bundle, tmp_path):
     result = predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "out.xml")
     text = (tmp_path / "out.xml").read_text()
     assert refusals(text) == [] and 'recordType="A"' in text and "pathveil" not in text
+    assert not [warning for warning in result.warnings if "in the XML, so only" in warning]
+    table.drop("report_number", "case_id").write_parquet(tmp_path / "one.parquet")  # its ids are the numbers there are
+    one = predict_to_file(bundle, tmp_path / "one.parquet", tmp_path / "one.xml")
+    assert one.warnings == ["50 reports without a case id: each is a case of its own."]
+    ids = [
+        item.text
+        for item in ElementTree.parse(tmp_path / "one.xml").iter(f"{NAACCR}Item")
+        if "Report" in str(item.attrib)
+    ]
+    assert ids == table["report_id"].to_list()
+    table.drop("report_number", "case_id", "report_id").write_parquet(tmp_path / "bare.parquet")
+    bare = predict_to_file(bundle, tmp_path / "bare.parquet", tmp_path / "bare.xml")
+    assert [one for one in bare.warnings if one.startswith("50 tumours have no number of a patient or a report")]
     assert result.sidecar == str(tmp_path / "out.probabilities.jsonl") and result.cases == 25
     beside = [json.loads(line) for line in (tmp_path / "out.probabilities.jsonl").read_text().splitlines()]
     tumours = ElementTree.fromstring(text).findall(f".//{NAACCR}Tumor")
@@ -104,11 +157,35 @@ def test_a_table_becomes_a_file_and_one_beside_it(bundle, tmp_path):
     assert set(read["report_number"].drop_nulls()) == set(sure["report_number"]) and sure.height > 25
 
 
+def test_tumours_that_nothing_leads_to_are_counted_and_a_remedy_named_where_there_is_one(bundle, tmp_path):
+    table = reports(20).with_columns(case_id=pl.Series([str(number) for number in range(18)] + ["0004", "0005"]))
+    told = "no number of a patient or a report in the XML, so only"
+    remedy = "--column report_number=THEIRS"
+
+    def warning(table: pl.DataFrame, **options) -> str:
+        table.write_parquet(tmp_path / "in.parquet")
+        result = predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "out.xml", **options)
+        return next((one for one in result.warnings if told in one), "")
+
+    # 4 and 0004 would be one patient to the XML, which gives the second no number.
+    bare = table.drop("report_id")
+    assert warning(bare) == f"2 tumours have {told} their order leads to the lines beside it; {remedy} names the " + (
+        "laboratory's numbers."
+    )
+    assert warning(bare[:19]).startswith(f"1 tumour has {told} its order leads to the line beside it")
+    assert warning(table) == ""
+    long = table.with_columns(report_id=pl.format("{}{}", pl.lit("S" * 20), "report_id"))
+    assert told in warning(long) and remedy not in warning(long)  # numbers there are
+    blank = table.with_columns(report_number=pl.lit(None, pl.String))
+    assert told in warning(blank) and remedy not in warning(blank)  # and here the column was found
+
+
 def test_the_official_messages(bundle, hl7_samples, tmp_path):
     result = predict_to_file(bundle, hl7_samples, tmp_path / "out.xml", key=b"0123456789abcdef")
     text = (tmp_path / "out.xml").read_text()
-    # The three samples are reports of one patient.
-    assert refusals(text) == [] and result.reports == 3 and result.cases == 1 and result.format == "naaccr-xml"
+    # The three samples are of one patient, and the last two are one report, as FT and as TX.
+    assert refusals(text) == [] and result.reports == 2 and result.cases == 1 and result.format == "naaccr-xml"
+    assert [one for one in result.warnings if one.startswith("1 report replaced by a later version")]
     again = tmp_path / "again.xml"
     predict_to_file(bundle, hl7_samples, again, key=b"0123456789abcdef")
     assert again.read_bytes() == (tmp_path / "out.xml").read_bytes()

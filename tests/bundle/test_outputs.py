@@ -37,7 +37,7 @@ def test_a_report_in_csv_can_be_found_again():
 
 
 def test_a_case_lists_its_reports():
-    coded = Coded("k1", REPORTS, CODES, tumor=2, tumors=2, doubtful=("r2",))
+    coded = Coded("k1", REPORTS, CODES, tumor=2, tumors=2, doubtful=REPORTS[1:])
     (row,) = csv.DictReader(io.StringIO(written("csv", coded, by_case=True)))
     ids = ("case_id", "tumor", "tumors", "reports", "report_ids", "message_ids", "files", "positions", "doubtful")
     links = ["r1; r2", "MSG7; ", "lab.hl7; lab.hl7", "3; 4"]  # of each report one place, filled or not
@@ -55,7 +55,16 @@ def test_a_case_lists_its_reports():
         "message_id": None,
         "file": "lab.hl7",
         "position": 4,
+        "doubtful": True,
     }
+    assert line["reports"][0]["doubtful"] is False
+
+
+def test_a_number_that_holds_what_parts_numbers_has_one_place():
+    coded = Coded("k1", (Origin("r1", "S-1; S-2"), Origin("r2", "S-3")), CODES)
+    (row,) = csv.DictReader(io.StringIO(written("csv", coded, by_case=True)))
+    assert row["report_numbers"].split("; ") == ["S-1, S-2", "S-3"]
+    assert json.loads(written("jsonl", coded, by_case=True))["reports"][0]["report_number"] == "S-1; S-2"
 
 
 @pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r", "\n", "＝"])
@@ -64,11 +73,16 @@ def test_no_cell_of_a_csv_is_a_formula(sign):
     evil = f"{sign}HYPERLINK(1)"
     origin, code = Origin(evil, evil, evil, evil, 3), Code(evil, 0.25, False, term=evil, alternatives=())
     for by_case in (False, True):
-        coded = Coded(evil, (origin,), {"site": code, "laterality": code}, doubtful=(evil,))
+        coded = Coded(evil, (origin,), {"site": code, "laterality": code}, doubtful=(origin,))
         (row,) = csv.DictReader(io.StringIO(written("csv", coded, by_case=by_case), newline=""))
         assert {cell[0] for cell in row.values() if "HYPER" in cell} == {"'"} and row["site_probability"] == "0.2500"
         assert sum("HYPER" in cell for cell in row.values()) == (10 if by_case else 9)
         assert json.loads(written("jsonl", coded, by_case=by_case))["case_id"] == evil
+    second = Coded("k", (Origin("a"), Origin("-5"), Origin(f"=HYPERLINK({sign})")), CODES, AGAINST)
+    (row,) = csv.DictReader(io.StringIO(written("csv", second, by_case=True), newline=""))
+    assert row["report_ids"] == f"a; -5; '=HYPERLINK({sign})" and row["contradictions"] == AGAINST[0].sentence
+    (row,) = csv.DictReader(io.StringIO(written("csv", Coded("S;=1", (Origin("S\n @x"),), CODES)), newline=""))
+    assert (row["case_id"], row["report_id"]) == ("S;'=1", "S\n '@x")  # where semicolons separate cells
     numbered = Coded("-17", (Origin("+3.5", "-1-1"),), CODES)
     (row,) = csv.DictReader(io.StringIO(written("csv", numbered)))
     assert (row["case_id"], row["report_id"], row["report_number"]) == ("-17", "+3.5", "'-1-1")

@@ -13,6 +13,7 @@ from scipy.special import log_softmax
 
 from bundle.conftest import KINDS, people, reports
 from pathveil.bundle.coder import Coder
+from pathveil.bundle.outputs import NAACCR_HEAD
 from pathveil.bundle.predict import predict_to_file
 from pathveil.corpus import read
 from pathveil.corpus.mapping import TableMapping
@@ -182,6 +183,44 @@ def test_reports_are_never_written_over(bundle, table, tmp_path):
     assert (tmp_path / "in.csv").read_bytes() == before and not (tmp_path / "in.xml").exists()
 
 
+def test_answers_give_way_to_answers_and_nothing_else_does(bundle, table, tmp_path):
+    write(table, tmp_path / "in.parquet")
+    for name in ("codes.csv", "codes.jsonl", "codes.xml"):
+        for _ in range(2):
+            predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / name)
+    predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "codes.csv", by_case=True)
+    for name in ("other.csv", "other.jsonl"):  # somebody's corpus
+        write(table, tmp_path / name)
+    (tmp_path / "abstracts.xml").write_text('<NaaccrData recordType="A" xmlns="http://naaccr.org/naaccrxml"/>')
+    # Reports with our columns, codes under our name, abstracts with our head, and what happens to lie beside them.
+    (tmp_path / "mine.csv").write_text("report_id,case_id,report_number,message_id,text\n1,1,S1,M1,my only copy\n")
+    (tmp_path / "mine.jsonl").write_text('{"report_id": "1", "text": "my only copy", "codes": {"site": "C50"}}\n')
+    whole = '<?xml version="1.0" encoding="UTF-8"?>\n%s\n  <Patient>\n    <Item naaccrId="sex">1</Item>\n'
+    (tmp_path / "mine.xml").write_text(whole % NAACCR_HEAD)
+    (tmp_path / "x.probabilities.jsonl").write_text('{"case_id": "1", "codes": {"site": "C50"}}\n')
+    before = {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()}
+    for name in ("other.csv", "other.jsonl", "abstracts.xml", "mine.csv", "mine.jsonl", "mine.xml", "x.xml"):
+        with pytest.raises(UsageError, match="is there already, and is no file that this makes"):
+            predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / name)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.is_file()} == before
+
+
+def test_a_case_of_many_reports_gives_way_to_its_renewal(bundle, tmp_path):
+    """Its codes stand far behind its reports, in JSONL and beside XML; ids may be long, and hold any sign."""
+    ids = [f'"{number}\\ü' + "x" * 200 for number in range(30)]
+    table = reports(30).with_columns(case_id=pl.lit('12"]'), report_id=pl.Series(ids))
+    table.write_parquet(tmp_path / "in.parquet")
+    for name, by_case in (("a.jsonl", True), ("b.jsonl", False), ("c.csv", False), ("d.csv", True), ("e.xml", True)):
+        for _ in range(2):
+            predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / name, by_case=by_case)
+    numbered = table.with_columns(case_id=pl.lit("12"), report_number=pl.lit('S}{"1'))
+    numbered.write_parquet(tmp_path / "in.parquet")
+    for name in ("e.xml", "e.xml"):
+        predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / name)
+    for _ in range(2):  # a name that says another form than what is written
+        predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "f.csv", output_format="jsonl")
+
+
 def test_a_stream_can_be_written(bundle, table, tmp_path):
     write(table, tmp_path / "in.csv")
     stream = io.StringIO()
@@ -272,3 +311,78 @@ def test_a_table_with_other_names_is_coded_by_its_mapping(bundle, table, answers
             bundle, tmp_path / "lab.csv", tmp_path / "x.csv", mapping=TableMapping(columns={"text": "Text"})
         )
     assert not (tmp_path / "x.csv").exists()
+
+
+def ragged(table, path):
+    """A CSV of which the third record has a field too many and the seventh too few."""
+    rows = list(csv.reader(io.StringIO(table.write_csv())))
+    rows[3].append("Quillfeather")
+    del rows[7][2:]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows(rows)
+
+
+def test_rows_that_cannot_be_read_are_skipped_counted_and_named(bundle, table, answers, tmp_path):
+    ragged(table, tmp_path / "in.csv")
+    for options in ({}, {"by_case": True, "one_tumor": True}):
+        result = predict_to_file(bundle, tmp_path / "in.csv", tmp_path / "out.jsonl", **options)
+        assert result.reports == 48 and (result.tables.rows, result.tables.skipped_total) == (50, 2)
+        assert [(one.row, one.reason[:12]) for one in result.tables.skipped] == [
+            (4, "has 10 field"),
+            (8, "has 2 fields"),
+        ]
+        assert "50 read, 2 skipped" in repr(result) and "line 8 has 2 fields" in repr(result)
+        assert "Quillfeather" not in repr(result) + result.to_json()
+    predict_to_file(bundle, tmp_path / "in.csv", tmp_path / "out.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    kept = [number for number in range(1, 51) if number not in (3, 7)]
+    assert [line["position"] for line in lines] == kept  # which lead to the rows of the file, skipped ones counted
+    assert [line["report_id"] for line in lines] == [table["report_id"][number - 1] for number in kept]
+    assert all(line["codes"]["site"]["code"] == answers[line["report_id"]]["site"].code for line in lines)
+    in_memory = bundle.predict(tmp_path / "in.csv")
+    assert in_memory.tables.skipped_total == 2 and "2 skipped" in repr(in_memory)
+
+
+def test_a_table_with_too_many_rows_that_cannot_be_read_is_refused(bundle, table, tmp_path):
+    ragged(table.head(15), tmp_path / "in.csv")
+    with pytest.raises(CorpusError, match="2 of 15 rows cannot be used, more than the 10 %"):
+        predict_to_file(bundle, tmp_path / "in.csv", tmp_path / "out.csv")
+    with pytest.raises(CorpusError, match="record at line 4 has 10 fields"):
+        predict_to_file(bundle, tmp_path / "in.csv", tmp_path / "out.csv", strict=True)
+    with pytest.raises(UsageError, match="--most-skipped 1: expected a share"):
+        predict_to_file(bundle, tmp_path / "in.csv", tmp_path / "out.csv", most_skipped=1)
+    assert not (tmp_path / "out.csv").exists()
+    assert predict_to_file(bundle, tmp_path / "in.csv", tmp_path / "out.csv", most_skipped=0.2).reports == 13
+
+
+def test_lines_that_are_no_json_are_skipped_and_have_a_position(bundle, table, tmp_path):
+    lines = table.head(30).write_ndjson().splitlines()
+    lines[4], lines[20] = '{"text": "Quillfeather', ""
+    (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
+    result = predict_to_file(bundle, tmp_path / "in.jsonl", tmp_path / "out.csv")
+    assert (result.reports, result.tables.rows, result.tables.skipped_total) == (28, 29, 1)  # a blank line is no row
+    assert [(one.row, one.reason) for one in result.tables.skipped] == [(5, "is not JSON; expected one object a line")]
+    assert pl.read_csv(tmp_path / "out.csv")["position"].to_list() == [*range(1, 5), *range(6, 30)]
+
+
+def test_strict_refuses_a_message_that_would_be_skipped(bundle, tmp_path):
+    report = "MSH|^~\\&||LAB|||20200101||ORU^R01|M{0}\rPID|1||{0}4661^^^LAB^MR\rOBR|1||S{0}\rOBX|1|TX|22637-3||{1}\r"
+    texts = ["colon carcinoma", "", "left breast"]
+    (tmp_path / "lab.hl7").write_text("".join(report.format(number, text) for number, text in enumerate(texts)))
+    result = predict_to_file(bundle, tmp_path / "lab.hl7", tmp_path / "out.csv")
+    assert (result.reports, result.skipped_messages, result.tables) == (2, 1, None)
+    with pytest.raises(CorpusError, match=r"message 2 .* without --strict it would be skipped"):
+        predict_to_file(bundle, tmp_path / "lab.hl7", tmp_path / "out.csv", strict=True)
+    (tmp_path / "none.hl7").write_text(report.format(1, ""))
+    for use in (bundle.drift, lambda path: predict_to_file(bundle, path, tmp_path / "none.csv")):
+        with pytest.raises(CorpusError, match="no report could be read; 1 message skipped, the first because it"):
+            use(tmp_path / "none.hl7")
+
+
+def test_reports_with_one_id_are_coded_and_warned_of(bundle, table, tmp_path):
+    ids = ["a", "b", "a", "a", *map(str, range(46))]
+    table.with_columns(report_id=pl.Series(ids)).write_csv(tmp_path / "in.csv")
+    result = predict_to_file(bundle, tmp_path / "in.csv", tmp_path / "out.csv")
+    assert result.reports == 50 and result.warnings[0].startswith("2 reports have the report_id of an earlier one")
+    assert "Note: 2 reports have the report_id" in repr(bundle.predict(tmp_path / "in.csv"))
+    assert predict_to_file(bundle, tmp_path / "in.csv", tmp_path / "out.xml").warnings[0].startswith("2 reports have")

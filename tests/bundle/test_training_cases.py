@@ -87,5 +87,11 @@ def test_evaluate_warns_of_training_cases(lone, corpus, fresh, tmp_path):
     mixed.write_parquet(tmp_path / "mixed.parquet")
     found = lone.evaluate(tmp_path / "mixed.parquet", resamples=10)
     assert found.training_reports == 30 and "30 of 90 reports belong to cases" in str(found)
+    assert (found.training_cases, found.training_texts) == (15, 0)
+    copied = pl.read_parquet(corpus).head(1).with_columns(case_id=pl.lit("another"), report_id=pl.lit("another"))
+    alike = lone.evaluate(pl.concat([copied, pl.read_parquet(fresh)]), resamples=10)
+    assert (alike.training_reports, alike.training_texts, alike.training_text_cases) == (0, 1, 1)
+    assert alike.warning.startswith("1 of 61 reports reads word for word like one that it was trained with, of another")
+    assert "belong" not in alike.warning
     clean = lone.evaluate(fresh, resamples=10)
     assert clean.training_reports == 0 and not clean.warning and "Warning" not in str(clean)

@@ -143,15 +143,29 @@ def test_an_altered_bundle_is_refused(files, inside, tmp_path):
         ("test.parquet", "is among what is read"),
         (".", "is a folder"),
         ("model/page.html", "lies in the model's folder"),
+        ("theirs.html", "is there already, and is no file that this makes"),
+        ("codes.csv", "is there already, and is no file that this makes"),
+        ("scores.pdf", "the page is HTML; give a name that ends in .html"),
     ],
 )
 def test_a_page_never_takes_the_place_of_what_is_read(files, inside, monkeypatch, page, message):
     monkeypatch.chdir(files)
     before = (files / "test.parquet").read_bytes()
+    (files / "theirs.html").write_text("<!doctype html><title>Our website</title>")
+    assert inside("predict", "model", "test.parquet", "--out", "codes.csv").returncode == 0
     for command in ("evaluate", "drift"):
         done = inside(command, "model", "test.parquet", "--page", page)
         assert done.returncode == 2 and message in done.stderr
     assert (files / "test.parquet").read_bytes() == before and not (files / "model" / "page.html").exists()
+    assert not (files / "scores.pdf").exists()
+
+
+def test_codes_never_take_the_place_of_somebodys_table(files, inside, tmp_path):
+    mine = tmp_path / "mine.csv"
+    mine.write_text("report_id,case_id,report_number,message_id,text\n1,1,S1,M1,my only copy\n")
+    done = inside("predict", files / "model", files / "test.parquet", "--out", mine)
+    assert done.returncode == 2 and "is there already, and is no file that this makes" in done.stderr
+    assert "my only copy" in mine.read_text()
 
 
 def test_codes_are_not_written_into_the_model(files, inside):

@@ -5,9 +5,11 @@ import io
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 import typer
@@ -178,3 +180,28 @@ def test_an_error_does_not_rewrite_the_screen(tmp_path):
 def run_command(*arguments):
     command = [sys.executable, "-m", "pathveil", *arguments]
     return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("command", ["import", "check"])
+def test_an_ended_program_leaves_no_texts(tmp_path, command):
+    """SIGTERM, as schedulers and containers give it, in the middle of a table that never seems to end."""
+    with sqlite3.connect(tmp_path / "lab.db") as database:
+        database.execute(
+            "create view reports as with recursive n(x) as (select 1 union all select x + 1 from n limit 900000) "
+            "select 'r' || x as report_id, x as case_id, 'R' as registry, 'colon, biopsy ' || x as text from n"
+        )
+    (tmp_path / "map.toml").write_text('dates = "dd/mm/yyyy"\n')
+    (tmp_path / "tmp").mkdir()
+    told = ["--out", tmp_path / "c.parquet"] if command == "import" else ["--map", tmp_path / "map.toml"]
+    program = subprocess.Popen(
+        [sys.executable, "-m", "pathveil", "corpus", command, tmp_path / "lab.db", *told],
+        env=os.environ | {"TMPDIR": str(tmp_path / "tmp")},
+        stderr=subprocess.PIPE,
+    )
+    while not list(tmp_path.rglob("*.part")):
+        assert program.poll() is None, program.stderr.read()
+        time.sleep(0.01)
+    program.terminate()
+    assert program.wait() == 130
+    assert not list(tmp_path.rglob("*.part")) and not list((tmp_path / "tmp").iterdir())
+    program.stderr.close()

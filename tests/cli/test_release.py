@@ -45,8 +45,8 @@ def test_the_commands(place, tmp_path):
 
 OPENING = {  # every command that opens a model, with what else it needs
     "audit": ["M", "--members", "A", "--non-members", "A", "--out", "OUT"],
-    "drift": ["M", "A", "--page", "OUT"],
-    "evaluate": ["M", "A", "--page", "OUT"],
+    "drift": ["M", "A", "--page", "PAGE"],
+    "evaluate": ["M", "A", "--page", "PAGE"],
     "predict": ["M", "A", "--out", "OUT"],
     "serve": ["M", "--port", 1],
     "vocab exposure": ["M/vocabulary.json", "A", "--bundle", "M", "--out", "OUT"],
@@ -56,11 +56,12 @@ OPENING = {  # every command that opens a model, with what else it needs
 @pytest.mark.parametrize("command", OPENING)
 def test_whatever_opens_a_model_can_ask_for_a_signature(place, tmp_path, inside, command):
     paths = {"M": place / "m", "A": place / "a.parquet", "OUT": tmp_path / "out.csv"}
+    paths["PAGE"] = tmp_path / "page.html"
     paths["M/vocabulary.json"] = place / "m" / "vocabulary.json"
     given = [*command.split(), *(paths.get(one, one) for one in OPENING[command])]
     told = inside(*given, "--require-signature", place / "k.pub.pem")
     assert told.returncode == 2 and "is not signed (model.sig is missing)" in told.stderr
-    assert not told.stdout and not paths["OUT"].exists()
+    assert not told.stdout and not paths["OUT"].exists() and not paths["PAGE"].exists()
 
 
 def test_no_command_that_opens_a_model_is_without_it():

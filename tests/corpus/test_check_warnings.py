@@ -55,6 +55,11 @@ def test_each_warning_on_a_corpus_that_earns_it(columns, name, count, reports):
     assert (warning.count, warning.reports) == (count, reports), warning
 
 
+def test_ids_that_a_spreadsheet_rounded():
+    warning = ids(corpus(case_id=["1.23E+11", "2", "1,2e+12"], text=[LONG, f"{LONG} b", f"{LONG} c"]))["rounded-cases"]
+    assert (warning.count, warning.reports) == (2, ["r00", "r02"])
+
+
 def test_a_text_holding_its_own_label_is_told_apart():
     subsite = ["C50.4" if number % 4 < 2 else "C18.7" for number in range(40)]
     both = [f"c50.4 {LONG}", f"C18.7 {LONG}", f"C18.7 {LONG}"]

@@ -19,7 +19,9 @@ from pathveil.corpus.synth.codes import LATERALITIES, code_lists
 SECRET = "Quastenflosser"
 
 
-@pytest.mark.parametrize("value", ["C504", "C50.4", "c50.4", " c504 ", "C50.4 upper outer quadrant", "C504: breast"])
+@pytest.mark.parametrize(
+    "value", ["C504", "C50.4", "c50.4", " c504 ", "C50.4 upper outer quadrant", "C504: breast", "C50,4"]
+)
 def test_topography(value):
     assert read_topography(value) == ("C50", "C50.4")
 
@@ -28,13 +30,16 @@ def test_a_site_without_a_subsite():
     assert [read_topography(value) for value in ("C50", "C50.-", "c50.X")] == [("C50", None)] * 3
 
 
-@pytest.mark.parametrize("value", ["8500/3", "M-85003", "M8500/3", "85003", "8500/33", "8500 / 3", "8500/3 ductal"])
+@pytest.mark.parametrize(
+    "value",
+    ["8500/3", "M-85003", "M8500/3", "85003", "8500/33", "8500 / 3", "8500/3 ductal", "8500,3", "M 8500/3"],
+)
 def test_morphology(value):
     assert read_morphology(value) == ("8500", "3")
 
 
 def test_a_histology_alone_and_one_of_a_spreadsheet():
-    assert [read_morphology(value) for value in ("8500", "8500.0", "8500.00")] == [("8500", None)] * 3
+    assert [read_morphology(value) for value in ("8500", "8500.0", "8500,00", "8500/")] == [("8500", None)] * 4
     assert read_morphology("85003.0") == ("8500", "3")
 
 
@@ -61,12 +66,23 @@ def test_sides_as_naaccr_numbers_letters_and_words():
     assert [read_laterality(word) for word in ("R", "l", "Rechts", "Right: origin of primary", "both")] == [
         "right", "left", "right", "right", "bilateral",
     ]  # fmt: skip
+    texts = {
+        "Only one side involved, right or left origin unspecified": "one_side",
+        "Bilateral involvement at time of diagnosis, lateral origin unknown for a single primary": "bilateral",
+        "Paired site: midline tumor": "midline",
+        "Paired site, but no information concerning laterality; midline tumor": "paired_unknown",
+        "unilateral left": "left", "left and right": None, "right/left": None, "links > rechts": None,
+        "left breast, upper": "left", "left, origin unknown": "left",
+        "re.": "right", "li.": "left", "bds.": "bilateral", "1-right": "right", "1=rechts": "right", "01": "right",
+        "1,0": "right", "1-2": None,
+    }  # fmt: skip
+    assert {text: read_laterality(text) for text in texts} == texts
     assert [read_laterality(word) for word in ("7", "N", "right-handed pitcher", "", "r b")][:2] == [None, None]
 
 
 def test_behaviors():
-    assert [read_behavior(value) for value in ("3", "/3", "3.0", "3 malignant", "in situ", "4", "x")] == [
-        "3", "3", "3", "3", "2", None, None,
+    assert [read_behavior(value) for value in ("3", "/3", "3.0", "3,0", "3 malignant", "in situ", "4", "x")] == [
+        "3", "3", "3", "3", "3", "2", None, None,
     ]  # fmt: skip
 
 
@@ -95,6 +111,22 @@ def test_a_column_fills_what_it_says_of_another_task():
     assert counts.rewritten == {"subsite": 2, "histology": 2} and not counts.unknown
     done, _ = normalise_codes(frame(site=["C504", "C18"]))
     assert done.collect().to_dict(as_series=False) == {"site": ["C50", "C18"], "subsite": ["C50.4", None]}
+
+
+def test_a_missing_label_is_filled_and_a_contradiction_stays():
+    table = frame(
+        site=[None, None, "C18", "C50", "the breast"], subsite=["C504", "C61.9", "C50.4", None, "C50.1"],
+        histology=["8500/3", "8140/2", "8140/3", None, "8500"], behavior=[None, None, "2", "3", None],
+    )  # fmt: skip
+    done, _ = normalise_codes(table)
+    assert done.collect().to_dict(as_series=False) == {
+        "site": ["C50", "C61", "C18", "C50", "C50"],  # what is no code is no label either
+        "subsite": ["C50.4", "C61.9", "C50.4", None, "C50.1"],
+        "histology": ["8500", "8140", "8140", None, "8500"],
+        "behavior": ["3", "2", "2", "3", None],
+    }
+    kept, _ = normalise_codes(table, keep_unknown=True)  # sites may be classes of one's own
+    assert kept.collect()["site"].to_list() == [None, None, "C18", "C50", "the breast"]
 
 
 def test_unknown_codes_are_counted_and_left_out_unless_kept():

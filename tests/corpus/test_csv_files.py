@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from pathveil.corpus import csv_files
 from pathveil.corpus.csv_files import open_csv
+from pathveil.corpus.intake import import_corpus
+from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.tables import ROW
 from pathveil.errors import CorpusError
 from pathveil.foreign import compiled_looks
@@ -68,6 +70,18 @@ def test_bad_records_are_told_by_line_and_the_rest_is_kept(tmp_path, monkeypatch
         open_csv(path, encoding=encoding).collect()
     assert SECRET not in str(caught.value)
     assert open_csv(path, encoding=encoding, note=lambda *_: None).head(2).collect().height == 2
+
+
+def test_a_record_of_several_lines_that_does_not_fit_is_one_fault(tmp_path):
+    """Its text is no row of faults of its own; a record that a mark swallowed, of several lines too, is found."""
+    path, told = tmp_path / "t.csv", []
+    path.write_text(
+        'id,text,site\n1,"left breast,\nbiopsy\nof the lump",C50,extra\n2,"colon\npolyp",C18\n'
+        '3,5" nail"s,\n4,"rectum\nbiopsy",C20\n5,"never said,\n6,"lung\nlobe",C34\n7,skin,C44\n'
+    )
+    table = open_csv(path, note=lambda row, why: told.append((row, why))).collect()
+    assert table["id"].to_list() == ["2", "3", "4", "6", "7"]
+    assert told == [(2, "has 4 fields, its header has 3"), (10, told[1][1])]
 
 
 def test_a_quotation_mark_by_mistake_swallows_no_record(tmp_path):
@@ -132,10 +146,11 @@ def test_a_delimiter_that_the_header_does_not_have_is_told(tmp_path):
 
 
 def test_headers_of_files_that_were_put_together_are_no_records(tmp_path):
-    (tmp_path / "t.csv").write_text(f"report_id,text \n1,{SECRET}\n\ufeffreport_id,text \n2,text\n")
+    (tmp_path / "t.csv").write_text(f"report_id,text \n1,{SECRET}\n\ufeffreport_id,text \n2,text\nreport_id,a\n")
     faults = []
     frame = open_csv(tmp_path / "t.csv", note=lambda line, reason: faults.append((line, reason)))
-    assert frame.collect().rows() == [("1", SECRET, 2), ("2", "text", 4)] and faults == [(3, "is the header again")]
+    assert frame.collect().rows() == [("1", SECRET, 2), ("2", "text", 4), ("report_id", "a", 5)]
+    assert faults == [(3, "is the header again")]
 
 
 def test_a_large_table_in_another_encoding_is_called_that(tmp_path):
@@ -144,3 +159,18 @@ def test_a_large_table_in_another_encoding_is_called_that(tmp_path):
     path.write_bytes(b"report_id;text\n" + "7;Pr\u00e4parat vom Kolon\n".encode("cp1252") * 60_000)
     with pytest.raises(CorpusError, match=r"lab\.csv: is not UTF-8 at line 2"):
         open_csv(path).collect()
+
+
+@pytest.mark.parametrize(
+    ("written", "told", "named"),
+    [("utf-8-sig", "cp1252", "UTF-8"), ("utf-8", "latin-1", "UTF-8"), ("utf-16", "cp850", "UTF-16")],
+)
+def test_an_encoding_that_is_plainly_another_is_refused(tmp_path, written, told, named):
+    """A mapping that was made of last month's table may tell it."""
+    (tmp_path / "r.csv").write_bytes("report_id;case_id;text\n1;1;Größe\n".encode(written))
+    mapping = TableMapping(encoding=told)
+    with pytest.raises(CorpusError, match=f"r.csv: is {named}, but was told to be {told}"):
+        import_corpus(tmp_path / "r.csv", out=tmp_path / "c.parquet", registry="R", mapping=mapping)
+    mapping = TableMapping(encoding=written)
+    import_corpus(tmp_path / "r.csv", out=tmp_path / "c.parquet", registry="R", mapping=mapping)
+    assert pl.read_parquet(tmp_path / "c.parquet")["text"].to_list() == ["Größe"]

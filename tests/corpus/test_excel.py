@@ -334,3 +334,12 @@ def test_cells_of_many_pieces_take_no_memory_of_their_own():
     document = b"<worksheet><sheetData>" + row * 12_000 + b"</sheetData></worksheet>"
     heights = [block.height for block in excel_cells.sheet_blocks(lambda: io.BytesIO(document))]
     assert sum(heights) == 12_000 and max(heights) * len(row) < 1.01 * excel_cells.PIECE
+
+
+def test_two_columns_of_one_name_are_refused_as_of_csv(tmp_path):
+    rows = [["report_id", "case_id", "text", "text", "text"], ["1", "1", "short", "the report", None]]
+    with pytest.raises(CorpusError, match="columns 3 and 4 have the same name"):
+        import_corpus(workbook(tmp_path / "a.xlsx", {"S": rows}), out=tmp_path / "c.parquet", registry="R")
+    rows[1][3] = None  # one that holds nothing is passed over
+    path = workbook(tmp_path / "b.xlsx", {"S": rows})
+    assert import_corpus(path, out=tmp_path / "c.parquet", registry="R").reports == 1

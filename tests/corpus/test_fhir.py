@@ -7,6 +7,7 @@ import gc
 import io
 import json
 import tempfile
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from pathveil.corpus import read
 from pathveil.corpus.fhir import read_resource, read_resources
 from pathveil.corpus.hl7 import UnusableMessage
-from pathveil.corpus.intake import import_corpus
+from pathveil.corpus.intake import ImportResult, import_corpus
 from pathveil.corpus.naaccr import Skipped
 from pathveil.corpus.opening import detect_format
 from pathveil.errors import CorpusError
@@ -58,6 +59,7 @@ def bundle(*resources: dict) -> dict:
     return {"resourceType": "Bundle", "type": "collection", "id": "b1", "entry": entries}
 
 
+OTHER = PATIENT | {"identifier": [{"value": "777123", "system": "urn:b"}], "name": [{"family": "Burger"}]}  # same id
 LAB = {"resourceType": "Organization", "id": "lab", "name": "NORTH LAB"}
 PRESENTED = report(presentedForm=[{"contentType": "text/plain", "data": encoded(TEXT)}])
 OBSERVED = report(
@@ -213,6 +215,266 @@ def test_a_bulk_export_has_patients_in_files_of_their_own(tmp_path, monkeypatch)
     assert not (tmp_path / "none.parquet").exists()
 
 
+def exported(folder: Path, **files: list[dict]) -> tuple[list[str], ImportResult]:
+    """The texts of an export, a file for each name, and what its import says."""
+    folder.mkdir()
+    for name, resources in files.items():
+        (folder / f"{name}.ndjson").write_text("\n".join(map(json.dumps, resources)) + "\n")
+    out = folder.with_suffix(".parquet")
+    result = import_corpus([folder], out=out, key=KEY)
+    return pl.read_parquet(out)["text"].to_list(), result
+
+
+def test_all_observations_of_a_bulk_export_are_found(tmp_path):
+    items = [observation(number, "1", f"Item {number}", valueString=f"value {number}") for number in range(40)]
+    given = report(result=[{"reference": f"Observation/o{number}"} for number in range(40)])
+    (text,), _ = exported(tmp_path / "e", Patient=[PATIENT], Organization=[LAB], Observation=items, Report=[given])
+    assert text.split("\n")[1:] == [f"Item {number}: value {number}" for number in range(40)]
+
+
+def test_a_resource_may_say_its_kind_last(tmp_path):
+    """Whatever is in a report, or before its kind, it is a report; a patient is one too."""
+    alone = report(conclusion="Polyp.", subject={"reference": "#p1"}, contained=[PATIENT, LAB])
+    other = report(conclusion="Adenoma of McMuffin.", performer=[{"display": "LAB"}])
+    (tmp_path / "one.json").write_text(json.dumps(bundle(PATIENT, LAB, PRESENTED), sort_keys=True))
+    (tmp_path / "lines.ndjson").write_text("".join(json.dumps(one, sort_keys=True) + "\n" for one in (alone, other)))
+    (tmp_path / "Patient.ndjson").write_text(json.dumps(PATIENT, sort_keys=True))
+    result = import_corpus([tmp_path], out=tmp_path / "c.parquet", registry="North", key=KEY)
+    assert (result.reports, result.cases, result.hl7.messages, result.hl7.skipped_total) == (3, 1, 3, 0)
+    assert "Adenoma of [patient]." in "".join(pl.read_parquet(tmp_path / "c.parquet")["text"])
+
+
+def test_a_damaged_patient_of_an_export_is_named(tmp_path):
+    (tmp_path / "Patient.ndjson").write_text(json.dumps(PATIENT) + "\n" + json.dumps(PATIENT)[:-40] + "}\n")
+    (tmp_path / "Report.ndjson").write_text(json.dumps(report(conclusion="Polyp.")))
+    result = import_corpus([tmp_path], out=tmp_path / "c.parquet", registry="North", key=KEY)
+    assert [(one.line, one.reason) for one in result.hl7.skipped] == [(2, "cannot be read as JSON")]
+
+
+def cases_of(*resources: dict) -> list[str]:
+    return [read_resource(bundle(one, LAB, PRESENTED), key=KEY, registry=None)[0].case_id for one in resources]
+
+
+def in_bundle(*entries: tuple[str, dict]) -> dict:
+    return {"resourceType": "Bundle", "entry": [{"fullUrl": url, "resource": one} for url, one in entries]}
+
+
+def test_each_bundle_in_a_bundle_has_names_of_its_own():
+    header = {"resourceType": "MessageHeader", "source": {"name": "FIRST LAB"}}
+    inner = [in_bundle(("", PATIENT), ("", header), ("", report(conclusion="Polyp."))),
+             in_bundle(("", OTHER), ("", report(conclusion="Lymphoma.", identifier=[{"value": "S2"}])))]  # fmt: skip
+    found = read_resource(in_bundle(("", LAB), *(("", one) for one in inner)), key=KEY, registry=None)
+    assert [one.case_id for one in found] == cases_of(PATIENT, OTHER)
+    assert [one.registry for one in found] == ["FIRST LAB", "NORTH LAB"]  # the second's stands in the outer bundle
+    assert [one.case_id for one in read_fhir(in_bundle(*(("", one) for one in inner)))] == [None, None]
+    again = report(conclusion="x", subject={"reference": "Patient/p1/_history/2"})
+    same = in_bundle(("", PATIENT), ("", PRESENTED), ("", again))
+    assert [one.case_id for one in read_fhir(same)] == ["Patient/p1"] * 2
+
+
+def test_one_id_on_two_servers_is_two_patients():
+    a, b = "http://a.org/fhir/", "http://b.org/fhir/"
+    patients = [(a + "Patient/p1", PATIENT), (b + "Patient/p1", OTHER)]
+
+    def read(*given: tuple[str, dict]) -> list[str]:
+        return [one.case_id for one in read_resource(in_bundle(*patients, *given), key=KEY, registry="R")]
+
+    whole = [report(conclusion="Polyp.", subject={"reference": f"{server}Patient/p1"}) for server in (b, a)]
+    assert read(("", whole[0]), ("", whole[1])) == cases_of(OTHER, PATIENT)
+    short = report(conclusion="Polyp.")
+    near = [(server + "DiagnosticReport/r1", dict(short)) for server in (a, b)]
+    assert read(*near) == cases_of(PATIENT, OTHER)
+    elsewhere = report(conclusion="Polyp.", subject={"reference": "http://c.org/Patient/p1"})
+    assert read(("", elsewhere))[0] not in cases_of(PATIENT, OTHER)
+    with pytest.raises(UnusableMessage, match="refers to Patient by a name under which different ones are here"):
+        read(("", short))
+    with pytest.raises(UnusableMessage, match="different ones are here"):
+        read(("", report(status="entered-in-error")))
+
+
+def test_exports_of_two_servers_in_one_folder_do_not_mix_patients(tmp_path):
+    third = PATIENT | {"id": "p3"}
+    told = [report(id=one, conclusion=f"Polyp of {name}.", subject={"reference": f"http://{one}.org/Patient/{id}"},
+                   performer=[{"display": "LAB"}])
+            for one, name, id in (("a", "McMuffin", "p1"), ("b", "Burger", "p1"), ("c", "Candy", "p3"))]  # fmt: skip
+    texts, result = exported(tmp_path / "e", a=[PATIENT, third], b=[OTHER], reports=told)
+    assert texts == ["FINAL DIAGNOSIS\nPolyp of [patient]."] and result.hl7.skipped_total == 2
+    assert {one.reason.split(";")[0] for one in result.hl7.skipped} == {
+        "refers to Patient by a name under which different ones are here"
+    }
+
+
+@pytest.mark.parametrize("order", [("old", "new"), ("new", "old"), ("new", "old", "new")])
+@pytest.mark.parametrize(("field", "old", "new"), [("versionId", "9", "10"), ("lastUpdated", "2016-05", "2016-05-02")])
+def test_the_newest_version_of_an_observation_counts(tmp_path, order, field, old, new):
+    versions = {name: observation(1, "22637-3", "Diagnosis", valueString=f"{name} diagnosis", meta={field: value})
+                for name, value in (("old", old), ("new", new))}  # fmt: skip
+    given = report(result=[{"reference": "Observation/o1"}], subject={"reference": "Patient/p1/_history/2"})
+    files = {f"{place}": [versions[name]] for place, name in enumerate(order)}
+    texts, result = exported(tmp_path / "e", Patient=[PATIENT], Organization=[LAB], reports=[given], **files)
+    assert texts == ["FINAL DIAGNOSIS\nnew diagnosis"] and result.hl7.skipped_total == 0
+    (found,) = read_resource(bundle(PATIENT, LAB, given, *(versions[one] for one in order)), key=KEY, registry=None)
+    assert found.text == texts[0] and [found.case_id] == cases_of(PATIENT)
+
+
+def test_versions_of_a_patient_are_one_person_and_two_that_cannot_be_told_are_none(tmp_path):
+    married = PATIENT | {"name": [{"family": "Burger"}], "meta": {"versionId": "2"}}
+    given = [report(conclusion="Polyp of Burger.")]
+    texts, _ = exported(tmp_path / "e", a=[married], b=[PATIENT], Organization=[LAB], reports=given)
+    assert texts == ["FINAL DIAGNOSIS\nPolyp of [patient]."]
+    numbered = LAB | {"identifier": [{"value": "05D0642827"}], "meta": {"versionId": "2"}}
+    assert read_resource(bundle(PATIENT, LAB, numbered, PRESENTED), key=KEY, registry=None)[0].registry == "NORTH LAB"
+    with pytest.raises(UnusableMessage, match="refers to Organization by a name"):
+        read_resource(bundle(PATIENT, LAB, numbered | {"name": "SOUTH LAB"}, PRESENTED), key=KEY, registry=None)
+    unclear = [observation(1, "22637-3", "Diagnosis", valueString=one) for one in ("this", "that")]
+    with pytest.raises(UnusableMessage, match="refers to Observation by a name"):
+        read_resource(bundle(PATIENT, LAB, OBSERVED, *unclear), key=KEY, registry=None)
+
+
+def test_bundles_too_deep_to_look_into_are_named():
+    deep = bundle(report(conclusion="x"))
+    for _ in range(6):
+        deep = bundle(deep)
+    given = json.dumps(bundle(PATIENT, LAB, PRESENTED, deep)).encode()
+    left, found = read_resources(io.BytesIO(given), key=KEY, registry=None)
+    assert isinstance(left, Skipped) and left.reason == "holds Bundles besides within more than 6 others"
+    assert isinstance(found, list) and len(found) == 1
+
+
+@pytest.mark.parametrize("number", ["UNKNOWN", "N/A", "none", "0000"])
+def test_a_number_that_stands_for_many_makes_no_versions(tmp_path, number):
+    given = [report(id=one, identifier=[{"value": number}], conclusion=one, status="amended") for one in ("r1", "r2")]
+    texts, result = exported(tmp_path / "e", Patient=[PATIENT], Organization=[LAB], reports=given)
+    assert len(texts) == 2 and result.hl7.replaced == 0
+    given += [report(identifier=[{"value": number}, {"value": "S1"}], conclusion=one) for one in ("first", "second")]
+    texts, result = exported(tmp_path / "f", Patient=[PATIENT], Organization=[LAB], reports=given)
+    assert len(texts) == 3 and result.hl7.replaced == 1 and "second" in texts[2]  # the other number tells them apart
+
+
+@pytest.mark.parametrize("when", ["2016-05-03T00:00:00Z", "9999-12-31T23:59:59Z", "1969-01-01", ""])
+def test_the_count_of_versions_decides_where_their_times_are_the_same(tmp_path, when):
+    given = [report(conclusion=f"version {one}", meta={"versionId": one, "lastUpdated": when}, issued="2016-05-02")
+             for one in ("9", "10", "8")]  # fmt: skip
+    texts, _ = exported(tmp_path / "e", Patient=[PATIENT], Organization=[LAB], reports=given)
+    assert texts == ["FINAL DIAGNOSIS\nversion 10"]
+
+
+def test_names_and_addresses_that_are_written_in_one_are_masked():
+    written = {"resourceType": "Patient", "id": "p1", "identifier": [{"value": "00466144"}],
+               "name": [{"text": "Mrs. Candy McMuffin"}], "address": [{"text": "495 East Overshoot Drive, Delmar"}],
+               "contact": [{"name": {"text": "Olha Kovalenkova"}}]}  # fmt: skip
+    told = ("Patient, Mrs. McMuffin (McMuffin, Candy), daughter of Kovalenkova, 495 East Overshoot Drive, Delmar;\n"
+            "495 East  Overshoot Drive. Carcinoma, not of Delmar.")  # fmt: skip
+    (found,) = read_resource(bundle(written, LAB, report(conclusion=told)), key=KEY, registry=None)
+    assert found.text == (
+        "FINAL DIAGNOSIS\nPatient, Mrs. [patient] ([patient]), daughter of [patient], [address];\n"
+        "[address]. Carcinoma, not of Delmar."
+    )
+
+
+@pytest.mark.parametrize("people", [(), (PATIENT,)])
+def test_what_a_report_calls_its_patient_is_masked(people):
+    subject = {"reference": "Patient/p1", "display": "Erika Mustermann, female, MRN 4711-0815"}
+    given = report(subject=subject, conclusion="Erika Mustermann (47110815), a female patient: carcinoma.")
+    (found,) = read_resource(bundle(*people, LAB, given), key=KEY, registry=None)
+    assert found.text == "FINAL DIAGNOSIS\n[patient] ([number]), a female patient: carcinoma."
+    (sent,) = read_fhir(bundle(*people, given))
+    assert sent.text == found.text
+
+
+def test_a_name_of_very_many_words_takes_no_time():
+    """Each word is looked for beside each other one."""
+    name = {"family": "McMuffin", "given": ["Candy"] + [f"Given{number}" for number in range(20_000)]}
+    crowd = PATIENT | {"name": [name, {"text": " ".join(name["given"])}]}
+    (found,) = read_resource(bundle(crowd, LAB, report(conclusion="Candy McMuffin: polyp")), key=KEY, registry=None)
+    assert found.text == "FINAL DIAGNOSIS\n[patient]: polyp"
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text"),
+    [
+        ({"value": 1, "comparator": "<", "unit": "mm"}, "<1 mm"),
+        ({"value": 2.0, "comparator": ">=", "unit": "cm"}, ">=2 cm"),
+        ({"value": 3, "comparator": "Candy", "unit": "mm"}, "3 mm"),
+        ({"value": 1234567.5, "unit": "IU"}, "1234567.5 IU"),
+        ({"value": 0.1}, "0.1"),
+        ({"value": 10**310, "unit": "mm"}, f"1{'0' * 310} mm"),
+    ],
+)
+def test_quantities_are_written_as_they_are(quantity, text):
+    given = report(result=[{"reference": "Observation/o1"}])
+    item = observation(1, "1", "Margin", valueQuantity=quantity)
+    (found,) = read_resource(bundle(PATIENT, LAB, given, item), key=KEY, registry=None)
+    assert " ".join(found.text.split("\n")[-1].removeprefix("Margin: ").split()) == text
+
+
+LONG = "Invasive ductal carcinoma, grade 2, left breast."
+PDF = b"%PDF-1.4\n1 0 obj <</Filter/FlateDecode>> stream\n" + bytes(range(128, 256))
+
+
+def presented(*forms: tuple[str | None, str | bytes]) -> str:
+    given = [({"contentType": kind} if kind is not None else {})
+             | {"data": base64.b64encode(text if isinstance(text, bytes) else text.encode()).decode()}
+             for kind, text in forms]  # fmt: skip
+    (found,) = read_resource(bundle(PATIENT, LAB, report(presentedForm=given)), key=KEY, registry=None)
+    return found.text
+
+
+def test_forms_of_several_types_say_the_same_and_those_of_one_are_parts():
+    plain, page, rich = ("text/plain", LONG), ("text/html", f"<p>{LONG}</p>"), ("text/rtf", "{\\rtf1 " + LONG + "}")
+    for forms in ([plain, page, rich], [rich, page, plain], [page, rich], [rich], [plain, plain]):
+        assert presented(*forms) == LONG
+    assert presented(plain, (None, page[1])) == presented(plain, ("", rich[1])) == LONG  # told by what they hold
+    assert presented(plain, page, ("text/plain", "Addendum.")) == f"{LONG}\n\nAddendum."
+    assert presented(("text/plain", "See page."), page) == LONG
+    assert presented(plain, ("text/rtf", "{\\rtf1" + "{" * 100_000)) == LONG  # what is not needed is not looked at
+
+
+def test_what_is_no_text_is_not_read_as_one():
+    for kind in (None, "", "text/plain", "text/html"):
+        for data in (PDF, b"\x89PNG\r\n\x1a\n" + b"x" * 99, b"PK\x03\x04 document", b"abc\0\1\2\3" * 30):
+            with pytest.raises(UnusableMessage, match="in a form that is not read"):
+                presented((kind, data))
+    assert presented((None, PDF), ("text/plain", LONG)) == LONG
+    assert presented(("text/plain", LONG.encode("utf-16"))) == presented(("text/plain", LONG + "\0")) == LONG
+
+
+LINES = [json.dumps(report(conclusion="Polyp, benign.", identifier=[{"value": f"S{number}"}])) for number in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("start", "damaged"),
+    [
+        ("\ufeff", []),
+        ("\n \n", []),
+        ("\ufeff\n", []),
+        (LINES[0][:100] + "\n", [1]),
+        (LINES[0][:100] + "\n\n", [1]),
+        (LINES[0][: LINES[0].index('"identifier"')] + "\n", [1]),  # behind a comma
+        ("no JSON at all\n", [1]),
+        (LINES[0] + "\n" + LINES[0][:50] + "\n", [2]),
+    ],
+)
+def test_a_damaged_line_costs_itself_alone(start, damaged):
+    given = "\n".join([start + LINES[0], *LINES[1:]]).encode()
+    found = list(read_resources(io.BytesIO(given), key=KEY, registry="R"))
+    assert [one.line for one in found if isinstance(one, Skipped)] == damaged
+    assert [one[0].number for one in found if isinstance(one, list)][-2:] == ["S1", "S2"]
+
+
+@pytest.mark.parametrize("indent", [0, 1, None])
+def test_a_resource_may_go_over_lines(indent):
+    given = json.dumps(bundle(PATIENT, LAB, PRESENTED), indent=indent)
+    for text in (
+        given,
+        "\ufeff" + given,
+        "\n" + given,
+        given.replace('"entry": [', '"entry": [\n').replace(": {", ":\n{"),
+    ):
+        (found,) = read_resources(io.BytesIO(text.encode()), key=KEY, registry=None)
+        assert isinstance(found, list) and found[0].number == "S16-0431"
+
+
 def skipped(content: bytes) -> str:
     (found,) = read_resources(io.BytesIO(content), key=KEY, registry=None)
     assert isinstance(found, Skipped)
@@ -231,7 +493,7 @@ def test_hostile_files_are_one_sentence(monkeypatch):
     for _ in range(15):
         nested = bundle(nested | {"id": "b"})
     assert "DiagnosticReport" in skipped(json.dumps(nested).encode())
-    monkeypatch.setattr("pathveil.corpus.fhir.LONGEST", 1_000)
+    monkeypatch.setattr("pathveil.corpus.fhir_index.LONGEST", 1_000)
     assert "is larger than" in skipped(b'{"resourceType": "Bundle",' + b" " * 5_000 + b"}")
 
 

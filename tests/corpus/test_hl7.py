@@ -79,6 +79,13 @@ def test_text_broken_over_lines_returns_to_its_segment():
     assert obx[5] == "line one\nline two" and obx[11] == "F" and last.name == "OBX"
 
 
+def test_what_an_add_segment_adds_goes_to_the_segment_before_it():
+    added = b"\nOBX|1|TX|||first half, \nADD|second \nADD|half||||||F\nOBX|2|TX|||a ||||||F\nADD|b\nPID|1\nADD||7"
+    _, first, second, pid = split_segments(ONE + added)
+    assert first[5] == "first half, second half" and first[11] == second[11] == "F"
+    assert second[5] == "a b" and pid[2] == "7"
+
+
 def test_a_gene_is_not_a_header():
     """MSH2 and MSH6 are mismatch repair proteins: reports have lines that begin with them."""
     content = ONE + b"\nOBX|1|TX|||Immunostains:\nMSH2 intact\nMSH-6 intact\nMSH (2) lost"

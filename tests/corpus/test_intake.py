@@ -1,9 +1,11 @@
 """Importing: from any source into one corpus, all or nothing, with an account of what was left out."""
 
+import datetime
 import gzip
 import json
 import os
 import random
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -73,13 +75,22 @@ def test_the_same_key_gives_the_same_ids_and_none_gives_new_ones(tmp_path):
     assert "match no other import" in result.summary()
 
 
-def test_messages_sent_twice_are_kept_once(tmp_path):
+def test_messages_sent_twice_are_kept_once_and_the_later_version_stands(tmp_path):
     again = hl7(1).replace("||LAB|||", "||LAB|||2016")  # the same report in a later transmission
-    (tmp_path / "a.hl7").write_text(hl7(1) + hl7(1, text="corrected"), newline="")
+    changed = hl7(1, text="corrected").replace("||LAB|||", "||LAB|||2017")
+    (tmp_path / "a.hl7").write_text(changed + hl7(1), newline="")
     (tmp_path / "b.hl7.gz").write_bytes(gzip.compress(again.encode()))
     result = import_corpus(tmp_path, out=tmp_path / "c.parquet", key=KEY)
-    assert result.reports == 2 and result.hl7.repeated == 1 and result.cases == 1
-    assert "1 report sent more than once" in result.summary()
+    assert result.reports == 1 and result.hl7.repeated == 1 and result.cases == 1
+    assert "1 report sent more than once" in result.summary() and "1 report by a later version" in result.summary()
+    assert pl.read_parquet(tmp_path / "c.parquet")["text"].to_list() == ["FINAL DIAGNOSIS\ncorrected"]
+
+
+def test_a_file_whose_name_is_no_utf8(tmp_path):
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/lab\xff.hl7"))
+    path.write_text(hl7(1), newline="")
+    import_corpus(tmp_path, out=tmp_path / "c.parquet", key=KEY)
+    assert pl.read_parquet(tmp_path / "c.parquet")["message_file"].to_list() == ["lab\ufffd.hl7"]
 
 
 def test_strict_stops_at_the_first(tmp_path):
@@ -202,7 +213,7 @@ def test_the_command(tmp_path, pathveil, hl7_samples):
     done = pathveil(
         "corpus", "import", hl7_samples, "--registry", "X", "--key-file", key, "--out", tmp_path / "h.parquet"
     )
-    assert done.returncode == 0 and "3 reports of 1 case" in done.stdout and "match no other" not in done.stdout
+    assert done.returncode == 0 and "2 reports of 1 case" in done.stdout and "match no other" not in done.stdout
     wrong = pathveil("corpus", "import", hl7_samples, "--column", "case_id", "--out", tmp_path / "h.parquet")
     assert wrong.returncode == 2 and wrong.stderr.startswith("pathveil: --column takes NAME=THEIRS")
 
@@ -290,10 +301,35 @@ def test_histologies_of_a_spreadsheet_are_whole_numbers_again(tmp_path):
     assert pl.read_parquet(tmp_path / "c.parquet")["histology"].to_list() == ["8500", None]
 
 
+def test_ids_that_became_decimals_are_numbers_again(tmp_path):
+    columns = {"report_id": [1.0, 2.0], "case_id": [1234567.0, 2.5], "registry": ["R"] * 2, "text": ["x"] * 2}
+    pl.DataFrame(columns).write_parquet(tmp_path / "t.parquet")
+    import_corpus(tmp_path / "t.parquet", out=tmp_path / "c.parquet")
+    corpus = pl.read_parquet(tmp_path / "c.parquet")
+    assert corpus["report_id"].to_list() == ["1", "2"] and corpus["case_id"].to_list() == ["1234567", "2.5"]
+
+
+def test_a_blank_site_and_behavior_are_filled_from_subsite_and_histology(tmp_path):
+    rows = ["1,7,R,x,,C504,8500/3, ", "2,8,R,x, ,C61.9,8140,3", "3,9,R,x,C18,C50.4,8140/3,2"]
+    header = "report_id,case_id,registry,text,site,subsite,histology,behavior"
+    (tmp_path / "t.csv").write_text("\n".join([header, *rows]))
+    import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet")
+    labels = pl.read_parquet(tmp_path / "c.parquet").select("site", "subsite", "histology", "behavior")
+    # The last row contradicts itself, and stays as it is for 'check' to count.
+    assert labels.rows() == [
+        ("C50", "C50.4", "8500", "3"),
+        ("C61", "C61.9", "8140", "3"),
+        ("C18", "C50.4", "8140", "2"),
+    ]
+
+
 def test_a_synthetic_corpus_imports_as_it_is(tmp_path):
+    """But for sites that are missing where the subsite tells them."""
     write_corpus(SynthSettings(reports=200, seed=3), out=tmp_path / "s.parquet")
     result = import_corpus(tmp_path / "s.parquet", out=tmp_path / "c.parquet")
-    assert pl.read_parquet(tmp_path / "c.parquet").equals(pl.read_parquet(tmp_path / "s.parquet"))
+    made = pl.read_parquet(tmp_path / "s.parquet")
+    filled = made.with_columns(pl.coalesce("site", pl.col("subsite").str.head(3)))
+    assert pl.read_parquet(tmp_path / "c.parquet").equals(filled) and made["site"].null_count()
     assert not result.codes.unknown and not result.codes.rewritten
 
 
@@ -381,3 +417,49 @@ def test_words_for_nothing_are_nothing(tmp_path):
     assert result.codes.unknown == []
     corpus = pl.read_parquet(tmp_path / "c.parquet")
     assert corpus["date"].count() == 1 and corpus["note"].to_list()[:4] == ["2016-05-02", "NULL", ".", "N/A"]
+    with pytest.raises(CorpusError, match="'text': 1 report is empty") as caught:  # and of its dates nothing is said
+        import_corpus(tmp_path / "t.csv", out=tmp_path / "d.parquet", strict=True)
+    assert "date" not in str(caught.value)
+
+
+def test_one_mistyped_date_of_many_reports_costs_its_row(tmp_path):
+    """Also where the others are of few days."""
+    rows = "".join(f"r{n},{n},R,{17 + n % 2}/02/2016,colon\n" for n in range(300))
+    (tmp_path / "r.csv").write_text(f"report_id,case_id,registry,date,text\n{rows}x,x,R,31/31/2016,colon\n")
+    result = import_corpus(tmp_path / "r.csv", out=tmp_path / "c.parquet")
+    assert (result.reports, result.tables.skipped_total, result.files[0].dates) == (300, 1, "dd/mm/yyyy")
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["", '{"report_id": "x", broken\n'])
+def test_blank_lines_of_jsonl_are_no_reports(tmp_path, start, end):
+    lines = [
+        f'{{"report_id": "r{n}", "case_id": "{n}", "registry": "R", "text": "colon", "year": NaN}}\n' for n in range(12)
+    ]
+    (tmp_path / "r.jsonl").write_text(start + "\n" + "".join(lines) + "\n\n" + end + "\n")
+    result = import_corpus(tmp_path / "r.jsonl", out=tmp_path / "c.parquet")
+    assert (result.reports, result.tables.skipped_total) == (12, bool(end))
+    assert pl.read_parquet(tmp_path / "c.parquet")["year"].null_count() == 12
+
+
+def test_an_empty_column_of_registries_is_filled_in(tmp_path):
+    rows = "".join(f"r{n},{n}, ,colon\n" for n in range(3))
+    (tmp_path / "r.csv").write_text(f"report_id,case_id,registry,text\n{rows}")
+    import_corpus(tmp_path / "r.csv", out=tmp_path / "c.parquet", registry="North")
+    assert set(pl.read_parquet(tmp_path / "c.parquet")["registry"]) == {"North"}
+    (tmp_path / "r.csv").write_text(f"report_id,case_id,registry,text\n{rows}r3,3,South,colon\n")
+    with pytest.raises(UsageError, match="has a column 'registry' already"):
+        import_corpus(tmp_path / "r.csv", out=tmp_path / "c.parquet", registry="North")
+
+
+def test_dates_that_became_decimals(tmp_path):
+    (tmp_path / "r.csv").write_text("report_id,case_id,registry,date,text\na,1,R,20160502.0,colon\nb,2,R,,colon\n")
+    import_corpus(tmp_path / "r.csv", out=tmp_path / "c.parquet")
+    assert pl.read_parquet(tmp_path / "c.parquet")["date"].to_list() == [datetime.date(2016, 5, 2), None]
+
+
+@pytest.mark.parametrize(("option", "what"), [("sheet", "spreadsheet"), ("query", "database")])
+def test_what_is_for_another_form_is_not_passed_over(tmp_path, option, what):
+    (tmp_path / "r.csv").write_text("report_id,case_id,registry,text\na,1,R,colon\n")
+    with pytest.raises(UsageError, match=f"--{option}, or {option} in a mapping, is for a {what}; .*r.csv is none"):
+        import_corpus(tmp_path / "r.csv", out=tmp_path / "c.parquet", mapping=TableMapping(**{option: "Reports"}))

@@ -39,11 +39,48 @@ def labels(tmp_path, rows: list[str], header: str = "report_number,site,histolog
     return path
 
 
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_ids_that_became_decimals_match(tmp_path, form):
+    """A table with gaps turns 12345 into 12345.0, as a number or, exported again, as text."""
+    corpus, table = tmp_path / "r.csv", tmp_path / f"labels.{form}"
+    corpus.write_text("report_id,case_id,registry,text,number\na,1,R,x,12345\nb,2,R,y,00777\n")
+    rows = pl.DataFrame({"number": [12345.0, None, 777.0], "site": ["C50", "C61", "C18"]})
+    rows.write_parquet(table) if form == "parquet" else rows.write_csv(table)
+    label_corpus(corpus, table, on=["number"], out=tmp_path / "out.parquet")
+    assert pl.read_parquet(tmp_path / "out.parquet")["site"].to_list() == ["C50", "C18"]
+
+
+def test_a_few_dates_that_are_none_cost_their_rows(reports, tmp_path):
+    rows = [f"N{n},C50,2016-01-0{n + 1}" for n in range(5)] * 4
+    table = labels(tmp_path, [*rows, "N6,C50,31.02.2016", "N7,C50,2016-05-99"], header="report_number,site,date")
+    result = label_corpus(reports, table, on=["report_number"], days=400, out=tmp_path / "out.parquet")
+    assert (result.matched, result.undated_rows) == (5, 2)
+
+
+def test_a_blank_says_nothing(reports, tmp_path):
+    out = tmp_path / "out.parquet"
+    rows = ["N0,C504,8500/3", "N0,C504,", "N1,C61,8140", "N1,C619,8140/3", "N2,C50,", "N2,,8140", "N3,C50,8500"]
+    rows += ["N3,C61,"]
+    result = label_corpus(reports, labels(tmp_path, rows), on="report_number", out=out)
+    assert (result.matched, result.ambiguous) == (3, 1)
+    assert pl.read_parquet(out).select("site", "subsite", "histology", "behavior").rows()[:4] == [
+        ("C50", "C50.4", "8500", "3"),
+        ("C61", "C61.9", "8140", "3"),
+        ("C50", None, "8140", None),
+        (None, None, None, None),
+    ]
+
+
+def test_codes_that_are_all_unknown_are_told(reports, tmp_path):
+    with pytest.raises(CorpusError, match=r"no row has a code that ICD-O-3 knows; site: 1 report \(C99.9 1\)"):
+        label_corpus(reports, labels(tmp_path, ["N0,C99.9,"]), on="report_number", out=tmp_path / "out.parquet")
+
+
 def test_by_report_number(reports, tmp_path):
     rows = [
         " N0 ,C504,8500/3",
         "N1,C61,8140",
-        "N1,C619,8140/3",
+        "N1,C189,8140/3",
         "N2,C18,8140",
         "N2,C18,8140",
         "N9,C50,8500",
@@ -98,9 +135,9 @@ def test_records_that_do_not_fit_are_skipped_and_named(reports, tmp_path):
     result = label_corpus(reports, labels(tmp_path, rows), on=["report_number"], out=tmp_path / "out.parquet")
     assert (result.matched, result.rows_read, result.skipped_rows, result.unused_rows) == (7, 21, 1, 13)
     assert "rows      21 read, 1 skipped, 13 match no report" in result.summary()
-    assert "labels.csv: row 23 has 1 field, its header has 3" in result.summary()
+    assert "labels.csv: line 23 has 1 field, its header has 3" in result.summary()
     table = labels(tmp_path, [f"N0,C50,8500,{SECRET}", "N1,C50,8500"])
-    with pytest.raises(CorpusError, match="row 2 has 4 fields, its header has 3; 1 of 2 rows cannot be used") as caught:
+    with pytest.raises(CorpusError, match="line 2 has 4 fields, its header has 3; 1 of 2 rows cannot be") as caught:
         label_corpus(reports, table, on=["report_number"], out=tmp_path / "none.parquet")
     assert SECRET not in str(caught.value) and not (tmp_path / "none.parquet").exists()
 
@@ -166,7 +203,7 @@ def test_several_columns_and_other_tasks(reports, tmp_path):
     ("header", "row", "options", "sentence"),
     [
         ("report_number,site", "N0,C50", {"on": ["number"]}, "--on: the reports have no column 'number'"),
-        ("report_number,site", "N0,C50", {"on": ["text"]}, "--on: the reports have no column 'text'"),
+        ("report_number,site", "N0,C50", {"on": ["text"]}, "--on text: reports are not compared by their texts"),
         ("report_number,site", "N0,C50", {"on": []}, "--on names no column"),
         ("ReportNumber,site", "N0,C50", {}, "has no column 'report_number' (did you mean 'ReportNumber'?)"),
         ("report_number,note", f"N0,{SECRET}", {}, "has no column of labels"),

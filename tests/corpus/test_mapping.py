@@ -156,7 +156,7 @@ def test_records_that_an_import_skips_do_not_stop_a_proposal(tmp_path):
     (tmp_path / "t.csv").write_text(header + "".join(map(record.format, range(20))) + "\n20 rows selected.\n")
     result = propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
     assert (result.columns["text"], result.rows_read, result.passed_over) == ("Befundtext", 20, 1)
-    assert "not looked at: 1 record with more or fewer fields than the header" in result.summary()
+    assert "not looked at: 1 record that an import would skip" in result.summary()
 
 
 @pytest.mark.parametrize("title", ["Extract of May\n\n", "Extract of May,,,\n,,,\n", "sep=,\n"])
@@ -164,7 +164,7 @@ def test_a_title_above_the_names_of_columns_is_told(tmp_path, title):
     rows = "".join(f"A{n},{n},17/02/2016,{SECRET}\n" for n in range(20))
     (tmp_path / "t.csv").write_text(f"{title}Accession,PatientID,Datum,Befundtext\n{rows}")
     with pytest.raises(
-        CorpusError, match=r"remove what stands above their names|is its first line the names of"
+        CorpusError, match=r"remove what stands above their names|is its first line the names of|remove that line"
     ) as caught:
         propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
     assert SECRET not in str(caught.value) and not (tmp_path / "m.toml").exists()
@@ -282,3 +282,30 @@ def test_damaged_tables_are_read_or_refused_in_a_sentence(lab, tmp_path):
             told = str(error)
         assert SECRET not in told
     assert 5 < read_well < 55
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ('dates = "soon"', "m.toml: dates soon is no format of dates"),
+        ('encoding = "klingon"', "m.toml: encoding klingon is not known"),
+    ],
+)
+def test_a_wrong_value_is_told_with_the_mapping(tmp_path, line, sentence):
+    (tmp_path / "m.toml").write_text(line)
+    with pytest.raises(UsageError, match=sentence):
+        read_mapping(tmp_path / "m.toml")
+
+
+def test_the_command_to_go_on_with_can_be_pasted(tmp_path):
+    (tmp_path / "my reports.csv").write_text("Accession,PatientID,Befundtext\n" + "A1,1,colon\n" * 9)
+    result = propose_mapping(tmp_path / "my reports.csv", out=tmp_path / "m.toml")
+    assert f"corpus import '{tmp_path}/my reports.csv' --map" in result.summary()
+
+
+def test_a_first_row_that_is_a_record_is_not_shown(tmp_path):
+    rows = f"{SECRET};f;ductal carcinoma of the breast;left\nMeier;m;colon adenocarcinoma;right\n" * 3
+    (tmp_path / "t.csv").write_text(rows)
+    with pytest.raises(CorpusError, match="its first row seems to be a record") as caught:
+        propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
+    assert SECRET not in str(caught.value)

@@ -154,6 +154,27 @@ def test_repeated_and_restarted_obx():
     assert text == f"FINAL DIAGNOSIS\nA. Benign.\n{long}\nNegative.\nNegative."
 
 
+CARCINOMA = "- INVASIVE DUCTAL CARCINOMA, GRADE 2."
+PAIR = ["A. LEFT BREAST, CORE BIOPSY:", CARCINOMA, "B. RIGHT BREAST, CORE BIOPSY:", CARCINOMA, "C. NODE:", "- BENIGN."]
+
+
+@pytest.mark.parametrize("numbers", [range(1, 7), [1] * 6, [""] * 6, [1, 2, 1, 2, 1, 2]])
+def test_a_line_that_recurs_within_a_section_is_kept(numbers):
+    lines = [f"OBX|{number}|TX|22637-3||{line}" for number, line in zip(numbers, PAIR, strict=True)]
+    assert body(*lines) == "FINAL DIAGNOSIS\n" + "\n".join(PAIR)
+    orders = [lines[0], lines[1], OBR.replace("|1|", "|2|"), *lines[2:4], OBR.replace("|1|", "|3|"), *lines[4:]]
+    assert body(*orders) == body(*lines)
+
+
+@pytest.mark.parametrize("first", [1, 7, 101])
+def test_a_section_sent_twice_is_kept_once_whatever_its_numbers(first):
+    lines = [f"OBX|{number}|TX|22637-3||{line}" for number, line in enumerate(PAIR, start=1)]
+    again = [f"OBX|{number}|TX|22637-3||{line}" for number, line in enumerate(PAIR, start=first)]
+    gross, more = "OBX|50|TX|22634-0||Three cores.", "OBX|200|TX|22637-3||See comment."
+    assert body(*lines, gross, *again) == body(*lines, gross)
+    assert body(*lines, *again, *again, more) == body(*lines, more)
+
+
 def test_parts_and_specimen_blocks():
     text = body(
         "SPM|1|77&LAB||TISS^Tissue^HL70487||||^Left breast|||||||||199707251630",
@@ -168,6 +189,7 @@ def test_parts_and_specimen_blocks():
         "FINAL DIAGNOSIS\nPart 1: Ductal carcinoma.\nPart 2: Two nodes, negative.\n\n"
         "GROSS DESCRIPTION\nPart 1: One core.\nSpecimen #2: two nodes."
     )
+    assert body("SPM|1|||A", "OBX|1|TX|22637-3||" + "\\.br\\" * 50_000 + "x", "SPM|2|||B")  # in time
     interleaved = body("OBX|1|TX|22634-0|1|first", "OBX|2|TX|22634-0|2|second", "OBX|3|TX|22634-0|1|first goes on")
     assert interleaved == "GROSS DESCRIPTION\nfirst\nfirst goes on\nsecond"
 
@@ -190,6 +212,43 @@ def test_several_orders_and_patients_in_one_message():
     assert [report.number for report in reports] == ["S-97-1", "S-97-2", "S-97-3"]
     assert reports[0].text == "FINAL DIAGNOSIS\none\none, more"
     assert reports[0].case_id == reports[1].case_id != reports[2].case_id
+
+
+def test_orders_with_one_number_are_one_report_wherever_they_stand():
+    def numbered(*orders: tuple[str, str]) -> list[tuple[str | None, str]]:
+        lines = [line for obr, text in orders for line in (obr, f"OBX|1|TX|22637-3||{text}")]
+        reports = read_message(message(MSH, PID, *lines), key=KEY, registry=None)
+        return [(report.number, report.text.partition("\n")[2]) for report in reports]
+
+    assert numbered(("OBR|1||S-1", "one"), ("OBR|2||S-2", "two"), ("OBR|3||S-1", "more")) == [
+        ("S-1", "one\nmore"),
+        ("S-2", "two"),
+    ]
+    assert numbered(("OBR|1|P-1", "one"), ("OBR|2|P-2", "two")) == [("P-1", "one"), ("P-2", "two")]
+    assert numbered(("OBR|1|P-1|S-1", "one"), ("OBR|2|P-1", "more")) == [("S-1", "one\nmore")]
+    assert numbered(("OBR|1||S-1", "one"), ("OBR|2", "more")) == [("S-1", "one\nmore")]
+
+
+@pytest.mark.parametrize("statuses", ["XF", "FX", "XFX"])
+def test_a_cancelled_order_adds_nothing_to_its_report(statuses):
+    orders = []
+    for status in statuses:
+        text = "never done" if status == "X" else "carcinoma"
+        orders.append(f"OBR|1||S-1|{status}|||||||||{text}" + "|" * 12 + status)
+        orders += [f"SPM|1|||TISS^{text}", f"OBX|1|TX|22637-3||{text}||||||F", f"NTE|1||{text}"]
+    report = read(MSH, PID, *orders)
+    assert "never done" not in report.text and "FINAL DIAGNOSIS\ncarcinoma" in report.text and report.kind == "F"
+    with pytest.raises(UnusableMessage, match="withdraws its report"):
+        read(MSH, PID, *(order for order in orders if "carcinoma" not in order))
+
+
+def test_a_report_without_a_patient_does_not_take_the_others_with_it():
+    content = message(MSH, PID, OBR, "OBX|1|TX|1||fine", "PID|2", "OBR|1||S-97-2", "OBX|1|TX|1||whose?")
+    skipped, (report,) = read_messages(io.BytesIO(content), key=KEY, registry=None)
+    assert report.text == "OTHER\nfine"
+    assert isinstance(skipped, Skipped) and skipped.part and "has no PID with a number" in skipped.reason
+    with pytest.raises(UnusableMessage, match="has no PID"):  # a sender that waits for an answer is told
+        read_message(content, key=KEY, registry=None)
 
 
 def test_what_may_be_absent():
@@ -243,6 +302,11 @@ def test_case_ids_follow_the_patient_and_the_key():
     assert case("PID|1||123456789^^^^SS") == case("PID|1||||||||||||||||||123-45-6789", header=MSH.replace("LAB", "B"))
     assert case("PID|1||||Doe^Jo||19570706") == case("PID|1||000000||DOE^JO||195707061200")
     assert case("PID|1|7788") == case("PID|1||7788")
+    # A visit's number is no patient's, wherever it stands.
+    assert plain == case("PID|1||V100^^^HOSP^VN~00466144^^^HOSP^MR") == case("PID|1||00466144^^^HOSP^MR~A7^^^HOSP^AN")
+    assert plain == case("PID|1||77^^^HOSP^XX~00466144^^^HOSP^PT") == case("PID|1||V100^^^HOSP^VN~00466144^^^HOSP")
+    named = "||Doe^Jo||19570706"
+    assert case(f"PID|1||V100^^^HOSP^VN{named}") == case(f"PID|1||V101^^^HOSP^VN{named}") != case("PID|1||V100^^^H^VN")
 
 
 def test_the_patient_does_not_reach_the_text():

@@ -128,3 +128,11 @@ def test_the_mapping_of_another_table_is_called_that(tmp_path):
         with pytest.raises(UsageError) as caught:
             import_corpus(tmp_path / "r.csv", out=tmp_path / "c.parquet", registry="R", columns={"text": theirs})
         assert str(caught.value).endswith(f"has no column '{theirs}' to take text from{hint}")
+
+
+def test_a_resource_that_says_its_kind_last_is_one(tmp_path):
+    """As a serialiser writes it that sorts names: a presented text of some kilobytes stands before its kind."""
+    content = '{"presentedForm": [{"data": "%s"}], "resourceType": "DiagnosticReport"}\n' % ("QUFB" * 3_000)
+    for name in ("r.json", "r.ndjson"):
+        (tmp_path / name).write_text(content)
+        assert detect_format(tmp_path / name) == "fhir"

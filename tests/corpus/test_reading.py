@@ -224,3 +224,15 @@ def test_pathveil_corpus_stays_light():
     code = "import sys, pathveil.corpus; print([m for m in ('polars', 'pydantic', 'numpy') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
+
+
+def test_a_frame_is_called_a_frame():
+    frame = pl.DataFrame({"report_id": ["a"], "case_id": ["1"], "registry": ["R"], "text": ["colon"]})
+    for given, sentence in (
+        (frame.head(0), "what was given: no report found"),
+        (frame.drop("text"), r'say which it is with columns={"text": "ITS NAME"}'),
+        (frame.drop("registry"), r'say whose reports these are with registry="NAME"'),
+        (frame.with_columns(pl.Series("extra", [object()], dtype=pl.Object)), "column 'extra' holds Python objects"),
+    ):
+        with pytest.raises(CorpusError, match=sentence):
+            read(given)

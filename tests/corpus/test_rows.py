@@ -38,7 +38,7 @@ def test_bad_rows_are_skipped_and_named(lab, tmp_path):
     ]
     assert {one.file for one in result.tables.skipped} == {str(lab)}
     page = result.summary()
-    assert "rows      40 read, 5 skipped" in page and f"{lab}: row 9 has no case_id" in page
+    assert "rows      40 read, 5 skipped" in page and f"{lab}: line 9 has no case_id" in page
     assert SECRET not in page + result.to_json()
     corpus = pl.read_parquet(tmp_path / "c.parquet")
     kept = [f"R{n}" for n in range(40) if n not in (3, 7, 11, 15, 19)]

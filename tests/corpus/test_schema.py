@@ -110,6 +110,7 @@ def test_a_missing_column_is_named_with_the_nearest(write, name, column):
         ({"case_id": [None, None, "2"]}, "column 'case_id': 2 reports have none (a, b)"),
         ({"registry": ["R1", "R1", None]}, "column 'registry': 1 report has none (c)"),
         ({"text": [SECRET, None, " \n\t"]}, "column 'text': 2 reports are empty (b, c)"),
+        ({"text": ["\N{NO-BREAK SPACE} ~", "~", "\N{EM SPACE}"]}, "column 'text': 1 report is empty (c)"),
         ({"date": ["2016-05-02", "05/02/2016", "2016-02-30"]}, "column 'date': 2 reports cannot be read (b, c)"),
         ({"year": ["2016", "about 2016", " "]}, "column 'year': 1 report cannot be read (b)"),
     ],
@@ -221,5 +222,6 @@ def test_of_a_table_that_is_no_corpus_it_is_said_what_makes_one(tmp_path):
     with pytest.raises(CorpusError) as refused:
         scan(path)
     assert str(refused.value).endswith(
-        "a corpus needs report_id, case_id, registry, text; 'pathveil corpus import' makes one of other tables"
+        "a corpus needs report_id, case_id, registry, text; 'pathveil corpus import' makes one of other tables, "
+        "and --map reads one by its mapping"
     )

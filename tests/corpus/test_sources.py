@@ -144,6 +144,34 @@ def test_one_report_with_the_ids_of_several_is_refused(tmp_path):
     assert pl.read_parquet(tmp_path / "c.parquet")["report_id"].to_list() == ["r0"]
 
 
+@pytest.mark.parametrize("name", ["text", "lines"])
+def test_json_with_a_list_of_lines(tmp_path, name):
+    lines = ["left breast, core biopsy of a mass that was seen at mammography:"]
+    lines.append("invasive ductal carcinoma of no special type, grade 2")
+    report = {"report_id": "1", "case_id": "1", "registry": "R", name: lines, "codes": ["C50.4"]}
+    (tmp_path / "r.json").write_text(json.dumps([report]))
+    columns = {"subsite": "codes"} | ({"text": name} if name != "text" else {})
+    import_corpus(tmp_path / "r.json", out=tmp_path / "c.parquet", columns=columns)
+    assert pl.read_parquet(tmp_path / "c.parquet").select("text", "subsite").rows() == [("\n".join(lines), "C50.4")]
+    (tmp_path / "r.json").write_text(json.dumps([report | {"report_id": f"r{n}"} for n in range(9)]))
+    assert propose_mapping(tmp_path / "r.json", out=tmp_path / "m.toml").columns["text"] == name
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+def test_json_on_lines_of_any_kind(tmp_path, line_end, ensure_ascii):
+    """Objects are taken as they are written, whatever stands between their parts; so are escapes of all kinds."""
+    texts = ['two\nlines, a "mark" and a \\ \t', "\u2028 ≤ 2 mm 🔬", "", None, "{[,:]}"]
+    reports = [{"id": n, "share": n / 7, "text": text, "of": {"kinds": ["a\n"]}} for n, text in enumerate(texts)]
+    written = json.dumps({"reports": reports}, indent=2, ensure_ascii=ensure_ascii).replace("\n", line_end)
+    (tmp_path / "r.json").write_bytes(written.encode())
+    assert open_json(tmp_path / "r.json").collect().to_dicts() == reports
+    flat = [{"id": f"{n}", "text": text} for n, text in enumerate(texts)]
+    written = json.dumps(flat, indent=1, ensure_ascii=ensure_ascii).replace("\n", line_end)
+    (tmp_path / "r.json").write_bytes(written.encode())
+    assert open_json(tmp_path / "r.json").collect().to_dicts() == flat
+
+
 def test_names_of_fields_within_fields(tmp_path):
     (tmp_path / "r.json").write_text(json.dumps(NESTED))
     schema = open_json(tmp_path / "r.json").collect_schema()
@@ -172,6 +200,10 @@ def test_names_of_fields_within_fields(tmp_path):
         ("[]", "expected a list of objects"),
         ("7", "expected a list of objects"),
         (b"\xff\xfe\x00", "cannot be read as JSON"),
+        (rf'[{{"text": "{SECRET} \ud83d"}}]', "holds half a character"),
+        (f'[{{"text": "{SECRET}", "text": "b"}}]', "has a name twice in one object"),
+        (f'[{{"text": "{SECRET}", "n": NaN}}]', "holds a number that is none"),
+        (f'[{{"text": "{SECRET}\nb"}}]', "cannot be read as JSON"),
     ],
 )
 def test_json_that_is_no_table(tmp_path, content, sentence):

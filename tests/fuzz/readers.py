@@ -227,6 +227,11 @@ OBX|1|TX|22634-0^gross^LN||One core, 3 \\T\\ 4 mm.
 OBX|2|FT|22637-3^final diagnosis^LN||Candy {WORD}:\\.br\\ductal carcinoma\\X0D\\
 goes on here
 """
+DOCUMENT = (
+    r"{\E\rtf1\E\ansi\E\ansicpg1252{\E\fonttbl{\E\f0\E\fcharset238 Arial;}}"
+    r"\E\f0\E\'e4\E\u8804?3 mm\E\par\E\uc2\E\u223??}"
+)
+RTF = HL7.replace("One core, 3 \\T\\ 4 mm.", DOCUMENT)
 XML = f"""<?xml version="1.0"?><NaaccrData xmlns="http://naaccr.org/naaccrxml"><Patient>
 <Item naaccrId="patientIdNumber">00000007</Item><Item naaccrId="nameLast">{WORD}</Item><Tumor>
 <Item naaccrId="primarySite">C504</Item><Item naaccrId="histologicTypeIcdO3">8500</Item>
@@ -301,7 +306,7 @@ def excel_file(path: Path) -> None:
     """A small workbook as Excel writes one, packed without compression so that lies about bytes reach its XML."""
     texts = [TEXT, "report_id", "text", "number", "day", f"  {WORD} &"]
     how = ['r="A{0}" t="s"><v>{1}</v>', 'r="B{0}" t="inlineStr"><is><t>{2}</t></is>', 'r="C{0}"><v>{0}.5</v>']
-    how += ['r="D{0}" s="1"><f>A1</f><v>4249{0}</v>', 'r="E{0}" t="str"><v>{2}</v>', 'r="F{0}" t="b"><v>1</v>']
+    how += ['r="D{0}" s="1"><f>A1</f><v>4249{0}</v>', 'r="E{0}" t="str"><v>{0} {2}</v>', 'r="F{0}" t="b"><v>1</v>']
     rows = [f'<row r="{n}">{"".join(f"<c {one.format(n, n % 6, TEXT)}</c>" for one in how)}</row>' for n in range(1, 6)]
     workbook(path, {"S": "".join(rows), "T": [["a"]]}, strings=texts, formats=[0, 14], packing=zipfile.ZIP_STORED)
 
@@ -579,6 +584,7 @@ READERS: dict[str, Reader] = {
         lambda f: import_file(f / "a.csv.gz"),
     ),
     "import hl7": Reader("a.hl7", "bytes", one("a.hl7", text_file(HL7 * 3)), lambda f: import_file(f / "a.hl7")),
+    "import rtf": Reader("a.hl7", "bytes", one("a.hl7", text_file(RTF * 3)), lambda f: import_file(f / "a.hl7")),
     "json table": Reader("a.json", "json", one("a.json", text_file(json.dumps(rows()))), opened("json", "a.json")),
     "sqlite": Reader("a.db", "bytes", one("a.db", sqlite_file), opened("sqlite", "a.db")),
     "excel": Reader("a.xlsx", "archive", one("a.xlsx", excel_file), opened("excel", "a.xlsx")),

@@ -247,3 +247,15 @@ def test_models_kept_at_their_last_epoch_are_told_and_marked(made, shown):
     assert NOTE in tab.locator("#panel-traffic").inner_text()
     assert tab.locator("#panel-points .note").count() == 0
     assert f"Of the distribution study: {warning['text']}." in tab.locator("#why p").all_text_contents()
+
+
+def test_a_run_in_which_nothing_codes_has_a_page_that_recommends_nothing(made):
+    result = json.loads((made / "result.json").read_text())
+    told = "No vocabulary can be recommended: none codes better than always answering the commonest code"
+    for study in result["studies"].values():
+        if study is not None:
+            study["recommendation"] |= {"sentence": f"{told}.", "use": None, "within": False, "steps": []}
+            study["recommendation"]["without_pooling"] = None
+    shown = page.render(StudyResult.model_validate(result))
+    assert told in shown and "(recommended)" not in shown and 'gid="recommended"' not in shown
+    assert told in str(StudyResult.model_validate(result))

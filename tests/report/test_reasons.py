@@ -61,3 +61,11 @@ def test_the_text_of_a_real_report_is_never_shown(run, tmp_path, change):
     text = unescape((here / "report.html").read_text())
     assert REFUSED in text and "<mark" not in text and "Quackenbush" not in text
     assert report["text"][:60] not in text
+
+
+@pytest.mark.parametrize("content", ["{", '{"tasks": {}}'])
+def test_damaged_reasons_leave_the_page_whole(run, tmp_path, content):
+    folder, result, _ = run
+    shutil.copytree(folder, tmp_path / "run")
+    (tmp_path / "run" / "reasons.json").write_text(content)
+    assert reasons_of(tmp_path / "run", result) is None

@@ -1,5 +1,7 @@
 """What is recommended, from numbers whose right answer is known."""
 
+from dataclasses import replace
+
 import pytest
 
 from pathveil.study.combined import candidate, recommend_combination
@@ -109,6 +111,8 @@ def test_a_vocabulary_leaks_what_any_attack_finds_on_all_classes_under_the_match
     (found,) = vocabulary_candidates(rows, scores)
     assert found.leaks == {"R1": pytest.approx((0.65, 0.63, 0.67)), "R2": pytest.approx((0.5, 0.48, 0.52))}
     assert found.scores == {"site": {"R1": 0.5, "R2": 0.5}} and found.words == 9
+    scores.append(TaskScore.model_construct(attack_registry="R1", repeat=2, **about | {"macro": 0.7}))
+    assert vocabulary_candidates(rows, scores)[0].scores == {"site": {"R1": pytest.approx(0.6), "R2": 0.5}}
     nothing = recommend([], tolerated=0.6, kind="vocabulary")
     assert nothing.to_dict() == {
         "sentence": "No vocabulary can be recommended: there are too few cases to attack one.",
@@ -134,3 +138,38 @@ def test_combinations_are_chosen_the_same_way():
         "macro F1 0.640, AUC 0.570 (at most 0.590)."
     )
     assert pooled.without_pooling is not None and pooled.without_pooling.use == "I3 with strong training"
+
+
+def test_what_codes_no_better_than_the_commonest_code_is_never_recommended():
+    """A model that has learnt nothing leaks nothing: it would pass every appetite."""
+    empty = replace(made("MI5", 5, 0.10, 0.50), floor=0.10)
+    useful = [replace(made("B", 900, 0.70, 0.75), floor=0.10), replace(made("I3", 300, 0.60, 0.58), floor=0.10)]
+    found = recommend([*useful, empty], tolerated=0.6, kind="vocabulary")
+    assert (found.use, found.within) == ("I3", True) and "MI5" not in [step.use for step in found.steps]
+    assert "1 of 2 vocabularies pass" in found.sentence
+    assert found.sentence.endswith("Not counted: MI5, which codes no better than always answering the commonest code.")
+    assert [(one.name, one.floor) for one in found.candidates][-1] == ("MI5", 0.10)
+    strict = recommend([*useful, empty], tolerated=0.55, kind="vocabulary")
+    assert (strict.use, strict.within) == ("I3", False)  # and not the empty one, which leaks least
+    none = recommend([empty], tolerated=0.6, kind="vocabulary")
+    assert none.use is None and none.steps == [] and none.candidates[0].verdict == "pass"
+    assert none.sentence.startswith(
+        "No vocabulary can be recommended: the only one does not code better than always answering the commonest code, "
+        "which has a macro F1 of 0.100 (the best here: 0.100)."
+    )
+    assert recommend([made("B", 900, 0.0, 0.5)], tolerated=0.6, kind="vocabulary").use is None  # nothing rightly
+
+
+def test_a_page_of_a_run_in_which_nothing_codes_says_so():
+    point = CombinedPoint(
+        strategy="B", mode="adversarial", size=9, epoch=[1], micro=0.3, macro=0.2, floor=0.2,
+        auc={"value": 0.5, "low": 0.45, "high": 0.55}, tpr_at_fpr={}, probe=None, at_cap=[False], front=True,
+    )  # fmt: skip
+    pooled = point.model_copy(update={"mode": "centralized"})
+    for points in ([point], [pooled, point]):
+        found = recommend_combination(points, tolerated=0.6)
+        assert found.use is None and "No combination can be recommended" in found.sentence
+    found = recommend_combination([pooled.model_copy(update={"macro": 0.4}), point], tolerated=0.6)
+    told = "Where reports may not be pooled: none codes better than always answering the commonest code."
+    assert found.use == "B with centralized training" and found.sentence.endswith(told)
+    assert found.without_pooling.use is None

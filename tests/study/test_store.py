@@ -39,6 +39,16 @@ def test_arrays_come_back(tmp_path):
     assert values == {"x": 1} and arrays["logits"].tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("content", ["", "{", "[1]", '{"inputs": {}}'])
+def test_a_damaged_unit_is_named_with_what_to_do(tmp_path, content):
+    cells, parts = Cells(tmp_path), {"a": 1}
+    cells.write(parts, {"x": 1})
+    (tmp_path / key_of(parts) / "cell.json").write_text(content)
+    for look in (cells.read, cells.about):
+        with pytest.raises(UsageError, match="is damaged; remove this folder, and the same command makes it again"):
+            look(parts)
+
+
 def test_what_a_killed_process_left_is_not_a_unit(tmp_path):
     (tmp_path / f".part-{key_of({'a': 1})}-1").mkdir()
     cells = Cells(tmp_path)

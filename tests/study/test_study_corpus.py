@@ -52,6 +52,11 @@ def test_it_is_for_its_owner_alone_and_written_whole(small_corpus, folder, tmp_p
     (tmp_path / "mine").mkdir()
     with pytest.raises(UsageError, match="is there already, and is no encoded corpus"):
         encode_corpus(small_corpus, tmp_path / "mine")
+    mixed = shutil.copytree(folder, tmp_path / "mixed")
+    (mixed / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"holds more than an encoded corpus \(notes.txt\)"):
+        encode_corpus(small_corpus, mixed)
+    assert (mixed / "notes.txt").read_text() == "mine"
 
 
 def test_a_damaged_or_foreign_folder_is_one_sentence(folder, tmp_path):

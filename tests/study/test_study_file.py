@@ -138,6 +138,28 @@ def test_a_finished_study_is_not_trained_again(run, monkeypatch):
     assert again == result and again.to_json() == result.to_json()
 
 
+@pytest.mark.parametrize("content", ["{", "[]", '{"sessions": [{"began": 3}]}', '{"work": "much"}'])
+def test_damaged_times_stop_no_study_and_no_report(run, monkeypatch, content):
+    """They hold no number of a result, and are written anew."""
+    out, result = run
+    monkeypatch.setattr("pathveil.training.loop.fit", None)
+    (out / "times.json").write_text(content)
+    page.write(result, out / "report.html")
+    assert study_file.run(out / "study.toml", out=out) == result
+    times = json.loads((out / "times.json").read_text())
+    assert len(times["sessions"]) == 1 and times["work"]
+
+
+def test_a_damaged_recipe_makes_the_synthetic_corpus_again(tmp_path):
+    settings = study_file.CorpusSettings(reports=20, registries=2)
+    corpus = study_file.prepared_corpus(settings, tmp_path, silent)
+    before = corpus.read_bytes()
+    (tmp_path / study_file.RECIPE).write_text("{")
+    with study_file.new_corpus(settings, tmp_path, silent):
+        pass
+    assert corpus.read_bytes() == before and study_file.is_made_for(settings, tmp_path)
+
+
 def test_the_report_is_one_file_that_answers_first(run):
     text = (run[0] / "report.html").read_text()
     assert not re.search(r'(src|href)="https?://', text)

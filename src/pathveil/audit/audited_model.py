@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from pathveil.bundle import Model
 from pathveil.bundle.defence import defence_name
-from pathveil.bundle.folder import MANIFEST
+from pathveil.files import MANIFEST
 from pathveil.results import Part
 from pathveil.training.settings import TrainingSettings
 from pathveil.wording import counted, listed

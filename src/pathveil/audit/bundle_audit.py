@@ -29,11 +29,10 @@ from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Engine, ShadowTrainer, engine_for
 from pathveil.bundle import Model
 from pathveil.bundle.defence import shadow_settings
-from pathveil.bundle.folder import check_outside
 from pathveil.corpus import scan
 from pathveil.corpus.tables import Paths
 from pathveil.errors import UsageError
-from pathveil.files import check_writable
+from pathveil.files import check_outside
 from pathveil.progress import Progress, silent
 from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
 from pathveil.training.settings import TrainingSettings
@@ -69,9 +68,8 @@ def audit_bundle(
     ``records_file``: where each record's scores go, if anywhere. ``unbound``: members may be other reports than those
     the model was trained with; such an audit cannot be attached or lead to a release.
     """
-    check_outside(out, store, records_file)
-    if out is not None:
-        check_writable(Path(out))
+    check_outside(store)
+    result.check_places(out, records_file, reads=[members, non_members, attacker])
     # A bundle holds weights: the example is read as if these were to leave.
     appetite, settings = appetite or read_appetite(None).changed(release="weights"), settings or AuditSettings()
     model = bundle if isinstance(bundle, Model) else Model.load(Path(bundle))

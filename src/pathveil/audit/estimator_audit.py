@@ -44,7 +44,6 @@ from pathveil.audit.result import Audit
 from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Job, ShadowTrainer
 from pathveil.errors import UsageError
-from pathveil.files import check_writable
 from pathveil.progress import Progress, silent
 from pathveil.seeds import child, generator
 from pathveil.settings import Settings
@@ -82,9 +81,9 @@ def audit_estimator(
     goes on. ``out``: a folder for audit.json and audit.html; ``records_file``: where each record's scores go, by its
     number, if anywhere.
     """
-    if out is not None:
-        check_writable(Path(out))
+    result.check_places(out, records_file)
     appetite, settings = appetite or read_appetite(None), settings or AuditSettings()
+    records = list(records) if isinstance(records, Iterator) else records
     fitter = _fitter(estimator, records, labels, fitted=members is not None)
     corpus = _corpus(fitter, cases, registries)
     member = _membership(members, corpus, seed=settings.seed)
@@ -166,7 +165,13 @@ class EstimatorFitter:
         """What the estimators say of all records, in the order of the classes: task: (records, classes)."""
         found = {}
         for task, estimator in self.estimators.items():
-            said = np.asarray(estimator.predict_proba(self.records), np.float64)
+            try:
+                said = np.asarray(estimator.predict_proba(self.records), np.float64)
+            except ValueError as fault:
+                if type(fault).__name__ != "NotFittedError":  # scikit-learn's, which need not be here
+                    raise
+                told = "members are given, and the model is not fitted; fit it on them, or leave members out"
+                raise UsageError(told) from None
             known = np.asarray(getattr(estimator, "classes_", self.classes[task]))
             if said.shape != (len(self.labels[task]), len(known)):
                 raise UsageError(
@@ -272,6 +277,8 @@ def _fitter(estimator: Any, records: Any, labels: Any, *, fitted: bool) -> Estim
     for one in estimators.values():
         if not hasattr(one, "fit") or not hasattr(one, "predict_proba"):
             raise UsageError(f"{type(one).__name__} has no fit or no predict_proba; an audit needs both")
+        if isinstance(one, type):
+            raise UsageError(f"{one.__name__} is a class; give an estimator made of it, {one.__name__}()")
     numbers, classes = {}, {}
     for task, values in by_task.items():
         told = getattr(estimators[task], "classes_", None) if fitted else None
@@ -284,6 +291,8 @@ def _fitter(estimator: Any, records: Any, labels: Any, *, fitted: bool) -> Estim
 def _numbered(values: Any, told: Any, task: str) -> tuple[np.ndarray, np.ndarray]:
     """Labels as numbers into the sorted classes, which are those met and those the estimator knows."""
     given = list(values)
+    if any(isinstance(value, Sequence | np.ndarray) and not isinstance(value, str) for value in given):
+        raise UsageError(f"{task}: expected one label for each record; give those of several tasks by the task's name")
     there = np.array([value is not None and value == value for value in given], bool)  # NaN is not itself
     known = np.asarray([value for value, is_there in zip(given, there, strict=True) if is_there])
     if told is not None and (known.dtype.kind in NUMBERS) != (np.asarray(told).dtype.kind in NUMBERS):

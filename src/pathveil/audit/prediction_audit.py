@@ -32,10 +32,9 @@ from pathveil.audit.evidence import Records
 from pathveil.audit.own_attacks import OwnAttack, own_scores
 from pathveil.audit.result import Attacked, Audit
 from pathveil.audit.settings import AuditSettings
-from pathveil.bundle.folder import check_outside
 from pathveil.corpus.tables import read_table
 from pathveil.errors import CorpusError, UsageError
-from pathveil.files import check_writable, sha256_of_file
+from pathveil.files import sha256_of_file
 from pathveil.progress import Progress, silent
 from pathveil.wording import counted
 
@@ -80,9 +79,7 @@ def audit_predictions(
     ``own_attacks.AttackInput``). ``out``: a folder for audit.json and audit.html; ``records_file``: where each record's
     scores go, if anywhere.
     """
-    check_outside(out, records_file)
-    if out is not None:
-        check_writable(Path(out))
+    result.check_places(out, records_file, reads=[predictions])
     appetite, settings = appetite or read_appetite(None), settings or AuditSettings()
     found = read_predictions(predictions)
     records, seed, fprs = found.records, settings.seed, appetite.measured_fprs

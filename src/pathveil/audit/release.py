@@ -20,12 +20,11 @@ from pathveil.audit.page import render
 from pathveil.audit.result import Audit, read_audit
 from pathveil.audit.verdict import judge
 from pathveil.bundle import Model
-from pathveil.bundle.folder import check_outside
 from pathveil.bundle.release import FORMS, Form, JudgedBy, Judgement, Override, Release, read_release
 from pathveil.bundle.release_folder import Evidence, Signing, write_release
 from pathveil.corpus.schema import Paths
 from pathveil.errors import PathveilError, UsageError
-from pathveil.files import check_new, sha256_of_file
+from pathveil.files import check_new, check_outside, sha256_of_file
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.wording import listed, percent
@@ -234,7 +233,7 @@ def release_bundle(
     if read_release(Path(bundle)) is not None:
         raise UsageError(f"{bundle}: is a release already; give the bundle that it was made from")
     check_new(Path(out))
-    check_outside(out, signing.log)
+    check_outside(signing.log)
     given = read_given(audit, appetite)
     reasons = reasons_against(model, given, form, today=signing.time.date())
     if reasons and override is None:

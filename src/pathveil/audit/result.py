@@ -34,10 +34,12 @@ from pathveil.audit.own_attacks import OwnAttack
 from pathveil.audit.resamples import RESAMPLES
 from pathveil.audit.verdict import Answer, Verdict, judge
 from pathveil.errors import UsageError, explained
-from pathveil.files import check_writable, new_file, read_json, write_json, write_text
+from pathveil.files import check_file, check_writable, new_file, read_json, write_json, write_text
 from pathveil.results import Part, Result, parts_that_fit
 
 FORMAT = "pathveil-audit/1"
+TITLE = "<title>Membership audit"  # of the page
+SCORED = " shadows"  # how the head of each record's scores goes on: "Loss | site | 8 shadows"
 Kind = Literal["bundle", "predictions", "encoder", "estimator"]
 
 
@@ -214,6 +216,17 @@ def read_audit(path: str | Path) -> Audit:
     return audit
 
 
+def check_places(out: str | Path | None, records_file: str | Path | None = None, *, reads: Sequence[Any] = ()) -> None:
+    """Refuse, before any work, places where an audit may not be written; an earlier audit gives way. ``reads`` are
+    what is audited."""
+    if out is not None:
+        check_writable(Path(out))
+        for name, mark in (("audit.json", FORMAT), ("audit.html", TITLE)):
+            check_file(Path(out) / name, renews=[mark.encode()], reads=reads)
+    if records_file is not None:
+        check_file(Path(records_file), renews=[SCORED.encode()], reads=reads)
+
+
 def write_audit(audit: Audit, out: Path) -> None:
     """Both files into the folder ``out``, each whole or not at all."""
     from pathveil.audit.page import render
@@ -226,7 +239,7 @@ def write_audit(audit: Audit, out: Path) -> None:
 
 def write_records(scores: Sequence[Score], records: Records, record_ids: Sequence[str], path: Path) -> None:
     """Each record's score by each attack, as CSV: for the auditor's eyes only."""
-    head = ["record_id", "member", *(f"{one.attack} | {one.task} | {one.shadows} shadows" for one in scores)]
+    head = ["record_id", "member", *(f"{one.attack} | {one.task} | {one.shadows}{SCORED}" for one in scores)]
     values = np.stack([one.values for one in scores], axis=1)  # (records, scores)
     with new_file(path, private=True) as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

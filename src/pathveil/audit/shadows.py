@@ -35,6 +35,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from pathveil import __version__
+from pathveil.arguments import check_whole_number
 from pathveil.errors import UsageError
 from pathveil.files import json_text, new_file, remove_leftovers, sha256_of_json
 from pathveil.foreign import Refused
@@ -191,6 +192,7 @@ def engine_for(
     stack: int | None = None,
 ) -> Engine:
     """The engine asked for, ready for a ``ShadowTrainer``."""
+    check_whole_number(processes, "processes", least=1)
     if name == "dask":
         if scheduler is None:
             raise UsageError("--engine dask needs --scheduler ADDRESS, such as tcp://node1:8786")

@@ -104,14 +104,24 @@ class Coder:
 
     def read_encoded(self, ids: np.ndarray, offsets: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """The same for texts that are encoded already."""
-        known = np.concatenate([[0], np.cumsum(ids >= FIRST_WORD)])
-        empty = known[offsets[1:]] == known[offsets[:-1]]
-        return self.ensemble.log_probabilities(ids, offsets), empty
+        return self.ensemble.log_probabilities(ids, offsets), without_known_word(ids, offsets)
 
     def code(self, texts: Sequence[str], *, joint: Rules | None = None) -> list[dict[str, Code]]:
         """Each text's codes, by task; ``joint`` are rules by which they must go together."""
         log_probabilities, empty = self.read(texts)
         return decide(self.model, log_probabilities, empty=empty, joint=joint)
+
+
+def without_known_word(ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Which of some encoded texts hold no word that the model knows; a person decides on these, whatever is said.
+
+    >>> without_known_word(np.array([1, 7, 1, 1]), np.array([0, 0, 2, 4, 4])).tolist()
+    [True, False, True, True]
+    """
+    empty, filled = np.ones(len(offsets) - 1, bool), np.diff(offsets) > 0
+    if filled.any():
+        empty[filled] = ~np.logical_or.reduceat(np.asarray(ids) >= FIRST_WORD, offsets[:-1][filled])
+    return empty
 
 
 def decide(

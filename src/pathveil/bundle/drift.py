@@ -9,20 +9,23 @@ for: of a task that the model does badly, little can be seen without a reference
 """
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import numpy as np
 
 from pathveil.bundle.coder import Coder
 from pathveil.bundle.evaluation_details import wilson
-from pathveil.bundle.incoming import Incoming, Reports, batches_of
+from pathveil.bundle.incoming import Incoming, OneReading, Reports, batches_of
 from pathveil.bundle.model import Model
+from pathveil.bundle.predictions import skipped_lines
 from pathveil.bundle.profile import Profile
 from pathveil.corpus.combinations import named, term_of
+from pathveil.corpus.intake import check_messages
 from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.messages import Tally
+from pathveil.corpus.rows import MOST_SKIPPED, RowCounts
 from pathveil.disclosure import FEWEST_CASES_TOLD, TOO_FEW, may_be_told
 from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent
@@ -47,6 +50,13 @@ class Compared(Part):
     reference: float | None
 
 
+class ComparedShare(Part):
+    """A share of the new reports and of the reference; none where it is of fewer than ten cases, or is not known."""
+
+    new: float | None
+    reference: float | None
+
+
 class CodeShare(Part):
     """How common a code is; what ten cases or more have."""
 
@@ -59,8 +69,9 @@ class CodeShare(Part):
 class TaskDrift(Part):
     """A task of the new reports beside the reference."""
 
-    abstained: Compared  # share left to a person
-    abstained_interval: Interval  # of the new reports, 95 % by case
+    abstained: ComparedShare  # share left to a person
+    abstained_interval: Interval | None  # of the new reports, 95 % by case; none where the share is
+    is_abstained_more: bool  # by more than chance, and by enough to matter
     probability: Compared  # mean of the chosen code
     mix_distance: float | None  # share of reports that would have to get another code for the mixes to be equal
     mix_expected: float | None  # the distance that 99 of 100 samples stay below where nothing changed
@@ -75,6 +86,26 @@ class DriftFinding(Part):
     sentence: str
 
 
+class Unused(Part):
+    """What of an input was skipped."""
+
+    messages: int
+    tables: RowCounts | None  # what became of the rows of tables, where there were any
+
+    @property
+    def sentence(self) -> str:
+        """How much that is, for a page; empty where it is nothing."""
+        rows = self.tables.skipped_total if self.tables else 0
+        counts = [counted(number, noun) for number, noun in ((rows, "row"), (self.messages, "message")) if number]
+        if not counts:
+            return ""
+        return f"{' and '.join(counts)} could not be read and {'is' if rows + self.messages == 1 else 'are'} left out"
+
+    def lines(self) -> list[str]:
+        """As a summary tells it."""
+        return skipped_lines(self.messages, self.tables)
+
+
 class Drift(Result):
     """New reports beside those that a model was trained on, or others."""
 
@@ -84,9 +115,11 @@ class Drift(Result):
     reference: str  # training, or reports
     words_per_report: Compared
     unknown_words: Compared  # share of words
-    without_known_word: float  # share of the new reports
+    without_known_word: float | None  # share of the new reports; none where it is of fewer than ten cases
     tasks: dict[str, TaskDrift]
     findings: list[DriftFinding]
+    skipped: Unused | None = None  # of the new reports
+    reference_skipped: Unused | None = None
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -102,18 +135,33 @@ class Drift(Result):
 
     def summary(self) -> str:
         against = "the reports it was trained on" if self.reference == "training" else "the reference"
-        lines = [f"{counted(self.documents, 'report')} of {counted(self.cases, 'case')} beside {against}", ""]
-        lines.append(f"{'':<26}{'new':>9}{'reference':>11}")
-        lines.append(f"{'words a report':<26}{self.words_per_report.new:>9.0f}{number(self.words_per_report):>11}")
-        lines.append(f"{'unknown words':<26}{percent(self.unknown_words.new):>9}{share(self.unknown_words):>11}")
-        for task, one in self.tasks.items():
-            lines.append(f"{task + ' left to people':<26}{percent(one.abstained.new):>9}{share(one.abstained):>11}")
+        lines = [f"{counted(self.documents, 'report')} of {counted(self.cases, 'case')} beside {against}"]
+        lines += self.skipped.lines() if self.skipped else []
+        if self.reference_skipped and (skipped := self.reference_skipped.lines()):
+            lines += ["of the reference:", *skipped]
+        lines.append("")
+        lines += two_columns(self.figures())
         for task, one in self.tasks.items():
             if one.mix_distance is not None and one.mix_expected is not None:
                 expected = f"up to {percent(one.mix_expected)} is expected"
                 lines.append(f"{task + ' mix differs by':<26}{percent(one.mix_distance):>9}   ({expected})")
         told = [f"! {one.sentence}" for one in self.findings] or ["Nothing differs enough to be worth a look."]
         return "\n".join([*lines, "", *told, *([self.caution] if self.caution else [])])
+
+    def figures(self) -> list[tuple[str, str, str]]:
+        """What is compared, the new figure and the reference's."""
+        words, unknown = self.words_per_report, self.unknown_words
+        rows = [("", "new", "reference"), ("words a report", f"{words.new:.0f}", number(words))]
+        rows.append(("unknown words", percent(unknown.new), share(unknown)))
+        if self.without_known_word != 0:
+            rows.append(("without a known word", shown(self.without_known_word), "–"))
+        for task, one in self.tasks.items():
+            rows.append((f"{task} left to people", shown(one.abstained.new), self.left_before(one)))
+        return rows
+
+    def left_before(self, one: TaskDrift) -> str:
+        """The reference's share left to people; reports of an earlier time always have one, but perhaps of few."""
+        return shown(one.abstained.reference) if self.reference == "reports" else share(one.abstained)
 
     @property
     def caution(self) -> str:
@@ -132,7 +180,13 @@ class Drift(Result):
         return render(self)
 
 
-def share(pair: Compared) -> str:
+def two_columns(rows: list[tuple[str, str, str]]) -> list[str]:
+    """A table, its columns as wide as they must be."""
+    new, old = (max([least, *(len(row[place]) + 2 for row in rows)]) for place, least in ((1, 9), (2, 11)))
+    return [f"{name:<26}{now:>{new}}{before:>{old}}" for name, now, before in rows]
+
+
+def share(pair: Compared | ComparedShare) -> str:
     return "–" if pair.reference is None else percent(pair.reference)
 
 
@@ -148,14 +202,23 @@ class Seen:
     words: int = 0
     unknown: int = 0
     empty: int = 0
+    empty_cases: set[int] = field(default_factory=set)  # the first ten of them
     cases: set[int] = field(default_factory=set)  # hashes
     abstained: dict[str, int] = field(default_factory=dict)  # task: documents
+    left: dict[str, set[int]] = field(default_factory=dict)  # task: the first ten cases of these
     probability: dict[str, float] = field(default_factory=dict)  # task: sum
     codes: dict[str, np.ndarray] = field(default_factory=dict)  # task: documents of each class
     holders: dict[tuple[str, int], set[int]] = field(default_factory=dict)  # (task, class): its first ten cases
+    skipped: Unused | None = None  # once all was read
 
     def is_told(self, task: str, label: int) -> bool:
         return may_be_told(len(self.holders.get((task, label), ())))
+
+    def without_known_word(self) -> float | None:
+        return told_share(self.empty, self.documents, self.empty_cases)
+
+    def share_left(self, task: str) -> float | None:
+        return told_share(self.abstained[task], self.documents, self.left.get(task, ()))
 
     def mix(self, task: str, names: Iterable[str]) -> dict[str, float]:
         """The share of each code of ten cases or more."""
@@ -165,12 +228,30 @@ class Seen:
         }
 
 
+def told_share(part: int, whole: int, cases: Collection[int]) -> float | None:
+    """A share of the reports; none where it is of fewer than ten cases, and of more than none."""
+    return part / whole if not part or may_be_told(len(cases)) else None
+
+
+def add_cases(held: set[int], cases: Iterable[int]) -> None:
+    """The first ten cases are enough to tell whether there are ten."""
+    for case in cases:
+        if len(held) >= FEWEST_CASES_TOLD:
+            return
+        held.add(case)
+
+
 def look_at(
-    coder: Coder, reports: Reports, *, mapping: TableMapping | None = None, progress: Progress = silent
+    coder: Coder,
+    reports: Reports,
+    *,
+    reading: OneReading,
+    mapping: TableMapping | None = None,
+    progress: Progress = silent,
 ) -> Seen:
     """Answer reports and add up what is said."""
     seen, model = Seen(), coder.model
-    for batch in batches_of(reports, key=secrets.token_bytes(32), tally=Tally(), mapping=mapping):
+    for batch in batches_of(reports, key=secrets.token_bytes(32), reading=reading, mapping=mapping):
         ids, offsets = coder.encode([report.text for report in batch])
         logs, empty = coder.read_encoded(ids, offsets)
         seen.words += len(ids)
@@ -178,12 +259,15 @@ def look_at(
         seen.empty += int(empty.sum())
         cases = [case_number(report) for report in batch]
         seen.cases.update(cases)
+        add_cases(seen.empty_cases, compress(cases, empty))
         for task, chosen in choose(logs, model.lift).items():
             add_task(seen, model, task, chosen, logs[task], empty, cases)
         seen.documents += len(batch)
         progress("reading reports", seen.documents, 0)
+    check_messages({}, reading.tally)
     if not may_be_told(len(seen.cases)):
         raise UsageError(f"these reports are of {TOO_FEW}; give more")
+    seen.skipped = Unused(messages=reading.tally.skipped_total, tables=reading.rows)
     return seen
 
 
@@ -202,10 +286,9 @@ def add_task(
     counts = np.bincount(chosen, minlength=logs.shape[1])
     seen.codes[task] = seen.codes.get(task, np.zeros_like(counts)) + counts
     seen.abstained[task] = seen.abstained.get(task, 0) + int(left.sum())
+    add_cases(seen.left.setdefault(task, set()), compress(cases, left))
     for case, label in zip(cases, chosen.tolist(), strict=True):
-        holders = seen.holders.setdefault((task, label), set())
-        if len(holders) < FEWEST_CASES_TOLD:
-            holders.add(case)
+        add_cases(seen.holders.setdefault((task, label), set()), [case])
 
 
 def measure_drift(
@@ -215,13 +298,17 @@ def measure_drift(
     reference: Reports | None = None,
     mapping: TableMapping | None = None,
     reference_mapping: TableMapping | None = None,
+    most_skipped: float = MOST_SKIPPED,
+    strict: bool = False,
     device: str = "cpu",
     progress: Progress = silent,
 ) -> Drift:
     """Hold new reports against the model's training reports, or against ``reference``, reports of another time.
 
     Both are whatever can be coded: texts, a frame with a column ``text``, a table, HL7, or a folder of them.
-    ``mapping`` and ``reference_mapping`` say how the tables of each are written.
+    ``mapping`` and ``reference_mapping`` say how the tables of each are written. Rows and messages that cannot be read
+    are skipped and counted; ``strict`` refuses the first, and a table of which more than the share ``most_skipped`` is
+    such rows is refused.
     """
     coder = Coder(model, device=device, labels_alone=True)  # shares and means over ten cases or more
     if reference is None and "profile" not in model.provenance:
@@ -229,11 +316,14 @@ def measure_drift(
             "the bundle says nothing of its training reports (it is of an earlier version, or differentially private); "
             "give reports of an earlier time with --reference"
         )
-    seen = look_at(coder, reports, mapping=mapping, progress=progress)
+    reading, earlier = OneReading(most_skipped=most_skipped, strict=strict), None
+    seen = look_at(coder, reports, reading=reading, mapping=mapping, progress=progress)
     if reference is None:
         before = known_before(model)
     else:
-        before = seen_before(model, look_at(coder, reference, mapping=reference_mapping, progress=progress))
+        reading = OneReading(most_skipped=most_skipped, strict=strict)
+        earlier = look_at(coder, reference, reading=reading, mapping=reference_mapping, progress=progress)
+        before = seen_before(model, earlier)
     result = Drift(
         documents=seen.documents,
         cases=len(seen.cases),
@@ -241,9 +331,11 @@ def measure_drift(
         reference="training" if reference is None else "reports",
         words_per_report=Compared(new=seen.words / seen.documents, reference=before.words_per_report),
         unknown_words=Compared(new=seen.unknown / max(seen.words, 1), reference=before.unknown_words),
-        without_known_word=seen.empty / seen.documents,
+        without_known_word=seen.without_known_word(),
         tasks={task: compare_task(model, task, seen, before) for task in model.tasks},
         findings=[],
+        skipped=seen.skipped,
+        reference_skipped=earlier.skipped if earlier else None,
     )
     return result.model_copy(update={"findings": findings_of(result)})
 
@@ -259,6 +351,7 @@ class Before:
     probability: dict[str, float]  # task: mean; empty where it is not known
     cases: int  # behind the mix
     errors: dict[str, float]  # task: share of codes that may be wrong, where the mix is of labels
+    untold: frozenset[str] = frozenset()  # tasks of which fewer than ten cases were left to people
 
 
 def known_before(model: Model) -> Before:
@@ -281,13 +374,15 @@ def seen_before(model: Model, seen: Seen) -> Before:
         probability={task: total / documents for task, total in seen.probability.items()},
         cases=len(seen.cases),
         errors=dict.fromkeys(model.tasks, 0.0),
+        untold=frozenset(task for task in seen.abstained if seen.share_left(task) is None),
     )
 
 
 def compare_task(model: Model, task: str, seen: Seen, before: Before) -> TaskDrift:
     """A task's figures; codes of fewer than ten cases are one group in both mixes."""
     new, old = seen.mix(task, model.labels[task]), before.mix.get(task, {})
-    left = seen.abstained[task] / seen.documents
+    left, was_left = seen.share_left(task), before.abstained.get(task)
+    interval = wilson(seen.abstained[task] / seen.documents, min(seen.documents, len(seen.cases)))
     distance = expected = None
     if new and old and task in before.errors:  # where no code has ten cases, there is no mix to compare
         names = [*dict.fromkeys([*new, *old])]
@@ -302,8 +397,9 @@ def compare_task(model: Model, task: str, seen: Seen, before: Before) -> TaskDri
         expected = mix_by_chance(then, len(seen.cases), before.cases) + before.errors[task]
     changed = sorted(dict.fromkeys([*new, *old]), key=lambda name: -abs(new.get(name, 0.0) - old.get(name, 0.0)))
     return TaskDrift(
-        abstained=Compared(new=left, reference=before.abstained.get(task)),
-        abstained_interval=wilson(left, min(seen.documents, len(seen.cases))),
+        abstained=ComparedShare(new=left, reference=None if task in before.untold else was_left),
+        abstained_interval=None if left is None else interval,
+        is_abstained_more=was_left is not None and interval.low > was_left + ABSTAINED_POINTS,
         probability=Compared(new=seen.probability[task] / seen.documents, reference=before.probability.get(task)),
         mix_distance=distance,
         mix_expected=expected,
@@ -332,9 +428,9 @@ def findings_of(drift: Drift) -> list[DriftFinding]:
         told = f"{percent(unknown.new)} of the words are unknown to the model, {percent(unknown.reference)} were"
         found.append(DriftFinding(kind="words", task=None, sentence=told))
     for task, one in drift.tasks.items():
-        before = one.abstained.reference
-        if before is not None and one.abstained_interval.low > before + ABSTAINED_POINTS:
-            told = f"{task}: {percent(one.abstained.new)} are left to people, {percent(before)} were expected"
+        if one.is_abstained_more:
+            before = shown(one.abstained.reference)
+            told = f"{task}: {shown(one.abstained.new)} are left to people, {before} were expected"
             found.append(DriftFinding(kind="abstention", task=task, sentence=told))
         if one.mix_distance is not None and one.mix_expected is not None and one.mix_distance > one.mix_expected:
             first = next((code for code in one.codes if code.new is not None or code.reference is not None), None)

@@ -1,8 +1,9 @@
 """Drift as one HTML page that needs nothing else: what is worth a look first, then words, abstention and codes."""
 
-from pathveil.bundle.drift import Drift, TaskDrift
+from pathveil.bundle.drift import Drift, TaskDrift, shown
 from pathveil.bundle.page import fill
 from pathveil.svg import Mark, intervals
+from pathveil.wording import counted
 
 SHOWN = 12  # codes of a figure
 
@@ -11,25 +12,40 @@ def render(result: Drift) -> str:
     """The page."""
     from markupsafe import Markup
 
+    marks = abstention_marks(result)
     return fill(
         "drift.html",
         result=result,
         bundle=result.bundle,
+        left={task: (shown(one.abstained.new), result.left_before(one)) for task, one in result.tasks.items()},
+        unread=shown(result.without_known_word),
         flagged={one.task for one in result.findings},
-        abstention=Markup(intervals(abstention_marks(result), title="Left to people, new and expected")),
+        abstention=Markup(intervals(marks, title="Left to people, new and expected") if marks else ""),
         charts={task: Markup(mix_chart(task, one)) for task, one in result.tasks.items()},
+        one_sided={task: one_sided(one) for task, one in result.tasks.items()},
     )
 
 
 def abstention_marks(result: Drift) -> list[Mark]:
-    """For each task the new share with its interval, and what was expected."""
+    """For each task whose share is told, that with its interval, and what was expected."""
     marks = []
     for task, one in result.tasks.items():
         interval, expected = one.abstained_interval, one.abstained.reference
+        if interval is None:
+            continue
         marks.append(Mark(task, interval.value, interval.low, interval.high))
         if expected is not None:
             marks.append(Mark("expected", expected, expected, expected, colour=7))
     return marks
+
+
+def one_sided(one: TaskDrift) -> str:
+    """How many codes the figure leaves out, since only one side has ten cases of them; empty where none."""
+    number = sum((code.new is None) != (code.reference is None) for code in one.codes)
+    if not number:
+        return ""
+    ends = ("has", "is") if number == 1 else ("have", "are")
+    return f"{counted(number, 'more code')} {ends[0]} as many on one side only and {ends[1]} in the table."
 
 
 def mix_chart(task: str, one: TaskDrift) -> str:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pathveil.bundle.folder import WORDS, check_architecture, read_tensors, verify
+from pathveil.bundle.folder import check_architecture, read_tensors, verify
 from pathveil.bundle.release import form_of
 from pathveil.errors import BundleError, VocabularyError
-from pathveil.files import read_json, write_json
+from pathveil.files import WORDS, read_json, write_json
 from pathveil.text import read_settings
 from pathveil.vocabulary.encoding import encode_texts
 from pathveil.vocabulary.words import Vocabulary

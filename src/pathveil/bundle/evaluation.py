@@ -4,17 +4,19 @@ Beside these stand details by class, registry and year (``pathveil.bundle.evalua
 between the codes of a report; ``Evaluation.page`` shows all as a page.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from pathveil.bundle.coder import without_known_word
 from pathveil.bundle.evaluation_details import TaskDetails, detail_task
 from pathveil.bundle.joint import RULES, Rules
 from pathveil.bundle.model import Model
 from pathveil.bundle.training_cases import read_training_cases
 from pathveil.corpus import read
+from pathveil.corpus.rows import MOST_SKIPPED, RowCounts
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
@@ -29,14 +31,16 @@ from pathveil.wording import counted
 class CodedShare(Part):
     """What the model's thresholds do."""
 
-    share: float  # of the reports, at or above the threshold
+    share: float  # of the reports, at or above the threshold and with a word that the model knows
     accuracy: float | None  # of those; none where there are none
+    cases: int = 0  # of how many they are
 
 
 class TaskEvaluation(Scores):
     """A task's scores on reports the model has not seen."""
 
     unseen_labels: int  # reports whose label the model does not know; each is an error
+    unseen_cases: int = 0  # of how many these are
     coded: CodedShare
     threshold: float | None = None  # probability from which on codes are taken; none where none are
     wanted: float | None = None  # accuracy that the threshold was chosen for
@@ -51,18 +55,29 @@ class Evaluation(Result):
     tasks: dict[str, TaskEvaluation]
     cases: int | None = None
     contradictions: int | None = None  # reports whose codes contradict each other
+    contradicting_cases: int = 0  # of how many these are
     warnings: tuple[str, ...] = ()
-    training_reports: int | None = None  # how many of the reports the model was trained with; none where not known
+    training_reports: int | None = None  # of cases that the model was trained with; none where not known
+    training_cases: int = 0  # of how many these are
+    training_texts: int | None = None  # other reports that read word for word like one of training
+    training_text_cases: int = 0
+    tables: RowCounts | None = None  # what became of the rows of tables, where some could not be used
 
     @property
     def warning(self) -> str:
         """What makes these scores better than they are; empty where nothing is known to."""
-        if not self.training_reports:
+        whole = f"of {self.documents:,} reports"
+        found = []
+        if number := self.training_reports:
+            belong = "belongs" if number == 1 else "belong"
+            found.append(f"{number:,} {whole} {belong} to cases that the model was trained with")
+        if number := self.training_texts:
+            read = "reads" if number == 1 else "read"
+            found.append(f"{number:,} {whole} {read} word for word like one that it was trained with, of another case")
+        if not found:
             return ""
-        return (
-            f"{self.training_reports:,} of {self.documents:,} reports belong to cases that the model was trained with: "
-            "these scores are better than new reports will keep; evaluate on cases it never saw"
-        )
+        end = "these scores are better than new reports will keep; evaluate on cases it never saw"
+        return f"{', and '.join(found)}: {end}"
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -83,6 +98,7 @@ class Evaluation(Result):
     def summary(self) -> str:
         lines = [
             f"{self.documents:,} reports",
+            *(self.tables.lines() if self.tables else []),
             *([f"Warning: {self.warning}."] if self.warning else []),
             "",
             f"{'task':<12}{'reports':>9}  {'micro F1':<22}{'macro F1':<22}{'coded':>7}{'right':>8}",
@@ -115,18 +131,21 @@ def evaluate_model(
     tasks: Iterable[str] | None = None,
     resamples: int = 1000,
     seed: int = 0,
+    most_skipped: float = MOST_SKIPPED,
     device: str = "cpu",
     progress: Progress = silent,
 ) -> Evaluation:
     """Scores on all tasks that both the model and the reports have (or those named).
 
-    ``reports`` is whatever ``pathveil.corpus.read`` reads. A label the model never saw counts as an error.
+    ``reports`` is whatever ``pathveil.corpus.read`` reads. A label the model never saw counts as an error. Rows that
+    cannot be used are left out and counted; a table with more than the share ``most_skipped`` of them is refused.
     """
     wanted = None if tasks is None else list(tasks)
     for task in wanted or ():
         if task not in model.labels:
             raise UsageError(f"the bundle has no task '{task}'; it has {', '.join(model.tasks)}")
-    source = read(reports, tasks=wanted, progress=progress)  # a frame's files last as long as this object
+    # Files that are made of a frame, or of a table with rows left out, last as long as this object.
+    source = read(reports, tasks=wanted, most_skipped=most_skipped, progress=progress)
     corpus = encode(
         source.paths,
         model.vocabulary,
@@ -139,18 +158,31 @@ def evaluate_model(
     days = read_days(source.paths)
     corpus = replace(corpus, days=days if len(days) == corpus.documents else None)
     found = evaluate_encoded(model, corpus, resamples=resamples, seed=seed, device=device, progress=progress)
-    return found.model_copy(update={"training_reports": count_training_reports(model, corpus)})
+    return found.model_copy(update={**training_overlap(model, corpus), "tables": source.tables})
 
 
-def count_training_reports(model: Model, corpus: Encoded) -> int | None:
-    """How many reports belong to training cases, or read exactly like a training report; none where nothing tells."""
+def training_overlap(model: Model, corpus: Encoded) -> dict[str, int]:
+    """How many reports belong to training cases, and how many others read exactly like a training report; empty where
+    nothing tells."""
     named = model.provenance.get("corpus_sha256")
     if named is not None and named == corpus.provenance.get("corpus_sha256"):
-        return corpus.documents
-    training = read_training_cases(model, model.folder)
-    if training is None:
-        return None
-    return int((training.has_cases_of(corpus) | training.has_texts_of(corpus)).sum())
+        known, alike = np.ones(corpus.documents, bool), np.zeros(corpus.documents, bool)
+    elif training := read_training_cases(model, model.folder):
+        known = training.has_cases_of(corpus)
+        alike = training.has_texts_of(corpus) & ~known
+    else:
+        return {}
+    return {
+        "training_reports": int(known.sum()),
+        "training_cases": cases_among(corpus.cases, known),
+        "training_texts": int(alike.sum()),
+        "training_text_cases": cases_among(corpus.cases, alike),
+    }
+
+
+def cases_among(cases: np.ndarray, chosen: np.ndarray) -> int:
+    """Of how many cases the chosen documents are."""
+    return len(np.unique(cases[chosen]))
 
 
 def evaluate_encoded(
@@ -168,7 +200,7 @@ def evaluate_encoded(
         raise CorpusError(f"the corpus has no labels for any of the bundle's tasks ({', '.join(model.tasks)})")
     log_probabilities = model.ensemble(device).log_probabilities(corpus.ids, corpus.offsets, progress=progress)
     chosen = choose(log_probabilities, model.lift)
-    groups = groups_of(corpus)
+    groups, empty = groups_of(corpus), without_known_word(corpus.ids, corpus.offsets)
     found: dict[str, TaskEvaluation] = {}
     for number, task in enumerate(shared):
         labels, predicted = np.asarray(corpus.labels[task]), chosen[task]
@@ -180,18 +212,22 @@ def evaluate_encoded(
             truth=labels,
             chosen=predicted,
             probability=probability,
+            empty=empty,
             cases=corpus.cases,
             groups=groups,
             names=corpus.classes[task],
         )
-        found[task] = task_evaluation(model, task, scores, labels, predicted, probability, details)
+        sure = np.where(empty, 0.0, probability)
+        found[task] = task_evaluation(model, task, scores, labels, predicted, sure, corpus.cases, details)
         progress("scoring", number + 1, len(shared))
+    against = ~Rules.of(model.labels, RULES).allow(chosen)
     return Evaluation(
         documents=corpus.documents,
         bundle=model.sha256,
         tasks=found,
         cases=len(np.unique(corpus.cases)),
-        contradictions=contradicting(model, chosen),
+        contradictions=int(against.sum()),
+        contradicting_cases=cases_among(corpus.cases, against),
         warnings=warnings_of(model, corpus),
     )
 
@@ -203,20 +239,25 @@ def task_evaluation(
     labels: np.ndarray,
     predicted: np.ndarray,
     probability: np.ndarray,
+    cases: np.ndarray,
     details: TaskDetails,
 ) -> TaskEvaluation:
+    """A task's scores; ``probability`` is 0 where a report is left to a person whatever is said of it."""
     threshold = model.thresholds.get(task)
     known = labels >= 0
-    taken = known & (probability >= (threshold.probability if threshold else NEVER))
+    taken = known & (probability > 0) & (probability >= (threshold.probability if threshold else NEVER))
+    unseen = labels >= len(model.labels[task])
     return TaskEvaluation(
         documents=scores.documents,
-        unseen_labels=int((labels >= len(model.labels[task])).sum()),
+        unseen_labels=int(unseen.sum()),
+        unseen_cases=cases_among(cases, unseen),
         micro=scores.micro,
         macro=scores.macro,
         accuracy=scores.accuracy,
         coded=CodedShare(
             share=float(taken.sum() / known.sum()),
             accuracy=float((predicted == labels)[taken].mean()) if taken.any() else None,
+            cases=cases_among(cases, taken),
         ),
         threshold=threshold.probability if threshold and threshold.probability < NEVER else None,
         wanted=threshold.wanted if threshold else None,
@@ -232,11 +273,6 @@ def groups_of(corpus: Encoded) -> dict[str, np.ndarray]:
         known = ~np.isnat(corpus.days)
         years[known] = corpus.days[known].astype("datetime64[Y]").astype(str)
     return {"registry": names[corpus.registries], "year": years}
-
-
-def contradicting(model: Model, chosen: Mapping[str, np.ndarray]) -> int:
-    """How many documents' chosen codes contradict each other."""
-    return int((~Rules.of(model.labels, RULES).allow(chosen)).sum())
 
 
 def warnings_of(model: Model, corpus: Encoded) -> tuple[str, ...]:

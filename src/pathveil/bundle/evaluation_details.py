@@ -1,7 +1,8 @@
 """Where a model is right and where it is not: by class, registry and year, what it takes for what, and how sure it is.
 
 All functions here are of arrays. What fewer than ten cases say is not told (``pathveil.disclosure``): their classes,
-groups, confusions and bins are counted together or left out.
+groups, confusions and bins are counted together or left out. Where all that is left out is of fewer than ten cases, the
+smallest of what is told goes with it: the sum is known, and subtraction would tell of the few.
 
 >>> right, cases = np.repeat([True, False], [90, 10]), np.arange(100)
 >>> told = accuracy_of(right, cases)
@@ -74,12 +75,12 @@ class TaskDetails(Part):
     """A task's figures beside its scores; nothing in it speaks of fewer than ten cases."""
 
     classes: list[ClassRow]  # commonest first
-    rare_classes: int  # with a label in fewer than ten cases, not told apart
+    rare_classes: int  # not told apart: with a label in fewer than ten cases, or the next rarest to hide these
     registries: list[GroupRow]
     years: list[GroupRow]
-    small_groups: int  # registries and years of fewer than ten cases
+    small_groups: int  # registries and years of fewer than ten cases, and those that hide them
     confusions: list[Confusion]  # commonest first
-    other_errors: int | None  # reports, in pairs of labels of fewer than ten cases; none where they are so few together
+    other_errors: int | None  # reports, in pairs of labels that are not told; none where they are of so few cases
     calibration: list[CalibrationBin]
     calibration_error: float | None  # mean distance between probability and share right, over reports of these bins
     coverage: list[CoveragePoint]
@@ -114,6 +115,7 @@ def detail_task(
     truth: np.ndarray,
     chosen: np.ndarray,
     probability: np.ndarray,
+    empty: np.ndarray,
     cases: np.ndarray,
     groups: Mapping[str, np.ndarray],
     names: Sequence[str],
@@ -121,16 +123,20 @@ def detail_task(
     """A task's details: arrays are (documents,), ``truth`` with −1 where there is no label.
 
     ``groups`` are the documents' registries and years as strings, empty where unknown; ``names`` the labels, those that
-    the model never saw among them.
+    the model never saw among them. ``empty`` documents hold no known word: whatever their probability, a person decides
+    on them, so it is held against nothing, and they are the last to be coded.
     """
     known = truth >= 0
-    truth, chosen, probability, cases = (part[known] for part in (truth, chosen, probability, cases))
+    truth, chosen, probability, empty, cases = (part[known] for part in (truth, chosen, probability, empty, cases))
     right = truth == chosen
     holders = {int(label): len(np.unique(cases[truth == label])) for label in np.unique(truth)}
     told = [one for one in scores.per_class if may_be_told(holders.get(one.label, 0))]
     by = {kind: group_rows(group[known], right, cases) for kind, group in groups.items()}
+    told.sort(key=lambda one: (-one.support, names[one.label]))
+    rare = np.isin(truth, [label for label, number in holders.items() if not may_be_told(number)])
+    told = told[:-1] if can_be_subtracted(cases[rare]) else told
     confusions, others = confused(truth, chosen, cases, names=names)
-    bins = calibration_bins(probability, right, cases)
+    bins = calibration_bins(probability[~empty], right[~empty], cases[~empty])
     apart = sum(one.documents * abs(one.probability - one.right) for one in bins)
     return TaskDetails(
         classes=[
@@ -142,9 +148,9 @@ def detail_task(
                 recall=one.recall,
                 f1=one.f1,
             )
-            for one in sorted(told, key=lambda one: (-one.support, names[one.label]))
+            for one in told
         ],
-        rare_classes=sum(not may_be_told(number) for number in holders.values()),
+        rare_classes=len(holders) - len(told),
         registries=by["registry"][0],
         years=by["year"][0],
         small_groups=sum(small for _, small in by.values()),
@@ -152,13 +158,18 @@ def detail_task(
         other_errors=others,
         calibration=bins,
         calibration_error=apart / sum(one.documents for one in bins) if bins else None,
-        coverage=coverage_curve(probability, right, cases),
+        coverage=coverage_curve(np.where(empty, 0.0, probability), right, cases),
     )
 
 
+def can_be_subtracted(cases: np.ndarray) -> bool:
+    """Whether documents of these cases, all that are not told, are so few that what is told must hide them."""
+    return len(cases) > 0 and not may_be_told(len(np.unique(cases)))
+
+
 def group_rows(group: np.ndarray, right: np.ndarray, cases: np.ndarray) -> tuple[list[GroupRow], int]:
-    """The accuracy of each group of ten cases or more, by name, and how many groups are smaller."""
-    rows, small = [], 0
+    """The accuracy of each group of ten cases or more, by name, and how many groups are not told."""
+    rows, small, untold = [], 0, cases[:0]
     for name in np.unique(group[group != ""]):
         own = group == name
         number = len(np.unique(cases[own]))
@@ -166,27 +177,31 @@ def group_rows(group: np.ndarray, right: np.ndarray, cases: np.ndarray) -> tuple
             accuracy = accuracy_of(right[own], cases[own])
             rows.append(GroupRow(name=str(name), documents=int(own.sum()), cases=number, accuracy=accuracy))
         else:
-            small += 1
+            small, untold = small + 1, np.concatenate([untold, cases[own]])
+    if rows and can_be_subtracted(untold):
+        rows.remove(min(rows, key=lambda row: row.documents))
+        small += 1
     return rows, small
 
 
 def confused(
     truth: np.ndarray, chosen: np.ndarray, cases: np.ndarray, *, names: Sequence[str]
 ) -> tuple[list[Confusion], int | None]:
-    """Pairs of labels that are confused in ten cases or more, and the reports in all other pairs."""
+    """Pairs of labels that are confused in ten cases or more, and the reports in all pairs that are not told."""
     wrong = truth != chosen
     pairs, place = np.unique(np.stack([truth[wrong], chosen[wrong]]), axis=1, return_inverse=True)
-    found, rest = [], np.zeros(0, cases.dtype)
-    others = 0
+    found, rest = [], cases[:0]
     for number, (label, said) in enumerate(pairs.T):
         held = cases[wrong][place.ravel() == number]
         if may_be_told(len(np.unique(held))):
             found.append(Confusion(label=names[label], said=names[said], documents=len(held)))
         else:
-            others += len(held)
             rest = np.concatenate([rest, held])
-    told = not others or may_be_told(len(np.unique(rest)))
-    return sorted(found, key=lambda one: (-one.documents, one.label, one.said)), others if told else None
+    found.sort(key=lambda one: (-one.documents, one.label, one.said))
+    if not can_be_subtracted(rest):
+        return found, len(rest)
+    # The rarest pair of ten cases goes with them; where there is none, so few errors are in all.
+    return (found[:-1], len(rest) + found[-1].documents) if found else ([], None)
 
 
 def calibration_bins(probability: np.ndarray, right: np.ndarray, cases: np.ndarray) -> list[CalibrationBin]:

@@ -7,12 +7,13 @@ from typing import Any
 
 from pathveil.bundle.evaluation import Evaluation, TaskEvaluation
 from pathveil.bundle.evaluation_details import GroupRow, wilson
-from pathveil.bundle.page import fill
+from pathveil.bundle.page import as_share, fill
+from pathveil.bundle.row_names import draw_rows
 from pathveil.corpus.combinations import named
 from pathveil.disclosure import FEWEST_CASES_TOLD, TOO_FEW, may_be_told
 from pathveil.errors import UsageError
-from pathveil.svg import Mark, Series, curves, intervals, key
-from pathveil.wording import counted, listed, percent
+from pathveil.svg import Mark, Series, curves, key
+from pathveil.wording import counted, listed
 
 SHOWN = 15  # confusions, and rows of a figure
 
@@ -41,9 +42,12 @@ def render(result: Evaluation) -> str:
         hidden=listed([task for task in result.tasks if task not in told]),
         bundle=result.bundle,
         warnings=warnings_of(result),
-        broken={task: broken_promise(task, one, result) for task, one in told.items()},
-        right={task: right_of_coded(one, result) for task, one in told.items()},
-        contradicting=few_or(result.contradictions or 0),
+        broken={task: broken_promise(task, one) for task, one in told.items()},
+        coded={task: coded_share(one) for task, one in told.items()},
+        right={task: right_of_coded(one) for task, one in told.items()},
+        promised={task: promised_of(one) for task, one in told.items()},
+        contradicting=few_or(result.contradictions or 0, result.contradicting_cases),
+        unknown={task: one.unseen_labels for task, one in told.items() if may_be_told(one.unseen_cases)},
         coverage=Markup(
             curves(
                 covered,
@@ -76,43 +80,62 @@ def details(one: TaskEvaluation) -> Any:
     return one.details
 
 
-def few_or(number: int) -> str:
+def few_or(number: int, cases: int) -> str:
     """A count of reports, or that it is below what may be told."""
-    if number and not may_be_told(number):
-        return f"fewer than {FEWEST_CASES_TOLD} reports"
-    return counted(number, "report")
+    if not number or may_be_told(cases):
+        return counted(number, "report")
+    return f"reports of {TOO_FEW}" if may_be_told(number) else f"fewer than {FEWEST_CASES_TOLD} reports"
 
 
 def warnings_of(result: Evaluation) -> list[str]:
     """What makes the figures look better than they are, as sentences."""
-    if result.warnings or not result.training_reports:
+    if result.warnings:
         return [f"{warning[0].upper()}{warning[1:]}" for warning in result.warnings]
-    those = "some" if not may_be_told(result.training_reports) else f"{result.training_reports:,}"
+    ends = (
+        (result.training_reports, result.training_cases, "belong to cases that the model was trained with"),
+        (
+            result.training_texts,
+            result.training_text_cases,
+            "read word for word like one that the model was trained with, of another case",
+        ),
+    )
     return [
-        f"{those.capitalize()} of these reports belong to cases that the model was trained with: the scores are better "
-        "than new reports will keep."
+        f"{f'{number:,}' if may_be_told(cases) else 'Some'} of these reports {end}: the scores are better than new "
+        "reports will keep."
+        for number, cases, end in ends
+        if number
     ]
 
 
-def cases_coded(one: TaskEvaluation, result: Evaluation) -> int:
-    """About how many cases were coded without a person: reports of one case are right together."""
-    return round(one.coded.share * one.documents * (result.cases or result.documents) / result.documents)
+def coded_share(one: TaskEvaluation) -> str:
+    """The share coded without a person."""
+    is_told = not one.coded.share or may_be_told(one.coded.cases)
+    return as_share(one.coded.share) if is_told else f"of {TOO_FEW}"
 
 
-def right_of_coded(one: TaskEvaluation, result: Evaluation) -> str:
+def right_of_coded(one: TaskEvaluation) -> str:
     """The share right of what was coded without a person."""
     if one.coded.accuracy is None:
         return "–"
-    return percent(one.coded.accuracy) if may_be_told(cases_coded(one, result)) else TOO_FEW
+    return tenths(one.coded.accuracy) if may_be_told(one.coded.cases) else TOO_FEW
 
 
-def broken_promise(task: str, one: TaskEvaluation, result: Evaluation) -> str:
+def promised_of(one: TaskEvaluation) -> str:
+    """The share right that the task's threshold was chosen for; a task that is always left to a person has none."""
+    return "–" if one.wanted is None or one.threshold is None else tenths(one.wanted)
+
+
+def tenths(share: float) -> str:
+    """To a tenth of a per cent: 96.5 % is not the 97 % that were promised."""
+    return f"{100 * share:.1f} %"
+
+
+def broken_promise(task: str, one: TaskEvaluation) -> str:
     """A sentence where codes given without a person are surely less often right than was promised, else nothing."""
-    cases, right = cases_coded(one, result), one.coded.accuracy
+    cases, right = one.coded.cases, one.coded.accuracy
     if right is None or one.wanted is None or not may_be_told(cases) or wilson(right, cases).high >= one.wanted:
         return ""
-    shares = [f"{100 * share:.1f} %" for share in (right, one.wanted)]
-    return f"{task}: {shares[0]} of what is coded without a person is right, {shares[1]} were promised"
+    return f"{task}: {tenths(right)} of what is coded without a person is right, {tenths(one.wanted)} were promised"
 
 
 def charts_of(task: str, one: TaskEvaluation) -> list[tuple[str, str]]:
@@ -122,20 +145,19 @@ def charts_of(task: str, one: TaskEvaluation) -> list[tuple[str, str]]:
     charts = []
     if rows:
         more = f", the {len(rows)} commonest" if len(found.classes) > len(rows) else ""
-        charts.append((f"F1 of each code{more}, with 95 % intervals.", intervals(rows, title=f"{task}: F1 by code")))
+        drawn, cut = draw_rows(rows, title=f"{task}: F1 by code")
+        charts.append((f"F1 of each code{more}, with 95\u00a0% intervals. {cut}", drawn))
     for kind, groups in (("registry", found.registries), ("year", found.years)):
         if len(groups) > 1:
-            title = f"Share right by {kind}, with 95 % intervals; the dotted line is all reports."
-            drawn = intervals(group_marks(groups), chance=one.accuracy.value, title=f"{task}: share right by {kind}")
+            drawn, cut = draw_groups(groups, chance=one.accuracy.value, title=f"{task}: share right by {kind}")
+            title = f"Share right by {kind}, with 95\u00a0% intervals; the dotted line is all reports. {cut}"
             charts.append((title, drawn))
     return charts
 
 
-def group_marks(groups: list[GroupRow]) -> list[Mark]:
-    """The largest groups, in the order of their names."""
+def draw_groups(groups: list[GroupRow], *, chance: float, title: str) -> tuple[str, str]:
+    """The largest groups, in the order of their names, each with its number of reports."""
     largest = sorted(groups, key=lambda group: -group.documents)[:SHOWN]
     chosen = sorted(largest, key=lambda group: group.name)
-    return [
-        Mark(f"{one.name} ({one.documents:,})"[:22], one.accuracy.value, one.accuracy.low, one.accuracy.high, colour=2)
-        for one in chosen
-    ]
+    marks = [Mark(one.name, one.accuracy.value, one.accuracy.low, one.accuracy.high, colour=2) for one in chosen]
+    return draw_rows(marks, ends=[f" ({one.documents:,})" for one in chosen], chance=chance, title=title)

@@ -30,8 +30,8 @@ from pathveil import __version__
 from pathveil.bundle.card import write_card
 from pathveil.bundle.figure import draw_history
 from pathveil.bundle.release import RELEASE, SIGNATURE, TEST_RESULT, form_of
-from pathveil.errors import BundleError, UsageError, VocabularyError
-from pathveil.files import read_json, sha256_of_file, write_json, write_text
+from pathveil.errors import BundleError, VocabularyError
+from pathveil.files import MANIFEST, WORDS, read_json, sha256_of_file, write_json, write_text
 from pathveil.foreign import Refused, are_names, bounds, tensors
 from pathveil.training.scores import NEVER, Scores, Threshold
 from pathveil.vocabulary.words import Vocabulary
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from pathveil.bundle.model import Model
 
 FORMAT = "pathveil-bundle/1"
-MODEL, WORDS, CONTENT, CARD = "model.safetensors", "vocabulary.json", "bundle.json", "card.md"
-HISTORY, FIGURE, AUDIT, MANIFEST = "history.json", "training.svg", "audit.json", "MANIFEST.json"
+MODEL, CONTENT, CARD = "model.safetensors", "bundle.json", "card.md"
+HISTORY, FIGURE, AUDIT = "history.json", "training.svg", "audit.json"
 NEEDED = (MODEL, WORDS, CONTENT, CARD)
 OPTIONAL = (HISTORY, FIGURE, AUDIT)
 BESIDE = (MANIFEST, SIGNATURE, TEST_RESULT)  # what a manifest cannot list: itself, and what signs it
@@ -50,15 +50,6 @@ LARGEST = {"vocabulary_size": bounds.WORDS + 2, "dim": 1 << 14, "filters": 1 << 
 WINDOWS, WIDEST = 64, 256  # of a network: how many, and how wide
 FIELDS = ("architecture", "labels", "text", "blend", "thresholds", "scores", "provenance")
 TYPED = {"thresholds": Threshold, "scores": Scores}  # fields that are a typed part a task
-
-
-def check_outside(*outputs: str | Path | None) -> None:
-    """Refuse to write into a model's folder: it opens only with the files of its manifest, and may be given away."""
-    for out in outputs:
-        place = None if out is None else Path(out).resolve()
-        for folder in (place, *place.parents) if place else ():
-            if (folder / MANIFEST).is_file() and (folder / WORDS).is_file():
-                raise UsageError(f"{out}: lies in the model's folder {folder.name}; choose a place beside it")
 
 
 def write(model: "Model", folder: Path) -> None:

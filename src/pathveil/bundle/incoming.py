@@ -2,20 +2,34 @@
 
 An input needs a column ``text`` and nothing else; ids are kept where there are any. A report's file and position (a row
 of a table, a message of an HL7 file, both from 1) are always known, its laboratory's number and its message's id where
-the input has them.
+the input has them. Records of a table that cannot be read are skipped, counted and named (``corpus/rows.py``).
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from pathveil.corpus import Corpus
 from pathveil.corpus.fhir import Beside, gather_beside
 from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.messages import Tally, read_reports
-from pathveil.corpus.opening import MESSAGES, open_source, rename_columns, sources_of
+from pathveil.corpus.markup import plain_or_none
+from pathveil.corpus.messages import Tally, read_reports, settle_versions
+from pathveil.corpus.opening import (
+    MESSAGES,
+    Columns,
+    missing_as_empty,
+    open_source,
+    parts_of,
+    rename_columns,
+    sources_of,
+    written_out,
+)
 from pathveil.corpus.reading import as_polars
+from pathveil.corpus.rows import MOST_SKIPPED, RowCheck, RowCounts, Unread, check_most_skipped
+from pathveil.corpus.tables import ROW
 from pathveil.errors import CorpusError, UsageError
 
 if TYPE_CHECKING:
@@ -23,6 +37,8 @@ if TYPE_CHECKING:
 
 BATCH = 1_000  # reports coded at a time
 COLUMNS = ("report_id", "case_id", "text", "report_number", "message_id")
+
+ANY_SENDER = "unknown"  # in place of a message's own registry, which no code needs
 
 EXPECTED = "expected a list of texts, a frame with a column 'text', a Corpus or a path"
 
@@ -59,14 +75,33 @@ class Incoming:
         return f"report {self.origin.report_id}, {self.origin.position} of {self.origin.file}"
 
 
+@dataclass
+class OneReading:
+    """How reports are read from their beginning to their end, and what became of them."""
+
+    most_skipped: float = MOST_SKIPPED  # of a table's rows; a table with more that cannot be read is refused
+    strict: bool = False  # refuse the first row or message instead of skipping it
+    tally: Tally = field(default_factory=Tally)  # of messages
+    rows: RowCounts | None = None  # of tables, where there were any; known once all was read
+    numbered: bool = False  # a table has a column of the laboratory's numbers
+    put_together: bool = False  # a table's text is made of several columns, or of a list
+
+    def __post_init__(self) -> None:
+        check_most_skipped(self.most_skipped)
+
+    @property
+    def may_skip(self) -> bool:
+        return self.most_skipped > 0 and not self.strict
+
+
 def batches_of(
-    reports: Reports, *, key: bytes, tally: Tally, mapping: TableMapping | None = None
+    reports: Reports, *, key: bytes, reading: OneReading, mapping: TableMapping | None = None
 ) -> Iterator[list[Incoming]]:
     """Reports from wherever they are, a batch at a time; ``mapping`` says how the tables of a path are written."""
     if isinstance(reports, str | Path):
         if isinstance(reports, str) and not is_path(reports):
             raise UsageError("a text alone is taken for a path, and there is none of this name; give a list of texts")
-        yield from read_files(Path(reports), form="auto", key=key, tally=tally, mapping=mapping)
+        yield from read_files(Path(reports), form="auto", key=key, reading=reading, mapping=mapping)
         return
     if isinstance(reports, Sequence):
         if not all(isinstance(text, str) for text in reports):
@@ -78,7 +113,7 @@ def batches_of(
     frame = reports.lazy() if isinstance(reports, Corpus) else as_polars(reports)
     if frame is None:
         raise UsageError(f"{EXPECTED}; got {type(reports).__name__}")
-    yield from read_frame(frame, source="the frame", file=None, first=0)
+    yield from read_frame(frame, source="the frame", file=None, first=0, tally=reading.tally)
 
 
 def is_path(text: str) -> bool:
@@ -89,34 +124,56 @@ def is_path(text: str) -> bool:
 
 
 def read_files(
-    source: Path, *, form: str, key: bytes, tally: Tally, mapping: TableMapping | None = None
+    source: Path, *, form: str, key: bytes, reading: OneReading, mapping: TableMapping | None = None
 ) -> Iterator[list[Incoming]]:
     """The reports of a file or folder, a batch at a time; table rows without an id are numbered from 1 over all.
 
     ``mapping`` says how tables are written and what their columns are called.
     """
-    number, mapping = 0, mapping or TableMapping()
+    mapping, check, unread = mapping or TableMapping(), RowCheck(), {}
     found = sources_of([source], form=form, mapping=mapping)
     beside = gather_beside([Path(one.name) for one in found if one.form == "fhir"])
-    for one in found:
+    messages = {Path(one.name): one.form for one in found if one.form in MESSAGES}
+    reading.tally.settled = settle_versions(messages, registry=ANY_SENDER, key=key, beside=beside)
+    first = 0
+    for number, one in enumerate(found):
         path = Path(one.name)
         if one.form in MESSAGES:
-            yield from read_messages(path, form=one.form, key=key, tally=tally, beside=beside)
-        else:
-            table = open_source(one, mapping=mapping)
-            named = {ours: theirs for ours, theirs in mapping.columns.items() if ours in COLUMNS}
-            table = rename_columns(table, source=path, columns=named)
-            for batch in read_frame(table, source=path, file=str(path), first=number):
-                number += len(batch)
-                yield batch
+            yield from read_messages(path, form=one.form, key=key, reading=reading, beside=beside)
+            continue
+        unread[number] = notes = Unread.of(one.form)
+        table = open_source(one, mapping=mapping, note=notes if reading.may_skip else None)
+        named = {ours: theirs for ours, theirs in mapping.columns.items() if ours in COLUMNS}
+        reading.put_together = reading.put_together or is_put_together(table, named)
+        table = rename_columns(table, source=path, columns=named)
+        reading.numbered = reading.numbered or "report_number" in table.collect_schema()
+        for batch in read_frame(table, source=path, file=str(path), first=first, tally=reading.tally, unread=notes):
+            check.sizes[number] += len(batch)
+            yield batch
+        check.sizes[number] += len(notes.reasons) if notes.within else 0
+        check.total += check.sizes[number]
+        first += check.sizes[number] + (0 if notes.within else len(notes.reasons))
+    if check.total or any(notes.reasons for notes in unread.values()):
+        names = [str(one.name) for one in found]
+        reading.rows = check.account(names=names, unread=unread, most_skipped=reading.most_skipped)
+
+
+def is_put_together(table: "pl.LazyFrame", columns: Columns) -> bool:
+    """Whether the text is made of several columns, or of a list, so that nobody has it as it is coded."""
+    import polars as pl
+
+    schema = table.collect_schema()
+    parts = parts_of("text", columns.get("text", "text"), schema)
+    return len(parts) > 1 or isinstance(schema.get(parts[0]), pl.List)
 
 
 def read_messages(
-    path: Path, *, form: str, key: bytes, tally: Tally, beside: Beside | None
+    path: Path, *, form: str, key: bytes, reading: OneReading, beside: Beside | None
 ) -> Iterator[list[Incoming]]:
-    """The reports of a file of messages; one sent twice comes once."""
+    """The reports of a file of messages; one sent twice comes once, of several versions the one that stands."""
     waiting: list[Incoming] = []
-    for report in read_reports(path, form=form, registry=None, key=key, strict=False, tally=tally, beside=beside):
+    told = {"strict": reading.strict, "tally": reading.tally, "beside": beside}
+    for report in read_reports(path, form=form, registry=ANY_SENDER, key=key, **told):
         origin = Origin(report.report_id, report.number, report.message_id, str(path), report.position)
         waiting.append(Incoming(origin, report.case_id, report.text))
         if len(waiting) == BATCH:
@@ -126,10 +183,22 @@ def read_messages(
         yield waiting
 
 
-def read_frame(frame: "pl.LazyFrame", *, source: Path | str, file: str | None, first: int) -> Iterator[list[Incoming]]:
-    """The reports of a table; rows without an id are numbered after ``first``."""
+def read_frame(
+    frame: "pl.LazyFrame",
+    *,
+    source: Path | str,
+    file: str | None,
+    first: int,
+    tally: Tally,
+    unread: Unread | None = None,
+) -> Iterator[list[Incoming]]:
+    """The reports of a table; rows without an id are numbered after ``first``.
+
+    Positions count the records that its reader passed over (``unread``) too, so that they lead to the same rows.
+    """
     import polars as pl
 
+    frame = missing_as_empty(frame, COLUMNS)  # NULL as a case id would make one case of many
     schema = frame.collect_schema()
     if "text" not in schema:
         raise CorpusError(
@@ -140,30 +209,35 @@ def read_frame(frame: "pl.LazyFrame", *, source: Path | str, file: str | None, f
     chosen = [
         written_out(name, schema[name]) if name in schema else pl.lit(None, pl.String).alias(name) for name in COLUMNS
     ]
-    row = 0
+    row, notes = 0, unread or Unread()
+    place = pl.col(ROW) if ROW in schema else pl.lit(None, pl.Int64).alias(ROW)
     try:
-        for rows in frame.select(chosen).collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming"):
-            batch = []
-            for report_id, case_id, text, number, message in rows.iter_rows():
+        for rows in frame.select(*chosen, place).collect_batches(
+            chunk_size=BATCH, maintain_order=True, engine="streaming"
+        ):
+            batch, passed = [], passed_before(notes, rows[ROW])
+            for (report_id, case_id, text, number, message, _), before in zip(rows.iter_rows(), passed, strict=True):
                 row += 1
+                if notes.within and row in notes.reasons:  # an empty row that stands for a line that is no object
+                    continue
+                at = row + before
                 own, case, number, message = (known(name) for name in (report_id, case_id, number, message))
-                batch.append(Incoming(Origin(own or str(first + row), number, message, file, row), case, text or ""))
+                number = number if "report_number" in schema else own  # a table of one id means the laboratory's
+                origin = Origin(own or str(first + at), number, message, file, at)
+                plain = plain_or_none(text or "") or ""
+                tally.rewritten += plain != (text or "")
+                batch.append(Incoming(origin, case, plain))
             if batch:
                 yield batch
     except pl.exceptions.PolarsError:
         raise CorpusError(f"{source}: cannot be read to its end; is it cut short or damaged?") from None
 
 
-def written_out(name: str, dtype: "pl.DataType") -> "pl.Expr":
-    """A column as text. A table with gaps turns numbers into decimals (1234.0); they are written as they were."""
-    import polars as pl
-
-    column = pl.col(name)
-    if not dtype.is_float():
-        return column.cast(pl.String)
-    column = column.fill_nan(None)
-    whole = pl.when(column == column.round()).then(column).cast(pl.Int64, strict=False).cast(pl.String)
-    return pl.coalesce(whole, column.cast(pl.String)).alias(name)
+def passed_before(notes: Unread, rows: "pl.Series") -> list[int]:
+    """How many records were passed over before each of these rows, named as in the notes."""
+    if notes.within or not notes.reasons:
+        return [0] * len(rows)
+    return np.searchsorted(sorted(notes.reasons), rows.to_numpy()).tolist()
 
 
 def known(name: str | None) -> str | None:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pathveil.arguments import names_given
 from pathveil.corpus.combinations import contradicts_pair_at, is_implausible_at, is_outside
 from pathveil.errors import UsageError
 from pathveil.wording import listed
@@ -31,6 +32,15 @@ RULES = ("subsite", "histology", "laterality")  # what must fit: a subsite its s
 USUAL_RULES = ("subsite", "histology")
 
 Labels = Mapping[str, Sequence[str]]
+
+
+def rules_named(joint: str | Iterable[str] | None) -> list[str] | None:
+    """The rules that a caller names; "usual" alone stands for the usual ones.
+
+    >>> rules_named("usual"), rules_named("subsite"), rules_named(None)
+    (['subsite', 'histology'], ['subsite'], None)
+    """
+    return list(USUAL_RULES) if joint == "usual" else names_given(joint, "joint")
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ the networks are built when they are first asked for, on the device they are ask
 
 import hashlib
 import html
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -14,12 +14,15 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from pathveil.arguments import check_whole_number, names_given
 from pathveil.bundle import folder as folders
 from pathveil.bundle.card import write_card
+from pathveil.bundle.joint import rules_named
 from pathveil.bundle.release import RELEASE, Form
 from pathveil.errors import BundleError, UsageError, VocabularyError
 from pathveil.files import new_folder, sha256_of_file, sha256_of_json
 from pathveil.progress import Progress, silent
+from pathveil.seeds import check_seed
 from pathveil.training.device import choose_device
 from pathveil.training.scores import Scores, Threshold
 from pathveil.vocabulary.words import Vocabulary
@@ -34,6 +37,9 @@ if TYPE_CHECKING:
     from pathveil.bundle.text_answers import Answer
     from pathveil.corpus.mapping import TableMapping
     from pathveil.training.ensemble import Ensemble
+
+
+FEWEST_RESAMPLES = 10  # of a bootstrap: fewer make no interval
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -127,11 +133,12 @@ class Model:
         *,
         by_case: bool = False,
         one_tumor: bool = False,
-        joint: Iterable[str] | None = None,
+        joint: str | Iterable[str] | None = None,
         device: str = "cpu",
         progress: Progress = silent,
     ) -> "Predictions":
-        """Code reports: a list of texts, a polars or pandas frame with a column ``text``, a ``Corpus`` or a path.
+        """Code reports: texts (a list or a column), a polars or pandas frame with a column ``text``, a ``Corpus`` or a
+        path.
 
         With ``by_case`` the reports of a case are answered together, each tumour that they tell of by itself, or with
         ``one_tumor`` as one. ``joint`` names rules that a report's codes must keep, such as ``("subsite",
@@ -139,7 +146,8 @@ class Model:
         """
         from pathveil.bundle.predict import predict
 
-        options: dict[str, Any] = {"joint": joint, "device": device, "progress": progress}
+        reports = listed_texts(reports)
+        options: dict[str, Any] = {"joint": rules_named(joint), "device": device, "progress": progress}
         return predict(self, reports, by_case=by_case, one_tumor=one_tumor, **options)
 
     def predict_to_file(
@@ -158,28 +166,34 @@ class Model:
         from pathveil.bundle.predict import predict_to_file
 
         to, where = Path(out) if isinstance(out, str) else out, choose_device(device)
+        options["joint"] = rules_named(options.get("joint"))
         return predict_to_file(self, Path(source), to, device=where, progress=progress, **options)
 
     def explain(self, text: str, *, top: int = 8) -> "Explanation":
         """The codes of one report, each with the ``top`` places in its text that speak most for or against it."""
         from pathveil.bundle.explanation import explain_text
 
+        check_text(text)
+        check_whole_number(top, "top", least=1)
         return explain_text(self, text, top=top)
 
-    def answer(self, text: str, *, joint: Iterable[str] | None = None, explain: int = 0) -> "Answer":
+    def answer(self, text: str, *, joint: str | Iterable[str] | None = None, explain: int = 0) -> "Answer":
         """One report's codes and what contradicts what, perhaps with ``explain`` places in the text behind each."""
         from pathveil.bundle.coder import Coder
         from pathveil.bundle.text_answers import answer
 
-        return answer(Coder(self), [text], joint=joint, explain=explain)[0]
+        check_text(text)
+        check_whole_number(explain, "explain", least=0)
+        return answer(Coder(self), [text], joint=rules_named(joint), explain=explain)[0]
 
     def evaluate(
         self,
         reports: "Reports",
         *,
-        tasks: Iterable[str] | None = None,
+        tasks: str | Iterable[str] | None = None,
         resamples: int = 1000,
         seed: int = 0,
+        most_skipped: float = 0.1,
         device: str = "cpu",
         progress: Progress = silent,
     ) -> "Evaluation":
@@ -187,8 +201,11 @@ class Model:
         ``Corpus``."""
         from pathveil.bundle.evaluation import evaluate_model
 
+        check_whole_number(resamples, "resamples", least=FEWEST_RESAMPLES)
+        check_seed(seed)
         options: dict[str, Any] = {"resamples": resamples, "seed": seed, "device": device, "progress": progress}
-        return evaluate_model(self, reports, tasks=tasks, **options)
+        given = names_given(tasks, "tasks")
+        return evaluate_model(self, reports, tasks=given, most_skipped=most_skipped, **options)
 
     def drift(
         self,
@@ -197,6 +214,8 @@ class Model:
         reference: "Reports | None" = None,
         mapping: "TableMapping | None" = None,
         reference_mapping: "TableMapping | None" = None,
+        most_skipped: float = 0.1,
+        strict: bool = False,
         device: str = "cpu",
         progress: Progress = silent,
     ) -> "Drift":
@@ -205,6 +224,7 @@ class Model:
         from pathveil.bundle.drift import measure_drift
 
         tables: dict[str, Any] = {"mapping": mapping, "reference_mapping": reference_mapping}
+        tables |= {"most_skipped": most_skipped, "strict": strict}
         return measure_drift(self, reports, reference=reference, device=device, progress=progress, **tables)
 
     def save(self, path: str | Path, *, replace_old: bool = False) -> "Model":
@@ -262,6 +282,25 @@ class Model:
     def _repr_html_(self) -> str:
         """What a notebook shows."""
         return f"<pre>{html.escape(repr(self))}</pre>"
+
+
+def listed_texts(reports: Any) -> Any:
+    """A column of texts (pandas, polars, NumPy) or what yields them as a list of texts; anything else as it is."""
+    if hasattr(reports, "to_list") or hasattr(reports, "tolist"):
+        reports = reports.to_list() if hasattr(reports, "to_list") else reports.tolist()
+    elif isinstance(reports, Iterator):
+        reports = list(reports)
+    for place, text in enumerate(reports if isinstance(reports, list | tuple) else (), 1):
+        if not isinstance(text, str):
+            told = f"number {place:,} of {len(reports):,} is of type {type(text).__name__}"
+            raise UsageError(f"expected a list of texts; {told}")
+    return reports
+
+
+def check_text(text: Any) -> None:
+    """Refuse what is no report's text where one is expected."""
+    if not isinstance(text, str):
+        raise UsageError(f"expected the text of one report; got {type(text).__name__}")
 
 
 def weights_sha256(tensors: Mapping[str, np.ndarray]) -> str:

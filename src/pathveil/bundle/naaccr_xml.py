@@ -8,7 +8,9 @@ record type is A, a full case abstract: M would say that a record was sent befor
 place for report numbers.
 
 The reader (imsweb's ``naaccr-xml``) refuses a file with anything that the standard has no item for, so case ids,
-probabilities and everything else stand in a file beside it, one line a Tumor in the order of the XML.
+probabilities and everything else stand in a file beside it, one line a Tumor in the order of the XML, each with the
+items as the XML has them: once a system has taken the file in, patient and report numbers alone lead from one to the
+other.
 
 >>> naaccr_items({"subsite": Code("C50.9", 0.99, False), "laterality": Code("left", 0.98, False),
 ...               "histology": Code("8500", 0.5, True)})
@@ -26,12 +28,10 @@ from xml.sax.saxutils import escape
 
 from pathveil.bundle.coder import Code
 from pathveil.bundle.incoming import Origin
-from pathveil.bundle.outputs import Coded, Write, json_line, one_line
+from pathveil.bundle.outputs import NAACCR_HEAD, Coded, Write, json_line, one_line
 from pathveil.corpus.combinations import contradictions
+from pathveil.corpus.seen import Seen
 
-NAMESPACE = "http://naaccr.org/naaccrxml"
-DICTIONARY, SPECIFICATION = "http://naaccr.org/naaccrxml/naaccr-dictionary-250.xml", "1.8"
-RECORD_TYPE = "A"
 LATERALITY = {
     "not_paired": "0",
     "right": "1",
@@ -43,11 +43,11 @@ LATERALITY = {
 }
 SHAPES = {
     "primarySite": r"C\d{3}",
-    "laterality": r"[0-9]",
+    "laterality": r"[0-59]",
     "histologicTypeIcdO3": r"\d{4}",
-    "behaviorCodeIcdO3": r"\d",
+    "behaviorCodeIcdO3": r"[0-3]",  # what is metastatic (6) or may be (9) is a laboratory's code, not a registry's
 }
-LONGEST_NUMBER, NUMBERS = 20, 5  # characters of pathReportNumber1, and how many such items there are
+LONGEST_NUMBER, NUMBERS = 20, 5  # characters of pathReportNumber1, in UTF-16, and how many such items there are
 
 
 def sidecar_of(path: Path) -> Path:
@@ -60,47 +60,45 @@ def xml_writer(path: Path, sidecar: Path, *, decided: bool = False) -> Generator
     """A function that writes one tumour at a time; the tumours of a case must follow on each other. Codes that a person
     has ``decided`` on are written even where they contradict each other."""
     with path.open("w", encoding="utf-8", newline="") as file, sidecar.open("w", encoding="utf-8") as beside:
-        file.write(
-            '<?xml version="1.0" encoding="UTF-8"?>\n'
-            f'<NaaccrData baseDictionaryUri="{DICTIONARY}" recordType="{RECORD_TYPE}" '
-            f'specificationVersion="{SPECIFICATION}" xmlns="{NAMESPACE}">\n'
-        )
+        file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n{NAACCR_HEAD}\n')
         yield tumour_writer(file, beside, decided=decided)
         file.write("</NaaccrData>\n")
 
 
 def tumour_writer(file: IO[str], beside: IO[str], *, decided: bool) -> Write:
-    patients = 0
+    patients, of_patient, taken = 0, {}, Seen()
 
     def write(coded: Coded) -> None:
-        nonlocal patients
+        nonlocal patients, of_patient
         if coded.tumor == 1:
             patients += 1
-            file.write(patient_start(coded.case_id))
-        reports = [one for one in coded.reports if one.report_id not in coded.doubtful]
-        file.write(tumour(coded.codes, reports, decided=decided))
+            of_patient = patient_number(coded.case_id, taken)
+            file.write("\n".join(["  <Patient>", *item_lines(of_patient, indent=4)]) + "\n")
+        of_tumour = naaccr_items(coded.codes, decided=decided) | report_numbers(certain_reports(coded))
+        file.write("\n".join(["    <Tumor>", *item_lines(of_tumour, indent=6), "    </Tumor>"]) + "\n")
         if coded.tumor == coded.tumors:
             file.write("  </Patient>\n")
-        beside.write(one_line({"patient": patients, **json_line(coded, by_case=True)}))
+        items = of_patient | of_tumour
+        beside.write(one_line({"patient": patients, "items": items, **json_line(coded, by_case=True)}))
 
     return write
 
 
-def patient_start(case_id: str | None) -> str:
-    """The start of a Patient, with its number where the case's id is one: the item takes eight digits, nothing else."""
-    number = f"    {item('patientIdNumber', case_id.zfill(8))}\n" if case_id and is_number(case_id) else ""
-    return f"  <Patient>\n{number}"
+def patient_number(case_id: str | None, taken: Seen) -> dict[str, str]:
+    """The patient's number where the case's id is one: the item takes eight digits, nothing else. Where 12 and 012 are
+    two cases, only the first has the number: the same one would make one patient of them."""
+    if case_id is None or not is_number(case_id) or not taken.add(int(case_id)):
+        return {}
+    return {"patientIdNumber": case_id.zfill(8)}
 
 
 def is_number(case_id: str) -> bool:
     return re.fullmatch(r"[0-9]{1,8}", case_id) is not None
 
 
-def tumour(codes: Mapping[str, Code], reports: Sequence[Origin], *, decided: bool = False) -> str:
-    """One Tumor, as XML."""
-    items = naaccr_items(codes, decided=decided) | report_numbers(reports)
-    lines = [f"      {item(name, value)}" for name, value in items.items()]
-    return "\n".join(["    <Tumor>", *lines, "    </Tumor>"]) + "\n"
+def certain_reports(coded: Coded) -> list[Origin]:
+    """A tumour's reports but for those that may tell of another one."""
+    return [one for one in coded.reports if one not in coded.doubtful]
 
 
 def naaccr_items(codes: Mapping[str, Code], *, decided: bool = False) -> dict[str, str]:
@@ -121,12 +119,12 @@ def naaccr_items(codes: Mapping[str, Code], *, decided: bool = False) -> dict[st
 def report_numbers(reports: Sequence[Origin]) -> dict[str, str]:
     """The laboratories' numbers of a tumour's reports that the items can hold, each once."""
     numbers = dict.fromkeys(plain(report.report_number).strip() for report in reports if report.report_number)
-    fitting = [number for number in numbers if 0 < len(number) <= LONGEST_NUMBER][:NUMBERS]
+    fitting = [number for number in numbers if 0 < len(number.encode("utf-16-le")) <= 2 * LONGEST_NUMBER][:NUMBERS]
     return {f"pathReportNumber{place}": number for place, number in enumerate(fitting, start=1)}
 
 
-def item(name: str, value: str) -> str:
-    return f'<Item naaccrId="{name}">{escape(value)}</Item>'
+def item_lines(items: Mapping[str, str], *, indent: int) -> list[str]:
+    return [f'{" " * indent}<Item naaccrId="{name}">{escape(value)}</Item>' for name, value in items.items()]
 
 
 def plain(text: str) -> str:

@@ -4,10 +4,11 @@ Every answer keeps what links it to its report: ids, the laboratory's number, th
 answer for a case lists its reports. NAACCR XML has its own module (``pathveil.bundle.naaccr_xml``).
 
 Ids and numbers come from whoever wrote the reports, and a spreadsheet would run a cell such as ``=HYPERLINK(…)``: in
-CSV, a text that begins like a formula gets an apostrophe before it. JSONL has every id as it came.
+CSV, a text that begins like a formula gets an apostrophe before it, and so does what follows on a semicolon or a line
+end, at which spreadsheets of some countries begin a cell. JSONL has every id as it came.
 
->>> [safe_cell(cell) for cell in ("=1+1", "@case", "-17", "S-97", 0.25, None)]
-["'=1+1", "'@case", '-17', 'S-97', 0.25, None]
+>>> [safe_cell(cell) for cell in ("=1+1", "@case", "-17", "S-97", "S;=1", 0.25, None)]
+["'=1+1", "'@case", '-17', 'S-97', "S;'=1", 0.25, None]
 
 >>> from io import StringIO
 >>> file, code = StringIO(), Code("C61", 0.98, False, term="prostate gland")
@@ -28,18 +29,42 @@ from typing import IO, Any
 
 from pathveil.bundle.coder import Code
 from pathveil.bundle.explanation import Explanation
-from pathveil.bundle.folder import check_outside
 from pathveil.bundle.incoming import Origin
 from pathveil.corpus.combinations import Contradiction
-from pathveil.corpus.opening import check_not_read
+from pathveil.corpus.opening import check_output
 from pathveil.errors import UsageError
 
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xml": "naaccr-xml"}
+NAACCR_HEAD = (
+    '<NaaccrData baseDictionaryUri="http://naaccr.org/naaccrxml/naaccr-dictionary-250.xml" recordType="A" '
+    'specificationVersion="1.8" xmlns="http://naaccr.org/naaccrxml">'
+)
+STRING = r'"(?:[^"\\]|\\.)*"'  # of JSON
+KNOWN = rf"(?:null|{STRING})"
+# How each file of ours begins, to its first byte: another, such as somebody's corpus with our columns, never gives way.
+# By report and by case as CSV and as JSONL, what lies beside NAACCR XML, and the XML: its patients have no other item.
+BY_CASE = rf'"case_id": {KNOWN}, "tumor": \d+, "tumors": \d+, "report_ids": \['
+BEGINNINGS = tuple(
+    re.compile(beginning.encode())
+    for beginning in (
+        "report_id,case_id,report_number,message_id,file,position,contradictions,",
+        "case_id,tumor,tumors,reports,report_ids,report_numbers,message_ids,files,positions,doubtful,contradictions,",
+        rf'\{{"report_id": {STRING}, "case_id": {KNOWN}, "report_number": {KNOWN}, "message_id": {KNOWN}, '
+        rf'"file": {KNOWN}, "position": (?:null|\d+), "codes": \{{{STRING}: \{{"code": ',
+        rf"\{{{BY_CASE}",
+        rf'\{{"patient": \d+, "items": \{{(?:{STRING}: {STRING}(?:, )?)*\}}, {BY_CASE}',
+        rf'<\?xml version="1\.0" encoding="UTF-8"\?>\n{re.escape(NAACCR_HEAD)}\n'
+        r'  <Patient>\n(?:    <Item naaccrId="patientIdNumber">\d{8}</Item>\n)?    <Tumor>\n',
+    )
+)
+PAGE_MARK = b'<meta name="generator" content="Pathveil">'
 LINE_ENDS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "\x85\u2028\u2029"}  # that JSON does not escape
 BETWEEN = "; "  # between the several values of one cell
 BESIDE = ("second", "third")  # what CSV calls the alternatives
 FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # what a spreadsheet takes for the beginning of a formula, in some languages
 NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")  # which a number may begin with as well
+# The same where a cell may begin in another country: behind a semicolon, or on another line.
+WITHIN = re.compile(rf"([;\r\n]\s*)(?=[=+\-@＝＋－＠])(?!{NUMBER.pattern}\s*(?:[;\r\n]|$))")
 
 
 @dataclass(frozen=True)
@@ -55,7 +80,7 @@ class Coded:
     unread: int = 0  # reports in which the model knows no word
     tumor: int = 1  # of the case's
     tumors: int = 1
-    doubtful: tuple[str, ...] = ()  # ids of reports that may tell of another tumour
+    doubtful: tuple[Origin, ...] = ()  # of the reports, those that may tell of another tumour; ids may repeat
 
 
 Write = Callable[[Coded], None]
@@ -70,12 +95,9 @@ def format_of(path: Path | None, named: str | None = None) -> str:
 
 
 def check_written(written: Sequence[Path], *, sources: Sequence[Path]) -> None:
-    """Refuse to write over reports that are read, or into a model's folder."""
+    """Refuse places where answers may not be written; earlier answers give way."""
     for path in written:
-        if path.is_dir():
-            raise UsageError(f"{path}: is a folder; expected the name of a file to write")
-    check_outside(*written)
-    check_not_read(written, sources=sources)
+        check_output(path, sources=sources, renews=BEGINNINGS)
 
 
 def line_writer(file: IO[str], form: str, tasks: Sequence[str], *, by_case: bool, joint: bool) -> Write:
@@ -106,7 +128,7 @@ def csv_writer(file: IO[str], tasks: Sequence[str], *, by_case: bool, joint: boo
         if by_case:
             lists = zip(*(vars(one).values() for one in coded.reports), strict=True)
             ids = [coded.case_id, coded.tumor, coded.tumors, len(coded.reports), *map(in_one_cell, lists)]
-            ids.append(in_one_cell(coded.doubtful))
+            ids.append(in_one_cell([one.report_id for one in coded.doubtful]))
         else:
             ids = [first.report_id, coded.case_id, first.report_number, first.message_id, first.file, first.position]
         against = BETWEEN.join(one.sentence for one in coded.contradictions)
@@ -118,20 +140,21 @@ def csv_writer(file: IO[str], tasks: Sequence[str], *, by_case: bool, joint: boo
 
 def in_one_cell(values: Sequence[Any]) -> str:
     """Several values as one cell: one place for each, so that cells of a row can be read side by side; empty where all
-    are.
+    are. What parts them is replaced within one.
 
-    >>> in_one_cell((None, "S-97-1", 3)), in_one_cell((None, None))
-    ('; S-97-1; 3', '')
+    >>> in_one_cell((None, "S-97-1", 3)), in_one_cell((None, None)), in_one_cell(("S-1; S-2", "S-3"))
+    ('; S-97-1; 3', '', 'S-1, S-2; S-3')
     """
-    known = ["" if value is None else str(value) for value in values]
+    known = ["" if value is None else str(value).replace(BETWEEN, ", ") for value in values]
     return BETWEEN.join(known) if any(known) else ""
 
 
 def safe_cell(cell: Any) -> Any:
     """A cell that no spreadsheet takes for a formula; numbers stay as they are."""
-    if isinstance(cell, str) and cell.startswith(FORMULA) and not NUMBER.fullmatch(cell):
-        return "'" + cell
-    return cell
+    if not isinstance(cell, str) or NUMBER.fullmatch(cell):
+        return cell
+    cell = WITHIN.sub(r"\1'", cell) if WITHIN.search(cell) else cell
+    return "'" + cell if cell.startswith(FORMULA) else cell
 
 
 def csv_text(lines: Iterable[Iterable[Any]]) -> str:
@@ -159,8 +182,8 @@ def json_line(coded: Coded, *, by_case: bool) -> dict[str, Any]:
         line: dict[str, Any] = {"case_id": coded.case_id, "tumor": coded.tumor, "tumors": coded.tumors}
         line |= {
             "report_ids": [one.report_id for one in coded.reports],
-            "reports": [vars(one) for one in coded.reports],
-            "doubtful": list(coded.doubtful),
+            "reports": [vars(one) | {"doubtful": one in coded.doubtful} for one in coded.reports],
+            "doubtful": [one.report_id for one in coded.doubtful],
         }
     else:
         line = {"report_id": coded.reports[0].report_id, "case_id": coded.case_id} | vars(coded.reports[0])

@@ -19,17 +19,19 @@ import numpy as np
 
 from pathveil.bundle.coder import Code, Coder, decide
 from pathveil.bundle.explanation import explain_reading, read_to_explain
-from pathveil.bundle.incoming import Incoming, Origin, Reports, batches_of, read_files
+from pathveil.bundle.incoming import Incoming, OneReading, Origin, Reports, batches_of, read_files
 from pathveil.bundle.joint import Rules
 from pathveil.bundle.model import Model
-from pathveil.bundle.naaccr_xml import sidecar_of, xml_writer
+from pathveil.bundle.naaccr_xml import certain_reports, patient_number, report_numbers, sidecar_of, xml_writer
 from pathveil.bundle.outputs import Coded, Write, check_written, format_of, line_writer
 from pathveil.bundle.predictions import Prediction, Predictions, PredictionSummary, TaskCounts
 from pathveil.bundle.text_answers import contradictions_of
 from pathveil.bundle.tumours import answer_tumours
+from pathveil.corpus.intake import check_messages
 from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.messages import Tally
 from pathveil.corpus.opening import MESSAGES, passed_over, sentence_of
+from pathveil.corpus.rows import MOST_SKIPPED
+from pathveil.corpus.seen import Seen
 from pathveil.corpus.tables import FORMS, OTHER_FORMS
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file
@@ -77,12 +79,14 @@ def predict(
     """Code reports and keep the answers: texts, a frame with a column ``text``, or a file or folder."""
     secret = secrets.token_bytes(32)
     asked = Asked(by_case=by_case, one_tumor=one_tumor, joint=rules_of(model, joint))
-    answers = code(
-        Coder(model, device=device),
-        lambda: batches_of(reports, key=secret, tally=Tally()),
-        asked=asked,
-        progress=progress,
-    )
+    readings: list[OneReading] = []
+
+    def batches() -> Iterator[list[Incoming]]:
+        readings.append(OneReading())
+        return batches_of(reports, key=secret, reading=readings[-1])
+
+    counts = Counts()
+    answers = counts.of(code(Coder(model, device=device), batches, asked=asked, progress=progress))
     results = tuple(
         Prediction(
             report_ids=tuple(one.report_id for one in coded.reports),
@@ -92,11 +96,18 @@ def predict(
             reports=coded.reports,
             tumor=coded.tumor,
             tumors=coded.tumors,
-            doubtful=coded.doubtful,
+            doubtful=tuple(one.report_id for one in coded.doubtful),
         )
         for coded in answers
     )
-    return Predictions(bundle=model.sha256, by_case=by_case, results=results)
+    return Predictions(
+        bundle=model.sha256,
+        by_case=by_case,
+        results=results,
+        tables=readings[-1].rows,
+        skipped_messages=readings[-1].tally.skipped_total,
+        warnings=tuple(repeated_ids(counts)),
+    )
 
 
 def predict_to_file(
@@ -113,6 +124,8 @@ def predict_to_file(
     key: bytes | None = None,
     explain: int = 0,
     with_text: bool = False,
+    most_skipped: float = MOST_SKIPPED,
+    strict: bool = False,
     device: str = "cpu",
     progress: Progress = silent,
 ) -> PredictionSummary:
@@ -121,7 +134,9 @@ def predict_to_file(
     ``mapping`` says how tables are written and what their columns are called. ``out`` may be a stream, such as the
     standard output. ``joint`` names rules that a report's codes must keep
     (``pathveil.bundle.joint``). ``explain`` adds, for each task, that many places of the report's text that speak most
-    for or against its code, and ``with_text`` the text that they lie in.
+    for or against its code, and ``with_text`` the text that they lie in. Messages and rows that cannot be read are
+    skipped and counted; ``strict`` refuses the first, and a table of which more than the share ``most_skipped`` is such
+    rows is refused.
     """
     path = out if isinstance(out, Path) else None
     form = format_of(path, output_format)
@@ -139,26 +154,24 @@ def predict_to_file(
     if (explain or with_text) and (asked.by_case or form != "jsonl"):
         raise UsageError("explanations are places in a report's text: write JSONL, one answer a report")
     secret = key or secrets.token_bytes(32)
-    tallies: list[Tally] = []  # one each time the input is read
+    readings: list[OneReading] = []  # one each time the input is read
 
     def batches() -> Iterator[list[Incoming]]:
-        tallies.append(Tally())
-        for batch in read_files(source, form=input_format, key=secret, tally=tallies[-1], mapping=mapping):
-            if explain and not with_text and tallies[-1].messages:
-                raise UsageError(
-                    "the places of an explanation lie in the text as it is put together from a message, which you do "
-                    "not have; give that text along with --with-text"
-                )
+        readings.append(reading := OneReading(most_skipped=most_skipped, strict=strict))
+        for batch in read_files(source, form=input_format, key=secret, reading=reading, mapping=mapping):
+            if explain and not with_text:
+                check_places(reading)
             yield batch
 
     rules = tuple(joint) if joint is not None else None
-    counts = Counts()
+    counts = Counts(xml=form == "naaccr-xml")
     with open_output(out, form, model.tasks, by_case=asked.by_case, joint=rules is not None) as write:
-        for coded in code(Coder(model, device=device), batches, asked=asked, progress=progress):
+        for coded in counts.of(code(Coder(model, device=device), batches, asked=asked, progress=progress)):
             write(coded)
-            counts.add(coded)
         if not counts.reports:
+            check_messages({}, readings[-1].tally)  # which says why none could be read
             raise CorpusError(f"{source}: holds no report")
+    tally = readings[-1].tally
     return PredictionSummary(
         reports=counts.reports,
         answers=counts.answers,
@@ -170,17 +183,33 @@ def predict_to_file(
         bundle=model.sha256,
         joint=rules,
         contradictions=counts.contradictions,
-        skipped_messages=tallies[-1].skipped_total,
-        skipped=tallies[-1].skipped,
+        skipped_messages=tally.skipped_total,
+        skipped=tally.skipped,
         warnings=[
             *([f"not read: {sentence_of(others)}."] if (others := passed_over(source)) else []),
-            *warnings_of(tallies[-1], counts, keyed=key is not None, by_case=asked.by_case, xml=form == "naaccr-xml"),
+            *warnings_of(readings[-1], counts, keyed=key is not None, by_case=asked.by_case),
         ],
         tasks={
             task: TaskCounts(coded=counts.taken[task], abstained=counts.answers - counts.taken[task])
             for task in model.tasks
         },
+        tables=readings[-1].rows,
     )
+
+
+def check_places(reading: OneReading) -> None:
+    """Refuse to name places of texts that nobody has as they are coded."""
+    ways = (
+        (reading.tally.messages, "put together from a message"),
+        (reading.put_together, "put together from several columns or a list"),
+        (reading.tally.rewritten, "made from RTF or a page"),
+    )
+    for is_so, how in ways:
+        if is_so:
+            raise UsageError(
+                f"the places of an explanation lie in the text as it is {how}, which you do not have; "
+                "give that text along with --with-text"
+            )
 
 
 @dataclass
@@ -195,6 +224,19 @@ class Counts:
     doubtful: int = 0  # reports that may tell of another tumour than the one they were taken for
     unread: int = 0  # reports in which the model knows no word
     taken: Counter[str] = field(default_factory=Counter)  # task: answers that are sure
+    ids: Seen = field(default_factory=Seen)  # hashes of report ids
+    repeated: int = 0  # reports with the id of one before
+    xml: bool = False
+    patients: Seen = field(default_factory=Seen)  # numbers of patients that NAACCR XML has
+    is_patient_known: bool = False  # whether the last one has such a number
+    unlinked: int = 0  # answers that no number in NAACCR XML leads back from
+    unnumbered: int = 0  # those of them none of whose reports has a number at all
+
+    def of(self, answers: Iterable[Coded]) -> Iterator[Coded]:
+        """The same answers, counted as they pass."""
+        for coded in answers:
+            self.add(coded)
+            yield coded
 
     def add(self, coded: Coded) -> None:
         self.answers += 1
@@ -204,11 +246,23 @@ class Counts:
         self.contradictions += bool(coded.contradictions)
         self.doubtful += len(coded.doubtful)
         self.unread += coded.unread
+        if self.xml:
+            self.add_links(coded)
+        self.repeated += sum(not self.ids.add(hash(one.report_id) % 2**64) for one in coded.reports)
         self.taken.update(task for task, code in coded.codes.items() if not code.abstained)
 
+    def add_links(self, coded: Coded) -> None:
+        """Whether a number of its patient or of a report leads back from the XML; numbers as its writer gives them."""
+        if coded.tumor == 1:
+            self.is_patient_known = bool(patient_number(coded.case_id, self.patients))
+        if not self.is_patient_known and not report_numbers(certain_reports(coded)):
+            self.unlinked += 1
+            self.unnumbered += not any(one.report_number for one in coded.reports)
 
-def warnings_of(tally: Tally, counts: Counts, *, keyed: bool, by_case: bool, xml: bool) -> list[str]:
+
+def warnings_of(reading: OneReading, counts: Counts, *, keyed: bool, by_case: bool) -> list[str]:
     """What a user should know who goes on with the file."""
+    tally = reading.tally
     found = [FORGOTTEN_KEY] if tally.messages and not keyed else []
     if counts.unread:
         one = counts.unread == 1
@@ -216,13 +270,40 @@ def warnings_of(tally: Tally, counts: Counts, *, keyed: bool, by_case: bool, xml
             f"{counted(counts.unread, 'report')} {'holds' if one else 'hold'} no word that the model knows: "
             f"{'is it' if one else 'are they'} empty, in another language, or is the text in another column?"
         )
+    found += repeated_ids(counts)
+    if tally.replaced or tally.withdrawn:
+        ends = ((tally.replaced, "replaced by a later version"), (tally.withdrawn, "withdrawn by a later message"))
+        found.append(" and ".join(f"{counted(n, 'report')} {end}" for n, end in ends if n) + ": not coded.")
     if by_case and counts.without_case:
         which = "it" if counts.without_case == 1 else "each"
         found.append(f"{counted(counts.without_case, 'report')} without a case id: {which} is a case of its own.")
+    if counts.unlinked:
+        have, their, line = ("has", "its", "line") if counts.unlinked == 1 else ("have", "their", "lines")
+        # Another column helps a table that has none of these numbers; not messages, nor numbers that are too long.
+        helps = counts.unnumbered and not tally.messages and not reading.numbered
+        remedy = "; --column report_number=THEIRS names the laboratory's numbers" if helps else ""
+        found.append(
+            f"{counted(counts.unlinked, 'tumour')} {have} no number of a patient or a report in the XML, so only "
+            f"{their} order leads to the {line} beside it{remedy}."
+        )
     if counts.doubtful:
-        which = "; their numbers are not in the XML" if xml else ""
-        found.append(f"{counted(counts.doubtful, 'report')} may tell of another tumour ('doubtful' names them){which}.")
+        them, numbers = ("it", "its number is") if counts.doubtful == 1 else ("them", "their numbers are")
+        which = f"; {numbers} not in the XML" if counts.xml else ""
+        found.append(
+            f"{counted(counts.doubtful, 'report')} may tell of another tumour ('doubtful' names {them}){which}."
+        )
     return found
+
+
+def repeated_ids(counts: Counts) -> list[str]:
+    """What to say where ids do not lead from a code to one report."""
+    if not counts.repeated:
+        return []
+    have = "has" if counts.repeated == 1 else "have"
+    return [
+        f"{counted(counts.repeated, 'report')} {have} the report_id of an earlier one: the id alone does not lead from "
+        "codes to their report; file and position do."
+    ]
 
 
 def rules_of(model: Model, joint: Iterable[str] | None) -> Rules | None:
@@ -316,5 +397,5 @@ def tumours_of(model: Model, case: OpenCase, asked: Asked) -> Iterator[Coded]:
             unread=sum(case.empty[row] for row in group),
             tumor=number,
             tumors=len(found),
-            doubtful=tuple(case.origins[row].report_id for row in doubtful),
+            doubtful=tuple(case.origins[row] for row in doubtful),
         )

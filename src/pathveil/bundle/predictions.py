@@ -1,5 +1,6 @@
 """What coding reports gives: the answers themselves, or counts of what was written to a file."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pathveil.bundle.coder import Code
@@ -7,6 +8,7 @@ from pathveil.bundle.incoming import Origin
 from pathveil.bundle.text_answers import answer_lines
 from pathveil.corpus.combinations import Contradiction
 from pathveil.corpus.intake import SkippedMessage
+from pathveil.corpus.rows import RowCounts
 from pathveil.results import Part, Result
 from pathveil.wording import counted
 
@@ -30,6 +32,9 @@ class Predictions(Result):
     bundle: str  # sha256 of the model's bundle; empty where it was never saved
     by_case: bool
     results: tuple[Prediction, ...]
+    tables: RowCounts | None = None  # what became of the rows of tables, where there were any
+    skipped_messages: int = 0
+    warnings: tuple[str, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
         return [self._row(result) for result in self.results]
@@ -51,12 +56,13 @@ class Predictions(Result):
         for result in self.results:
             for task, code in result.codes.items():
                 tasks[task] += not code.abstained
+        told = [*skipped_lines(self.skipped_messages, self.tables), *(f"Note: {warning}" for warning in self.warnings)]
         if len(self.results) == 1:
-            return "\n".join(answer_lines(self.results[0].codes, self.results[0].contradictions))
+            return "\n".join([*answer_lines(self.results[0].codes, self.results[0].contradictions), *told])
         answers = counted(len(self.results), "tumour" if self.by_case else "report")
         against = sum(bool(result.contradictions) for result in self.results)
         lines = [answers, "", *coded_table(tasks, len(self.results))]
-        return "\n".join([*lines, "", contradiction_line(against)] if against else lines)
+        return "\n".join([*lines, *(["", contradiction_line(against)] if against else []), *told])
 
     def __len__(self) -> int:
         return len(self.results)
@@ -86,6 +92,7 @@ class PredictionSummary(Result):
     skipped: list[SkippedMessage]  # the first of them
     warnings: list[str]
     tasks: dict[str, TaskCounts]
+    tables: RowCounts | None = None  # what became of the rows of tables, where there were any
 
     def rows(self) -> list[dict[str, Any]]:
         return [{"task": task, **counts.to_dict()} for task, counts in self.tasks.items()]
@@ -96,17 +103,23 @@ class PredictionSummary(Result):
         lines = [f"{counted(self.reports, 'report')} coded into {where}{cases}"]
         if self.sidecar:
             lines.append(f"Probabilities, ids and the next probable codes are in {self.sidecar}.")
-        if self.skipped_messages:
-            first = self.skipped[0]
-            lines.append(
-                f"{counted(self.skipped_messages, 'message')} skipped; the first, message {first.message} of "
-                f"{first.file}, {first.reason}"
-            )
+        lines += skipped_lines(self.skipped_messages, self.tables, self.skipped)
         table = coded_table({task: counts.coded for task, counts in self.tasks.items()}, self.answers)
         lines += ["", *table, "", f"Counts of {'tumours' if self.by_case else 'reports'}."]
         if self.contradictions:
             lines.append(contradiction_line(self.contradictions))
         return "\n".join([*lines, *(f"Note: {warning}" for warning in self.warnings)])
+
+
+def skipped_lines(messages: int, tables: RowCounts | None, named: Sequence[SkippedMessage] = ()) -> list[str]:
+    """What of an input was skipped: messages with the first of them, and rows as an import tells them."""
+    lines = []
+    if messages:
+        first = f"; the first, message {named[0].message} of {named[0].file}, {named[0].reason}" if named else ""
+        lines.append(f"{counted(messages, 'message')} skipped{first}")
+    if tables:
+        lines += tables.lines()
+    return lines
 
 
 def contradiction_line(number: int) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pathveil import __version__
+from pathveil.arguments import check_number, check_whole_number
 from pathveil.bundle.class_floor import ClassFloor, without_rare_codes
 from pathveil.bundle.defence import Statement, dp_statement, stated_defence, statement_of
 from pathveil.bundle.model import Model
@@ -26,6 +27,7 @@ from pathveil.errors import CorpusError, UsageError, VocabularyError, short
 from pathveil.files import check_new, read_json
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
+from pathveil.seeds import check_seed
 from pathveil.training.blend import HeldOut
 from pathveil.training.calibration import threshold_for
 from pathveil.training.defences import AnyDefence, DPSettings, defence_named
@@ -127,6 +129,9 @@ def train_model(
         preset, settings = settings_for(preset, defence)
     elif defence is not None:
         settings = settings.changed(defence=defence_named(defence))
+    check_seed(seed)
+    check_whole_number(fewest_cases, "fewest_cases", least=1)
+    check_number(accuracy, "accuracy", least=0.5, most=1)
     if public_classes is not None and not isinstance(settings.defence, DPSettings):
         raise UsageError("public classes are for differentially private training; leave them away without --defence dp")
     folder = None if out is None else Path(out)
@@ -240,13 +245,17 @@ def baseline_words(paths: Paths, *, progress: Progress = silent) -> Vocabulary:
 
 def read_public_classes(path: Path) -> dict[str, list[str]]:
     """Each task's codes from a JSON file such as {"site": ["C18", "C50"]}."""
-    content = read_json(path)
-    for task, codes in content.items():
-        if not isinstance(codes, list) or not all(isinstance(code, str) for code in codes) or not codes:
-            raise UsageError(f'{path}: task \'{short(task)}\' needs a list of codes, such as ["C18", "C50"]')
+    return checked_classes(read_json(path), source=str(path))
+
+
+def checked_classes(classes: Mapping[str, Any], *, source: str = "public_classes") -> dict[str, list[str]]:
+    """Each task's codes, whoever wrote them down."""
+    for task, codes in classes.items():
+        if not isinstance(codes, list | tuple) or not all(isinstance(code, str) for code in codes) or not codes:
+            raise UsageError(f'{source}: task \'{short(task)}\' needs a list of codes, such as ["C18", "C50"]')
         if len(set(codes)) != len(codes):
-            raise UsageError(f"{path}: task '{short(task)}' names a code twice")
-    return content
+            raise UsageError(f"{source}: task '{short(task)}' names a code twice")
+    return {task: list(codes) for task, codes in classes.items()}
 
 
 def with_classes(corpus: Encoded, classes: Mapping[str, Sequence[str]]) -> Encoded:

@@ -10,6 +10,7 @@ import typer
 
 from pathveil.cli.console import JSON_OPTION, bar, emit
 from pathveil.cli.release import PASSWORD, private_key
+from pathveil.cli.tables import reads_tables
 from pathveil.errors import UsageError
 
 if TYPE_CHECKING:
@@ -120,10 +121,12 @@ def propose(
     its way could put servers of their own in. The sha256 goes with every request too, so a party with another version
     is refused.
     """
+    from pathveil.files import check_new
     from pathveil.vocabulary.agree.agreement import Agreement
     from pathveil.vocabulary.agree.offer import Offer
     from pathveil.vocabulary.agree.results import ProposedAgreement
 
+    check_new(out)  # an agreement is known by its hash, and may be signed
     terms = Agreement.propose(
         sites=site,
         holders=[Offer.load(path) for path in holder],
@@ -328,6 +331,7 @@ def _finish(role: "KeyHolder | Hub") -> None:
 
 
 @app.command(short_help="Take part as a registry.")
+@reads_tables("sources", "without")
 def site(
     agreement: Path = AGREEMENT,
     name: str = typer.Option(..., "--name", help="Which of the agreement's sites this is."),
@@ -354,7 +358,9 @@ def site(
     from pathveil.vocabulary.agree.results import SiteResult
     from pathveil.vocabulary.agree.site import Site, cases_of
     from pathveil.vocabulary.corpus_counts import gather_counts
+    from pathveil.vocabulary.words import check_vocabulary_file
 
+    check_vocabulary_file(out, reads=[agreement, sources, without])
     terms = _load(agreement, sha256, signed_by)
     given = read_tokens(tokens, terms)
     if not out.parent.is_dir():
@@ -393,8 +399,9 @@ def publish(
     """
     from pathveil.vocabulary.agree.results import PublishedWords
     from pathveil.vocabulary.agree.site import publish as join
-    from pathveil.vocabulary.words import Vocabulary
+    from pathveil.vocabulary.words import Vocabulary, check_vocabulary_file
 
+    check_vocabulary_file(out, reads=[files])
     vocabulary = join([Vocabulary.load(path) for path in files])
     vocabulary.save(out)
     result = PublishedWords(out=str(out), words=len(vocabulary.words), sha256=vocabulary.sha256)
@@ -402,6 +409,7 @@ def publish(
 
 
 @app.command(short_help="Run an agreement with all its roles in one process.")
+@reads_tables("sources", "without")
 def simulate(
     sources: list[Path] = typer.Argument(
         ..., metavar="CORPUS", help="Reports, or count files (.npz); the registries are the sites."
@@ -429,7 +437,9 @@ def simulate(
     from pathveil.vocabulary.agree.simulate import by_registry
     from pathveil.vocabulary.agree.simulate import simulate as run
     from pathveil.vocabulary.corpus_counts import gather_counts
+    from pathveil.vocabulary.words import check_vocabulary_file
 
+    check_vocabulary_file(out, reads=[sources, without])
     with bar() as progress:
         gathered = gather_counts(sources, tasks=(), leave_out=leave_out, without=without, progress=progress)
         counts = by_registry(gathered)

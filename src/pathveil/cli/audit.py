@@ -7,6 +7,7 @@ import typer
 
 from pathveil import api
 from pathveil.cli.console import DEVICE, JSON_OPTION, SIGNATURE_OPTION, TLS_CA, TLS_CERT, TLS_KEY, bar, emit, resumable
+from pathveil.cli.tables import reads_tables
 from pathveil.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def numbers(text: str) -> tuple[int, ...]:
     return found
 
 
+@reads_tables("members", "non_members", "shadows")
 def run(
     bundle: Path | None = typer.Argument(
         None, metavar="BUNDLE", help="The model to audit, a folder written by 'pathveil train'.", show_default=False

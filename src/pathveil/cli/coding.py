@@ -5,29 +5,41 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
 from pathveil import api
-from pathveil.cli.console import DEVICE, JSON_OPTION, SIGNATURE_OPTION, WORDS_KEY_OPTION, bar, emit, names_from
-from pathveil.cli.corpus import (
-    COLUMN_OPTION,
-    DATES_OPTION,
-    DELIMITER_OPTION,
-    ENCODING_OPTION,
-    MAP_OPTION,
-    QUERY_OPTION,
-    SHEET_OPTION,
-    mapping_from,
+from pathveil.cli.console import (
+    DEVICE,
+    JSON_OPTION,
+    SIGNATURE_OPTION,
+    WORDS_KEY_OPTION,
+    bar,
+    emit,
+    ended_like_ctrl_c,
+    names_from,
 )
+from pathveil.cli.tables import mapping_from, tells_of_tables
 from pathveil.errors import UsageError
 from pathveil.files import write_text
 from pathveil.foreign import printable
 from pathveil.training.device import choose_device
 
+if TYPE_CHECKING:
+    from pathveil.corpus.mapping import TableMapping
+
 STANDARD_OUTPUT = Path("-")
+MOST_SKIPPED_OPTION = typer.Option(
+    0.1,
+    "--most-skipped",
+    metavar="SHARE",
+    help="Refuse a table of which a larger share of rows cannot be used; up to it they are skipped, counted and named.",
+)
+STRICT_OPTION = typer.Option(False, "--strict", help="Refuse instead of skipping: any row, or message.")
 
 
+@tells_of_tables()
 def evaluate(
     bundle: Path = typer.Argument(..., metavar="BUNDLE", help="A model folder written by 'pathveil train'."),
     corpus: Path = typer.Argument(..., metavar="CORPUS", help="Labelled reports the model was not trained on."),
@@ -40,15 +52,11 @@ def evaluate(
     registry: str | None = typer.Option(
         None, "--registry", help="The registry of CORPUS, where it has no such column (with a table that is no corpus)."
     ),
-    column: list[str] = COLUMN_OPTION,
-    mapping: Path = MAP_OPTION,
-    encoding: str = ENCODING_OPTION,
-    delimiter: str = DELIMITER_OPTION,
-    dates: str = DATES_OPTION,
-    query: str = QUERY_OPTION,
-    sheet: str = SHEET_OPTION,
+    told: "TableMapping | None" = None,
     resamples: int = typer.Option(1000, "--resamples", min=10, help="Bootstrap resamples behind each interval."),
     seed: int = typer.Option(0, "--seed", min=0, help="Of the resampling."),
+    most_skipped: float = MOST_SKIPPED_OPTION,
+    strict: bool = STRICT_OPTION,
     require_signature: Path | None = SIGNATURE_OPTION,
     words_key: Path | None = WORDS_KEY_OPTION,
     device: str = DEVICE,
@@ -59,15 +67,19 @@ def evaluate(
     Labels the model never saw count as errors; reports without a label are left out of that task. --json and --page add
     details by code, registry and year, of ten cases or more each.
     """
-    told = mapping_from(mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet)
     check_page(page, sources=[corpus])
+    most_skipped = 0.0 if strict else most_skipped
     with bar() as progress:
+        reports = corpus
+        if registry is not None or (told is not None and not told.is_empty):
+            reports = api.read(corpus, registry=registry, mapping=told, most_skipped=most_skipped)
         result = api.evaluate(
             api.load(bundle, require_signature=require_signature, words_key=words_key),
-            corpus if told.is_empty and registry is None else api.read(corpus, registry=registry, mapping=told),
+            reports,
             tasks=names_from(tasks),
             resamples=resamples,
             seed=seed,
+            most_skipped=most_skipped,
             device=device,
             progress=progress,
         )
@@ -78,6 +90,7 @@ def evaluate(
     emit(result, as_json=as_json)
 
 
+@tells_of_tables()
 def predict(
     bundle: Path = typer.Argument(..., metavar="BUNDLE", help="A model folder written by 'pathveil train'."),
     source: Path | None = typer.Argument(
@@ -98,13 +111,7 @@ def predict(
     input_format: str = typer.Option(
         "auto", "--format", help="Of INPUT: auto, parquet, csv, jsonl, json, excel, sqlite, hl7 or fhir."
     ),
-    column: list[str] = COLUMN_OPTION,
-    mapping: Path = MAP_OPTION,
-    encoding: str = ENCODING_OPTION,
-    delimiter: str = DELIMITER_OPTION,
-    dates: str = DATES_OPTION,
-    query: str = QUERY_OPTION,
-    sheet: str = SHEET_OPTION,
+    told: "TableMapping | None" = None,
     output_format: str | None = typer.Option(
         None, "--to", help="Of the output: csv, jsonl or naaccr-xml; else as its name says."
     ),
@@ -137,6 +144,8 @@ def predict(
         help="Write each report's text beside its codes (JSONL): of HL7 that is the text, put together from the "
         "message, in which the places of --explain lie. The file then holds what reports hold.",
     ),
+    most_skipped: float = MOST_SKIPPED_OPTION,
+    strict: bool = STRICT_OPTION,
     key_file: Path | None = typer.Option(
         None, "--key-file", help="The secret from which case ids of HL7 patients are made, as in 'corpus import'."
     ),
@@ -150,7 +159,6 @@ def predict(
 
     Reports are streamed, so any number of them fits. Report text is read and not written, unless --with-text asks.
     """
-    from pathveil.bundle.joint import USUAL_RULES
     from pathveil.corpus.patient import read_key
 
     if (source is None) == (text is None):
@@ -164,31 +172,30 @@ def predict(
         raise UsageError(f"{given[0]} is for INPUT; the answer to --text is shown, with --json as JSON")
     if text is None and as_json and out == STANDARD_OUTPUT:
         raise UsageError("--out - writes the codes to the standard output, where --json would put the summary too")
-    rules = USUAL_RULES if joint == "usual" else names_from(joint, option="--joint")
     model = api.load(bundle, require_signature=require_signature, words_key=words_key)
     if text is not None:
         report = sys.stdin.read() if text == "-" else text
         if not report.strip():
             raise UsageError("--text: is empty; expected the text of a report, or - and the text on the standard input")
-        answer = model.answer(report, explain=explain, joint=rules)
+        answer = model.answer(report, explain=explain, joint=joint)
         emit(answer, as_json=as_json or out == STANDARD_OUTPUT, text=answer.shown_in(report))
         return
     assert source is not None and out is not None
-    with quiet_end_of_pipe(), bar() as progress:
+    with quiet_end_of_pipe(), ended_like_ctrl_c(), bar() as progress:
         result = model.predict_to_file(
             source,
             sys.stdout if out == STANDARD_OUTPUT else out,
             input_format=input_format,
-            mapping=mapping_from(
-                mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet
-            ),
+            mapping=told,
             output_format=output_format,
             by_case=by_case,
             one_tumor=one_tumor,
             explain=explain,
             with_text=with_text,
+            most_skipped=most_skipped,
+            strict=strict,
             key=read_key(key_file) if key_file else None,
-            joint=rules,
+            joint=joint,
             device=device,
             progress=progress,
         )
@@ -198,6 +205,7 @@ def predict(
         emit(result, as_json=as_json)
 
 
+@tells_of_tables()
 def drift(
     bundle: Path = typer.Argument(..., metavar="BUNDLE", help="A model folder written by 'pathveil train'."),
     source: Path = typer.Argument(
@@ -213,16 +221,12 @@ def drift(
         help="Hold them against these reports, such as last year's, instead of what the bundle says of its training.",
     ),
     page: Path | None = typer.Option(None, "--page", help="Write a page with figures."),
-    column: list[str] = COLUMN_OPTION,
-    mapping: Path = MAP_OPTION,
+    told: "TableMapping | None" = None,
     reference_map: Path | None = typer.Option(
         None, "--reference-map", help="The mapping of --reference's tables, where they are no corpus."
     ),
-    encoding: str = ENCODING_OPTION,
-    delimiter: str = DELIMITER_OPTION,
-    dates: str = DATES_OPTION,
-    query: str = QUERY_OPTION,
-    sheet: str = SHEET_OPTION,
+    most_skipped: float = MOST_SKIPPED_OPTION,
+    strict: bool = STRICT_OPTION,
     require_signature: Path | None = SIGNATURE_OPTION,
     words_key: Path | None = WORDS_KEY_OPTION,
     device: str = DEVICE,
@@ -235,7 +239,6 @@ def drift(
     """
     if reference_map is not None and reference is None:
         raise UsageError("--reference-map says how the tables of --reference are written; give both")
-    told = mapping_from(mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet)
     check_page(page, sources=[source, *([reference] if reference else [])])
     model = api.load(bundle, require_signature=require_signature, words_key=words_key)
     with bar() as progress:
@@ -243,7 +246,9 @@ def drift(
             source,
             reference=reference,
             mapping=told,
-            reference_mapping=mapping_from(reference_map, None),
+            reference_mapping=mapping_from(reference_map),
+            most_skipped=most_skipped,
+            strict=strict,
             device=choose_device(device),
             progress=progress,
         )
@@ -253,11 +258,15 @@ def drift(
 
 
 def check_page(page: Path | None, *, sources: list[Path]) -> None:
-    """Refuse a page in the place of what is read, before the work is done."""
-    from pathveil.bundle.outputs import check_written
+    """Refuse a place where a page may not be written, before the work is done; an earlier page gives way."""
+    from pathveil.bundle.outputs import PAGE_MARK
+    from pathveil.corpus.opening import check_output
 
-    if page is not None:
-        check_written([page], sources=sources)
+    if page is None:
+        return
+    check_output(page, sources=sources, renews=[PAGE_MARK])
+    if page.suffix.lower() not in (".html", ".htm"):  # under another name, such as .pdf, nothing would open it
+        raise UsageError(f"--page {page}: the page is HTML; give a name that ends in .html")
 
 
 @contextmanager

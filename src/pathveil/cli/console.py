@@ -1,18 +1,20 @@
 """What every command shares: progress on stderr and results on stdout."""
 
+import atexit
 import json
+import os
 import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from threading import Timer, main_thread
+from threading import Thread, Timer, current_thread, main_thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pathveil.errors import UsageError
+from pathveil.arguments import names_given
 from pathveil.foreign import printable
 from pathveil.foreign.text import UNPRINTABLE
 from pathveil.progress import Progress
@@ -209,6 +211,47 @@ def resumable() -> Generator[None]:
             timer.cancel()
 
 
+@contextmanager
+def ended_like_ctrl_c() -> Generator[None]:
+    """Around work that keeps texts in unfinished files: SIGTERM, by which schedulers and containers end a program, ends
+    it as ctrl-C does, so that these go too.
+
+    Python's own handler would wait until polars has read all. What only writes a byte does not; who reads it gives the
+    signal that polars heeds.
+    """
+    import socket
+
+    if current_thread() is not main_thread():
+        yield
+        return
+    owner, (reader, writer) = os.getpid(), socket.socketpair()
+    writer.setblocking(False)
+
+    def handle(*_: object) -> None:
+        if os.getpid() != owner:  # a forked child, in which nobody reads
+            os._exit(128 + signal.SIGTERM)
+
+    def watch() -> None:
+        while given := reader.recv(1):
+            if given[0] == signal.SIGTERM:
+                os.kill(owner, signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, handle)
+    woken = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("Aborted!", err=True)
+        # Threads of polars may still be at work: Python would end them one by one, and now and then itself by a signal.
+        atexit._run_exitfuncs()  # temporary folders go
+        os._exit(130)
+    finally:
+        signal.set_wakeup_fd(woken)
+        signal.signal(signal.SIGTERM, before)
+        writer.close()  # which ends the watch
+
+
 def emit(result: "Result", *, as_json: bool, text: str | None = None) -> None:
     """Print a result: the JSON for programs, or for people the text, which is the result's summary if not given."""
     if as_json:
@@ -225,9 +268,4 @@ def names_from(given: str | None, *, option: str = "--tasks") -> list[str] | Non
     >>> names_from("site, histology"), names_from(None)
     (['site', 'histology'], None)
     """
-    if given is None:
-        return None
-    names = [name.strip() for name in given.split(",") if name.strip()]
-    if not names:
-        raise UsageError(f"{option} names nothing; expected names with commas between them, as in site,histology")
-    return names
+    return names_given(given, option)

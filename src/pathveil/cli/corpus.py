@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from pathveil import api
-from pathveil.cli.console import JSON_OPTION, bar, emit, names_from
+from pathveil.cli.console import JSON_OPTION, bar, emit, ended_like_ctrl_c, names_from
+from pathveil.cli.tables import reads_tables, tells_of_tables
 from pathveil.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,22 +15,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Make, read, judge and divide corpora of reports.", no_args_is_help=True, rich_markup_mode=None)
 
-MAP_OPTION = typer.Option(
-    None, "--map", metavar="FILE", help="A mapping of columns, as 'pathveil corpus map' proposes it; options win."
-)
-COLUMN_OPTION = typer.Option(
-    None, "--column", metavar="NAME=THEIRS", help="Take a column from one of another name, e.g. case_id=TUMOR_ID."
-)
-ENCODING_OPTION = typer.Option(
-    None, "--encoding", help="Of CSV files, e.g. cp1252 or cp850; else UTF-8, UTF-16 and Windows-1252 are told apart."
-)
-DELIMITER_OPTION = typer.Option(None, "--delimiter", help="What separates the fields of CSV files; else it is found.")
-DATES_OPTION = typer.Option(
-    None, "--dates", metavar="FORMAT", help="How dates are written, e.g. dd/mm/yyyy; else found where only one fits."
-)
-QUERY_OPTION = typer.Option(
-    None, "--query", metavar="SQL", help="What to read of a database, e.g. 'select * from reports'."
-)
 DATABASE_OPTION = typer.Option(
     None,
     "--database",
@@ -37,13 +22,13 @@ DATABASE_OPTION = typer.Option(
     help="Read --query from the database whose address (postgresql://user@host/name, …) this environment variable "
     "holds, instead of a file.",
 )
-SHEET_OPTION = typer.Option(None, "--sheet", help="Which sheet of a spreadsheet to read; else the first.")
 KEEP_OPTION = typer.Option(
     False, "--keep-unknown-codes", help="Keep labels that ICD-O-3 does not have; else they are counted and left out."
 )
 
 
 @app.command("import", short_help="Read tables and HL7 messages into one checked corpus file.")
+@tells_of_tables()
 def import_reports(
     sources: list[Path] = typer.Argument(
         None,
@@ -66,13 +51,7 @@ def import_reports(
         help="A secret of your registry from which HL7 case ids are made. The same key gives the same patient the same "
         "id in every import; without one the ids of this import match no other.",
     ),
-    column: list[str] = COLUMN_OPTION,
-    mapping: Path = MAP_OPTION,
-    encoding: str = ENCODING_OPTION,
-    delimiter: str = DELIMITER_OPTION,
-    dates: str = DATES_OPTION,
-    query: str = QUERY_OPTION,
-    sheet: str = SHEET_OPTION,
+    told: "TableMapping | None" = None,
     database: str | None = DATABASE_OPTION,
     keep_unknown_codes: bool = KEEP_OPTION,
     most_skipped: float = typer.Option(
@@ -97,7 +76,7 @@ def import_reports(
     if not sources and database is None:
         raise UsageError("give files to read, or a database with --database and --query")
 
-    with bar() as progress:
+    with ended_like_ctrl_c(), bar() as progress:
         result = import_corpus(
             sources or [],
             out=out,
@@ -106,25 +85,12 @@ def import_reports(
             registry=registry,
             key=read_key(key_file) if key_file else None,
             strict=strict,
-            mapping=mapping_from(
-                mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet
-            ),
+            mapping=told,
             keep_unknown_codes=keep_unknown_codes,
             most_skipped=most_skipped,
             progress=progress,
         )
     emit(result, as_json=as_json)
-
-
-def mapping_from(path: Path | None, column: list[str] | None, **told: str | None) -> "TableMapping":
-    """What a mapping file and options say of tables; options win."""
-    from pathveil.corpus.mapping import TableMapping, read_mapping
-
-    columns = dict(pair.partition("=")[::2] for pair in column or [])
-    if not all(columns) or not all(columns.values()):
-        raise UsageError("--column takes NAME=THEIRS, for example case_id=TUMOR_ID")
-    mapping = read_mapping(path) if path else TableMapping()
-    return mapping.changed(**{name: value for name, value in told.items() if value}).with_columns(columns)
 
 
 def address_of(source: Path | None, variable: str | None) -> str | None:
@@ -137,16 +103,13 @@ def address_of(source: Path | None, variable: str | None) -> str | None:
 
 
 @app.command("map", short_help="Propose which column of a table is which, as a file to correct.")
+@tells_of_tables(named=False)
 def map_columns(
     source: Path | None = typer.Argument(
         None, metavar="FILE", help="A table (CSV, JSONL, JSON, Excel, SQLite, Parquet).", show_default=False
     ),
     out: Path = typer.Option(..., "--out", help="The mapping to write, a commented .toml file."),
-    encoding: str = ENCODING_OPTION,
-    delimiter: str = DELIMITER_OPTION,
-    dates: str = DATES_OPTION,
-    query: str = QUERY_OPTION,
-    sheet: str = SHEET_OPTION,
+    told: "TableMapping | None" = None,
     database: str | None = DATABASE_OPTION,
     as_json: bool = JSON_OPTION,
 ) -> None:
@@ -155,12 +118,12 @@ def map_columns(
     """
     from pathveil.corpus.proposal import propose_mapping
 
-    told = mapping_from(None, None, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet)
     result = propose_mapping(source, out=out, mapping=told, database=address_of(source, database))
     emit(result, as_json=as_json)
 
 
 @app.command("label", short_help="Give reports the codes of another table, such as abstracts.")
+@tells_of_tables()
 def label_reports(
     reports: Path = typer.Argument(..., metavar="REPORTS", help="A corpus without labels: a file, or a folder."),
     labels: Path | None = typer.Argument(
@@ -169,20 +132,14 @@ def label_reports(
         help="A table of codes, such as abstracts (CSV, Excel, SQLite, …, NAACCR XML), or --database.",
         show_default=False,
     ),
-    on: str = typer.Option(
+    on: list[str] = typer.Option(
         ..., "--on", metavar="COLUMN", help="What both have: report_number, case_id, …; several separated by commas."
     ),
     out: Path = typer.Option(..., "--out", help="The labelled corpus to write, a .parquet file."),
     days: int = typer.Option(
         None, "--days", min=0, help="Take of several rows the nearest in date, at most so many days from the report."
     ),
-    column: list[str] = COLUMN_OPTION,
-    mapping: Path = MAP_OPTION,
-    encoding: str = ENCODING_OPTION,
-    delimiter: str = DELIMITER_OPTION,
-    dates: str = DATES_OPTION,
-    query: str = QUERY_OPTION,
-    sheet: str = SHEET_OPTION,
+    told: "TableMapping | None" = None,
     database: str | None = DATABASE_OPTION,
     keep_unknown_codes: bool = KEEP_OPTION,
     tasks: str = typer.Option(None, "--tasks", help="Label columns, separated by commas; else the usual ones."),
@@ -195,16 +152,14 @@ def label_reports(
     """
     from pathveil.corpus.labels import label_corpus
 
-    with bar() as progress:
+    with ended_like_ctrl_c(), bar() as progress:
         result = label_corpus(
             reports,
             labels,
-            on=names_from(on, option="--on") or (),
+            on=names_from(",".join(on), option="--on") or (),
             out=out,
             days=days,
-            mapping=mapping_from(
-                mapping, column, encoding=encoding, delimiter=delimiter, dates=dates, query=query, sheet=sheet
-            ),
+            mapping=told,
             keep_unknown_codes=keep_unknown_codes,
             tasks=names_from(tasks),
             database=address_of(labels, database),
@@ -268,6 +223,7 @@ def class_counts(text: str) -> dict[str, int]:
 
 
 @app.command("check", short_help="Judge a corpus: what is in it, and what to mend first.")
+@reads_tables("sources")
 def check_corpus(
     sources: list[Path] = typer.Argument(
         ..., metavar="CORPUS", help="A corpus: one file, several, or a folder of them (Parquet, CSV, JSONL)."
@@ -294,10 +250,11 @@ def check_corpus(
     if as_json:
         emit(result, as_json=True)
     else:
-        Console().print(page(result, title=", ".join(map(str, sources))))
+        Console().print(page(result, title=", ".join(path.name for path in sources)))
 
 
 @app.command("split", short_help="Divide a corpus into train, validation and test, by case.")
+@reads_tables("sources")
 def split(
     sources: list[Path] = typer.Argument(..., metavar="CORPUS", help="A corpus: one file, several, or a folder."),
     out: Path = typer.Option(..., "--out", help="Folder for train, validation and test (.parquet) and split.json."),
@@ -326,7 +283,7 @@ def split(
     """
     from pathveil.corpus.split import split_corpus
 
-    with bar() as progress:
+    with ended_like_ctrl_c(), bar() as progress:
         result = split_corpus(
             sources,
             out=out,

@@ -7,8 +7,9 @@ import typer
 
 from pathveil.cli.console import JSON_OPTION, bar, emit, names_from
 from pathveil.cli.model import values_of
+from pathveil.cli.tables import reads_tables
 from pathveil.errors import UsageError
-from pathveil.files import write_json
+from pathveil.files import check_new, write_json
 from pathveil.training.device import choose_device
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def hub(
     run_hub(kit)
 
 
+@reads_tables("corpus")
 def site(
     kit: Path = typer.Argument(..., metavar="KIT", help="This site's kit."),
     corpus: list[Path] = typer.Option(
@@ -115,6 +117,7 @@ def status(
         raise typer.Exit(3)
 
 
+@reads_tables("corpora")
 def classes(
     corpora: list[Path] = typer.Argument(..., metavar="CORPUS", help="Corpora whose labels to list."),
     tasks: str | None = typer.Option(None, "--tasks", help="Tasks, with commas; all that the corpus has by default."),
@@ -197,6 +200,7 @@ def submit(
     if plan.masked and len(plan.sites) == 2:
         typer.echo(f"Note: {TWO}.", err=True)
     if plan_file is not None:
+        check_new(plan_file)  # sites may have started with it
         write_json(plan_file, plan.model_dump(mode="json"))
         typer.echo(f"{plan_file}: the plan of run {plan.run}; nothing was submitted", err=True)
         return
@@ -220,6 +224,7 @@ def submit(
     finish(result, plan, vocab, out, as_json=as_json)
 
 
+@reads_tables("corpus")
 def simulate(
     corpus: Path = typer.Argument(
         ..., metavar="CORPUS", help="A corpus of at least two registries; each becomes a site."

@@ -9,6 +9,7 @@ from pathveil.cli.audit import APPETITE_OPTION, STORE_OPTION
 from pathveil.cli.console import CPU_UNLESS_ASKED, JSON_OPTION, bar, emit, names_from, resumable
 from pathveil.cli.model import values_of
 from pathveil.cli.study import crew_for
+from pathveil.cli.tables import reads_tables
 from pathveil.errors import UsageError, meant
 from pathveil.training.device import choose_device
 
@@ -36,6 +37,7 @@ app.command("simulate", short_help="Run the network's programs in FLARE's simula
 
 
 @app.command("run", short_help="Train sites and hub in one process, without a network.")
+@reads_tables("corpus")
 def run(
     corpus: Path = typer.Argument(..., metavar="CORPUS", help="A corpus of at least two registries."),
     mode: str = typer.Option(
@@ -126,6 +128,7 @@ def run(
 
 
 @app.command("join", short_help="Join later: a private part beside the released encoder.")
+@reads_tables("corpus")
 def join(
     release: Path = typer.Argument(
         ..., metavar="RELEASE", help="A folder that 'federate run' wrote: a run, or one of the folders in its shared/."
@@ -181,6 +184,7 @@ def join(
 
 
 @app.command("audit", short_help="Audit a run's encoder with shadow federations.")
+@reads_tables("corpus")
 def audit(
     run: Path = typer.Argument(..., metavar="RUN", help="A folder that 'federate run' wrote."),
     corpus: Path = typer.Argument(..., metavar="CORPUS", help="The corpus that it was trained on."),

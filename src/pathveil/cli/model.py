@@ -7,12 +7,14 @@ import typer
 
 from pathveil import api
 from pathveil.cli.console import DEVICE, JSON_OPTION, bar, emit, names_from, resumable
+from pathveil.cli.tables import reads_tables
 from pathveil.errors import UsageError
 
 if TYPE_CHECKING:
     from pathveil.training.defences import AnyDefence
 
 
+@reads_tables("corpus", "validation")
 def train(
     corpus: Path = typer.Argument(..., metavar="CORPUS", help="The training reports: a corpus file or folder."),
     out: Path | None = typer.Option(None, "--out", help="The bundle to write, a new folder."),
@@ -105,7 +107,7 @@ def train(
         "defence.NAME=VALUE one of its defence's, for example defence.lift=0.1 (docs/training.md lists them).",
     ),
     accuracy: float = typer.Option(
-        0.97, "--accuracy", min=0.5, max=1.0, help="How often a code must be right for no person to look at it."
+        0.97, "--accuracy", help="How often a code must be right for no person to look at it: 0.5 to 1."
     ),
     seed: int = typer.Option(
         0, "--seed", min=0, help="The same seed gives the same bundle, to the byte, on one device."

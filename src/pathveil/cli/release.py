@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import typer
 
 from pathveil.cli.console import JSON_OPTION, bar, emit
+from pathveil.cli.tables import reads_tables
 from pathveil.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ appetite = typer.Typer(no_args_is_help=True, help="The risk appetite: what may l
 PASSWORD = typer.Option(None, "--password-file", help="A file with the password of the private key, where it has one.")
 
 
+@reads_tables("reports")
 def release(
     bundle: Path = typer.Argument(..., metavar="BUNDLE", help="A model folder written by 'pathveil train'."),
     audit: Path = typer.Option(..., "--audit", help="The folder that 'pathveil audit --out' wrote for this model."),

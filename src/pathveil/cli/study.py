@@ -16,6 +16,7 @@ from pathveil.cli.console import (
     names_from,
     resumable,
 )
+from pathveil.cli.tables import reads_tables
 from pathveil.errors import UsageError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ app = typer.Typer(help="The papers' experiments on your corpus, from one file.",
 
 
 @app.command("run", short_help="Run a study, or go on with one, and write its report.")
+@reads_tables("corpus")
 def run(
     file: Path = typer.Argument(
         ...,
@@ -95,6 +97,7 @@ def crew_for(engine: str, workers: int | None, scheduler: str | None, device: st
 
 
 @app.command("encode", short_help="Put a corpus into a folder for a machine without reports.")
+@reads_tables("corpus")
 def encode(
     corpus: Path = typer.Argument(..., metavar="CORPUS", help="A corpus: Parquet, CSV or JSONL, or a folder of them."),
     out: Path = typer.Option(..., "--out", help="The folder to write; 'encoded' in a study file's [corpus] names it."),

@@ -9,6 +9,7 @@ import typer
 from pathveil import api
 from pathveil.cli import agree
 from pathveil.cli.console import JSON_OPTION, SIGNATURE_OPTION, bar, emit, names_from
+from pathveil.cli.tables import MAP_OPTION, corpora_made, reads_tables
 from pathveil.errors import UsageError
 
 app = typer.Typer(help="Choose the words a model may know.", no_args_is_help=True, rich_markup_mode=None)
@@ -41,6 +42,7 @@ WITHOUT = typer.Option(
 
 
 @app.command("count", short_help="Count words at a registry, for others to choose from.")
+@reads_tables("corpus", "without")
 def count(
     corpus: list[Path] = typer.Argument(..., metavar="CORPUS", help="One registry's reports, or several'."),
     out: Path = typer.Option(..., "--out", help="The count file to write (.npz)."),
@@ -78,6 +80,7 @@ def count(
 
 
 @app.command("select", short_help="Choose words, from training reports or from their counts.")
+@reads_tables("sources", "without")
 def select(
     sources: list[Path] = SOURCES,
     out: Path = typer.Option(..., "--out", help="The vocabulary file to write (.json)."),
@@ -142,6 +145,7 @@ def select(
 
 
 @app.command("folds", short_help="Make the vocabulary paper's vocabularies for every fold.")
+@reads_tables("sources", "without")
 def folds(
     sources: list[Path] = SOURCES,
     out: Path = typer.Option(..., "--out", help="A folder; one folder a left-out registry is made in it."),
@@ -183,6 +187,7 @@ def exposure(
         metavar="VOCAB... CORPUS",
         help="Vocabulary files, or folders of them; last, the reports to hold them against.",
     ),
+    map_file: Path | None = MAP_OPTION,
     truth: Path = typer.Option(
         None, "--truth", help="The truth file of a synthetic corpus: counts the planted personal words that survive."
     ),
@@ -209,13 +214,13 @@ def exposure(
     from pathveil.vocabulary.exposure import measure_exposure
     from pathveil.vocabulary.words import Vocabulary
 
-    *files, corpus = paths
+    *files, reports = paths
     if not files:
         raise UsageError("give at least one vocabulary file before the corpus: pathveil vocab exposure VOCAB... CORPUS")
     if out is not None:
-        from pathveil.bundle.folder import check_outside
+        from pathveil.vocabulary.exposure_page import check_places
 
-        check_outside(out)
+        check_places(out)
     named = vocabularies_of(files)
     scores = {}
     for folder in bundle:
@@ -224,10 +229,10 @@ def exposure(
         loaded = Model.load(folder, require_signature=require_signature)
         scores[loaded.vocabulary.sha256] = {task: score.to_dict() for task, score in loaded.scores.items()}
     vocabularies = {name: Vocabulary.load(path) for name, path in named.items()}
-    with bar() as progress:
+    with corpora_made(map_file) as made, bar() as progress:
         result = measure_exposure(
             vocabularies,
-            corpus,
+            made(reports),
             truth=truth,
             scores=scores,
             leave_out=leave_out,

@@ -163,6 +163,9 @@ def check(
     )
 
 
+ROUNDED = r"(?i)^\d(?:[.,]\d+)?E\+\d+$"  # 1.23E+11, as spreadsheets write long numbers
+
+
 def facts_of(frame: "pl.LazyFrame", tasks: Iterable[str]) -> "pl.DataFrame":
     """Turn each report into the few numbers that the tables need; its text is not among them."""
     import polars as pl
@@ -178,6 +181,7 @@ def facts_of(frame: "pl.LazyFrame", tasks: Iterable[str]) -> "pl.DataFrame":
         "report_id",
         pl.col("registry").cast(pl.Categorical),
         pl.col("case_id").hash().alias("case"),
+        pl.col("case_id").str.contains(ROUNDED).alias("rounded"),
         text.str.strip_chars().hash().alias("content"),
         text.str.count_matches(r"\S+").alias("words"),
         year.cast(pl.Int32).alias("when"),

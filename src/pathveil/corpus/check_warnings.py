@@ -81,6 +81,8 @@ def warn_of_leaks(warnings: Warnings) -> None:
         f"a literal ICD-O-3 code{of_them}: a model may read the label instead of the report",
         examples=facts["own code"] if own else None,
     )
+    rounded = "a case_id such as 1.23E+11, a long number that a spreadsheet rounded: patients may have become one"
+    warnings.add_reports("rounded-cases", facts["rounded"], "have", rounded)
     several = facts.select((pl.col("registry").n_unique().over("case") > 1).alias("x"))["x"]
     count = facts["case"].filter(several).n_unique()
     sentence = f"{count:,} cases are in more than one registry: a split by registry is not apart"

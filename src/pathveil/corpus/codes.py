@@ -1,8 +1,9 @@
 """Codes as registries write them, made into the names this project uses, and checked against ICD-O-3.
 
-C504, c50.4 and "C50.4 upper outer quadrant" are site C50 and subsite C50.4; 8500/3, M-85003 and 8500.0 (a spreadsheet's
-8500) are histology 8500, with behavior 3 where it is said; laterality comes as NAACCR's numbers (item 410), letters or
-words. A code that ICD-O-3 does not have is counted, and its label left out unless it is to be kept; its report stays.
+C504, c50.4, C50,4 and "C50.4 upper outer quadrant" are site C50 and subsite C50.4; 8500/3, M-85003 and 8500.0 (a
+spreadsheet's 8500) are histology 8500, with behavior 3 where it is said; laterality comes as NAACCR's numbers (item
+410), letters or words. A code that ICD-O-3 does not have is counted, and its label left out unless it is to be kept;
+its report stays.
 
 >>> read_topography("C504"), read_topography("c50.4"), read_topography("C50"), read_topography("banana")
 (('C50', 'C50.4'), ('C50', 'C50.4'), ('C50', None), None)
@@ -14,12 +15,12 @@ words. A code that ICD-O-3 does not have is counted, and its label left out unle
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from pathveil.corpus.recurring import Recurring
-from pathveil.corpus.schema import TASKS
+from pathveil.corpus.schema import TASKS, given
 from pathveil.corpus.synth.codes import code_lists
 from pathveil.corpus.synth.resources import lines
 from pathveil.results import Part
@@ -29,30 +30,35 @@ if TYPE_CHECKING:
     import polars as pl
 
 AFTER = r"(?:[\s,;:(].*)?"  # a term may follow its code
-TOPOGRAPHY = re.compile(rf"C(\d\d)(?:\.?(\d)|\.?[-X])?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII)
-MORPHOLOGY = re.compile(rf"M?-?([89]\d{{3}})(?:\s?[/.-]?\s?(\d)\d?)?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII)
-TOPOGRAPHIES = re.compile(r"\bC\d\d(?:\.?\d)?\b", re.IGNORECASE | re.ASCII)  # all in a value that may hold several
+TOPOGRAPHY = re.compile(rf"C(\d\d)(?:[.,]?(\d)|[.,]?[-X])?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII)
+MORPHOLOGY = re.compile(
+    rf"M?[-\s]?([89]\d{{3}})(?:\s?[/.,-]?\s?(\d)\d?|/)?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII
+)
+TOPOGRAPHIES = re.compile(r"\bC\d\d(?:[.,]?\d)?\b", re.IGNORECASE | re.ASCII)  # all in a value that may hold several
 MORPHOLOGIES = re.compile(r"\b[89]\d{3}(?:/?\d{1,2})?\b", re.ASCII)
 NUMBERS = re.compile(r"\b\d\b", re.ASCII)
-WHOLE = re.compile(r"(\d+)\.0+", re.ASCII)  # a whole number that went through a spreadsheet
-LEADING_DIGIT = re.compile(rf"/?(\d){AFTER}", re.DOTALL | re.ASCII)
+WHOLE = re.compile(r"(\d+)[.,]0+", re.ASCII)  # a whole number that went through a spreadsheet
+LEADING_DIGIT = re.compile(r"/?0?(\d)(?:[\s,;:(=-].*)?", re.DOTALL | re.ASCII)
 
 BEHAVIORS = {"0", "1", "2", "3", "6", "9"}
 BEHAVIOR_WORDS = {"benign": "0", "borderline": "1", "uncertain": "1", "in_situ": "2", "insitu": "2", "malignant": "3"}
 BEHAVIOR_WORDS |= {"invasive": "3", "metastatic": "6"}
 LATERALITIES = {
     "not_paired": "0 t not_paired not_a_paired_site not_applicable",
-    "right": "1 r right rechts droite droit derecha",
-    "left": "2 l left links gauche izquierda",
+    "right": "1 r re right rechts droite droit derecha",
+    "left": "2 l li left links gauche izquierda",
     "one_side": "3 one_side only_one_side unilateral",
-    "bilateral": "4 b bilateral both beidseits beidseitig beide",
+    "bilateral": "4 b bds bilateral both beidseits beidseitig beide",
     "midline": "5 m midline mittellinie mittig",
     "paired_unknown": "9 u paired_unknown unknown unbekannt",
 }
 SIDES = {word: side for side, words in LATERALITIES.items() for word in words.split()}
+# How NAACCR's texts of the codes begin, where their first word does not say it.
+SIDE_TEXTS = {"only_one_side": "one_side", "paired_site_midline": "midline", "bilateral_involvement": "bilateral"}
+SIDE_TEXTS |= {"paired_site_but_no_information": "paired_unknown", "paired_site_no_information": "paired_unknown"}
 
 # What may be shown of a value that is no known code: nothing else that stands in a wrong column, such as a name.
-SHOWABLE = re.compile(r"(?i:C\d{2,3}|C\d\d\.\d{1,2}|M?-?\d{4}|M?-?\d{4}[/.]?\d|\d|[A-Z])", re.ASCII)
+SHOWABLE = re.compile(r"(?i:C\d{2,3}|C\d\d[.,]\d{1,2}|M?[- ]?\d{4}|M?[- ]?\d{4}[/.,]?\d?|\d|[A-Z])", re.ASCII)
 LISTED = 20  # unknown codes that a result names
 
 
@@ -140,7 +146,24 @@ def read_laterality(value: str) -> str | None:
     if found := LEADING_DIGIT.fullmatch(value):
         return None if holds_several(value, NUMBERS) else SIDES.get(found[1])
     words = words_of(value)
-    return SIDES.get(words) or (SIDES.get(words.partition("_")[0]) if len(words.partition("_")[0]) > 1 else None)
+    told = SIDES.get(words) or next((side for text, side in SIDE_TEXTS.items() if words.startswith(text)), None)
+    return told or side_in(words.split("_"))
+
+
+def side_in(words: Sequence[str]) -> str | None:
+    """The side that the first word says, unless later ones say another; none where it says nothing.
+
+    >>> side_in(["left", "breast"]), side_in(["unilateral", "left"]), side_in(["left", "and", "right"])
+    ('left', 'left', None)
+    """
+    first = SIDES.get(words[0]) if len(words[0]) > 1 else None
+    others = {SIDES[word] for word in words[1:] if len(word) > 1 and word in SIDES} - {first, *VAGUE}
+    if first in VAGUE and len(others) == 1:
+        return others.pop()
+    return None if others else first
+
+
+VAGUE = ("not_paired", "one_side", "paired_unknown")  # sides that a later word may say more exactly, or not contradict
 
 
 def words_of(value: str) -> str:
@@ -188,15 +211,17 @@ READERS: Mapping[str, Callable[[str], Codes]] = {
 class CodeReader:
     """Codes put into this project's form, some rows at a time, with an account of what was done to all of them.
 
-    A column that says more than it may hold fills the other task where that is missing: 8500/3 the behavior, C50.4 as
-    a site the subsite. Subsites fill in sites where there is no column of them. Each value is read once.
+    A column that says more than it may hold fills the other task where that has no label: 8500/3 the behavior, C50.4
+    the site and the subsite. Where both are there and contradict each other, both stay. Each value is read once.
+    With ``keep_unknown``, a column of sites may have classes of its own, so its blanks stay blank.
     """
 
     def __init__(self, present: Iterable[str], *, keep_unknown: bool = False):
         self.columns = sorted(present, key=lambda task: task in ("site", "histology"))
         self.keep_unknown = keep_unknown
         self.values = {column: Recurring() for column in self.columns}
-        self.bare: dict[str, list[str]] = {column: [] for column in self.columns}  # the values without blanks around
+        # The values without blanks around, none for words such as NULL.
+        self.bare: dict[str, list[str | None]] = {column: [] for column in self.columns}
         self.codes: dict[str, dict[str, Codes]] = {column: {} for column in self.columns}  # of bare values
         self.said: dict[str, dict[str, list[str | None]]] = {column: {} for column in self.columns}  # of all values
 
@@ -206,7 +231,7 @@ class CodeReader:
 
         for column in self.columns:
             if new := self.values[column].add(batch[column]):
-                bare = pl.Series(new).str.strip_chars().to_list()
+                bare = pl.select(given(pl.lit(pl.Series(new))).str.strip_chars()).to_series().to_list()
                 reader, said, known = READERS[column], self.said[column], len(self.bare[column])
                 codes = {value: reader(value) for value in bare if value}
                 self.codes[column].update(codes)
@@ -255,7 +280,7 @@ class CodeReader:
                 continue
             for task, label in labels.items():
                 answers.setdefault(task, {})[value] = label
-        if column == "subsite" and "site" in self.columns:
+        if column == "subsite" and "site" in self.columns and self.keep_unknown:
             answers.pop("site", None)
         return answers
 
@@ -263,7 +288,7 @@ class CodeReader:
         """What was done to all codes."""
         rewritten, unknown = {}, []
         for column in self.columns:
-            counts: Counter[str] = Counter()
+            counts: Counter[str | None] = Counter()
             for value, times in zip(self.bare[column], self.values[column].times.tolist(), strict=True):
                 counts[value] += times
             codes = self.codes[column]

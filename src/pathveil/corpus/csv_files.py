@@ -25,8 +25,9 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from pathveil.corpus.encodings import ENCODING_HINT, spoken_encoding
 from pathveil.corpus.tables import BATCH, ROW, UNREADABLE, Note, polars_faults, streamed
-from pathveil.errors import CorpusError, UsageError
+from pathveil.errors import CorpusError
 from pathveil.foreign import bounds
 from pathveil.foreign.archives import open_bytes
 from pathveil.wording import counted
@@ -63,6 +64,8 @@ def open_csv(
 
     encoding = encoding or "utf-8-sig"
     lines = first_lines(path, encoding=encoding)
+    if re.fullmatch(r"\ufeff?sep=.\s*", lines[0], re.IGNORECASE):
+        raise CorpusError(f"{path}: line 1 only tells Excel what separates the fields; remove that line")
     found = delimiter_of(lines)
     delimiter = delimiter or found
     if delimiter not in lines[0] and found in lines[0]:
@@ -77,8 +80,7 @@ def open_csv(
         raise CorpusError(f"{path}: line 1 is no header; expected the names of columns") from None
     records = by_the_book(path, len(columns), delimiter) if encoding == "utf-8-sig" else None
     schema = pl.Schema(dict.fromkeys(columns, pl.String) | ({} if note is None else {ROW: pl.Int64}))
-    bare = (pl.col(name).str.strip_chars("\ufeff \t").eq_missing(pl.lit(name)) for name in columns[:8])
-    again = pl.all_horizontal(bare)  # whether a record is the header
+    bare = [pl.col(name).str.strip_chars("\ufeff \t").eq_missing(pl.lit(name)) for name in columns[:8]]
 
     def frames() -> Iterator["pl.DataFrame"]:
         told = {"delimiter": delimiter}
@@ -88,8 +90,9 @@ def open_csv(
             else known_batches(path, columns, records, **told)
         )
         for batch in found:
-            # Files with headers may have been put one behind the other.
-            if note is not None and len(columns) > 1 and (repeats := batch.select(again).to_series()).any():
+            # Files with headers may have been put one behind the other; the first column mostly says that none was.
+            if note is not None and len(columns) > 1 and batch.select(bare[0].any()).item():
+                repeats = batch.select(pl.all_horizontal(bare)).to_series()
                 for row in batch.filter(repeats)[ROW]:
                     note(row, "is the header again")
                 batch = batch.filter(~repeats)
@@ -310,8 +313,8 @@ class Text:
     def records(self, *, delimiter: str, fields: int, note: Note | None) -> Iterator[tuple[int, list[str]]]:
         """The records, each with its line; blank lines are left out.
 
-        Of a record that does not fit, only the first line is passed over: a quotation mark that was opened by mistake
-        must not swallow the records behind it.
+        Of a record that does not fit, only the first line is passed over if there are records in the others: a
+        quotation mark that was opened by mistake must not swallow the records behind it.
         """
         csv.field_size_limit(LONGEST)
         taken: list[str] = []  # the lines of the record that is read
@@ -331,7 +334,9 @@ class Text:
             try:
                 record = next(reader, None)
             except csv.Error:
-                raise CorpusError(f"{self.path}: the record at line {start:,} {UNCLOSED}") from None
+                is_open = any('"' in line for line in taken)
+                reason = UNCLOSED if is_open else f"holds a field of more than {LONGEST:,} characters"
+                raise CorpusError(f"{self.path}: the record at line {start:,} {reason}") from None
             if record is None:
                 return
             # Inside a quotation mark the reader asks for more: in the last column it would swallow all that follows.
@@ -341,13 +346,32 @@ class Text:
                 if note is None:
                     raise CorpusError(f"{self.path}: the record at line {start:,} {reason}")
                 note(start, reason)
-                self.waiting += reversed(taken[1:])
+                if unclosed or holds_records(taken[1:], delimiter=delimiter, fields=fields):
+                    self.waiting += reversed(taken[1:])
                 ended = False
                 reader = csv.reader(kept_lines(), delimiter=delimiter)  # the other may have met the end
             elif record:
                 yield start, record
 
 
+def holds_records(lines: list[str], *, delimiter: str, fields: int) -> bool:
+    """Whether lines that were taken for one text hold a record with so many fields, or the beginning of one.
+
+    Where they do not, they are the rest of a text, whose closing mark then ends a field that none opened.
+
+    >>> text = ["biopsy\\n", 'of the left side",C50,1\\n']
+    >>> holds_records(text, delimiter=",", fields=3), holds_records(["2,colon,C18\\n"], delimiter=",", fields=3)
+    (False, True)
+    """
+    try:
+        *records, end = csv.reader([*lines, LAST], delimiter=delimiter)
+    except csv.Error:
+        return True
+    whole = (record for record in records if not any(field.endswith('"') for field in record))
+    return end != [LAST] or any(len(record) == fields for record in whole)
+
+
+LAST = "the line behind them"  # a record of one field, unless a mark before it was not closed
 LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
@@ -421,68 +445,3 @@ def header_of(names: list[str], *, path: Path) -> list[str]:
             first = columns.index(name) + 1
             raise CorpusError(f"{path}: columns {first} and {number} have the same name; is line 1 a header?")
     return columns
-
-
-ENCODING_HINT = "'pathveil corpus import' finds encodings where none is told, or tell the right one with --encoding"
-
-
-UTF8_LETTER, NOT_ASCII = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|\xe2\x80[\x90-\xa6]"), re.compile(rb"[\x80-\xff]+")
-MIXED = 0.05  # the share of letters beyond ASCII that may look like UTF-8 by chance
-
-
-def find_encoding(path: Path) -> str:
-    """The encoding of a text file: UTF-16 by its mark or zeros, UTF-8 where all is, else Windows-1252 (with Latin-1).
-
-    Other one-byte encodings hold the same bytes for other letters, so they must be told.
-    """
-    first_lines(path, encoding="latin-1")  # refuses what has no header before all of it is read
-    try:
-        with open_bytes(path) as file:
-            start = file.read(SAMPLE)
-        if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-            return "utf-16"
-        for name, high in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):
-            if high.count(0) > 0.9 * len(high) > 0:  # UTF-16 without its mark, as SQL Server's bcp writes it
-                return name
-        for name in ("utf-8", "cp1252"):
-            with open_bytes(path) as file:
-                decoder, found, high = codecs.getincrementaldecoder(name)(), 0, 0
-                for piece in iter(lambda file=file: file.read(PART), b""):
-                    if not decodes(decoder, piece):
-                        break
-                    if name == "cp1252" and not piece.isascii():
-                        found += len(UTF8_LETTER.findall(piece))
-                        high += len(NOT_ASCII.findall(piece))
-                else:
-                    if found > MIXED * high:
-                        raise CorpusError(
-                            f"{path}: mixes UTF-8 and another encoding; write it in one, or say which with --encoding"
-                        )
-                    if decodes(decoder, b"", final=True):
-                        return {"utf-8": "utf-8-sig"}.get(name, name)
-    except UNREADABLE as error:
-        raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or cut short?") from None
-    raise CorpusError(f"{path}: is neither UTF-8 nor Windows-1252; say what it is with --encoding, for example cp850")
-
-
-def decodes(decoder: codecs.IncrementalDecoder, piece: bytes, *, final: bool = False) -> bool:
-    if piece.isascii() and not final and not decoder.getstate()[0]:
-        return True
-    try:
-        decoder.decode(piece, final)
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def check_encoding(name: str) -> str:
-    """Refuse a name that is no encoding of text."""
-    try:
-        "".encode(name)
-    except (LookupError, ValueError):
-        raise UsageError(f"--encoding {name[:40]} is not known; expected utf-8, utf-16, cp1252, cp850, …") from None
-    return "utf-8-sig" if codecs.lookup(name).name == "utf-8" else name
-
-
-def spoken_encoding(encoding: str) -> str:
-    return {"utf-8-sig": "UTF-8"}.get(encoding, encoding)

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     import polars as pl
 
 ISO = "yyyy-mm-dd"
-ISO_DATE = re.compile(r"(?a)\s*\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*)?\s*")
+ISO_DATE = re.compile(r"(?a)\s*\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*|\.0)?\s*")
 NUMERIC = re.compile(r"(?a)\s*(\d{1,4})([/.\-])(\d{1,2})\2(\d{1,4})(?:[T ].*)?\s*", re.DOTALL)
 NAMED = re.compile(r"(?a)\s*\d{1,2}([ \-./]?)([A-Za-z]{3})[a-z]*\1\d{4}(?:[T :].*)?\s*", re.DOTALL)
 NAMED_FIRST = re.compile(r"(?a)\s*([A-Za-z]{3})[a-z]* \d{1,2}(,?) \d{4}(?:[T :].*)?\s*", re.DOTALL)  # May 17, 2016
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 PARTS = {"yyyy": r"(\d{4})", "yy": r"(\d{2})", "mmm": r"([A-Za-z]{3})[a-z]*", "mm": r"(\d{1,2})", "dd": r"(\d{1,2})"}
-NO_DATES = 0.1  # the share of values that may be no day at all
+NO_DATES, FEW = 0.1, 3  # the share of values that may be no day at all; of few values, how many
 TOKEN = re.compile("yyyy|yy|mmm|mm|dd")
 EXAMPLES = "dd/mm/yyyy, mm/dd/yyyy, dd.mm.yyyy, dd-mmm-yyyy"
 
@@ -54,9 +54,10 @@ def only_format(possible: Counter[frozenset[str]]) -> str | None:
     """The one format that values can be in of which so many can be in these."""
     if not possible.total():
         return ISO
-    if possible[frozenset()] > NO_DATES * possible.total():
+    days = list(filter(None, possible))
+    if not days or possible[frozenset()] > max(NO_DATES * possible.total(), FEW):
         return None
-    fitting = frozenset.intersection(*filter(None, possible))
+    fitting = frozenset.intersection(*days)
     return next(iter(fitting)) if len(fitting) == 1 else None
 
 

@@ -29,14 +29,14 @@ from pathveil.corpus.tables import BATCH, held_frame, polars_faults, streamed
 from pathveil.errors import CorpusError, MissingExtraError, UsageError
 from pathveil.foreign import Refused
 from pathveil.foreign.apart import run_apart
-from pathveil.foreign.archives import open_archive
+from pathveil.foreign.archives import ZIP, open_archive
 from pathveil.foreign.text import open_regular
 from pathveil.foreign.xml import xml_events
 
 if TYPE_CHECKING:
     import polars as pl
 
-PACKED, OLE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"  # how an archive begins, and a file of older programs
+OLE = b"\xd0\xcf\x11\xe0"  # how a file of older programs begins
 MOST_LISTED = 1 << 18  # sheets, styles and relationships of a workbook
 MOMENTS = frozenset((*range(14, 23), 45, 47))  # numbers of formats that every workbook has
 SPANS = frozenset((46,))
@@ -46,17 +46,20 @@ SPAN = re.compile(r"\[(?:h+|m+|s+)\]", re.IGNORECASE)
 MOMENT = re.compile(r"^[^a]*?[dmhys]|a.*?[pm/]", re.IGNORECASE)  # 5 PM is one, and "General" is none
 
 
-def open_excel(path: Path, *, sheet: str | None = None) -> "pl.LazyFrame":
-    """A sheet of a spreadsheet, the first unless named, as a lazy frame; its first row names the columns."""
+def open_excel(path: Path, *, sheet: str | None = None, apart: bool = False) -> "pl.LazyFrame":
+    """A sheet of a spreadsheet, the first unless named, as a lazy frame; its first row names the columns.
+
+    Two columns of one name get numbers, as calamine gives them; are names to be ``apart``, they are refused.
+    """
     folder = tempfile.TemporaryDirectory(prefix="pathveil-")
     try:
         with open_regular(path) as file:
             start = file.read(4)
-        if start == PACKED:
+        if start == ZIP:
             with open_archive(path) as archive:
                 workbook = find_workbook(archive)
                 if workbook is not None:
-                    return stream_sheet(Workbook(archive, workbook), path, sheet, folder)
+                    return stream_sheet(Workbook(archive, workbook), path, sheet, folder, apart=apart)
         elif path.suffix.lower() in (".xlsx", ".xlsm"):
             raise Refused(
                 "is locked with a password, or an older .xls under another name" if start == OLE else "is no archive"
@@ -77,13 +80,15 @@ def other_sheets(path: Path) -> list[str]:
 
 
 def stream_sheet(
-    workbook: "Workbook", path: Path, sheet: str | None, folder: tempfile.TemporaryDirectory[str]
+    workbook: "Workbook", path: Path, sheet: str | None, folder: tempfile.TemporaryDirectory[str], *, apart: bool
 ) -> "pl.LazyFrame":
     """A sheet of a workbook as a lazy frame over the rows that were kept of it."""
     import polars as pl
 
     name, part = workbook.choose(sheet, path)
     spool = workbook.read(part, Path(folder.name))
+    if apart and (two := spool.same_names()):
+        raise CorpusError(f"{path}: columns {two[0]} and {two[1]} have the same name; is its first row a header?")
     schema = spool.schema()
     if not schema:
         others = [other for other in workbook.sheets if other != name and workbook.holds_rows(other)]

@@ -163,6 +163,17 @@ class Spool:
                 found[number] = alias, column.dtype()
         return found
 
+    def same_names(self) -> tuple[int, int] | None:
+        """Two columns that hold something under one name, counted from 1; none where there are none."""
+        first: dict[str, int] = {}
+        for number, name in sorted((self.header or {}).items()):
+            column = self.columns.get(number, Column())
+            if name and (column.holds_number or column.holds_text):
+                if name in first:
+                    return first[name] + 1, number + 1
+                first[name] = number
+        return None
+
     def frames(self) -> "Iterator[pl.DataFrame]":
         """All rows but those that hold nothing."""
         import polars as pl

@@ -1,9 +1,9 @@
 """Reports out of FHIR R4: DiagnosticReports alone or in bundles, such as Cancer Pathology Data Sharing's, or a file of
 many, one a line (NDJSON).
 
-A report's text is what is presented (plain text or HTML in ``presentedForm``), else its Observations under headings in
-one order, as those of HL7 v2 are; its conclusion is the final diagnosis. The Patient goes to ``patient.py`` and nowhere
-else. Whatever is missing, of another type or too deep is a reason to skip a resource, never to quote it.
+A report's text is what is presented (plain text, HTML or RTF in ``presentedForm``), else its Observations under
+headings in one order, as those of HL7 v2 are; its conclusion is the final diagnosis. The Patient goes to ``patient.py``
+and nowhere else. Whatever is missing, of another type or too deep is a reason to skip a resource, never to quote it.
 
 >>> import json
 >>> report = {"resourceType": "DiagnosticReport", "conclusion": "Ductal carcinoma of Ms. McMuffin.",
@@ -18,303 +18,278 @@ else. Whatever is missing, of another type or too deep is a reason to skip a res
 
 import base64
 import binascii
-import contextlib
 import datetime
 import json
 import re
-import sqlite3
-import tempfile
-import zlib
-from collections.abc import Iterable, Iterator
-from html.parser import HTMLParser
-from pathlib import Path
-from typing import IO, Any
+from collections.abc import Iterator
+from typing import IO
 
+from pathveil.corpus.fhir_index import (
+    DEEPEST,
+    JOINED,
+    Beside,
+    Index,
+    Resource,
+    Unclear,
+    age_of,
+    codings_of,
+    is_joined,
+    kind_at_start,
+    moment_of,
+    object_of,
+    objects_of,
+    parse,
+    split_resources,
+    text_of,
+    texts_of,
+    without_history,
+    words_of,
+)
+from pathveil.corpus.fhir_index import gather_beside as gather_beside  # for who reads a folder of exports
 from pathveil.corpus.hl7 import UnusableMessage, decode_text
-from pathveil.corpus.naaccr import CODES, Report, Skipped, heading_for, render, tidy
+from pathveil.corpus.markup import PAGE, RTF, plain_text, without_tags
+from pathveil.corpus.naaccr import Report, Skipped, told_apart
+from pathveil.corpus.observations import UNREAD
 from pathveil.corpus.patient import Mask, case_id, report_id
-from pathveil.corpus.tables import UNREADABLE
-from pathveil.foreign import Refused, parse_json
-from pathveil.foreign.archives import open_bytes
+from pathveil.corpus.sections import CODES, WHOLE, heading_for, render, tidy
+from pathveil.corpus.versions import ALL, APPENDED, CORRECTED, FINAL, PRELIMINARY, Version, bits_of
+from pathveil.corpus.versions import WITHDRAWN as WITHDRAWN_VERSION
+from pathveil.foreign import Refused
 
-LONGEST = 1 << 28  # bytes of a resource; larger exports come as NDJSON, one resource a line
 MARK = b'"resourceType"'
 WITHDRAWN = ("entered-in-error", "cancelled")
-DEEPEST = 6  # bundles within bundles, observations within observations
-WHOLE = 40  # characters of a presented text that is taken for the whole report
+STATES = {"registered": PRELIMINARY, "partial": PRELIMINARY, "preliminary": PRELIMINARY, "appended": APPENDED}
+STATES |= {"amended": CORRECTED, "corrected": CORRECTED} | dict.fromkeys(WITHDRAWN, WITHDRAWN_VERSION)
+COUNTED, LATEST = 20, (1 << 43) - 1  # bits for the count of versions, and a time in the year 2248
+COMPARED = ("<", "<=", ">=", ">")
 PLAIN = ("", "text/plain", "application/text")
 MARKUP = ("text/html", "application/xhtml+xml")
+RICH = ("application/rtf", "text/rtf", "text/richtext", "application/msword")  # under the last some send RTF
+# How files begin that are no text: PDF, images, archives and documents of Word.
+BINARY = re.compile(rb"\s*%PDF|\x89PNG|\xff\xd8\xff|GIF8|II\*\0|MM\0\*|PK\x03\x04|\x1f\x8b|\xd0\xcf\x11\xe0")
+WIDE = (b"\xff\xfe", b"\xfe\xff")
 
-# What reports refer to; in a bulk export each kind is a file of its own.
-JOINED = ("Patient", "RelatedPerson", "Observation", "Specimen", "Organization")
-KIND = re.compile(rb'"resourceType"\s*:\s*"(\w+)"')
-
-Resource = dict[str, Any]
+# What stands beside a name, or for one, and is none.
+NO_NAMES = frozenset(
+    "mr mrs ms miss mx dr prof sir madam jr sr md phd patient pt name unknown unnamed anonymous none null test "
+    "and the of male female man woman dob born mrn ssn id no number".split()
+)
+SIGNS = ',.;:()[]"/'  # around words
+MOST_WORDS = 12  # of a name; each is looked for beside each other
 
 
 def read_resources(
-    file: IO[bytes], *, key: bytes, registry: str | None, beside: "Beside | None" = None
+    file: IO[bytes], *, key: bytes, registry: str | None, beside: Beside | None = None
 ) -> Iterator[list[Report] | Skipped]:
     """Yield for each resource of a file its reports, or why there are none: one a line, or one in all.
 
     Of resources that reports refer to, those in ``beside`` are found, and are no reports that failed.
     """
     for number, (line, content) in enumerate(split_resources(file), start=1):
-        if beside and kind_of(content) in JOINED:
+        if beside and not beside.is_damaged and kind_at_start(content) in JOINED:
             continue
+        withdrawn: list[Version] = []
         try:
-            bundle = Index(parse(content), beside)
-            yield bundle.usable_reports(key=key, registry=registry, position=number)
+            resource = parse(content)
+            if beside and is_joined(resource):
+                continue
+            bundle = Index(resource, beside)
+            reports = usable_reports(bundle, key=key, registry=registry, position=number, withdrawn=withdrawn)
         except UnusableMessage as fault:
-            yield Skipped(message=number, line=line, reason=str(fault))
-        else:
-            for reason in bundle.left_out:
-                yield Skipped(message=number, line=line, reason=reason, part=True)
-
-
-def split_resources(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file where the first is a resource by itself, else the whole file, each with its line."""
-    first = file.readline(LONGEST + 1)
-    if is_whole(first):
-        line, content = 1, first
-        while content:
-            if content.strip():
-                yield line, content
-            if len(content) > LONGEST:
-                return  # the rest of an endless line is no resource either
-            line, content = line + 1, file.readline(LONGEST + 1)
-    else:
-        yield 1, first + file.read(LONGEST + 1 - min(len(first), LONGEST))
-
-
-def is_whole(line: bytes) -> bool:
-    return line.strip().startswith(b"{") and line.strip().endswith(b"}")
-
-
-def parse(content: bytes) -> Resource:
-    if len(content) > LONGEST:
-        raise UnusableMessage(f"is larger than {LONGEST >> 20} MB; export NDJSON, one resource a line")
-    try:
-        found = parse_json(content)
-    except Refused as why:
-        raise UnusableMessage(str(why)) from None
-    if isinstance(found, list):
-        raise UnusableMessage("is a list; expected one resource (a bundle of them, or one a line)")
-    if not isinstance(found, dict) or not isinstance(found.get("resourceType"), str):
-        raise UnusableMessage("is not a FHIR resource")
-    return found
+            yield Skipped(message=number, line=line, reason=str(fault), withdraws=tuple(withdrawn))
+            continue
+        for place, reason in enumerate(bundle.left_out):  # before the reports: what it withdraws was sent earlier
+            told = () if place else tuple(withdrawn)
+            yield Skipped(message=number, line=line, reason=reason, part=True, withdraws=told)
+        yield reports
 
 
 def read_resource(
-    resource: Resource, *, key: bytes, registry: str | None, position: int = 1, beside: "Beside | None" = None
+    resource: Resource, *, key: bytes, registry: str | None, position: int = 1, beside: Beside | None = None
 ) -> list[Report]:
     """The reports of a bundle or of a DiagnosticReport, the ``position``-th resource of its file."""
-    return Index(resource, beside).usable_reports(key=key, registry=registry, position=position)
+    return usable_reports(Index(resource, beside), key=key, registry=registry, position=position, withdrawn=[])
 
 
-def kind_of(content: bytes) -> str:
-    """The kind of a resource as its bytes say it first, without parsing them."""
-    found = KIND.search(content)
-    return found[1].decode() if found else ""
+def usable_reports(
+    index: Index, *, key: bytes, registry: str | None, position: int, withdrawn: list[Version]
+) -> list[Report]:
+    """The reports; one that cannot be used is left out, and if that leaves none, refused.
 
-
-class Beside:
-    """Resources that reports of the same export refer to, on disk in a private folder that goes with this object.
-
-    They are kept packed in a small database, so that patients of millions of reports take no memory.
+    Those that withdraw what was sent before are added to ``withdrawn``.
     """
-
-    def __init__(self) -> None:
-        self.folder = tempfile.TemporaryDirectory(prefix="pathveil-")
-        self.database = sqlite3.connect(Path(self.folder.name) / "resources.db", check_same_thread=False)
-        self.database.executescript("pragma journal_mode = off; pragma synchronous = off; pragma cache_size = -16000;")
-        self.database.execute("create table resources (name text primary key, content blob) without rowid")
-        self.database.execute("create table relatives (patient text, name text)")
-
-    def add(self, resource: Resource) -> None:
-        name = f"{text_of(resource, 'resourceType')}/{text_of(resource, 'id')}"
-        content = zlib.compress(json.dumps(resource).encode(), 1)
-        self.database.execute("insert or ignore into resources values (?, ?)", (name, content))
-        if text_of(resource, "resourceType") == "RelatedPerson":
-            patient = last_two(text_of(object_of(resource, "patient"), "reference"))
-            self.database.execute("insert into relatives values (?, ?)", (patient, name))
-
-    def find(self, name: str) -> Resource:
-        row = self.database.execute("select content from resources where name = ?", (name,)).fetchone()
-        return json.loads(zlib.decompress(row[0])) if row else {}
-
-    def relatives_of(self, patient: str) -> list[Resource]:
-        found = self.database.execute("select name from relatives where patient = ? limit 20", (last_two(patient),))
-        return [self.find(name) for (name,) in found.fetchall()]
+    readers = readers_of(index)
+    found = [reader.report(key=key, registry=registry, position=position) for reader in readers]
+    withdrawn += [version for reader in readers if (version := reader.withdrawal())]
+    if not any(found):
+        raise UnusableMessage(next((reader.why for reader in readers if reader.why), "holds no DiagnosticReport"))
+    index.left_out = [
+        f"holds a DiagnosticReport besides, number {number:,}, which {reader.why}"
+        for number, (reader, report) in enumerate(zip(readers, found, strict=True), start=1)
+        if report is None
+    ]
+    index.left_out += [f"holds Bundles besides within more than {DEEPEST} others"] if index.is_too_deep else []
+    return [report for report in found if report is not None]
 
 
-def last_two(reference: str) -> str:
-    """``Patient/7`` of a reference, whatever server it names."""
-    return "/".join(reference.split("/")[-2:])
-
-
-def gather_beside(paths: Iterable[Path]) -> Beside | None:
-    """The patients, observations and others that stand in files of their own; none where there are none.
-
-    What cannot be read is passed over: reading the reports tells of it.
-    """
-    beside = None
-    for path in paths:
-        with contextlib.suppress(*UNREADABLE), open_bytes(path) as file:
-            for _, content in split_resources(file):
-                if kind_of(content) not in JOINED:
-                    continue
-                with contextlib.suppress(UnusableMessage):
-                    resource = parse(content)
-                    beside = beside or Beside()
-                    if text_of(resource, "resourceType") in JOINED:
-                        beside.add(resource)
-    if beside:
-        beside.database.execute("create index by_patient on relatives (patient)")
-        beside.database.commit()
-    return beside
-
-
-class Index:
-    """A bundle's resources by every name that a reference can use."""
-
-    def __init__(self, resource: Resource, beside: "Beside | None" = None):
-        self.beside = beside
-        self.reports: list[Resource] = []
-        self.people: list[Resource] = []  # patients and their relatives
-        self.header: Resource = {}
-        self.message_id = ""
-        self.left_out: list[str] = []  # which reports, and why, where others are usable
-        self._named: dict[str, Resource] = {}
-        self._enter(resource, "", DEEPEST)
-
-    def _enter(self, resource: Resource, url: str, depth: int) -> None:
-        kind, name = text_of(resource, "resourceType"), text_of(resource, "id")
-        for reference in filter(None, (url, f"{kind}/{name}" if name else "")):
-            self._named.setdefault(reference, resource)
-        if kind == "DiagnosticReport":
-            self.reports.append(resource)
-        elif kind in ("Patient", "RelatedPerson"):
-            self.people.append(resource)
-        elif kind == "MessageHeader":
-            self.header = resource
-        elif kind == "Bundle" and depth:
-            self.message_id = self.message_id or text_of(object_of(resource, "identifier"), "value") or name
-            for entry in objects_of(resource, "entry"):
-                self._enter(object_of(entry, "resource"), text_of(entry, "fullUrl"), depth - 1)
-        for one in objects_of(resource, "contained"):
-            if text_of(one, "id"):
-                self._named[f"{id(resource)}#{text_of(one, 'id')}"] = one
-            if text_of(one, "resourceType") in ("Patient", "RelatedPerson"):
-                self.people.append(one)
-
-    def find(self, reference: Resource, *, within: Resource) -> Resource:
-        """What a reference points to; an empty resource where it is not here."""
-        name = text_of(reference, "reference")
-        if name.startswith("#"):
-            return self._named.get(f"{id(within)}{name}", {})
-        short = last_two(name)
-        found = self._named.get(name) or self._named.get(short)
-        return found or (self.beside.find(short) if self.beside and short else {})
-
-    def people_of(self, subject: Resource, *, within: Resource) -> list[Resource]:
-        """Whoever may be named in a report's text: all people here, and its patient and relatives elsewhere."""
-        if self.beside is None:
-            return self.people
-        patient = self.find(subject, within=within)
-        return [*self.people, patient, *self.beside.relatives_of(text_of(subject, "reference"))]
-
-    def usable_reports(self, *, key: bytes, registry: str | None, position: int) -> list[Report]:
-        """The reports; one that cannot be used is left out, and if that leaves none, refused."""
-        readers = [Reader(self, one) for one in self.reports]
-        found = [reader.report(key=key, registry=registry, position=position) for reader in readers]
-        if not any(found):
-            raise UnusableMessage(next((reader.why for reader in readers if reader.why), "holds no DiagnosticReport"))
-        self.left_out = [
-            f"holds a DiagnosticReport besides, number {number:,}, which {reader.why}"
-            for number, (reader, report) in enumerate(zip(readers, found, strict=True), start=1)
-            if report is None
-        ]
-        return [report for report in found if report is not None]
+def readers_of(index: Index) -> "list[Reader]":
+    """A reader of each report. Anyone in a bundle may be named in any of its reports, by a mask that is made once."""
+    mask = mask_of(index.people)
+    return [Reader(index, one, mask) for one in index.reports]
 
 
 class Reader:
     """One DiagnosticReport among the resources it refers to."""
 
-    def __init__(self, index: Index, resource: Resource):
+    def __init__(self, index: Index, resource: Resource, mask: Mask):
         self.index, self.resource = index, resource
+        self.mask_here = mask  # of all people in the index
         self.why = ""  # it gives no report
+        self.unclear = ""  # what it refers to
         self.sections: dict[str, dict[str, list[str]]] = {}
-        self._seen: set[int] = set()
+        self._seen: set[int] = set()  # Observations, by where they lie in memory: the index holds them
 
     def masked_text(self) -> tuple[str, int]:
         """The report's text, and in how many places it named its patient; empty where ``why`` says why."""
         if text_of(self.resource, "status") in WITHDRAWN:
             self.why = "is marked as cancelled or entered in error"
             return "", 0
-        mask = mask_of(self.index.people_of(object_of(self.resource, "subject"), within=self.resource))
-        text, masked = mask(self._text())
+        subject = object_of(self.resource, "subject")
+        elsewhere = self.index.people_elsewhere(self._find(subject), subject)
+        mask = mask_of(elsewhere, text_of(subject, "display"))
+        try:
+            text, masked = self.mask_here(self._text())
+            text, more = mask(text)
+        except Refused as why:
+            self.why = str(why)
+            return "", 0
+        if self.unclear:
+            self.why = self.unclear
+            return "", 0
         if not text:
             self.why = self.why or "holds no report text"
-        return text, masked
+        return text, masked + more
+
+    def _find(self, reference: Resource) -> Resource:
+        """What the report refers to; nothing where it is not here, or where ``unclear`` says that there are several."""
+        try:
+            return self.index.find(reference, within=self.resource)
+        except Unclear as fault:
+            self.unclear = self.unclear or str(fault)
+            return {}
+
+    def identity(self) -> tuple[str, ...] | None:
+        """What tells its patient from others; none where it names nobody."""
+        subject = object_of(self.resource, "subject")
+        return identity_of(self._find(subject), subject)
+
+    def withdrawal(self) -> Version | None:
+        """What a report that is marked as cancelled or entered in error says of those before it."""
+        if text_of(self.resource, "status") not in WITHDRAWN:
+            return None
+        identity = self.identity()
+        version = self.version(identity, "") if identity else None
+        self.why = self.unclear or self.why
+        return None if self.unclear else version
+
+    def version(self, identity: tuple[str, ...], text: str) -> Version | None:
+        """Which version of its report this is; none where it has neither a number that tells it apart nor an id."""
+        given = (text_of(one, "value") for one in objects_of(self.resource, "identifier"))
+        number = next(filter(told_apart, given), "") or text_of(self.resource, "id")
+        if not number:
+            return None
+        updated, count = age_of(self.resource)
+        return Version(
+            key=hash((self._sender(), identity, number, self.kind())),
+            state=STATES.get(text_of(self.resource, "status"), FINAL),
+            issued=moment_of(text_of(self.resource, "issued")) or updated,
+            # Both in one number; those that do not say when are before those that do.
+            sent=(min(updated, LATEST) << COUNTED) + min(count, (1 << COUNTED) - 1) if updated > 0 else count,
+            sections=bits_of(self.sections) if self.sections else ALL,
+            length=len(text),
+        )
+
+    def kind(self) -> str | None:
+        return next((code for code, _ in codings_of(object_of(self.resource, "code"))), None)
 
     def report(self, *, key: bytes, registry: str | None, position: int) -> Report | None:
         text, masked = self.masked_text()
         if not text:
             return None
-        subject = object_of(self.resource, "subject")
-        identity = identity_of(self.index.find(subject, within=self.resource), subject)
+        identity, sender, (date, year) = self.identity(), self._sender(), self.date()
+        registry = registry or sender
         if identity is None:
             self.why = "names no patient, so it belongs to no case"
-            return None
-        registry = registry or self._sender()
-        if not registry:
+        elif not registry:
             self.why = "names no sender, and no registry was given"
+        if self.unclear or identity is None or not registry:
+            self.why = self.unclear or self.why
             return None
-        date, year = self.date()
         return Report(
-            report_id=report_id(key, registry, *identity, json.dumps(self.resource, sort_keys=True), text),
+            report_id=report_id(key, sender, *identity, json.dumps(self.resource, sort_keys=True), text),
             case_id=case_id(key, *identity),
             registry=registry,
             date=date,
             year=year,
             text=text,
             number=self.number(),
-            kind=next((code for code, _ in codings_of(object_of(self.resource, "code"))), None),
+            kind=self.kind(),
             masked=masked,
             message_id=self.index.message_id or text_of(self.resource, "id") or None,
             position=position,
+            version=self.version(identity, text),
         )
 
     def _text(self) -> str:
         """The presented text where it is the whole report, else observations and conclusion under their headings, else
         the narrative."""
-        presented = tidy("\n\n".join(filter(None, map(self._presented, objects_of(self.resource, "presentedForm")))))
-        conclusion = tidy(text_of(self.resource, "conclusion"))
+        presented = self._presented()
+        conclusion = tidy(plain_text(text_of(self.resource, "conclusion")))
         if len(presented) >= WHOLE:
             return presented if conclusion in presented else f"{presented}\n\nFINAL DIAGNOSIS\n{conclusion}"
         for reference in objects_of(self.resource, "specimen"):
-            self._add_specimen(self.index.find(reference, within=self.resource))
+            self._add_specimen(self._find(reference))
         self._add("FINAL DIAGNOSIS", conclusion)
         for reference in objects_of(self.resource, "result"):
-            self._add_observation(self.index.find(reference, within=self.resource), DEEPEST)
+            self._add_observation(self._find(reference), DEEPEST)
         self._add("OTHER", presented)
-        return render(self.sections) or tidy(without_markup(text_of(object_of(self.resource, "text"), "div")))
+        return render(self.sections) or tidy(without_tags(text_of(object_of(self.resource, "text"), "div")))
 
-    def _presented(self, form: Resource) -> str:
-        kind = text_of(form, "contentType").partition(";")[0].strip().lower()
-        if kind not in (*PLAIN, *MARKUP):
-            self.why = self.why or "holds its text in a form that is not read (PDF, RTF or an image)"
+    def _presented(self) -> str:
+        """The text of the presented forms. Of several types each says the same again; several of a type are parts."""
+        texts: dict[str, list[str]] = {"plain": [], "page": [], "rtf": []}
+        for form in objects_of(self.resource, "presentedForm"):
+            if text := self._decoded(form):
+                is_page = type_of(form) in MARKUP or PAGE.match(text)
+                texts["rtf" if text.lstrip().startswith(RTF) else "page" if is_page else "plain"].append(text)
+        found = ""
+        for kind, parts in texts.items():  # the next where there is none, or no more than "see attached"
+            made = map(without_tags if kind == "page" else plain_text, parts)
+            text = tidy("\n\n".join(dict.fromkeys(made)))
+            if len(text) >= WHOLE:
+                return text
+            found = found or text
+        return found
+
+    def _decoded(self, form: Resource) -> str:
+        """What a form holds, with its markup; nothing where that is no text."""
+        kind = type_of(form)
+        if kind not in (*PLAIN, *MARKUP, *RICH):
+            self.why = self.why or UNREAD
             return ""
         if not text_of(form, "data"):
             self.why = self.why or "leads to its text elsewhere instead of holding it"
             return ""
         try:
-            text = decode_text(base64.b64decode("".join(text_of(form, "data").split()), validate=True))
+            data = base64.b64decode("".join(text_of(form, "data").split()), validate=True)
         except (binascii.Error, ValueError):
             self.why = self.why or "holds a text that is not base64"
             return ""
-        return without_markup(text) if kind in MARKUP else text
+        text = data.decode("utf-16", "replace") if data.startswith(WIDE) else decode_text(data)
+        if BINARY.match(data) or "\0" in text[:99].rstrip("\0") or (kind in RICH and not text.lstrip().startswith(RTF)):
+            self.why = self.why or UNREAD
+            return ""
+        return text
 
     def _add(self, heading: str, text: str) -> None:
         if text.strip():
@@ -346,13 +321,13 @@ class Reader:
             for note in objects_of(observation, "note"):
                 self._add("COMMENT", text_of(note, "text"))
         for reference in objects_of(observation, "hasMember"):
-            self._add_observation(self.index.find(reference, within=self.resource), depth - 1)
+            self._add_observation(self._find(reference), depth - 1)
 
     def _sender(self) -> str:
         """Who sent it: the message's source, else the first performer that is an organisation or has a name."""
-        named = [text_of(object_of(self.index.header, "source"), "name")]
+        named = [text_of(object_of(self.index.header_of(self.resource), "source"), "name")]
         for reference in objects_of(self.resource, "performer"):
-            performer = self.index.find(reference, within=self.resource)
+            performer = self._find(reference)
             if text_of(performer, "resourceType") in ("", "Organization"):
                 named += [text_of(performer, "name"), text_of(reference, "display")]
         return next(filter(None, (" ".join(name.split())[:80] for name in named)), "")
@@ -365,7 +340,7 @@ class Reader:
         stamps = [text_of(self.resource, "effectiveDateTime")]
         stamps.append(text_of(object_of(self.resource, "effectivePeriod"), "start"))
         for reference in objects_of(self.resource, "specimen"):
-            taken = object_of(self.index.find(reference, within=self.resource), "collection")
+            taken = object_of(self._find(reference), "collection")
             stamps.append(text_of(taken, "collectedDateTime"))
         stamps.append(text_of(self.resource, "issued"))
         for stamp in stamps:
@@ -378,13 +353,24 @@ class Reader:
         return None, next(iter(years), None)
 
 
+def type_of(form: Resource) -> str:
+    return text_of(form, "contentType").partition(";")[0].strip().lower()
+
+
 def value_of(observation: Resource) -> str:
-    """An Observation's value as text."""
+    """An Observation's value as text.
+
+    >>> value_of({"valueQuantity": {"value": 1234567.5, "comparator": "<", "unit": "mm"}})
+    '<1234567.5 mm'
+    """
     if words := words_of(object_of(observation, "valueCodeableConcept")):
         return words
     quantity = object_of(observation, "valueQuantity")
     if isinstance(number := quantity.get("value"), int | float):
-        return f"{number:g} {text_of(quantity, 'unit')}".strip()
+        # A whole number may be larger than any float.
+        written = str(number) if isinstance(number, int) else f"{number:.15g}"
+        than = text_of(quantity, "comparator")
+        return f"{than if than in COMPARED else ''}{written} {text_of(quantity, 'unit')}".strip()
     for name in ("valueInteger", "valueBoolean"):
         if isinstance(value := observation.get(name), int):
             return str(value)
@@ -395,17 +381,15 @@ def identity_of(patient: Resource, subject: Resource) -> tuple[str, ...] | None:
     """What tells a patient from others: a number of an authority, else name and birth date, else the reference."""
     given = [*objects_of(patient, "identifier"), object_of(subject, "identifier")]
     for one in sorted(given, key=is_social):
-        bare = re.sub(r"[\W_]", "", text_of(one, "value")).upper()
         authority = text_of(object_of(one, "assigner"), "display") or text_of(one, "system")
-        # 999-99-9999 and UNKNOWN stand for many people.
-        if len(set(bare)) > 1 and any(map(str.isdigit, bare)):
+        if bare := told_apart(text_of(one, "value")):
             return ("SS", "", bare) if is_social(one) else ("number", authority.upper(), bare)
     birth = text_of(patient, "birthDate").replace("-", "")[:8]
     for name in objects_of(patient, "name"):
         parts = [text_of(name, "family"), *texts_of(name, "given")[:1]]
         if any(parts) and birth:
             return ("name", *(part.upper() for part in parts), birth)
-    reference = text_of(subject, "reference").lstrip("#")
+    reference = without_history(text_of(subject, "reference")).lstrip("#")
     return ("reference", reference) if reference else None
 
 
@@ -414,78 +398,43 @@ def is_social(identifier: Resource) -> bool:
     return "SS" in codes or "us-ssn" in text_of(identifier, "system")
 
 
-def mask_of(people: list[Resource]) -> Mask:
-    """A mask of all that these resources say about the patient and relatives."""
-    names, numbers, births, streets = [], [], [], []
+def mask_of(people: list[Resource], shown: str = "") -> Mask:
+    """A mask of all that these resources say about the patient and relatives, and of what the patient is called."""
+    names, numbers, births, streets = [name_words(shown)], number_words(shown), [], []
     for person in people:
         births.append(text_of(person, "birthDate").replace("-", ""))
         numbers += [text_of(one, "value") for one in objects_of(person, "identifier")]
         for one in (person, *objects_of(person, "contact")):
             called = [*objects_of(one, "name"), object_of(one, "name")]  # of a contact it is no list
-            names += [[text_of(name, "family"), *texts_of(name, "given")] for name in called]
+            names += [[text_of(name, "family"), *texts_of(name, "given")][:MOST_WORDS] for name in called]
+            names += [name_words(text_of(name, "text")) for name in called]
             for place in (*objects_of(one, "address"), object_of(one, "address")):
-                streets += texts_of(place, "line")
+                streets += [*texts_of(place, "line"), *streets_of(text_of(place, "text"))]
             for line in objects_of(one, "telecom"):
                 (streets if text_of(line, "system") == "email" else numbers).append(text_of(line, "value"))
     return Mask(names=names, numbers=numbers, births=births, streets=streets)
 
 
-def words_of(concept: Resource) -> str:
-    """A CodeableConcept in words."""
-    shown = (display for _, display in codings_of(concept) if display)
-    return " ".join((text_of(concept, "text") or next(shown, "")).split())
+def name_words(text: str) -> list[str]:
+    """The parts of a name that is written in one, without titles and what else stands beside names.
+
+    >>> name_words("Mrs. Candy McMuffin-O'Hara (DOB 1957-07-06), MRN 00466144")
+    ['Candy', "McMuffin-O'Hara"]
+    """
+    words = (word.strip(SIGNS) for word in text.split())
+    names = [word for word in words if word.lower() not in NO_NAMES and not any(map(str.isdigit, word))]
+    return list(filter(None, names))[:MOST_WORDS]
 
 
-def codings_of(concept: Resource) -> list[tuple[str, str]]:
-    """The codes of a CodeableConcept, each with what it displays."""
-    found = objects_of(concept, "coding")
-    return [(text_of(one, "code"), text_of(one, "display")) for one in found if text_of(one, "code")]
+def number_words(text: str) -> list[str]:
+    return [word.strip(SIGNS) for word in text.split() if any(map(str.isdigit, word))][:MOST_WORDS]
 
 
-def text_of(resource: Resource, name: str) -> str:
-    value = resource.get(name)
-    return value if isinstance(value, str) else ""
+def streets_of(address: str) -> list[str]:
+    """An address that is written in one, and its parts with a number: a town alone may be any word.
 
-
-def texts_of(resource: Resource, name: str) -> list[str]:
-    value = resource.get(name)
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
-
-
-def object_of(resource: Resource, name: str) -> Resource:
-    value = resource.get(name)
-    return value if isinstance(value, dict) else {}
-
-
-def objects_of(resource: Resource, name: str) -> list[Resource]:
-    value = resource.get(name)
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
-
-
-class _Text(HTMLParser):
-    """The text of a page, its blocks on lines of their own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pieces: list[str] = []
-        self.hidden = 0
-
-    def handle_starttag(self, tag: str, attrs: object) -> None:
-        self.hidden += tag in ("script", "style", "head")
-        if tag in ("p", "div", "br", "tr", "li", "table", "h1", "h2", "h3", "h4", "pre"):
-            self.pieces.append("\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        self.hidden -= tag in ("script", "style", "head") and self.hidden > 0
-
-    def handle_data(self, data: str) -> None:
-        if not self.hidden:
-            self.pieces.append(data)
-
-
-def without_markup(page: str) -> str:
-    parser = _Text()
-    parser.feed(page)
-    parser.close()
-    lines = (" ".join(line.split()) for line in "".join(parser.pieces).split("\n"))
-    return "\n".join(filter(None, lines))
+    >>> streets_of("495 East Overshoot Drive, New Paltz")
+    ['495 East Overshoot Drive, New Paltz', '495 East Overshoot Drive']
+    """
+    parts = [part.strip() for part in re.split(r"[,;\n]", address) if any(map(str.isdigit, part))]
+    return [address, *(part for part in parts[:MOST_WORDS] if part != address)]

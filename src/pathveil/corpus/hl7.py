@@ -169,8 +169,11 @@ def split_segments(message: bytes) -> list[Segment]:
         raise UnusableMessage("does not begin with MSH")
     if len(message) > LONGEST:
         raise UnusableMessage(f"is longer than {LONGEST >> 20} MB")
-    lines = decode_text(message).lstrip("\ufeff \t\n").split("\n")
+    text = decode_text(message).lstrip("\ufeff \t\n")
+    lines = text.split("\n")
     marks = delimiters_of(lines[0])
+    if f"\nADD{marks.field}" in text:
+        lines = with_additions(lines, marks.field)
     opening, usual = opening_of(marks.field), usual_openings(marks.field)
     names, sources, broken = [], [], {}
     for line in lines:
@@ -186,6 +189,30 @@ def split_segments(message: bytes) -> list[Segment]:
         sources[place] = "\n".join([sources[place], *more])
     field = marks.field
     return [Segment(name, source.split(field), marks, source) for name, source in zip(names, sources, strict=True)]
+
+
+def with_additions(lines: list[str], separator: str) -> list[str]:
+    """Lines with what an ADD segment adds to the last field of the one before it.
+
+    Some put it behind a whole OBX; there it can only be more of the text, OBX-5.
+
+    >>> with_additions(["OBX|1|TX|||one ", "ADD|two||||||F", "OBX|2|TX|||a ||||||F", "ADD|b"], "|")
+    ['OBX|1|TX|||one two||||||F', 'OBX|2|TX|||a b||||||F']
+    """
+    joined: list[list[str]] = []  # segments, each with what is added behind it
+    for line in lines:
+        if joined and line.startswith(f"ADD{separator}"):
+            joined[-1].append(line[len("ADD") + 1 :])
+        else:
+            joined.append([line])
+    whole = []
+    for line, *added in joined:
+        fields = line.split(separator)
+        if added and fields[0] == "OBX" and len(fields) > 6 and not any(separator in more for more in added):
+            whole.append(separator.join([*fields[:5], "".join([fields[5], *added]), *fields[6:]]))
+        else:
+            whole.append("".join([line, *added]))
+    return whole
 
 
 @cache

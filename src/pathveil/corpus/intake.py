@@ -15,19 +15,21 @@ position; a table that breaks the schema stops the import with sentences that sa
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from pathveil.corpus.codes import CodeCounts
-from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.mapping import Columns, TableMapping
 from pathveil.corpus.messages import SkippedMessage, Tally, scan_messages
 from pathveil.corpus.one_pass import Learned, OnePass
 from pathveil.corpus.opening import (
     MESSAGES,
     Source,
-    check_not_read,
+    check_output,
     decimals_as_text,
     missing_as_empty,
     open_source,
@@ -37,11 +39,13 @@ from pathveil.corpus.opening import (
     sources_of,
     title_above,
 )
-from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread
+from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread, check_most_skipped
 from pathveil.corpus.schema import REQUIRED, TASKS, with_corpus_types
-from pathveil.corpus.tables import ROW, Paths, content_sha256, with_rows, write_parquet
+from pathveil.corpus.tables import BATCH, ROW, Paths, content_sha256, streamed, with_rows, write_parquet
+from pathveil.corpus.versions import Settled
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file, scratch_file
+from pathveil.foreign.parquet import MAGIC
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.wording import counted
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 40  # that a summary names
 MOST_READINGS = 4  # of sources that do not change, the last but one tells all
+FRAME = "the frame"  # what a message calls a source without a name
 
 
 class MessageCounts(Part):
@@ -59,6 +64,8 @@ class MessageCounts(Part):
     messages: int
     reports: int
     repeated: int
+    replaced: int  # by a later version
+    withdrawn: int  # later
     undated: int
     masked: int
     masked_reports: int
@@ -98,7 +105,7 @@ class ImportResult(Result):
         forms = ", ".join(sorted({file.format for file in self.files}))
         named = ", ".join(f"{name} {count:,}" for name, count in list(self.registries.items())[:10])
         lines = [
-            f"{counted(self.reports, 'report')} of {counted(self.cases, 'case')} in {self.out}",
+            f"{self.counts()} in {self.out}",
             f"  from      {counted(len(self.files), 'file')} ({forms})",
             f"  registry  {named}{', …' if len(self.registries) > 10 else ''}",
             f"  columns   {', '.join(self.columns[:MOST_COLUMNS])}{', …' if len(self.columns) > MOST_COLUMNS else ''}",
@@ -112,9 +119,16 @@ class ImportResult(Result):
         ):
             if kinds:
                 lines.insert(2, f"  {name:<9} {', '.join(sorted(map(str, kinds)))}")
-        if self.tables and self.tables.skipped_total:
-            lines += self.tables.lines()
-        return "\n".join(lines + code_lines(self.codes) + (message_lines(self.hl7) if self.hl7 else []))
+        lines += [*(self.tables.lines() if self.tables else []), *code_lines(self.codes)]
+        return "\n".join(lines + (message_lines(self.hl7) if self.hl7 else []))
+
+    def counts(self) -> str:
+        """How many reports and cases were read, in words."""
+        return f"{counted(self.reports, 'report')} of {counted(self.cases, 'case')}"
+
+    def left_out(self) -> list[str]:
+        """The lines of the summary on what was read and could not be used: rows of tables, and codes."""
+        return [*(self.tables.lines() if self.tables else []), *unknown_lines(self.codes)]
 
 
 def code_lines(codes: CodeCounts) -> list[str]:
@@ -122,6 +136,11 @@ def code_lines(codes: CodeCounts) -> list[str]:
     if codes.rewritten:
         written = ", ".join(f"{task} {count:,}" for task, count in codes.rewritten.items())
         lines.append(f"  codes     written in this project's form: {written}")
+    return lines + unknown_lines(codes)
+
+
+def unknown_lines(codes: CodeCounts) -> list[str]:
+    lines = []
     if codes.unknown:
         what = "kept" if codes.kept_unknown else "left out, their reports without that label; --keep-unknown-codes"
         lines.append(f"  unknown   codes that ICD-O-3 does not have were {what}")
@@ -138,6 +157,10 @@ def message_lines(messages: MessageCounts) -> list[str]:
         lines.append(f"            … and {messages.skipped_total - SHOWN:,} more; --json lists the first {LISTED}")
     if messages.repeated:
         lines.append(f"  repeated  {counted(messages.repeated, 'report')} sent more than once, kept once")
+    if messages.replaced:
+        lines.append(f"  replaced  {counted(messages.replaced, 'report')} by a later version")
+    if messages.withdrawn:
+        lines.append(f"  withdrawn {counted(messages.withdrawn, 'report')} by a later message")
     if messages.undated:
         lines.append(f"  undated   {counted(messages.undated, 'report')} without a date that can be read")
     if messages.masked:
@@ -156,7 +179,7 @@ def import_corpus(
     registry: str | None = None,
     key: bytes | None = None,
     strict: bool = False,
-    columns: Mapping[str, str] | None = None,
+    columns: Columns | None = None,
     mapping: TableMapping | None = None,
     database: str | None = None,
     keep_unknown_codes: bool = False,
@@ -177,10 +200,8 @@ def import_corpus(
 
     if out.suffix != ".parquet":
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
-    if not 0 <= most_skipped < 1:
-        raise UsageError(f"--most-skipped {most_skipped:g}: expected a share such as 0.1, below 1")
-    if sources or database is None:
-        check_not_read([out], sources=sources)
+    check_most_skipped(most_skipped)
+    check_output(out, sources=sources, renews=[MAGIC])
     mapping = (mapping or TableMapping()).with_columns(columns or {})
     given = Sources(
         sources_of(sources, form=form, mapping=mapping, database=database),
@@ -194,7 +215,7 @@ def import_corpus(
     )
     with new_file(out, error=CorpusError) as part, scratch_file(out) as staged:
         progress("reading", 0, 0)
-        one, tally = read_sources(given, part, out, keep_unknown_codes=keep_unknown_codes)
+        one, tally = read_sources(given, part, staged, out, keep_unknown_codes=keep_unknown_codes)
         progress("checking", 0, 0)
 
         def whole() -> "pl.LazyFrame":
@@ -249,13 +270,13 @@ class Sources:
         frames = []
         for number, source in enumerate(self.found):
             if source.form not in MESSAGES:
-                self.unread[number] = Unread(within=source.form == "jsonl")
+                self.unread[number] = Unread.of(source.form)
                 note = self.unread[number] if self.most_skipped else None
                 table = open_source(source, mapping=self.mapping, database=self.database, note=note)
                 table = table if note else with_rows(table)
                 columns = self.mapping.columns
-                told = {"registry": self.registry, "columns": columns}
-                frame = prepare_table(table, source=source.name, **told, stripped=False)  # each code is, once
+                told = {"registry": self.registry or self.mapping.registry, "columns": columns}
+                frame = prepare_table(table, source=source.name, **told, stripped=False)
                 frames.append(frame.with_columns(pl.lit(number).alias(SOURCE)))
         if self.messages:
             told = {"registry": self.registry, "key": self.key, "strict": self.strict}
@@ -263,25 +284,57 @@ class Sources:
         return pl.concat(frames, how="diagonal_relaxed")
 
 
-def read_sources(sources: Sources, part: Path, out: Path, *, keep_unknown_codes: bool) -> tuple[OnePass, Tally]:
+def read_sources(
+    sources: Sources, part: Path, staged: Path, out: Path, *, keep_unknown_codes: bool
+) -> tuple[OnePass, Tally]:
     """Read all sources into ``part``: once, or until nothing more is learned from them."""
-    known = Learned()
+    known, settled = Learned(), None
     for _ in range(MOST_READINGS):
-        tally = Tally()
+        tally = Tally(settled=settled)
         dates = sources.mapping.dates
         one = OnePass(sources.open(tally), dates=dates, keep_unknown=keep_unknown_codes, known=known)
         one.write(part, out)
         check_messages(sources.messages, tally)
         known = one.learned(part)
-        if known == one.used:
+        settled = settled or tally.versions.settle()
+        if known == one.used and tally.settled is settled:
+            return one, tally
+        if known == one.used and settled and len(sources.messages) == len(sources.found):
+            one = take_out_outdated(part, staged, out, settled=settled, tally=tally)
+            check_messages(sources.messages, tally)
             return one, tally
     raise CorpusError(f"{sources.names[0]}: changed while it was read; import it once it is whole")
+
+
+def take_out_outdated(part: Path, staged: Path, out: Path, *, settled: Settled, tally: Tally) -> OnePass:
+    """Write the reports of messages again without those that do not stand: that costs little beside reading them."""
+    import polars as pl
+
+    part.replace(staged)
+    whole = pl.scan_parquet(staged)
+
+    def batches(frame: "pl.LazyFrame") -> "Iterator[pl.DataFrame]":
+        yield from frame.collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming")
+
+    stands = np.concatenate(list(tally.leave_out(settled, batches(whole.select("report_id", "date")))))
+
+    def frames() -> "Iterator[pl.DataFrame]":
+        place = 0
+        for batch in batches(whole):
+            yield batch.filter(pl.Series(stands[place : place + batch.height]))
+            place += batch.height
+
+    one = OnePass(streamed(frames, whole.collect_schema()), dates=None, keep_unknown=False, known=Learned())
+    one.write(part, out)
+    return one
 
 
 def check_messages(messages: Mapping[Path, str], tally: Tally) -> None:
     """Refuse files of messages that hold no report."""
     if messages and not tally.messages:
         raise CorpusError(f"{next(iter(messages))}: holds no DiagnosticReport, only what reports refer to")
+    if tally.withdrawn and not tally.reports:
+        raise CorpusError(f"all reports that were sent are withdrawn ({tally.withdrawn:,}); nothing is left to import")
     if tally.messages and not tally.reports:
         first = tally.skipped[0]
         raise CorpusError(
@@ -295,27 +348,45 @@ def prepare_table(
     *,
     source: Path | str,
     registry: str | None,
-    columns: Mapping[str, str],
+    columns: Columns,
     stripped: bool = True,
 ) -> "pl.LazyFrame":
-    """Rename a table's columns, fill in its registry and check its types; ``stripped``: see ``with_corpus_types``."""
+    """Rename a table's columns, fill in its registry and check its types.
+
+    Not ``stripped``, labels keep their blanks, and labels and dates the words for nothing: whoever reads each value
+    once sees to both.
+    """
     import polars as pl
 
     frame = rename_columns(frame, source=source, columns=columns)
-    if registry is not None and "registry" in frame.collect_schema():
-        raise UsageError(f"{source}: has a column 'registry' already; leave out --registry")
+    if registry is not None and says_registry(frame):
+        raise UsageError(f"{source}: has a column 'registry' already; leave out --registry, or registry in the mapping")
     if registry is not None:
         frame = frame.with_columns(pl.lit(registry).alias("registry"))
     missing = [name for name in REQUIRED if name not in frame.collect_schema()]
-    frame = missing_as_empty(frame, ("report_id", "case_id", "text", "date", "year", *TASKS))  # a registry may be NA
+    recurring = ("date", *TASKS) if stripped else ()
+    frame = missing_as_empty(frame, ("report_id", "case_id", "text", "year", *recurring))  # a registry may be NA
     try:
         return with_corpus_types(decimals_as_text(frame), source=source, stripped=stripped)
     except CorpusError as fault:
         if missing == ["registry"]:
-            raise CorpusError(f"{fault}; say whose reports these are with --registry NAME") from None
+            way = 'registry="NAME"' if source == FRAME else "--registry NAME of 'corpus import', or in a mapping"
+            raise CorpusError(f"{fault}; say whose reports these are with {way}") from None
         hint = f"; 'pathveil corpus map {source} --out map.toml' proposes which column is which" if missing else ""
+        if missing and source == FRAME:
+            hint = f'; say which it is with columns={{"{missing[0]}": "ITS NAME"}}'
         title = title_above([name for name in frame.collect_schema().names() if name not in (ROW, "registry")])
         raise CorpusError(f"{fault}{f'; {title}' if missing and title else hint}") from None
+
+
+def says_registry(frame: "pl.LazyFrame") -> bool:
+    """Whether a table has a column of registries with something in it."""
+    import polars as pl
+
+    if "registry" not in frame.collect_schema():
+        return False
+    named = pl.col("registry").cast(pl.String).str.strip_chars() != ""
+    return bool(frame.select("registry").filter(named).head(1).collect(engine="streaming").height)
 
 
 def account(
@@ -337,6 +408,8 @@ def account(
             messages=tally.messages,
             reports=tally.reports,
             repeated=tally.repeated,
+            replaced=tally.replaced,
+            withdrawn=tally.withdrawn,
             undated=tally.undated,
             masked=tally.masked,
             masked_reports=tally.masked_reports,

@@ -3,8 +3,8 @@
 Both sides are compared by a column that they share: the report's number, the case, or the patient. With ``days``, a row
 counts only within so many days of the report, and the nearest one does, so that two tumours of a patient stay apart.
 Where rows that count equally say different things, the report is left without labels rather than given one of them.
-Spreadsheets take leading zeros from numbers and people type capitals as they like: neither matters, unless two ids of
-the reports or of the table differ in nothing else.
+Spreadsheets take leading zeros from numbers or make decimals of them, and people type capitals as they like: none of it
+matters, unless two ids of the reports or of the table differ in nothing else.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pathveil.arguments import check_whole_number, names_given
 from pathveil.corpus.codes import CodeCounts, normalise_codes
 from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.dates import EXAMPLES, find_format, in_iso_form
@@ -30,17 +31,19 @@ from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.opening import (
     MESSAGES,
     check_is_file,
-    check_not_read,
+    check_output,
     decimals_as_text,
     missing_as_empty,
     open_source,
     rename_columns,
     sources_of,
+    written_out,
 )
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SkippedRow, Unread
 from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
 from pathveil.corpus.tables import Paths, content_sha256, files, polars_faults, write_parquet
 from pathveil.errors import CorpusError, UsageError
+from pathveil.foreign.parquet import MAGIC
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.wording import counted, percent
@@ -63,7 +66,7 @@ class LabelResult(Result):
     matched: int
     unmatched: int
     ambiguous: int  # several rows that say different things
-    loosely: int  # that found a row only since capitals and leading zeros do not matter
+    loosely: int  # that found a row only since capitals, leading zeros and the .0 of decimals do not matter
     rows_read: int
     skipped_rows: int  # that do not fit the header
     skipped: list[SkippedRow]  # the first of them
@@ -90,7 +93,7 @@ class LabelResult(Result):
             f"  labels    {tasks}",
             f"  without   {self.unmatched:,} that no {row} matches, {self.ambiguous:,} whose rows say different things",
             f"  rows      {self.rows_read:,} read, {unfit}{empty}{undated}{self.unused_rows:,} match no report",
-            *(f"            {one.file}: row {one.row:,} {one.reason}" for one in self.skipped[:SHOWN]),
+            *(f"            {one.sentence()}" for one in self.skipped[:SHOWN]),
             f"  sha256    {self.sha256}",
         ]
         return "\n".join(lines + code_lines(self.codes))
@@ -100,12 +103,12 @@ def label_corpus(
     reports: Paths,
     labels: Path | None,
     *,
-    on: Sequence[str],
+    on: str | Sequence[str],
     out: Path,
     days: int | None = None,
     mapping: TableMapping | None = None,
     keep_unknown_codes: bool = False,
-    tasks: Iterable[str] | None = None,
+    tasks: str | Iterable[str] | None = None,
     database: str | None = None,
     progress: Progress = silent,
 ) -> LabelResult:
@@ -118,11 +121,14 @@ def label_corpus(
     """
     import polars as pl
 
+    on, tasks = names_given(on, "on"), names_given(tasks, "tasks")
+    if days is not None:
+        check_whole_number(days, "days", least=0)
     if out.suffix != ".parquet":
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
-    check_not_read([out], sources=[*files(reports), *([labels] if labels else [])])
+    check_output(out, sources=[*files(reports), *([labels] if labels else [])], renews=[MAGIC])
     progress("reading", 0, 0)
-    frame = validate(scan(reports), source=reports)
+    frame = validate(scan(reports, takes_map=False), source=reports)
     keys = report_keys(frame, on=on, dated=days is not None)
     table, codes, skipped = read_labels(
         labels,
@@ -150,23 +156,25 @@ def label_corpus(
         pairs = pairs.filter(pl.col("apart") == pl.col("apart").min().over("report_id"))
     else:
         used = pairs["row"].n_unique()
-    different = pairs.select("report_id", *chosen).unique()
-    single = different.filter(pl.len().over("report_id") == 1)
+    said = agreed(pairs, chosen)
+    single = said.filter("agree").drop("agree")
     if not single.height:
         near = f" within {counted(days, 'day')}" if days is not None else ""
-        hint = "; do both write it alike?" if not different.height else ""
+        hint = "; do both write it alike?" if not said.height else ""
         if filled.height and not answers.height:
             hint = "; no row with codes has a day"
-        if different.height and days is None:
+        if not filled.height:
+            hint = "; no row has a code that ICD-O-3 knows"
+            hint += "".join(f"; {one.sentence()}" for one in codes.unknown)
+        if said.height and days is None:
             hint = "; with --days the row that is nearest in date counts"
         raise CorpusError(
             f"{labels or DATABASE}: no report found its label by {', '.join(on)}{near} "
-            f"({counted(answers.height, 'row')}, "
-            f"{counted(different['report_id'].n_unique(), 'report')} ambiguous){hint}"
+            f"({counted(answers.height, 'row')}, {counted(said.height, 'report')} ambiguous){hint}"
         )
     progress("writing", 0, 0)
     write_parquet(frame.join(single.lazy(), on="report_id", how="left", maintain_order="left"), out)
-    matched, touched = single.height, different["report_id"].n_unique()
+    matched, touched = single.height, said.height
     return LabelResult(
         out=str(out),
         sha256=content_sha256(out),
@@ -186,6 +194,26 @@ def label_corpus(
         labelled={task: single[task].count() for task in chosen},
         codes=codes,
     )
+
+
+def agreed(pairs: "pl.DataFrame", chosen: Sequence[str]) -> "pl.DataFrame":
+    """What the rows of each report say together; ``agree`` says that no two say different things of one task. A blank
+    says nothing.
+
+    >>> import polars as pl
+    >>> rows = [("a", "C50", "3"), ("a", "C50", None), ("b", "C50", "3"), ("b", "C61", "3")]
+    >>> pairs = pl.DataFrame(rows, schema=["report_id", "site", "behavior"], orient="row")
+    >>> agreed(pairs, ["site", "behavior"]).rows()
+    [('a', 'C50', '3', True), ('b', 'C50', '3', False)]
+    """
+    import polars as pl
+
+    values = pl.col(chosen).drop_nulls()
+    answers = pairs.group_by("report_id", maintain_order=True).agg(
+        values.first(), values.n_unique().name.suffix(" different")
+    )
+    agree = pl.all_horizontal(pl.col(f"{name} different") <= 1 for name in chosen)
+    return answers.select("report_id", *chosen, agree.alias("agree"))
 
 
 def read_labels(
@@ -208,7 +236,7 @@ def read_labels(
     name = source.name
     if source.form in MESSAGES:
         raise CorpusError(f"{name}: messages hold no labels; expected a table with columns such as site")
-    unread = Unread()
+    unread = Unread.of(source.form)
     table = open_source(source, mapping=mapping, database=database, note=unread if source.form == "csv" else None)
     table = decimals_as_text(rename_columns(table, source=name, columns=mapping.columns))
     schema = table.collect_schema()
@@ -227,10 +255,13 @@ def read_labels(
         frame = missing_as_empty(texts, wanted).collect(engine="streaming")
     except polars_faults():
         raise CorpusError(f"{name}: cannot be read to its end; is it cut short or damaged?") from None
-    skipped = [SkippedRow(file=str(name), row=row, reason=reason) for row, reason in unread.reasons.items()]
+    skipped = [
+        SkippedRow(file=str(name), row=row, reason=reason, counted=unread.counted)
+        for row, reason in unread.reasons.items()
+    ]
     if len(skipped) > MOST_SKIPPED * (frame.height + len(skipped)):
         raise CorpusError(
-            f"{name}: row {skipped[0].row:,} {skipped[0].reason}; {len(skipped):,} of "
+            f"{skipped[0].sentence()}; {len(skipped):,} of "
             f"{counted(frame.height + len(skipped), 'row')} cannot be used, more than {percent(MOST_SKIPPED)}"
         )
     if dated:
@@ -242,11 +273,12 @@ def read_labels(
 def written_alike(
     keys: "pl.DataFrame", answers: "pl.DataFrame", *, on: Sequence[str]
 ) -> tuple["pl.DataFrame", "pl.DataFrame"]:
-    """Both with columns to compare by, in which capitals and leading zeros do not matter unless they tell ids apart."""
+    """Both with columns to compare by, in which capitals, leading zeros and the .0 of numbers that became decimals do
+    not matter unless they tell ids apart."""
     import polars as pl
 
     for column in on:
-        plain = pl.col(column).str.to_uppercase().str.strip_chars_start("0")
+        plain = pl.col(column).str.replace(r"^(\d+)\.0$", "$1").str.to_uppercase().str.strip_chars_start("0")
         ids = [table.select(pl.col(column).drop_nulls().unique()) for table in (keys, answers)]
         is_safe = all(table.select(plain.n_unique()).item() == table.height for table in ids)
         same = (plain if is_safe else pl.col(column)).alias(column + ALIKE)
@@ -257,13 +289,13 @@ def written_alike(
 def as_text(name: str, dtype: "pl.DataType") -> "pl.Expr":
     import polars as pl
 
-    value = pl.col(name).cast(pl.String) if dtype != pl.String else pl.col(name)
-    value = value.str.strip_chars()
+    value = written_out(name, dtype).str.strip_chars()
     return pl.when(value != "").then(value).alias(name)
 
 
 def label_dates(dates: "pl.Series", *, source: Path | str, told: str | None) -> "pl.Series":
-    """The dates of the table of labels; a year or month alone is no day, others that cannot be read are refused."""
+    """The dates of the table of labels. A year or month alone is no day, nor are a few others that cannot be read; many
+    are refused."""
     import polars as pl
 
     dates = dates.to_frame().select(pl.when(~pl.col("date").str.contains(NO_DAY)).then(pl.col("date")))["date"]
@@ -273,7 +305,8 @@ def label_dates(dates: "pl.Series", *, source: Path | str, told: str | None) -> 
         frame = frame.with_columns(in_iso_form(pl.col("date"), form))
     read = frame.select(parsed_date(pl.col("date")))["date"]
     wrong = read.is_null() & dates.is_not_null()
-    if count := int(wrong.sum()):
+    count = int(wrong.sum())
+    if count > MOST_SKIPPED * dates.count():
         row = (wrong.arg_max() or 0) + 1
         raise CorpusError(
             f"{source}: column 'date': {counted(count, 'row')} cannot be read (the first is row {row:,}); "
@@ -288,7 +321,9 @@ def report_keys(frame: "pl.LazyFrame", *, on: Sequence[str], dated: bool) -> "pl
     if not on:
         raise UsageError("--on names no column; expected for example report_number or case_id")
     for column in on:
-        if column not in schema or column == "text":
+        if column == "text":
+            raise UsageError("--on text: reports are not compared by their texts; expected report_number, case_id, …")
+        if column not in schema:
             raise UsageError(f"--on: the reports have no column '{column}'{did_you_mean(column, schema.names())}")
     if dated and "date" not in schema:
         raise UsageError("--days: the reports have no column 'date'")

@@ -11,17 +11,19 @@
 ('dd/mm/yyyy', {'text': 'Befund'})
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from pydantic import Field, ValidationError, field_validator
 
-from pathveil.corpus.csv_files import check_encoding
 from pathveil.corpus.dates import check_format
+from pathveil.corpus.encodings import check_encoding
 from pathveil.errors import UsageError, explained
 from pathveil.files import read_toml
 from pathveil.settings import Settings
+
+Columns = Mapping[str, str | Sequence[str]]  # ours: theirs, of the text also several
 
 
 class TableMapping(Settings):
@@ -32,7 +34,21 @@ class TableMapping(Settings):
     dates: str | None = None
     query: str | None = None  # what to read of a database
     sheet: str | None = None  # of a spreadsheet
-    columns: dict[str, str] = Field(default_factory=dict)  # ours: theirs
+    registry: str | None = Field(None, min_length=1)  # whose reports these are, where no column says it
+    columns: dict[str, str | list[str]] = Field(default_factory=dict)  # ours: theirs, of the text also several
+
+    @field_validator("columns", mode="before")
+    @classmethod
+    def _names(cls, value: Any) -> Any:
+        for ours, theirs in value.items() if isinstance(value, dict) else ():
+            parts = list(theirs) if isinstance(theirs, list | tuple) else [theirs]
+            if not parts or not all(isinstance(part, str) and part for part in parts):
+                raise ValueError(f"'columns.{ours}' is no name of a column")
+            if ours != "text" and parts != [theirs]:
+                raise ValueError(f"'columns.{ours}' names several columns; only the text is put together of several")
+            if len(set(parts)) < len(parts):
+                raise ValueError(f"'columns.{ours}' names a column twice")
+        return value
 
     @field_validator("delimiter")
     @classmethod
@@ -57,7 +73,7 @@ class TableMapping(Settings):
         """Whether it says nothing, so that a table is taken as it is."""
         return self == type(self)()
 
-    def with_columns(self, columns: Mapping[str, str]) -> Self:
+    def with_columns(self, columns: Columns) -> Self:
         return self.changed(columns=self.columns | dict(columns)) if columns else self
 
 
@@ -68,3 +84,5 @@ def read_mapping(path: Path) -> TableMapping:
         return TableMapping(**content)
     except ValidationError as error:
         raise UsageError(f"{path}: {explained(error, TableMapping)}") from None
+    except UsageError as error:  # of a value, told as if it were an option's
+        raise UsageError(f"{path}: {str(error).removeprefix('--')}") from None

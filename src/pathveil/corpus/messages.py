@@ -11,16 +11,20 @@
 (2, 1, 1)
 """
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from pathveil.corpus.fhir import Beside, gather_beside, read_resources
 from pathveil.corpus.naaccr import Report, Skipped, read_messages
 from pathveil.corpus.rows import LISTED
 from pathveil.corpus.seen import Seen
 from pathveil.corpus.tables import BATCH, UNREADABLE, streamed
+from pathveil.corpus.versions import RENEWED, Settled, Version, Versions
 from pathveil.errors import CorpusError
 from pathveil.foreign.archives import open_bytes
 from pathveil.progress import Progress
@@ -46,12 +50,54 @@ class Tally:
     messages: int = 0
     reports: int = 0
     repeated: int = 0  # sent before, word for word
+    replaced: int = 0  # by a later version
+    withdrawn: int = 0  # later
     undated: int = 0
     masked: int = 0  # places where a text named its patient
     masked_reports: int = 0
+    rewritten: int = 0  # texts of tables that were RTF or pages
     skipped: list[SkippedMessage] = field(default_factory=list)  # the first ones
     skipped_total: int = 0
     seen: Seen = field(default_factory=Seen)  # report ids
+    versions: Versions = field(default_factory=Versions)
+    settled: Settled | None = None  # what an earlier reading found of them
+
+    def note(self, report: Report, number: int) -> None:
+        """Note which version a report, ``number`` by the hash of its id, is; also where it is sent again."""
+        if self.settled is None and report.version:
+            self.versions.add(report.version, number, report.masked)
+
+    def note_withdrawn(self, versions: tuple[Version, ...], beside: list[Report]) -> None:
+        """Note what a message withdraws; the reports ``beside`` it in that message are no part of it."""
+        keys = {report.version.key for report in beside if report.version}
+        for version in versions:
+            self.versions.add(version._replace(state=RENEWED) if version.key in keys else version)
+
+    def stands(self, number: int) -> bool:
+        """Whether a report is the version that stands, as far as is known yet."""
+        if self.settled is None:
+            return True
+        is_replaced, is_withdrawn = self.settled.replaced.holds(number), self.settled.withdrawn.holds(number)
+        self.replaced += is_replaced
+        self.withdrawn += is_withdrawn
+        return not is_replaced and not is_withdrawn
+
+    def leave_out(self, settled: Settled, reports: "Iterable[pl.DataFrame]") -> "Iterator[np.ndarray]":
+        """Which of the reports that were read stand, batch by batch; those that do not are counted as such alone."""
+        self.settled, self.reports, self.undated = settled, 0, 0
+        for batch in reports:
+            stand = np.array([self.stands(number_of(one)) for one in batch["report_id"]], bool)
+            self.reports += int(stand.sum())
+            self.undated += int((batch["date"].is_null().to_numpy() & stand).sum())
+            yield stand
+        masked = self.versions.masked_of(settled)
+        self.masked -= sum(masked)
+        self.masked_reports -= sum(count > 0 for count in masked)
+
+
+def number_of(report_id: str) -> int:
+    """A report's id, which is a hash, as a number."""
+    return int(report_id.removeprefix("report-")[:16], 16)
 
 
 FIELDS = {"report_number": "number", "message_position": "position"}  # columns that a Report calls otherwise
@@ -91,10 +137,11 @@ def scan_messages(
         waiting: list[tuple[Report, str]] = []
         beside = gather_beside([path for path, form in paths.items() if form == "fhir"])
         for path, form in paths.items():
+            name = os.fsencode(path.name).decode("utf-8", "replace")  # not every name is UTF-8
             for report in read_reports(
                 path, form=form, registry=registry, key=key, strict=strict, tally=tally, beside=beside
             ):
-                waiting.append((report, path.name))
+                waiting.append((report, name))
                 if len(waiting) == BATCH:
                     progress("reading messages", tally.messages, 0)
                     yield frame(waiting)
@@ -102,6 +149,17 @@ def scan_messages(
         yield frame(waiting)
 
     return streamed(frames, schema)
+
+
+def settle_versions(
+    paths: Mapping[Path, str], *, registry: str | None, key: bytes, beside: Beside | None
+) -> Settled | None:
+    """Read files of messages, each with its form, to learn which versions of reports stand; none where all do."""
+    tally = Tally()
+    for path, form in paths.items():
+        for _ in read_reports(path, form=form, registry=registry, key=key, strict=False, tally=tally, beside=beside):
+            pass
+    return tally.versions.settle()
 
 
 def read_reports(
@@ -115,7 +173,7 @@ def read_reports(
     beside: Beside | None = None,
 ) -> Iterator[Report]:
     """Yield the reports of a file of HL7 messages or FHIR resources, each once; ``beside`` are resources elsewhere."""
-    before = tally.messages
+    before, withdrawn = tally.messages, ()
     try:
         with open_bytes(path) as file:
             if form == "fhir":
@@ -125,13 +183,24 @@ def read_reports(
             for message in found:
                 if isinstance(message, Skipped):
                     tally.messages += not message.part
+                    withdrawn += message.withdraws
+                    if not message.part:  # else its reports follow
+                        tally.note_withdrawn(withdrawn, [])
+                        withdrawn = ()
                     note_skipped(message, path=path, strict=strict, tally=tally)
                     continue
                 tally.messages += 1
+                if withdrawn:
+                    tally.note_withdrawn(withdrawn, message)
+                    withdrawn = ()
                 for report in message:
-                    number = int(report.report_id.removeprefix("report-")[:16], 16)
-                    if not tally.seen.add(number):
+                    number = number_of(report.report_id)
+                    is_new = tally.seen.add(number)
+                    tally.note(report, number)
+                    if not is_new:
                         tally.repeated += 1
+                        continue
+                    if not tally.stands(number):
                         continue
                     tally.reports += 1
                     tally.undated += report.date is None

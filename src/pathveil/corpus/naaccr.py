@@ -25,54 +25,35 @@ One core, 3 & 4 mm.
 import datetime
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from operator import itemgetter
-from typing import IO, Any
+from typing import IO, NamedTuple
 
-from pathveil.corpus.hl7 import (
-    Delimiters,
-    Segment,
-    UnusableMessage,
-    components_of,
-    split_messages,
-    split_segments,
-    unescape,
+from pathveil.corpus.hl7 import Segment, UnusableMessage, components_of, split_messages, split_segments
+from pathveil.corpus.observations import (
+    REMOVED,
+    UNDECODED,
+    Draft,
+    Sections,
+    add_observation,
+    close_rtf,
+    enter_specimen,
+    sections_of,
+    value_of,
 )
 from pathveil.corpus.patient import Mask, case_id, report_id
+from pathveil.corpus.sections import render
+from pathveil.corpus.versions import CORRECTED, FINAL, PRELIMINARY, WITHDRAWN, Version, bits_of
+from pathveil.foreign import Refused
 
-# Headings in the order in which sections are put, with their LOINC codes.
-SECTIONS = {
-    "NATURE OF SPECIMEN": ("22633-2",),
-    "CLINICAL HISTORY": ("22636-5", "10164-2"),
-    "FINAL DIAGNOSIS": ("22637-3", "34574-4"),
-    "COMMENT": ("22638-1",),
-    "SYNOPTIC REPORT": ("60568-3",),
-    "MICROSCOPIC DESCRIPTION": ("22635-7",),
-    "GROSS DESCRIPTION": ("22634-0",),
-    "OTHER": (),  # where sections of any other name stand, in order of appearance
-    "SUPPLEMENTAL REPORT": ("22639-9", "35265-8"),
-}
-CODES = {code: heading for heading, codes in SECTIONS.items() for code in codes}
-# What a section's name says where its code is unknown; the first that fits ("clinical diagnosis" is history).
-HINTS = (
-    (r"supplement|addend|amend", "SUPPLEMENTAL REPORT"),
-    (r"synoptic|checklist", "SYNOPTIC REPORT"),
-    (r"\bmicro", "MICROSCOPIC DESCRIPTION"),
-    (r"\bgross|macroscop", "GROSS DESCRIPTION"),
-    (r"history|clinical|\bhx\b|operative", "CLINICAL HISTORY"),
-    (r"diagnosis|\bdx\b|impression", "FINAL DIAGNOSIS"),
-    (r"specimen|site of origin", "NATURE OF SPECIMEN"),
-    (r"comment|\bnotes?\b", "COMMENT"),
-)
-CODED = ("CE", "CWE", "CNE")
-MEASURED = ("NM", "SN")
-PLAIN = ("TX", "FT", "ST", "")
-OBX_FIELDS, MISSING = itemgetter(1, 2, 3, 4, 5, 11), [""] * 12
-# Types of OBX-5 that are no text: people, places and numbers of them, and attached files.
-NO_TEXT = ("XCN", "XPN", "XAD", "XTN", "XON", "CX", "CN", "PN", "PPN", "AD", "TN", "PL", "EI", "HD", "ED", "RP")
-INVISIBLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\ufeff]")
-WITHDRAWN = ("D", "W")  # OBX-11: deleted, or posted as wrong
+STAMP = re.compile(r"(?a)(\d{4,14})(?:\.(\d{1,3})\d*)?([-+]\d{4})?")
+EPOCH = datetime.date(1970, 1, 1).toordinal()
+CHANGED, PENDING = ("C", "A"), ("P", "I", "S", "R", "O")  # OBX-11: a correction; not yet final
+UNFINISHED = (*PENDING, "A", "M", "N")  # OBR-25: there A are some of the results, and M a correction that is not final
+NO_PATIENT = "holds a report that has no PID with a number, or with a name and birth date, so it belongs to no case"
+WITHDRAWS = "withdraws its report (OBR-25 X, or OBX-11 D, W or X)"
+# Types of numbers in PID-3: of a patient; of a visit or an account.
+RECORDS, VISITS = ("MR", "MRN", "PI", "PT", "EPI"), ("VN", "AN")
 # What the fields of PID and NK1 say of a person.
 PATIENT = dict.fromkeys((2, 3, 4, 18, 19, 20, 21), "number") | dict.fromkeys((5, 6, 9), "name")
 PATIENT |= {7: "birth", 11: "address", 13: "phone", 14: "phone"}
@@ -87,6 +68,7 @@ class Skipped:
     line: int
     reason: str
     part: bool = False  # of a message whose other reports were read
+    withdraws: tuple[Version, ...] = ()  # reports that were sent before
 
 
 @dataclass(frozen=True)
@@ -104,40 +86,47 @@ class Report:
     masked: int
     message_id: str | None = None  # the sender's (MSH-10)
     position: int = 1  # of the message in its file
-
-
-@dataclass
-class Draft:
-    """A report being read: its OBR and the sections met so far."""
-
-    order: Segment | None
-    specimen: str = ""  # SPM-1 of the block we are in
-    collected: str = ""  # SPM-17
-    heading: str = "COMMENT"  # where a note goes: the section it follows
-    sections: dict[str, dict[str, list[str]]] = field(default_factory=dict)  # heading: part: texts, in order
-    seen: set[tuple[Any, ...]] = field(default_factory=set)
-    source: list[str] = field(default_factory=list)  # the segments as sent
-    observed: bool = False  # an OBX had text; without one, what SPM and OBR say is no report
-
-    def add(self, heading: str, part: str, text: str) -> None:
-        if text and not text.isspace():
-            try:
-                self.sections[heading][part].append(text)
-            except KeyError:
-                self.sections.setdefault(heading, {})[part] = [text]
+    version: Version | None = None  # where it has a number under which others may come
 
 
 def read_messages(file: IO[bytes], *, key: bytes, registry: str | None) -> Iterator[list[Report] | Skipped]:
     """Yield for each message of a file its reports, or why there are none."""
     for number, (line, message) in enumerate(split_messages(file), start=1):
         try:
-            yield read_message(message, key=key, registry=registry, position=number)
+            found = read_versions(message, key=key, registry=registry, position=number)
         except UnusableMessage as fault:
             yield Skipped(message=number, line=line, reason=str(fault))
+            continue
+        reports, withdrawn = found.reports, tuple(filter(None, found.withdrawn))
+        if withdrawn or not reports:  # before the reports: what it withdraws was sent earlier
+            yield Skipped(message=number, line=line, reason=WITHDRAWS, part=bool(reports), withdraws=withdrawn)
+        for reason in found.left_out:
+            yield Skipped(message=number, line=line, reason=reason, part=True)
+        if reports:
+            yield reports
 
 
 def read_message(message: bytes, *, key: bytes, registry: str | None, position: int = 1) -> list[Report]:
-    """The reports of one message, the ``position``-th of its file: one for each report number in its OBRs."""
+    """The reports of one message, the ``position``-th of its file: one for each report number in its OBRs.
+
+    One of which a part cannot be read is refused: its sender is to hear of it.
+    """
+    found = read_versions(message, key=key, registry=registry, position=position)
+    if found.left_out or not found.reports:
+        raise UnusableMessage(found.left_out[0] if found.left_out else WITHDRAWS)
+    return found.reports
+
+
+class Found(NamedTuple):
+    """What a message holds."""
+
+    reports: list[Report]
+    withdrawn: list[Version | None]  # sent before; none where no number tells which
+    left_out: list[str]  # why, of each part that cannot be read beside others
+
+
+def read_versions(message: bytes, *, key: bytes, registry: str | None, position: int) -> Found:
+    """The reports of one message, and those sent before that it withdraws; one without either is unusable."""
     segments = split_segments(message)
     header = segments[0]
     groups = group_by_patient(segments)
@@ -146,19 +135,38 @@ def read_message(message: bytes, *, key: bytes, registry: str | None, position: 
     registry = registry or facility
     if not registry:
         raise UnusableMessage("names no sender (MSH-4), and no registry was given")
-    reports = []
+    found = Found([], [], [])
     for patient, drafts in groups:
         for draft in drafts:
-            text, masked = mask(render(draft.sections))
-            if not draft.observed or not text:
+            sections = sections_of(draft)
+            text, masked = mask(text_of(sections))
+            state = state_of(draft)
+            if state != WITHDRAWN and (not draft.observed or not text):
                 continue
             identity = identity_of(patient, facility)
             if identity is None:
-                raise UnusableMessage(
-                    "has no PID with a number, or with a name and birth date, so it belongs to no case"
+                found.left_out.append(NO_PATIENT)
+                continue
+            if draft.unread == UNDECODED and not draft.is_attached:  # else the text is there in another form
+                found.left_out.append(UNDECODED)
+            order = draft.order
+            number = number_of(order) if order else None
+            kind = next((part for part in order.parts(4) if part), None) if order else None
+            version = None
+            if order and number and told_apart(number):
+                version = Version(
+                    key=hash((facility, identity, number, kind)),
+                    state=state,
+                    issued=moment_of(order.first(22)),
+                    sent=moment_of(header.first(7)),
+                    sections=bits_of(sections),
+                    length=len(text),
                 )
+            if state == WITHDRAWN:
+                found.withdrawn.append(version)
+                continue
             date, year = date_of(draft)
-            reports.append(
+            found.reports.append(
                 Report(
                     # Of the segments as sent: a message sent twice is one report, a corrected one is another.
                     report_id=report_id(key, facility, *identity, *draft.source),
@@ -167,154 +175,144 @@ def read_message(message: bytes, *, key: bytes, registry: str | None, position: 
                     date=date,
                     year=year,
                     text=text,
-                    number=number_of(draft),
-                    kind=next((part for part in draft.order.parts(4) if part), None) if draft.order else None,
+                    number=number,
+                    kind=kind,
                     masked=masked,
                     message_id=header.first(10) or None,
                     position=position,
+                    version=version,
                 )
             )
-    if not reports:
-        raise UnusableMessage("holds no report text (OBX)")
-    return reports
+    if not found.reports and not found.withdrawn:
+        if found.left_out:
+            raise UnusableMessage(found.left_out[0])
+        unread = [draft.unread for _, drafts in groups for draft in drafts if draft.unread]
+        raise UnusableMessage(unread[0] if unread else "holds no report text (OBX)")
+    return found
+
+
+def state_of(draft: Draft) -> int:
+    """What the status of the report (OBR-25) and those of its OBX (OBX-11) say that it is.
+
+    Of several orders with its number, those that were cancelled say nothing, unless all were.
+    """
+    told, states = draft.told, draft.states
+    if told == {"X"} or (states and not draft.observed and states.issubset(REMOVED)):
+        return WITHDRAWN
+    told = told - {"X", ""}
+    if told and told.issubset(UNFINISHED):  # whatever its OBX say: a preliminary report may be corrected too
+        return PRELIMINARY
+    if "C" in told or not states.isdisjoint(CHANGED):
+        return CORRECTED
+    return PRELIMINARY if not told and not states.isdisjoint(PENDING) and "F" not in states else FINAL
+
+
+@lru_cache(maxsize=4_096)  # many are issued and sent in one minute
+def moment_of(stamp: str) -> int:
+    """A time of HL7 (YYYYMMDDHHMMSS.SSSS+ZZZZ, or as much of it as there is) as milliseconds; 0 for none.
+
+    One without a zone is taken for UTC, since nothing says where the sender is.
+
+    >>> moment_of("20160502103000.5+0100") > moment_of("201605020930") > moment_of("20160502") > moment_of("soon")
+    True
+    """
+    found = STAMP.match(stamp)
+    if not found:
+        return 0
+    digits, thousandths, zone = found.groups()
+    try:
+        days = datetime.date(int(digits[:4]), int(digits[4:6] or 1), int(digits[6:8] or 1)).toordinal() - EPOCH
+    except ValueError:
+        return 0
+    minutes = (days * 24 + int(digits[8:10] or 0)) * 60 + int(digits[10:12] or 0)
+    if zone:
+        away = int(zone[1:3]) * 60 + int(zone[3:])
+        minutes += away if zone[0] == "-" else -away
+    return (minutes * 60 + int(digits[12:14] or 0)) * 1000 + int((thousandths or "").ljust(3, "0"))
+
+
+def text_of(sections: Sections) -> str:
+    try:
+        return render(sections)
+    except Refused as why:
+        raise UnusableMessage(str(why)) from None
 
 
 def group_by_patient(segments: list[Segment]) -> list[tuple[Segment | None, list[Draft]]]:
     """Patients and their reports, in order. A lone PID counts for the whole message, wherever it stands."""
-    groups: list[tuple[Segment | None, list[Draft]]] = [(None, [])]
+    groups: list[tuple[Segment | None, Orders]] = [(None, Orders())]
     after = ""  # the segment a note follows
-    drafts = groups[-1][1]
+    orders, draft = groups[-1][1], None
     for segment in segments:
-        if segment.name == "OBX" and drafts:  # most of them
-            draft = drafts[-1]
+        name = segment.name
+        if name == "OBX" and draft:  # most of them
             add_observation(draft, segment)
             draft.source.append(segment.source)
             after = "OBX"
             continue
-        if segment.name == "PID":
-            drafts = []
-            groups.append((segment, drafts))
-        elif segment.name == "OBR":
-            number = segment.first(3)
-            if not drafts or (number and number != number_of(drafts[-1])):
-                drafts.append(Draft(order=segment))
-            drafts[-1].specimen = ""
-            drafts[-1].heading = "COMMENT"
-            drafts[-1].add("CLINICAL HISTORY", "", value_of(segment, 13, "TX"))
-        elif segment.name in ("OBX", "SPM"):
-            if not drafts:
-                drafts.append(Draft(order=None))
-            (add_observation if segment.name == "OBX" else enter_specimen)(drafts[-1], segment)
-        elif segment.name == "NTE" and after in ("OBR", "OBX", "SPM") and drafts:
-            drafts[-1].add(drafts[-1].heading, drafts[-1].specimen, value_of(segment, 3, "TX"))
-        after = segment.name if segment.name != "NTE" else after
-        if drafts and segment.name in ("OBR", "OBX", "SPM", "NTE"):
-            drafts[-1].source.append(segment.source)
+        if name == "PID":
+            orders, draft = Orders(), None
+            groups.append((segment, orders))
+        elif name == "OBR":
+            draft = orders.enter(segment, draft)
+        elif name in ("OBX", "SPM"):
+            draft = draft or orders.begin()
+            (add_observation if name == "OBX" else enter_specimen)(draft, segment)
+        elif name == "NTE" and after in ("OBR", "OBX", "SPM") and draft and not draft.is_cancelled:
+            draft.add(draft.heading, draft.specimen, value_of(segment, 3, "TX"), "")
+        after = name if name != "NTE" else after
+        if draft and name in ("OBR", "OBX", "SPM", "NTE"):
+            draft.source.append(segment.source)
     patients = [patient for patient, _ in groups if patient]
-    if len(patients) == 1:
-        return [(patients[0], drafts) for _, drafts in groups]
-    return groups
+    whose = patients[0] if len(patients) == 1 else None
+    return [(whose or patient, orders.drafts) for patient, orders in groups]
 
 
-def add_observation(draft: Draft, obx: Segment) -> None:
-    """Put one OBX under its heading, unless it is no text, was withdrawn, or has come before."""
-    # Most of a message is OBX: its fields are taken at once, and the usual ones need little care.
-    fields, marks = obx.fields, obx.marks
-    number, kind, name, part, value, state = OBX_FIELDS(fields if len(fields) >= len(MISSING) else [*fields, *MISSING])
-    if kind not in PLAIN and (kind := kind.strip().upper()) in NO_TEXT:
-        return
-    if state != "F" and state.strip().upper() in WITHDRAWN:
-        return
-    draft.heading = heading = heading_of_field(name, marks)
-    if kind in PLAIN and marks.repetition not in value and marks.escape not in value and "\\" not in value:
-        text = value.strip()
-    else:
-        text = value_of(obx, 5, kind)
-    specimen, seen = draft.specimen, draft.seen
-    part = (part and obx.first(4)[:10]) or specimen
-    # A short line may well recur ("Benign."); under the same number too, or when long, it was sent twice.
-    same = (specimen, heading, part, text) if len(text) >= 30 else (specimen, heading, part, text, number.strip())
-    if same in seen:
-        return
-    seen.add(same)
-    draft.observed = draft.observed or bool(tidy(text))
-    draft.add(heading, part, text)
+class Orders:
+    """The reports of one patient in a message. Orders with one number are of one report, wherever they stand."""
+
+    def __init__(self) -> None:
+        self.drafts: list[Draft] = []
+        self._named: dict[tuple[int, str], Draft] = {}  # by OBR-3, and by OBR-2
+
+    def begin(self) -> Draft:
+        self.drafts.append(Draft())
+        return self.drafts[-1]
+
+    def enter(self, order: Segment, last: Draft | None) -> Draft:
+        """The report that an OBR belongs to, ``last`` where it has no number of its own."""
+        filler, placer = order.first(3), order.first(2)
+        if filler:
+            draft = self._named.get((3, filler))
+        else:
+            draft = self._named.get((2, placer)) if placer else last
+            if draft is None and last and not (last.order and last.order.first(2)):
+                draft = last  # nothing says that it is another
+        draft = draft or self.begin()
+        if filler:
+            self._named.setdefault((3, filler), draft)
+        if placer:
+            self._named.setdefault((2, placer), draft)
+        enter_order(draft, order)
+        return draft
 
 
-def enter_specimen(draft: Draft, spm: Segment) -> None:
-    """An SPM opens a block of OBX about one specimen; its type, site and description are part of the report."""
-    draft.specimen = spm.first(1)[:10]
+def enter_order(draft: Draft, order: Segment) -> None:
+    """An OBR opens a block of OBX; one that was cancelled adds nothing to its report."""
+    close_rtf(draft)
+    status = order.first(25).upper()
+    draft.is_cancelled = status == "X"
+    if draft.order is None or (not draft.is_cancelled and draft.told == {"X"}):
+        draft.order = order
+    draft.told.add(status)
+    draft.specimen = ""
     draft.heading = "COMMENT"
-    draft.collected = draft.collected or spm.first(17)
-    words = [value_of(spm, 4, "CWE"), value_of(spm, 8, "CWE"), value_of(spm, 14, "TX")]
-    draft.add("NATURE OF SPECIMEN", draft.specimen, ", ".join(word for word in words if word))
+    if not draft.is_cancelled:
+        draft.add("CLINICAL HISTORY", "", value_of(order, 13, "TX"), "OBR-13")
 
 
-@lru_cache(maxsize=4_096)  # a sender has few sections
-def heading_of_field(field: str, marks: Delimiters) -> str:
-    """The heading of a section (OBX-3): by its LOINC code if we know it, else by a hint in its name, else its name."""
-    parts = components_of(field.strip().partition(marks.repetition)[0], marks) + [""] * 5
-    return heading_for((parts[0], parts[3]), (parts[1], parts[4], parts[0]))
-
-
-def heading_for(codes: Iterable[str], names: Iterable[str]) -> str:
-    """The heading that codes or, where they are unknown, names of a section stand for."""
-    for code in codes:
-        if code in CODES:
-            return CODES[code]
-    name = next((part for part in names if re.search(r"[^\W\d_]{2}", part)), "")
-    hinted = next((heading for hint, heading in HINTS if re.search(hint, name.lower())), None)
-    return hinted or " ".join(name.upper().split())[:60] or "OTHER"
-
-
-def value_of(segment: Segment, number: int, kind: str) -> str:
-    """A field as text, one repetition a line: the words of a code, the number of a measurement with its unit."""
-    marks, values = segment.marks, segment.repetitions(number)
-    if kind in CODED:
-        coded = [components_of(value, marks) + [""] * 9 for value in values]
-        return "\n".join(parts[1] or parts[8] or parts[0] for parts in coded)
-    if kind in MEASURED:
-        return f"{unescape(''.join(values[0].split(marks.component)), marks)} {segment.first(6)}".strip()
-    return "\n".join(unescape(value, marks) for value in values)
-
-
-def render(sections: dict[str, dict[str, list[str]]]) -> str:
-    """The sections under their headings, in one order; parts are named where the specimens are numbered."""
-    numbered = [part for part in sections.get("NATURE OF SPECIMEN", {}) if part]
-    others = [heading for heading in sections if heading not in SECTIONS or heading == "OTHER"]
-    blocks = []
-    for place in SECTIONS:
-        for heading in others if place == "OTHER" else [place]:
-            if heading not in sections:
-                continue
-            parts = sections[heading]
-            texts = ["\n".join(lines) for lines in parts.values()]
-            if len(numbered) > 1:
-                texts = [with_part_name(part, text, numbered) for part, text in zip(parts, texts, strict=True)]
-            body = tidy("\n".join(texts))
-            if body:
-                blocks.append(f"{heading}\n{body}")
-    return "\n\n".join(blocks)
-
-
-def with_part_name(part: str, text: str, numbered: list[str]) -> str:
-    """``Part 2: …``, unless the text says so itself or the part is none of the specimens."""
-    if part not in numbered or re.match(rf"(?i)\s*(?:part|specimen)?\s*#?\s*{re.escape(part)}(?!\w)", text):
-        return text
-    return f"Part {part}: {text}"
-
-
-def tidy(text: str) -> str:
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
-    if not text.isascii() or not text.replace("\n", "").isprintable():
-        text = INVISIBLE.sub("", text)
-    if " \n" in text or text[-1:].isspace() or not text.isascii():
-        text = "\n".join(line.rstrip() for line in text.split("\n"))
-    return (re.sub(r"\n{3,}", "\n\n", text) if "\n\n\n" in text else text).strip("\n")
-
-
-def number_of(draft: Draft) -> str | None:
-    return (draft.order.first(3) or draft.order.first(2) or None) if draft.order else None
+def number_of(order: Segment) -> str | None:
+    return order.first(3) or order.first(2) or None
 
 
 def date_of(draft: Draft) -> tuple[datetime.date | None, int | None]:
@@ -334,10 +332,13 @@ def date_of(draft: Draft) -> tuple[datetime.date | None, int | None]:
 
 
 def identity_of(pid: Segment | None, facility: str) -> tuple[str, ...] | None:
-    """What tells a patient from others: a record number of a facility, else the social security number, else name."""
+    """What tells a patient from others: a record number of a facility, else the social security number, else name.
+
+    The number of a visit or an account comes last: a patient has many.
+    """
     if pid is None:
         return None
-    social = []
+    social, others, visits = [], [], []
     for value in (*pid.repetitions(3), *pid.repetitions(2), *pid.repetitions(4)):
         if not value:
             continue
@@ -346,14 +347,19 @@ def identity_of(pid: Segment | None, facility: str) -> tuple[str, ...] | None:
         if kind in ("SS", "SSN"):
             social.append(number)
         elif bare := told_apart(number):
-            return "number", (authority or facility).upper(), bare
+            identity = ("number", (authority or facility).upper(), bare)
+            if kind in RECORDS:
+                return identity
+            (visits if kind in VISITS else others).append(identity)
+    if others:
+        return others[0]
     for number in (*social, pid.first(19)):
         if bare := told_apart(number):
             return "SS", "", bare
     name, birth = pid.parts(5)[:2], pid.first(7)[:8]
     if any(name) and birth:
         return ("name", *(part.upper() for part in name), birth)
-    return None
+    return visits[0] if visits else None
 
 
 def told_apart(number: str) -> str:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from pathveil.corpus.codes import CodeReader
 from pathveil.corpus.dates import EXAMPLES, ISO, in_iso_form, mixed_formats, only_format, possible_formats
+from pathveil.corpus.markup import plain_texts
 from pathveil.corpus.recurring import Recurring
 from pathveil.corpus.rows import SOURCE, RowCheck
-from pathveil.corpus.schema import EXPECTED_DATE, TASKS, parsed_date, with_dates
+from pathveil.corpus.schema import EXPECTED_DATE, TASKS, given, parsed_date, with_dates
 from pathveil.corpus.seen import Seen
 from pathveil.corpus.tables import ROW, as_written, pieces_of, stream_parquet
 from pathveil.wording import listed
@@ -65,14 +66,14 @@ class Dates:
         if len(self.values.values) > MOST_DAYS:
             self._forget()
         if new := self.values.add(written):
-            values = pl.DataFrame({"date": new})
+            values = pl.DataFrame({"date": new}).select(given(pl.col("date")))
             bare = pl.col("date").str.replace(r"[T ]\d{1,2}:\d{2}.*$", "")  # with their times there would be millions
             days = set(values.select(bare.unique())["date"]) - self.days
             self.days |= days
             self.possible += possible_formats(days)
             if not self.is_known:
                 self.form, self.is_known = only_format(self.possible), True
-            iso = values.select(in_form(self.form))
+            iso = values.select(in_form(pl.col("date"), self.form))
             read = iso.select(parsed_date(pl.col("date")), iso.to_series().str.contains(r"\S").alias("given"))
             self.iso.append(iso["date"])
             self.day.append(read["date"])
@@ -121,6 +122,7 @@ class OnePass:
 
     def prepared(self, batch: "pl.DataFrame") -> "pl.DataFrame":
         """The rows of a batch that can be used, as a corpus has them."""
+        batch = batch.with_columns(plain_texts(batch["text"]))
         batch = self._with_days(batch) if self.has_dates else batch
         batch = self.rows(batch) if self.rows else with_dates(batch.lazy()).collect()
         self.registries.update(dict(batch["registry"].value_counts().iter_rows()))
@@ -195,18 +197,16 @@ class OnePass:
         )
 
 
-def in_form(form: str | None) -> "pl.Expr":
+def in_form(date: "pl.Expr", form: str | None) -> "pl.Expr":
     """Dates of a format in ISO's form; without one they stay as they are, for others to refuse."""
-    import polars as pl
-
-    return pl.col("date") if form in (None, ISO) else in_iso_form(pl.col("date"), form).alias("date")
+    return date if form in (None, ISO) else in_iso_form(date, form).alias("date")
 
 
 def iso_dates(forms: Mapping[int, str | None]) -> "pl.Expr":
     """Dates in ISO's form, each source's by its own format."""
     import polars as pl
 
-    date = pl.col("date")
+    written = date = given(pl.col("date"))
     for source, form in forms.items():
-        date = pl.when(pl.col(SOURCE) == source).then(in_form(form)).otherwise(date)
+        date = pl.when(pl.col(SOURCE) == source).then(in_form(written, form)).otherwise(date)
     return date.alias("date")

@@ -19,13 +19,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pathveil.corpus.csv_files import delimiter_of, find_encoding
+from pathveil.corpus.csv_files import delimiter_of, first_lines
 from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.database import open_database
+from pathveil.corpus.encodings import check_fits, find_encoding
 from pathveil.corpus.fhir import MARK
 from pathveil.corpus.hl7 import HEADER, WRAPPER
-from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.schema import SHOWN, TASKS, did_you_mean
+from pathveil.corpus.mapping import Columns, TableMapping
+from pathveil.corpus.markup import plain_texts
+from pathveil.corpus.schema import MISSING, SHOWN, TASKS, did_you_mean, given
 from pathveil.corpus.sources import nested_field
 from pathveil.corpus.tables import (
     FORMS,
@@ -41,7 +43,9 @@ from pathveil.corpus.tables import (
     with_rows,
 )
 from pathveil.errors import CorpusError, UsageError
-from pathveil.foreign.archives import open_bytes
+from pathveil.files import check_file
+from pathveil.foreign.archives import ZIP, open_bytes
+from pathveil.foreign.parquet import MAGIC
 from pathveil.wording import listed
 
 if TYPE_CHECKING:
@@ -50,7 +54,7 @@ if TYPE_CHECKING:
 MESSAGES = ("hl7", "fhir")  # forms in which reports come with their patient
 HL7_NAMES, TEXT_NAMES = (".hl7", ".er7"), (".txt", ".dat")  # the latter may be anything
 START = 4_096  # bytes that tell a file's form
-ZIP = b"PK\3\4"
+RESOURCE_START = 1 << 20  # of JSON, in which a resource says its kind: some write that last
 
 
 class Source(NamedTuple):
@@ -72,7 +76,14 @@ def sources_of(
     given = expand_folders(paths) if paths or database is None else []
     kinds = [(path, detect_format(path) if form == "auto" else form) for path in given]
     found = [Source(path, kind, encoding_of(path, kind, mapping)) for path, kind in kinds]
-    return found if database is None else [*found, Source(DATABASE, "database")]
+    found += [Source(DATABASE, "database")] if database is not None else []
+    for option, told, forms, what in (
+        ("sheet", mapping.sheet, ("excel",), "spreadsheet"),
+        ("query", mapping.query, ("sqlite", "database"), "database"),
+    ):
+        if told and not any(one.form in forms for one in found):
+            raise UsageError(f"--{option}, or {option} in a mapping, is for a {what}; {found[0].name} is none")
+    return found
 
 
 def open_source(
@@ -101,11 +112,9 @@ def expand_folders(sources: Paths) -> list[Path]:
     return files(sources, meant=is_meant, expected="table or HL7 file")
 
 
-def check_not_read(written: Sequence[Path], *, sources: Paths) -> None:
-    """Refuse to write over what is read."""
-    for path in written:
-        if path.exists() and any(path.samefile(one) for one in expand_folders(sources)):
-            raise UsageError(f"{path}: is among what is read; choose another name")
+def check_output(path: Path, *, sources: Paths = (), renews: Sequence[bytes | re.Pattern[bytes]] = ()) -> None:
+    """Refuse a place where a file may not be written (``files.check_file``), the sources' files among them."""
+    check_file(path, reads=expand_folders(sources) if sources and path.exists() else (), renews=renews)
 
 
 def check_is_file(path: Path) -> None:
@@ -166,7 +175,7 @@ def is_fhir(path: Path) -> bool:
         return False
     try:
         with open_bytes(path) as file:
-            return MARK in file.read(START)
+            return MARK in file.read(RESOURCE_START)
     except UNREADABLE:
         return False
 
@@ -204,7 +213,7 @@ def detect_format(
         return named
     try:
         with open_bytes(path) as file:
-            start = file.read(START)
+            start = file.read(START if named in (None, "csv", "excel") else RESOURCE_START)
         if named == "json" and MARK not in start and holds_lines(path):
             return "jsonl"
     except UNREADABLE as error:
@@ -222,7 +231,7 @@ def detect_format(
         if start.lstrip().lower().startswith((b"<html", b"<!doctype html", b"<table")):
             raise CorpusError(f"{path}: is a web page, no spreadsheet; open it in one and save it as .xlsx or CSV")
         return "csv" if is_delimited(start) else named
-    if start.startswith(b"PAR1"):
+    if start.startswith(MAGIC):
         return "parquet"
     if start.startswith(b"SQLite format 3\0"):
         return "sqlite"
@@ -263,30 +272,88 @@ def encoding_of(path: Path, form: str, mapping: TableMapping) -> str | None:
     """The encoding of a CSV file: as told, else found; other forms say theirs themselves."""
     if form != "csv":
         return None
-    return mapping.encoding or find_encoding(path)
+    first_lines(path, encoding="latin-1")  # refuses what has no header before all of it is read
+    if mapping.encoding is None:
+        return find_encoding(path)
+    check_fits(path, mapping.encoding)
+    return mapping.encoding
 
 
-def rename_columns(frame: "pl.LazyFrame", *, source: Path | str, columns: Mapping[str, str]) -> "pl.LazyFrame":
-    """The frame with our names for the columns that have others; a.b is the field b within a column a."""
+def rename_columns(frame: "pl.LazyFrame", *, source: Path | str, columns: Columns) -> "pl.LazyFrame":
+    """The frame with our names for the columns that have others; a.b is the field b within a column a.
+
+    A text of several columns (a list, or their names with + between) has each under a heading of the column's name.
+    """
+    import polars as pl
+
     schema = frame.collect_schema()
-    names, within = schema.names(), {}
-    for ours, theirs in columns.items():
-        if theirs not in names and (field := nested_field(schema, theirs, joined=ours == "text")) is not None:
-            within[ours] = field
-        elif theirs not in names:
-            hint = did_you_mean(theirs, names) or "; is the mapping that of another table?"
-            raise UsageError(f"{source}: has no column '{theirs}' to take {ours} from{hint}")
-        if ours in names and ours != theirs and (ours not in columns.values() or ours in within):
+    names, made, joined = schema.names(), {}, {}
+    lists = {name for name, dtype in schema.items() if isinstance(dtype, pl.List)}  # of JSON
+    columns = {**{name: name for name in ("text", *TASKS) if name in lists}, **columns}
+    parts = {ours: parts_of(ours, theirs, schema) for ours, theirs in columns.items()}
+    taken = {part for some in parts.values() for part in some}
+    for ours, some in parts.items():
+        fields = {part: column_of(schema, part, joined=ours == "text") for part in some}
+        for part, field in fields.items():
+            if field is None:
+                hint = did_you_mean(part, names) or "; is the mapping that of another table?"
+                raise UsageError(f"{source}: has no column '{part}' to take {ours} from{hint}")
+        if len(some) > 1:
+            joined[ours] = under_headings(fields)
+        elif some[0] not in names or some[0] in lists:
+            made[ours] = fields[some[0]]
+        if ours in names and ours not in some and (ours not in taken or ours in made or ours in joined):
+            theirs = listed([f"'{part}'" for part in some])
             raise UsageError(
-                f"{source}: has a column '{ours}' already, so '{theirs}' cannot take its place; "
+                f"{source}: has a column '{ours}' already, so {theirs} cannot take its place; "
                 f"give that another name too (--column other_{ours}={ours})"
             )
-    frame = frame.with_columns(**within) if within else frame
-    return frame.rename({theirs: ours for ours, theirs in columns.items() if ours not in within})
+    frame = frame.with_columns(**made, **{f"{ours} put together": text for ours, text in joined.items()})
+    renamed = {some[0]: ours for ours, some in parts.items() if ours not in made and ours not in joined}
+    gone = {part for ours in joined for part in parts[ours] if part in names and part not in renamed}
+    return frame.drop(gone).rename(renamed | {f"{ours} put together": ours for ours in joined})
 
 
-# What databases, SAS and spreadsheets write where nothing is.
-MISSING = ("NULL", "Null", "null", r"\N", ".", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "None", "none")
+def parts_of(ours: str, theirs: str | Sequence[str], schema: "pl.Schema") -> list[str]:
+    """The columns that one of ours is made of. A column whose name has a + in it goes before several with + between."""
+    if not isinstance(theirs, str):
+        return list(theirs)
+    if ours != "text" or "+" not in theirs or column_of(schema, theirs) is not None:
+        return [theirs]
+    return [part.strip() for part in theirs.split("+")]
+
+
+def column_of(schema: "pl.Schema", name: str, *, joined: bool = True) -> "pl.Expr | None":
+    """A column, of a list in it what ``nested_field`` takes, or the field within one that a name with points leads
+    to."""
+    import polars as pl
+
+    is_plain = name in schema and not isinstance(schema[name], pl.List)
+    return pl.col(name) if is_plain else nested_field(schema, name, joined=joined)
+
+
+def under_headings(fields: "Mapping[str, pl.Expr | None]") -> "pl.Expr":
+    """The text of several columns, each under a heading; blank cells and words such as NULL are left out."""
+    import polars as pl
+
+    sections = []
+    for name, field in fields.items():
+        assert field is not None
+        text = field.cast(pl.String).map_batches(plain_texts, return_dtype=pl.String, is_elementwise=True)
+        text = text.str.strip_chars()
+        sections.append(pl.lit(f"{heading_of_column(name)}\n") + pl.when(~text.is_in(("", *MISSING))).then(text))
+    whole = pl.concat_str(sections, separator="\n\n", ignore_nulls=True)
+    return pl.when(whole != "").then(whole)
+
+
+def heading_of_column(name: str) -> str:
+    """A column's name as a heading; of a field within others its own.
+
+    >>> heading_of_column("final_diagnosis"), heading_of_column("GrossDescription"), heading_of_column("path.MICRO")
+    ('FINAL DIAGNOSIS', 'GROSS DESCRIPTION', 'MICRO')
+    """
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name.rpartition(".")[2] or name)
+    return " ".join(re.sub(r"[\W_]+", " ", words).upper().split()) or name
 
 
 def missing_as_empty(frame: "pl.LazyFrame", columns: Sequence[str]) -> "pl.LazyFrame":
@@ -295,18 +362,37 @@ def missing_as_empty(frame: "pl.LazyFrame", columns: Sequence[str]) -> "pl.LazyF
 
     schema = frame.collect_schema()
     texts = [name for name in columns if schema.get(name) == pl.String]
-    value = pl.col(texts)
-    short = pl.when(value.str.len_bytes() < 16).then(value)  # texts are not looked through
-    is_missing = short.str.strip_chars().is_in(MISSING).fill_null(False)
-    return frame.with_columns(pl.when(~is_missing).then(value)) if texts else frame
+    return frame.with_columns(given(pl.col(texts))) if texts else frame
+
+
+def with_plain_texts(frame: "pl.LazyFrame") -> "pl.LazyFrame":
+    """The frame with plain texts where they are RTF or pages; one that cannot be read is missing."""
+    import polars as pl
+
+    if frame.collect_schema().get("text") != pl.String:
+        return frame
+    return frame.with_columns(pl.col("text").map_batches(plain_texts, return_dtype=pl.String, is_elementwise=True))
+
+
+def written_out(name: str, dtype: "pl.DataType") -> "pl.Expr":
+    """A column as text. A table with gaps turns numbers into decimals (1234.0); they are written as they were."""
+    import polars as pl
+
+    column = pl.col(name)
+    if not dtype.is_float():
+        return column.cast(pl.String)
+    column = column.fill_nan(None)
+    whole = pl.when(column == column.round()).then(column).cast(pl.Int64, strict=False).cast(pl.String)
+    return pl.coalesce(whole, column.cast(pl.String)).alias(name)
 
 
 def decimals_as_text(frame: "pl.LazyFrame") -> "pl.LazyFrame":
-    """Codes and dates that a spreadsheet made numbers as text (8500.0, 20160502), for their readers."""
+    """Ids, codes and dates that a spreadsheet made numbers as text (8500.0, 20160502), for their readers."""
     import polars as pl
 
     schema = frame.collect_schema()
     if "date" in schema and schema["date"].is_numeric():
         frame = frame.with_columns(pl.col("date").cast(pl.Int64, strict=False).cast(pl.String))
-    decimal = [task for task in TASKS if task in schema and schema[task].is_float()]
-    return frame.with_columns(pl.col(decimal).fill_nan(None).cast(pl.String)) if decimal else frame
+    names = ("report_id", "case_id", "registry", *TASKS)
+    decimal = [written_out(name, schema[name]) for name in names if name in schema and schema[name].is_float()]
+    return frame.with_columns(decimal) if decimal else frame

@@ -18,9 +18,11 @@ say, and leaves physicians, laboratories and misspellings as they are.
 import hashlib
 import hmac
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pathveil.corpus.sections import SECTIONS
 from pathveil.errors import UsageError
 
 # Names that are also words of reports, or bits of other names. Alone they are left, since masking them would blank
@@ -35,15 +37,32 @@ WORDS = frozenset(
     "root rose san sharp short silver skin small south spring still stone strong summer sun tall temple true "
     "van von wall ward white will wilms winter wolf wood young".split()
 )
-TITLE = r"(?:mr|mrs|ms|miss|mister|master|patient|pt|name)\b[.:,]*\s+"
+# Words of every report that are names of people too. "patient" before one is no title: "from the patient. Gross: …".
+TERMS = frozenset(
+    "abdomen ankle anterior apex appendix arch axilla back base benign biopsy bladder block blocks blood body brain "
+    "breast calf canal cancer cap central cervix cheek chest chin colon comment core crest cyst diagnosis duct ear "
+    "elbow eye face fat final flank gall grade groin gross hair heel hip inner kidney knee left leg lesion lip lips "
+    "liver lobe lower lymph margin marrow mass middle muscle nail needle nerve node nodes nose note ovary palm part "
+    "pelvis penis polyp posterior prostate punch rectum rib right scalp section shave shin shoulder sinus site slide "
+    "sole spleen stage stain stomach temporal testis thigh thorax tip tissue toe tongue tonsil trunk tumor tumour "
+    "ulcer upper uterus vein vulva wedge wrist".split()
+)
+TITLE = r"(?:mr|mrs|ms|miss|mister|master|herr|frau|patient|pt|name)\b[.:,]*\s+"
+PERSON = r"(?:mr|mrs|ms|miss|mister|herr|frau|name)\b[.:,]*[^\S\n]+"
 SHORTEST_KEY = 16
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-# Every way in which reports write a date: 1957-07-06, 19570706, 7/6/57, July 6th, 1957, 6-JUL-1957.
+MONTH_OF = {name: number for number, name in enumerate(MONTHS, start=1)}
+MONTH_OF |= {"m\u00e4r": 3, "mrz": 3, "mai": 5, "okt": 10, "dez": 12}
+_MONTH = "|".join(MONTH_OF).replace("\u00e4", "[\u00e4\u00c4]")
+# Every way in which reports write a date: 1957-07-06, 1957/7/6, 19570706, 7/6/57, 07 06 1957, July 6th, 1957,
+# 6-JUL-1957, 6th of July 1957, 6. Juli 1957; a time may stand behind it.
 WRITTEN_DATE = re.compile(
-    r"(?ai)(?<!\w)(?:(\d{4})[-/.]?(\d{2})[-/.]?(\d{2})|(\d{1,2})\s?[-/.]\s?(\d{1,2})\s?[-/.]\s?(\d{4}|\d{2})"
-    rf"|({'|'.join(MONTHS)})[a-z]*\.?[\s-]+(\d{{1,2}})(?:st|nd|rd|th)?,?[\s-]+(\d{{4}}|\d{{2}})"
-    rf"|(\d{{1,2}})[\s-]*({'|'.join(MONTHS)})[a-z]*\.?,?[\s-]*(\d{{4}}|\d{{2}}))(?!\w)"
+    r"(?ai)(?<!\d)(?:(\d{4})(?:[-/.]?(\d{2})[-/.]?(\d{2})|\s?[-/.]\s?(\d{1,2})\s?[-/.]\s?(\d{1,2}))"
+    r"|(\d{1,2})\s?[-/.]\s?(\d{1,2})\s?[-/.]\s?(\d{4}|\d{2})|(\d{1,2})\s(\d{1,2})\s(\d{4})"
+    rf"|({_MONTH})[a-z]{{0,7}}\.?[\s-]+(\d{{1,2}})(?:st|nd|rd|th)?,?[\s-]+(\d{{4}}|\d{{2}})"
+    rf"|(\d{{1,2}})(?:st|nd|rd|th|\.)?[\s-]*(?:of\s)?({_MONTH})[a-z]{{0,7}}\.?,?[\s-]*(\d{{4}}|\d{{2}}))(?:(?!\w)|(?=T\d))"
 )
+HEADING = re.compile(rf"(?m)^((?:{'|'.join(SECTIONS)}):?)$")
 
 
 LETTERS = re.compile(r"[^\W_]+")
@@ -96,10 +115,14 @@ class Mask:
     ):
         self.pairs: list[tuple[str, str]] = []  # two parts of a name that may stand side by side
         self.single: set[str] = set()
+        self.short: set[str] = set()
         for name in names:
-            parts = [part.strip() for part in name if len(part.strip()) >= 2]
+            whole = ",".join(name)  # some send all of a name as one part of it
+            whole = whole if whole.isascii() else unicodedata.normalize("NFC", whole)
+            parts = [part for one in whole.split(",") if len(part := one.strip()) >= 2]
             self.pairs += [(one, other) for one in parts for other in parts if one != other]
             self.single |= {word for part in parts for word in (part, *NAME_BREAK.split(part)) if len(word) >= 3}
+            self.short |= {part for part in parts if len(part) == 2}
         self.streets = [street.strip() for street in streets if STREET.match(street)]
         bare = {squeeze(number) for number in numbers}
         bare |= {number.lstrip("0") for number in bare}
@@ -108,6 +131,12 @@ class Mask:
 
     def __call__(self, text: str) -> tuple[str, int]:
         """The text without the patient, and how many places were replaced."""
+        if text.isascii():
+            return self._masked(text)
+        masked, total = self._masked(unicodedata.normalize("NFC", text))
+        return (masked, total) if total else (text, 0)
+
+    def _masked(self, text: str) -> tuple[str, int]:
         # Nearly all texts name nobody, and a look at the squeezed text tells so: patterns are made for those that may.
         squeezed = squeeze(text)
 
@@ -120,22 +149,26 @@ class Mask:
 
         single = sorted(filter(may_hold, self.single), key=len, reverse=True)
         ordinary = [re.escape(word) for word in single if word.lower() in WORDS]
+        terms = [re.escape(word) for word in (*single, *filter(may_hold, self.short)) if is_term(word)]
         names = [side_by_side(one, other) for one, other in self.pairs if may_hold(one) and may_hold(other)]
-        names += [phrase_pattern(word) for word in single if word.lower() not in WORDS]
+        names += [phrase_pattern(word) for word in single if word.lower() not in WORDS and not is_term(word)]
         numbers = [number for number in sorted(self.numbers, key=len, reverse=True) if number in squeezed]
         searches = [
-            ([phrase_pattern(street) for street in self.streets if may_hold(street)], "[address]"),
-            (names, "[patient]"),
-            ([r"[-\s./()]{0,2}".join(map(re.escape, number)) for number in numbers], "[number]"),
+            ("", [phrase_pattern(street) for street in self.streets if may_hold(street)], "[address]"),
+            ("", names, "[patient]"),
+            # A label may stand right before a number: MRN00466144.
+            ("[a-z]{0,5}?", [r"[-\s./()]{0,2}".join(map(re.escape, number)) for number in numbers], "[number]"),
+            (TITLE, ordinary, "[patient]"),
+            (PERSON, terms, "[patient]"),
         ]
         text, total = self._without_births(text, squeezed)
-        for patterns, by in searches:
+        for before, patterns, by in searches:
             if patterns:
-                text, count = re.subn(rf"(?i)(?<!\w)(?:{'|'.join(patterns)})(?!\w)", by, text)
-                total += count
-        if ordinary:
-            text, count = re.subn(rf"(?i)(\b{TITLE})(?:{'|'.join(ordinary)})(?!\w)", r"\1[patient]", text)
-            total += count
+                pattern = re.compile(rf"(?i)(?<!\w)({before})(?:{'|'.join(patterns)})(?!\w)")
+                pieces = HEADING.split(text)  # with the headings between them, which stay as they are
+                done = [pattern.subn(rf"\1{by}", piece) for piece in pieces[::2]]
+                pieces[::2] = [piece for piece, _ in done]
+                text, total = "".join(pieces), total + sum(count for _, count in done)
         return text, total
 
     def _without_births(self, text: str, squeezed: str) -> tuple[str, int]:
@@ -153,6 +186,11 @@ class Mask:
         return WRITTEN_DATE.sub(replacement, text), count
 
 
+def is_term(word: str) -> bool:
+    """Whether a name says nothing alone: a word of every report, or two letters."""
+    return len(word) == 2 or word.lower() in TERMS
+
+
 def may_be_written(birth: str, squeezed: str) -> bool:
     """Whether a squeezed text can hold a day, YYYYMMDD: a quick look before every date of the text is found.
 
@@ -163,7 +201,7 @@ def may_be_written(birth: str, squeezed: str) -> bool:
     for year in (birth[:4], birth[2:4]):
         if year not in squeezed:
             continue
-        if month.isdigit() and 0 < int(month) <= 12 and MONTHS[int(month) - 1] in squeezed:
+        if any(number == int(month) and name in squeezed for name, number in MONTH_OF.items()):
             return True
         for one in {month, birth[4:6]}:
             for other in {day, birth[6:8]}:
@@ -181,7 +219,7 @@ def squeeze(text: str) -> str:
 
 def side_by_side(one: str, other: str) -> str:
     """Two parts of a name in this order, with at most a comma and an initial between them."""
-    return rf"{phrase_pattern(one)},?\s+(?:\w\.?\s+)?{phrase_pattern(other)}"
+    return rf"{phrase_pattern(one)}(?:\s*+[,/]\s*+|\s++)(?:\w\.?\s+)?{phrase_pattern(other)}"
 
 
 def phrase_pattern(phrase: str) -> str:
@@ -192,9 +230,8 @@ def phrase_pattern(phrase: str) -> str:
 def possible_days(found: re.Match[str]) -> set[str]:
     """The days, as YYYYMMDD, that a written date can mean: day and month in either order, in either century."""
     parts = [part for part in found.groups() if part is not None]
-    named = [MONTHS.index(part.lower()) + 1 if part.lower() in MONTHS else int(part) for part in parts]
+    one, other, year = (MONTH_OF.get(part.lower()) or int(part) for part in parts)
     if found[1] is not None:
-        return {"".join(parts)}
-    one, other, year = named
+        return {f"{one}{other:02}{year:02}"}
     years = {year} if len(parts[2]) == 4 else {1900 + year, 2000 + year}
     return {f"{y}{a:02}{b:02}" for y in years for a, b in ((one, other), (other, one))}

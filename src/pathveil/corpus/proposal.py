@@ -20,6 +20,7 @@ True
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,10 +37,20 @@ from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.dates import ISO, ISO_DATE, find_format, formats_of
 from pathveil.corpus.excel import other_sheets
 from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.opening import MESSAGES, Source, check_is_file, open_source, sources_of, title_above
+from pathveil.corpus.opening import (
+    MESSAGES,
+    Source,
+    check_is_file,
+    column_of,
+    heading_of_column,
+    open_source,
+    sources_of,
+    title_above,
+)
 from pathveil.corpus.rows import Unread
 from pathveil.corpus.schema import REQUIRED, TASKS
-from pathveil.corpus.sources import nested_field, nested_names
+from pathveil.corpus.sections import SECTIONS, heading_for
+from pathveil.corpus.sources import nested_names
 from pathveil.corpus.tables import ROW, polars_faults
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import check_new, write_text
@@ -56,7 +67,7 @@ NAMES = {
     "text": "text reporttext pathtext pathologytext reportbody fulltext textpathformaldx textdxprocpath"
     " textdxproclabtests befundtext befund bericht diagnosetext diagnosistext finaldiagnosis narrative"
     " compterendu report note body",
-    "report_id": "reportid reportno reportnumber reportnr accessionnumber accession accessionno pathreportnumber"
+    "report_id": "reportid reportno reportnumber reportnr accessionnumber accession accessionno accno pathreportnumber"
     " pathreportnumber1 specimennumber specimenid befundnr befundnummer eingangsnummer labnumber labno documentid"
     " messageid id",
     "case_id": "caseid tumorid tumourid tumorrecordnumber caseno casenumber fallid fallnummer fallnr patientid"
@@ -73,7 +84,7 @@ NAMES = {
     " histologicaltype histologytype histtype histologycode icdohistology icdo3histology morphologie histologie",
     "behavior": "behavior behaviour behaviorcodeicdo3 behaviorcode behaviourcode icdobehavior icdo3behavior dignity"
     " dignitaet dignität",
-    "laterality": "laterality side seite lateralitycode seitenlokalisation seitenangabe lateralite lateralité",
+    "laterality": "laterality side lat seite lateralitycode seitenlokalisation seitenangabe lateralite lateralité",
 }
 PLACES = {field: {name: place for place, name in enumerate(names.split())} for field, names in NAMES.items()}
 HINTS = {
@@ -104,6 +115,16 @@ BY_CONTENT = {
 }
 IDS = ("report_id", "case_id")  # by which a table of codes finds its reports, the surer one first
 NUMBER = re.compile(r"(?=.*\d)\S{1,40}")  # an id by its form: no name of a person, no sentence
+SENTENCE, SHORTEST = 20, 50  # characters of a section on average, and of all; less are codes and the names of diseases
+TELLING = ("FINAL DIAGNOSIS", "MICROSCOPIC DESCRIPTION", "GROSS DESCRIPTION")  # one of these sections must be there
+GERMAN = (
+    ("nachtrag", "SUPPLEMENTAL REPORT"),
+    ("mikroskop", "MICROSCOPIC DESCRIPTION"),
+    ("makroskop", "GROSS DESCRIPTION"),
+    ("klinisch|anamnese|vorgeschichte", "CLINICAL HISTORY"),
+    ("diagnose|beurteilung", "FINAL DIAGNOSIS"),
+    ("kommentar", "COMMENT"),
+)
 FEWEST_IDS = 10  # rows from which on a column is taken for ids since no two rows share one
 
 
@@ -122,7 +143,7 @@ class MappingResult(Result):
     passed_over: int  # records that do not fit the header
     one_object: bool  # all of a JSON file is one object
     other_sheets: list[str]  # of a workbook whose first holds no reports
-    columns: dict[str, str]
+    columns: dict[str, str | list[str]]  # of the text also several
     reasons: dict[str, str]  # ours: why that column
     missing: list[str]  # what a corpus needs and no column looks like
     doubts: dict[str, str]  # ours: which column has such a name and other contents
@@ -130,12 +151,17 @@ class MappingResult(Result):
 
     def rows(self) -> list[dict[str, Any]]:
         return [
-            {"column": ours, "theirs": theirs, "reason": self.reasons[ours]} for ours, theirs in self.columns.items()
+            {
+                "column": ours,
+                "theirs": theirs if isinstance(theirs, str) else " + ".join(theirs),
+                "reason": self.reasons[ours],
+            }
+            for ours, theirs in self.columns.items()
         ]
 
     def summary(self) -> str:
         lines = [f"A mapping of {self.file} in {self.out}; correct what is wrong there"]
-        wide = max(map(len, self.columns.values()), default=0)
+        wide = max((len(theirs) for theirs in self.columns.values() if isinstance(theirs, str)), default=0)
         lines += [f"  {row['column']:<11} {row['theirs']:<{wide}}  {row['reason']}" for row in self.rows()]
         if self.unused:
             lines.append(f"  not used, but kept: {counted(self.unused, 'column')}")
@@ -143,9 +169,7 @@ class MappingResult(Result):
         if self.undecided:
             lines.append(f"  how dates are written must be told in the file: {self.undecided}")
         if self.passed_over:
-            lines.append(
-                f"  not looked at: {counted(self.passed_over, 'record')} with more or fewer fields than the header"
-            )
+            lines.append(f"  not looked at: {counted(self.passed_over, 'record')} that an import would skip")
         if self.one_object:
             lines.append(
                 "  the file is one object, so one report; of several, give the list, or an object that holds it"
@@ -154,16 +178,17 @@ class MappingResult(Result):
             lines.append(
                 f"  the first sheet was read; there are others (--sheet): {', '.join(self.other_sheets)[:200]}"
             )
-        source = "--database VARIABLE" if self.file == DATABASE else self.file
+        source = "--database VARIABLE" if self.file == DATABASE else shlex.quote(self.file)
+        out = shlex.quote(self.out)
         labels = any(task in self.columns for task in TASKS)
         if labels and "text" in self.missing and (shared := [name for name in IDS if name in self.columns]):
             lines.append("  no column looks like text: it can give its codes to reports from elsewhere")
-            to = f"corpus label REPORTS {source} --on {shared[0]} --map {self.out} --out labelled.parquet"
+            to = f"corpus label REPORTS {source} --on {shared[0]} --map {out} --out labelled.parquet"
             return "\n".join([*lines, f"Then: pathveil {to}"])
         if missing := [name for name in self.missing if name != "registry"]:
             lines.append(f"  no column looks like {listed(missing)}, which a corpus needs: name it in the file")
         registry = " --registry NAME" if "registry" in self.missing else ""
-        lines.append(f"Then: pathveil corpus import {source} --map {self.out}{registry} --out corpus.parquet")
+        lines.append(f"Then: pathveil corpus import {source} --map {out}{registry} --out corpus.parquet")
         return "\n".join(lines)
 
 
@@ -208,11 +233,18 @@ def propose_mapping(
     if "date" in chosen and not dates:
         found = find_format(chosen["date"][0].values)
         dates = found if found != ISO else None
+    names: dict[str, str | list[str]] = {ours: column.name for ours, (column, _) in chosen.items()}
+    reasons = {ours: reason for ours, (_, reason) in chosen.items()}
+    if sections := propose_sections(columns, chosen):
+        theirs = [column.name for column in sections]
+        names = {"text": theirs if len(theirs) > 1 else theirs[0]} | {k: v for k, v in names.items() if k != "text"}
+        reasons["text"] = f"{sum(map(typical_length, sections)):,.0f} characters on average"
     rows = max((column.rows for column in columns), default=0)
     doubts = doubts_of(columns, chosen)
     for column in columns:
         if column.name in doubts and column.name in TASKS and column.values:  # such as a hospital's site
-            chosen[f"other_{column.name}"] = column, "few of its values are codes"
+            names[f"other_{column.name}"] = column.name
+            reasons[f"other_{column.name}"] = "few of its values are codes"
     result = MappingResult(
         file=str(source.name),
         out=str(out),
@@ -226,13 +258,13 @@ def propose_mapping(
         passed_over=len(unread.reasons),
         one_object=source.form == "json" and rows == 1,
         other_sheets=[]
-        if "text" in chosen or source.form != "excel" or given.sheet
+        if "text" in names or source.form != "excel" or given.sheet
         else other_sheets(Path(source.name)),
-        columns={ours: column.name for ours, (column, _) in chosen.items()},
-        reasons={ours: reason for ours, (_, reason) in chosen.items()},
-        missing=[name for name in REQUIRED if name not in chosen],
+        columns=names,
+        reasons=reasons,
+        missing=[name for name in REQUIRED if name not in names],
         doubts=doubts,
-        unused=len(columns) - len(chosen),
+        unused=len(columns) - sum(1 if isinstance(theirs, str) else len(theirs) for theirs in names.values()),
     )
     write_text(out, mapping_text(result, others=[column.name for column in columns]))
     return result
@@ -257,8 +289,12 @@ def is_of_a_record(column: Column) -> bool:
 
     >>> is_of_a_record(Column("S16-1", ["S16-2", "S17-31"], 2)), is_of_a_record(Column("ICDO3", ["C504"], 1))
     (True, False)
+    >>> is_of_a_record(Column("left", ["left", "right"], 2)), is_of_a_record(Column("Side", ["left", "right"], 2))
+    (True, False)
     """
     if len(column.name) > LONGEST_NAME or re.search(r"\d{6}", column.name):
+        return True
+    if read_laterality(column.name) and share_of(column, read_laterality) >= 0.5:
         return True
     shape = re.sub(r"\d+", "9", column.name)
     if shape == column.name or re.fullmatch(r"\d{1,2}", column.name):  # programs number columns that have no names
@@ -275,7 +311,7 @@ def columns_of(source: Source, mapping: TableMapping, database: str | None, *, u
 
     frame = open_source(source, mapping=mapping, database=database, note=unread).drop(ROW)
     schema = frame.collect_schema()
-    found = {name: pl.col(name) if name in schema else nested_field(schema, name) for name in nested_names(schema)}
+    found = {name: column_of(schema, name) for name in nested_names(schema)}
     fields = {name: field for name, field in found.items() if field is not None}
     try:
         table = (
@@ -309,6 +345,37 @@ def propose_columns(columns: list[Column]) -> dict[str, tuple[Column, str]]:
         if field not in chosen and all(column is not other for other, _ in chosen.values()):
             chosen[field] = column, reason
     return {field: chosen[field] for field in NAMES if field in chosen}
+
+
+def propose_sections(columns: list[Column], chosen: Mapping[str, tuple[Column, str]]) -> list[Column]:
+    """The columns of a report's sections, in their order, where a table has some and none for the whole text."""
+    places = {heading: place for place, heading in enumerate(SECTIONS)}
+    others = [column for field, (column, _) in chosen.items() if field != "text"]
+    found = [
+        (places[heading], column)
+        for column in columns
+        if (heading := section_of(column.name)) in places
+        and holds_sentences(column)
+        and all(column is not other for other in others)
+    ]
+    whole = chosen["text"][0] if "text" in chosen else None
+    if whole is not None and all(column is not whole for _, column in found):
+        return []
+    if not {place for place, _ in found} & {places[name] for name in TELLING}:
+        return []
+    if sum(typical_length(column) for _, column in found) < SHORTEST:
+        return []
+    return [column for _, column in sorted(found, key=lambda one: one[0])]
+
+
+def section_of(name: str) -> str:
+    """The heading of the section that a column's name speaks of."""
+    words = heading_of_column(name).lower()
+    return next((heading for hint, heading in GERMAN if re.search(hint, words)), None) or heading_for((), (words,))
+
+
+def holds_sentences(column: Column) -> bool:
+    return typical_length(column) >= SENTENCE and share_of(column, lambda value: " " in value.strip()) >= 0.8
 
 
 def judge(field: str, column: Column, columns: list[Column]) -> tuple[float, str]:
@@ -382,7 +449,7 @@ def describe(field: str, column: Column) -> str:
 def mapping_text(result: MappingResult, *, others: list[str]) -> str:
     """The mapping as a commented TOML file."""
 
-    def line(name: str, value: str | None, remark: str) -> str:
+    def line(name: str, value: str | list[str] | None, remark: str) -> str:
         return f"{name} = {json.dumps(value, ensure_ascii=False)}  # {remark}" if value else f"# {name} = …  # {remark}"
 
     lines = [
@@ -399,17 +466,18 @@ def mapping_text(result: MappingResult, *, others: list[str]) -> str:
     for name in ("query", "sheet"):
         if told := getattr(result, name):
             lines.append(line(name, told, "as told"))
+    if "registry" not in result.columns:
+        lines.append(line("registry", None, "whose reports these are; no column looks like it"))
     lines += ["", "[columns]  # ours = theirs; other columns are kept as they are"]
     for field in (*NAMES, *(name for name in result.columns if name not in NAMES)):
         if field in result.columns:
             lines.append(line(field, result.columns[field], result.reasons[field]))
         elif field in result.doubts:
             lines.append(f"# {field} = …  # perhaps {result.doubts[field]}")
-        elif field == "registry":
-            lines.append("# registry = …  # no column looks like it; give --registry NAME to 'corpus import'")
-        elif field in REQUIRED:
+        elif field in REQUIRED and field != "registry":
             lines.append(f"# {field} = …  # no column looks like it, and a corpus needs it")
-    rest = [name for name in others if name not in result.columns.values()]
+    taken = [theirs if isinstance(theirs, list) else [theirs] for theirs in result.columns.values()]
+    rest = [name for name in others if not any(name in some for some in taken)]
     if rest:
         lines += ["", "# Not used: " + ", ".join(json.dumps(name, ensure_ascii=False) for name in rest)]
     return "\n".join(lines) + "\n"

@@ -16,25 +16,28 @@ must be made into one first, a frame or HL7 messages, is written to a private te
 
 import html
 import os
+import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pathveil.arguments import names_given
 from pathveil.corpus.check import CheckResult, check
 from pathveil.corpus.codes import normalise_codes
-from pathveil.corpus.intake import import_corpus, prepare_table
-from pathveil.corpus.mapping import TableMapping, read_mapping
-from pathveil.corpus.opening import MESSAGES, detect_format, expand_folders
+from pathveil.corpus.intake import FRAME, import_corpus, prepare_table
+from pathveil.corpus.mapping import Columns, TableMapping, read_mapping
+from pathveil.corpus.opening import MESSAGES, detect_format, expand_folders, with_plain_texts
 from pathveil.corpus.relevance import DAYS
-from pathveil.corpus.schema import scan, tasks_of, validate, with_dates
+from pathveil.corpus.rows import RowCounts, check_most_skipped
+from pathveil.corpus.schema import REQUIRED, scan, tasks_of, validate, with_dates
 from pathveil.corpus.split import VALIDATION, split_corpus
 from pathveil.corpus.synth import SynthResult, SynthSettings, write_corpus
-from pathveil.corpus.tables import OTHER_FORMS, Paths, form_among, form_of, write_parquet
-from pathveil.errors import CorpusError, UsageError
+from pathveil.corpus.tables import OTHER_FORMS, Paths, form_among, form_of, open_table, write_parquet
+from pathveil.errors import CorpusError, UsageError, short
 from pathveil.progress import Progress, silent
 from pathveil.wording import counted
 
@@ -42,19 +45,26 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+LONGEST_NAME = 255  # bytes of a file's name
+
+
 class Corpus:
     """Reports that keep the rules of ``pathveil.corpus.schema``; made by ``read``.
 
     ``paths`` is what every function takes that works on a corpus. Files that the object made are gone with it.
-    ``made`` says of an invented corpus what was made.
+    ``made`` says of an invented corpus what was made, ``tables`` of one that was imported what became of its rows.
     """
 
     made: SynthResult | None = None
+    tables: RowCounts | None = None
 
-    def __init__(self, paths: Paths, *, tasks: Iterable[str] | None = None, folder: "PrivateFolder | None" = None):
-        wanted = None if tasks is None else tuple(tasks)
-        frame = validate(scan(paths, tasks=wanted), source=paths)
-        self.paths: Path | list[Path] = _as_paths(paths)
+    def __init__(
+        self, paths: Paths, *, tasks: str | Iterable[str] | None = None, folder: "PrivateFolder | None" = None
+    ):
+        wanted = names_given(tasks, "tasks")
+        # What lies in a private folder was a frame or messages: its own name would tell nobody anything.
+        frame = validate(scan(paths, tasks=wanted), source=paths if folder is None else "what was given")
+        self.paths: Path | list[Path] = as_paths(paths)
         self.tasks = tasks_of(frame, wanted)
         self._folder = folder  # lives as long as this object
 
@@ -101,7 +111,7 @@ class Corpus:
         test: float | None = None,
         validation: float = VALIDATION,
         test_from: str | None = None,
-        relevant_to: Sequence[str] = (),
+        relevant_to: str | Sequence[str] = (),
         days: int = DAYS,
         progress: Progress = silent,
     ) -> "Parts":
@@ -115,7 +125,7 @@ class Corpus:
             test=test,
             validation=validation,
             test_from=test_from,
-            relevant_to=relevant_to,
+            relevant_to=names_given(relevant_to, "relevant_to", commas=False),
             days=days,
             tasks=self.tasks,
             progress=progress,
@@ -155,51 +165,75 @@ def read(
     source: "Paths | pl.DataFrame | pl.LazyFrame | Corpus | Any",
     *,
     registry: str | None = None,
-    columns: Mapping[str, str] | None = None,
+    columns: Columns | None = None,
     mapping: "str | Path | TableMapping | None" = None,
-    tasks: Iterable[str] | None = None,
+    tasks: str | Iterable[str] | None = None,
     key: bytes | None = None,
+    most_skipped: float = 0.0,
     progress: Progress = silent,
 ) -> Corpus:
     """Read and check reports: a file or folder (Parquet, CSV, JSONL, HL7), several, or a polars or pandas frame.
 
     ``registry`` names the registry where the source does not. ``columns`` gives the names that columns have in the
-    source (``{"case_id": "TUMOR_ID"}``); ``mapping``, a file that ``corpus map`` wrote or its content, says more of
-    tables: encoding, dates. Codes come in one form, unknown ones as they are. ``tasks`` names the label columns, else
-    they are those of the usual five that are there. ``key`` makes the case ids of HL7 messages; without one they match
-    no other reading.
+    source (``{"case_id": "TUMOR_ID", "text": ["DIAGNOSIS", "GROSS"]}``); ``mapping``, a file that ``corpus map`` wrote
+    or its content, says more of tables: encoding, dates. Codes come in one form, unknown ones as they are. ``tasks``
+    names the label columns, else they are those of the usual five that are there. ``key`` makes the case ids of HL7
+    messages; without one they match no other reading. Rows of tables that cannot be used are refused, or, up to the
+    share ``most_skipped`` of a table, left out and counted (``Corpus.tables``).
     """
     if isinstance(source, Corpus):
         if registry or columns or mapping:
             raise UsageError("a Corpus was read already; give registry, columns and mapping when reading its source")
-        return source if tasks is None else Corpus(source.paths, tasks=tasks, folder=source._folder)
+        if tasks is None:
+            return source
+        chosen = Corpus(source.paths, tasks=tasks, folder=source._folder)
+        chosen.tables = source.tables
+        return chosen
     told = mapping if isinstance(mapping, TableMapping) else read_mapping(Path(mapping)) if mapping else TableMapping()
     told = told.with_columns(columns or {})
     if (frame := as_polars(source)) is not None:
         folder = PrivateFolder()
         path = folder.path / "reports.parquet"
-        frame = prepare_table(frame, source="the frame", registry=registry, columns=told.columns)
-        write_parquet(normalise_codes(frame, keep_unknown=True)[0], path)
+        frame = prepare_table(frame, source=FRAME, registry=registry or told.registry, columns=told.columns)
+        write_parquet(normalise_codes(with_plain_texts(frame), keep_unknown=True)[0], path)
         return Corpus(path, tasks=tasks, folder=folder)
-    paths = _as_paths(source)
+    paths = as_paths(source)
     messages = _message_files(paths)
     given = [path for path in expand_folders(paths) if path not in messages]
     tables = [path for path in given if form_of(path) or form_among(path, OTHER_FORMS)]
+    check_most_skipped(most_skipped)
     if registry is None and told.is_empty and not messages and all(map(form_of, tables)):
-        return Corpus(paths, tasks=tasks)
+        try:
+            return Corpus(paths, tasks=tasks)
+        except CorpusError:
+            if not most_skipped:
+                raise  # else the import leaves out what it may, and says what is wrong
     folder = PrivateFolder()
     path = folder.path / "reports.parquet"
-    import_corpus(
+    imported = import_corpus(
         [*tables, *messages],
         out=path,
         registry=registry,
         key=key,
         mapping=told,
         keep_unknown_codes=True,
-        most_skipped=0,
+        most_skipped=most_skipped,
         progress=progress,
     )
-    return Corpus(path, tasks=tasks, folder=folder)
+    corpus = Corpus(path, tasks=tasks, folder=folder)
+    corpus.tables = imported.tables
+    return corpus
+
+
+def is_corpus_already(path: Path, mapping: TableMapping) -> bool:
+    """Whether Parquet has a corpus's columns and none that a mapping names, so that there is nothing to map."""
+    found = expand_folders(path)
+    if any(form_of(one) != "parquet" for one in found):
+        return False
+    names = set(open_table(found[0]).collect_schema())
+    given = ((ours, [theirs] if isinstance(theirs, str) else theirs) for ours, theirs in mapping.columns.items())
+    others = {name for ours, theirs in given for name in theirs if name != ours}
+    return set(REQUIRED) <= names and not names & others
 
 
 def synthetic_corpus(
@@ -221,18 +255,38 @@ class PrivateFolder:
         self.path = Path(tempfile.mkdtemp(prefix="pathveil-"))
         weakref.finalize(self, _remove, self.path, os.getpid())
 
+    def __deepcopy__(self, memo: Any) -> "PrivateFolder":
+        return self  # nobody writes to it any more, and it must outlast every copy
+
 
 def _remove(path: Path, owner: int) -> None:
     if os.getpid() == owner:  # a forked child must not take it from its parent
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _as_paths(source: Any) -> Path | list[Path]:
-    if isinstance(source, str | Path):
-        return Path(source)
-    if isinstance(source, Sequence) and all(isinstance(path, str | Path) for path in source):
-        return [Path(path) for path in source]
-    raise UsageError(f"reports are read from a path, paths, or a polars or pandas frame; got {type(source).__name__}")
+def as_paths(source: Any) -> Path | list[Path]:
+    """The path or paths given. Texts are refused here, since every later sentence would quote them as names."""
+    given = [source] if isinstance(source, str | Path) else source
+    if not isinstance(given, Sequence) or not all(isinstance(path, str | Path) for path in given):
+        told = f"got {type(source).__name__}"
+        raise UsageError(f"reports are read from a path, paths, or a polars or pandas frame; {told}")
+    if any(isinstance(path, str) and is_text(path) for path in given):
+        raise UsageError(
+            "reports are read from files, and what was given is text, no file's name; give texts as a frame with the "
+            "columns report_id, case_id, registry and text"
+        )
+    return Path(source) if isinstance(source, str | Path) else [Path(path) for path in given]
+
+
+def is_text(given: str) -> bool:
+    """Whether a string that should name a file is a report's text instead.
+
+    >>> [is_text(one) for one in ("Left breast, ductal carcinoma.", "my reports.csv", "reports", "a\\nb")]
+    [True, False, False, True]
+    """
+    if "\n" in given or any(len(part.encode(errors="replace")) > LONGEST_NAME for part in given.split("/")):
+        return True
+    return " " in given and not re.fullmatch(r"\.\w{1,8}", Path(given).suffix) and not Path(given).exists()
 
 
 def _message_files(paths: Path | list[Path]) -> list[Path]:
@@ -253,10 +307,21 @@ def as_polars(source: Any) -> "pl.LazyFrame | None":
     """A polars or pandas frame as a lazy one; none where the source is no frame."""
     library = type(source).__module__.partition(".")[0]
     if library == "polars" and hasattr(source, "lazy"):
-        return source.lazy()
+        return _of_known_types(source.lazy())
     if hasattr(source, "columns") and hasattr(source, "to_dict"):
-        return _from_pandas(source).lazy()
+        return _of_known_types(_from_pandas(source).lazy())
     return None
+
+
+def _of_known_types(frame: "pl.LazyFrame") -> "pl.LazyFrame":
+    import polars as pl
+
+    for name, kind in frame.collect_schema().items():
+        if kind == pl.Object:
+            raise CorpusError(
+                f"the frame: column '{short(name)}' holds Python objects that no table can; make it text, or drop it"
+            )
+    return frame
 
 
 def _from_pandas(frame: Any) -> "pl.DataFrame":

@@ -15,12 +15,12 @@ whole is not what it was taken for, and is refused.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pathveil.corpus.schema import EXPECTED_DATE, problems, with_faults
 from pathveil.corpus.seen import Seen
 from pathveil.corpus.tables import ROW, names_of
-from pathveil.errors import CorpusError
+from pathveil.errors import CorpusError, UsageError
 from pathveil.results import Part
 from pathveil.wording import counted, percent
 
@@ -35,12 +35,23 @@ MOST_NOTED = 1_000_000
 LISTED, SHOWN = 100, 10  # skipped rows that a result names, as data and to a person
 
 
+def check_most_skipped(share: float) -> None:
+    """Refuse what is no share of rows that may be left out."""
+    if not 0 <= share < 1:
+        raise UsageError(f"--most-skipped {share:g}: expected a share such as 0.1, below 1")
+
+
 class SkippedRow(Part):
-    """A row that could not be used, and where it is: of CSV the line where it begins, else its number."""
+    """A row that could not be used, and where it is: of CSV and JSONL the line where it begins, else its number,
+    which of a sheet counts the records behind the header."""
 
     file: str
     row: int
     reason: str
+    counted: Literal["line", "row", "record"] = "row"  # what ``row`` is the number of
+
+    def sentence(self) -> str:
+        return f"{self.file}: {self.counted} {self.row:,} {self.reason}"
 
 
 class RowCounts(Part):
@@ -52,9 +63,11 @@ class RowCounts(Part):
     skipped: list[SkippedRow]  # the first of them
 
     def lines(self) -> list[str]:
-        """As a summary tells it."""
+        """As a summary tells it; nothing where no row was skipped."""
+        if not self.skipped_total:
+            return []
         lines = [f"  rows      {self.rows:,} read, {self.skipped_total:,} skipped"]
-        lines += [f"            {one.file}: row {one.row:,} {one.reason}" for one in self.skipped[:SHOWN]]
+        lines += [f"            {one.sentence()}" for one in self.skipped[:SHOWN]]
         if self.skipped_total > SHOWN:
             reasons = ", ".join(f"{count:,} {reason}" for reason, count in list(self.reasons.items())[:SHOWN])
             lines.append(f"            … and {self.skipped_total - SHOWN:,} more; in all {reasons}")
@@ -67,6 +80,13 @@ class Unread:
 
     reasons: dict[int, str] = field(default_factory=dict)  # row: why
     within: bool = False  # they are in the frame as empty rows
+    counted: Literal["line", "row", "record"] = "row"  # by what they are numbered
+
+    @classmethod
+    def of(cls, form: str) -> "Unread":
+        """Of a source of this form."""
+        names: dict[str, Literal["line", "record"]] = {"csv": "line", "jsonl": "line", "excel": "record"}
+        return cls(within=form == "jsonl", counted=names.get(form, "row"))  # a sheet's rows have numbers of their own
 
     def __call__(self, row: int, reason: str) -> None:
         self.reasons[row] = reason
@@ -134,12 +154,13 @@ class RowCheck:
         names: Sequence[str],
         unread: dict[int, Unread],
         most_skipped: float,
-        whole: "Callable[[], pl.LazyFrame]",
+        whole: "Callable[[], pl.LazyFrame] | None" = None,
         expected_date: str = EXPECTED_DATE,
     ) -> RowCounts:
         """What became of all rows. A table of which more than the share ``most_skipped`` cannot be used is refused.
 
-        ``names`` are those of the sources, ``unread`` what their readers passed over, ``whole`` gives all rows again.
+        ``names`` are those of the sources, ``unread`` what their readers passed over, ``whole`` gives all rows of
+        a corpus again, so that a refusal can say what is wrong with it.
         """
         skipped = self.skipped(unread)
         if not self.total and skipped:
@@ -151,19 +172,20 @@ class RowCheck:
         for source, count in Counter(source for source, _, _ in skipped).items():
             total = self.sizes[source] + passed_over.get(source, 0)
             if count > most_skipped * total:
-                raise CorpusError(refusal(whole(), names[source], skipped, source, total, most_skipped, expected_date))
+                raise CorpusError(refusal(whole, names[source], skipped, source, total, most_skipped, expected_date))
         return RowCounts(
             rows=self.sizes.total() + sum(passed_over.values()),
             skipped_total=len(skipped),
             reasons=dict(Counter(reason for _, _, reason in skipped).most_common()),
             skipped=[
-                SkippedRow(file=names[source], row=row, reason=reason) for source, row, reason in skipped[:LISTED]
+                SkippedRow(file=names[source], row=row, reason=reason, counted=unread[source].counted)
+                for source, row, reason in skipped[:LISTED]
             ],
         )
 
 
 def refusal(
-    frame: "pl.LazyFrame",
+    whole: "Callable[[], pl.LazyFrame] | None",
     name: str,
     skipped: Sequence[tuple[int, int, str]],
     source: int,
@@ -172,7 +194,7 @@ def refusal(
     expected_date: str,
 ) -> str:
     """Why a table is refused: what is wrong with the corpus as a whole, and how much of the table that is."""
-    sentences = problems(frame, expected_date=expected_date)
+    sentences = problems(whole(), expected_date=expected_date) if whole else []
     mine = [(row, reason) for number, row, reason in skipped if number == source]
     if not sentences:
         sentences = [f"{name}: the record at line {row:,} {reason}" for row, reason in mine[:SHOWN]]

@@ -35,17 +35,20 @@ WHEN = ("date", "year")  # either, both or none; what needs a date says so
 LONGEST_ID = 40  # characters of an id that a message repeats
 SHOWN = 5  # offending ids in a message
 # 2016-05-02, 20160502 and either with a time behind it, as HL7 writes them. 05/02/2016 is two days, so it is refused.
-DATE = r"^\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*)?$"
+DATE = r"^\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*|\.0)?$"  # 20160502.0 is a number that a table made a decimal
 
 EXPECTED_DATE = "2016-05-02 or 20160502"
+# What databases, SAS and spreadsheets write where nothing is.
+MISSING = ("NULL", "Null", "null", r"\N", ".", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "None", "none")
 PLACE, AS_WRITTEN = "place in the frame", "before it was checked: "  # columns of names that no table has
 
 
-def scan(paths: Paths, *, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
+def scan(paths: Paths, *, tasks: Iterable[str] | None = None, takes_map: bool = True) -> "pl.LazyFrame":
     """The reports of one file, several, or a folder of them (Parquet, CSV, JSONL, either gzipped), not yet read.
 
     Ids, labels and text come as strings, ids and labels without surrounding blanks and with "" as missing; ``date`` and
     ``year`` as they are in the file until ``validate`` has judged them. ``tasks`` names task columns beside the usual.
+    A refusal speaks of ``--map`` where the command ``takes_map`` for these reports.
     """
     import polars as pl
 
@@ -56,7 +59,8 @@ def scan(paths: Paths, *, tasks: Iterable[str] | None = None) -> "pl.LazyFrame":
         except CorpusError as fault:
             if set(REQUIRED) <= set(table.collect_schema()):
                 raise
-            raise CorpusError(f"{fault}; 'pathveil corpus import' makes one of other tables") from None
+            mapped = ", and --map reads one by its mapping" if takes_map else ""
+            raise CorpusError(f"{fault}; 'pathveil corpus import' makes one of other tables{mapped}") from None
 
     frames = [opened(path) for path in files(paths)]
     if len(frames) == 1:
@@ -144,6 +148,14 @@ def with_dates(frame: "pl.LazyFrame") -> "pl.LazyFrame":
     return frame.with_columns(changes)
 
 
+def given(value: "pl.Expr") -> "pl.Expr":
+    """Cells with none where a word such as NULL stands for nothing."""
+    import polars as pl
+
+    short = pl.when(value.str.len_bytes() < 16).then(value)  # texts are not looked through
+    return pl.when(~short.str.strip_chars().is_in(MISSING).fill_null(False)).then(value)
+
+
 def parsed_date(column: "pl.Expr") -> "pl.Expr":
     """Text such as 2016-05-02 or 20160502 as a date; missing where it is none."""
     import polars as pl
@@ -180,7 +192,7 @@ def with_faults(
         "case_id": Fault(pl.col("case_id").is_null(), *none, "expected the id of the patient's case", "has no case_id"),
         "registry": Fault(pl.col("registry").is_null(), *none, "expected the registry it came from", "has no registry"),
         "text": Fault(
-            ~pl.col("text").fill_null("").str.contains(r"\S"),
+            ~holds_letters(pl.col("text")).fill_null(False),
             "is empty",
             "are empty",
             "remove it or fill it in",
@@ -202,6 +214,15 @@ def with_faults(
             f"has a {column} that cannot be read",
         )
     return rows, faults
+
+
+def holds_letters(text: "pl.Expr") -> "pl.Expr":
+    """Whether texts hold anything but blanks. Nearly all begin with a character that is seen, which polars keeps at
+    hand: the others alone are looked at."""
+    import polars as pl
+
+    begins = text.is_between(pl.lit("!"), pl.lit("~"))
+    return begins | pl.when(~begins).then(text).str.contains(r"\S")
 
 
 def problems(frame: "pl.LazyFrame", *, expected_date: str = EXPECTED_DATE, source: Paths = "the corpus") -> list[str]:

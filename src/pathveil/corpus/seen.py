@@ -28,12 +28,18 @@ class Seen:
 
     def add(self, number: int) -> bool:
         """Note a number; whether it was new."""
-        if number in self.recent or (self.map[number & self.BITS] and self._holds(np.array([number], np.uint64))[0]):
+        if self.holds(number):
             return False
         self.recent.add(number)
         if len(self.recent) == self.RECENT:
             self._keep_recent()
         return True
+
+    def holds(self, number: int) -> bool:
+        """Whether a number was noted."""
+        return number in self.recent or bool(
+            self.map[number & self.BITS] and self._holds(np.array([number], np.uint64))[0]
+        )
 
     def add_all(self, numbers: np.ndarray) -> np.ndarray:
         """Note several; for each whether it was new."""

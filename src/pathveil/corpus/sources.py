@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 LONGEST_VALUE = 1 << 26  # bytes of a value in a database
 MOST_WORK = 20_000  # millions of steps that a query may take to its next record
-BLANKS = re.compile(r"[ \t\r\n]*")
+BLANKS, LINE_END = re.compile(r"[ \t\r\n]*"), re.compile(r"[\r\n]+")
+PAIR = re.compile(r"(?i)\\ud[89a-f]")  # a character as two escapes, or half of one
 SAMPLE = 4_096  # characters in which a list of objects shows itself
 MOST_RECORDS = 1_000_000  # that a database of no size may give
 FEW = 500  # records at a time: so many are still in the processor's cache when they are put into columns
@@ -158,11 +159,11 @@ def open_json(path: Path) -> "pl.LazyFrame":
     copy = Path(folder.name) / "objects.jsonl"
     try:
         with open_bytes(path) as file, copy.open("w", encoding="utf-8") as out:
-            out.writelines(json.dumps(one, ensure_ascii=False) + "\n" for one in objects_of(file))
+            out.writelines(f"{line}\n" for line in object_lines(file))
         if not copy.stat().st_size:
             raise CorpusError(f"{path}: expected a list of objects, one a report")
         with copy.open("rb") as lines:
-            size, rows, names, _ = check_json_lines(lines, large=copy.stat().st_size > LARGE)
+            size, rows, names, texts = check_json_lines(lines, large=copy.stat().st_size > LARGE)
     except Refused as fault:
         raise CorpusError(f"{path}: {fault}") from None
     except UnicodeEncodeError:
@@ -170,13 +171,14 @@ def open_json(path: Path) -> "pl.LazyFrame":
     if not bounds.grown(16 * rows * names, sent=size):
         raise CorpusError(f"{path}: each object has other fields ({names:,} in all); expected the same in each")
     try:
-        return held_frame(copy, folder)
+        return held_frame(copy, folder, texts=texts)
     except polars_faults():
         raise CorpusError(f"{path}: its objects differ in their types; expected the same fields in each") from None
 
 
-def objects_of(file: IO[bytes]) -> Iterator[dict[str, Any]]:
-    """The objects of a list, or of the only list of objects that an object holds; else that object itself."""
+def object_lines(file: IO[bytes]) -> Iterator[str]:
+    """The objects of a list, or of the only list of objects that an object holds; else that object itself. Each is a
+    line of JSON."""
     text = JsonText(file)
     if text.peek() == "[":
         yield from text.elements()
@@ -185,13 +187,13 @@ def objects_of(file: IO[bytes]) -> Iterator[dict[str, Any]]:
         found = 0
         for name in text.names():
             if not found and text.begins_objects():
-                found = yield from counted_objects(text.elements())
+                found = yield from counted_lines(text.elements())
             else:
                 whole[name] = text.value()
                 if found and is_list_of_objects(whole[name]):
                     raise Refused("holds several lists of objects; expected one, of the reports")
         if not found:
-            yield from wrapped_objects(whole)
+            yield from map(line_of, wrapped_objects(whole))
     else:
         raise Refused("cannot be read as JSON; expected a list of objects, one a report")
     if text.peek():
@@ -220,12 +222,16 @@ def is_keyed(whole: dict[str, Any]) -> bool:
     return len(fields) > 2 and len(set(fields)) == 1 and bool(fields[0])
 
 
-def counted_objects(objects: Iterator[dict[str, Any]]) -> Generator[dict[str, Any], None, int]:
+def counted_lines(lines: Iterator[str]) -> Generator[str, None, int]:
     count = 0
-    for one in objects:
+    for line in lines:
         count += 1
-        yield one
+        yield line
     return count
+
+
+def line_of(found: Any) -> str:
+    return json.dumps(found, ensure_ascii=False)
 
 
 class JsonText:
@@ -267,13 +273,24 @@ class JsonText:
         return found
 
     def value(self) -> Any:
+        return self.read()[0]
+
+    def line(self) -> str:
+        """An object as a line of JSON: as it is written, since a line end can only stand between its parts."""
+        found, written = self.read()
+        if PAIR.search(written):
+            return line_of(found)
+        return LINE_END.sub(" ", written) if "\n" in written or "\r" in written else written
+
+    def read(self) -> tuple[Any, str]:
+        """The next value, and how it is written."""
         self.peek()
         while True:
             try:
                 found, end = self.decoder.raw_decode(self.text, self.at)
                 if end < len(self.text) or not self.fill():  # a number may go on
-                    self.at = end
-                    return found
+                    start, self.at = self.at, end
+                    return found, self.text[start:end]
             except Refused:
                 raise
             except RecursionError:
@@ -304,8 +321,8 @@ class JsonText:
             pass
         return re.compile(r"\[\s*\{").match(self.text, self.at) is not None
 
-    def elements(self) -> Iterator[dict[str, Any]]:
-        """The objects of a list."""
+    def elements(self) -> Iterator[str]:
+        """The objects of a list, each as a line."""
         self.take("[")
         if self.peek() == "]":
             self.take("]")
@@ -313,7 +330,7 @@ class JsonText:
         while True:
             if self.peek() != "{":
                 raise Refused("expected a list of objects, one a report")
-            yield self.value()
+            yield self.line()
             if self.take(",", "]") == "]":
                 return
 

@@ -18,6 +18,7 @@ import datetime
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,7 @@ from pathveil.errors import CorpusError, UsageError
 from pathveil.files import check_new, new_file, write_json
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
-from pathveil.seeds import generator
+from pathveil.seeds import check_seed, generator
 
 if TYPE_CHECKING:
     import numpy as np
@@ -119,6 +120,7 @@ def split_corpus(
     progress: Progress = silent,
 ) -> SplitResult:
     """Write ``train``, ``validation`` and ``test.parquet`` and ``split.json`` into ``out``, a new folder."""
+    check_seed(seed)
     check_new(out)
     progress("checking", 0, 0)
     frame = validate(scan(sources, tasks=tasks), source=sources)
@@ -182,8 +184,9 @@ def assign(
     if test_from is not None and test is not None:
         raise UsageError("--test and --test-from exclude each other; cases are tested by share or by date")
     for name, share in (("--test", test), ("--validation", validation)):
-        if share is not None and not 0 <= share < 1:
-            raise UsageError(f"{name} {share:g} is no share of the cases; expected 0 or more and below 1")
+        if share is not None and not (isinstance(share, Real) and 0 <= share < 1):
+            told = f"{share:g}" if isinstance(share, Real) else type(share).__name__
+            raise UsageError(f"{name} {told} is no share of the cases; expected 0 or more and below 1")
     share = TEST if test is None else test
     cases = cases_of(frame, tasks_of(frame, tasks))
     rng = generator(seed)

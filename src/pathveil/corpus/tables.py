@@ -14,12 +14,15 @@ Parquet and JSONL are read by polars; CSV by ``csv_files.py``, spreadsheets by `
 import codecs
 import hashlib
 import io
+import json
+import math
+import re
 import tempfile
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pathveil.errors import CorpusError
 from pathveil.files import new_file, sha256_of_file
@@ -122,7 +125,7 @@ def open_table(
         "jsonl": lambda path: open_jsonl(path, note=note),
         "json": sources.open_json,
         "sqlite": lambda path: sources.open_sqlite(path, query=query),
-        "excel": lambda path: excel.open_excel(path, sheet=sheet),
+        "excel": lambda path: excel.open_excel(path, sheet=sheet, apart=True),
         "naaccr": abstracts.open_abstracts,
     }
     if form not in readers:
@@ -262,30 +265,56 @@ def open_jsonl(path: Path, *, note: Note | None = None) -> "pl.LazyFrame":
 def mended_jsonl(path: Path, *, note: Note) -> "pl.LazyFrame | None":
     """A copy of a JSONL file with an empty object for each line that is none; none where that does not help.
 
-    A byte order mark, with which some begin, is left out.
+    A byte order mark, with which some begin, and blank lines are left out; NaN, as Python writes it, is nothing.
     """
     folder = tempfile.TemporaryDirectory(prefix="pathveil-")
-    copy, faults, number, marked = Path(folder.name) / "mended.jsonl", {}, 0, False
+    copy, faults, number, mended = Path(folder.name) / "mended.jsonl", {}, 0, False
     with open_bytes(path) as file, copy.open("wb") as out:
-        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
-            if number == 1 and line.startswith(codecs.BOM_UTF8):
-                marked, line = True, line.removeprefix(codecs.BOM_UTF8)
+        for line in iter(lambda: file.readline(LONGEST_LINE), b""):
+            mended = mended or line.startswith(codecs.BOM_UTF8)
+            line = line.removeprefix(codecs.BOM_UTF8) if not number else line
+            if not line.strip():
+                continue
+            number += 1
             if fault := line_fault(line):
-                faults[number] = fault
-            out.write(b"{}\n" if fault or not line.strip() else line.rstrip(b"\r\n") + b"\n")
-    if not (faults or marked) or 2 * len(faults) > number:
+                faults[number], line = fault, b"{}"
+            elif NO_NUMBER.search(line):
+                mended, line = True, json.dumps(finite_in(parse_json(line, finite=False))).encode()
+            out.write(line.rstrip(b"\r\n") + b"\n")
+    if not (faults or mended) or 2 * len(faults) > number:
         return None
     for row, fault in faults.items():
         note(row, fault)
     return held_frame(copy, folder)
 
 
-def held_frame(path: Path, folder: tempfile.TemporaryDirectory[str]) -> "pl.LazyFrame":
-    """A table of our own in a temporary folder that is there as long as the frame is."""
+def finite_in(value: Any) -> Any:
+    """A value of JSON with nothing where it holds NaN or infinity.
+
+    >>> finite_in({"a": [1.5, float("nan")]})
+    {'a': [1.5, None]}
+    """
+    if isinstance(value, dict):
+        return {name: finite_in(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [finite_in(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+NO_NUMBER = re.compile(rb"[:,\[]\s*+-?(?:NaN|Infinity)\b")
+
+
+def held_frame(
+    path: Path, folder: tempfile.TemporaryDirectory[str], *, texts: list[str] | None = None
+) -> "pl.LazyFrame":
+    """A table of our own in a temporary folder that is there as long as the frame is; of JSONL with the columns
+    ``texts`` alone, where each is known to hold texts."""
     import polars as pl
 
     is_json = path.suffix != ".parquet"
-    table = pl.scan_ndjson(path, infer_schema_length=None) if is_json else in_slices(pl.scan_parquet(path))
+    schema = dict.fromkeys(texts, pl.String) if texts else None
+    told: dict[str, Any] = {"schema": schema, "infer_schema_length": None}
+    table = pl.scan_ndjson(path, **told) if is_json else in_slices(pl.scan_parquet(path))
     schema = table.collect_schema()  # which is found once: all lines are looked at
 
     def frames() -> "Iterable[pl.DataFrame]":

@@ -26,7 +26,8 @@ from pathveil.errors import FederationError, UsageError
 from pathveil.foreign import Refused, read_bytes
 
 Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
-UNREADABLE = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm)  # what bytes of others may raise
+# What bytes of others may raise; of a certificate's or request's version, an exception that is no ValueError.
+UNREADABLE = (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm, x509.InvalidVersion)
 PADDING = padding.PSS(mgf=padding.MGF1(hashes.SHA256()), salt_length=padding.PSS.DIGEST_LENGTH)
 
 

@@ -36,7 +36,7 @@ from pathveil.model.shared_private import Shared
 from pathveil.progress import Progress, silent
 from pathveil.seeds import generator
 from pathveil.training.batches import hold_out_cases
-from pathveil.training.metrics import evaluate
+from pathveil.training.metrics import commonest_macro_f1, evaluate
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.wording import counted
 
@@ -304,7 +304,8 @@ def result_of(corpus: Encoded, outcomes: Sequence[Outcome], *, resamples: int = 
                 if not may_be_told(cases):
                     continue
                 task_scores = evaluate(label, answer, cases=taken.cases, resamples=resamples, seed=outcome.seed)
-                row = place | {"task": task, "documents": task_scores.documents, "cases": cases}
+                floor = commonest_macro_f1(label, np.asarray(corpus.labels[task]))
+                row = place | {"task": task, "documents": task_scores.documents, "cases": cases, "floor": floor}
                 scores.append(row | {"micro": task_scores.micro.as_dict(), "macro": task_scores.macro.as_dict()})
                 for one in task_scores.per_class:
                     if may_be_told(by_class[one.label]):

@@ -26,6 +26,7 @@ from pathveil.foreign import bounds
 from pathveil.foreign.bounds import Refused
 from pathveil.foreign.text import open_regular
 
+ZIP = b"PK\3\4"  # how an archive begins, and with it a spreadsheet of today
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others need memory that they declare themselves
 FAULTS = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OSError, ValueError, IndexError)
 

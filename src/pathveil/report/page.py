@@ -23,6 +23,7 @@ from pathveil.report.tables import Section
 from pathveil.report.terms import Glossary, terms
 from pathveil.results import parts_that_fit
 from pathveil.study.answer import answer, reasons
+from pathveil.study.machine import read_times
 from pathveil.study.result import Studies, StudyResult, read_run
 from pathveil.study.study_file import RECIPE
 from pathveil.wording import duration
@@ -65,9 +66,9 @@ def write(result: StudyResult, path: Path) -> None:
     """Write the page; what else belongs on it is read from the folder that it goes into: ``times.json``, an audit's
     page, the reasons of a made-up report."""
     folder = path.parent
-    times, recipe = folder / "times.json", folder / RECIPE
+    recipe = folder / RECIPE
     beside = Beside(
-        times=read_json(times) if times.exists() else {},
+        times=read_times(folder),
         audit_page=AUDIT if (folder / AUDIT).is_file() else "",
         reasons=reasons_of(folder, result),
         made_up=int(read_json(recipe)["reports"]) if recipe.exists() else 0,

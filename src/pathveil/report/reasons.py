@@ -15,7 +15,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from pathveil.corpus.synth import configure, synthesise
+from pathveil.errors import UsageError
 from pathveil.files import read_json, sha256_of_file
 from pathveil.report.tables import Cell, Table
 from pathveil.study.explained import REASONS, ExplainedReport, ExplainedWords
@@ -53,7 +56,10 @@ def reasons_of(folder: Path, result: StudyResult) -> ShownReasons | None:
     """The report whose reasons lie in a run's folder; none where there are none."""
     if not (folder / REASONS).is_file():
         return None
-    explained = ExplainedReport.model_validate(read_json(folder / REASONS))
+    try:
+        explained = ExplainedReport.model_validate(read_json(folder / REASONS))
+    except (UsageError, ValidationError):  # damaged: the page is whole without it
+        return None
     text = made_up_text(folder, result, explained.report_id)
     if text is None:
         return ShownReasons(refused=REFUSED)

@@ -1,7 +1,7 @@
 """FHIR R4 in and out: DiagnosticReports to texts, codes to Observations with ICD-O-3's code system.
 
 A DiagnosticReport's text is made as ``corpus import`` makes it (``corpus/fhir.py``), so that a model reads here what
-it was trained on. Its subject's reference is the case.
+it was trained on. Its subject's reference is the case, where it means one patient.
 
 >>> (report,) = read_fhir({"resourceType": "DiagnosticReport", "id": "d1", "status": "final",
 ...                        "subject": {"reference": "Patient/7"}, "conclusion": "Ductal carcinoma, left breast."})
@@ -9,10 +9,10 @@ it was trained on. Its subject's reference is the case.
 ('d1', 'Patient/7', 'FINAL DIAGNOSIS\\nDuctal carcinoma, left breast.')
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
-from pathveil.corpus.fhir import Index, Reader, Resource, object_of, text_of
+from pathveil.corpus.fhir import Index, Reader, Resource, object_of, readers_of, text_of, without_history
 from pathveil.serve.faults import Fault
 from pathveil.serve.sent import Sent
 
@@ -30,19 +30,28 @@ def read_fhir(content: Any) -> list[Sent]:
     known = Index(content)
     if not known.reports:
         raise Fault(422, "the Bundle holds no DiagnosticReport")
-    return [read_report(known, report, number=number) for number, report in enumerate(known.reports, start=1)]
+    readers = readers_of(known)
+    meant: dict[str, set[tuple[str, ...] | None]] = {}  # patients
+    for reader in readers:
+        meant.setdefault(case_of(reader.resource), set()).add(reader.identity())
+    shared = {case for case, patients in meant.items() if len(patients) > 1}
+    return [read_report(reader, number=number, shared=shared) for number, reader in enumerate(readers, start=1)]
 
 
-def read_report(known: Index, resource: Resource, *, number: int) -> Sent:
-    """A report under its own names: answers go back to who sent it."""
-    reader = Reader(known, resource)
+def case_of(report: Resource) -> str:
+    return without_history(text_of(object_of(report, "subject"), "reference"))
+
+
+def read_report(reader: Reader, *, number: int, shared: Set[str]) -> Sent:
+    """A report under its own names: answers go back to who sent it. ``shared`` are cases that are several patients'."""
+    resource, case = reader.resource, case_of(reader.resource)
     text, _ = reader.masked_text()
     if not text:
         raise Fault(422, f"DiagnosticReport {number} {reader.why}")
     date, _ = reader.date()
     return Sent(
         report_id=(text_of(resource, "id") or reader.number() or str(number))[:LONGEST_NAME],
-        case_id=text_of(object_of(resource, "subject"), "reference")[:LONGEST_NAME] or None,
+        case_id=(case[:LONGEST_NAME] or None) if case not in shared else None,
         registry=None,
         date=date.isoformat() if date else None,
         text=text,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pathveil.corpus.messages import Tally, read_reports
 from pathveil.corpus.naaccr import Report
-from pathveil.corpus.opening import detect_format
+from pathveil.corpus.opening import detect_format, with_plain_texts
 from pathveil.corpus.tables import open_table
 from pathveil.errors import CorpusError
 from pathveil.serve.sent import Sent
@@ -29,7 +29,7 @@ def read_file(path: Path, *, key: bytes) -> Iterator[list[Sent]]:
         return
     import polars as pl
 
-    frame = open_table(path, form=form)
+    frame = with_plain_texts(open_table(path, form=form))
     names = frame.collect_schema().names()
     if "text" not in names:
         raise CorpusError(f"{path}: column 'text' is missing; expected the reports' text there")

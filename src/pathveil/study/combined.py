@@ -234,17 +234,18 @@ def point_of(rows: Mapping[str, Any], confidence: Any, *, seed: int) -> dict[str
     if isinstance(found, evidence.NoFigures):
         raise UsageError(f"the combined study cannot attack a model with {found.suppressed}; add reports")
     micro, macro = (float(np.mean([row[name]["value"] for row in rows["scores"]])) for name in ("micro", "macro"))
+    floor = float(np.mean([row["floor"] for row in rows["scores"]]))
     probe = rows["probe"][0] if rows["probe"] else None
     told = None if probe is None else max(probe["linear"], probe["mlp"])
     leak = {name: found.to_dict()[name] for name in ("auc", "tpr_at_fpr")}
-    return {"micro": micro, "macro": macro, **leak, "probe": told}
+    return {"micro": micro, "macro": macro, "floor": floor, **leak, "probe": told}
 
 
 def recommend_combination(points: Sequence[CombinedPoint], *, tolerated: float) -> Recommendation:
     """What to use; and where that pools everybody's reports, what else to use without."""
     found = recommend([*map(candidate, points)], tolerated=tolerated, kind="combination")
     apart = [candidate(point) for point in points if point.mode != "centralized"]
-    if not apart or found.use in [one.name for one in apart]:
+    if not apart or found.use is None or found.use in [one.name for one in apart]:
         return found
     half = recommend_briefly(apart, tolerated=tolerated)
     sentence = f"{found.sentence} Where reports may not be pooled: {half}."
@@ -256,4 +257,4 @@ def candidate(point: CombinedPoint) -> Candidate:
     """A combination as something that may be released; its scores were taken once, so it has no folds."""
     leak = (point.auc.value, point.auc.low, point.auc.high)
     name = f"{point.strategy} with {point.mode} training"
-    return Candidate(name, point.size, {"all tasks": {"": point.macro}}, {"": leak})
+    return Candidate(name, point.size, {"all tasks": {"": point.macro}}, {"": leak}, point.floor)

@@ -57,11 +57,12 @@ def recommend_way(table: Sequence[WayRow], points: Sequence[DefencePoint], *, to
 def candidate(point: DefencePoint, table: Sequence[WayRow]) -> Candidate:
     """A way as something that may be released; its folds are worlds, and its leak is that of all of them."""
     scores: dict[str, dict[str, float]] = {}
-    for row in table:
-        if (row.way, row.vocabulary) == (point.way, point.vocabulary):
-            for task, values in row.by_world.tasks.items():
-                scores.setdefault(task, {}).update({f"{row.seed} {world}": f1 for world, f1 in enumerate(values)})
-    return Candidate(point.name, point.words, scores, {"": (point.auc.value, point.auc.low, point.auc.high)})
+    own = [row for row in table if (row.way, row.vocabulary) == (point.way, point.vocabulary)]
+    for row in own:
+        for task, values in row.by_world.tasks.items():
+            scores.setdefault(task, {}).update({f"{row.seed} {world}": f1 for world, f1 in enumerate(values)})
+    leaks = {"": (point.auc.value, point.auc.low, point.auc.high)}
+    return Candidate(point.name, point.words, scores, leaks, float(np.mean([row.floor for row in own])))
 
 
 def _changes(rows: Sequence[WayRow], first: Sequence[WayRow]) -> dict[str, Change]:

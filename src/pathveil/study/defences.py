@@ -36,6 +36,7 @@ from pathveil.study.tables import DefencesResult, WayRow
 from pathveil.study.vocabularies import choose, key_of_own, own_words, sentences, sizes_for
 from pathveil.study.world_models import WorldsDraw, attack_worlds, train_worlds
 from pathveil.training.defences import DPSettings, TeacherSettings
+from pathveil.training.metrics import commonest_macro_f1
 from pathveil.training.settings import UNDONE_BY, TrainingSettings, preset_settings
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
@@ -299,9 +300,11 @@ class DefencesStudy:
 
     def result(self) -> DefencesResult:
         table = []
+        floors = {seed: self.floor(seed) for seed in self.settings.seeds}
         for place in self.places:
             values = self.cells.read(place.attacks)[0]
             about = {"way": place.way, "vocabulary": place.vocabulary, "words": values["words"], "seed": place.seed}
+            about["floor"] = floors[place.seed]
             table.append(WayRow.model_validate(about | values["row"]))
         points = points_of(table)
         return DefencesResult(
@@ -315,6 +318,12 @@ class DefencesStudy:
             findings=[],
             warnings=[],
         )
+
+    def floor(self, seed: int) -> float:
+        """Macro F1 of always answering the commonest code of each task, on a seed's test cases."""
+        tested = make_worlds(self.corpus, worlds=1, test_share=self.settings.test_share, seed=seed).test
+        labels = [np.asarray(self.corpus.labels[task]) for task in self.corpus.tasks]
+        return float(np.mean([commonest_macro_f1(label[tested], label[~tested]) for label in labels]))
 
     def seconds(self) -> list[dict[str, Any]]:
         """What each finished cell took."""

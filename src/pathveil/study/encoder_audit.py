@@ -23,7 +23,7 @@ from pathveil.audit.appetite import Appetite
 from pathveil.audit.model_answers import Logits
 from pathveil.audit.model_audit import AuditedModel, attack_model
 from pathveil.audit.own_attacks import OwnAttack
-from pathveil.audit.result import Audit
+from pathveil.audit.result import Audit, check_places
 from pathveil.audit.settings import AuditSettings
 from pathveil.audit.shadows import Job, ShadowTrainer
 from pathveil.errors import UsageError, meant
@@ -31,7 +31,6 @@ from pathveil.federation.heads import features_of, public_heads
 from pathveil.federation.release import Release
 from pathveil.federation.run import Mode, encoder_of, learnt, train
 from pathveil.federation.settings import FederationSettings
-from pathveil.files import check_writable
 from pathveil.model.mtcnn import Encoder
 from pathveil.progress import Progress, silent
 from pathveil.study.distribution import DistributionSettings, DistributionStudy, in_vocabulary
@@ -85,7 +84,7 @@ def audit_encoder(
     progress: Progress = silent,
 ) -> Audit:
     """Audit the encoder of one arm of a run of ``federate run``; writes audit.json and audit.html."""
-    check_writable(out)
+    check_places(out)
     settings = settings or AuditSettings()
     if settings.shadows < FEWEST_SHADOWS:
         raise UsageError(

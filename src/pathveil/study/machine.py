@@ -13,9 +13,13 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from pydantic import BaseModel, ValidationError
+
 from pathveil import __version__
+from pathveil.errors import UsageError
 from pathveil.files import read_json, write_json
 
+TIMES = "times.json"
 PACKAGES = ("numpy", "scipy", "numba", "torch", "triton", "polars", "pydantic")
 
 
@@ -46,13 +50,49 @@ def name_of(device: str) -> str:
     return f"{name} ({os.cpu_count()} cores)"
 
 
+class SessionTime(BaseModel):
+    """A process that worked on a run."""
+
+    began: str
+    file: str
+    machine: str
+    seconds: float
+
+
+class WorkTime(BaseModel):
+    """The finished cells of a study on one machine."""
+
+    study: str
+    machine: str
+    cells: int
+    seconds: float
+
+
+class Times(BaseModel):
+    """What the page tells of ``times.json``."""
+
+    work: list[WorkTime] = []
+    versions: dict[str, str] = {}
+    sessions: list[SessionTime] = []
+
+
+def read_times(folder: Path) -> dict[str, Any]:
+    """What a run took; nothing where no file tells, or a damaged one: no number of a result comes from it."""
+    if not (folder / TIMES).is_file():
+        return {}
+    try:
+        return Times.model_validate(read_json(folder / TIMES)).model_dump()
+    except (UsageError, ValidationError):
+        return {}
+
+
 class Session:
     """What a process that works on a run takes, in ``times.json`` beside the result: when it began and how long it
     has been going. Noted as cells finish, so that a kill loses little of it."""
 
-    def __init__(self, path: Path, *, file: str, device: str):
-        self.path, self.clock = path, monotonic()
-        self.before = read_json(path) if path.exists() else {}
+    def __init__(self, folder: Path, *, file: str, device: str):
+        self.path, self.clock = folder / TIMES, monotonic()
+        self.before = read_times(folder)
         began = datetime.now(UTC).isoformat(timespec="seconds")
         self.own = {"began": began, "file": file, "machine": name_of(device)}
         self.versions = versions()

@@ -5,7 +5,8 @@ AUC is at or below it, it *fails* where a lower end is above it, and otherwise t
 audit's words in the audit's sense (``audit.verdict``). Of those that pass, the best macro F1 is taken. Others may be
 its equals: their paired differences over folds have an interval that reaches zero (three folds at least) or are
 within the margins of the findings, and no task is lost. Among equals in F1 the least leak decides, and
-among equals in both the fewest words: a word that is not in the vocabulary cannot betray anyone.
+among equals in both the fewest words: a word that is not in the vocabulary cannot betray anyone. What codes no better
+than always answering the commonest code is never recommended: it betrays nobody because it has learnt nothing.
 
 >>> first = Candidate("B", 900, {"site": {"R1": 0.70}}, {"R1": (0.74, 0.72, 0.76)})
 >>> second = Candidate("I3", 300, {"site": {"R1": 0.69}}, {"R1": (0.57, 0.55, 0.59)})
@@ -27,6 +28,7 @@ from pathveil.study.statistics import compare
 from pathveil.study.tables import AttackRow, TaskScore
 from pathveil.wording import listed
 
+ROUNDING = 1e-6  # of F1: figures are counted in single precision
 FEWEST = 3  # folds from which on an interval of their differences says anything
 PLURAL = {"vocabulary": "vocabularies", "combination": "combinations", "way of training": "ways of training"}
 AucEnds = tuple[float, float, float]  # AUC, and the ends of its interval
@@ -40,10 +42,17 @@ class Candidate:
     words: int
     scores: Mapping[str, Mapping[str, float]]  # task: fold: macro F1
     leaks: Mapping[str, AucEnds]  # fold: the largest of all attacks' values and ends
+    floor: float = 0.0  # macro F1 of always answering the commonest code, over the same tasks and folds
 
     @property
     def macro(self) -> float:
         return float(np.mean([value for folds in self.scores.values() for value in folds.values()]))
+
+    @property
+    def codes(self) -> bool:
+        """Whether it codes better than always answering the commonest code; a model that tells nothing leaks nothing,
+        and is no use."""
+        return self.macro > self.floor + ROUNDING
 
     @property
     def auc(self) -> Estimate:
@@ -72,11 +81,13 @@ def vocabulary_candidates(table1: Sequence[AttackRow], table2: Sequence[TaskScor
         own = [row for row in table2 if row.strategy == name]
         if not own:  # too few cases with a label to score it
             continue
-        scores: dict[str, dict[str, float]] = {}
+        found_f1: dict[str, dict[str, list[float]]] = {}
         for row in own:
-            scores.setdefault(row.task, {})[row.attack_registry] = row.macro
+            found_f1.setdefault(row.task, {}).setdefault(row.attack_registry, []).append(row.macro)
+        # Of a fold that was repeated with other splits, the mean.
+        scores = {task: {fold: float(np.mean(f1)) for fold, f1 in folds.items()} for task, folds in found_f1.items()}
         words = round(float(np.mean([row.size for row in own])))
-        candidates.append(Candidate(name, words, scores, found))
+        candidates.append(Candidate(name, words, scores, found, float(np.mean([row.floor for row in own]))))
     return candidates
 
 
@@ -85,22 +96,46 @@ def recommend(candidates: Sequence[Candidate], *, tolerated: float, kind: str) -
     if not candidates:
         sentence = f"No {kind} can be recommended: there are too few cases to attack one."
         return Recommendation(sentence=sentence, steps=[])
-    verdicts = {one.name: one.verdict(tolerated) for one in candidates}
-    chosen, within = _chosen(candidates, tolerated)
-    sentence = (_passing if within else _none)(candidates, chosen, verdicts, tolerated, kind)
-    sentences = [sentence, *_further(candidates, chosen, tolerated)]
+    coding = [one for one in candidates if one.codes]
+    if not coding:
+        return recommendation(candidates, tolerated=tolerated, sentence=none_codes(candidates, kind=kind))
+    verdicts = {one.name: one.verdict(tolerated) for one in coding}
+    chosen, within = _chosen(coding, tolerated)
+    sentence = (_passing if within else _none)(coding, chosen, verdicts, tolerated, kind)
+    sentences = [sentence, *_further(coding, chosen, tolerated), *_left_out(candidates)]
     return recommendation(candidates, tolerated=tolerated, sentence=" ".join(sentences))
 
 
+def none_codes(candidates: Sequence[Candidate], *, kind: str) -> str:
+    """That nothing can be recommended where nothing codes."""
+    best = max(candidates, key=lambda one: one.macro)
+    many = f"none of {len(candidates)} codes" if len(candidates) > 1 else "the only one does not code"
+    return (
+        f"No {kind} can be recommended: {many} better than always answering the commonest code, which has a macro F1 "
+        f"of {best.floor:.3f} (the best here: {best.macro:.3f}). Train longer, or on more reports."
+    )
+
+
+def _left_out(candidates: Sequence[Candidate]) -> list[str]:
+    """Who is no candidate, in a sentence."""
+    useless = [one.name for one in candidates if not one.codes]
+    if not useless:
+        return []
+    verb = "code" if len(useless) > 1 else "codes"
+    return [f"Not counted: {listed(useless)}, which {verb} no better than always answering the commonest code."]
+
+
 def recommendation(candidates: Sequence[Candidate], *, tolerated: float, sentence: str) -> Recommendation:
-    """The choice among candidates under this appetite, with a sentence that tells it."""
-    chosen, within = _chosen(candidates, tolerated)
+    """The choice among candidates that code under this appetite, with a sentence that tells it."""
+    coding = [one for one in candidates if one.codes]
+    chosen, within = _chosen(coding, tolerated) if coding else (None, False)
     on_front = front([(one.auc.value, one.macro) for one in candidates])
     rated = [
         RatedCandidate(
             name=one.name,
             words=one.words,
             macro=one.macro,
+            floor=one.floor,
             auc=one.auc,
             verdict=one.verdict(tolerated),
             front=mark,
@@ -109,10 +144,10 @@ def recommendation(candidates: Sequence[Candidate], *, tolerated: float, sentenc
     ]
     return Recommendation(
         sentence=sentence,
-        use=chosen.name,
+        use=None if chosen is None else chosen.name,
         within=within,
         verdicts={one.name: one.verdict for one in rated},
-        steps=steps(candidates),
+        steps=steps(coding),
         candidates=rated,
     )
 
@@ -124,7 +159,10 @@ def recommend_briefly(candidates: Sequence[Candidate], *, tolerated: float) -> s
     >>> recommend_briefly([loud], tolerated=0.6)
     'none passes, the least leaking is B (900 words): macro F1 0.700, AUC 0.740 (at most 0.760)'
     """
-    chosen, within = _chosen(candidates, tolerated)
+    coding = [one for one in candidates if one.codes]
+    if not coding:
+        return "none codes better than always answering the commonest code"
+    chosen, within = _chosen(coding, tolerated)
     told = f"{chosen.name} ({chosen.words:,} words): macro F1 {chosen.macro:.3f}, AUC {_auc(chosen)}"
     return told if within else f"none passes, the least leaking is {told}"
 

@@ -137,6 +137,7 @@ class RatedCandidate(Row):
     name: str
     words: NonNegativeInt
     macro: Share
+    floor: Share = 0.0  # macro F1 of always answering the commonest code: at or below it nothing was learnt
     auc: Estimate  # the attacker's: the mean over folds, between the lowest and highest end of any
     verdict: Verdict
     front: bool  # no other one has less leak and at least the F1

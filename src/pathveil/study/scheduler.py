@@ -16,7 +16,7 @@ import numpy as np
 from pathveil.errors import UsageError
 from pathveil.files import only_process, write_json
 from pathveil.progress import Progress, silent
-from pathveil.study.machine import name_of
+from pathveil.study.machine import TIMES, name_of
 from pathveil.study.rows import OneStudy, StudyWarning
 from pathveil.study.store import Cells, key_of
 from pathveil.training.workers import Crew, OnDask, ThisProcess
@@ -88,7 +88,7 @@ def run_in_folder(study: Study[Found], *, crew: Crew | None = None, device: str 
         study.cells.clean()
         result = study.run(crew=crew or ThisProcess(), device=device)
         write_json(study.out / "result.json", result.to_dict())
-        write_json(study.out / "times.json", {"cells": study.seconds()})
+        write_json(study.out / TIMES, {"cells": study.seconds()})
     return result
 
 

@@ -16,15 +16,16 @@ True
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pathveil.errors import UsageError
-from pathveil.files import new_folder
-from pathveil.foreign import parse_json, read_bytes
+from pathveil.files import check_outside, new_folder
+from pathveil.foreign import Refused, parse_json, read_bytes
 from pathveil.foreign.arrays import read_array
 
 VERSION = 3  # of what cells hold; raised when code changes what a cell's inputs lead to
@@ -54,9 +55,9 @@ class Cells:
     def read(self, parts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """A finished unit's values and arrays."""
         folder = self.folder / key_of(parts)
-        content = parse_json(read_bytes(folder / "cell.json"), finite=False)
-        arrays = {path.stem: read_array(path) for path in sorted(folder.glob("*.npy"))}
-        return content["values"], arrays
+        with _whole(folder):
+            values = _content(folder)["values"]
+            return values, {path.stem: read_array(path) for path in sorted(folder.glob("*.npy"))}
 
     def remove(self, parts: Mapping[str, Any]) -> None:
         """Let go of a finished unit that another was made of."""
@@ -64,7 +65,9 @@ class Cells:
 
     def about(self, parts: Mapping[str, Any]) -> dict[str, Any]:
         """What is known of the making of a finished unit: seconds, device."""
-        return parse_json(read_bytes(self.folder / key_of(parts) / "cell.json"), finite=False)["about"]
+        folder = self.folder / key_of(parts)
+        with _whole(folder):
+            return _content(folder)["about"]
 
     def write(
         self,
@@ -83,9 +86,23 @@ class Cells:
             (part / "cell.json").write_text(text + "\n", encoding="utf-8")
 
 
+@contextmanager
+def _whole(folder: Path) -> Generator[None]:
+    """A unit that a disk has damaged is named, with what to do: it can be made again, but the study needs it."""
+    try:
+        yield
+    except (OSError, Refused, KeyError, TypeError):
+        raise UsageError(f"{folder}: is damaged; remove this folder, and the same command makes it again") from None
+
+
+def _content(folder: Path) -> dict[str, Any]:
+    return parse_json(read_bytes(folder / "cell.json"), finite=False)
+
+
 def check_run(out: Path, *, mark: str) -> None:
     """Refuse to work in a folder that is something else than a run, which has this file or folder; one that was stopped
     before it came to that has a lock, and what was half made."""
+    check_outside(out)
     if not out.exists():
         return
     there = [path.name for path in out.iterdir()] if out.is_dir() else [out.name]

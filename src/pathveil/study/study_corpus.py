@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pathveil.errors import CorpusError, UsageError
-from pathveil.files import new_folder
+from pathveil.files import check_writable, new_folder
 from pathveil.foreign import Refused, read_bytes
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
@@ -92,8 +92,12 @@ def encode_corpus(
     corpus: Path, out: Path, *, tasks: Iterable[str] | None = None, progress: Progress = silent
 ) -> EncodedFolder:
     """Put a corpus into a folder for studies, whole or not at all."""
+    check_writable(out.parent)
     if out.exists() and not (out / ENCODED).is_file():
         raise UsageError(f"{out}: is there already, and is no encoded corpus; give --out a new folder")
+    others = [path for path in out.glob("*") if path.suffix != ".npy" and path.name not in (ENCODED, WORDS)]
+    if others:  # they would be gone with the folder that gives way
+        raise UsageError(f"{out}: holds more than an encoded corpus ({others[0].name}); give --out a new folder")
     store, encoded = read_study_corpus(corpus, tasks=tasks, progress=progress)
     with new_folder(out, private=True, replace=True) as part:
         text = "".join(word + "\n" for word in store.words)

@@ -178,7 +178,7 @@ def run(
     path = find_study(path)
     settings = with_corpus(read(path), corpus)
     with only_process(out):
-        session = Session(out / "times.json", file=path.name, device=device)
+        session = Session(out, file=path.name, device=device)
         run_progress = RunProgress(progress, session)
         with new_corpus(settings.corpus, out, progress) as source:
             studies = studies_of(settings, source, own or {}, out=out, progress=run_progress, file=path)
@@ -318,7 +318,10 @@ def is_made_for(settings: CorpusSettings, folder: Path) -> bool:
     """Whether the synthetic corpus in a folder is the one that these settings describe."""
     if settings.reports is None or not (folder / CORPUS).is_file() or not (folder / RECIPE).is_file():
         return False
-    return read_json(folder / RECIPE) == {"pathveil": __version__, **recipe(settings)}
+    try:
+        return read_json(folder / RECIPE) == {"pathveil": __version__, **recipe(settings)}
+    except UsageError:  # damaged: the corpus is made again
+        return False
 
 
 @contextmanager

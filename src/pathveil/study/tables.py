@@ -107,6 +107,7 @@ class TaskScore(Row):
     macro: Share
     micro_ci: Ends
     macro_ci: Ends
+    floor: Share = 0.0  # macro F1 of always answering the commonest code
 
 
 class VocabularyResult(OneStudy):
@@ -138,6 +139,7 @@ class RegistryScore(Row):
     cases: Cases
     micro: Estimate
     macro: Estimate
+    floor: Share = 0.0  # macro F1 of always answering the commonest code
 
 
 class RegistryClassScore(Row):
@@ -267,6 +269,7 @@ class CombinedPoint(Row):
     epoch: list[NonNegativeInt]
     micro: Share
     macro: Share
+    floor: Share = 0.0  # macro F1 of always answering the commonest code
     auc: Estimate
     tpr_at_fpr: dict[str, ShareFound]
     probe: Share | None
@@ -301,6 +304,7 @@ class WayRow(DefenceRow):
     vocabulary: str
     words: NonNegativeInt
     seed: int
+    floor: Share = 0.0  # macro F1 of always answering the commonest code
 
 
 class Change(Row):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pathveil.federation.run import MODES
-from pathveil.study.recommendation import Candidate, recommendation
+from pathveil.study.recommendation import Candidate, none_codes, recommendation
 from pathveil.study.rows import Recommendation
 from pathveil.study.tables import DistributionResult, MembershipRow, ProbeRow, RegistryScore
 
@@ -34,9 +34,12 @@ def recommend_training(
     for mode in offered:
         leaks = _leaks(membership, mode, arms)
         if leaks:
-            candidates.append(Candidate(mode, words, _scores_of(scores, mode), leaks))
+            floor = float(np.mean([row.floor for row in scores if row.mode == mode]))
+            candidates.append(Candidate(mode, words, _scores_of(scores, mode), leaks, floor))
     if not candidates:
         return Recommendation(sentence=sentence, steps=[])
+    if not any(one.codes for one in candidates):
+        sentence = none_codes(candidates, kind="way of training")
     return recommendation(candidates, tolerated=tolerated, sentence=sentence)
 
 

@@ -38,6 +38,9 @@ OwnWords = Vocabulary | Callable[[Measures], Vocabulary | Iterable[str]]
 def own_words(files: Mapping[str, str], given: Mapping[str, OwnWords], *, taken: Iterable[str]) -> dict[str, OwnWords]:
     """Own vocabularies by name: those of a study file, then those given in Python."""
     own = {name: Vocabulary.load(Path(file)) for name, file in files.items()} | dict(given)
+    for name, words in own.items():
+        if not isinstance(words, Vocabulary) and not callable(words):
+            raise UsageError(f"'{name}': expected a vocabulary or a function; got {type(words).__name__}")
     for name in taken:
         if name in own:
             raise UsageError(f"'{name}' is the name of another vocabulary of the study; choose another name")

@@ -49,6 +49,7 @@ from pathveil.study.vocabularies import (
     sentences,
     sizes_for,
 )
+from pathveil.training.metrics import commonest_macro_f1
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
@@ -376,7 +377,10 @@ class VocabularyStudy:
             for task in self.scored_tasks(place.fold):
                 if task in values["scores"]:
                     score = values["scores"][task]
-                    table2.append(TaskScore(attack_registry=place.fold.name, **words, task=task, **score))
+                    label = np.asarray(self.corpus.labels[task])
+                    floor = commonest_macro_f1(label[place.fold.unseen], label[place.fold.training])
+                    about: dict[str, Any] = {"attack_registry": place.fold.name, "task": task, "floor": floor}
+                    table2.append(TaskScore(**about, **words, **score))
         candidates = vocabulary_candidates(table1, table2)
         at_cap = [self.at_cap(epoch) for row in vocabularies for epoch in row.shadow_epochs]
         return VocabularyResult(

@@ -17,6 +17,8 @@ def choose_device(device: str, *, here: bool = True, several: bool = False) -> s
     Traceback (most recent call last):
     pathveil.errors.UsageError: --device: 'cuda:0,cpu' mixes kinds; name cards, as cuda:0,cuda:1
     """
+    if not isinstance(device, str):
+        raise UsageError(f"--device: expected auto, cpu or cuda; got {type(device).__name__}")
     if several and "," in device:
         return _several(device, here=here)
     kind, _, card = device.partition(":")

@@ -14,11 +14,12 @@ import numpy as np
 from pathveil.corpus import content_sha256, scan
 from pathveil.corpus.schema import Paths
 from pathveil.errors import UsageError
+from pathveil.files import check_file
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.text import IDENTIFIERS, WORDS
 from pathveil.vocabulary.counting import count
-from pathveil.vocabulary.counts import Counts, merge, without_rare
+from pathveil.vocabulary.counts import FIRST, Counts, merge, without_rare
 from pathveil.vocabulary.encoding import read_labels
 from pathveil.vocabulary.tokens import Tokens, case_number, tokens
 
@@ -90,6 +91,7 @@ def write_counts(
     """Count a corpus's words into the file ``out``, without those that fewer than ``min_cases`` cases hold."""
     if out.suffix != ".npz":
         raise UsageError(f"{out}: a count file's name ends in .npz, so that 'vocab select' knows it for one")
+    check_file(out, renews=[FIRST.encode()], reads=[corpus, without])
     counts = count_corpus(corpus, tasks=tasks, without=without, identifiers=identifiers, progress=progress)
     offered = len(counts.words)
     if min_cases > 1:

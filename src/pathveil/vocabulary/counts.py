@@ -32,6 +32,7 @@ from pathveil.foreign.arrays import check_range, check_sparse, check_whole, read
 
 FORMAT = "pathveil-counts/1"
 ARRAYS = ("total_reports", "total_cases", "occurrences", "reports", "cases", "labels")
+FIRST = f"{ARRAYS[0]}.npy"  # what the archive of a count file begins with
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pathveil.files import write_text
+from pathveil.files import check_file, check_writable, write_text
 from pathveil.vocabulary.exposure import ExposureResult
 
 # Okabe and Ito's colours, which people with any kind of colour vision tell apart.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000", "#999999", "#F0E442")
 RARE = {"1": "#D55E00", "2–4": "#E69F00", "5–9": "#F0E442", "10–49": "#56B4E9", "50+": "#0072B2"}
 MARKERS = "os^Dv<>pP*Xh"
+PAGE, FIGURE = "exposure.html", "exposure.svg"
+TITLE = "<title>What is left of people in these words"  # of the page
 
 
 def draw(result: ExposureResult) -> str:
@@ -127,9 +129,16 @@ def render(result: ExposureResult) -> str:
     return template.render(result=result, rows=result.vocabularies, figure=Markup(draw(result)))
 
 
+def check_places(folder: Path) -> None:
+    """Refuse, before any work, a folder where the page may not be written; an earlier page gives way."""
+    check_writable(folder)
+    check_file(folder / PAGE, renews=[TITLE.encode()])
+    check_file(folder / FIGURE, renews=[b"<svg"])
+
+
 def write_page(result: ExposureResult, folder: Path) -> list[Path]:
     """exposure.html and exposure.svg."""
-    contents = {"exposure.html": render(result), "exposure.svg": draw(result)}
+    contents = {PAGE: render(result), FIGURE: draw(result)}
     for name, content in contents.items():
         write_text(folder / name, content)
     return [folder / name for name in contents]

@@ -169,6 +169,11 @@ def select_words(
     settings = SelectionSettings(choose=choose) if isinstance(choose, str) else choose
     if isinstance(settings, SelectionSettings):
         settings = parse(settings.sentence(lexicon=lexicon is not None))
+    elif not callable(settings):
+        raise UsageError(
+            "words are chosen by a sentence, such as 'registries >= 2 and cases >= 3', or by a function that marks "
+            f"them; got {type(settings).__name__}"
+        )
     terms, parameters = None, {}
     if lexicon is not None:
         terms, parameters = read_lexicon(lexicon), {"lexicon_sha256": sha256_of_file(lexicon)}

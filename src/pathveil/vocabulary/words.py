@@ -20,14 +20,14 @@ import hashlib
 import hmac
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pathveil.errors import VocabularyError
-from pathveil.files import read_json, write_json
+from pathveil.files import check_file, read_json, write_json
 from pathveil.foreign import bounds
 from pathveil.text import IDENTIFIERS, read_settings
 from pathveil.wording import counted
@@ -39,6 +39,11 @@ FORMAT = "pathveil-vocabulary/1"
 PADDING, UNKNOWN = 0, 1
 FIRST_WORD = 2
 KEY_CHECK = "hashed words, key check"  # a parameter of hashed words, by which a wrong key is known
+
+
+def check_vocabulary_file(path: Path, *, reads: Iterable[Any] = ()) -> None:
+    """Refuse, before any work, a place where words may not be written; an earlier vocabulary gives way."""
+    check_file(path, renews=[FORMAT.encode()], reads=reads)
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from corpus.synth.made import REPORTS, frames
-from pathveil.corpus.synth import KINDS, SynthSettings, write_corpus
+from pathveil.corpus.synth import KINDS, SynthSettings, configure, write_corpus
 from pathveil.corpus.synth.people import CLOSE, OPEN
+from pathveil.errors import UsageError
 
 
 def test_a_seed_repeats_whatever_the_chunks_and_a_shorter_corpus_is_its_beginning(made):
@@ -74,3 +75,14 @@ def test_bad_options_are_one_sentence(tmp_path, pathveil, options, sentence):
     done = pathveil("corpus", "synth", *given, cwd=tmp_path)
     assert done.returncode == 2 and sentence in done.stderr and "Traceback" not in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_made_up_reports_never_take_the_place_of_a_file(tmp_path):
+    (tmp_path / "reports.parquet").write_bytes(b"PAR1 real ones")
+    for places in (
+        {"out": tmp_path / "reports.parquet"},
+        {"out": tmp_path / "x.parquet", "truth": tmp_path / "reports.parquet"},
+    ):
+        with pytest.raises(UsageError, match=r"reports\.parquet: is there already; choose another name, or remove it"):
+            write_corpus(configure(reports=5), **places)
+    assert [path.name for path in tmp_path.iterdir()] == ["reports.parquet"]

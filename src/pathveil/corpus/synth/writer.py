@@ -19,6 +19,7 @@ from pathveil.corpus.synth.codes import BEHAVIORS, LATERALITIES, Classes, select
 from pathveil.corpus.synth.houses import Mix, draw_stream
 from pathveil.corpus.synth.reports import write_report
 from pathveil.errors import UsageError, explained
+from pathveil.files import check_new
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.settings import Settings
@@ -189,7 +190,7 @@ def check_places(out: Path, truth: Path | None) -> None:
     for path in (out, truth):
         if path and path.suffix != ".parquet":
             raise UsageError(f"{path}: a corpus is written as Parquet; expected a name that ends in .parquet")
-        if path and path.is_dir():
-            raise UsageError(f"{path}: is a folder; expected the name of a file")
+        if path:
+            check_new(path)  # made-up reports never take the place of real ones
     if truth and truth.resolve() == out.resolve():
         raise UsageError(f"{out}: the corpus and its truth need two different files")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pathveil.errors import CorpusError, UsageError
-from pathveil.files import write_json
+from pathveil.files import check_file, check_new, write_json
 from pathveil.foreign import parse_json, read_bytes
 from pathveil.results import Result
 from pathveil.vocabulary.words import FORMAT
@@ -43,6 +43,7 @@ def write_classes(corpora: Sequence[Path], *, tasks: Iterable[str] | None, out: 
     """List the labels of corpora, task by task, in a file."""
     from pathveil.vocabulary.encoding import read_labels
 
+    check_new(out)
     _, names = read_labels(list(corpora), tasks=tasks)
     if not names:
         raise CorpusError("the corpus has no task column with labels to list; name the columns with --tasks")
@@ -56,9 +57,10 @@ def write_class_counts(corpora: Sequence[Path], *, tasks: Iterable[str] | None, 
     from scipy import sparse
 
     from pathveil.corpus.schema import scan
-    from pathveil.vocabulary.counts import Counts
+    from pathveil.vocabulary.counts import FIRST, Counts
     from pathveil.vocabulary.encoding import read_labels
 
+    check_file(out, renews=[FIRST.encode()], reads=corpora)
     labels, names = read_labels(list(corpora), tasks=tasks)
     if not names:
         raise CorpusError("the corpus has no task column with labels to count; name the columns with --tasks")

@@ -145,6 +145,7 @@ function searchBox(field, number) {
 
   function close() {
     list.hidden = true;
+    list.setAttribute("aria-busy", "false");
     list.replaceChildren();
     input.setAttribute("aria-expanded", "false");
     input.removeAttribute("aria-activedescendant");
@@ -169,11 +170,13 @@ function searchBox(field, number) {
   async function ask() {
     const query = input.value.trim();
     const own = ++asked;
+    list.setAttribute("aria-busy", "true");  // what it shows is of what was typed before
     const answer = await fetch("/search?" + new URLSearchParams([...chosen(field), ["task", field.dataset.task], ["q", query]]));
     if (!answer.ok) return;
     const { found } = await answer.json();
     if (own !== asked || document.activeElement !== input) return;
     answered = own;
+    list.setAttribute("aria-busy", "false");
     list.replaceChildren(...found.map((one, place) => {
       const item = document.createElement("li");
       item.id = list.id + "-" + place;

@@ -90,14 +90,17 @@ def single_certificate(path: Path) -> str:
         raise UsageError(f"{path}: cannot be read ({error.strerror}); expected a certificate (PEM)") from None
     try:
         found = x509.load_pem_x509_certificates(content)[0]
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise UsageError(f"{path}: is not a certificate (PEM)") from None
     return found.public_bytes(serialization.Encoding.PEM).decode()
 
 
 def check_lasts(name: str, certificate: str, until: datetime) -> None:
     """Refuse a certificate that will have run out before the agreement does: it cannot be exchanged under way."""
-    last = x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc
+    try:
+        last = x509.load_pem_x509_certificate(certificate.encode()).not_valid_after_utc
+    except (ValueError, x509.InvalidVersion):
+        raise UsageError(f"the certificate of {name} cannot be read; expected one in PEM") from None
     if last < until:
         raise UsageError(
             f"the certificate of {name} is good until {last:%Y-%m-%d %H:%M} UTC, and the agreement lasts until "

@@ -1,0 +1,101 @@
+"""The encoding of a text file: found, or held against what was told.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = Path(folder) / "reports.csv"
+...     _ = path.write_bytes("id;text\\n1;Größe\\n".encode("cp1252"))
+...     find_encoding(path)
+'cp1252'
+"""
+
+import codecs
+import re
+from pathlib import Path
+
+from pathveil.corpus.tables import UNREADABLE
+from pathveil.errors import CorpusError, UsageError
+from pathveil.foreign.archives import open_bytes
+
+PART = 1 << 17  # bytes that are looked at in one go
+SAMPLE = 1 << 16  # bytes that tell an encoding by its form
+ENCODING_HINT = "'pathveil corpus import' finds encodings where none is told, or tell the right one with --encoding"
+
+
+UTF8_LETTER, NOT_ASCII = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|\xe2\x80[\x90-\xa6]"), re.compile(rb"[\x80-\xff]+")
+MIXED = 0.05  # the share of letters beyond ASCII that may look like UTF-8 by chance
+
+
+def find_encoding(path: Path) -> str:
+    """The encoding of a text file: UTF-16 by its mark or zeros, UTF-8 where all is, else Windows-1252 (with Latin-1).
+
+    Other one-byte encodings hold the same bytes for other letters, so they must be told.
+    """
+    try:
+        with open_bytes(path) as file:
+            start = file.read(SAMPLE)
+        if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+            return "utf-16"
+        for name, high in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):
+            if high.count(0) > 0.9 * len(high) > 0:  # UTF-16 without its mark, as SQL Server's bcp writes it
+                return name
+        for name in ("utf-8", "cp1252"):
+            with open_bytes(path) as file:
+                decoder, found, high = codecs.getincrementaldecoder(name)(), 0, 0
+                for piece in iter(lambda file=file: file.read(PART), b""):
+                    if not decodes(decoder, piece):
+                        break
+                    if name == "cp1252" and not piece.isascii():
+                        found += len(UTF8_LETTER.findall(piece))
+                        high += len(NOT_ASCII.findall(piece))
+                else:
+                    if found > MIXED * high:
+                        raise CorpusError(
+                            f"{path}: mixes UTF-8 and another encoding; write it in one, or say which with --encoding"
+                        )
+                    if decodes(decoder, b"", final=True):
+                        return {"utf-8": "utf-8-sig"}.get(name, name)
+    except UNREADABLE as error:
+        raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or cut short?") from None
+    raise CorpusError(f"{path}: is neither UTF-8 nor Windows-1252; say what it is with --encoding, for example cp850")
+
+
+def decodes(decoder: codecs.IncrementalDecoder, piece: bytes, *, final: bool = False) -> bool:
+    if piece.isascii() and not final and not decoder.getstate()[0]:
+        return True
+    try:
+        decoder.decode(piece, final)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def check_fits(path: Path, encoding: str) -> None:
+    """Refuse an encoding as it was told, such as that of another table in a mapping, where the file's is plainly
+    another: it begins with the mark of one, or its letters beyond ASCII are UTF-8 throughout."""
+    with open_bytes(path) as file:
+        start = file.read(SAMPLE)
+    name = codecs.lookup(encoding).name
+    marked = next((found for mark, found in MARKS.items() if start.startswith(mark)), None)
+    letters = len(UTF8_LETTER.findall(start))
+    if marked is None and letters and decodes(codecs.getincrementaldecoder("utf-8")(), start):
+        marked = "utf-8"
+    if marked and not name.startswith(marked):
+        raise CorpusError(
+            f"{path}: is {marked.upper()}, but was told to be {encoding} (--encoding, or a mapping); leave that out"
+        )
+
+
+MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+def check_encoding(name: str) -> str:
+    """Refuse a name that is no encoding of text."""
+    try:
+        "".encode(name)
+    except (LookupError, ValueError):
+        raise UsageError(f"--encoding {name[:40]} is not known; expected utf-8, utf-16, cp1252, cp850, …") from None
+    return "utf-8-sig" if codecs.lookup(name).name == "utf-8" else name
+
+
+def spoken_encoding(encoding: str) -> str:
+    return {"utf-8-sig": "UTF-8"}.get(encoding, encoding)
