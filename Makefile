@@ -11,9 +11,10 @@ demo: $(VENV)/.installed
 
 # Two processes of one thread each: faster than one of two, and small models spend their time waiting for threads. Numba
 # starts OpenMP with its own number, which PyTorch then takes as well: both are told.
+# A test that hangs ends its process after ten minutes (pyproject.toml); no other takes its place, which would hang too.
 test: $(VENV)/.installed-dev check
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
-	    --durations 15
+	    --max-worker-restart 0 --durations 15
 
 # Lint, types and the layer rule; doctests run with the tests.
 check: $(VENV)/.installed-dev

@@ -50,6 +50,8 @@ NAME = ("Quastenflosser", "Hildegard", "Maria")
         ("1234567890 and 99123456789", "1234567890 and 99123456789"),
         ("lives at 495 East  Overshoot Drive now", "lives at [address] now"),
         ("call (518) 555-0137 or 518.555.0137", "call ([number] or [number]"),
+        ("+15185550137, +1 518 555 0137, 001", "+1[number], +1 [number], 001"),
+        ("at home 555-0137, 555.0137; block 5550137", "at home [number], [number]; block 5550137"),
         ("MRN00466144, MRN:00466144", "MRN[number], MRN:[number]"),
         ("QUASTENFLOSSER,HILDEGARD; Hildegard/Quastenflosser", "[patient]; [patient]"),
         ("2 of 14 nodes, 0.4 cm", "2 of 14 nodes, 0.4 cm"),
@@ -127,6 +129,11 @@ def test_names_in_one_part_or_in_other_characters():
     for name in (composed, split):
         mask = Mask(names=[(name, "J\u00f6rg")])
         assert mask(f"{composed}; {split}; JO\u0308RG") == ("[patient]; [patient]; [patient]", 3)
+    for written in ("Mueller, Joerg", "Muller; JORG", "MÜLLER; JOERG"):
+        assert "ller" not in mask(written)[0].lower() and "rg" not in mask(written)[0].lower(), written
+    two = Mask(names=[("MUELLER", "Voß")])
+    assert two("Frau Müller, mueller; Voss, Voß")[0] == "Frau [patient], [patient]; [patient], [patient]"
+    assert Mask(numbers=["+1 (518) 555-0137"])("518-555-0137 or 555-0137")[0] == "[number] or [number]"
     assert Mask(names=[("Quast", "")])(split) == (split, 0)  # a text that names nobody stays as it is
     assert Mask(names=[("Ng", "Li")])("Mrs. Ng, NG,LI, from ng to mg")[0] == "Mrs. [patient], [patient], from ng to mg"
 

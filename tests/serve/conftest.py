@@ -60,7 +60,9 @@ def postgresql(tmp_path_factory):
     folder, port = tmp_path_factory.mktemp("postgresql"), free_port()
     as_user = ["runuser", "-u", "nobody", "--"] if os.geteuid() == 0 else []
     if as_user:
-        os.chmod(folder.parent.parent, 0o755), os.chmod(folder.parent, 0o755), os.chmod(folder, 0o777)
+        for parent in folder.parents[:-2]:  # below the system's own folder for temporary files
+            parent.chmod(0o755)
+        folder.chmod(0o777)
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": folder}
     data = folder / "data"
     made = subprocess.run([*as_user, "initdb", "-D", data, "-U", "pathveil", "-A", "trust", "--no-sync"], **quiet)

@@ -68,6 +68,9 @@ HEADING = re.compile(rf"(?m)^((?:{'|'.join(SECTIONS)}):?)$")
 LETTERS = re.compile(r"[^\W_]+")
 NAME_BREAK = re.compile(r"[\s'’-]+")
 STREET = re.compile(r"\s*\S+[\s@]+\S")
+UMLAUTS = {"ae": "ä", "oe": "ö", "ue": "ü", "ss": "ß"}  # capitals or not: names are looked for in either
+LETTERS_OF = {one: two for two, one in UMLAUTS.items()}
+TWO_LETTERS, ONE_LETTER = re.compile("(?i)ae|oe|ue|ss"), re.compile("(?i)[äöüß]")
 SIGNS = bytes(code for code in range(128) if not chr(code).isalnum())
 
 
@@ -118,14 +121,15 @@ class Mask:
         self.short: set[str] = set()
         for name in names:
             whole = ",".join(name)  # some send all of a name as one part of it
-            whole = whole if whole.isascii() else unicodedata.normalize("NFC", whole)
-            parts = [part for one in whole.split(",") if len(part := one.strip()) >= 2]
-            self.pairs += [(one, other) for one in parts for other in parts if one != other]
-            self.single |= {word for part in parts for word in (part, *NAME_BREAK.split(part)) if len(word) >= 3}
-            self.short |= {part for part in parts if len(part) == 2}
+            for spelled in spellings(whole):
+                parts = [part for one in spelled.split(",") if len(part := one.strip()) >= 2]
+                self.pairs += [(one, other) for one in parts for other in parts if one != other]
+                self.single |= {word for part in parts for word in (part, *NAME_BREAK.split(part)) if len(word) >= 3}
+                self.short |= {part for part in parts if len(part) == 2}
         self.streets = [street.strip() for street in streets if STREET.match(street)]
         bare = {squeeze(number) for number in numbers}
         bare |= {number.lstrip("0") for number in bare}
+        bare |= {number[1:] for number in bare if len(number) == 11 and number[0] == "1"}  # a phone with its country
         self.numbers = {number for number in bare if len(number) >= 5 and any(map(str.isdigit, number))}
         self.births = {birth[:8] for birth in births if birth[:8].isascii() and birth[:8].isdigit() and len(birth) > 7}
 
@@ -153,11 +157,15 @@ class Mask:
         names = [side_by_side(one, other) for one, other in self.pairs if may_hold(one) and may_hold(other)]
         names += [phrase_pattern(word) for word in single if word.lower() not in WORDS and not is_term(word)]
         numbers = [number for number in sorted(self.numbers, key=len, reverse=True) if number in squeezed]
+        written = [r"[-\s./()]{0,2}".join(map(re.escape, number)) for number in numbers]
+        # A phone within its area: the last seven of ten digits, as they are written and no other number is.
+        local = {number[-7:] for number in self.numbers if len(number) == 10 and number.isdigit()}
+        written += [f"{number[:3]}[-. ]{number[3:]}" for number in sorted(local) if number in squeezed]
         searches = [
             ("", [phrase_pattern(street) for street in self.streets if may_hold(street)], "[address]"),
             ("", names, "[patient]"),
-            # A label may stand right before a number: MRN00466144.
-            ("[a-z]{0,5}?", [r"[-\s./()]{0,2}".join(map(re.escape, number)) for number in numbers], "[number]"),
+            # A label may stand right before a number, or a phone's country: MRN00466144, +15185550123.
+            (r"[a-z]{0,5}?(?:\+[0-9]{1,3})?", written, "[number]"),
             (TITLE, ordinary, "[patient]"),
             (PERSON, terms, "[patient]"),
         ]
@@ -184,6 +192,20 @@ class Mask:
             return "[date]"
 
         return WRITTEN_DATE.sub(replacement, text), count
+
+
+def spellings(name: str) -> set[str]:
+    """A name as other systems write it: without accents, and with umlauts as two letters or as one.
+
+    >>> sorted(spellings("Müller")), sorted(spellings("Mueller")), spellings("Strauch")
+    (['Mueller', 'Muller', 'Müller'], ['Mueller', 'Müller'], {'Strauch'})
+    """
+    joined = TWO_LETTERS.sub(lambda found: UMLAUTS[found[0].lower()], name)
+    if name.isascii():
+        return {name, joined}
+    name = unicodedata.normalize("NFC", name)
+    bare = "".join(letter for letter in unicodedata.normalize("NFD", name) if not unicodedata.combining(letter))
+    return {name, joined, bare, ONE_LETTER.sub(lambda found: LETTERS_OF[found[0].lower()], name)}
 
 
 def is_term(word: str) -> bool:
