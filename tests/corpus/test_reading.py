@@ -14,6 +14,7 @@ import pytest
 
 from pathveil.corpus import Corpus, content_sha256, read
 from pathveil.corpus.check import check
+from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.reading import synthetic_corpus
 from pathveil.corpus.schema import scan
 from pathveil.corpus.synth import SynthSettings
@@ -155,6 +156,39 @@ def test_columns_and_a_registry_can_be_named(tmp_path):
         assert corpus.registries == {"North": 40} and corpus.cases == 20
 
 
+def test_what_an_import_does_for_files_is_done_for_frames():
+    written = reports().with_columns(pl.col("date").dt.strftime("%d/%m/%Y"), site=pl.lit("c504"))
+    corpus = read(written)
+    assert corpus.to_frame()["date"].equals(reports()["date"])
+    assert set(corpus.to_frame()["site"]) == {"C50"} and set(corpus.to_frame()["subsite"]) == {"C50.4"}
+    early = written.with_columns(date=pl.lit("05/02/2016"))
+    with pytest.raises(CorpusError, match="column 'date': 40 reports cannot be read"):
+        read(early)
+    for dates, day in (("dd/mm/yyyy", datetime.date(2016, 2, 5)), ("mm/dd/yyyy", datetime.date(2016, 5, 2))):
+        assert set(read(early, mapping=TableMapping(dates=dates)).to_frame()["date"]) == {day}
+    gaps = reports().with_columns(text=pl.when(pl.col("report_id") != "r3").then("text"))
+    corpus = read(gaps, most_skipped=0.1)
+    assert len(corpus) == 39 and corpus.tables.skipped[0].sentence() == "the frame: row 4 has no text"
+
+
+def test_every_file_that_is_given_is_read(tmp_path):
+    whole = reports().with_columns(pl.col("date").cast(pl.String))
+    whole[:10].write_csv(tmp_path / "a.csv")
+    whole[10:].write_csv(tmp_path / "b.txt")
+    for told in (None, TableMapping(delimiter=",")):
+        assert len(read([tmp_path / "a.csv", tmp_path / "b.txt"], mapping=told)) == 40
+    (tmp_path / "notes.hl7").write_text("no message")
+    with pytest.raises(CorpusError, match=r"notes\.hl7: is neither a table nor HL7"):
+        read(tmp_path)
+
+
+def test_a_table_that_is_no_corpus_yet_is_imported(tmp_path):
+    written = reports().with_columns(pl.col("date").dt.strftime("%d.%m.%Y"), text=pl.lit("Präparat"))
+    (tmp_path / "lab.csv").write_bytes(written.write_csv(separator=";").encode("cp1252"))
+    frame = read(tmp_path / "lab.csv").to_frame()
+    assert frame["date"].equals(reports()["date"]) and set(frame["text"]) == {"Präparat"}
+
+
 def test_what_is_shown_are_counts():
     corpus = read(reports(20_000).with_columns(pl.lit("<b>").alias("registry")))
     assert repr(corpus) == "20,000 reports of 10,000 cases in <b>; tasks: site"
@@ -229,7 +263,7 @@ def test_pathveil_corpus_stays_light():
 def test_a_frame_is_called_a_frame():
     frame = pl.DataFrame({"report_id": ["a"], "case_id": ["1"], "registry": ["R"], "text": ["colon"]})
     for given, sentence in (
-        (frame.head(0), "what was given: no report found"),
+        (frame.head(0), "the frame: no report found"),
         (frame.drop("text"), r'say which it is with columns={"text": "ITS NAME"}'),
         (frame.drop("registry"), r'say whose reports these are with registry="NAME"'),
         (frame.with_columns(pl.Series("extra", [object()], dtype=pl.Object)), "column 'extra' holds Python objects"),

@@ -40,7 +40,7 @@ from pathveil.corpus.opening import (
     title_above,
 )
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread, check_most_skipped
-from pathveil.corpus.schema import REQUIRED, TASKS, with_corpus_types
+from pathveil.corpus.schema import REQUIRED, with_corpus_types
 from pathveil.corpus.tables import BATCH, ROW, Paths, content_sha256, streamed, with_rows, write_parquet
 from pathveil.corpus.versions import Settled
 from pathveil.errors import CorpusError, UsageError
@@ -182,6 +182,7 @@ def import_corpus(
     columns: Columns | None = None,
     mapping: TableMapping | None = None,
     database: str | None = None,
+    frame: "pl.LazyFrame | None" = None,
     keep_unknown_codes: bool = False,
     most_skipped: float = MOST_SKIPPED,
     progress: Progress = silent,
@@ -191,10 +192,10 @@ def import_corpus(
     ``registry`` names the registry of messages (else MSH-4) and of tables that have no such column. ``key`` makes the
     case ids of messages; without one, a random key is used and forgotten, and the ids match no other import.
     ``mapping`` says how tables are written and what their columns are called; ``columns`` adds names to it.
-    ``database`` is the address of one from which its query is read. Messages and rows that cannot be used are skipped
-    and counted; ``strict`` refuses the first, and a table of which more than the share ``most_skipped`` is such rows is
-    refused. Codes are put into this project's form; those that ICD-O-3 does not have are counted, and kept only with
-    ``keep_unknown_codes``.
+    ``database`` is the address of one from which its query is read, and ``frame`` takes the place of all sources.
+    Messages and rows that cannot be used are skipped and counted; ``strict`` refuses the first, and a table of which
+    more than the share ``most_skipped`` is such rows is refused. Codes are put into this project's form; those that
+    ICD-O-3 does not have are counted, and kept only with ``keep_unknown_codes``.
     """
     import polars as pl
 
@@ -204,9 +205,12 @@ def import_corpus(
     check_output(out, sources=sources, renews=[MAGIC])
     mapping = (mapping or TableMapping()).with_columns(columns or {})
     given = Sources(
-        sources_of(sources, form=form, mapping=mapping, database=database),
+        [Source(FRAME, "frame")]
+        if frame is not None
+        else sources_of(sources, form=form, mapping=mapping, database=database),
         mapping=mapping,
         database=database,
+        frame=frame,
         registry=registry,
         key=key or secrets.token_bytes(32),
         strict=strict,
@@ -247,6 +251,7 @@ class Sources:
     _: KW_ONLY
     mapping: TableMapping
     database: str | None
+    frame: "pl.LazyFrame | None"
     registry: str | None
     key: bytes
     strict: bool
@@ -271,12 +276,14 @@ class Sources:
         for number, source in enumerate(self.found):
             if source.form not in MESSAGES:
                 self.unread[number] = Unread.of(source.form)
-                note = self.unread[number] if self.most_skipped else None
-                table = open_source(source, mapping=self.mapping, database=self.database, note=note)
+                note = self.unread[number] if self.most_skipped and self.frame is None else None
+                table = self.frame
+                if table is None:
+                    table = open_source(source, mapping=self.mapping, database=self.database, note=note)
                 table = table if note else with_rows(table)
                 columns = self.mapping.columns
                 told = {"registry": self.registry or self.mapping.registry, "columns": columns}
-                frame = prepare_table(table, source=source.name, **told, stripped=False)
+                frame = prepare_table(table, source=source.name, **told)
                 frames.append(frame.with_columns(pl.lit(number).alias(SOURCE)))
         if self.messages:
             told = {"registry": self.registry, "key": self.key, "strict": self.strict}
@@ -349,12 +356,10 @@ def prepare_table(
     source: Path | str,
     registry: str | None,
     columns: Columns,
-    stripped: bool = True,
 ) -> "pl.LazyFrame":
     """Rename a table's columns, fill in its registry and check its types.
 
-    Not ``stripped``, labels keep their blanks, and labels and dates the words for nothing: whoever reads each value
-    once sees to both.
+    Labels keep their blanks, and labels and dates the words for nothing: whoever reads each value once sees to both.
     """
     import polars as pl
 
@@ -364,10 +369,9 @@ def prepare_table(
     if registry is not None:
         frame = frame.with_columns(pl.lit(registry).alias("registry"))
     missing = [name for name in REQUIRED if name not in frame.collect_schema()]
-    recurring = ("date", *TASKS) if stripped else ()
-    frame = missing_as_empty(frame, ("report_id", "case_id", "text", "year", *recurring))  # a registry may be NA
+    frame = missing_as_empty(frame, ("report_id", "case_id", "text", "year"))  # a registry may be NA
     try:
-        return with_corpus_types(decimals_as_text(frame), source=source, stripped=stripped)
+        return with_corpus_types(decimals_as_text(frame), source=source, stripped=False)
     except CorpusError as fault:
         if missing == ["registry"]:
             way = 'registry="NAME"' if source == FRAME else "--registry NAME of 'corpus import', or in a mapping"

@@ -21,22 +21,22 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pathveil.arguments import names_given
 from pathveil.corpus.check import CheckResult, check
-from pathveil.corpus.codes import normalise_codes
-from pathveil.corpus.intake import FRAME, import_corpus, prepare_table
+from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.mapping import Columns, TableMapping, read_mapping
-from pathveil.corpus.opening import MESSAGES, detect_format, expand_folders, with_plain_texts
+from pathveil.corpus.opening import MESSAGES, detect_format, expand_folders
 from pathveil.corpus.relevance import DAYS
 from pathveil.corpus.rows import RowCounts, check_most_skipped
 from pathveil.corpus.schema import REQUIRED, scan, tasks_of, validate, with_dates
 from pathveil.corpus.split import VALIDATION, split_corpus
 from pathveil.corpus.synth import SynthResult, SynthSettings, write_corpus
-from pathveil.corpus.tables import OTHER_FORMS, Paths, form_among, form_of, open_table, write_parquet
+from pathveil.corpus.tables import Paths, form_of, open_table
 from pathveil.errors import CorpusError, UsageError, short
 from pathveil.progress import Progress, silent
 from pathveil.wording import counted
@@ -172,14 +172,15 @@ def read(
     most_skipped: float = 0.0,
     progress: Progress = silent,
 ) -> Corpus:
-    """Read and check reports: a file or folder (Parquet, CSV, JSONL, HL7), several, or a polars or pandas frame.
+    """Read and check reports: a file or folder (tables or messages), several, or a polars or pandas frame.
 
     ``registry`` names the registry where the source does not. ``columns`` gives the names that columns have in the
     source (``{"case_id": "TUMOR_ID", "text": ["DIAGNOSIS", "GROSS"]}``); ``mapping``, a file that ``corpus map`` wrote
-    or its content, says more of tables: encoding, dates. Codes come in one form, unknown ones as they are. ``tasks``
-    names the label columns, else they are those of the usual five that are there. ``key`` makes the case ids of HL7
-    messages; without one they match no other reading. Rows of tables that cannot be used are refused, or, up to the
-    share ``most_skipped`` of a table, left out and counted (``Corpus.tables``).
+    or its content, says more of tables: encoding, dates. A corpus is used where and as it lies; of anything else codes
+    come in one form, unknown ones as they are. ``tasks`` names the label columns, else they are those of the usual five
+    that are there. ``key`` makes the case ids of HL7 messages; without one they match no other reading. Rows of tables
+    that cannot be used are refused, or, up to the share ``most_skipped`` of a table, left out and counted
+    (``Corpus.tables``).
     """
     if isinstance(source, Corpus):
         if registry or columns or mapping:
@@ -191,31 +192,21 @@ def read(
         return chosen
     told = mapping if isinstance(mapping, TableMapping) else read_mapping(Path(mapping)) if mapping else TableMapping()
     told = told.with_columns(columns or {})
-    if (frame := as_polars(source)) is not None:
-        folder = PrivateFolder()
-        path = folder.path / "reports.parquet"
-        frame = prepare_table(frame, source=FRAME, registry=registry or told.registry, columns=told.columns)
-        write_parquet(normalise_codes(with_plain_texts(frame), keep_unknown=True)[0], path)
-        return Corpus(path, tasks=tasks, folder=folder)
-    paths = as_paths(source)
-    messages = _message_files(paths)
-    given = [path for path in expand_folders(paths) if path not in messages]
-    tables = [path for path in given if form_of(path) or form_among(path, OTHER_FORMS)]
+    frame = as_polars(source)
+    paths = as_paths(source) if frame is None else []
     check_most_skipped(most_skipped)
-    if registry is None and told.is_empty and not messages and all(map(form_of, tables)):
-        try:
+    if frame is None and registry is None and told.is_empty and all(map(is_plain_table, expand_folders(paths))):
+        with suppress(CorpusError):  # the import finds how it is written, or says what is wrong
             return Corpus(paths, tasks=tasks)
-        except CorpusError:
-            if not most_skipped:
-                raise  # else the import leaves out what it may, and says what is wrong
     folder = PrivateFolder()
     path = folder.path / "reports.parquet"
     imported = import_corpus(
-        [*tables, *messages],
+        paths,
         out=path,
         registry=registry,
         key=key,
         mapping=told,
+        frame=frame,
         keep_unknown_codes=True,
         most_skipped=most_skipped,
         progress=progress,
@@ -289,18 +280,9 @@ def is_text(given: str) -> bool:
     return " " in given and not re.fullmatch(r"\.\w{1,8}", Path(given).suffix) and not Path(given).exists()
 
 
-def _message_files(paths: Path | list[Path]) -> list[Path]:
-    """The files of messages (HL7, FHIR) among those meant; of a folder with tables, only those that begin as such."""
-    found = expand_folders(paths)
-    mixed = isinstance(paths, Path) and any(map(form_of, found))
-    return [path for path in found if (_has_messages(path) if mixed else detect_format(path) in MESSAGES)]
-
-
-def _has_messages(path: Path) -> bool:
-    try:
-        return detect_format(path) in MESSAGES
-    except CorpusError:
-        return False
+def is_plain_table(path: Path) -> bool:
+    """Whether a file is a table of the forms in which a corpus may be; JSONL may hold messages (FHIR)."""
+    return form_of(path) is not None and detect_format(path) not in MESSAGES
 
 
 def as_polars(source: Any) -> "pl.LazyFrame | None":
