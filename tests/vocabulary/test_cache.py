@@ -42,6 +42,32 @@ def test_shown_and_removed(corpus):
         show_cache([corpus.with_name("none")])
 
 
+def test_what_is_kept_is_found_by_a_folder_by_its_own_name_and_without_its_corpus(corpus):
+    """Whoever removes reports must be able to remove their words, and is never told that there are none."""
+    other = corpus.with_name("other.parquet")
+    pl.read_parquet(corpus).with_columns(report_id=pl.lit("b")).write_parquet(other)
+    tokens(corpus), tokens(other), tokens(corpus.parent)
+    beside = [path.with_name(f"{path.name}.pathveil") for path in (corpus.parent, other, corpus)]
+    assert [one.folder for one in show_cache([corpus.parent, corpus]).folders] == list(map(str, beside))
+    assert [one.folder for one in show_cache([beside[1]]).folders] == [str(beside[1])]
+    corpus.unlink()
+    assert [one.folder for one in clear_cache([corpus]).folders] == [str(beside[2])] and not beside[2].exists()
+    clear_cache([corpus.parent])
+    assert not any(path.exists() for path in beside) and other.exists()
+    assert show_cache([other]).summary() == f"nothing is kept in {beside[1]}"
+
+
+def test_what_cannot_be_removed_is_not_called_removed(corpus, monkeypatch):
+    tokens(corpus)
+
+    def refused(*_, **__):
+        raise PermissionError
+
+    monkeypatch.setattr("shutil.rmtree", refused)
+    with pytest.raises(UsageError, match=r"tokens-\w+: cannot be removed \(PermissionError\)"):
+        clear_cache([corpus])
+
+
 def test_a_folder_that_cannot_be_written_to(corpus):
     corpus.parent.chmod(0o500)
     try:

@@ -20,9 +20,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pathveil.corpus.tables import names_of
 from pathveil.errors import UsageError
 from pathveil.results import Part, Result
-from pathveil.vocabulary.tokens import beside, users_cache
+from pathveil.vocabulary.tokens import BESIDE, beside, users_cache
 from pathveil.wording import counted
 
 # A corpus's tokens, its ids in a vocabulary, and what a killed run left of either.
@@ -42,13 +43,14 @@ class CacheResult(Result):
 
     folders: list[CacheFolder]
     removed: bool
+    looked_at: list[str]  # where one may lie
 
     def rows(self) -> list[dict[str, Any]]:
         return [folder.to_dict() for folder in self.folders]
 
     def summary(self) -> str:
         if not self.folders:
-            return "nothing is kept of any corpus"
+            return f"nothing is kept in {names_of(self.looked_at)}"
         did = "removed " if self.removed else ""
         lines = [
             f"{one.folder}: {did}{counted(one.stores, 'entry', 'entries')}, {one.bytes / 2**20:,.1f} MiB"
@@ -61,7 +63,9 @@ class CacheResult(Result):
 
 def show_cache(corpora: Sequence[Path] = ()) -> CacheResult:
     """What is kept beside the given corpora, or, of none given, in the user's cache."""
-    return CacheResult(folders=[told for folder in _folders(corpora) if (told := _told(folder)).stores], removed=False)
+    places = _folders(corpora)
+    folders = [told for folder in places if (told := _told(folder)).stores]
+    return CacheResult(folders=folders, removed=False, looked_at=list(map(str, places)))
 
 
 def clear_cache(corpora: Sequence[Path] = ()) -> CacheResult:
@@ -70,19 +74,32 @@ def clear_cache(corpora: Sequence[Path] = ()) -> CacheResult:
     for told in shown.folders:
         folder = Path(told.folder)
         for entry in _entries(folder):
-            shutil.rmtree(entry, ignore_errors=True) if entry.is_dir() else entry.unlink(missing_ok=True)
+            try:
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink(missing_ok=True)
+            except OSError as error:
+                raise UsageError(f"{entry}: cannot be removed ({type(error).__name__}); it is still there") from None
         with suppress(OSError):  # it holds something else
             folder.rmdir()
-    return CacheResult(folders=shown.folders, removed=True)
+    return CacheResult(folders=shown.folders, removed=True, looked_at=shown.looked_at)
 
 
 def _folders(corpora: Sequence[Path]) -> list[Path]:
+    """Where a cache of these corpora may lie: beside each, and of a folder beside what it holds.
+
+    A corpus may be gone, and what is kept of it not.
+    """
     if not corpora:
         return [users_cache()]
+    found: dict[Path, None] = {}
     for path in corpora:
-        if not path.exists():
+        is_cache = path.name.endswith(BESIDE) and path.is_dir()
+        places = [path.resolve()] if is_cache else [beside(path)]
+        if path.is_dir() and not is_cache:
+            places += [one for one in sorted(path.resolve().glob(f"*{BESIDE}")) if one.is_dir()]
+        if not path.exists() and not places[0].is_dir():
             raise UsageError(f"{path}: there is no such corpus")
-    return [beside(path) for path in corpora]
+        found |= dict.fromkeys(places)
+    return list(found)
 
 
 def _entries(folder: Path) -> list[Path]:

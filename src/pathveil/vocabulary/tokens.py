@@ -98,6 +98,9 @@ def tokens(paths: Paths, *, words: int = WORDS, identifiers: bool = IDENTIFIERS,
     return store
 
 
+BESIDE = ".pathveil"  # what the name of a cache beside a corpus has behind that of the corpus
+
+
 def users_cache() -> Path:
     """The folder that ``PATHVEIL_CACHE`` names, else the user's own for caches."""
     home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
@@ -106,7 +109,7 @@ def users_cache() -> Path:
 
 def beside(corpus: Path) -> Path:
     """The folder beside a corpus for what is derived from it."""
-    return corpus.resolve().with_name(corpus.resolve().name + ".pathveil")
+    return corpus.resolve().with_name(corpus.resolve().name + BESIDE)
 
 
 def cache_folder(paths: Paths) -> Path:
