@@ -20,7 +20,8 @@ SECRET = "Quastenflosser"
 
 
 @pytest.mark.parametrize(
-    "value", ["C504", "C50.4", "c50.4", " c504 ", "C50.4 upper outer quadrant", "C504: breast", "C50,4"]
+    "value",
+    ["C504", "C50.4", "c50.4", " c504 ", "C50.4 upper outer quadrant", "C504: breast", "C50,4", "C50.4\xa0breast"],
 )
 def test_topography(value):
     assert read_topography(value) == ("C50", "C50.4")
@@ -74,7 +75,10 @@ def test_sides_as_naaccr_numbers_letters_and_words():
         "unilateral left": "left", "left and right": None, "right/left": None, "links > rechts": None,
         "left breast, upper": "left", "left, origin unknown": "left",
         "re.": "right", "li.": "left", "bds.": "bilateral", "1-right": "right", "1=rechts": "right", "01": "right",
-        "1,0": "right", "1-2": None,
+        "1,0": "right", "1-2": None, "Rt.": "right", "LT": "left", "bilat.": "bilateral", "1\xa0right": "right",
+        "1=left": None, "2 - Right": None, "1 unilateral": None, "0 - not a paired site": "not_paired",
+        "3 - Only one side involved, right or left origin unspecified": "one_side",
+        "9: Paired site, but no information concerning laterality; midline tumor": "paired_unknown",
     }  # fmt: skip
     assert {text: read_laterality(text) for text in texts} == texts
     assert [read_laterality(word) for word in ("7", "N", "right-handed pitcher", "", "r b")][:2] == [None, None]
@@ -84,6 +88,8 @@ def test_behaviors():
     assert [read_behavior(value) for value in ("3", "/3", "3.0", "3,0", "3 malignant", "in situ", "4", "x")] == [
         "3", "3", "3", "3", "3", "2", None, None,
     ]  # fmt: skip
+    told = {"1=malignant": None, "3 - in situ": None, "2 in situ": "2", "3 - Malignant, primary": "3"}
+    assert {value: read_behavior(value) for value in told} == told
 
 
 def test_every_code_of_the_lists_is_known_and_stays():

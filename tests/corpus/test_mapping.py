@@ -309,3 +309,10 @@ def test_a_first_row_that_is_a_record_is_not_shown(tmp_path):
     with pytest.raises(CorpusError, match="its first row seems to be a record") as caught:
         propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml")
     assert SECRET not in str(caught.value)
+
+
+def test_columns_of_tnm_and_of_flags_are_no_record(tmp_path):
+    rows = "a;1;left breast, duct carcinoma;1;0;0;1\nb;2;colon, adenocarcinoma of it;2;1;1;0\n"
+    (tmp_path / "t.csv").write_text("acc;PatientID;Befundtext;T;N;M;left\n" + rows)
+    columns = propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml").columns
+    assert columns == {"text": "Befundtext", "case_id": "PatientID"}

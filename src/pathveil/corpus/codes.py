@@ -29,7 +29,7 @@ from pathveil.wording import counted
 if TYPE_CHECKING:
     import polars as pl
 
-AFTER = r"(?:[\s,;:(].*)?"  # a term may follow its code
+AFTER = r"(?:[\s\xa0,;:(].*)?"  # a term may follow its code
 TOPOGRAPHY = re.compile(rf"C(\d\d)(?:[.,]?(\d)|[.,]?[-X])?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII)
 MORPHOLOGY = re.compile(
     rf"M?[-\s]?([89]\d{{3}})(?:\s?[/.,-]?\s?(\d)\d?|/)?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII
@@ -38,17 +38,17 @@ TOPOGRAPHIES = re.compile(r"\bC\d\d(?:[.,]?\d)?\b", re.IGNORECASE | re.ASCII)  #
 MORPHOLOGIES = re.compile(r"\b[89]\d{3}(?:/?\d{1,2})?\b", re.ASCII)
 NUMBERS = re.compile(r"\b\d\b", re.ASCII)
 WHOLE = re.compile(r"(\d+)[.,]0+", re.ASCII)  # a whole number that went through a spreadsheet
-LEADING_DIGIT = re.compile(r"/?0?(\d)(?:[\s,;:(=-].*)?", re.DOTALL | re.ASCII)
+LEADING_DIGIT = re.compile(r"/?0?(\d)([\s\xa0,;:(=-].*)?", re.DOTALL | re.ASCII)
 
 BEHAVIORS = {"0", "1", "2", "3", "6", "9"}
 BEHAVIOR_WORDS = {"benign": "0", "borderline": "1", "uncertain": "1", "in_situ": "2", "insitu": "2", "malignant": "3"}
 BEHAVIOR_WORDS |= {"invasive": "3", "metastatic": "6"}
 LATERALITIES = {
     "not_paired": "0 t not_paired not_a_paired_site not_applicable",
-    "right": "1 r re right rechts droite droit derecha",
-    "left": "2 l li left links gauche izquierda",
+    "right": "1 r re rt right rechts droite droit derecha",
+    "left": "2 l li lt left links gauche izquierda",
     "one_side": "3 one_side only_one_side unilateral",
-    "bilateral": "4 b bds bilateral both beidseits beidseitig beide",
+    "bilateral": "4 b bds bilat bilateral both beids beidseits beidseitig beide",
     "midline": "5 m midline mittellinie mittig",
     "paired_unknown": "9 u paired_unknown unknown unbekannt",
 }
@@ -131,21 +131,37 @@ def read_morphology(value: str) -> tuple[str, str | None] | None:
 
 
 def read_behavior(value: str) -> str | None:
-    value = value.strip()
-    if whole := WHOLE.fullmatch(value):
-        value = whole[1]
-    if found := LEADING_DIGIT.fullmatch(value):
-        return found[1] if found[1] in BEHAVIORS and not holds_several(value, NUMBERS) else None
-    return BEHAVIOR_WORDS.get(words_of(value))
+    number, words = number_and_words(value)
+    said = BEHAVIOR_WORDS.get(words_of(words))
+    return said if number is None else agreed(number if number in BEHAVIORS else None, said)
 
 
 def read_laterality(value: str) -> str | None:
+    number, words = number_and_words(value)
+    said = side_of_words(words_of(words))
+    return said if number is None else agreed(SIDES.get(number), said)
+
+
+def number_and_words(value: str) -> tuple[str | None, str]:
+    """The number with which a value begins, "" where it names several, none where it has none; and the words.
+
+    >>> number_and_words("1.0"), number_and_words("2=left"), number_and_words("left"), number_and_words("1,2")
+    (('1', ''), ('2', '=left'), (None, 'left'), ('', ''))
+    """
     value = value.strip()
     if whole := WHOLE.fullmatch(value):
         value = whole[1]
-    if found := LEADING_DIGIT.fullmatch(value):
-        return None if holds_several(value, NUMBERS) else SIDES.get(found[1])
-    words = words_of(value)
+    if not (found := LEADING_DIGIT.fullmatch(value)):
+        return None, value
+    return ("", "") if holds_several(value, NUMBERS) else (found[1], found[2] or "")
+
+
+def agreed(meant: str | None, said: str | None) -> str | None:
+    """What a number means, unless the words behind it say another: whose numbers these are nobody knows (1=left)."""
+    return meant if said in (None, meant) else None
+
+
+def side_of_words(words: str) -> str | None:
     told = SIDES.get(words) or next((side for text, side in SIDE_TEXTS.items() if words.startswith(text)), None)
     return told or side_in(words.split("_"))
 

@@ -291,15 +291,22 @@ def is_of_a_record(column: Column) -> bool:
     (True, False)
     >>> is_of_a_record(Column("left", ["left", "right"], 2)), is_of_a_record(Column("Side", ["left", "right"], 2))
     (True, False)
+    >>> is_of_a_record(Column("M", ["0", "1"], 2))  # of TNM; M alone would be a side
+    False
     """
     if len(column.name) > LONGEST_NAME or re.search(r"\d{6}", column.name):
         return True
-    if read_laterality(column.name) and share_of(column, read_laterality) >= 0.5:
+    if read_laterality(column.name) and share_of(column, says_side) >= 0.5:
         return True
     shape = re.sub(r"\d+", "9", column.name)
     if shape == column.name or re.fullmatch(r"\d{1,2}", column.name):  # programs number columns that have no names
         return False
     return share_of(column, lambda value: re.sub(r"\d+", "9", value.strip()) == shape) >= 0.5
+
+
+def says_side(value: str) -> bool:
+    """Whether a value is a side in letters; numbers may be anything's."""
+    return not value.strip()[:1].isdigit() and read_laterality(value) is not None
 
 
 def columns_of(source: Source, mapping: TableMapping, database: str | None, *, unread: Unread) -> list[Column]:
