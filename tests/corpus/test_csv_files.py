@@ -1,6 +1,7 @@
 """CSV: a block by the book goes to polars, all else to Python's csv, and nobody can tell which it was."""
 
 import csv
+import gzip
 import io
 from unittest import mock
 
@@ -174,3 +175,24 @@ def test_an_encoding_that_is_plainly_another_is_refused(tmp_path, written, told,
     mapping = TableMapping(encoding=written)
     import_corpus(tmp_path / "r.csv", out=tmp_path / "c.parquet", registry="R", mapping=mapping)
     assert pl.read_parquet(tmp_path / "c.parquet")["text"].to_list() == ["Größe"]
+
+
+@pytest.mark.parametrize("sign", ["ö", "≤"])
+def test_an_encoding_is_held_against_the_whole_file(tmp_path, sign):
+    """Reports in English may go on for pages before the first letter that tells."""
+    rows = "".join(f"{number};1;{'colon ' * 200}\n" for number in range(200))
+    (tmp_path / "r.csv").write_text(f"report_id;case_id;text\n{rows}last;1;{sign} 2 cm\n", encoding="utf-8")
+    with pytest.raises(CorpusError, match=r"r\.csv: is UTF-8, but was told to be cp1252"):
+        import_corpus(
+            tmp_path / "r.csv", out=tmp_path / "c.parquet", registry="R", mapping=TableMapping(encoding="cp1252")
+        )
+
+
+def test_a_damaged_archive_whose_encoding_was_told_is_one_sentence(tmp_path):
+    rows = "".join(f"{number};1;colon {number * 7919 % 104_729}\n" for number in range(60_000))
+    packed = gzip.compress(f"report_id;case_id;text\n{rows}".encode(), compresslevel=1)
+    (tmp_path / "r.csv.gz").write_bytes(packed[:-1000])
+    with pytest.raises(CorpusError, match=r"r\.csv\.gz: is damaged after line 1; is it cut short"):
+        import_corpus(
+            tmp_path / "r.csv.gz", out=tmp_path / "c.parquet", registry="R", mapping=TableMapping(encoding="cp1252")
+        )

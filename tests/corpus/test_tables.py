@@ -66,6 +66,7 @@ def test_csv_is_lazy_and_takes_part_in_the_plan(table):
         (b"report_id,text\n1,a\n2,caf\xe9 " + SECRET.encode() + b"\n", "is not UTF-8 at line 3"),
         (b"r\xe9port,text\n", "line 1 is not UTF-8"),
         ("\n\n", "is empty; expected a header line"),
+        (f"\nreport_id,text\n1,{SECRET}\n", "line 1 is blank; expected a header line"),
         ("report_id,text,text\n1,a,b\n", "columns 2 and 3 have the same name"),
         ('report_id,text\n1,"' + "x" * (1 << 24) + "y\n2,b\n", "the record at line 2 opens a quotation mark"),
     ],

@@ -400,8 +400,10 @@ def first_lines(path: Path, *, encoding: str) -> list[str]:
         if len(lines) > 1 or end >= len(start):
             break
         decoder.reset()
-    if not lines or not lines[0].strip():
+    if not any(map(str.strip, lines)):
         raise CorpusError(f"{path}: is empty; expected a header line")
+    if not lines[0].strip():
+        raise CorpusError(f"{path}: line 1 is blank; expected a header line")
     if not lines[0].endswith(("\n", "\r")) and len(start) == LONGEST_HEADER:
         raise CorpusError(f"{path}: its first line has no end; expected a header line with the names of columns")
     return lines

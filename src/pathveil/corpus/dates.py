@@ -72,11 +72,13 @@ def mixed_formats(values: Iterable[str | None]) -> list[str]:
 
     >>> mixed_formats(["17/02/2016", "02/18/2016", "03/04/2016"]), mixed_formats(["03/04/2016", "soon"])
     (['dd/mm/yyyy', 'mm/dd/yyyy'], [])
+    >>> mixed_formats(["17.02.2016", "03/04/2016"])
+    ['dd.mm.yyyy', 'dd/mm/yyyy', 'mm/dd/yyyy']
     """
     possible = [formats for formats in possible_formats(values) if formats]
     if not possible or frozenset.intersection(*possible):
         return []
-    return sorted({next(iter(formats)) for formats in possible if len(formats) == 1})
+    return sorted(frozenset.union(*possible))
 
 
 def formats_of(value: str) -> set[str]:

@@ -72,17 +72,30 @@ def decodes(decoder: codecs.IncrementalDecoder, piece: bytes, *, final: bool = F
 def check_fits(path: Path, encoding: str) -> None:
     """Refuse an encoding as it was told, such as that of another table in a mapping, where the file's is plainly
     another: it begins with the mark of one, or its letters beyond ASCII are UTF-8 throughout."""
+    name = codecs.lookup(encoding).name
     with open_bytes(path) as file:
         start = file.read(SAMPLE)
-    name = codecs.lookup(encoding).name
     marked = next((found for mark, found in MARKS.items() if start.startswith(mark)), None)
-    letters = len(UTF8_LETTER.findall(start))
-    if marked is None and letters and decodes(codecs.getincrementaldecoder("utf-8")(), start):
+    if marked is None and not name.startswith("utf-8") and holds_utf8(path):
         marked = "utf-8"
     if marked and not name.startswith(marked):
         raise CorpusError(
             f"{path}: is {marked.upper()}, but was told to be {encoding} (--encoding, or a mapping); leave that out"
         )
+
+
+def holds_utf8(path: Path) -> bool:
+    """Whether a file is UTF-8 with letters beyond ASCII; most that are not say so soon."""
+    decoder, letters = codecs.getincrementaldecoder("utf-8")(), False
+    try:
+        with open_bytes(path) as file:
+            for piece in iter(lambda: file.read(PART), b""):
+                if not decodes(decoder, piece):
+                    return False
+                letters = letters or not piece.isascii()
+    except UNREADABLE:
+        return False  # its reader says where
+    return letters and decodes(decoder, b"", final=True)
 
 
 MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
