@@ -316,3 +316,14 @@ def test_columns_of_tnm_and_of_flags_are_no_record(tmp_path):
     (tmp_path / "t.csv").write_text("acc;PatientID;Befundtext;T;N;M;left\n" + rows)
     columns = propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml").columns
     assert columns == {"text": "Befundtext", "case_id": "PatientID"}
+
+
+def test_what_looks_like_a_field_and_is_another_is_not_proposed(tmp_path):
+    """NAACCR numbers the tumours of each patient 01, 02; BDATE is a birth date; two topographies are two tumours'."""
+    header = "patientIdNumber,tumorRecordNumber,BDATE,SPECDATE,topo1,topo2,Befundtext\n"
+    rows = [f"{n // 2:08},{n % 2 + 1:02},17/07/1957,{n + 1:02}/03/2016,C504,C187,colon\n" for n in range(30)]
+    (tmp_path / "t.csv").write_text(header + "".join(rows))
+    columns = propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml").columns
+    assert columns == {"text": "Befundtext", "case_id": "patientIdNumber", "date": "SPECDATE", "subsite": "topo1"}
+    (tmp_path / "t.csv").write_text(header.replace("patientIdNumber", "x") + "".join(rows))
+    assert "case_id" not in propose_mapping(tmp_path / "t.csv", out=tmp_path / "m2.toml").columns

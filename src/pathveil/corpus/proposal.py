@@ -58,7 +58,7 @@ from pathveil.results import Result
 from pathveil.wording import counted, listed, whole_percent
 
 ROWS = 2_000  # of a table that a proposal looks at
-BIRTH = re.compile("birth|dob|geb|naissance|death|tod")
+BIRTH = re.compile("birth|dob|geb|naiss|nacim|nasc|born|^(pat|patient|pt)?bdat|death|^dod|tod|deces|décès")
 ISO_DAY = re.compile(r"(?a)\s*\d{4}(-?)(0[1-9]|1[0-2])\1(0[1-9]|[12]\d|3[01])([T ]?\d{2}.*)?\s*", re.DOTALL)
 SHORT_YEAR = re.compile(r"(?a)\s*\d{1,2}([/.\-])(\d{1,2}|[A-Za-z]{3})\1\d{2}([T :].*)?\s*", re.DOTALL)
 
@@ -70,7 +70,7 @@ NAMES = {
     "report_id": "reportid reportno reportnumber reportnr accessionnumber accession accessionno accno pathreportnumber"
     " pathreportnumber1 specimennumber specimenid befundnr befundnummer eingangsnummer labnumber labno documentid"
     " messageid id",
-    "case_id": "caseid tumorid tumourid tumorrecordnumber caseno casenumber fallid fallnummer fallnr patientid"
+    "case_id": "caseid tumorid tumourid caseno casenumber fallid fallnummer fallnr patientid"
     " patientidnumber patientno patientnumber patientnr patid patnr mrn medicalrecordnumber pid patient case",
     "date": "date reportdate specimendate collectiondate datecollected pathdatespeccollect1 pathdatespeccollect"
     " dateofspecimen receiveddate signoutdate befunddatum entnahmedatum eingangsdatum datum reportdatetime"
@@ -125,6 +125,7 @@ GERMAN = (
     ("diagnose|beurteilung", "FINAL DIAGNOSIS"),
     ("kommentar", "COMMENT"),
 )
+MOST_OF_A_CASE = 10  # reports on average; a column that tells fewer cases apart numbers the tumours of each patient
 FEWEST_IDS = 10  # rows from which on a column is taken for ids since no two rows share one
 
 
@@ -396,11 +397,14 @@ def judge(field: str, column: Column, columns: list[Column]) -> tuple[float, str
     filled = f"{whole_percent(share)} of {len(column.values):,} values fit" if field in CONTENTS else ""
     if column.name == field:
         return 1000, filled or "its name"
+    if field == "case_id" and MOST_OF_A_CASE * len(set(column.values)) < column.rows:
+        return 0, ""
     if name in PLACES[field]:
         return 200 - PLACES[field][name] + share, filled or describe(field, column)
     if field in HINTS and re.search(HINTS[field], name):
         return 60 + share, filled or describe(field, column)
-    if field in BY_CONTENT and column.values and share_of(column, BY_CONTENT[field]) >= 0.95:
+    told = column.values and share_of(column, BY_CONTENT[field]) >= 0.95 if field in BY_CONTENT else False
+    if told and not (field == "site" and share_that_fits("subsite", column) >= 0.95):  # another tumour's, perhaps
         return 20 + share, f"{filled}; its name says nothing"
     if field == "report_id" and holds_ids(column):
         return 10.0, f"{describe(field, column)}; its name says nothing"
