@@ -80,6 +80,28 @@ def test_postgresql_is_imported(server, tmp_path):
     assert head.row(0) == ("S1", "0", "2016-05-02", "zebrowska colon 1", "C18")
 
 
+def test_days_that_python_does_not_have_cost_their_row(server, tmp_path):
+    """It was said of a whole table that its database cannot be reached."""
+    days = "case n when 7 then 'infinity' when 8 then '-infinity' else '2016-05-02' end"
+    for kind in ("date", "timestamp", "timestamptz"):
+        query = f"select n as report_id, n as case_id, 'colon' as text, ({days})::{kind} as date"
+        mapping = TableMapping(query=f"{query} from generate_series(1, 30) n")
+        result = import_corpus([], out=tmp_path / "c.parquet", registry="R", database=server, mapping=mapping)
+        assert result.reports == 28 and result.tables.reasons == {"has a date that cannot be read": 2}
+    style = f"{server}&options=-cdatestyle%3DSQL%2CDMY"
+    assert open_database(style, query="select '2016-05-02'::date as date").collect().item() == "2016-05-02"
+
+
+def test_columns_of_lists_and_objects_are_texts(server):
+    query = """select array['C504', 'C509'] as codes, '{"a": 1}'::jsonb as whole, 8.5::numeric as size, true as done"""
+    assert open_database(server, query=query).collect().row(0) == ("['C504', 'C509']", "{'a': 1}", "8.5", "True")
+
+
+def test_a_refusal_says_how_a_mapping_is_made(server, tmp_path):
+    with pytest.raises(CorpusError, match="pathveil corpus map --database VARIABLE --out"):
+        import_corpus([], out=tmp_path / "c.parquet", database=server, mapping=TableMapping(query="select 1 as x"))
+
+
 def test_rows_come_a_batch_at_a_time(server):
     """The client never holds the whole answer: a query of three million rows starts at once."""
     frame = open_database(server, query="select n::text as text from generate_series(1, 3000000) n")

@@ -84,6 +84,7 @@ def _postgresql(address: str, query: str) -> Run:
     """A query through a cursor on the server, which sends a batch at a time."""
     try:
         import psycopg
+        from psycopg.types.string import TextLoader
     except ImportError:
         raise MissingExtraError(package="psycopg", extra="postgresql", purpose="reading PostgreSQL") from None
 
@@ -92,6 +93,9 @@ def _postgresql(address: str, query: str) -> Run:
         try:
             with psycopg.connect(address, connect_timeout=30) as connection:
                 connection.read_only = True
+                connection.execute("set datestyle to iso")
+                for kind in ("date", "timestamp", "timestamptz"):  # Python has no infinite days
+                    connection.adapters.register_loader(kind, TextLoader)
                 with connection.cursor(name="pathveil") as cursor:
                     cursor.itersize = BATCH
                     cursor.execute(query)  # ty: ignore[invalid-argument-type]
@@ -108,10 +112,10 @@ def _refusal(error: Exception, state: str, message: str | None) -> Exception:
         return UsageError(f"{NAME}: the query cannot be run ({' '.join(message.split())[:120]})")
     if state.startswith("25"):
         return UsageError(f"{NAME}: the query would change something; expected a select")
-    if not state or state.startswith(("08", "28", "3D")):
-        why = state or type(error).__name__
+    why = state[:5] or type(error).__name__
+    if why != "DataError" and (not state or state.startswith(("08", "28", "3D"))):
         return UsageError(f"{NAME}: cannot be reached ({why}); check its address and password")
-    return CorpusError(f"{NAME}: the query stopped on the way (SQLSTATE {state[:5]})")
+    return CorpusError(f"{NAME}: the query stopped on the way ({'SQLSTATE ' if state else ''}{why})")
 
 
 def _sqlalchemy(address: str, query: str) -> Run:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from pathveil.corpus.codes import CodeCounts
+from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.mapping import Columns, TableMapping
 from pathveil.corpus.messages import SkippedMessage, Tally, scan_messages
 from pathveil.corpus.one_pass import Learned, OnePass
@@ -376,7 +377,8 @@ def prepare_table(
         if missing == ["registry"]:
             way = 'registry="NAME"' if source == FRAME else "--registry NAME of 'corpus import', or in a mapping"
             raise CorpusError(f"{fault}; say whose reports these are with {way}") from None
-        hint = f"; 'pathveil corpus map {source} --out map.toml' proposes which column is which" if missing else ""
+        table = "--database VARIABLE" if source == DATABASE else source
+        hint = f"; 'pathveil corpus map {table} --out map.toml' proposes which column is which" if missing else ""
         if missing and source == FRAME:
             hint = f'; say which it is with columns={{"{missing[0]}": "ITS NAME"}}'
         title = title_above([name for name in frame.collect_schema().names() if name not in (ROW, "registry")])

@@ -133,7 +133,7 @@ def text_frames(
     def series(name: str, values: Sequence[Any]) -> pl.Series:
         try:
             return pl.Series(name, values, pl.String, strict=True)
-        except (TypeError, OverflowError, pl.exceptions.PolarsError):
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
             return pl.Series(name, list(map(text or as_text, values)), pl.String)
 
     def frames(taken: Iterator[Sequence[Any]]) -> Iterator[pl.DataFrame]:
