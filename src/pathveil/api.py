@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathveil.bundle.evaluation import Evaluation
     from pathveil.bundle.plan import TrainingPlan
     from pathveil.corpus import Corpus
-    from pathveil.corpus.mapping import TableMapping
+    from pathveil.corpus.mapping import AnyMapping
     from pathveil.study.plan import StudyPlan
     from pathveil.study.result import StudyResult
     from pathveil.study.study_file import StudySettings
@@ -43,7 +43,7 @@ def read(
     *,
     registry: str | None = None,
     columns: "Mapping[str, str | Sequence[str]] | None" = None,
-    mapping: "str | Path | TableMapping | None" = None,
+    mapping: "AnyMapping" = None,
     tasks: Names | None = None,
     most_skipped: float = 0.0,
     progress: Progress = silent,

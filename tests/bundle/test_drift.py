@@ -9,6 +9,7 @@ import pytest
 
 from bundle.conftest import KINDS, people, reports
 from pathveil.bundle.drift import Before, Seen, compare_task, mix_by_chance
+from pathveil.corpus.mapping import read_mapping
 from pathveil.errors import CorpusError, UsageError
 
 
@@ -136,3 +137,16 @@ def test_rows_that_cannot_be_read_are_counted(bundle, same, tmp_path):
     with pytest.raises(CorpusError, match="record at line 10"):
         bundle.drift(tmp_path / "new.csv", strict=True)
     assert bundle.drift(same).skipped.sentence == ""
+
+
+def test_a_mapping_is_a_file_or_its_content_for_tables_and_frames(bundle, same, tmp_path):
+    theirs = same.rename({"text": "Befund", "case_id": "Fall"})
+    theirs.write_csv(tmp_path / "lab.csv")
+    (tmp_path / "map.toml").write_text('[columns]\ntext = "Befund"\ncase_id = "Fall"\n')
+    expected = bundle.drift(same)
+    for mapping in (str(tmp_path / "map.toml"), read_mapping(tmp_path / "map.toml")):
+        for source in (theirs, tmp_path / "lab.csv"):
+            result = bundle.drift(source, mapping=mapping)
+            assert (result.documents, result.cases) == (160, 80) and result.unknown_words == expected.unknown_words
+    bundle.predict_to_file(tmp_path / "lab.csv", tmp_path / "codes.csv", mapping=str(tmp_path / "map.toml"))
+    assert pl.read_csv(tmp_path / "codes.csv").height == 160

@@ -14,7 +14,8 @@ import numpy as np
 
 from pathveil.corpus import Corpus
 from pathveil.corpus.fhir import Beside, gather_beside
-from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.intake import FRAME
+from pathveil.corpus.mapping import AnyMapping, TableMapping, mapping_of
 from pathveil.corpus.markup import plain_or_none
 from pathveil.corpus.messages import Tally, read_reports, settle_versions
 from pathveil.corpus.opening import (
@@ -95,9 +96,10 @@ class OneReading:
 
 
 def batches_of(
-    reports: Reports, *, key: bytes, reading: OneReading, mapping: TableMapping | None = None
+    reports: Reports, *, key: bytes, reading: OneReading, mapping: AnyMapping = None
 ) -> Iterator[list[Incoming]]:
-    """Reports from wherever they are, a batch at a time; ``mapping`` says how the tables of a path are written."""
+    """Reports from wherever they are, a batch at a time; ``mapping`` says how the tables of a path are written, and of
+    a frame what its columns are called."""
     if isinstance(reports, str | Path):
         if isinstance(reports, str) and not is_path(reports):
             raise UsageError("a text alone is taken for a path, and there is none of this name; give a list of texts")
@@ -113,7 +115,9 @@ def batches_of(
     frame = reports.lazy() if isinstance(reports, Corpus) else as_polars(reports)
     if frame is None:
         raise UsageError(f"{EXPECTED}; got {type(reports).__name__}")
-    yield from read_frame(frame, source="the frame", file=None, first=0, tally=reading.tally)
+    if (columns := columns_read(mapping_of(mapping))) and not isinstance(reports, Corpus):
+        frame = rename_columns(frame, source=FRAME, columns=columns)
+    yield from read_frame(frame, source=FRAME, file=None, first=0, tally=reading.tally)
 
 
 def is_path(text: str) -> bool:
@@ -124,14 +128,14 @@ def is_path(text: str) -> bool:
 
 
 def read_files(
-    source: Path, *, form: str, key: bytes, reading: OneReading, mapping: TableMapping | None = None
+    source: Path, *, form: str, key: bytes, reading: OneReading, mapping: AnyMapping = None
 ) -> Iterator[list[Incoming]]:
     """The reports of a file or folder, a batch at a time; table rows without an id are numbered from 1 over all.
 
     ``mapping`` says how tables are written and what their columns are called.
     """
-    mapping, check, unread = mapping or TableMapping(), RowCheck(), {}
-    found = sources_of([source], form=form, mapping=mapping)
+    told, check, unread = mapping_of(mapping), RowCheck(), {}
+    found = sources_of([source], form=form, mapping=told)
     beside = gather_beside([Path(one.name) for one in found if one.form == "fhir"])
     messages = {Path(one.name): one.form for one in found if one.form in MESSAGES}
     reading.tally.settled = settle_versions(messages, registry=ANY_SENDER, key=key, beside=beside)
@@ -142,8 +146,8 @@ def read_files(
             yield from read_messages(path, form=one.form, key=key, reading=reading, beside=beside)
             continue
         unread[number] = notes = Unread.of(one.form)
-        table = open_source(one, mapping=mapping, note=notes if reading.may_skip else None)
-        named = {ours: theirs for ours, theirs in mapping.columns.items() if ours in COLUMNS}
+        table = open_source(one, mapping=told, note=notes if reading.may_skip else None)
+        named = columns_read(told)
         reading.put_together = reading.put_together or is_put_together(table, named)
         table = rename_columns(table, source=path, columns=named)
         reading.numbered = reading.numbered or "report_number" in table.collect_schema()
@@ -156,6 +160,11 @@ def read_files(
     if check.total or any(notes.reasons for notes in unread.values()):
         names = [str(one.name) for one in found]
         reading.rows = check.account(names=names, unread=unread, most_skipped=reading.most_skipped)
+
+
+def columns_read(mapping: TableMapping) -> Columns:
+    """What a mapping says of the columns that coding needs: a table to be coded may lack the others."""
+    return {ours: theirs for ours, theirs in mapping.columns.items() if ours in COLUMNS}
 
 
 def is_put_together(table: "pl.LazyFrame", columns: Columns) -> bool:

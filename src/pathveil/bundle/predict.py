@@ -28,7 +28,7 @@ from pathveil.bundle.predictions import Prediction, Predictions, PredictionSumma
 from pathveil.bundle.text_answers import contradictions_of
 from pathveil.bundle.tumours import answer_tumours
 from pathveil.corpus.intake import check_messages
-from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.mapping import AnyMapping
 from pathveil.corpus.opening import MESSAGES, passed_over, sentence_of
 from pathveil.corpus.rows import MOST_SKIPPED
 from pathveil.corpus.seen import Seen
@@ -116,7 +116,7 @@ def predict_to_file(
     out: Path | IO[str],
     *,
     input_format: str = "auto",
-    mapping: TableMapping | None = None,
+    mapping: AnyMapping = None,
     output_format: str | None = None,
     by_case: bool = False,
     one_tumor: bool = False,

@@ -77,6 +77,16 @@ class TableMapping(Settings):
         return self.changed(columns=self.columns | dict(columns)) if columns else self
 
 
+AnyMapping = str | Path | TableMapping | None  # as functions of the library take one
+
+
+def mapping_of(given: AnyMapping) -> TableMapping:
+    """The mapping given, itself or as the name of its file; none says nothing."""
+    if given is None or isinstance(given, TableMapping):
+        return given or TableMapping()
+    return read_mapping(Path(given))
+
+
 def read_mapping(path: Path) -> TableMapping:
     """The mapping in a file; a mistake is one sentence."""
     content = read_toml(path, expected="a mapping as 'pathveil corpus map' writes it")

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pathveil.arguments import names_given
 from pathveil.corpus.check import CheckResult, check
 from pathveil.corpus.intake import import_corpus
-from pathveil.corpus.mapping import Columns, TableMapping, read_mapping
+from pathveil.corpus.mapping import AnyMapping, Columns, TableMapping, mapping_of
 from pathveil.corpus.opening import MESSAGES, detect_format, expand_folders
 from pathveil.corpus.relevance import DAYS
 from pathveil.corpus.rows import RowCounts, check_most_skipped
@@ -166,7 +166,7 @@ def read(
     *,
     registry: str | None = None,
     columns: Columns | None = None,
-    mapping: "str | Path | TableMapping | None" = None,
+    mapping: AnyMapping = None,
     tasks: str | Iterable[str] | None = None,
     key: bytes | None = None,
     most_skipped: float = 0.0,
@@ -190,8 +190,7 @@ def read(
         chosen = Corpus(source.paths, tasks=tasks, folder=source._folder)
         chosen.tables = source.tables
         return chosen
-    told = mapping if isinstance(mapping, TableMapping) else read_mapping(Path(mapping)) if mapping else TableMapping()
-    told = told.with_columns(columns or {})
+    told = mapping_of(mapping).with_columns(columns or {})
     frame = as_polars(source)
     paths = as_paths(source) if frame is None else []
     check_most_skipped(most_skipped)
