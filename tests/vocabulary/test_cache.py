@@ -11,7 +11,7 @@ from pathveil.errors import UsageError
 from pathveil.vocabulary import Vocabulary
 from pathveil.vocabulary.cache import clear_cache, show_cache
 from pathveil.vocabulary.encoding import encode
-from pathveil.vocabulary.tokens import tokens
+from pathveil.vocabulary.tokens import tokens, users_cache
 
 
 @pytest.fixture
@@ -94,5 +94,12 @@ def test_another_place_by_option_or_variable(corpus, tmp_path, monkeypatch, caps
     pathveil("--cache", elsewhere, "vocab", "count", corpus, "--out", tmp_path / "c.npz")
     assert os.environ["PATHVEIL_CACHE"] == str(elsewhere) and any(elsewhere.iterdir())
     assert not corpus.with_name("reports.parquet.pathveil").exists()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert users_cache() == elsewhere  # put there by the option
+    pathveil("--cache=~/words", "cache")  # a shell leaves such a sign as it is
+    assert os.environ["PATHVEIL_CACHE"] == str(tmp_path / "home" / "words")
+    monkeypatch.setenv("PATHVEIL_CACHE", "~/mine")
+    assert users_cache() == tmp_path / "home" / "mine"
+    monkeypatch.setenv("PATHVEIL_CACHE", str(elsewhere))
     assert "1 entry" in pathveil("cache") and "removed 1 entry" in pathveil("cache", "--clear")
     assert "nothing is kept" in pathveil("cache")

@@ -45,7 +45,7 @@ def root(
     ),
 ) -> None:
     if folder is not None:
-        os.environ["PATHVEIL_CACHE"] = str(folder.absolute())  # for this process and those it starts
+        os.environ["PATHVEIL_CACHE"] = str(folder.expanduser().absolute())  # for this process and those it starts
 
 
 app.command("demo", short_help="Everything, small: a model, its reasons, four studies, a report.")(demo.run)

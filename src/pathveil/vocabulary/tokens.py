@@ -103,8 +103,8 @@ BESIDE = ".pathveil"  # what the name of a cache beside a corpus has behind that
 
 def users_cache() -> Path:
     """The folder that ``PATHVEIL_CACHE`` names, else the user's own for caches."""
-    home = os.environ.get("XDG_CACHE_HOME") or str(Path("~/.cache").expanduser())
-    return Path(os.environ.get("PATHVEIL_CACHE") or Path(home) / "pathveil")
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(os.environ.get("PATHVEIL_CACHE") or Path(home) / "pathveil").expanduser()
 
 
 def beside(corpus: Path) -> Path:
