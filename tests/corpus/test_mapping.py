@@ -311,6 +311,15 @@ def test_a_first_row_that_is_a_record_is_not_shown(tmp_path):
     assert SECRET not in str(caught.value)
 
 
+def test_a_line_end_in_a_name_spoils_no_mapping(tmp_path):
+    """A name that is broken over lines in a spreadsheet stands in a comment too, where it would be a line of TOML."""
+    header = '"Report\nNo",PatientID,Befundtext,"Morphology\ncode\x7f","Side\x01"\n'
+    (tmp_path / "a\nb.csv").write_text(header + "S1,1,colon,duct\x7f,x\n")
+    result = propose_mapping(tmp_path / "a\nb.csv", out=tmp_path / "m.toml")
+    assert "perhaps Morphology code" in (tmp_path / "m.toml").read_text()
+    assert read_mapping(tmp_path / "m.toml").columns == result.columns and result.columns["report_id"] == "Report\nNo"
+
+
 def test_columns_of_tnm_and_of_flags_are_no_record(tmp_path):
     rows = "a;1;left breast, duct carcinoma;1;0;0;1\nb;2;colon, adenocarcinoma of it;2;1;1;0\n"
     (tmp_path / "t.csv").write_text("acc;PatientID;Befundtext;T;N;M;left\n" + rows)

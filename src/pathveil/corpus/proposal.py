@@ -125,6 +125,7 @@ GERMAN = (
     ("diagnose|beurteilung", "FINAL DIAGNOSIS"),
     ("kommentar", "COMMENT"),
 )
+CONTROL = re.compile(r"[\x00-\x1f\x7f]+")  # what no line of TOML may hold
 MOST_OF_A_CASE = 10  # reports on average; a column that tells fewer cases apart numbers the tumours of each patient
 FEWEST_IDS = 10  # rows from which on a column is taken for ids since no two rows share one
 
@@ -461,7 +462,7 @@ def mapping_text(result: MappingResult, *, others: list[str]) -> str:
     """The mapping as a commented TOML file."""
 
     def line(name: str, value: str | list[str] | None, remark: str) -> str:
-        return f"{name} = {json.dumps(value, ensure_ascii=False)}  # {remark}" if value else f"# {name} = …  # {remark}"
+        return f"{name} = {quoted(value)}  # {remark}" if value else f"# {name} = …  # {remark}"
 
     lines = [
         f"# Which column of {Path(result.file).name} is which: a proposal from its first {result.rows_read:,} rows.",
@@ -490,5 +491,10 @@ def mapping_text(result: MappingResult, *, others: list[str]) -> str:
     taken = [theirs if isinstance(theirs, list) else [theirs] for theirs in result.columns.values()]
     rest = [name for name in others if not any(name in some for some in taken)]
     if rest:
-        lines += ["", "# Not used: " + ", ".join(json.dumps(name, ensure_ascii=False) for name in rest)]
-    return "\n".join(lines) + "\n"
+        lines += ["", "# Not used: " + ", ".join(map(quoted, rest))]
+    return "".join(f"{CONTROL.sub(' ', line)}\n" for line in lines)  # a column's name may have a line end in it
+
+
+def quoted(value: str | list[str]) -> str:
+    """A text, or several, as TOML writes them."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
