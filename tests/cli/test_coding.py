@@ -72,6 +72,16 @@ def test_a_mapping_is_obeyed_by_whatever_reads_reports(files, inside, tmp_path):
         assert wrong.returncode == 2 and ("Nirgends" in wrong.stderr or "give both" in wrong.stderr)
 
 
+def test_what_a_folder_holds_besides_is_named_by_all(files, inside, tmp_path):
+    folder = tmp_path / "new"
+    folder.mkdir()
+    shutil.copy(files / "test.parquet", folder)
+    (folder / "more.xlsx").write_bytes(b"")
+    for command, out in (("evaluate", ()), ("drift", ("--reference", folder)), ("predict", ("--out", "-"))):
+        done = inside(command, files / "model", folder, *out)
+        assert done.returncode == 0 and "not read: more.xlsx of the folder" in done.stderr, done.stderr
+
+
 def test_predict_writes_each_format(files, inside, tmp_path):
     for name in ("codes.csv", "codes.jsonl", "codes.xml"):
         done = inside("predict", files / "model", files / "test.parquet", "--out", tmp_path / name, "--json")

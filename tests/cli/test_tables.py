@@ -75,6 +75,11 @@ def test_what_could_not_be_used_is_told_and_never_quoted(lab, tmp_path, pathveil
     done = pathveil("corpus", "check", lab, "--map", tmp_path / "map.toml", "--json")
     assert json.loads(done.stdout)["reports"] == 80 and SECRET not in done.stdout + done.stderr
     assert f"{lab}: 80 reports of" in done.stderr and "81 read, 1 skipped" in done.stderr
+    (tmp_path / "folder").mkdir()
+    lab.rename(tmp_path / "folder" / lab.name)
+    (tmp_path / "folder" / "more.xlsx").write_bytes(b"")
+    done = pathveil("corpus", "check", tmp_path / "folder", "--map", tmp_path / "map.toml")
+    assert done.returncode == 0 and "not read  more.xlsx of the folder" in done.stderr
 
 
 def test_of_several_corpora_those_that_are_one_stay_where_they_are(lab, tmp_path):

@@ -83,6 +83,7 @@ def evaluate(
             device=device,
             progress=progress,
         )
+    tell_passed_over(corpus)
     if result.warning:
         typer.echo(f"pathveil: {result.warning}", err=True)
     if page is not None:
@@ -252,9 +253,19 @@ def drift(
             device=choose_device(device),
             progress=progress,
         )
+    tell_passed_over(source, reference)
     if page is not None:
         write_text(page, result.page())
     emit(result, as_json=as_json)
+
+
+def tell_passed_over(*sources: Path | None) -> None:
+    """Name on stderr what lies in a given folder and was not read."""
+    from pathveil.corpus.opening import passed_over, sentence_of
+
+    for source in filter(None, sources):
+        if others := passed_over(source):
+            typer.echo(printable(f"pathveil: {source}: not read: {sentence_of(others)}"), err=True)
 
 
 def check_page(page: Path | None, *, sources: list[Path]) -> None:

@@ -112,8 +112,7 @@ class ImportResult(Result):
             f"  columns   {', '.join(self.columns[:MOST_COLUMNS])}{', …' if len(self.columns) > MOST_COLUMNS else ''}",
             f"  sha256    {self.sha256}",
         ]
-        if self.passed_over:
-            lines.insert(2, f"  not read  {sentence_of(self.passed_over)}")
+        lines[2:2] = self.others()
         for name, kinds in (
             ("dates", {file.dates for file in self.files} - {None}),
             ("encoding", {file.encoding for file in self.files} - {None, "utf-8-sig"}),
@@ -128,8 +127,12 @@ class ImportResult(Result):
         return f"{counted(self.reports, 'report')} of {counted(self.cases, 'case')}"
 
     def left_out(self) -> list[str]:
-        """The lines of the summary on what was read and could not be used: rows of tables, and codes."""
-        return [*(self.tables.lines() if self.tables else []), *unknown_lines(self.codes)]
+        """The lines of the summary on what was not read, or could not be used: files, rows of tables, and codes."""
+        return [*self.others(), *(self.tables.lines() if self.tables else []), *unknown_lines(self.codes)]
+
+    def others(self) -> list[str]:
+        """The line of the summary on what lies in a given folder and was not read."""
+        return [f"  not read  {sentence_of(self.passed_over)}"] if self.passed_over else []
 
 
 def code_lines(codes: CodeCounts) -> list[str]:
