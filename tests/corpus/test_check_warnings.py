@@ -79,10 +79,18 @@ def test_codes_that_contradict_each_other():
     subsite = ["C61.9", "C50.4"] * 20
     found = ids(corpus(subsite=subsite, histology=["9440", "8500"] + ["8140", "8500"] * 19, behavior=["3"] * 40))
     assert found["implausible-histology"].count == 1 and found["implausible-histology"].reports == ["r00"]
+    unsaid = ids(corpus(subsite=subsite, histology=["9440", "8500"] * 20, behavior=[None] * 30 + ["3"] * 10))
+    assert unsaid["implausible-histology"].count == 20  # the behavior need not be known
     found = ids(corpus(subsite=subsite, laterality=["left", "not_paired"] + ["not_paired", "right"] * 19))
     assert found["side-of-unpaired-site"].count == 2 and found["side-of-unpaired-site"].reports == ["r00", "r01"]
     fine = ids(corpus(subsite=subsite, laterality=["not_paired", "midline"] * 20, histology=["8140", "8500"] * 20))
     assert not {"implausible-histology", "side-of-unpaired-site", "unknown-codes"} & set(fine)
+
+
+def test_one_case_is_one_case():
+    sentence = ids(corpus(case_id=["c2"], site=["C50", "C50", "C18"]))["differing-labels"].sentence
+    assert sentence.startswith("task site has more than one label within 1 case")
+    assert "1 cases" not in sentence
 
 
 def test_what_is_missing_to_train_is_told_and_unknown_codes_are_listed():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pathveil.corpus.codes import check_labels, contradicts_pair, is_implausible
 from pathveil.corpus.schema import SHOWN, clipped, shortened
 from pathveil.results import Part
+from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -130,7 +131,7 @@ def warn_of_task(warnings: Warnings, task: str) -> None:
     pairs = facts.select(pl.col("case"), column.alias("label")).drop_nulls()
     unlike = pairs.group_by("case").agg(pl.col("label").n_unique().alias("n")).filter(pl.col("n") > 1)["case"]
     where = facts["case"].is_in(unlike.implode()) if len(unlike) else None
-    sentence = f"task {task} has more than one label within {len(unlike):,} cases"
+    sentence = f"task {task} has more than one label within {counted(len(unlike), 'case')}"
     warnings.add("differing-labels", sentence, len(unlike), where)
 
 
@@ -164,14 +165,14 @@ def warn_of_codes(warnings: Warnings, tasks: Sequence[str]) -> None:
 
 
 def marked(facts: "pl.DataFrame", tasks: Sequence[str], strange: Callable[..., bool]) -> "pl.Series":
-    """Mark the reports whose labels of these tasks are all there and are strange together."""
+    """Mark the reports whose labels of these tasks are strange together; the first two must be there, a third may."""
     import polars as pl
 
     labels = facts.select(pl.col(f"task {task}").cast(pl.String).alias(task) for task in tasks)
-    rows = labels.drop_nulls().unique().rows()
+    rows = labels.drop_nulls(tasks[:2]).unique().rows()
     found = pl.DataFrame([row for row in rows if strange(*row)], schema=labels.schema, orient="row")
     found = found.with_columns(pl.lit(True).alias("strange"))
-    joined = labels.join(found, on=list(tasks), how="left", maintain_order="left")
+    joined = labels.join(found, on=list(tasks), how="left", nulls_equal=True, maintain_order="left")
     return joined["strange"].fill_null(False)
 
 
