@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from pathveil.corpus.intake import import_corpus
-from pathveil.corpus.mapping import TableMapping, read_mapping
+from pathveil.corpus.mapping import TableMapping, mapping_of, read_mapping
 from pathveil.corpus.proposal import propose_mapping
 from pathveil.corpus.reading import read
 from pathveil.errors import CorpusError, PathveilError, UsageError
@@ -141,6 +141,26 @@ def test_a_wrong_mapping_is_one_sentence(tmp_path, content, sentence):
     with pytest.raises(UsageError) as caught:
         read_mapping(tmp_path / "m.toml")
     assert sentence in str(caught.value)
+
+
+def test_a_misspelt_column_of_ours_is_told(tmp_path):
+    """It made another column, and a corpus without that task."""
+    (tmp_path / "m.toml").write_text('[columns]\nbehaviour = "BEH"\n')
+    with pytest.raises(UsageError, match=r"m\.toml: .*'columns\.behaviour' is no column of a corpus; did you mean"):
+        read_mapping(tmp_path / "m.toml")
+    with pytest.raises(UsageError, match="did you mean 'case_id'"):
+        TableMapping().with_columns({"caseid": "Fall"})
+    assert TableMapping(columns={"other_site": "site", "dx_date": "x", "report_number": "y", "date2": "z"}).columns
+
+
+def test_a_mapping_in_python_may_be_its_content():
+    assert (
+        mapping_of({"dates": "dd/mm/yyyy"})
+        == TableMapping(dates="dd/mm/yyyy")
+        == mapping_of(mapping_of(TableMapping(dates="dd/mm/yyyy")))
+    )
+    with pytest.raises(UsageError, match="the mapping: 'colums': there is no such setting"):
+        mapping_of({"colums": {}})
 
 
 def test_a_column_whose_contents_are_not_what_its_name_says_is_told(tmp_path):

@@ -11,6 +11,8 @@
 ('dd/mm/yyyy', {'text': 'Befund'})
 """
 
+import difflib
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +21,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from pathveil.corpus.dates import check_format
 from pathveil.corpus.encodings import check_encoding
+from pathveil.corpus.schema import REQUIRED, TASKS, WHEN
 from pathveil.errors import UsageError, explained
 from pathveil.files import read_toml
 from pathveil.settings import Settings
@@ -41,6 +44,8 @@ class TableMapping(Settings):
     @classmethod
     def _names(cls, value: Any) -> Any:
         for ours, theirs in value.items() if isinstance(value, dict) else ():
+            if meant := misspelt(ours):
+                raise ValueError(f"'columns.{ours}' is no column of a corpus; did you mean '{meant}'?")
             parts = list(theirs) if isinstance(theirs, list | tuple) else [theirs]
             if not parts or not all(isinstance(part, str) and part for part in parts):
                 raise ValueError(f"'columns.{ours}' is no name of a column")
@@ -77,22 +82,37 @@ class TableMapping(Settings):
         return self.changed(columns=self.columns | dict(columns)) if columns else self
 
 
-AnyMapping = str | Path | TableMapping | None  # as functions of the library take one
+AnyMapping = str | Path | TableMapping | Mapping[str, Any] | None  # as functions of the library take one
+
+
+def misspelt(ours: str) -> str | None:
+    """The column of a corpus that a name was meant to be: as another name its labels would be lost without a word.
+
+    >>> misspelt("behaviour"), misspelt("Text"), misspelt("site"), misspelt("other_site"), misspelt("date2")
+    ('behavior', 'text', None, None, None)
+    """
+    known = (*REQUIRED, *WHEN, *TASKS)
+    if ours in known or re.search(r"\d", ours):
+        return None
+    return next(iter(difflib.get_close_matches(ours.lower(), known, n=1, cutoff=0.85)), None)
 
 
 def mapping_of(given: AnyMapping) -> TableMapping:
-    """The mapping given, itself or as the name of its file; none says nothing."""
+    """The mapping given: itself, its content, or the name of its file; none says nothing."""
     if given is None or isinstance(given, TableMapping):
         return given or TableMapping()
-    return read_mapping(Path(given))
+    return made_of(given, "the mapping") if isinstance(given, Mapping) else read_mapping(Path(given))
 
 
 def read_mapping(path: Path) -> TableMapping:
     """The mapping in a file; a mistake is one sentence."""
-    content = read_toml(path, expected="a mapping as 'pathveil corpus map' writes it")
+    return made_of(read_toml(path, expected="a mapping as 'pathveil corpus map' writes it"), str(path))
+
+
+def made_of(content: Mapping[str, Any], name: str) -> TableMapping:
     try:
         return TableMapping(**content)
     except ValidationError as error:
-        raise UsageError(f"{path}: {explained(error, TableMapping)}") from None
+        raise UsageError(f"{name}: {explained(error, TableMapping)}") from None
     except UsageError as error:  # of a value, told as if it were an option's
-        raise UsageError(f"{path}: {str(error).removeprefix('--')}") from None
+        raise UsageError(f"{name}: {str(error).removeprefix('--')}") from None
