@@ -172,6 +172,18 @@ def test_json_on_lines_of_any_kind(tmp_path, line_end, ensure_ascii):
     assert open_json(tmp_path / "r.json").collect().to_dicts() == flat
 
 
+def test_lists_in_one_file_and_none_in_another_are_told(tmp_path):
+    """It was asked whether the disk is full."""
+    row = {"report_id": "a", "case_id": "1", "text": "colon"}
+    for name, addenda in (("a", ["x"]), ("b", None), ("c", "x")):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row | {"report_id": name, "addenda": addenda}))
+    files = [tmp_path / f"{name}.jsonl" for name in "abc"]
+    assert import_corpus(files[:2], out=tmp_path / "c.parquet", registry="R").reports == 2
+    for given in (files, files[::-1]):
+        with pytest.raises(CorpusError, match=r"a\.jsonl: column 'addenda' holds lists, and none in .*c\.jsonl"):
+            import_corpus(given, out=tmp_path / "c.parquet", registry="R")
+
+
 def test_names_of_fields_within_fields(tmp_path):
     (tmp_path / "r.json").write_text(json.dumps(NESTED))
     schema = open_json(tmp_path / "r.json").collect_schema()

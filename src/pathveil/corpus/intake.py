@@ -30,6 +30,7 @@ from pathveil.corpus.one_pass import Learned, OnePass
 from pathveil.corpus.opening import (
     MESSAGES,
     Source,
+    check_lists,
     check_output,
     decimals_as_text,
     missing_as_empty,
@@ -289,6 +290,7 @@ class Sources:
                 told = {"registry": self.registry or self.mapping.registry, "columns": columns}
                 frame = prepare_table(table, source=source.name, **told)
                 frames.append(frame.with_columns(pl.lit(number).alias(SOURCE)))
+        check_lists(frames, [str(source.name) for source in self.found if source.form not in MESSAGES])
         if self.messages:
             told = {"registry": self.registry, "key": self.key, "strict": self.strict}
             frames.append(scan_messages(self.messages, **told, tally=tally, progress=self.progress))

@@ -42,7 +42,7 @@ from pathveil.corpus.tables import (
     open_table,
     with_rows,
 )
-from pathveil.errors import CorpusError, UsageError
+from pathveil.errors import CorpusError, UsageError, short
 from pathveil.files import check_file
 from pathveil.foreign.archives import ZIP, open_bytes
 from pathveil.foreign.parquet import MAGIC
@@ -312,6 +312,20 @@ def rename_columns(frame: "pl.LazyFrame", *, source: Path | str, columns: Column
     renamed = {some[0]: ours for ours, some in parts.items() if ours not in made and ours not in joined}
     gone = {part for ours in joined for part in parts[ours] if part in names and part not in renamed}
     return frame.drop(gone).rename(renamed | {f"{ours} put together": ours for ours in joined})
+
+
+def check_lists(frames: "Sequence[pl.LazyFrame]", names: Sequence[str]) -> None:
+    """Refuse tables of which one has lists where another has none (JSON): no column holds both."""
+    import polars as pl
+
+    first: dict[str, tuple[bool, str]] = {}
+    for frame, name in zip(frames, names, strict=True):
+        for column, dtype in frame.collect_schema().items():
+            if dtype != pl.Null:
+                is_list, other = first.setdefault(column, (isinstance(dtype, pl.List), name))
+                if is_list != isinstance(dtype, pl.List):
+                    where = [other, name] if is_list else [name, other]
+                    raise CorpusError(f"{where[0]}: column '{short(column)}' holds lists, and none in {where[1]}")
 
 
 def parts_of(ours: str, theirs: str | Sequence[str], schema: "pl.Schema") -> list[str]:
