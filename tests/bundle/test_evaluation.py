@@ -55,6 +55,25 @@ def test_labels_never_seen_count_as_errors(bundle, fresh, tmp_path):
     assert score.micro.value == 0.0 and score.unseen_labels == score.documents == 60
 
 
+def test_codes_that_are_written_otherwise_are_no_errors(bundle, fresh, tmp_path):
+    """A table that has a corpus's columns is used as it lies; all its labels counted as errors."""
+    ours = pl.read_parquet(fresh)
+    theirs = ours.with_columns(
+        subsite=pl.col("subsite").str.replace(".", "", literal=True),
+        histology=pl.concat_str("histology", pl.lit("/"), "behavior"),
+        laterality=pl.col("laterality").replace({"left": "2", "right": "R", "not_paired": "0"}),
+    )
+    theirs.write_csv(tmp_path / "lab.csv")
+    theirs.write_parquet(tmp_path / "lab.parquet")
+    theirs.drop("site", "behavior").write_parquet(tmp_path / "less.parquet")
+    expected = bundle.evaluate(fresh, resamples=20)
+    for reports in (theirs, tmp_path / "lab.csv", tmp_path / "lab.parquet", tmp_path / "less.parquet"):
+        result = bundle.evaluate(reports, resamples=20)
+        assert {task: one.micro for task, one in result.tasks.items()} == {
+            task: one.micro for task, one in expected.tasks.items()
+        }
+
+
 def test_corpora_with_fewer_tasks_or_none(bundle, fresh, tmp_path):
     path = tmp_path / "site.parquet"
     pl.read_parquet(fresh).select("report_id", "case_id", "registry", "text", "site").write_parquet(path)

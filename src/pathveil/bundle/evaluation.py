@@ -15,7 +15,8 @@ from pathveil.bundle.evaluation_details import TaskDetails, detail_task
 from pathveil.bundle.joint import RULES, Rules
 from pathveil.bundle.model import Model
 from pathveil.bundle.training_cases import read_training_cases
-from pathveil.corpus import read
+from pathveil.corpus import Corpus, read
+from pathveil.corpus.codes import is_another_form
 from pathveil.corpus.rows import MOST_SKIPPED, RowCounts
 from pathveil.errors import CorpusError, UsageError
 from pathveil.progress import Progress, silent
@@ -137,8 +138,9 @@ def evaluate_model(
 ) -> Evaluation:
     """Scores on all tasks that both the model and the reports have (or those named).
 
-    ``reports`` is whatever ``pathveil.corpus.read`` reads. A label the model never saw counts as an error. Rows that
-    cannot be used are left out and counted; a table with more than the share ``most_skipped`` of them is refused.
+    ``reports`` is whatever ``pathveil.corpus.read`` reads. A label the model never saw counts as an error; codes that
+    are written otherwise than the model's (C504) are put into one form. Rows that cannot be used are left out and
+    counted; a table with more than the share ``most_skipped`` of them is refused.
     """
     wanted = None if tasks is None else list(tasks)
     for task in wanted or ():
@@ -146,6 +148,8 @@ def evaluate_model(
             raise UsageError(f"the bundle has no task '{task}'; it has {', '.join(model.tasks)}")
     # Files that are made of a frame, or of a table with rows left out, last as long as this object.
     source = read(reports, tasks=wanted, most_skipped=most_skipped, progress=progress)
+    if is_written_otherwise(source, model):
+        source = source.in_one_form(tasks=wanted)
     corpus = encode(
         source.paths,
         model.vocabulary,
@@ -159,6 +163,16 @@ def evaluate_model(
     corpus = replace(corpus, days=days if len(days) == corpus.documents else None)
     found = evaluate_encoded(model, corpus, resamples=resamples, seed=seed, device=device, progress=progress)
     return found.model_copy(update={**training_overlap(model, corpus), "tables": source.tables})
+
+
+def is_written_otherwise(reports: Corpus, model: Model) -> bool:
+    """Whether a label is one of the model's in another form: as it is, it would count as an error."""
+    labels = reports.lazy()
+    for task in (task for task in model.tasks if task in reports.tasks):
+        found = labels.select(task).drop_nulls().unique().collect(engine="streaming")[task]
+        if any(is_another_form(task, label, model.labels[task]) for label in found):
+            return True
+    return False
 
 
 def training_overlap(model: Model, corpus: Encoded) -> dict[str, int]:

@@ -15,7 +15,7 @@ its report stays.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -370,6 +370,15 @@ def check_labels(counts: Mapping[str, Mapping[str, int]]) -> Iterable[UnknownCod
 
 def is_known(codes: Codes, task: str, label: str) -> bool:
     return not codes.unknown and codes.labels.get(task) == label
+
+
+def is_another_form(task: str, label: str, known: Collection[str]) -> bool:
+    """Whether a label is one of those known, written otherwise.
+
+    >>> [is_another_form("subsite", label, ("C50.4",)) for label in ("C504", "C50.4", "C509")]
+    [True, False, False]
+    """
+    return label not in known and task in READERS and READERS[task](label).labels.get(task) in known
 
 
 def is_implausible(subsite: str, histology: str, behavior: str | None = None) -> bool:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pathveil.arguments import names_given
 from pathveil.corpus.check import CheckResult, check
+from pathveil.corpus.codes import normalise_codes
 from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.mapping import AnyMapping, Columns, TableMapping, mapping_of
 from pathveil.corpus.opening import MESSAGES, detect_format, expand_folders
@@ -36,7 +37,7 @@ from pathveil.corpus.rows import RowCounts, check_most_skipped
 from pathveil.corpus.schema import REQUIRED, scan, tasks_of, validate, with_dates
 from pathveil.corpus.split import VALIDATION, split_corpus
 from pathveil.corpus.synth import SynthResult, SynthSettings, write_corpus
-from pathveil.corpus.tables import Paths, form_of, open_table
+from pathveil.corpus.tables import Paths, form_of, open_table, write_parquet
 from pathveil.errors import CorpusError, UsageError, short
 from pathveil.progress import Progress, silent
 from pathveil.wording import counted
@@ -75,6 +76,15 @@ class Corpus:
     def to_frame(self) -> "pl.DataFrame":
         """The reports as a polars frame."""
         return self.lazy().collect(engine="streaming")
+
+    def in_one_form(self, *, tasks: str | Iterable[str] | None = None) -> "Corpus":
+        """The same reports in a private file, with their codes in one form, unknown ones as they are."""
+        folder = PrivateFolder()
+        path = folder.path / "reports.parquet"
+        write_parquet(normalise_codes(self.lazy(), keep_unknown=True)[0], path)
+        corpus = Corpus(path, tasks=tasks, folder=folder)
+        corpus.tables = self.tables
+        return corpus
 
     @cached_property
     def _counts(self) -> list[tuple[str, int, int]]:
@@ -211,7 +221,8 @@ def read(
         progress=progress,
     )
     corpus = Corpus(path, tasks=tasks, folder=folder)
-    corpus.tables = imported.tables
+    whole = frame is not None and not (imported.tables and imported.tables.skipped_total)
+    corpus.tables = None if whole else imported.tables  # of a frame only what was left out is news
     return corpus
 
 
