@@ -119,3 +119,10 @@ def test_validation_of_the_training_cases_is_refused(halves):
     cases = pl.read_parquet(train_file)["case_id"].n_unique()
     with pytest.raises(UsageError, match=f"{cases} cases of the validation reports are among the training reports"):
         train_model(train_file, TINY, preset="tiny", validation=train_file)
+
+
+def test_codes_that_are_written_otherwise_than_here_are_told(bundle, tmp_path):
+    assert training_summary(bundle, tmp_path).warnings == ()
+    otherwise = {**bundle.labels, "subsite": ("C504", "C187"), "laterality": ("L", "R")}
+    (warning,) = training_summary(replace(bundle, labels=otherwise), tmp_path).warnings
+    assert warning.startswith("labels of subsite and laterality are codes written otherwise")

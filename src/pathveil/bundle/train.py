@@ -22,6 +22,7 @@ from pathveil.bundle.profile import profile_of
 from pathveil.bundle.training_cases import write_training_cases
 from pathveil.bundle.weights import architecture_of, to_arrays
 from pathveil.corpus import Corpus, read
+from pathveil.corpus.codes import tasks_of_another_form
 from pathveil.corpus.schema import Paths
 from pathveil.errors import CorpusError, UsageError, VocabularyError, short
 from pathveil.files import check_new, read_json
@@ -40,7 +41,7 @@ from pathveil.vocabulary.encoded import MISSING, Encoded, join_documents
 from pathveil.vocabulary.encoding import encode
 from pathveil.vocabulary.selection import MINIMUM, Measures, select
 from pathveil.vocabulary.words import Vocabulary
-from pathveil.wording import counted
+from pathveil.wording import counted, listed
 
 ACCURACY = 0.97  # what registries ask of codes that no person looks at
 
@@ -57,6 +58,7 @@ class TrainingSummary(Result):
     held_out: dict[str, Scores]
     thresholds: dict[str, Threshold]
     defence: Statement | None = None  # how the model was defended, and what that promises
+    warnings: tuple[str, ...] = ()
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -77,6 +79,7 @@ class TrainingSummary(Result):
             *([str(self.defence)] if self.defence else []),
             *(["On cases held out of training:"] if self.held_out else []),
             *(f"  {task:<12}{score}; {self.thresholds[task]}" for task, score in self.held_out.items()),
+            *(f"Note: {warning}" for warning in self.warnings),
             f"Read {Path(self.bundle) / 'card.md'}; next: pathveil evaluate, pathveil audit.",
         ]
         return "\n".join(lines)
@@ -94,6 +97,18 @@ def training_summary(model: Model, path: Path) -> TrainingSummary:
         held_out=dict(model.scores),
         thresholds=dict(model.thresholds),
         defence=stated_defence(model.provenance),
+        warnings=warnings_of(model),
+    )
+
+
+def warnings_of(model: Model) -> tuple[str, ...]:
+    """What a model that was trained will say otherwise than its user may expect."""
+    tasks = tasks_of_another_form(model.labels)
+    if not tasks:
+        return ()
+    return (
+        f"labels of {listed(tasks)} are codes written otherwise than in a corpus (C504 for C50.4), so the model "
+        "answers with these, without terms; 'pathveil corpus import' puts them into one form.",
     )
 
 

@@ -372,6 +372,19 @@ def is_known(codes: Codes, task: str, label: str) -> bool:
     return not codes.unknown and codes.labels.get(task) == label
 
 
+def tasks_of_another_form(labels: Mapping[str, Iterable[str]]) -> list[str]:
+    """The tasks with labels that are codes and written otherwise than here.
+
+    >>> tasks_of_another_form({"site": ["C50", "breast"], "subsite": ["C504"], "laterality": ["R", "left"]})
+    ['subsite', 'laterality']
+    """
+
+    def is_otherwise(task: str, label: str) -> bool:
+        return READERS[task](label).labels.get(task, label) != label
+
+    return [task for task, some in labels.items() if task in READERS and any(is_otherwise(task, one) for one in some)]
+
+
 def is_another_form(task: str, label: str, known: Collection[str]) -> bool:
     """Whether a label is one of those known, written otherwise.
 
