@@ -422,6 +422,22 @@ def test_words_for_nothing_are_nothing(tmp_path):
     assert "date" not in str(caught.value)
 
 
+def test_a_dash_is_no_case_and_no_date(tmp_path):
+    """Reports of many patients made one case of that name."""
+    rows = [f"r{n},{n},R1,-,colon,C18,?\n" for n in range(30)] + ["r30,-,R1,2016-05-02,colon,--,8140\n"]
+    (tmp_path / "t.csv").write_text(HEADER + "".join(rows))
+    result = import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet")
+    assert (result.reports, result.cases) == (30, 30) and result.codes.unknown == []
+    assert result.tables.reasons == {"has no case_id": 1}
+
+
+def test_years_that_became_decimals(tmp_path):
+    """As pandas writes them to CSV where some are missing."""
+    (tmp_path / "t.csv").write_text("report_id,case_id,registry,text,year\na,1,R,colon,2016.0\nb,1,R,colon,\n")
+    import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet")
+    assert pl.read_parquet(tmp_path / "c.parquet")["year"].to_list() == [2016, None]
+
+
 def test_one_mistyped_date_of_many_reports_costs_its_row(tmp_path):
     """Also where the others are of few days."""
     rows = "".join(f"r{n},{n},R,{17 + n % 2}/02/2016,colon\n" for n in range(300))

@@ -38,8 +38,11 @@ SHOWN = 5  # offending ids in a message
 DATE = r"^\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*|\.0)?$"  # 20160502.0 is a number that a table made a decimal
 
 EXPECTED_DATE = "2016-05-02 or 20160502"
-# What databases, SAS and spreadsheets write where nothing is.
-MISSING = ("NULL", "Null", "null", r"\N", ".", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "None", "none")
+# What databases, SAS, pandas, spreadsheets and people write where nothing is.
+MISSING = (
+    *("NULL", "Null", "null", r"\N", ".", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "None", "none"),
+    *("<NA>", "NaT", "-", "--", "?"),
+)
 PLACE, AS_WRITTEN = "place in the frame", "before it was checked: "  # columns of names that no table has
 
 
@@ -143,7 +146,9 @@ def with_dates(frame: "pl.LazyFrame") -> "pl.LazyFrame":
     if "date" in schema and schema["date"] == pl.String:
         changes.append(parsed_date(pl.col("date")).alias("date"))
     if "year" in schema and schema["year"] != pl.Int32:
-        year = pl.col("year").str.strip_chars() if schema["year"] == pl.String else pl.col("year")
+        year = pl.col("year")
+        if schema["year"] == pl.String:  # 2016.0 is a number that a table made a decimal
+            year = year.str.strip_chars().str.replace(r"\.0+$", "")
         changes.append(year.cast(pl.Int32, strict=False))
     return frame.with_columns(changes)
 
