@@ -23,9 +23,10 @@ FIELDS = st.text(st.sampled_from("ab ,;\t\"\n\r'é"), max_size=5)
 
 
 def by_python(content: str, delimiter: str) -> list[tuple[str | None, ...]]:
-    """The records as Python's csv reads the whole text at once."""
+    """The records as Python's csv reads the whole text at once, without those that hold nothing."""
     header, *records = csv.reader(io.StringIO(content, newline=""), delimiter=delimiter)
-    return [tuple(value or None for value in record) for record in records if len(record) == len(header)]
+    kept = [record for record in records if len(record) == len(header) and any(record)]
+    return [tuple(value or None for value in record) for record in kept]
 
 
 @given(st.lists(st.tuples(FIELDS, FIELDS, FIELDS), min_size=1, max_size=12), st.sampled_from([",", ";", "\t"]))
@@ -152,6 +153,18 @@ def test_headers_of_files_that_were_put_together_are_no_records(tmp_path):
     frame = open_csv(tmp_path / "t.csv", note=lambda line, reason: faults.append((line, reason)))
     assert frame.collect().rows() == [("1", SECRET, 2), ("2", "text", 4), ("report_id", "a", 5)]
     assert faults == [(3, "is the header again")]
+
+
+@pytest.mark.parametrize("large", [1 << 27, 1])
+def test_empty_rows_of_a_spreadsheet_are_no_records(tmp_path, monkeypatch, large):
+    """They were reports without an id, and `predict` coded them."""
+    monkeypatch.setattr(csv_files, "LARGE", large)
+    path = tmp_path / "r.csv"
+    path.write_text('report_id,text\n,\n1,a\n,\n"",\n,b\n2,\n' + ",\n" * 40)
+    faults = []
+    table = open_csv(path, note=lambda line, reason: faults.append((line, reason))).collect()
+    assert table.rows() == [("1", "a", 3), (None, "b", 6), ("2", None, 7)] and not faults
+    assert open_csv(path).collect().rows() == [("1", "a"), (None, "b"), ("2", None)]
 
 
 def test_a_large_table_in_another_encoding_is_called_that(tmp_path):

@@ -164,7 +164,7 @@ def test_csv_round_trips(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("csv") / "r.csv"
     frame = pl.DataFrame(rows, schema=["report_id", "text"], orient="row")
     frame.write_csv(path, quote_style="always")
-    expected = [tuple(cell or None for cell in row) for row in rows]
+    expected = [tuple(cell or None for cell in row) for row in rows if any(row)]
     assert open_table(path).collect().rows() == expected
 
 

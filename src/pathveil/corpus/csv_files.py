@@ -96,7 +96,10 @@ def open_csv(
                 for row in batch.filter(repeats)[ROW]:
                     note(row, "is the header again")
                 batch = batch.filter(~repeats)
-            yield batch.select(schema.names()).with_columns(pl.when(pl.col(pl.String) != "").then(pl.col(pl.String)))
+            batch = batch.select(schema.names()).with_columns(pl.when(pl.col(pl.String) != "").then(pl.col(pl.String)))
+            if batch[columns[0]].null_count():  # a spreadsheet's empty rows are blank lines with delimiters
+                batch = batch.filter(pl.any_horizontal(pl.col(columns).is_not_null()))
+            yield batch
 
     return streamed(frames, schema)
 
