@@ -59,12 +59,12 @@ def read_corpus(path: Path) -> None:
     validate(scan(path)).collect()
 
 
-def import_file(path: Path) -> None:
+def import_file(path: Path, **columns: str) -> None:
     from pathveil.corpus.intake import import_corpus
 
     out = path.with_name("out.parquet")
     out.unlink(missing_ok=True)
-    import_corpus(path, out=out)
+    import_corpus(path, out=out, columns=columns)
 
 
 def counts_folder(folder: Path) -> None:
@@ -551,6 +551,9 @@ def csv_bytes() -> bytes:
     return file.getvalue().encode()
 
 
+ROWS = "report_id;case_id;registry;line;section;text;site\n" + "".join(
+    f"r{n // 4};c{n // 8};R1;{n % 4};{'gross' if n % 2 else 'diagnosis'};{TEXT} {n};C50\n" for n in range(24)
+)
 jsonl = "\n".join(json.dumps(row) for row in rows()).encode()
 READERS: dict[str, Reader] = {
     "counts": Reader("north.npz", "npz", counts_folder, choose_words),
@@ -593,6 +596,12 @@ READERS: dict[str, Reader] = {
     "corpus csv": Reader("a.csv", "bytes", one("a.csv", write_csv), lambda f: read_corpus(f / "a.csv")),
     "corpus jsonl": Reader("a.jsonl", "jsonl", one("a.jsonl", text_file(jsonl)), lambda f: read_corpus(f / "a.jsonl")),
     "import csv": Reader("a.csv", "bytes", one("a.csv", text_file(csv_bytes())), lambda f: import_file(f / "a.csv")),
+    "import rows": Reader(
+        "a.csv",
+        "bytes",
+        one("a.csv", text_file(ROWS)),
+        lambda f: import_file(f / "a.csv", line="line", section="section"),
+    ),
     "import gzip": Reader(
         "a.csv.gz",
         "gzip",

@@ -53,6 +53,19 @@ if TYPE_CHECKING:
 
 MESSAGES = ("hl7", "fhir")  # forms in which reports come with their patient
 HL7_NAMES, TEXT_NAMES = (".hl7", ".er7"), (".txt", ".dat")  # the latter may be anything
+# What others keep tables in and we do not read, by the ends of names, and what to do.
+UNREAD = {
+    "a SAS dataset; export it as CSV, or give pathveil.read() the frame of pandas.read_sas()": (
+        ".sas7bdat",
+        ".xpt",
+    ),
+    "a Stata file; export it as CSV, or give pathveil.read() the frame of pandas.read_stata()": (".dta",),
+    "an SPSS file; export it as CSV, or give pathveil.read() the frame of pandas.read_spss()": (".sav",),
+    "an Access database; export the table as CSV or .xlsx": (".accdb", ".mdb"),
+    "an R file; write the table as CSV or Parquet there": (".rds", ".rda", ".rdata"),
+    "an archive; unpack it, and give what is in it": (".zip", ".7z", ".tar", ".tgz", ".tar.gz", ".rar"),
+    "a document; give texts in a table, a row or a file of messages for each": (".pdf", ".docx", ".doc"),
+}
 START = 4_096  # bytes that tell a file's form
 RESOURCE_START = 1 << 20  # of JSON, in which a resource says its kind: some write that last
 
@@ -211,6 +224,8 @@ def detect_format(
     named = form_of(path) or form_among(path, OTHER_FORMS)
     if named and named not in ("csv", "json", "jsonl", "excel"):
         return named
+    if kind := next((kind for kind, endings in UNREAD.items() if path.name.lower().endswith(endings)), None):
+        raise CorpusError(f"{path}: is {kind}")
     try:
         with open_bytes(path) as file:
             start = file.read(START if named in (None, "csv", "excel") else RESOURCE_START)

@@ -32,6 +32,7 @@ from pathveil.corpus.intake import FRAME, import_corpus, prepare_table
 from pathveil.corpus.mapping import Columns, TableMapping, read_mapping
 from pathveil.corpus.opening import MESSAGES, detect_format, expand_folders, with_plain_texts
 from pathveil.corpus.relevance import DAYS
+from pathveil.corpus.report_rows import one_row_a_report
 from pathveil.corpus.rows import RowCounts, check_most_skipped
 from pathveil.corpus.schema import REQUIRED, scan, tasks_of, validate, with_dates
 from pathveil.corpus.split import VALIDATION, split_corpus
@@ -194,7 +195,8 @@ def read(
     if (frame := as_polars(source)) is not None:
         folder = PrivateFolder()
         path = folder.path / "reports.parquet"
-        frame = prepare_table(frame, source=FRAME, registry=registry or told.registry, columns=told.columns)
+        frame, _ = one_row_a_report(frame, source=FRAME, columns=told.columns)
+        frame = prepare_table(frame, source=FRAME, registry=registry or told.registry)
         write_parquet(normalise_codes(with_plain_texts(frame), keep_unknown=True)[0], path)
         return Corpus(path, tasks=tasks, folder=folder)
     paths = as_paths(source)
