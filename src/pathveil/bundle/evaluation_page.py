@@ -150,7 +150,8 @@ def charts_of(task: str, one: TaskEvaluation) -> list[tuple[str, str]]:
     for kind, groups in (("registry", found.registries), ("year", found.years)):
         if len(groups) > 1:
             drawn, cut = draw_groups(groups, chance=one.accuracy.value, title=f"{task}: share right by {kind}")
-            title = f"Share right by {kind}, with 95\u00a0% intervals; the dotted line is all reports. {cut}"
+            more = f", the {SHOWN} largest of {len(groups)}" if len(groups) > SHOWN else ""
+            title = f"Share right by {kind}{more}, with 95\u00a0% intervals; the dotted line is all reports. {cut}"
             charts.append((title, drawn))
     return charts
 
