@@ -55,6 +55,18 @@ def test_labels_never_seen_count_as_errors(bundle, fresh, tmp_path):
     assert score.micro.value == 0.0 and score.unseen_labels == score.documents == 60
 
 
+def test_labels_in_another_form_are_told_of(bundle, fresh, tmp_path):
+    """Scores of nothing but errors, without a word, would be the model's fault."""
+    other = pl.read_parquet(fresh).with_columns(
+        pl.col("subsite").str.replace(".", "", literal=True), histology=pl.format("{}/3", "histology")
+    )
+    other.write_parquet(tmp_path / "other.parquet")
+    result = bundle.evaluate(tmp_path / "other.parquet", resamples=10)
+    told = "ost labels of subsite and histology are codes that the model"
+    assert f"Note: m{told} does not know" in repr(result) and f"<p>M{told} does not know" in result.page()
+    assert bundle.evaluate(fresh, resamples=10).unknown_labels == []
+
+
 def test_corpora_with_fewer_tasks_or_none(bundle, fresh, tmp_path):
     path = tmp_path / "site.parquet"
     pl.read_parquet(fresh).select("report_id", "case_id", "registry", "text", "site").write_parquet(path)

@@ -88,9 +88,10 @@ def few_or(number: int, cases: int) -> str:
 
 
 def warnings_of(result: Evaluation) -> list[str]:
-    """What makes the figures look better than they are, as sentences."""
+    """What makes the figures look better than they are, or worse, as sentences."""
+    told = [f"{warning[0].upper()}{warning[1:]}" for warning in (*result.warnings, *result.unknown_labels)]
     if result.warnings:
-        return [f"{warning[0].upper()}{warning[1:]}" for warning in result.warnings]
+        return told
     ends = (
         (result.training_reports, result.training_cases, "belong to cases that the model was trained with"),
         (
@@ -99,7 +100,7 @@ def warnings_of(result: Evaluation) -> list[str]:
             "read word for word like one that the model was trained with, of another case",
         ),
     )
-    return [
+    return told + [
         f"{f'{number:,}' if may_be_told(cases) else 'Some'} of these reports {end}: the scores are better than new "
         "reports will keep."
         for number, cases, end in ends
