@@ -159,6 +159,7 @@ def predict(
 
     Reports are streamed, so any number of them fits. Report text is read and not written, unless --with-text asks.
     """
+    from pathveil.bundle.incoming import made_plain
     from pathveil.corpus.patient import read_key
 
     if (source is None) == (text is None):
@@ -175,10 +176,12 @@ def predict(
     model = api.load(bundle, require_signature=require_signature, words_key=words_key)
     if text is not None:
         report = sys.stdin.read() if text == "-" else text
+        shown = not as_json and out is None
+        report = made_plain(report) if shown else report  # with the words behind codes: as the places say
         if not report.strip():
             raise UsageError("--text: is empty; expected the text of a report, or - and the text on the standard input")
         answer = model.answer(report, explain=explain, joint=joint)
-        emit(answer, as_json=as_json or out == STANDARD_OUTPUT, text=answer.shown_in(report))
+        emit(answer, as_json=not shown, text=answer.shown_in(report))
         return
     assert source is not None and out is not None
     with quiet_end_of_pipe(), ended_like_ctrl_c(), bar() as progress:
