@@ -168,7 +168,9 @@ def predict(
         raise UsageError("give --out FILE, .csv, .jsonl or .xml, or --out - for the standard output")
     if text is not None and out not in (None, STANDARD_OUTPUT):
         raise UsageError("the answer to --text is shown, with --json as JSON; --out is for INPUT")
-    of_files = {"--to": output_format, "--by-case": by_case, "--one-tumor": one_tumor, "--with-text": with_text}
+    of_files: dict[str, object] = {"--to": output_format, "--by-case": by_case, "--one-tumor": one_tumor}
+    of_files |= {"--with-text": with_text, "--format": input_format != "auto", "--strict": strict}
+    of_files |= {"--key-file": key_file, "a mapping (--map, --column, …)": told is not None and not told.is_empty}
     if text is not None and (given := [name for name, value in of_files.items() if value]):
         raise UsageError(f"{given[0]} is for INPUT; the answer to --text is shown, with --json as JSON")
     if text is None and as_json and out == STANDARD_OUTPUT:
