@@ -44,7 +44,7 @@ def test_reports_without_a_known_word_are_left_to_a_person_as_predict_leaves_the
         assert score.coded.share == pytest.approx(len(taken) / len(pairs)) and len(taken) < len(pairs)
         assert score.coded.accuracy == pytest.approx(np.mean(taken))
         assert sum(one.documents for one in score.details.calibration) <= len(taken)
-        first = next(one for one in score.details.coverage if one.coverage >= 0.5)
+        first = score.details.coverage[0]
         assert first.probability > 0 and score.details.coverage[-1].probability == 0
 
 
@@ -53,6 +53,18 @@ def test_labels_never_seen_count_as_errors(bundle, fresh, tmp_path):
     pl.read_parquet(fresh).with_columns(histology=pl.lit("9999")).write_parquet(path)
     score = bundle.evaluate(path, resamples=10).tasks["histology"]
     assert score.micro.value == 0.0 and score.unseen_labels == score.documents == 60
+
+
+def test_labels_in_another_form_are_told_of(bundle, fresh, tmp_path):
+    """Scores of nothing but errors, without a word, would be the model's fault."""
+    other = pl.read_parquet(fresh).with_columns(
+        pl.col("subsite").str.replace(".", "", literal=True), histology=pl.format("{}/3", "histology")
+    )
+    other.write_parquet(tmp_path / "other.parquet")
+    result = bundle.evaluate(tmp_path / "other.parquet", resamples=10)
+    told = "ost labels of subsite and histology are codes that the model"
+    assert f"Note: m{told} does not know" in repr(result) and f"<p>M{told} does not know" in result.page()
+    assert bundle.evaluate(fresh, resamples=10).unknown_labels == []
 
 
 def test_corpora_with_fewer_tasks_or_none(bundle, fresh, tmp_path):

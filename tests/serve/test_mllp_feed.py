@@ -10,6 +10,7 @@ from bundle.conftest import reports
 from pathveil.serve.app import make_app
 from pathveil.serve.desk import Desk
 from pathveil.serve.folder_feed import FolderFeed
+from pathveil.serve.incoming import read_file
 from pathveil.serve.mllp_feed import CONNECTIONS, MLLPFeed
 from serve.conftest import service_of
 
@@ -155,6 +156,15 @@ def test_a_folder_is_read_file_by_file(model, tmp_path):
         assert {row["registry"] for row in rows} == {"NORTH", "R1", "R2"}
 
     asyncio.run(run())
+
+
+def test_cells_that_say_nothing_are_no_ids(tmp_path):
+    """One patient was made of all reports whose case is NULL."""
+    rows = ["report_id,case_id,report_number,date,text", "r1,NULL,7,2016-05-02,a", "r2,N/A,,NULL,b", ' ,"  ",8,,c']
+    (tmp_path / "in.csv").write_text("\n".join(rows) + "\n")
+    (sent,) = read_file(tmp_path / "in.csv", key=b"k" * 32)
+    assert [one.case_id for one in sent] == [None] * 3 and sent[2].report_id == "in.csv 3"
+    assert [(one.number, one.date) for one in sent] == [("7", "2016-05-02"), (None, None), ("8", None)]
 
 
 @pytest.mark.parametrize("text", ["a:b", "0", "70000", "host:"])

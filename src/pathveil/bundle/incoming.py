@@ -107,7 +107,7 @@ def batches_of(
         if not all(isinstance(text, str) for text in reports):
             raise UsageError(EXPECTED)
         for start in range(0, len(reports), BATCH):
-            texts = enumerate(reports[start : start + BATCH], start=start + 1)
+            texts = enumerate(map(made_plain, reports[start : start + BATCH]), start=start + 1)
             yield [Incoming(Origin(str(number), position=number), None, text) for number, text in texts]
         return
     frame = reports.lazy() if isinstance(reports, Corpus) else as_polars(reports)
@@ -229,13 +229,18 @@ def read_frame(
                 own, case, number, message = (known(name) for name in (report_id, case_id, number, message))
                 number = number if "report_number" in schema else own  # a table of one id means the laboratory's
                 origin = Origin(own or str(first + at), number, message, file, at)
-                plain = plain_or_none(text or "") or ""
+                plain = made_plain(text or "")
                 tally.rewritten += plain != (text or "")
                 batch.append(Incoming(origin, case, plain))
             if batch:
                 yield batch
     except pl.exceptions.PolarsError:
         raise CorpusError(f"{source}: cannot be read to its end; is it cut short or damaged?") from None
+
+
+def made_plain(text: str) -> str:
+    """A report's text without RTF or tags, as every table's is read; empty where it is RTF beyond reason."""
+    return plain_or_none(text) or ""
 
 
 def passed_before(notes: Unread, rows: "pl.Series") -> list[int]:

@@ -106,7 +106,7 @@ def predict(
         results=results,
         tables=readings[-1].rows,
         skipped_messages=readings[-1].tally.skipped_total,
-        warnings=tuple(repeated_ids(counts)),
+        warnings=tuple(warnings_of(readings[-1], counts, keyed=False, by_case=by_case)),
     )
 
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from pathveil.bundle.incoming import known
 from pathveil.corpus.messages import Tally, read_reports
 from pathveil.corpus.naaccr import Report
-from pathveil.corpus.opening import detect_format, with_plain_texts
+from pathveil.corpus.opening import detect_format, missing_as_empty, with_plain_texts, written_out
 from pathveil.corpus.tables import open_table
 from pathveil.errors import CorpusError
 from pathveil.serve.sent import Sent
@@ -29,17 +30,18 @@ def read_file(path: Path, *, key: bytes) -> Iterator[list[Sent]]:
         return
     import polars as pl
 
-    frame = with_plain_texts(open_table(path, form=form))
-    names = frame.collect_schema().names()
-    if "text" not in names:
+    frame = with_plain_texts(missing_as_empty(open_table(path, form=form), COLUMNS))  # NULL is nobody's id
+    schema = frame.collect_schema()
+    if "text" not in schema:
         raise CorpusError(f"{path}: column 'text' is missing; expected the reports' text there")
     columns = [
-        pl.col(name).cast(pl.String) if name in names else pl.lit(None, pl.String).alias(name) for name in COLUMNS
+        written_out(name, schema[name]) if name in schema else pl.lit(None, pl.String).alias(name) for name in COLUMNS
     ]
     number = 0
     for rows in frame.select(columns).collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming"):
         reports = []
-        for report_id, case_id, registry, date, text, own in rows.iter_rows():
+        for row in rows.iter_rows():
+            report_id, case_id, registry, date, text, own = map(known, row)
             number += 1
             name = report_id or f"{path.name} {number}"
             reports.append(
