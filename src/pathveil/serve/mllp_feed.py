@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 
-from pathveil.corpus.hl7 import HEADER, Delimiters, UnusableMessage, charset_of, delimiters_of
+from pathveil.corpus.hl7 import HEADER, Delimiters, UnusableMessage, charset_of, delimiters_of, in_lines
 from pathveil.corpus.naaccr import read_message
 from pathveil.serve.incoming import sent_report
 
@@ -178,8 +178,7 @@ def reports_of(message: bytes, *, key: bytes) -> list:
         raise NotReadable("this is no HL7 v2 message: it does not begin with MSH")
     if charset_of(message) is None:
         raise NotReadable("the character set of MSH-18 is not known")
-    lines = message.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    return [sent_report(report) for report in read_message(lines, key=key, registry=None)]
+    return [sent_report(report) for report in read_message(in_lines(message), key=key, registry=None)]
 
 
 def header_fields(message: bytes) -> list[bytes]:
