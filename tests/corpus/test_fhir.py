@@ -382,6 +382,30 @@ def test_what_a_report_calls_its_patient_is_masked(people):
     assert sent.text == found.text
 
 
+def test_numbers_and_addresses_without_their_kind_are_masked():
+    """An e-mail without its system, a phone with its extension, the number by which a report names its patient."""
+    telecom = [{"value": "candy@zebra.example"}, {"system": "sms", "value": "tel:+1 518-555-0124 ext. 7"}]
+    born = [{"url": "http://hl7.org/fhir/StructureDefinition/patient-mothersMaidenName", "valueString": "Everywoman"}]
+    text = "candy@zebra.example, (518) 555-0124, mother Everywoman"
+    someone = PATIENT | {"telecom": telecom, "extension": born}
+    (found,) = read_resource(bundle(someone, LAB, report(conclusion=text)), key=KEY, registry=None)
+    assert found.text == "FINAL DIAGNOSIS\n[address], ([number], mother [patient]"
+    alone = report(subject={"identifier": {"value": "00466144"}}, conclusion="MRN 466144")
+    (found,) = read_resource(alone, key=KEY, registry="R")
+    assert found.text == "FINAL DIAGNOSIS\nMRN [number]"
+
+
+def test_a_case_goes_by_the_record_number_whatever_stands_before_it():
+    """As in HL7: neither a visit's number nor one that was given up makes another case of a patient."""
+    record = {"value": "00466144", "system": "urn:hospital"}
+    others = [{"value": "V7", "type": {"coding": [{"code": "VN"}]}}, {"value": "9911", "use": "old"}, {"value": "K5"}]
+    typed = record | {"type": {"coding": [{"code": "MR"}]}}
+    given = ([record], [record, *others], [others[0], record], [others[1], record], [*others, typed])
+    assert len(set(cases_of(*(PATIENT | {"identifier": numbers} for numbers in given)))) == 1
+    by_name, without = cases_of(PATIENT | {"identifier": others[:1]}, PATIENT | {"identifier": []})
+    assert by_name == without
+
+
 def test_a_name_of_very_many_words_takes_no_time():
     """Each word is looked for beside each other one."""
     name = {"family": "McMuffin", "given": ["Candy"] + [f"Given{number}" for number in range(20_000)]}

@@ -41,11 +41,10 @@ from pathveil.corpus.fhir_index import (
     parse,
     split_resources,
     text_of,
-    texts_of,
-    without_history,
     words_of,
 )
 from pathveil.corpus.fhir_index import gather_beside as gather_beside  # for who reads a folder of exports
+from pathveil.corpus.fhir_patient import identity_of, mask_of
 from pathveil.corpus.hl7 import UnusableMessage, decode_text
 from pathveil.corpus.markup import PAGE, RTF, plain_text, without_tags
 from pathveil.corpus.naaccr import Report, Skipped, told_apart
@@ -62,20 +61,13 @@ STATES = {"registered": PRELIMINARY, "partial": PRELIMINARY, "preliminary": PREL
 STATES |= {"amended": CORRECTED, "corrected": CORRECTED} | dict.fromkeys(WITHDRAWN, WITHDRAWN_VERSION)
 COUNTED, LATEST = 20, (1 << 43) - 1  # bits for the count of versions, and a time in the year 2248
 COMPARED = ("<", "<=", ">=", ">")
+UNIT = re.compile(r"[A-Za-z%/]{1,9}[0-9]?")  # a code that is read as a unit is written: mm, mm2, %
 PLAIN = ("", "text/plain", "application/text")
 MARKUP = ("text/html", "application/xhtml+xml")
 RICH = ("application/rtf", "text/rtf", "text/richtext", "application/msword")  # under the last some send RTF
 # How files begin that are no text: PDF, images, archives and documents of Word.
 BINARY = re.compile(rb"\s*%PDF|\x89PNG|\xff\xd8\xff|GIF8|II\*\0|MM\0\*|PK\x03\x04|\x1f\x8b|\xd0\xcf\x11\xe0")
 WIDE = (b"\xff\xfe", b"\xfe\xff")
-
-# What stands beside a name, or for one, and is none.
-NO_NAMES = frozenset(
-    "mr mrs ms miss mx dr prof sir madam jr sr md phd patient pt name unknown unnamed anonymous none null test "
-    "and the of male female man woman dob born mrn ssn id no number".split()
-)
-SIGNS = ',.;:()[]"/'  # around words
-MOST_WORDS = 12  # of a name; each is looked for beside each other
 
 
 def read_resources(
@@ -156,7 +148,7 @@ class Reader:
             return "", 0
         subject = object_of(self.resource, "subject")
         elsewhere = self.index.people_elsewhere(self._find(subject), subject)
-        mask = mask_of(elsewhere, text_of(subject, "display"))
+        mask = mask_of(elsewhere, subject)
         try:
             text, masked = self.mask_here(self._text())
             text, more = mask(text)
@@ -362,79 +354,33 @@ def value_of(observation: Resource) -> str:
 
     >>> value_of({"valueQuantity": {"value": 1234567.5, "comparator": "<", "unit": "mm"}})
     '<1234567.5 mm'
+    >>> value_of({"valueRatio": {"numerator": {"value": 3}, "denominator": {"value": 18}}})
+    '3/18'
+    >>> value_of({"valueRange": {"low": {"value": 2, "code": "cm"}, "high": {"value": 3, "code": "cm"}}})
+    '2 cm - 3 cm'
     """
     if words := words_of(object_of(observation, "valueCodeableConcept")):
         return words
-    quantity = object_of(observation, "valueQuantity")
-    if isinstance(number := quantity.get("value"), int | float):
-        # A whole number may be larger than any float.
-        written = str(number) if isinstance(number, int) else f"{number:.15g}"
-        than = text_of(quantity, "comparator")
-        return f"{than if than in COMPARED else ''}{written} {text_of(quantity, 'unit')}".strip()
+    if quantity := quantity_of(object_of(observation, "valueQuantity")):
+        return quantity
+    ratio, between = object_of(observation, "valueRatio"), object_of(observation, "valueRange")
+    count, total = quantity_of(object_of(ratio, "numerator")), quantity_of(object_of(ratio, "denominator"))
+    if count and total:
+        return f"{count}/{total}"
+    low, high = quantity_of(object_of(between, "low")), quantity_of(object_of(between, "high"))
+    if low or high:
+        return f"{low} - {high}" if low and high else f">={low}" if low else f"<={high}"
     for name in ("valueInteger", "valueBoolean"):
         if isinstance(value := observation.get(name), int):
             return str(value)
     return tidy(text_of(observation, "valueString"))
 
 
-def identity_of(patient: Resource, subject: Resource) -> tuple[str, ...] | None:
-    """What tells a patient from others: a number of an authority, else name and birth date, else the reference."""
-    given = [*objects_of(patient, "identifier"), object_of(subject, "identifier")]
-    for one in sorted(given, key=is_social):
-        authority = text_of(object_of(one, "assigner"), "display") or text_of(one, "system")
-        if bare := told_apart(text_of(one, "value")):
-            return ("SS", "", bare) if is_social(one) else ("number", authority.upper(), bare)
-    birth = text_of(patient, "birthDate").replace("-", "")[:8]
-    for name in objects_of(patient, "name"):
-        parts = [text_of(name, "family"), *texts_of(name, "given")[:1]]
-        if any(parts) and birth:
-            return ("name", *(part.upper() for part in parts), birth)
-    reference = without_history(text_of(subject, "reference")).lstrip("#")
-    return ("reference", reference) if reference else None
-
-
-def is_social(identifier: Resource) -> bool:
-    codes = [code.upper() for code, _ in codings_of(object_of(identifier, "type"))]
-    return "SS" in codes or "us-ssn" in text_of(identifier, "system")
-
-
-def mask_of(people: list[Resource], shown: str = "") -> Mask:
-    """A mask of all that these resources say about the patient and relatives, and of what the patient is called."""
-    names, numbers, births, streets = [name_words(shown)], number_words(shown), [], []
-    for person in people:
-        births.append(text_of(person, "birthDate").replace("-", ""))
-        numbers += [text_of(one, "value") for one in objects_of(person, "identifier")]
-        for one in (person, *objects_of(person, "contact")):
-            called = [*objects_of(one, "name"), object_of(one, "name")]  # of a contact it is no list
-            names += [[text_of(name, "family"), *texts_of(name, "given")][:MOST_WORDS] for name in called]
-            names += [name_words(text_of(name, "text")) for name in called]
-            for place in (*objects_of(one, "address"), object_of(one, "address")):
-                streets += [*texts_of(place, "line"), *streets_of(text_of(place, "text"))]
-            for line in objects_of(one, "telecom"):
-                (streets if text_of(line, "system") == "email" else numbers).append(text_of(line, "value"))
-    return Mask(names=names, numbers=numbers, births=births, streets=streets)
-
-
-def name_words(text: str) -> list[str]:
-    """The parts of a name that is written in one, without titles and what else stands beside names.
-
-    >>> name_words("Mrs. Candy McMuffin-O'Hara (DOB 1957-07-06), MRN 00466144")
-    ['Candy', "McMuffin-O'Hara"]
-    """
-    words = (word.strip(SIGNS) for word in text.split())
-    names = [word for word in words if word.lower() not in NO_NAMES and not any(map(str.isdigit, word))]
-    return list(filter(None, names))[:MOST_WORDS]
-
-
-def number_words(text: str) -> list[str]:
-    return [word.strip(SIGNS) for word in text.split() if any(map(str.isdigit, word))][:MOST_WORDS]
-
-
-def streets_of(address: str) -> list[str]:
-    """An address that is written in one, and its parts with a number: a town alone may be any word.
-
-    >>> streets_of("495 East Overshoot Drive, New Paltz")
-    ['495 East Overshoot Drive, New Paltz', '495 East Overshoot Drive']
-    """
-    parts = [part.strip() for part in re.split(r"[,;\n]", address) if any(map(str.isdigit, part))]
-    return [address, *(part for part in parts[:MOST_WORDS] if part != address)]
+def quantity_of(quantity: Resource) -> str:
+    if not isinstance(number := quantity.get("value"), int | float):
+        return ""
+    # A whole number may be larger than any float.
+    written = str(number) if isinstance(number, int) else f"{number:.15g}"
+    than, code = text_of(quantity, "comparator"), text_of(quantity, "code")
+    unit = text_of(quantity, "unit") or (code if UNIT.fullmatch(code) else "")
+    return f"{than if than in COMPARED else ''}{written} {unit}".strip()
