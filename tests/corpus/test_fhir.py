@@ -6,6 +6,8 @@ import datetime
 import gc
 import io
 import json
+import os
+import random
 import tempfile
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from pathveil.corpus import read
 from pathveil.corpus.fhir import read_resource, read_resources
+from pathveil.corpus.fhir_index import Beside
 from pathveil.corpus.hl7 import UnusableMessage
 from pathveil.corpus.intake import ImportResult, import_corpus
 from pathveil.corpus.naaccr import Skipped
@@ -187,6 +190,7 @@ def test_a_bulk_export_has_patients_in_files_of_their_own(tmp_path, monkeypatch)
     export = tmp_path / "export"
     export.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
     kin = {"resourceType": "RelatedPerson", "id": "k", "patient": {"reference": "Patient/p1"},
            "name": [{"family": "Wintergerst"}]}  # fmt: skip
@@ -213,6 +217,23 @@ def test_a_bulk_export_has_patients_in_files_of_their_own(tmp_path, monkeypatch)
     with pytest.raises(CorpusError, match="holds no DiagnosticReport, only what reports refer to"):
         import_corpus([export / "Patient.ndjson"], out=tmp_path / "none.parquet")
     assert not (tmp_path / "none.parquet").exists()
+
+
+def test_what_reports_refer_to_lies_in_a_file_without_a_name(tmp_path, monkeypatch):
+    """A process that is killed leaves no patient on disk."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    links = Path("/proc/self/fd")
+
+    def opened() -> set[str]:
+        there = [os.readlink(link) for link in links.iterdir() if link.is_symlink()] if links.is_dir() else []
+        return {name for name in there if name.startswith("/") and not name.startswith("/proc/")}
+
+    before, beside = opened(), Beside()
+    for number in range(60):  # more than is held in memory
+        beside.add(PATIENT | {"id": f"p{number}", "photo": [{"data": random.Random(number).randbytes(300_000).hex()}]})
+    assert beside.find("Patient/p7").resource["name"] == PATIENT["name"]
+    assert list(tmp_path.iterdir()) == []
+    assert all(name.endswith("(deleted)") for name in opened() - before)
 
 
 def exported(folder: Path, **files: list[dict]) -> tuple[list[str], ImportResult]:
