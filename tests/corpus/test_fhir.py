@@ -219,6 +219,22 @@ def test_a_bulk_export_has_patients_in_files_of_their_own(tmp_path, monkeypatch)
     assert not (tmp_path / "none.parquet").exists()
 
 
+def test_other_kinds_of_resources_are_told_once_and_hide_no_report_that_failed(tmp_path):
+    """Exports have practitioners and visits by the thousand; a hundred of them stood for all that was skipped."""
+    others = [
+        {"resourceType": kind, "id": str(number)} for number in range(150) for kind in ("Practitioner", "Encounter")
+    ]
+    failed = report(id="r2", presentedForm=[{"contentType": "application/pdf", "data": "JVBERi0="}])
+    files = {"A": others, "B": [report(conclusion="Carcinoma."), failed], "Patient": [PATIENT], "Organization": [LAB]}
+    _, result = exported(tmp_path / "export", **files)
+    assert (result.reports, result.hl7.messages, result.hl7.skipped_total) == (1, 4, 3)
+    assert [(one.message, one.reason) for one in result.hl7.skipped] == [
+        (1, "holds no DiagnosticReport; others of its kind in this file are passed over"),
+        (2, "holds no DiagnosticReport; others of its kind in this file are passed over"),
+        (2, "holds its text in a form that is not read (PDF or an image)"),
+    ]
+
+
 def test_what_reports_refer_to_lies_in_a_file_without_a_name(tmp_path, monkeypatch):
     """A process that is killed leaves no patient on disk."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

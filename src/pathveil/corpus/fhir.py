@@ -56,6 +56,8 @@ from pathveil.corpus.versions import WITHDRAWN as WITHDRAWN_VERSION
 from pathveil.foreign import Refused
 
 MARK = b'"resourceType"'
+REPORTED = ("DiagnosticReport", "Bundle")
+NO_REPORT = "holds no DiagnosticReport"
 WITHDRAWN = ("entered-in-error", "cancelled")
 STATES = {"registered": PRELIMINARY, "partial": PRELIMINARY, "preliminary": PRELIMINARY, "appended": APPENDED}
 STATES |= {"amended": CORRECTED, "corrected": CORRECTED} | dict.fromkeys(WITHDRAWN, WITHDRAWN_VERSION)
@@ -75,16 +77,22 @@ def read_resources(
 ) -> Iterator[list[Report] | Skipped]:
     """Yield for each resource of a file its reports, or why there are none: one a line, or one in all.
 
-    Of resources that reports refer to, those in ``beside`` are found, and are no reports that failed.
+    Of resources that reports refer to, those in ``beside`` are found, and are no reports that failed. Nor are those of
+    other kinds, of which an export has many: the first of each kind is told, and stands for all.
     """
+    others: set[str] = set()  # kinds that are told
     for number, (line, content) in enumerate(split_resources(file), start=1):
-        if beside and not beside.is_damaged and kind_at_start(content) in JOINED:
+        kind = kind_at_start(content)
+        if kind in others or (beside and not beside.is_damaged and kind in JOINED):
             continue
         withdrawn: list[Version] = []
         try:
             resource = parse(content)
             if beside and is_joined(resource):
                 continue
+            if (kind := text_of(resource, "resourceType")) not in REPORTED:
+                others.add(kind)
+                raise UnusableMessage(f"{NO_REPORT}; others of its kind in this file are passed over")
             bundle = Index(resource, beside)
             reports = usable_reports(bundle, key=key, registry=registry, position=number, withdrawn=withdrawn)
         except UnusableMessage as fault:
@@ -114,7 +122,7 @@ def usable_reports(
     found = [reader.report(key=key, registry=registry, position=position) for reader in readers]
     withdrawn += [version for reader in readers if (version := reader.withdrawal())]
     if not any(found):
-        raise UnusableMessage(next((reader.why for reader in readers if reader.why), "holds no DiagnosticReport"))
+        raise UnusableMessage(next((reader.why for reader in readers if reader.why), NO_REPORT))
     index.left_out = [
         f"holds a DiagnosticReport besides, number {number:,}, which {reader.why}"
         for number, (reader, report) in enumerate(zip(readers, found, strict=True), start=1)
