@@ -432,6 +432,12 @@ def test_numbers_and_addresses_without_their_kind_are_masked():
     assert found.text == "FINAL DIAGNOSIS\nMRN [number]"
 
 
+def test_a_day_that_stands_for_none_is_none():
+    given = report(effectiveDateTime="0001-01-01T00:00:00Z", issued="2016-05-04T00:00:00Z", conclusion="Polyp.")
+    (found,) = read_resource(bundle(PATIENT, LAB, given), key=KEY, registry=None)
+    assert (found.date, found.year) == (datetime.date(2016, 5, 4), 2016)
+
+
 def test_a_case_goes_by_the_record_number_whatever_stands_before_it():
     """As in HL7: neither a visit's number nor one that was given up makes another case of a patient."""
     record = {"value": "00466144", "system": "urn:hospital"}

@@ -92,6 +92,16 @@ def test_text_broken_over_lines_returns_to_its_segment():
     assert obx[5] == "line one\nline two" and obx[11] == "F" and last.name == "OBX"
 
 
+def test_a_short_last_line_of_a_broken_text_is_no_segment():
+    """``pN0||||||F`` begins as a segment does; a PID with a damaged name still is one, and no text."""
+    for last in ("pN0||||||F", "G3.|||N|||F|||2016", "none||||||C"):
+        _, obx = split_segments(ONE + b"\nOBX|1|TX|||carcinoma\n" + last.encode())
+        assert obx[5] == f"carcinoma\n{last.partition('|')[0]}" and obx[11] in "FC"
+    for damaged in ("PIX|1||77^^^H^MR||Doe^Jo||1957|F", "PX|||||DOE^JO||19570706|F", "XYZ||||||F|"):
+        segments = split_segments(ONE + b"\nOBX|1|TX|||carcinoma||||||F\n" + damaged.encode())
+        assert [one.name for one in segments[1:]] == ["OBX", damaged.partition("|")[0]]
+
+
 def test_what_an_add_segment_adds_goes_to_the_segment_before_it():
     added = b"\nOBX|1|TX|||first half, \nADD|second \nADD|half||||||F\nOBX|2|TX|||a ||||||F\nADD|b\nPID|1\nADD||7"
     _, first, second, pid = split_segments(ONE + added)

@@ -323,6 +323,29 @@ def test_the_patient_does_not_reach_the_text():
     assert "Labelled [patient]; husband [patient], [number]." in report.text
 
 
+def test_bars_that_a_laboratory_did_not_escape_are_text():
+    text = "ER | PR|HER2 positive"
+    for behind in ("||||||F", "|||N|||F|||200505021212", "||||||C"):
+        assert read(MSH, PID, OBR, f"OBX|1|TX|22637-3||{text}{behind}").text == f"FINAL DIAGNOSIS\n{text}"
+    # Where the status stands where it should, or nowhere, what lies behind the text is none of it.
+    for behind in ("|unit|range||||F|more|F", "||||||||20050502||F", "||||||"):
+        assert read(MSH, PID, OBR, f"OBX|1|TX|22637-3||polyp{behind}").text == "FINAL DIAGNOSIS\npolyp"
+
+
+def test_nothing_is_no_text_and_a_number_keeps_its_unit():
+    with pytest.raises(UnusableMessage, match="holds no report text"):
+        read(MSH, PID, OBR, 'OBX|1|TX|22637-3||""||||||F')
+    assert body("OBX|1|ST|X^Size^L||>2.5|cm||||F") == "SIZE\n>2.5 cm"
+    assert body("OBX|1|ST|X^Size^L||two|cm||||F") == "SIZE\ntwo"
+
+
+def test_a_day_that_stands_for_none_is_none():
+    report = read(
+        MSH, PID, OBR.replace("199707251630", "00010101000000") + "|" * 7 + "19970801", "OBX|1|TX|22637-3||polyp"
+    )
+    assert (report.date, report.year) == (datetime.date(1997, 8, 1), 1997)
+
+
 def test_addresses_phones_and_people_in_the_other_places_where_messages_have_them():
     """A street in pieces, a phone with its extension or unformatted, a contact, a guarantor, who is insured."""
     home, phones = "12 Elmtree Road&Elmtree Road&12^^Delmar", "(518)555-0123X22~^PRN^PH^^1^^^^^^^518 555 0144"

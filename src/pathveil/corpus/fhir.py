@@ -343,14 +343,14 @@ class Reader:
             taken = object_of(self._find(reference), "collection")
             stamps.append(text_of(taken, "collectedDateTime"))
         stamps.append(text_of(self.resource, "issued"))
+        stamps = [stamp for stamp in stamps if re.match(r"(?a:(19|20)\d\d)", stamp)]  # 0001-01-01 is written for none
         for stamp in stamps:
             try:
                 date = datetime.date.fromisoformat(stamp[:10])
                 return date, date.year
             except ValueError:
                 continue
-        years = [int(stamp[:4]) for stamp in stamps if re.match(r"(?a:(19|20)\d\d)", stamp)]
-        return None, next(iter(years), None)
+        return None, next((int(stamp[:4]) for stamp in stamps), None)
 
 
 def type_of(form: Resource) -> str:

@@ -178,12 +178,14 @@ def split_segments(message: bytes) -> list[Segment]:
     marks = delimiters_of(lines[0])
     if f"\nADD{marks.field}" in text:
         lines = with_additions(lines, marks.field)
-    opening, usual = opening_of(marks.field), usual_openings(marks.field)
+    opening, closing, usual = opening_of(marks.field), closing_of(marks.field), usual_openings(marks.field)
     names, sources, broken = [], [], {}
     for line in lines:
         if name := usual.get(line[:4]):
             names.append(name)
             sources.append(line.rstrip())
+        elif names[-1:] == ["OBX"] and sources[-1].count(marks.field) == 5 and closing.match(line):
+            broken.setdefault(len(sources) - 1, []).append(line)
         elif found := opening.match(line):
             names.append((found[1] or "").upper())
             sources.append(line.strip())
@@ -232,6 +234,14 @@ def opening_of(separator: str) -> re.Pattern[str]:
     patient in."""
     bar = re.escape(separator)
     return re.compile(rf"\s*([A-Za-z][A-Za-z0-9]{{1,3}}){bar}|()[^{bar}]{{0,5}}{bar}(?:[^{bar}]*{bar}){{2}}")
+
+
+@cache
+def closing_of(separator: str) -> re.Pattern[str]:
+    """How the last line of a text ends that was broken over lines, if it is short: ``pN0||||||F``, with flags and a
+    status behind it as an OBX has them and no other segment."""
+    bar = re.escape(separator)
+    return re.compile(rf"[^{bar}]{{0,5}}(?:{bar}[A-Z]{{0,2}}){{5}}{bar}[A-Z](?:{bar}|\s*$)")
 
 
 def decode_text(content: bytes) -> str:

@@ -325,7 +325,7 @@ def date_of(draft: Draft) -> tuple[datetime.date | None, int | None]:
     given = [order.first(7) if order else "", draft.collected]
     given += [order.first(14), order.first(22)] if order else []
     for stamp in given:
-        if re.match(r"(?a:\d{8})", stamp):
+        if re.match(r"(?a:(19|20)\d{6})", stamp):  # 00010101 is what a program writes for none
             try:
                 date = datetime.date(int(stamp[:4]), int(stamp[4:6]), int(stamp[6:8]))
             except ValueError:
