@@ -432,6 +432,19 @@ def test_numbers_and_addresses_without_their_kind_are_masked():
     assert found.text == "FINAL DIAGNOSIS\nMRN [number]"
 
 
+@pytest.mark.parametrize("person", [{"reference": "Practitioner/x7"}, {"type": "PractitionerRole"}])
+def test_a_pathologist_is_no_registry(person):
+    """Exports refer to people who are not in them, by name; registries are named in models and pages."""
+    given = report(
+        performer=[person | {"display": "Ada Quarbescu, MD"}, {"reference": "Organization/y", "display": "LAB"}]
+    )
+    (found,) = read_resource(bundle(PATIENT, given | {"conclusion": "Polyp."}), key=KEY, registry=None)
+    assert found.registry == "LAB"
+    alone = bundle(PATIENT, given | {"conclusion": "Polyp.", "performer": given["performer"][:1]})
+    with pytest.raises(UnusableMessage, match="names no sender"):
+        read_resource(alone, key=KEY, registry=None)
+
+
 def test_a_day_that_stands_for_none_is_none():
     given = report(effectiveDateTime="0001-01-01T00:00:00Z", issued="2016-05-04T00:00:00Z", conclusion="Polyp.")
     (found,) = read_resource(bundle(PATIENT, LAB, given), key=KEY, registry=None)

@@ -359,6 +359,12 @@ def test_addresses_phones_and_people_in_the_other_places_where_messages_have_the
     )
 
 
+def test_a_kind_in_words_does_not_name_the_patient():
+    assert read(MSH, PID, OBR.replace("11529-5^", "^Biopsy of QUASTENFLOSSER, "), "OBX|1|TX|1||x").kind == (
+        "Biopsy of [patient], Surgical Pathology"
+    )
+
+
 SEGMENTS = [
     PID,
     "ORC|RE",

@@ -35,6 +35,7 @@ from pathveil.corpus.fhir_index import (
     codings_of,
     is_joined,
     kind_at_start,
+    last_two,
     moment_of,
     object_of,
     objects_of,
@@ -324,11 +325,12 @@ class Reader:
             self._add_observation(self._find(reference), depth - 1)
 
     def _sender(self) -> str:
-        """Who sent it: the message's source, else the first performer that is an organisation or has a name."""
+        """Who sent it: the message's source, else the first performer with a name that is not known to be a person."""
         named = [text_of(object_of(self.index.header_of(self.resource), "source"), "name")]
         for reference in objects_of(self.resource, "performer"):
             performer = self._find(reference)
-            if text_of(performer, "resourceType") in ("", "Organization"):
+            kind = text_of(performer, "resourceType") or text_of(reference, "type") or kind_in(reference)
+            if kind in ("", "Organization"):
                 named += [text_of(performer, "name"), text_of(reference, "display")]
         return next(filter(None, (" ".join(name.split())[:80] for name in named)), "")
 
@@ -351,6 +353,16 @@ class Reader:
             except ValueError:
                 continue
         return None, next((int(stamp[:4]) for stamp in stamps), None)
+
+
+def kind_in(reference: Resource) -> str:
+    """The kind of a resource that a reference says; none where it names it otherwise.
+
+    >>> [kind_in({"reference": one}) for one in ("https://x/Practitioner/7", "Organization/7", "urn:uuid:7", "#7", "")]
+    ['Practitioner', 'Organization', '', '', '']
+    """
+    kind, _, name = last_two(text_of(reference, "reference")).partition("/")
+    return kind if name else ""
 
 
 def type_of(form: Resource) -> str:

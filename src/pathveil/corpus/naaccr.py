@@ -180,7 +180,7 @@ def read_versions(message: bytes, *, key: bytes, registry: str | None, position:
                     year=year,
                     text=text,
                     number=number,
-                    kind=kind,
+                    kind=mask(kind)[0] if kind and " " in kind else kind,  # some send words in place of a code
                     masked=masked,
                     message_id=header.first(10) or None,
                     position=position,
