@@ -88,6 +88,8 @@ def test_names_as_other_systems_join_and_part_them(name, text, expected):
 @pytest.mark.parametrize(
     "written",
     [
+        "6 July '57",
+        "July 6, ’57",
         "1957-07-06",
         "19570706",
         "07/06/1957",

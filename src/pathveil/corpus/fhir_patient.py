@@ -10,7 +10,16 @@
 import re
 from operator import itemgetter
 
-from pathveil.corpus.fhir_index import Resource, codings_of, object_of, objects_of, text_of, texts_of, without_history
+from pathveil.corpus.fhir_index import (
+    Resource,
+    codings_of,
+    last_two,
+    object_of,
+    objects_of,
+    text_of,
+    texts_of,
+    without_history,
+)
 from pathveil.corpus.naaccr import RECORDS, VISITS, told_apart
 from pathveil.corpus.patient import Mask, phone_number
 
@@ -65,8 +74,10 @@ def types_of(identifier: Resource) -> set[str]:
 
 def mask_of(people: list[Resource], subject: Resource | None = None) -> Mask:
     """A mask of all that these resources say about the patient and relatives, and a report of its ``subject``."""
-    shown, known = text_of(subject or {}, "display"), object_of(subject or {}, "identifier")
-    names, numbers, births, streets = [name_words(shown)], [*number_words(shown), text_of(known, "value")], [], []
+    subject = subject or {}
+    shown, known = text_of(subject, "display"), text_of(object_of(subject, "identifier"), "value")
+    own = last_two(text_of(subject, "reference")).rpartition("/")[2]  # some servers take the record number for an id
+    names, numbers, births, streets = [name_words(shown)], [*number_words(shown), known, own], [], []
     for person in people:
         births.append(text_of(person, "birthDate").replace("-", ""))
         numbers += [text_of(one, "value") for one in objects_of(person, "identifier")]
