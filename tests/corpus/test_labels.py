@@ -208,6 +208,11 @@ def test_tasks_that_are_told_are_all_that_is_taken(reports, tmp_path):
     assert result.labelled == {"histology": 1}
     assert pl.read_parquet(out).select("site", "histology").row(0) == ("C18", "8500")
     assert "behavior" not in pl.read_parquet_schema(out)
+    table = labels(tmp_path, ["N0,C50.4,8500/3"], "report_number,subsite,histology")
+    told = label_corpus(reports, table, on="report_number", tasks=["site", "behavior"], out=out)
+    assert told.labelled == {"site": 1, "behavior": 1}  # by what the others say
+    with pytest.raises(UsageError, match="has no column 'laterality'"):
+        label_corpus(reports, table, on="report_number", tasks="laterality", out=out)
 
 
 def test_a_report_number_of_two_laboratories_labels_neither(tmp_path):

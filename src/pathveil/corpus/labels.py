@@ -257,12 +257,8 @@ def read_labels(
     table = open_source(source, mapping=mapping, database=database, note=unread if source.form == "csv" else None)
     table = decimals_as_text(rename_columns(table, source=name, columns=mapping.columns))
     schema = table.collect_schema()
-    for column in (*on, *(["date"] if dated else []), *tasks):
-        if column not in schema:
-            raise UsageError(
-                f"{name}: has no column '{column}'{did_you_mean(column, schema.names())}; "
-                f"say which it is with --column {column}=THEIRS ('pathveil corpus map' shows what it has)"
-            )
+    others = [task for task in tasks if task not in TASKS]  # those may be told by another column: a site by its subsite
+    check_has((*on, *(["date"] if dated else []), *others), schema.names(), source=name)
     labels = [task for task in dict.fromkeys((*TASKS, *tasks)) if task in schema and task not in on]
     if not labels:
         raise UsageError(f"{name}: has no column of labels ({', '.join(TASKS)}); say which with --column or --map")
@@ -284,8 +280,18 @@ def read_labels(
     if dated:
         frame = frame.with_columns(label_dates(frame["date"], source=name, told=mapping.dates))
     normal, codes = normalise_codes(frame.lazy(), keep_unknown=keep_unknown)
+    check_has(tasks, normal.collect_schema().names(), source=name)
     chosen = normal.select(*dict.fromkeys([*on, *(["date"] if dated else []), *tasks])) if tasks else normal
     return chosen.collect().with_row_index("row"), codes, skipped
+
+
+def check_has(columns: Iterable[str], names: Sequence[str], *, source: Path | str) -> None:
+    for column in columns:
+        if column not in names:
+            raise UsageError(
+                f"{source}: has no column '{column}'{did_you_mean(column, names)}; "
+                f"say which it is with --column {column}=THEIRS ('pathveil corpus map' shows what it has)"
+            )
 
 
 def written_alike(

@@ -33,7 +33,7 @@ COLUMNS = ("report_id", "case_id", "registry", "date", "text", "report_number")
 
 def read_file(path: Path, *, key: bytes) -> Iterator[list[Sent]]:
     """A file's reports, some at a time; a message that cannot be used is left out, a table without text refused."""
-    form = detect_format(path, remedy="let its name end in .csv, .jsonl, …")
+    form = detect_format(path)
     if form in MESSAGES:
         waiting: list[Sent] = []
         for report in read_versions(path, form=form, key=key):
