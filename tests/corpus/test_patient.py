@@ -77,6 +77,7 @@ def test_what_is_masked(text, expected):
         ("MCDONALD", "Mc Donald, McDonald, Donald", "[patient], [patient], Donald"),
         ("Smith-Jones", "SMITHJONES, Smith Jones", "[patient], [patient]"),
         ("De La Cruz", "Delacruz, de la Cruz", "[patient], [patient]"),
+        ("St. Clairemont", "STCLAIREMONT, St Clairemont", "[patient], [patient]"),
         ("Le Sion", "Le Sion: one lesion", "[patient]: one lesion"),
         ("---", "3 - 4 --- 5", "3 - 4 --- 5"),
     ],

@@ -66,7 +66,7 @@ HEADING = re.compile(rf"(?m)^((?:{'|'.join(SECTIONS)}):?)$")
 
 
 LETTERS = re.compile(r"[^\W_]+")
-NAME_BREAK = re.compile(r"[\s'’_-]+")
+NAME_BREAK = re.compile(r"[\s.'’_-]+")
 PREFIX = re.compile(r"(?i)^(O|D|Mac|Mc)(?=[^\W\d_]{3})")  # of a name; some systems drop the apostrophe behind it
 PHONE = re.compile(r"\+?[0-9(][0-9()\s./-]{5,}")
 STREET = re.compile(r"\s*\S+[\s@]+\S")
@@ -257,7 +257,7 @@ def name_pattern(name: str) -> str:
     words = [word for word in NAME_BREAK.split(name) if word]
     bare = "".join(words).lower()
     apart = "+" if len(bare) < 6 or bare in WORDS or bare in TERMS else "*"  # Le Sion is no lesion
-    return rf"[\s'’_-]{apart}".join(PREFIX.sub(r"\1['’ ]?", re.escape(word)) for word in words)
+    return rf"[\s.'’_-]{apart}".join(PREFIX.sub(r"\1['’ ]?", re.escape(word)) for word in words)
 
 
 def phrase_pattern(phrase: str) -> str:
