@@ -325,10 +325,10 @@ def test_the_patient_does_not_reach_the_text():
 
 def test_bars_that_a_laboratory_did_not_escape_are_text():
     text = "ER | PR|HER2 positive"
-    for behind in ("||||||F", "|||N|||F|||200505021212", "||||||C"):
+    for behind in ("||||||F", "|||N|||F|||200505021212", "||||||c"):
         assert read(MSH, PID, OBR, f"OBX|1|TX|22637-3||{text}{behind}").text == f"FINAL DIAGNOSIS\n{text}"
     # Where the status stands where it should, or nowhere, what lies behind the text is none of it.
-    for behind in ("|unit|range||||F|more|F", "||||||||20050502||F", "||||||"):
+    for behind in ("|unit|range||||F|more|F", "||||||||20050502||F", "||||||", f"||||||||||{SECRETS[0]}|||||||F"):
         assert read(MSH, PID, OBR, f"OBX|1|TX|22637-3||polyp{behind}").text == "FINAL DIAGNOSIS\npolyp"
 
 

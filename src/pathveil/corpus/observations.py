@@ -38,6 +38,7 @@ UNDECODED = "holds an attached file that cannot be decoded"
 REMOVED = ("D", "W", "X")  # OBX-11: deleted, posted as wrong, or not to be had
 STATES = frozenset("ABCDFINOPRSUVWX")  # OBX-11, which every OBX has
 SHORT = 10  # characters of a unit, range or flag (OBX-6 to 10)
+MOST_BARS = 200  # in a line of text
 
 
 Sections = dict[str, dict[str, list[str]]]  # heading: part: texts
@@ -167,11 +168,13 @@ def with_bars_in_text(fields: list[str], bar: str) -> list[str]:
     >>> with_bars_in_text("OBX|1|TX|22637-3||ER | PR | HER2 positive||||||F".split("|"), "|")[5:]
     ['ER | PR | HER2 positive', '', '', '', '', '', 'F']
     """
-    for place in range(len(MISSING), len(fields)):
+    if not fields[6].strip():
+        return fields
+    for place in range(len(MISSING), min(len(fields), MOST_BARS)):
         more = place - 11  # bars
-        if fields[place].strip() in STATES and any(map(str.strip, fields[6 : 6 + more])):
-            if all(len(one.strip()) <= SHORT for one in fields[6 + more : place]):
-                return [*fields[:5], bar.join(fields[5 : 6 + more]), *fields[6 + more :]]
+        is_status = fields[place].strip().upper() in STATES
+        if is_status and all(len(one.strip()) <= SHORT for one in fields[6 + more : place]):
+            return [*fields[:5], bar.join(fields[5 : 6 + more]), *fields[6 + more :]]
     return fields
 
 
