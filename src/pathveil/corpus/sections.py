@@ -52,7 +52,7 @@ GERMAN = (
     ("diagnose|beurteilung", "FINAL DIAGNOSIS"),
     ("kommentar", "COMMENT"),
 )
-INVISIBLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\ufeff]")
+INVISIBLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\ufeff]")
 WHOLE = 40  # characters from which on a text is taken for the whole report
 
 
