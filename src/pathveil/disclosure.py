@@ -9,6 +9,7 @@ here first, and says "fewer than 10 cases" instead.
 
 FEWEST_CASES_TOLD = 10
 TOO_FEW = f"fewer than {FEWEST_CASES_TOLD} cases"
+NOT_TOLD = "not told"  # of what has too few, or hides what has
 
 
 def may_be_told(*cases: int) -> bool:

@@ -64,7 +64,7 @@ def inside(element: ElementTree.Element, name: str, kind: str) -> list[str]:
             found.append("an unknown item")
         elif parent != name:
             found.append("an item at the wrong level")
-        elif len(value) > length or value != value.strip(" "):
+        elif len(value.encode("utf-16-le")) > 2 * length or value != value.strip(" "):  # as Java counts
             found.append("a value that does not fit")
         elif dtype == "digits" and not re.fullmatch(rf"[0-9]{{{length}}}", value):
             found.append("a value that is no number of this length")

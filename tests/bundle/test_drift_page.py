@@ -16,8 +16,8 @@ def test_only_codes_that_both_sides_tell_are_drawn():
     one = TaskDrift(mix_distance=0.2, mix_expected=0.1, codes=codes, **fields)
     labels = [text.text for text in ElementTree.fromstring(mix_chart("site", one)).iter("text")]
     assert "C50" in labels and "C61" not in labels and "C18" not in labels
-    assert one_sided(one) == "2 more codes have as many on one side only and are in the table."
+    assert one_sided(one) == "2 more codes can be told on one side only and are in the table."
     single = one_sided(one.model_copy(update={"codes": codes[:2]}))
-    assert single == "1 more code has as many on one side only and is in the table."
+    assert single == "1 more code can be told on one side only and is in the table."
     assert one_sided(one.model_copy(update={"codes": codes[:1]})) == ""
     assert mix_chart("site", one.model_copy(update={"codes": codes[1:]})) == ""

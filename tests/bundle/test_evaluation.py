@@ -44,7 +44,7 @@ def test_reports_without_a_known_word_are_left_to_a_person_as_predict_leaves_the
         assert score.coded.share == pytest.approx(len(taken) / len(pairs)) and len(taken) < len(pairs)
         assert score.coded.accuracy == pytest.approx(np.mean(taken))
         assert sum(one.documents for one in score.details.calibration) <= len(taken)
-        first = next(one for one in score.details.coverage if one.coverage >= 0.5)
+        first = score.details.coverage[0]
         assert first.probability > 0 and score.details.coverage[-1].probability == 0
 
 
@@ -72,6 +72,18 @@ def test_codes_that_are_written_otherwise_are_no_errors(bundle, fresh, tmp_path)
         assert {task: one.micro for task, one in result.tasks.items()} == {
             task: one.micro for task, one in expected.tasks.items()
         }
+
+
+def test_labels_in_another_form_are_told_of(bundle, fresh, tmp_path):
+    """Scores of nothing but errors, without a word, would be the model's fault."""
+    other = pl.read_parquet(fresh).with_columns(
+        pl.format("ICD-10 {}", "subsite").alias("subsite"), histology=pl.format("SNOMED {}", "histology")
+    )
+    other.write_parquet(tmp_path / "other.parquet")
+    result = bundle.evaluate(tmp_path / "other.parquet", resamples=10)
+    told = "ost labels of subsite and histology are codes that the model"
+    assert f"Note: m{told} does not know" in repr(result) and f"<p>M{told} does not know" in result.page()
+    assert bundle.evaluate(fresh, resamples=10).unknown_labels == []
 
 
 def test_corpora_with_fewer_tasks_or_none(bundle, fresh, tmp_path):

@@ -95,15 +95,33 @@ def test_confusions_and_errors_add_up(answers):
 def test_calibration_and_coverage_by_hand():
     probability = np.repeat([0.95, 0.55], [40, 40])
     right = np.r_[np.arange(40) < 36, np.arange(40) < 20]
-    high = calibration_bins(probability, right, np.arange(80))[1]
+    none = np.arange(0)
+    high = calibration_bins(probability, right, np.arange(80), unbinned=none)[1]
     assert (high.low, high.documents, high.right) == (0.9, 40, 0.9) and high.probability == pytest.approx(0.95)
-    curve = coverage_curve(probability, right, np.arange(80))
-    assert [one.coverage for one in curve][:2] == [0.15, 0.2] and curve[-1].accuracy == 56 / 80
+    curve = coverage_curve(np.tile(probability, 3), np.tile(right, 3), np.arange(240))
+    assert [one.coverage for one in curve][:2] == [0.05, 0.1] and curve[-1].accuracy == 56 / 80
     half = next(one for one in curve if one.coverage == 0.5)
     assert (half.accuracy, half.probability) == (0.9, 0.95)
-    assert calibration_bins(probability, right, np.zeros(80)) == [] == coverage_curve(probability, right, np.zeros(80))
+    assert calibration_bins(probability, right, np.zeros(80), unbinned=none) == []
+    assert coverage_curve(probability, right, np.zeros(80)) == []
+
+
+def test_bins_and_points_of_a_curve_tell_nothing_of_few_by_subtraction():
+    right, cases = np.arange(100) % 3 > 0, np.arange(100)
+    probability = np.repeat([0.95, 0.75, 0.55], [60, 36, 4])
+    bins = calibration_bins(probability, right, cases, unbinned=cases[:0])
+    assert [one.low for one in bins] == [0.9]  # 36 hide the four
+    unread = calibration_bins(probability[:96], right[:96], cases[:96], unbinned=cases[96:])
+    assert unread == bins  # so do they those without a known word
+    assert len(calibration_bins(probability[:96], right[:96], cases[:96], unbinned=cases[:0])) == 2
+    taken = [round(one.coverage * 100) for one in coverage_curve(probability, right, cases)]
+    assert taken == list(range(10, 101, 10))
+    taken = [round(one.coverage * 64) for one in coverage_curve(probability[:64], right[:64], cases[:64])]
+    assert np.diff([0, *taken]).min() >= 10 and taken[-1] == 64
 
 
 def test_groups_without_a_name_are_passed_over():
     rows, small = group_rows(np.array(["", "2016"] * 10), np.ones(20, bool), np.arange(20))
     assert [row.name for row in rows] == ["2016"] and small == 0
+    rows, small = group_rows(np.repeat(["", "2016", "2017"], [3, 30, 20]), np.ones(53, bool), np.arange(53))
+    assert [row.name for row in rows] == ["2016"] and small == 1  # three without a year, which 2017 hides

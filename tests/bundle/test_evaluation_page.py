@@ -135,3 +135,14 @@ def test_paper_has_all_of_it(page, browser, tmp_path):
     kept = "[...document.querySelectorAll('main h2')].map(one => getComputedStyle(one.parentElement).breakInside)"
     assert set(paper.evaluate(kept)) == {"avoid"}  # with the sentence and figures that follow it
     paper.close()
+
+
+def test_registries_and_years_that_are_not_drawn_are_counted(bundle, fresh):
+    result = bundle.evaluate(fresh, resamples=10)
+    site = result.tasks["site"]
+    year = site.details.registries[0]
+    many = [year.model_copy(update={"name": str(number)}) for number in range(2001, 2019)]
+    details = site.details.model_copy(update={"years": many, "small_groups": 3})
+    page = result.model_copy(update={"tasks": {"site": site.model_copy(update={"details": details})}}).page()
+    assert "Share right by year, the 15 largest of 18, with 95" in page
+    assert "3 registries and years are not shown, so that nothing is told of fewer than ten cases." in page

@@ -280,6 +280,33 @@ def test_predictions_are_a_result(bundle, table):
     assert cases.height == 25 and cases["reports"].to_list() == [2] * 25
 
 
+def test_a_frame_of_answers_leads_back_to_reports(bundle, hl7_samples, table):
+    """Ids of messages match no other run: that is said, and number, message, file and position are there."""
+    one = bundle.predict(hl7_samples)
+    frame = one.to_frame()
+    assert frame["report_number"].null_count() == frame["file"].null_count() == 0 and "match no other run" in repr(one)
+    assert frame["position"].to_list() == [result.reports[0].position for result in one.results]
+    row = bundle.predict(table, by_case=True, one_tumor=True).to_frame().row(0, named=True)
+    assert len(row["report_ids"]) == len(row["report_numbers"]) == len(row["positions"]) == 2 and row["doubtful"] == []
+    assert "Note: 1 report holds no word" in repr(bundle.predict(["zzyzx"]))
+
+
+def test_a_text_in_rtf_is_coded_alike_however_it_is_given(bundle, table, tmp_path):
+    plain = table["text"][0]
+    rtf = r"{\rtf1\ansi{\fonttbl{\f0 Breast;}}" + plain.replace("\n", r"\par ") + "}"
+    page = f"<p>{plain}</p>"
+    write(pl.DataFrame({"text": [plain, rtf, page]}), tmp_path / "in.parquet")
+    expected, *others = [one.codes for one in bundle.predict(tmp_path / "in.parquet").results]
+    given = [one.codes for one in bundle.predict([rtf, page]).results]
+    for codes in (*others, *given, bundle.answer(rtf).codes, bundle.answer(page).codes):
+        assert [code.probability for code in codes.values()] == pytest.approx(
+            [code.probability for code in expected.values()], abs=1e-5
+        )
+    for ask in (lambda: bundle.answer(rtf, explain=2), lambda: bundle.explain(page)):
+        with pytest.raises(UsageError, match="RTF or a page, and places would lie in what is made of it"):
+            ask()
+
+
 @pytest.mark.parametrize(
     "source, message",
     [

@@ -1,5 +1,7 @@
 """Which reports tell of different tumours; the rules' own examples, and grouping worked out by hand."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 
@@ -86,6 +88,14 @@ def test_an_unsure_report_joins_the_tumour_it_fits():
     assert group_reports(*case(leaning, left, right)) == [[0, 2], [1]]
     nothing = ("C34", 0.4, "right", 0.6)
     assert group_reports(*case(nothing, nothing)) == [[0, 1]]
+
+
+def test_the_order_of_reports_changes_no_tumour():
+    """Each is sure of one thing: the last would take whichever tumour it met first."""
+    reports = ("C50", 0.99, "left", 0.6), ("C34", 0.95, "left", 0.6), ("C34", 0.5, "left", 0.92)
+    for order in permutations(range(3)):
+        groups = group_reports(*case(*(reports[place] for place in order)))
+        assert sorted(sorted(order[row] for row in group) for group in groups) == [[0], [1, 2]]
 
 
 def test_an_unsure_report_that_tells_of_another_tumour_is_named():

@@ -127,6 +127,8 @@ def test_codes_go_to_the_standard_output(files, inside):
         (("--text", " "), "--text: is empty"),
         (("--text", "x", "--out", "-", "--to", "csv"), "--to is for INPUT"),
         (("--text", "x", "--by-case"), "--by-case is for INPUT"),
+        (("--text", "MSH|", "--format", "hl7"), "--format is for INPUT"),
+        (("--text", "x", "--column", "text=DX"), "a mapping (--map, --column, …) is for INPUT"),
         (("test.parquet", "--out", "x.csv", "--one-tumor"), "give --by-case too"),
         (("test.parquet", "--out", "-", "--json"), "--out - writes the codes"),
         (("test.parquet", "--out", "x.csv", "--joint", "sides"), "'sides' is not known; expected of subsite"),

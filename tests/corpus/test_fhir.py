@@ -6,6 +6,8 @@ import datetime
 import gc
 import io
 import json
+import os
+import random
 import tempfile
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from pathveil.corpus import read
 from pathveil.corpus.fhir import read_resource, read_resources
+from pathveil.corpus.fhir_index import Beside
 from pathveil.corpus.hl7 import UnusableMessage
 from pathveil.corpus.intake import ImportResult, import_corpus
 from pathveil.corpus.naaccr import Skipped
@@ -187,6 +190,7 @@ def test_a_bulk_export_has_patients_in_files_of_their_own(tmp_path, monkeypatch)
     export = tmp_path / "export"
     export.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "scratch"))
     (tmp_path / "scratch").mkdir()
     kin = {"resourceType": "RelatedPerson", "id": "k", "patient": {"reference": "Patient/p1"},
            "name": [{"family": "Wintergerst"}]}  # fmt: skip
@@ -213,6 +217,39 @@ def test_a_bulk_export_has_patients_in_files_of_their_own(tmp_path, monkeypatch)
     with pytest.raises(CorpusError, match="holds no DiagnosticReport, only what reports refer to"):
         import_corpus([export / "Patient.ndjson"], out=tmp_path / "none.parquet")
     assert not (tmp_path / "none.parquet").exists()
+
+
+def test_other_kinds_of_resources_are_told_once_and_hide_no_report_that_failed(tmp_path):
+    """Exports have practitioners and visits by the thousand; a hundred of them stood for all that was skipped."""
+    others = [
+        {"resourceType": kind, "id": str(number)} for number in range(150) for kind in ("Practitioner", "Encounter")
+    ]
+    failed = report(id="r2", presentedForm=[{"contentType": "application/pdf", "data": "JVBERi0="}])
+    files = {"A": others, "B": [report(conclusion="Carcinoma."), failed], "Patient": [PATIENT], "Organization": [LAB]}
+    _, result = exported(tmp_path / "export", **files)
+    assert (result.reports, result.hl7.messages, result.hl7.skipped_total) == (1, 4, 3)
+    assert [(one.message, one.reason) for one in result.hl7.skipped] == [
+        (1, "holds no DiagnosticReport; others of its kind in this file are passed over"),
+        (2, "holds no DiagnosticReport; others of its kind in this file are passed over"),
+        (2, "holds its text in a form that is not read (PDF or an image)"),
+    ]
+
+
+def test_what_reports_refer_to_lies_in_a_file_without_a_name(tmp_path, monkeypatch):
+    """A process that is killed leaves no patient on disk."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    links = Path("/proc/self/fd")
+
+    def opened() -> set[str]:
+        there = [os.readlink(link) for link in links.iterdir() if link.is_symlink()] if links.is_dir() else []
+        return {name for name in there if name.startswith("/") and not name.startswith("/proc/")}
+
+    before, beside = opened(), Beside()
+    for number in range(60):  # more than is held in memory
+        beside.add(PATIENT | {"id": f"p{number}", "photo": [{"data": random.Random(number).randbytes(300_000).hex()}]})
+    assert beside.find("Patient/p7").resource["name"] == PATIENT["name"]
+    assert list(tmp_path.iterdir()) == []
+    assert all(name.endswith("(deleted)") for name in opened() - before)
 
 
 def exported(folder: Path, **files: list[dict]) -> tuple[list[str], ImportResult]:
@@ -380,6 +417,49 @@ def test_what_a_report_calls_its_patient_is_masked(people):
     assert found.text == "FINAL DIAGNOSIS\n[patient] ([number]), a female patient: carcinoma."
     (sent,) = read_fhir(bundle(*people, given))
     assert sent.text == found.text
+
+
+def test_numbers_and_addresses_without_their_kind_are_masked():
+    """An e-mail without its system, a phone with its extension, the number by which a report names its patient."""
+    telecom = [{"value": "candy@zebra.example"}, {"system": "sms", "value": "tel:+1 518-555-0124 ext. 7"}]
+    born = [{"url": "http://hl7.org/fhir/StructureDefinition/patient-mothersMaidenName", "valueString": "Everywoman"}]
+    text = "candy@zebra.example, (518) 555-0124, mother Everywoman"
+    someone = PATIENT | {"telecom": telecom, "extension": born}
+    (found,) = read_resource(bundle(someone, LAB, report(conclusion=text)), key=KEY, registry=None)
+    assert found.text == "FINAL DIAGNOSIS\n[address], ([number], mother [patient]"
+    for subject in ({"identifier": {"value": "00466144"}}, {"reference": "https://x/Patient/00466144/_history/2"}):
+        (found,) = read_resource(report(subject=subject, conclusion="MRN 466144"), key=KEY, registry="R")
+        assert found.text == "FINAL DIAGNOSIS\nMRN [number]"
+
+
+@pytest.mark.parametrize("person", [{"reference": "Practitioner/x7"}, {"type": "PractitionerRole"}])
+def test_a_pathologist_is_no_registry(person):
+    """Exports refer to people who are not in them, by name; registries are named in models and pages."""
+    given = report(
+        performer=[person | {"display": "Ada Quarbescu, MD"}, {"reference": "Organization/y", "display": "LAB"}]
+    )
+    (found,) = read_resource(bundle(PATIENT, given | {"conclusion": "Polyp."}), key=KEY, registry=None)
+    assert found.registry == "LAB"
+    alone = bundle(PATIENT, given | {"conclusion": "Polyp.", "performer": given["performer"][:1]})
+    with pytest.raises(UnusableMessage, match="names no sender"):
+        read_resource(alone, key=KEY, registry=None)
+
+
+def test_a_day_that_stands_for_none_is_none():
+    given = report(effectiveDateTime="0001-01-01T00:00:00Z", issued="2016-05-04T00:00:00Z", conclusion="Polyp.")
+    (found,) = read_resource(bundle(PATIENT, LAB, given), key=KEY, registry=None)
+    assert (found.date, found.year) == (datetime.date(2016, 5, 4), 2016)
+
+
+def test_a_case_goes_by_the_record_number_whatever_stands_before_it():
+    """As in HL7: neither a visit's number nor one that was given up makes another case of a patient."""
+    record = {"value": "00466144", "system": "urn:hospital"}
+    others = [{"value": "V7", "type": {"coding": [{"code": "VN"}]}}, {"value": "9911", "use": "old"}, {"value": "K5"}]
+    typed = record | {"type": {"coding": [{"code": "MR"}]}}
+    given = ([record], [record, *others], [others[0], record], [others[1], record], [*others, typed])
+    assert len(set(cases_of(*(PATIENT | {"identifier": numbers} for numbers in given)))) == 1
+    by_name, without = cases_of(PATIENT | {"identifier": others[:1]}, PATIENT | {"identifier": []})
+    assert by_name == without
 
 
 def test_a_name_of_very_many_words_takes_no_time():

@@ -74,9 +74,32 @@ def test_utf16_and_old_encodings():
         assert split_segments(message)[1][5] == "Befund für Zoë"
 
 
+@pytest.mark.parametrize("charset", ["8859/2", "8859/5", "8859/1", "UNICODE UTF-8", "KLINGON", ""])
+def test_bytes_that_are_no_utf8_are_what_msh_18_says(charset):
+    """As in a message by MLLP; many senders call UTF-8 something else, and Windows' quotation marks Latin-1."""
+    header, text = (
+        rb"MSH|^~\&||LAB" + b"|" * 14 + charset.encode(),
+        {"8859/2": "płuca", "8859/5": "рак"}.get(charset, "für “Zoë”"),
+    )
+    told = {"8859/2": "iso8859-2", "8859/5": "iso8859-5"}.get(charset, "cp1252")
+    for encoding in (told, "utf-8"):
+        ((_, message),) = split_messages(io.BytesIO(header + b"\rOBX|1|TX|||" + text.encode(encoding)))
+        assert split_segments(message)[1][5] == text
+
+
 def test_text_broken_over_lines_returns_to_its_segment():
     _, obx, last = split_segments(ONE + b"\nOBX|1|TX|||line one\nline two||||||F\nOBX|2")
     assert obx[5] == "line one\nline two" and obx[11] == "F" and last.name == "OBX"
+
+
+def test_a_short_last_line_of_a_broken_text_is_no_segment():
+    """``pN0||||||F`` begins as a segment does; a PID with a damaged name still is one, and no text."""
+    for last in ("pN0||||||F", "G3.|||N|||F|||2016", "none||||||C"):
+        _, obx = split_segments(ONE + b"\nOBX|1|TX|||carcinoma\n" + last.encode())
+        assert obx[5] == f"carcinoma\n{last.partition('|')[0]}" and obx[11] in "FC"
+    for damaged in ("PIX|1||77^^^H^MR||Doe^Jo||1957|F", "PX|||||DOE^JO||19570706|F", "XYZ||||||F|"):
+        segments = split_segments(ONE + b"\nOBX|1|TX|||carcinoma||||||F\n" + damaged.encode())
+        assert [one.name for one in segments[1:]] == ["OBX", damaged.partition("|")[0]]
 
 
 def test_what_an_add_segment_adds_goes_to_the_segment_before_it():

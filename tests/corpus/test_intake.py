@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from pathveil.corpus.intake import import_corpus
+from pathveil.corpus.labels import label_corpus
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.opening import detect_format
 from pathveil.corpus.synth import SynthSettings, write_corpus
@@ -186,6 +187,8 @@ def test_usage(tmp_path, csv):
         (b"sent by LAB\nMSH|^~\\&|", "hl7"),
         (gzip.compress(b"MSH|^~\\&|", mtime=0), "hl7"),
         (b"PAR1....", "parquet"),
+        (b'<?xml version="1.0"?>\n<NaaccrData baseDictionaryUri="x">', "naaccr"),
+        (b"\xef\xbb\xbf<!-- by us --><n:NaaccrData>", "naaccr"),
     ],
 )
 def test_forms_are_told_by_content(tmp_path, content, form):
@@ -194,10 +197,12 @@ def test_forms_are_told_by_content(tmp_path, content, form):
     assert detect_format(path) == form
 
 
-def test_an_unknown_form_is_refused(tmp_path):
+def test_an_unknown_form_is_refused(tmp_path, csv):
     (tmp_path / "x.dat").write_bytes(b"%PDF-1.7")
     with pytest.raises(CorpusError, match="say which with --format"):
-        detect_format(tmp_path / "x.dat")
+        import_corpus([tmp_path / "x.dat"], out=tmp_path / "out.parquet")
+    with pytest.raises(CorpusError, match="by its name and beginning; let its name end in"):  # no such option there
+        label_corpus(csv, tmp_path / "x.dat", on="case_id", out=tmp_path / "out.parquet")
 
 
 def test_tcga_imports_as_it_is(tcga, tmp_path, pathveil):

@@ -199,6 +199,44 @@ def test_several_columns_and_other_tasks(reports, tmp_path):
     assert result.unused_rows == 1 and result.labelled == {"grade": 4}
 
 
+def test_tasks_that_are_told_are_all_that_is_taken(reports, tmp_path):
+    """So a corpus that has sites gets histologies from a table that has both."""
+    coded, out = tmp_path / "coded.parquet", tmp_path / "out.parquet"
+    pl.read_parquet(reports).with_columns(site=pl.lit("C18")).write_parquet(coded)
+    table = labels(tmp_path, ["N0,C50,8500/3"])
+    result = label_corpus(coded, table, on="report_number", tasks="histology", out=out)
+    assert result.labelled == {"histology": 1}
+    assert pl.read_parquet(out).select("site", "histology").row(0) == ("C18", "8500")
+    assert "behavior" not in pl.read_parquet_schema(out)
+    table = labels(tmp_path, ["N0,C50.4,8500/3"], "report_number,subsite,histology")
+    told = label_corpus(reports, table, on="report_number", tasks=["site", "behavior"], out=out)
+    assert told.labelled == {"site": 1, "behavior": 1}  # by what the others say
+    with pytest.raises(UsageError, match="has no column 'laterality'"):
+        label_corpus(reports, table, on="report_number", tasks="laterality", out=out)
+
+
+def test_a_report_number_of_two_laboratories_labels_neither(tmp_path):
+    """Each numbers its own: the row of one patient's breast was the label of another's skin."""
+    corpus = tmp_path / "r.csv"
+    rows = ["report_id,case_id,registry,date,text,report_number", "a,1,A,2016-05-01,x,S-1", "b,1,A,2016-05-02,x,S-1"]
+    rows += ["c,2,A,2016-05-01,x,S-2", "d,3,B,2016-05-01,x,S-2", "e,4,B,2017-05-01,x,S-3", "f,5,A,2016-05-01,x,S-3"]
+    corpus.write_text("\n".join(rows) + "\n")
+    table = labels(tmp_path, [f"A,S-{n},2016-05-01,C50" for n in (1, 2, 3)], "registry,report_number,date,site")
+
+    def labelled(**options):
+        result = label_corpus(corpus, table, out=tmp_path / "out.parquet", **options)
+        return result, pl.read_parquet(tmp_path / "out.parquet").drop_nulls("site")["report_id"].to_list()
+
+    result, found = labelled(on="report_number")
+    assert (result.matched, result.unmatched, result.ambiguous, result.shared, found) == (2, 0, 0, 4, ["a", "b"])
+    assert "4 whose number other cases have too" in result.summary()
+    assert labelled(on="report_number", days=30)[1] == ["a", "b", "f"]
+    assert labelled(on=["registry", "report_number"])[1] == ["a", "b", "c", "f"]
+    table.write_text("report_number,site\nS-2,C50\n")
+    with pytest.raises(CorpusError, match=r"2 reports ambiguous\); reports of several cases have one number: --on reg"):
+        labelled(on="report_number")
+
+
 @pytest.mark.parametrize(
     ("header", "row", "options", "sentence"),
     [

@@ -344,7 +344,7 @@ def test_columns_of_tnm_and_of_flags_are_no_record(tmp_path):
     rows = "a;1;left breast, duct carcinoma;1;0;0;1\nb;2;colon, adenocarcinoma of it;2;1;1;0\n"
     (tmp_path / "t.csv").write_text("acc;PatientID;Befundtext;T;N;M;left\n" + rows)
     columns = propose_mapping(tmp_path / "t.csv", out=tmp_path / "m.toml").columns
-    assert columns == {"text": "Befundtext", "case_id": "PatientID"}
+    assert columns == {"text": "Befundtext", "report_id": "acc", "case_id": "PatientID"}
 
 
 def test_what_looks_like_a_field_and_is_another_is_not_proposed(tmp_path):

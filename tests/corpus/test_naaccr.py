@@ -305,6 +305,8 @@ def test_case_ids_follow_the_patient_and_the_key():
     # A visit's number is no patient's, wherever it stands.
     assert plain == case("PID|1||V100^^^HOSP^VN~00466144^^^HOSP^MR") == case("PID|1||00466144^^^HOSP^MR~A7^^^HOSP^AN")
     assert plain == case("PID|1||77^^^HOSP^XX~00466144^^^HOSP^PT") == case("PID|1||V100^^^HOSP^VN~00466144^^^HOSP")
+    # An authority may be told by its number alone: two of them have two patients under one number.
+    assert case("PID|1||7788^^^&1.2.3&ISO^MR") != case("PID|1||7788^^^&1.2.4&ISO^MR")
     named = "||Doe^Jo||19570706"
     assert case(f"PID|1||V100^^^HOSP^VN{named}") == case(f"PID|1||V101^^^HOSP^VN{named}") != case("PID|1||V100^^^H^VN")
 
@@ -319,6 +321,48 @@ def test_the_patient_does_not_reach_the_text():
     assert not any(secret in report.text.lower() for secret in (*SECRETS, "eberhard", "0199", "7/6/1957"))
     assert report.masked == 8
     assert "Labelled [patient]; husband [patient], [number]." in report.text
+
+
+def test_bars_that_a_laboratory_did_not_escape_are_text():
+    text = "ER | PR|HER2 positive"
+    for behind in ("||||||F", "|||N|||F|||200505021212", "||||||c"):
+        assert read(MSH, PID, OBR, f"OBX|1|TX|22637-3||{text}{behind}").text == f"FINAL DIAGNOSIS\n{text}"
+    # Where the status stands where it should, or nowhere, what lies behind the text is none of it.
+    for behind in ("|unit|range||||F|more|F", "||||||||20050502||F", "||||||", f"||||||||||{SECRETS[0]}|||||||F"):
+        assert read(MSH, PID, OBR, f"OBX|1|TX|22637-3||polyp{behind}").text == "FINAL DIAGNOSIS\npolyp"
+
+
+def test_nothing_is_no_text_and_a_number_keeps_its_unit():
+    with pytest.raises(UnusableMessage, match="holds no report text"):
+        read(MSH, PID, OBR, 'OBX|1|TX|22637-3||""||||||F')
+    assert body("OBX|1|ST|X^Size^L||>2.5|cm||||F") == "SIZE\n>2.5 cm"
+    assert body("OBX|1|ST|X^Size^L||two|cm||||F") == "SIZE\ntwo"
+
+
+def test_a_day_that_stands_for_none_is_none():
+    report = read(
+        MSH, PID, OBR.replace("199707251630", "00010101000000") + "|" * 7 + "19970801", "OBX|1|TX|22637-3||polyp"
+    )
+    assert (report.date, report.year) == (datetime.date(1997, 8, 1), 1997)
+
+
+def test_addresses_phones_and_people_in_the_other_places_where_messages_have_them():
+    """A street in pieces, a phone with its extension or unformatted, a contact, a guarantor, who is insured."""
+    home, phones = "12 Elmtree Road&Elmtree Road&12^^Delmar", "(518)555-0123X22~^PRN^PH^^1^^^^^^^518 555 0144"
+    pid = f"PID|1||77^^^H^MR||McMuffin^Jo||19570706||||{home}||{phones}"
+    kin = "NK1|1|" + "|" * 28 + "Zanders^Quilby|^PRN^PH^^1^518^5550188|9 Oakroot Lane"
+    others = ["GT1|1||Tarkington^Rob", "IN1|1" + "|" * 15 + "Vandermolen^Ute"]
+    text = "of 12 Elmtree Road, 518-555-0123, 555-0144; Zanders, 518.555.0188, 9 Oakroot Lane, Tarkington, Ute, "
+    report = read(MSH, pid, kin, *others, OBR, f"OBX|1|TX|22636-5||{text}Mc\u00adMuffin")
+    assert report.text.split("\n")[1] == (
+        "of [address], [number], [number]; [patient], [number], [address], [patient], [patient], [patient]"
+    )
+
+
+def test_a_kind_in_words_does_not_name_the_patient():
+    assert read(MSH, PID, OBR.replace("11529-5^", "^Biopsy of QUASTENFLOSSER, "), "OBX|1|TX|1||x").kind == (
+        "Biopsy of [patient], Surgical Pathology"
+    )
 
 
 SEGMENTS = [

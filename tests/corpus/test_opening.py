@@ -136,3 +136,22 @@ def test_a_resource_that_says_its_kind_last_is_one(tmp_path):
     for name in ("r.json", "r.ndjson"):
         (tmp_path / name).write_text(content)
         assert detect_format(tmp_path / name) == "fhir"
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        (
+            "r.sas7bdat",
+            "is a SAS dataset; export it as CSV, or give pathveil.read() the frame of pandas.read_sas()",
+        ),
+        ("r.MDB", "is an Access database; export the table as CSV or .xlsx"),
+        ("r.tar.gz", "is an archive; unpack it, and give what is in it"),
+        ("r.pdf", "is a document; give texts in a table"),
+    ],
+)
+def test_what_others_keep_tables_in_is_named(tmp_path, name, sentence):
+    (tmp_path / name).write_bytes(b"\0\1 Quastenflosser")
+    with pytest.raises(CorpusError) as caught:
+        detect_format(tmp_path / name)
+    assert str(caught.value).startswith(f"{tmp_path / name}: {sentence}") and "Quasten" not in str(caught.value)

@@ -54,6 +54,7 @@ NAME = ("Quastenflosser", "Hildegard", "Maria")
         ("at home 555-0137, 555.0137; block 5550137", "at home [number], [number]; block 5550137"),
         ("MRN00466144, MRN:00466144", "MRN[number], MRN:[number]"),
         ("QUASTENFLOSSER,HILDEGARD; Hildegard/Quastenflosser", "[patient]; [patient]"),
+        ("photo QUASTENFLOSSER_HILDEGARD_1.jpg, MRN_00466144", "photo [patient]_1.jpg, MRN_[number]"),
         ("2 of 14 nodes, 0.4 cm", "2 of 14 nodes, 0.4 cm"),
     ],
 )
@@ -69,8 +70,27 @@ def test_what_is_masked(text, expected):
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("O'Brien", "O’Brien, OBRIEN, O' BRIEN; Brien", "[patient], [patient], [patient]; [patient]"),
+        ("OBRIEN", "Mrs. O'Brien, O’Brien", "Mrs. [patient], [patient]"),
+        ("MCDONALD", "Mc Donald, McDonald, Donald", "[patient], [patient], Donald"),
+        ("Smith-Jones", "SMITHJONES, Smith Jones", "[patient], [patient]"),
+        ("De La Cruz", "Delacruz, de la Cruz", "[patient], [patient]"),
+        ("St. Clairemont", "STCLAIREMONT, St Clairemont", "[patient], [patient]"),
+        ("Le Sion", "Le Sion: one lesion", "[patient]: one lesion"),
+        ("---", "3 - 4 --- 5", "3 - 4 --- 5"),
+    ],
+)
+def test_names_as_other_systems_join_and_part_them(name, text, expected):
+    assert Mask(names=[(name,)])(text)[0] == expected
+
+
+@pytest.mark.parametrize(
     "written",
     [
+        "6 July '57",
+        "July 6, ’57",
         "1957-07-06",
         "19570706",
         "07/06/1957",

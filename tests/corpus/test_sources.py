@@ -1,6 +1,7 @@
 """Databases and nested JSON: read as tables, refused in sentences that quote nothing."""
 
 import gzip
+import io
 import json
 import random
 import sqlite3
@@ -8,6 +9,8 @@ from contextlib import closing
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pathveil.corpus import sources
 from pathveil.corpus.intake import import_corpus
@@ -15,7 +18,7 @@ from pathveil.corpus.labels import label_corpus
 from pathveil.corpus.opening import detect_format
 from pathveil.corpus.proposal import propose_mapping
 from pathveil.corpus.reading import read
-from pathveil.corpus.sources import nested_field, nested_names, open_json
+from pathveil.corpus.sources import nested_field, nested_names, object_lines, open_json
 from pathveil.corpus.tables import BATCH, open_table
 from pathveil.errors import CorpusError, PathveilError, UsageError
 
@@ -157,9 +160,15 @@ def test_json_with_a_list_of_lines(tmp_path, name):
     assert propose_mapping(tmp_path / "r.json", out=tmp_path / "m.toml").columns["text"] == name
 
 
+@pytest.fixture(params=["small", "large"])
+def size(request, monkeypatch):
+    """Files are taken for small ones, or for large ones."""
+    monkeypatch.setattr(sources, "LARGE", 1 << 26 if request.param == "small" else 0)
+
+
 @pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("ensure_ascii", [True, False])
-def test_json_on_lines_of_any_kind(tmp_path, line_end, ensure_ascii):
+def test_json_on_lines_of_any_kind(tmp_path, size, line_end, ensure_ascii):
     """Objects are taken as they are written, whatever stands between their parts; so are escapes of all kinds."""
     texts = ['two\nlines, a "mark" and a \\ \t', "\u2028 ≤ 2 mm 🔬", "", None, "{[,:]}"]
     reports = [{"id": n, "share": n / 7, "text": text, "of": {"kinds": ["a\n"]}} for n, text in enumerate(texts)]
@@ -179,9 +188,32 @@ def test_lists_in_one_file_and_none_in_another_are_told(tmp_path):
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(row | {"report_id": name, "addenda": addenda}))
     files = [tmp_path / f"{name}.jsonl" for name in "abc"]
     assert import_corpus(files[:2], out=tmp_path / "c.parquet", registry="R").reports == 2
-    for given in (files, files[::-1]):
+    for some in (files, files[::-1]):
         with pytest.raises(CorpusError, match=r"a\.jsonl: column 'addenda' holds lists, and none in .*c\.jsonl"):
-            import_corpus(given, out=tmp_path / "c.parquet", registry="R")
+            import_corpus(some, out=tmp_path / "c.parquet", registry="R")
+
+
+class Trickle(io.BytesIO):
+    """A file that is read a few bytes at a time."""
+
+    def read(self, size=-1):
+        return super().read(min(size, 50) if size > 0 else size)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=30),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=5), JSON, max_size=4), min_size=1, max_size=9), st.booleans())
+def test_objects_of_a_list_are_found_by_compiled_code_too(objects, ensure_ascii):
+    for indent in (None, 1):
+        written = json.dumps({"n": 1, "reports": objects}, indent=indent, ensure_ascii=ensure_ascii).encode()
+        for kind in (io.BytesIO, Trickle):
+            lines = b"".join(object_lines(kind(written), large=True)).splitlines()
+            assert [json.loads(line) for line in lines] == objects
 
 
 def test_names_of_fields_within_fields(tmp_path):
@@ -216,9 +248,12 @@ def test_names_of_fields_within_fields(tmp_path):
         (f'[{{"text": "{SECRET}", "text": "b"}}]', "has a name twice in one object"),
         (f'[{{"text": "{SECRET}", "n": NaN}}]', "holds a number that is none"),
         (f'[{{"text": "{SECRET}\nb"}}]', "cannot be read as JSON"),
+        (f'[{{"text": "{SECRET}" "b"}}]', "cannot be read as JSON"),
+        (f'[{{"text": "{SECRET}"]]', "cannot be read as JSON"),
+        (f'[{{"text": "{SECRET}"}},]', "expected a list of objects, one a report"),
     ],
 )
-def test_json_that_is_no_table(tmp_path, content, sentence):
+def test_json_that_is_no_table(tmp_path, size, content, sentence):
     (tmp_path / "r.json").write_bytes(content.encode() if isinstance(content, str) else content)
     with pytest.raises(CorpusError) as caught:
         open_table(tmp_path / "r.json", form="json")

@@ -110,6 +110,16 @@ def test_lines_of_json_are_bounded_before_a_table_is_made():
             check_json_lines(io.BytesIO(b"".join(lines)), large=large)
 
 
+@pytest.mark.parametrize("value", [b'"{"', b"7", b"null"])
+@pytest.mark.parametrize("large", [False, True])
+def test_a_line_with_a_name_twice_is_refused(large, value):
+    """polars takes the first value and forgets the other."""
+    lines = b'{"id": "1", "text": %b}\n' % value * 3
+    assert check_json_lines(io.BytesIO(lines), large=large).rows == 3
+    with pytest.raises(Refused, match="line 4 has a name twice in one object"):
+        check_json_lines(io.BytesIO(lines + lines[:10] + b', "text": "a", "text": "b"}\n'), large=large)
+
+
 CELLS = st.recursive(
     st.none() | st.text('aé"\\\n\ud83d', max_size=40) | st.integers() | st.booleans() | st.floats(),
     lambda within: st.lists(within, max_size=2) | st.dictionaries(st.sampled_from(["a", "b"]), within, max_size=2),

@@ -11,7 +11,9 @@ import json
 import shutil
 import zipfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
@@ -57,12 +59,12 @@ def read_corpus(path: Path) -> None:
     validate(scan(path)).collect()
 
 
-def import_file(path: Path) -> None:
+def import_file(path: Path, **columns: str) -> None:
     from pathveil.corpus.intake import import_corpus
 
     out = path.with_name("out.parquet")
     out.unlink(missing_ok=True)
-    import_corpus(path, out=out)
+    import_corpus(path, out=out, columns=columns)
 
 
 def counts_folder(folder: Path) -> None:
@@ -327,6 +329,20 @@ def opened(form: str, name: str) -> Callable[[Path], None]:
     return read
 
 
+def as_large(read: Callable[[Path], object]) -> Callable[[Path], None]:
+    """A file read as a large one is: compiled code looks at its bytes, and nothing there holds an index in bounds."""
+
+    def reading(folder: Path) -> None:
+        from pathveil.corpus import csv_files, sources, tables
+
+        with ExitStack() as patches:
+            for module in (csv_files, sources, tables):
+                patches.enter_context(mock.patch.object(module, "LARGE", 0))
+            read(folder)
+
+    return reading
+
+
 def predictions_file(path: Path) -> None:
     lines = ["record_id,case_id,member,label,p:C18,p:C50"]
     lines += [f"{WORD}{n},c{n},{n % 2 == 0},C18,0.{n % 9 + 1},0.{9 - n % 9}" for n in range(30)]
@@ -535,6 +551,9 @@ def csv_bytes() -> bytes:
     return file.getvalue().encode()
 
 
+ROWS = "report_id;case_id;registry;line;section;text;site\n" + "".join(
+    f"r{n // 4};c{n // 8};R1;{n % 4};{'gross' if n % 2 else 'diagnosis'};{TEXT} {n};C50\n" for n in range(24)
+)
 jsonl = "\n".join(json.dumps(row) for row in rows()).encode()
 READERS: dict[str, Reader] = {
     "counts": Reader("north.npz", "npz", counts_folder, choose_words),
@@ -577,6 +596,12 @@ READERS: dict[str, Reader] = {
     "corpus csv": Reader("a.csv", "bytes", one("a.csv", write_csv), lambda f: read_corpus(f / "a.csv")),
     "corpus jsonl": Reader("a.jsonl", "jsonl", one("a.jsonl", text_file(jsonl)), lambda f: read_corpus(f / "a.jsonl")),
     "import csv": Reader("a.csv", "bytes", one("a.csv", text_file(csv_bytes())), lambda f: import_file(f / "a.csv")),
+    "import rows": Reader(
+        "a.csv",
+        "bytes",
+        one("a.csv", text_file(ROWS)),
+        lambda f: import_file(f / "a.csv", line="line", section="section"),
+    ),
     "import gzip": Reader(
         "a.csv.gz",
         "gzip",
@@ -586,6 +611,13 @@ READERS: dict[str, Reader] = {
     "import hl7": Reader("a.hl7", "bytes", one("a.hl7", text_file(HL7 * 3)), lambda f: import_file(f / "a.hl7")),
     "import rtf": Reader("a.hl7", "bytes", one("a.hl7", text_file(RTF * 3)), lambda f: import_file(f / "a.hl7")),
     "json table": Reader("a.json", "json", one("a.json", text_file(json.dumps(rows()))), opened("json", "a.json")),
+    "large csv": Reader("a.csv", "bytes", one("a.csv", write_csv), as_large(lambda f: read_corpus(f / "a.csv"))),
+    "large jsonl": Reader(
+        "a.jsonl", "jsonl", one("a.jsonl", text_file(jsonl)), as_large(lambda f: read_corpus(f / "a.jsonl"))
+    ),
+    "large json": Reader(
+        "a.json", "json", one("a.json", text_file(json.dumps(rows()))), as_large(opened("json", "a.json"))
+    ),
     "sqlite": Reader("a.db", "bytes", one("a.db", sqlite_file), opened("sqlite", "a.db")),
     "excel": Reader("a.xlsx", "archive", one("a.xlsx", excel_file), opened("excel", "a.xlsx")),
     "opendocument": Reader("a.ods", "archive", one("a.ods", ods_file), opened("excel", "a.ods"), weight=0.003),

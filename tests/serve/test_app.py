@@ -56,6 +56,17 @@ def test_places_lie_in_the_text_as_sent(client, model):
     assert "text" not in found
 
 
+def test_a_text_in_rtf_is_coded_as_plain_text(client):
+    rtf = rf"{{\rtf1\ansi{{\fonttbl{{\f0 Prostate;}}}}{TEXT}}}"
+    expected = code(client, {"text": TEXT}, explain=2).json()["results"][0]
+    found = [
+        code(client, body, kind, explain=2).json()["results"][0]
+        for body, kind in (({"text": rtf}, "application/json"), (f"<p>{TEXT}</p>", "text/plain"))
+    ]
+    for one in found:
+        assert one["codes"] == expected["codes"] and one["text"] == TEXT  # in which the places lie
+
+
 def test_answers_by_case_are_those_of_predict(client, model):
     frame = reports(12, seed=4)
     sent = frame.select("report_id", "case_id", "text").to_dicts()

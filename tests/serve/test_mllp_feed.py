@@ -2,18 +2,22 @@
 
 import asyncio
 import contextlib
+import json
 import re
 
 import pytest
 
 from bundle.conftest import reports
+from pathveil.bundle.incoming import OneReading, read_files
 from pathveil.serve.app import make_app
 from pathveil.serve.desk import Desk
 from pathveil.serve.folder_feed import FolderFeed
-from pathveil.serve.mllp_feed import CONNECTIONS, MLLPFeed
+from pathveil.serve.incoming import read_file
+from pathveil.serve.mllp_feed import CONNECTIONS, MLLPFeed, reports_of
 from serve.conftest import service_of
 
 START, END = b"\x0b", b"\x1c\r"
+KEY = b"k" * 32
 
 
 def oru(control: str, text: str = "carcinoma of the breast", *, charset: str = "", patient: str = "77") -> str:
@@ -155,6 +159,42 @@ def test_a_folder_is_read_file_by_file(model, tmp_path):
         assert {row["registry"] for row in rows} == {"NORTH", "R1", "R2"}
 
     asyncio.run(run())
+
+
+def test_cells_that_say_nothing_are_no_ids(tmp_path):
+    """One patient was made of all reports whose case is NULL."""
+    rows = ["report_id,case_id,report_number,date,text", "r1,NULL,7,2016-05-02,a", "r2,N/A,,NULL,b", ' ,"  ",8,,c']
+    (tmp_path / "in.csv").write_text("\n".join(rows) + "\n")
+    (sent,) = read_file(tmp_path / "in.csv", key=b"k" * 32)
+    assert [one.case_id for one in sent] == [None] * 3 and sent[2].report_id == "in.csv 3"
+    assert [(one.number, one.date) for one in sent] == [("7", "2016-05-02"), (None, None), ("8", None)]
+
+
+def test_files_are_read_as_predict_reads_them(tmp_path):
+    """Tables in any encoding, FHIR, and of a report's versions the one that stands: the queue has what is coded."""
+    text = "Mamma links für Präparat „A“"
+    (tmp_path / "a.csv").write_bytes(f"report_id;case_id;text\n1;NULL;{text}\n2;7;NULL\n".encode("cp1252"))
+    (tmp_path / "b.csv").write_bytes(f"report_id,case_id,text\n3,8,{text}\n".encode("utf-16"))
+    report = {"resourceType": "DiagnosticReport", "id": "4", "subject": {"reference": "Patient/1"}, "conclusion": text}
+    (tmp_path / "c.ndjson").write_text(json.dumps(report) + "\n")
+    versions = (oru("m1", f"{text} {state}||||||{state}") for state in "PF")
+    (tmp_path / "d.hl7").write_text("".join(versions))
+    found = {}
+    for path in sorted(tmp_path.iterdir()):
+        sent = [one for batch in read_file(path, key=KEY) for one in batch]
+        coded = [one for batch in read_files(path, form="auto", key=KEY, reading=OneReading()) for one in batch]
+        assert [(one.report_id, one.case_id, one.text) for one in sent] == [
+            (one.origin.report_id, one.case_id, one.text) for one in coded
+        ]
+        found[path.name] = [one.text.splitlines()[-1:] for one in sent]
+    assert found == {"a.csv": [[text], []], "b.csv": [[text]], "c.ndjson": [[text]], "d.hl7": [[f"{text} F"]]}
+
+
+def test_a_message_is_the_same_report_by_mllp_and_in_a_file(tmp_path):
+    """One that comes by both is stored once, since its id is the same."""
+    message = oru("m1", "guz płuca", charset="8859/2").encode("iso8859-2")
+    (tmp_path / "a.hl7").write_bytes(message)
+    assert [reports_of(message, key=KEY)] == list(read_file(tmp_path / "a.hl7", key=KEY))
 
 
 @pytest.mark.parametrize("text", ["a:b", "0", "70000", "host:"])

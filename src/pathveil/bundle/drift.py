@@ -21,12 +21,12 @@ from pathveil.bundle.evaluation_details import wilson
 from pathveil.bundle.incoming import Incoming, OneReading, Reports, batches_of
 from pathveil.bundle.model import Model
 from pathveil.bundle.predictions import skipped_lines
-from pathveil.bundle.profile import Profile
+from pathveil.bundle.profile import Profile, shares_told
 from pathveil.corpus.combinations import named, term_of
 from pathveil.corpus.intake import check_messages
 from pathveil.corpus.mapping import AnyMapping
 from pathveil.corpus.rows import MOST_SKIPPED, RowCounts
-from pathveil.disclosure import FEWEST_CASES_TOLD, TOO_FEW, may_be_told
+from pathveil.disclosure import FEWEST_CASES_TOLD, NOT_TOLD, TOO_FEW, may_be_told
 from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
@@ -58,7 +58,7 @@ class ComparedShare(Part):
 
 
 class CodeShare(Part):
-    """How common a code is; what ten cases or more have."""
+    """How common a code is; none where fewer than ten cases have it, or where its share would tell of such a one."""
 
     code: str
     term: str
@@ -222,10 +222,10 @@ class Seen:
 
     def mix(self, task: str, names: Iterable[str]) -> dict[str, float]:
         """The share of each code of ten cases or more."""
-        counts = self.codes[task]
-        return {
-            name: float(counts[label] / counts.sum()) for label, name in enumerate(names) if self.is_told(task, label)
-        }
+        counts = self.codes[task].tolist()
+        told = {name: counts[label] for label, name in enumerate(names) if self.is_told(task, label)}
+        few = [held for (own, label), held in self.holders.items() if own == task and not self.is_told(task, label)]
+        return shares_told(told, whole=sum(counts), other_cases=len(set().union(*few)))
 
 
 def told_share(part: int, whole: int, cases: Collection[int]) -> float | None:
@@ -434,11 +434,10 @@ def findings_of(drift: Drift) -> list[DriftFinding]:
             found.append(DriftFinding(kind="abstention", task=task, sentence=told))
         if one.mix_distance is not None and one.mix_expected is not None and one.mix_distance > one.mix_expected:
             first = next((code for code in one.codes if code.new is not None or code.reference is not None), None)
-            most = (
-                f"; most of all {named(task, first.code)}, {shown(first.reference)} before and {shown(first.new)} now"
-                if first
-                else ""
-            )
+            most = ""
+            if first:
+                before, now = how_common(first.reference), how_common(first.new)
+                most = f"; most of all {named(task, first.code)}, {before} before and {now} now"
             told = f"{task}: the mix of codes differs by {percent(one.mix_distance)}{most}"
             found.append(DriftFinding(kind="mix", task=task, sentence=told))
     return found
@@ -446,3 +445,8 @@ def findings_of(drift: Drift) -> list[DriftFinding]:
 
 def shown(value: float | None) -> str:
     return TOO_FEW if value is None else percent(value)
+
+
+def how_common(share: float | None) -> str:
+    """How common a code is; one that is not told may have ten cases and hide a rarer one."""
+    return NOT_TOLD if share is None else percent(share)

@@ -40,12 +40,12 @@ def abstention_marks(result: Drift) -> list[Mark]:
 
 
 def one_sided(one: TaskDrift) -> str:
-    """How many codes the figure leaves out, since only one side has ten cases of them; empty where none."""
+    """How many codes the figure leaves out, since only one side tells them; empty where none."""
     number = sum((code.new is None) != (code.reference is None) for code in one.codes)
     if not number:
         return ""
-    ends = ("has", "is") if number == 1 else ("have", "are")
-    return f"{counted(number, 'more code')} {ends[0]} as many on one side only and {ends[1]} in the table."
+    are = "is" if number == 1 else "are"
+    return f"{counted(number, 'more code')} can be told on one side only and {are} in the table."
 
 
 def mix_chart(task: str, one: TaskDrift) -> str:

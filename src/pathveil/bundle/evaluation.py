@@ -26,7 +26,7 @@ from pathveil.training.metrics import TaskScores, evaluate
 from pathveil.training.scores import NEVER, Scores
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import encode, read_days
-from pathveil.wording import counted
+from pathveil.wording import counted, listed
 
 
 class CodedShare(Part):
@@ -80,6 +80,17 @@ class Evaluation(Result):
         end = "these scores are better than new reports will keep; evaluate on cases it never saw"
         return f"{', and '.join(found)}: {end}"
 
+    @property
+    def unknown_labels(self) -> list[str]:
+        """What to say where most labels of tasks are none of the model's: perhaps they are, in another form."""
+        tasks = [task for task, one in self.tasks.items() if 2 * one.unseen_labels > one.documents]
+        if not tasks:
+            return []
+        return [
+            f"most labels of {listed(tasks)} are codes that the model does not know, and count as errors; codes in "
+            "another form (C504 for C50.4, 8500/3 for 8500) are put in one by 'pathveil corpus import', or with --map."
+        ]
+
     def rows(self) -> list[dict[str, Any]]:
         return [
             {
@@ -116,7 +127,7 @@ class Evaluation(Result):
         ]
         if self.contradictions:
             lines.append(f"Codes of {counted(self.contradictions, 'report')} contradict each other.")
-        return "\n".join([*lines, *(f"Note: {warning}" for warning in self.warnings)])
+        return "\n".join([*lines, *(f"Note: {warning}" for warning in (*self.warnings, *self.unknown_labels))])
 
     def page(self) -> str:
         """All figures on one HTML page that needs nothing else."""

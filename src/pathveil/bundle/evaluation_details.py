@@ -136,7 +136,7 @@ def detail_task(
     rare = np.isin(truth, [label for label, number in holders.items() if not may_be_told(number)])
     told = told[:-1] if can_be_subtracted(cases[rare]) else told
     confusions, others = confused(truth, chosen, cases, names=names)
-    bins = calibration_bins(probability[~empty], right[~empty], cases[~empty])
+    bins = calibration_bins(probability[~empty], right[~empty], cases[~empty], unbinned=cases[empty])
     apart = sum(one.documents * abs(one.probability - one.right) for one in bins)
     return TaskDetails(
         classes=[
@@ -168,8 +168,11 @@ def can_be_subtracted(cases: np.ndarray) -> bool:
 
 
 def group_rows(group: np.ndarray, right: np.ndarray, cases: np.ndarray) -> tuple[list[GroupRow], int]:
-    """The accuracy of each group of ten cases or more, by name, and how many groups are not told."""
-    rows, small, untold = [], 0, cases[:0]
+    """The accuracy of each group of ten cases or more, by name, and how many groups are not told.
+
+    Documents without a name (``""``) are told of nowhere, so they count to what subtraction would tell of.
+    """
+    rows, small, untold = [], 0, cases[group == ""]
     for name in np.unique(group[group != ""]):
         own = group == name
         number = len(np.unique(cases[own]))
@@ -204,30 +207,47 @@ def confused(
     return (found[:-1], len(rest) + found[-1].documents) if found else ([], None)
 
 
-def calibration_bins(probability: np.ndarray, right: np.ndarray, cases: np.ndarray) -> list[CalibrationBin]:
-    """Documents by tenths of probability, those of ten cases or more."""
+def calibration_bins(
+    probability: np.ndarray, right: np.ndarray, cases: np.ndarray, *, unbinned: np.ndarray
+) -> list[CalibrationBin]:
+    """Documents by tenths of probability, those of ten cases or more; ``unbinned`` are cases of documents in none."""
     number = np.minimum((probability * BINS).astype(int), BINS - 1)
-    return [
-        CalibrationBin(
-            low=which / BINS,
-            high=(which + 1) / BINS,
-            documents=int(own.sum()),
-            probability=float(probability[own].mean()),
-            right=float(right[own].mean()),
+    bins, untold = [], unbinned
+    for which in range(BINS):
+        own = number == which
+        if not may_be_told(len(np.unique(cases[own]))):
+            untold = np.concatenate([untold, cases[own]])
+            continue
+        bins.append(
+            CalibrationBin(
+                low=which / BINS,
+                high=(which + 1) / BINS,
+                documents=int(own.sum()),
+                probability=float(probability[own].mean()),
+                right=float(right[own].mean()),
+            )
         )
-        for which in range(BINS)
-        if may_be_told(len(np.unique(cases[own := number == which])))
-    ]
+    if bins and can_be_subtracted(untold):
+        bins.remove(min(bins, key=lambda one: one.documents))
+    return bins
 
 
 def coverage_curve(probability: np.ndarray, right: np.ndarray, cases: np.ndarray) -> list[CoveragePoint]:
-    """Accuracy of the surest share of documents, in twentieths; shares of fewer than ten cases are left out."""
+    """Accuracy of the surest share of documents, in twentieths; what lies between two points is of ten cases too.
+
+    The last point is all documents, where they are of ten cases.
+    """
     order = np.argsort(-probability, kind="stable")
     sure, hits = probability[order], np.cumsum(right[order])
-    points = []
+    ends = [0]
     for step in range(1, POINTS + 1):
         taken = max(1, round(len(order) * step / POINTS))
-        if may_be_told(len(np.unique(cases[order[:taken]]))):
-            share, low = taken / len(order), float(sure[taken - 1])
-            points.append(CoveragePoint(coverage=share, probability=low, accuracy=float(hits[taken - 1] / taken)))
-    return points
+        if may_be_told(len(np.unique(cases[order[ends[-1] : taken]]))):
+            ends.append(taken)
+    told = [*ends[1:-1], len(order)] if len(ends) > 1 else []  # what is left behind the last goes with it
+    return [
+        CoveragePoint(
+            coverage=taken / len(order), probability=float(sure[taken - 1]), accuracy=float(hits[taken - 1] / taken)
+        )
+        for taken in told
+    ]

@@ -88,9 +88,10 @@ def few_or(number: int, cases: int) -> str:
 
 
 def warnings_of(result: Evaluation) -> list[str]:
-    """What makes the figures look better than they are, as sentences."""
+    """What makes the figures look better than they are, or worse, as sentences."""
+    told = [f"{warning[0].upper()}{warning[1:]}" for warning in (*result.warnings, *result.unknown_labels)]
     if result.warnings:
-        return [f"{warning[0].upper()}{warning[1:]}" for warning in result.warnings]
+        return told
     ends = (
         (result.training_reports, result.training_cases, "belong to cases that the model was trained with"),
         (
@@ -99,7 +100,7 @@ def warnings_of(result: Evaluation) -> list[str]:
             "read word for word like one that the model was trained with, of another case",
         ),
     )
-    return [
+    return told + [
         f"{f'{number:,}' if may_be_told(cases) else 'Some'} of these reports {end}: the scores are better than new "
         "reports will keep."
         for number, cases, end in ends
@@ -150,7 +151,8 @@ def charts_of(task: str, one: TaskEvaluation) -> list[tuple[str, str]]:
     for kind, groups in (("registry", found.registries), ("year", found.years)):
         if len(groups) > 1:
             drawn, cut = draw_groups(groups, chance=one.accuracy.value, title=f"{task}: share right by {kind}")
-            title = f"Share right by {kind}, with 95\u00a0% intervals; the dotted line is all reports. {cut}"
+            more = f", the {SHOWN} largest of {len(groups)}" if len(groups) > SHOWN else ""
+            title = f"Share right by {kind}{more}, with 95\u00a0% intervals; the dotted line is all reports. {cut}"
             charts.append((title, drawn))
     return charts
 

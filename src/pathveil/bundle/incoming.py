@@ -24,11 +24,11 @@ from pathveil.corpus.opening import (
     missing_as_empty,
     open_source,
     parts_of,
-    rename_columns,
     sources_of,
     written_out,
 )
 from pathveil.corpus.reading import as_polars
+from pathveil.corpus.report_rows import LINE, PLACE, SECTION, joins_rows, one_row_a_report
 from pathveil.corpus.rows import MOST_SKIPPED, RowCheck, RowCounts, Unread, check_most_skipped
 from pathveil.corpus.tables import ROW
 from pathveil.errors import CorpusError, UsageError
@@ -85,7 +85,7 @@ class OneReading:
     tally: Tally = field(default_factory=Tally)  # of messages
     rows: RowCounts | None = None  # of tables, where there were any; known once all was read
     numbered: bool = False  # a table has a column of the laboratory's numbers
-    put_together: bool = False  # a table's text is made of several columns, or of a list
+    put_together: bool = False  # a table's text is made of several columns or rows, or of a list
 
     def __post_init__(self) -> None:
         check_most_skipped(self.most_skipped)
@@ -109,14 +109,14 @@ def batches_of(
         if not all(isinstance(text, str) for text in reports):
             raise UsageError(EXPECTED)
         for start in range(0, len(reports), BATCH):
-            texts = enumerate(reports[start : start + BATCH], start=start + 1)
+            texts = enumerate(map(made_plain, reports[start : start + BATCH]), start=start + 1)
             yield [Incoming(Origin(str(number), position=number), None, text) for number, text in texts]
         return
     frame = reports.lazy() if isinstance(reports, Corpus) else as_polars(reports)
     if frame is None:
         raise UsageError(f"{EXPECTED}; got {type(reports).__name__}")
     if (columns := columns_read(mapping_of(mapping))) and not isinstance(reports, Corpus):
-        frame = rename_columns(frame, source=FRAME, columns=columns)
+        frame, _ = one_row_a_report(frame, source=FRAME, columns=columns)
     yield from read_frame(frame, source=FRAME, file=None, first=0, tally=reading.tally)
 
 
@@ -149,7 +149,7 @@ def read_files(
         table = open_source(one, mapping=told, note=notes if reading.may_skip else None)
         named = columns_read(told)
         reading.put_together = reading.put_together or is_put_together(table, named)
-        table = rename_columns(table, source=path, columns=named)
+        table, _ = one_row_a_report(table, source=path, columns=named, note=notes if reading.may_skip else None)
         reading.numbered = reading.numbered or "report_number" in table.collect_schema()
         for batch in read_frame(table, source=path, file=str(path), first=first, tally=reading.tally, unread=notes):
             check.sizes[number] += len(batch)
@@ -164,13 +164,15 @@ def read_files(
 
 def columns_read(mapping: TableMapping) -> Columns:
     """What a mapping says of the columns that coding needs: a table to be coded may lack the others."""
-    return {ours: theirs for ours, theirs in mapping.columns.items() if ours in COLUMNS}
+    return {ours: theirs for ours, theirs in mapping.columns.items() if ours in (*COLUMNS, LINE, SECTION)}
 
 
 def is_put_together(table: "pl.LazyFrame", columns: Columns) -> bool:
-    """Whether the text is made of several columns, or of a list, so that nobody has it as it is coded."""
+    """Whether the text is made of several columns or rows, or of a list, so that nobody has it as it is coded."""
     import polars as pl
 
+    if joins_rows(columns):
+        return True
     schema = table.collect_schema()
     parts = parts_of("text", columns.get("text", "text"), schema)
     return len(parts) > 1 or isinstance(schema.get(parts[0]), pl.List)
@@ -219,27 +221,35 @@ def read_frame(
         written_out(name, schema[name]) if name in schema else pl.lit(None, pl.String).alias(name) for name in COLUMNS
     ]
     row, notes = 0, unread or Unread()
-    place = pl.col(ROW) if ROW in schema else pl.lit(None, pl.Int64).alias(ROW)
+    line = pl.col(ROW) if ROW in schema else pl.lit(None, pl.Int64).alias(ROW)
+    place = pl.col(PLACE) if PLACE in schema else pl.lit(None, pl.Int64).alias(PLACE)
     try:
-        for rows in frame.select(*chosen, place).collect_batches(
+        for rows in frame.select(*chosen, line, place).collect_batches(
             chunk_size=BATCH, maintain_order=True, engine="streaming"
         ):
             batch, passed = [], passed_before(notes, rows[ROW])
-            for (report_id, case_id, text, number, message, _), before in zip(rows.iter_rows(), passed, strict=True):
-                row += 1
+            for (report_id, case_id, text, number, message, _, place), before in zip(
+                rows.iter_rows(), passed, strict=True
+            ):
+                row = row + 1 if place is None else place + 1
                 if notes.within and row in notes.reasons:  # an empty row that stands for a line that is no object
                     continue
                 at = row + before
                 own, case, number, message = (known(name) for name in (report_id, case_id, number, message))
                 number = number if "report_number" in schema else own  # a table of one id means the laboratory's
                 origin = Origin(own or str(first + at), number, message, file, at)
-                plain = plain_or_none(text or "") or ""
+                plain = made_plain(text or "")
                 tally.rewritten += plain != (text or "")
                 batch.append(Incoming(origin, case, plain))
             if batch:
                 yield batch
     except pl.exceptions.PolarsError:
         raise CorpusError(f"{source}: cannot be read to its end; is it cut short or damaged?") from None
+
+
+def made_plain(text: str) -> str:
+    """A report's text without RTF or tags, as every table's is read; empty where it is RTF beyond reason."""
+    return plain_or_none(text) or ""
 
 
 def passed_before(notes: Unread, rows: "pl.Series") -> list[int]:

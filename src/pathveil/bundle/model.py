@@ -173,18 +173,17 @@ class Model:
         """The codes of one report, each with the ``top`` places in its text that speak most for or against it."""
         from pathveil.bundle.explanation import explain_text
 
-        check_text(text)
         check_whole_number(top, "top", least=1)
-        return explain_text(self, text, top=top)
+        return explain_text(self, plain_report(text, places=True), top=top)
 
     def answer(self, text: str, *, joint: str | Iterable[str] | None = None, explain: int = 0) -> "Answer":
         """One report's codes and what contradicts what, perhaps with ``explain`` places in the text behind each."""
         from pathveil.bundle.coder import Coder
         from pathveil.bundle.text_answers import answer
 
-        check_text(text)
         check_whole_number(explain, "explain", least=0)
-        return answer(Coder(self), [text], joint=rules_named(joint), explain=explain)[0]
+        plain = plain_report(text, places=explain > 0)
+        return answer(Coder(self), [plain], joint=rules_named(joint), explain=explain)[0]
 
     def evaluate(
         self,
@@ -297,10 +296,17 @@ def listed_texts(reports: Any) -> Any:
     return reports
 
 
-def check_text(text: Any) -> None:
-    """Refuse what is no report's text where one is expected."""
+def plain_report(text: Any, *, places: bool) -> str:
+    """The text of one report, without RTF or tags, as texts of tables are read; refused where it is none, or where
+    ``places`` are to be named in a text that the caller does not have."""
+    from pathveil.bundle.incoming import made_plain
+
     if not isinstance(text, str):
         raise UsageError(f"expected the text of one report; got {type(text).__name__}")
+    plain = made_plain(text)
+    if places and plain != text:
+        raise UsageError("the text is RTF or a page, and places would lie in what is made of it; give it as plain text")
+    return plain
 
 
 def weights_sha256(tensors: Mapping[str, np.ndarray]) -> str:

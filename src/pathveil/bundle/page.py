@@ -6,7 +6,7 @@
 
 from typing import Any
 
-from pathveil.disclosure import TOO_FEW
+from pathveil.disclosure import NOT_TOLD
 from pathveil.wording import percent
 
 
@@ -22,7 +22,7 @@ def fill(template: str, **content: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters["share"] = as_share
-    environment.filters["told"] = lambda value: TOO_FEW if value is None else as_share(value)
+    environment.filters["told"] = lambda value: NOT_TOLD if value is None else as_share(value)
     return environment.get_template(template).render(**content)
 
 

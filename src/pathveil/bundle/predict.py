@@ -106,7 +106,7 @@ def predict(
         results=results,
         tables=readings[-1].rows,
         skipped_messages=readings[-1].tally.skipped_total,
-        warnings=tuple(repeated_ids(counts)),
+        warnings=tuple(warnings_of(readings[-1], counts, keyed=False, by_case=by_case)),
     )
 
 
@@ -201,7 +201,7 @@ def check_places(reading: OneReading) -> None:
     """Refuse to name places of texts that nobody has as they are coded."""
     ways = (
         (reading.tally.messages, "put together from a message"),
-        (reading.put_together, "put together from several columns or a list"),
+        (reading.put_together, "put together from several columns, rows or a list"),
         (reading.tally.rewritten, "made from RTF or a page"),
     )
     for is_so, how in ways:

@@ -41,14 +41,18 @@ class Predictions(Result):
 
     def _row(self, result: Prediction) -> dict[str, Any]:
         row: dict[str, Any] = {"case_id": result.case_id}
+        links = [vars(one) for one in result.reports]
         if self.by_case:
-            row |= {"tumor": result.tumor, "reports": len(result.report_ids), "report_ids": list(result.report_ids)}
+            row |= {"tumor": result.tumor, "reports": len(links)}
+            row |= {f"{name}s": [one[name] for one in links] for name in links[0]}
+            row["doubtful"] = list(result.doubtful)
         else:
-            row = {"report_id": result.report_ids[0]} | row
+            row = {"report_id": result.report_ids[0]} | row | links[0]
         row["contradictions"] = [one.sentence for one in result.contradictions]
         for task, code in result.codes.items():
             row |= {task: code.code, f"{task}_term": code.term, f"{task}_probability": code.probability}
             row |= {f"{task}_abstained": code.abstained, f"{task}_lifted": code.lifted}
+            row |= {f"{task}_adjusted": code.adjusted}
         return row
 
     def summary(self) -> str:

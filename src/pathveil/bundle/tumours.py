@@ -135,12 +135,14 @@ def group_reports(
 ) -> list[list[int]]:
     """The reports of each tumour of a case, as numbers in ``codes``, in the order in which tumours are first met.
 
-    ``logs`` are each task's log-probabilities (reports, classes). Reports that are sure of most go first; each joins a
-    tumour with all of whose reports it agrees, of several the one whose codes it finds most probable.
+    ``logs`` are each task's log-probabilities (reports, classes). Reports that are sure of most go first, of these the
+    surest, so that the order in which they come changes nothing; each joins a tumour with all of whose reports it
+    agrees, of several the one whose codes it finds most probable.
     """
     sure = [{task: code.code for task, code in one.items() if not code.abstained} for one in codes]
     groups: list[list[int]] = []
-    for number in sorted(range(len(codes)), key=lambda number: -len(sure[number])):
+    surest = [(-len(sure[number]), -sum(code.probability for code in one.values())) for number, one in enumerate(codes)]
+    for number in sorted(range(len(codes)), key=surest.__getitem__):
         fitting = [
             group for group in groups if not any(different_tumours(sure[number], sure[other]) for other in group)
         ]

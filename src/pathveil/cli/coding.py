@@ -160,6 +160,7 @@ def predict(
 
     Reports are streamed, so any number of them fits. Report text is read and not written, unless --with-text asks.
     """
+    from pathveil.bundle.incoming import made_plain
     from pathveil.corpus.patient import read_key
 
     if (source is None) == (text is None):
@@ -168,7 +169,9 @@ def predict(
         raise UsageError("give --out FILE, .csv, .jsonl or .xml, or --out - for the standard output")
     if text is not None and out not in (None, STANDARD_OUTPUT):
         raise UsageError("the answer to --text is shown, with --json as JSON; --out is for INPUT")
-    of_files = {"--to": output_format, "--by-case": by_case, "--one-tumor": one_tumor, "--with-text": with_text}
+    of_files: dict[str, object] = {"--to": output_format, "--by-case": by_case, "--one-tumor": one_tumor}
+    of_files |= {"--with-text": with_text, "--format": input_format != "auto", "--strict": strict}
+    of_files |= {"--key-file": key_file, "a mapping (--map, --column, …)": told is not None and not told.is_empty}
     if text is not None and (given := [name for name, value in of_files.items() if value]):
         raise UsageError(f"{given[0]} is for INPUT; the answer to --text is shown, with --json as JSON")
     if text is None and as_json and out == STANDARD_OUTPUT:
@@ -176,10 +179,12 @@ def predict(
     model = api.load(bundle, require_signature=require_signature, words_key=words_key)
     if text is not None:
         report = sys.stdin.read() if text == "-" else text
+        shown = not as_json and out is None
+        report = made_plain(report) if shown else report  # with the words behind codes: as the places say
         if not report.strip():
             raise UsageError("--text: is empty; expected the text of a report, or - and the text on the standard input")
         answer = model.answer(report, explain=explain, joint=joint)
-        emit(answer, as_json=as_json or out == STANDARD_OUTPUT, text=answer.shown_in(report))
+        emit(answer, as_json=not shown, text=answer.shown_in(report))
         return
     assert source is not None and out is not None
     with quiet_end_of_pipe(), ended_like_ctrl_c(), bar() as progress:

@@ -46,7 +46,7 @@ def run(
         None, "--store-key", help="The secret with which report text is sealed in the store; kept elsewhere than it."
     ),
     queue: list[Path] = typer.Option(
-        None, "--queue", help="Put the reports of this file (a table or HL7) into the queue before serving."
+        None, "--queue", help="Put the reports of this file (a table, HL7 or FHIR) into the queue before serving."
     ),
     watch: list[Path] = typer.Option(None, "--watch", help="Take files that are put into this folder into the queue."),
     mllp: str | None = typer.Option(

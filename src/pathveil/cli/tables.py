@@ -58,7 +58,8 @@ NAMED = [  # what its columns are called
     option(
         "column",
         list[str],
-        "Take a column from one of another name, e.g. case_id=TUMOR_ID; the text also from several: text=DX+GROSS.",
+        "Take a column from one of another name, e.g. case_id=TUMOR_ID; the text also from several: text=DX+GROSS; "
+        "of reports in several rows, line=LINE_NO or section=PART.",
         metavar="NAME=THEIRS",
     ),
     option("map", Path, "A mapping of columns, as 'pathveil corpus map' proposes it; options win.", metavar="FILE"),

@@ -35,17 +35,17 @@ from pathveil.corpus.fhir_index import (
     codings_of,
     is_joined,
     kind_at_start,
+    last_two,
     moment_of,
     object_of,
     objects_of,
     parse,
     split_resources,
     text_of,
-    texts_of,
-    without_history,
     words_of,
 )
 from pathveil.corpus.fhir_index import gather_beside as gather_beside  # for who reads a folder of exports
+from pathveil.corpus.fhir_patient import identity_of, mask_of
 from pathveil.corpus.hl7 import UnusableMessage, decode_text
 from pathveil.corpus.markup import PAGE, RTF, plain_text, without_tags
 from pathveil.corpus.naaccr import Report, Skipped, told_apart
@@ -57,11 +57,14 @@ from pathveil.corpus.versions import WITHDRAWN as WITHDRAWN_VERSION
 from pathveil.foreign import Refused
 
 MARK = b'"resourceType"'
+REPORTED = ("DiagnosticReport", "Bundle")
+NO_REPORT = "holds no DiagnosticReport"
 WITHDRAWN = ("entered-in-error", "cancelled")
 STATES = {"registered": PRELIMINARY, "partial": PRELIMINARY, "preliminary": PRELIMINARY, "appended": APPENDED}
 STATES |= {"amended": CORRECTED, "corrected": CORRECTED} | dict.fromkeys(WITHDRAWN, WITHDRAWN_VERSION)
 COUNTED, LATEST = 20, (1 << 43) - 1  # bits for the count of versions, and a time in the year 2248
 COMPARED = ("<", "<=", ">=", ">")
+UNIT = re.compile(r"[A-Za-z%/]{1,9}[0-9]?")  # a code that is read as a unit is written: mm, mm2, %
 PLAIN = ("", "text/plain", "application/text")
 MARKUP = ("text/html", "application/xhtml+xml")
 RICH = ("application/rtf", "text/rtf", "text/richtext", "application/msword")  # under the last some send RTF
@@ -69,30 +72,28 @@ RICH = ("application/rtf", "text/rtf", "text/richtext", "application/msword")  #
 BINARY = re.compile(rb"\s*%PDF|\x89PNG|\xff\xd8\xff|GIF8|II\*\0|MM\0\*|PK\x03\x04|\x1f\x8b|\xd0\xcf\x11\xe0")
 WIDE = (b"\xff\xfe", b"\xfe\xff")
 
-# What stands beside a name, or for one, and is none.
-NO_NAMES = frozenset(
-    "mr mrs ms miss mx dr prof sir madam jr sr md phd patient pt name unknown unnamed anonymous none null test "
-    "and the of male female man woman dob born mrn ssn id no number".split()
-)
-SIGNS = ',.;:()[]"/'  # around words
-MOST_WORDS = 12  # of a name; each is looked for beside each other
-
 
 def read_resources(
     file: IO[bytes], *, key: bytes, registry: str | None, beside: Beside | None = None
 ) -> Iterator[list[Report] | Skipped]:
     """Yield for each resource of a file its reports, or why there are none: one a line, or one in all.
 
-    Of resources that reports refer to, those in ``beside`` are found, and are no reports that failed.
+    Of resources that reports refer to, those in ``beside`` are found, and are no reports that failed. Nor are those of
+    other kinds, of which an export has many: the first of each kind is told, and stands for all.
     """
+    others: set[str] = set()  # kinds that are told
     for number, (line, content) in enumerate(split_resources(file), start=1):
-        if beside and not beside.is_damaged and kind_at_start(content) in JOINED:
+        kind = kind_at_start(content)
+        if kind in others or (beside and not beside.is_damaged and kind in JOINED):
             continue
         withdrawn: list[Version] = []
         try:
             resource = parse(content)
             if beside and is_joined(resource):
                 continue
+            if (kind := text_of(resource, "resourceType")) not in REPORTED:
+                others.add(kind)
+                raise UnusableMessage(f"{NO_REPORT}; others of its kind in this file are passed over")
             bundle = Index(resource, beside)
             reports = usable_reports(bundle, key=key, registry=registry, position=number, withdrawn=withdrawn)
         except UnusableMessage as fault:
@@ -122,7 +123,7 @@ def usable_reports(
     found = [reader.report(key=key, registry=registry, position=position) for reader in readers]
     withdrawn += [version for reader in readers if (version := reader.withdrawal())]
     if not any(found):
-        raise UnusableMessage(next((reader.why for reader in readers if reader.why), "holds no DiagnosticReport"))
+        raise UnusableMessage(next((reader.why for reader in readers if reader.why), NO_REPORT))
     index.left_out = [
         f"holds a DiagnosticReport besides, number {number:,}, which {reader.why}"
         for number, (reader, report) in enumerate(zip(readers, found, strict=True), start=1)
@@ -156,7 +157,7 @@ class Reader:
             return "", 0
         subject = object_of(self.resource, "subject")
         elsewhere = self.index.people_elsewhere(self._find(subject), subject)
-        mask = mask_of(elsewhere, text_of(subject, "display"))
+        mask = mask_of(elsewhere, subject)
         try:
             text, masked = self.mask_here(self._text())
             text, more = mask(text)
@@ -324,11 +325,12 @@ class Reader:
             self._add_observation(self._find(reference), depth - 1)
 
     def _sender(self) -> str:
-        """Who sent it: the message's source, else the first performer that is an organisation or has a name."""
+        """Who sent it: the message's source, else the first performer with a name that is not known to be a person."""
         named = [text_of(object_of(self.index.header_of(self.resource), "source"), "name")]
         for reference in objects_of(self.resource, "performer"):
             performer = self._find(reference)
-            if text_of(performer, "resourceType") in ("", "Organization"):
+            kind = text_of(performer, "resourceType") or text_of(reference, "type") or kind_in(reference)
+            if kind in ("", "Organization"):
                 named += [text_of(performer, "name"), text_of(reference, "display")]
         return next(filter(None, (" ".join(name.split())[:80] for name in named)), "")
 
@@ -343,14 +345,24 @@ class Reader:
             taken = object_of(self._find(reference), "collection")
             stamps.append(text_of(taken, "collectedDateTime"))
         stamps.append(text_of(self.resource, "issued"))
+        stamps = [stamp for stamp in stamps if re.match(r"(?a:(19|20)\d\d)", stamp)]  # 0001-01-01 is written for none
         for stamp in stamps:
             try:
                 date = datetime.date.fromisoformat(stamp[:10])
                 return date, date.year
             except ValueError:
                 continue
-        years = [int(stamp[:4]) for stamp in stamps if re.match(r"(?a:(19|20)\d\d)", stamp)]
-        return None, next(iter(years), None)
+        return None, next((int(stamp[:4]) for stamp in stamps), None)
+
+
+def kind_in(reference: Resource) -> str:
+    """The kind of a resource that a reference says; none where it names it otherwise.
+
+    >>> [kind_in({"reference": one}) for one in ("https://x/Practitioner/7", "Organization/7", "urn:uuid:7", "#7", "")]
+    ['Practitioner', 'Organization', '', '', '']
+    """
+    kind, _, name = last_two(text_of(reference, "reference")).partition("/")
+    return kind if name else ""
 
 
 def type_of(form: Resource) -> str:
@@ -362,79 +374,33 @@ def value_of(observation: Resource) -> str:
 
     >>> value_of({"valueQuantity": {"value": 1234567.5, "comparator": "<", "unit": "mm"}})
     '<1234567.5 mm'
+    >>> value_of({"valueRatio": {"numerator": {"value": 3}, "denominator": {"value": 18}}})
+    '3/18'
+    >>> value_of({"valueRange": {"low": {"value": 2, "code": "cm"}, "high": {"value": 3, "code": "cm"}}})
+    '2 cm - 3 cm'
     """
     if words := words_of(object_of(observation, "valueCodeableConcept")):
         return words
-    quantity = object_of(observation, "valueQuantity")
-    if isinstance(number := quantity.get("value"), int | float):
-        # A whole number may be larger than any float.
-        written = str(number) if isinstance(number, int) else f"{number:.15g}"
-        than = text_of(quantity, "comparator")
-        return f"{than if than in COMPARED else ''}{written} {text_of(quantity, 'unit')}".strip()
+    if quantity := quantity_of(object_of(observation, "valueQuantity")):
+        return quantity
+    ratio, between = object_of(observation, "valueRatio"), object_of(observation, "valueRange")
+    count, total = quantity_of(object_of(ratio, "numerator")), quantity_of(object_of(ratio, "denominator"))
+    if count and total:
+        return f"{count}/{total}"
+    low, high = quantity_of(object_of(between, "low")), quantity_of(object_of(between, "high"))
+    if low or high:
+        return f"{low} - {high}" if low and high else f">={low}" if low else f"<={high}"
     for name in ("valueInteger", "valueBoolean"):
         if isinstance(value := observation.get(name), int):
             return str(value)
     return tidy(text_of(observation, "valueString"))
 
 
-def identity_of(patient: Resource, subject: Resource) -> tuple[str, ...] | None:
-    """What tells a patient from others: a number of an authority, else name and birth date, else the reference."""
-    given = [*objects_of(patient, "identifier"), object_of(subject, "identifier")]
-    for one in sorted(given, key=is_social):
-        authority = text_of(object_of(one, "assigner"), "display") or text_of(one, "system")
-        if bare := told_apart(text_of(one, "value")):
-            return ("SS", "", bare) if is_social(one) else ("number", authority.upper(), bare)
-    birth = text_of(patient, "birthDate").replace("-", "")[:8]
-    for name in objects_of(patient, "name"):
-        parts = [text_of(name, "family"), *texts_of(name, "given")[:1]]
-        if any(parts) and birth:
-            return ("name", *(part.upper() for part in parts), birth)
-    reference = without_history(text_of(subject, "reference")).lstrip("#")
-    return ("reference", reference) if reference else None
-
-
-def is_social(identifier: Resource) -> bool:
-    codes = [code.upper() for code, _ in codings_of(object_of(identifier, "type"))]
-    return "SS" in codes or "us-ssn" in text_of(identifier, "system")
-
-
-def mask_of(people: list[Resource], shown: str = "") -> Mask:
-    """A mask of all that these resources say about the patient and relatives, and of what the patient is called."""
-    names, numbers, births, streets = [name_words(shown)], number_words(shown), [], []
-    for person in people:
-        births.append(text_of(person, "birthDate").replace("-", ""))
-        numbers += [text_of(one, "value") for one in objects_of(person, "identifier")]
-        for one in (person, *objects_of(person, "contact")):
-            called = [*objects_of(one, "name"), object_of(one, "name")]  # of a contact it is no list
-            names += [[text_of(name, "family"), *texts_of(name, "given")][:MOST_WORDS] for name in called]
-            names += [name_words(text_of(name, "text")) for name in called]
-            for place in (*objects_of(one, "address"), object_of(one, "address")):
-                streets += [*texts_of(place, "line"), *streets_of(text_of(place, "text"))]
-            for line in objects_of(one, "telecom"):
-                (streets if text_of(line, "system") == "email" else numbers).append(text_of(line, "value"))
-    return Mask(names=names, numbers=numbers, births=births, streets=streets)
-
-
-def name_words(text: str) -> list[str]:
-    """The parts of a name that is written in one, without titles and what else stands beside names.
-
-    >>> name_words("Mrs. Candy McMuffin-O'Hara (DOB 1957-07-06), MRN 00466144")
-    ['Candy', "McMuffin-O'Hara"]
-    """
-    words = (word.strip(SIGNS) for word in text.split())
-    names = [word for word in words if word.lower() not in NO_NAMES and not any(map(str.isdigit, word))]
-    return list(filter(None, names))[:MOST_WORDS]
-
-
-def number_words(text: str) -> list[str]:
-    return [word.strip(SIGNS) for word in text.split() if any(map(str.isdigit, word))][:MOST_WORDS]
-
-
-def streets_of(address: str) -> list[str]:
-    """An address that is written in one, and its parts with a number: a town alone may be any word.
-
-    >>> streets_of("495 East Overshoot Drive, New Paltz")
-    ['495 East Overshoot Drive, New Paltz', '495 East Overshoot Drive']
-    """
-    parts = [part.strip() for part in re.split(r"[,;\n]", address) if any(map(str.isdigit, part))]
-    return [address, *(part for part in parts[:MOST_WORDS] if part != address)]
+def quantity_of(quantity: Resource) -> str:
+    if not isinstance(number := quantity.get("value"), int | float):
+        return ""
+    # A whole number may be larger than any float.
+    written = str(number) if isinstance(number, int) else f"{number:.15g}"
+    than, code = text_of(quantity, "comparator"), text_of(quantity, "code")
+    unit = text_of(quantity, "unit") or (code if UNIT.fullmatch(code) else "")
+    return f"{than if than in COMPARED else ''}{written} {unit}".strip()

@@ -14,7 +14,6 @@ import datetime
 import json
 import re
 import sqlite3
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -115,15 +114,15 @@ def is_joined(resource: Resource) -> bool:
 
 
 class Beside:
-    """Resources that reports of the same export refer to, on disk in a private folder that goes with this object.
+    """Resources that reports of the same export refer to, on disk in a file that has no name.
 
-    They are kept packed in a small database, so that patients of millions of reports take no memory.
+    They are kept packed in a small database, so that patients of millions of reports take no memory. Its file goes with
+    this object and, since nothing leads to it, with the process, however that ends.
     """
 
     def __init__(self) -> None:
         self.is_damaged = False  # some could not be read, and reading must find and name them
-        self.folder = tempfile.TemporaryDirectory(prefix="pathveil-")
-        self.database = sqlite3.connect(Path(self.folder.name) / "resources.db", check_same_thread=False)
+        self.database = sqlite3.connect("", check_same_thread=False)
         self.database.executescript("pragma journal_mode = off; pragma synchronous = off; pragma cache_size = -16000;")
         self.database.execute("create table resources (name text primary key, content blob, state int) without rowid")
         self.database.execute("create table relatives (patient text, content blob)")

@@ -28,6 +28,10 @@ WRAPPER = re.compile(rb"\s*(?:\xef\xbb\xbf)?(?:FHS|BHS|BTS|FTS)[^\w\s]")
 HEAD_OR_WRAPPER = re.compile(rb"(?:" + HEADER.pattern + rb")|(" + WRAPPER.pattern + rb")")
 BARE_HEADER = re.compile(rb"MSH(?:\||([^\w\s])[^\w\s]{2,5}\1)")
 CHUNK = 1 << 20  # bytes read at a time
+START = 4_096  # bytes in which a header lies
+# Names of HL7 table 0211, as Python calls them. What is called Latin-1 is Windows' nearly always, which has all of it.
+CHARSETS = {"": "", "ASCII": "", "UNICODE UTF-8": "", "UTF-8": "", "UNICODE": "", "8859/1": "cp1252"}
+CHARSETS |= {f"8859/{number}": f"iso8859-{number}" for number in (*range(2, 10), 15)}
 
 
 class Delimiters(NamedTuple):  # hashed for every OBX, which a tuple does fastest
@@ -169,17 +173,19 @@ def split_segments(message: bytes) -> list[Segment]:
         raise UnusableMessage("does not begin with MSH")
     if len(message) > LONGEST:
         raise UnusableMessage(f"is longer than {LONGEST >> 20} MB")
-    text = decode_text(message).lstrip("\ufeff \t\n")
+    text = decode_message(message).lstrip("\ufeff \t\n")
     lines = text.split("\n")
     marks = delimiters_of(lines[0])
     if f"\nADD{marks.field}" in text:
         lines = with_additions(lines, marks.field)
-    opening, usual = opening_of(marks.field), usual_openings(marks.field)
+    opening, closing, usual = opening_of(marks.field), closing_of(marks.field), usual_openings(marks.field)
     names, sources, broken = [], [], {}
     for line in lines:
         if name := usual.get(line[:4]):
             names.append(name)
             sources.append(line.rstrip())
+        elif names[-1:] == ["OBX"] and sources[-1].count(marks.field) == 5 and closing.match(line):
+            broken.setdefault(len(sources) - 1, []).append(line)
         elif found := opening.match(line):
             names.append((found[1] or "").upper())
             sources.append(line.strip())
@@ -230,11 +236,40 @@ def opening_of(separator: str) -> re.Pattern[str]:
     return re.compile(rf"\s*([A-Za-z][A-Za-z0-9]{{1,3}}){bar}|()[^{bar}]{{0,5}}{bar}(?:[^{bar}]*{bar}){{2}}")
 
 
-def decode_text(message: bytes) -> str:
+@cache
+def closing_of(separator: str) -> re.Pattern[str]:
+    """How the last line of a text ends that was broken over lines, if it is short: ``pN0||||||F``, with flags and a
+    status behind it as an OBX has them and no other segment."""
+    bar = re.escape(separator)
+    return re.compile(rf"[^{bar}]{{0,5}}(?:{bar}[A-Z]{{0,2}}){{5}}{bar}[A-Z](?:{bar}|\s*$)")
+
+
+def decode_text(content: bytes) -> str:
+    """Bytes as UTF-8, which no other text is by chance, else as Windows' Latin."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        return content.decode("cp1252", errors="replace")
+
+
+def decode_message(message: bytes) -> str:
+    """A message whose bytes are not UTF-8 is in the character set that it tells, if we know that."""
     try:
         return message.decode("utf-8")
     except UnicodeDecodeError:
-        return message.decode("cp1252", errors="replace")
+        return message.decode(charset_of(message) or "cp1252", errors="replace")
+
+
+def charset_of(message: bytes) -> str | None:
+    """What MSH-18 says the bytes of a message are, if they are not UTF-8; none where that is not known.
+
+    >>> [charset_of(rb"MSH|^~\\&" + b"|" * 16 + name) for name in (b"", b"8859/2~8859/1", b"KLINGON")]
+    ['', 'iso8859-2', None]
+    """
+    header = re.split(rb"[\r\n]", message[:START].lstrip(b"\xef\xbb\xbf \t\r\n"), maxsplit=1)[0]
+    fields = header.split(header[3:4]) if len(header) > 3 else []
+    name = fields[17].partition(b"~")[0].decode("ascii", "replace") if len(fields) > 17 else ""
+    return CHARSETS.get(name.strip().upper())
 
 
 def delimiters_of(header: str) -> Delimiters:

@@ -15,7 +15,8 @@ position; a table that breaks the schema stops the import with sentences that sa
 """
 
 import secrets
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,11 +37,11 @@ from pathveil.corpus.opening import (
     missing_as_empty,
     open_source,
     passed_over,
-    rename_columns,
     sentence_of,
     sources_of,
     title_above,
 )
+from pathveil.corpus.report_rows import PLACE, JoinedRows, one_row_a_report
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread, check_most_skipped
 from pathveil.corpus.schema import REQUIRED, with_corpus_types
 from pathveil.corpus.tables import BATCH, ROW, Paths, content_sha256, streamed, with_rows, write_parquet
@@ -99,6 +100,7 @@ class ImportResult(Result):
     codes: CodeCounts
     hl7: MessageCounts | None = None  # where there were messages
     tables: RowCounts | None = None  # where there were tables
+    joined: JoinedRows | None = None  # where reports stood in several rows
 
     def rows(self) -> list[dict[str, Any]]:
         return [{"registry": name, "reports": reports} for name, reports in self.registries.items()]
@@ -120,7 +122,8 @@ class ImportResult(Result):
         ):
             if kinds:
                 lines.insert(2, f"  {name:<9} {', '.join(sorted(map(str, kinds)))}")
-        lines += [*(self.tables.lines() if self.tables else []), *code_lines(self.codes)]
+        lines += [line for part in (self.joined, self.tables) if part for line in part.lines()]
+        lines += code_lines(self.codes)
         return "\n".join(lines + (message_lines(self.hl7) if self.hl7 else []))
 
     def counts(self) -> str:
@@ -245,7 +248,8 @@ def import_corpus(
         for number, source in enumerate(given.found)
     ]
     others = passed_over(sources)
-    return account(out, read=read, others=others, one=one, tally=tally, rows=rows, keyed=key is not None)
+    told = {"read": read, "others": others, "one": one, "tally": tally, "rows": rows, "joined": given.joined.values()}
+    return account(out, **told, keyed=key is not None)
 
 
 @dataclass
@@ -263,6 +267,7 @@ class Sources:
     most_skipped: float
     progress: Progress
     unread: dict[int, Unread] = field(default_factory=dict)  # records that readers of tables passed over
+    joined: dict[int, Counter[str]] = field(default_factory=dict)  # rows of tables that were put together
 
     def __post_init__(self) -> None:
         for source in self.found:
@@ -286,9 +291,11 @@ class Sources:
                 if table is None:
                     table = open_source(source, mapping=self.mapping, database=self.database, note=note)
                 table = table if note else with_rows(table)
-                columns = self.mapping.columns
-                told = {"registry": self.registry or self.mapping.registry, "columns": columns}
-                frame = prepare_table(table, source=source.name, **told)
+                columns, registry = self.mapping.columns, self.registry or self.mapping.registry
+                table, joined = one_row_a_report(table, source=source.name, columns=columns, note=note)
+                if joined is not None:
+                    self.joined[number] = joined
+                frame = prepare_table(table, source=source.name, registry=registry)
                 frames.append(frame.with_columns(pl.lit(number).alias(SOURCE)))
         check_lists(frames, [str(source.name) for source in self.found if source.form not in MESSAGES])
         if self.messages:
@@ -361,21 +368,20 @@ def prepare_table(
     *,
     source: Path | str,
     registry: str | None,
-    columns: Columns,
 ) -> "pl.LazyFrame":
-    """Rename a table's columns, fill in its registry and check its types.
+    """Fill in a table's registry and check its types; its columns have our names.
 
     Labels keep their blanks, and labels and dates the words for nothing: whoever reads each value once sees to both.
     """
     import polars as pl
 
-    frame = rename_columns(frame, source=source, columns=columns)
+    frame = frame.drop(PLACE, strict=False)
     if registry is not None and says_registry(frame):
         raise UsageError(f"{source}: has a column 'registry' already; leave out --registry, or registry in the mapping")
     if registry is not None:
         frame = frame.with_columns(pl.lit(registry).alias("registry"))
     missing = [name for name in REQUIRED if name not in frame.collect_schema()]
-    frame = missing_as_empty(frame, ("report_id", "case_id", "text", "year"))  # a registry may be NA
+    frame = missing_as_empty(frame.drop(PLACE, strict=False), ("report_id", "case_id", "text", "year"))
     try:
         return with_corpus_types(decimals_as_text(frame), source=source, stripped=False)
     except CorpusError as fault:
@@ -408,6 +414,7 @@ def account(
     one: OnePass,
     tally: Tally,
     rows: RowCounts | None,
+    joined: Collection[Counter[str]],
     keyed: bool,
 ) -> ImportResult:
     """What an import read and wrote."""
@@ -440,4 +447,7 @@ def account(
         codes=one.codes.account(),
         hl7=messages,
         tables=rows,
+        joined=JoinedRows(**{name: sum(one[name] for one in joined) for name in JoinedRows.model_fields})
+        if joined
+        else None,
     )

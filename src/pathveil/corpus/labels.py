@@ -2,7 +2,8 @@
 
 Both sides are compared by a column that they share: the report's number, the case, or the patient. With ``days``, a row
 counts only within so many days of the report, and the nearest one does, so that two tumours of a patient stay apart.
-Where rows that count equally say different things, the report is left without labels rather than given one of them.
+Where rows that count equally say different things, the report is left without labels rather than given one of them;
+so is one whose row is found by the report number of another case too, since every laboratory numbers its own.
 Spreadsheets take leading zeros from numbers or make decimals of them, and people type capitals as they like: none of it
 matters, unless two ids of the reports or of the table differ in nothing else.
 
@@ -66,6 +67,7 @@ class LabelResult(Result):
     matched: int
     unmatched: int
     ambiguous: int  # several rows that say different things
+    shared: int  # whose row reports of other cases have too, by the same report number
     loosely: int  # that found a row only since capitals, leading zeros and the .0 of decimals do not matter
     rows_read: int
     skipped_rows: int  # that do not fit the header
@@ -86,12 +88,14 @@ class LabelResult(Result):
         row = "row with a code" if self.empty_rows else "row"
         empty = f"{self.empty_rows:,} without a code or without {' or '.join(self.on)}, " if self.empty_rows else ""
         unfit = f"{self.skipped_rows:,} skipped, " if self.skipped_rows else ""
+        shared = f", {self.shared:,} whose number other cases have too" if self.shared else ""
         undated = f"{self.undated_rows:,} without a day, " if self.undated_rows else ""
         lines = [
             f"{self.matched:,} of {counted(self.reports, 'report')} labelled in {self.out}",
             f"  by        {', '.join(self.on)}{near}{loosely}",
             f"  labels    {tasks}",
-            f"  without   {self.unmatched:,} that no {row} matches, {self.ambiguous:,} whose rows say different things",
+            f"  without   {self.unmatched:,} that no {row} matches, {self.ambiguous:,} whose rows say different things"
+            f"{shared}",
             f"  rows      {self.rows_read:,} read, {unfit}{empty}{undated}{self.unused_rows:,} match no report",
             *(f"            {one.sentence()}" for one in self.skipped[:SHOWN]),
             f"  sha256    {self.sha256}",
@@ -157,7 +161,10 @@ def label_corpus(
     else:
         used = pairs["row"].n_unique()
     said = agreed(pairs, chosen)
-    single = said.filter("agree").drop("agree")
+    # Laboratories number their reports each for itself: S16-1 may be of several patients, and the row of any of them.
+    is_shared = pl.col("report_id").is_in(of_several_cases(pairs) if "report_number" in on else [])
+    shared = said.filter(is_shared).height
+    single = said.filter(pl.col("agree") & ~is_shared).drop("agree")
     if not single.height:
         near = f" within {counted(days, 'day')}" if days is not None else ""
         hint = "; do both write it alike?" if not said.height else ""
@@ -168,6 +175,8 @@ def label_corpus(
             hint += "".join(f"; {one.sentence()}" for one in codes.unknown)
         if said.height and days is None:
             hint = "; with --days the row that is nearest in date counts"
+        if shared:
+            hint = "; reports of several cases have one number: --on registry,report_number tells laboratories apart"
         raise CorpusError(
             f"{labels or DATABASE}: no report found its label by {', '.join(on)}{near} "
             f"({counted(answers.height, 'row')}, {counted(said.height, 'report')} ambiguous){hint}"
@@ -183,7 +192,8 @@ def label_corpus(
         reports=keys.height,
         matched=matched,
         unmatched=keys.height - touched,
-        ambiguous=touched - matched,
+        ambiguous=touched - matched - shared,
+        shared=shared,
         loosely=loosely,
         rows_read=table.height + len(skipped),
         skipped_rows=len(skipped),
@@ -216,6 +226,13 @@ def agreed(pairs: "pl.DataFrame", chosen: Sequence[str]) -> "pl.DataFrame":
     return answers.select("report_id", *chosen, agree.alias("agree"))
 
 
+def of_several_cases(pairs: "pl.DataFrame") -> list[str]:
+    """The reports whose rows belong to reports of other cases as well."""
+    import polars as pl
+
+    return pairs.filter(pl.col("case_id").n_unique().over("row") > 1)["report_id"].unique().to_list()
+
+
 def read_labels(
     path: Path | None,
     *,
@@ -240,12 +257,8 @@ def read_labels(
     table = open_source(source, mapping=mapping, database=database, note=unread if source.form == "csv" else None)
     table = decimals_as_text(rename_columns(table, source=name, columns=mapping.columns))
     schema = table.collect_schema()
-    for column in (*on, *(["date"] if dated else []), *tasks):
-        if column not in schema:
-            raise UsageError(
-                f"{name}: has no column '{column}'{did_you_mean(column, schema.names())}; "
-                f"say which it is with --column {column}=THEIRS ('pathveil corpus map' shows what it has)"
-            )
+    others = [task for task in tasks if task not in TASKS]  # those may be told by another column: a site by its subsite
+    check_has((*on, *(["date"] if dated else []), *others), schema.names(), source=name)
     labels = [task for task in dict.fromkeys((*TASKS, *tasks)) if task in schema and task not in on]
     if not labels:
         raise UsageError(f"{name}: has no column of labels ({', '.join(TASKS)}); say which with --column or --map")
@@ -267,7 +280,18 @@ def read_labels(
     if dated:
         frame = frame.with_columns(label_dates(frame["date"], source=name, told=mapping.dates))
     normal, codes = normalise_codes(frame.lazy(), keep_unknown=keep_unknown)
-    return normal.collect().with_row_index("row"), codes, skipped
+    check_has(tasks, normal.collect_schema().names(), source=name)
+    chosen = normal.select(*dict.fromkeys([*on, *(["date"] if dated else []), *tasks])) if tasks else normal
+    return chosen.collect().with_row_index("row"), codes, skipped
+
+
+def check_has(columns: Iterable[str], names: Sequence[str], *, source: Path | str) -> None:
+    for column in columns:
+        if column not in names:
+            raise UsageError(
+                f"{source}: has no column '{column}'{did_you_mean(column, names)}; "
+                f"say which it is with --column {column}=THEIRS ('pathveil corpus map' shows what it has)"
+            )
 
 
 def written_alike(
@@ -327,7 +351,7 @@ def report_keys(frame: "pl.LazyFrame", *, on: Sequence[str], dated: bool) -> "pl
             raise UsageError(f"--on: the reports have no column '{column}'{did_you_mean(column, schema.names())}")
     if dated and "date" not in schema:
         raise UsageError("--days: the reports have no column 'date'")
-    columns = dict.fromkeys(["report_id", *on])
+    columns = dict.fromkeys(["report_id", "case_id", *on])
     when = ["date"] if dated else []
     return frame.select(*(as_text(name, schema[name]) for name in columns), *when).collect(engine="streaming")
 

@@ -41,7 +41,7 @@ from pathveil.corpus.observations import (
     sections_of,
     value_of,
 )
-from pathveil.corpus.patient import Mask, case_id, report_id
+from pathveil.corpus.patient import Mask, case_id, phone_number, report_id
 from pathveil.corpus.sections import render
 from pathveil.corpus.versions import CORRECTED, FINAL, PRELIMINARY, WITHDRAWN, Version, bits_of
 from pathveil.foreign import Refused
@@ -54,10 +54,14 @@ NO_PATIENT = "holds a report that has no PID with a number, or with a name and b
 WITHDRAWS = "withdraws its report (OBR-25 X, or OBX-11 D, W or X)"
 # Types of numbers in PID-3: of a patient; of a visit or an account.
 RECORDS, VISITS = ("MR", "MRN", "PI", "PT", "EPI"), ("VN", "AN")
-# What the fields of PID and NK1 say of a person.
+# What fields say of people: the patient, kin, who pays, who is insured.
 PATIENT = dict.fromkeys((2, 3, 4, 18, 19, 20, 21), "number") | dict.fromkeys((5, 6, 9), "name")
 PATIENT |= {7: "birth", 11: "address", 13: "phone", 14: "phone"}
-KIN = {2: "name", 4: "address", 5: "phone", 6: "phone"}
+KIN = {2: "name", 4: "address", 5: "phone", 6: "phone", 16: "birth"}
+KIN |= {30: "name", 31: "phone", 32: "address", 33: "number", 37: "number"}
+PAYER = {2: "number", 3: "name", 5: "address", 6: "phone", 7: "phone", 8: "birth", 12: "number", 19: "number"}
+INSURED = {16: "name", 18: "birth", 19: "address", 36: "number", 49: "number"}
+PEOPLE = {"PID": PATIENT, "NK1": KIN, "GT1": PAYER, "IN1": INSURED}
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def read_versions(message: bytes, *, key: bytes, registry: str | None, position:
     segments = split_segments(message)
     header = segments[0]
     groups = group_by_patient(segments)
-    mask = mask_of(segment for segment in segments if segment.name in ("PID", "NK1"))
+    mask = mask_of(segment for segment in segments if segment.name in PEOPLE)
     facility = next((part for part in header.parts(4) if part), "")
     registry = registry or facility
     if not registry:
@@ -176,7 +180,7 @@ def read_versions(message: bytes, *, key: bytes, registry: str | None, position:
                     year=year,
                     text=text,
                     number=number,
-                    kind=kind,
+                    kind=mask(kind)[0] if kind and " " in kind else kind,  # some send words in place of a code
                     masked=masked,
                     message_id=header.first(10) or None,
                     position=position,
@@ -321,7 +325,7 @@ def date_of(draft: Draft) -> tuple[datetime.date | None, int | None]:
     given = [order.first(7) if order else "", draft.collected]
     given += [order.first(14), order.first(22)] if order else []
     for stamp in given:
-        if re.match(r"(?a:\d{8})", stamp):
+        if re.match(r"(?a:(19|20)\d{6})", stamp):  # 00010101 is what a program writes for none
             try:
                 date = datetime.date(int(stamp[:4]), int(stamp[4:6]), int(stamp[6:8]))
             except ValueError:
@@ -343,7 +347,9 @@ def identity_of(pid: Segment | None, facility: str) -> tuple[str, ...] | None:
         if not value:
             continue
         parts = components_of(value, pid.marks) + [""] * 5
-        number, authority, kind = parts[0], parts[3].split(pid.marks.subcomponent)[0], parts[4].upper()
+        # Of an authority's name and its number (&2.16.840.1.113883.3.1&ISO) either may be missing.
+        authority = next(filter(None, parts[3].split(pid.marks.subcomponent)), "")
+        number, kind = parts[0], parts[4].upper()
         if kind in ("SS", "SSN"):
             social.append(number)
         elif bare := told_apart(number):
@@ -369,11 +375,11 @@ def told_apart(number: str) -> str:
 
 
 def mask_of(segments: Iterable[Segment]) -> Mask:
-    """A mask of all that these segments say about the patient and the next of kin."""
+    """A mask of all that these segments say about the patient and others."""
     names, numbers, births, streets = [], [], [], []
     for segment in segments:
         fields, marks = segment.fields, segment.marks
-        for place, kind in (PATIENT if segment.name == "PID" else KIN).items():
+        for place, kind in PEOPLE[segment.name].items():
             if place >= len(fields) or not fields[place]:
                 continue
             for value in filter(None, fields[place].split(marks.repetition)):
@@ -385,8 +391,9 @@ def mask_of(segments: Iterable[Segment]) -> Mask:
                 elif kind == "birth":
                     births.append(parts[0])
                 elif kind == "address":
-                    streets.append(parts[0].replace(marks.subcomponent, " "))
+                    # The street may be told again in pieces: 12 Elm Road&Elm Road&12.
+                    streets += [parts[0].replace(marks.subcomponent, " "), *parts[0].split(marks.subcomponent)]
                 else:
-                    numbers += [parts[0], "".join(parts[5:7])]
+                    numbers += [phone_number(parts[0]), "".join(parts[5:7]), *map(phone_number, parts[11:12])]
                     streets += parts[3:4]  # an e-mail address
     return Mask(names=names, numbers=numbers, births=births, streets=streets)

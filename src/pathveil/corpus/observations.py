@@ -23,7 +23,9 @@ LONG = 30  # characters of a line; shorter ones may well recur ("Benign.")
 CODED = ("CE", "CWE", "CNE")
 MEASURED = ("NM", "SN")
 PLAIN = ("TX", "FT", "ST", "")
-OBX_FIELDS, MISSING = itemgetter(1, 2, 3, 4, 5, 11), [""] * 12
+OBX_FIELDS, MISSING = itemgetter(1, 2, 3, 4, 5, 6, 11), [""] * 12
+NULL = '""'  # HL7's word for: there is nothing
+COUNT = re.compile(r"[<>=~]{0,2} ?[0-9]+(?:[.,][0-9]+)?")
 # Types of OBX-5 that are no text: people, places and numbers of them, and attached files.
 NO_TEXT = ("XCN", "XPN", "XAD", "XTN", "XON", "CX", "CN", "PN", "PPN", "AD", "TN", "PL", "EI", "HD", "ED", "RP")
 RTF_IN_HL7 = re.compile(r"[\s\ufeff]*\{.{1,3}rtf")  # the backslash may be escaped
@@ -34,6 +36,9 @@ BINARY = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 UNREAD = "holds its text in a form that is not read (PDF or an image)"
 UNDECODED = "holds an attached file that cannot be decoded"
 REMOVED = ("D", "W", "X")  # OBX-11: deleted, posted as wrong, or not to be had
+STATES = frozenset("ABCDFINOPRSUVWX")  # OBX-11, which every OBX has
+SHORT = 10  # characters of a unit, range or flag (OBX-6 to 10)
+MOST_BARS = 200  # in a line of text
 
 
 Sections = dict[str, dict[str, list[str]]]  # heading: part: texts
@@ -126,7 +131,10 @@ def add_observation(draft: Draft, obx: Segment) -> None:
         return
     # Most of a message is OBX: its fields are taken at once, and the usual ones need little care.
     fields, marks = obx.fields, obx.marks
-    number, kind, name, part, value, state = OBX_FIELDS(fields if len(fields) >= len(MISSING) else [*fields, *MISSING])
+    if len(fields) > len(MISSING) and fields[11] not in STATES and fields[2].strip() in PLAIN:
+        obx.fields = fields = with_bars_in_text(fields, marks.field)
+    fields = fields if len(fields) >= len(MISSING) else [*fields, *MISSING]
+    number, kind, name, part, value, unit, state = OBX_FIELDS(fields)
     if state not in draft.states:
         draft.states.add(state := state.strip().upper())
     if state in REMOVED:
@@ -143,11 +151,31 @@ def add_observation(draft: Draft, obx: Segment) -> None:
         text = value.strip()
     else:
         text = value_of(obx, 5, kind)
+    if text == NULL:
+        return
+    if unit and kind in PLAIN and COUNT.fullmatch(text):
+        text = f"{text} {obx.first(6)}"
     part = (part and obx.first(4)[:10]) or draft.specimen
     if not draft.observed:
         draft.observed = bool(tidy(text))
     draft.held += len(text)
     draft.add(heading, part, text, number)
+
+
+def with_bars_in_text(fields: list[str], bar: str) -> list[str]:
+    """Fields of an OBX whose text has bars that were not escaped: its status then stands further back than it should.
+
+    >>> with_bars_in_text("OBX|1|TX|22637-3||ER | PR | HER2 positive||||||F".split("|"), "|")[5:]
+    ['ER | PR | HER2 positive', '', '', '', '', '', 'F']
+    """
+    if not fields[6].strip():
+        return fields
+    for place in range(len(MISSING), min(len(fields), MOST_BARS)):
+        more = place - 11  # bars
+        is_status = fields[place].strip().upper() in STATES
+        if is_status and all(len(one.strip()) <= SHORT for one in fields[6 + more : place]):
+            return [*fields[:5], bar.join(fields[5 : 6 + more]), *fields[6 + more :]]
+    return fields
 
 
 def add_rtf(draft: Draft, obx: Segment) -> None:

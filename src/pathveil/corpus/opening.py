@@ -12,6 +12,7 @@ Every command that reads tables comes through here, so that all take the same fo
 ('csv', [('7', 'Kolonpolyp')])
 """
 
+import codecs
 import csv
 import io
 import re
@@ -53,8 +54,23 @@ if TYPE_CHECKING:
 
 MESSAGES = ("hl7", "fhir")  # forms in which reports come with their patient
 HL7_NAMES, TEXT_NAMES = (".hl7", ".er7"), (".txt", ".dat")  # the latter may be anything
+# What others keep tables in and we do not read, by the ends of names, and what to do.
+UNREAD = {
+    "a SAS dataset; export it as CSV, or give pathveil.read() the frame of pandas.read_sas()": (
+        ".sas7bdat",
+        ".xpt",
+    ),
+    "a Stata file; export it as CSV, or give pathveil.read() the frame of pandas.read_stata()": (".dta",),
+    "an SPSS file; export it as CSV, or give pathveil.read() the frame of pandas.read_spss()": (".sav",),
+    "an Access database; export the table as CSV or .xlsx": (".accdb", ".mdb"),
+    "an R file; write the table as CSV or Parquet there": (".rds", ".rda", ".rdata"),
+    "an archive; unpack it, and give what is in it": (".zip", ".7z", ".tar", ".tgz", ".tar.gz", ".rar"),
+    "a document; give texts in a table, a row or a file of messages for each": (".pdf", ".docx", ".doc"),
+}
 START = 4_096  # bytes that tell a file's form
 RESOURCE_START = 1 << 20  # of JSON, in which a resource says its kind: some write that last
+ABSTRACTS = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:\w+:)?NaaccrData\b", re.DOTALL)
+RENAMED = "let its name end in .csv, .jsonl, …"
 
 
 class Source(NamedTuple):
@@ -66,15 +82,19 @@ class Source(NamedTuple):
 
 
 def sources_of(
-    paths: Paths, *, form: str = "auto", mapping: TableMapping | None = None, database: str | None = None
+    paths: Paths, *, form: str | None = None, mapping: TableMapping | None = None, database: str | None = None
 ) -> list[Source]:
-    """The files meant, each with its form, and the database where there is one."""
-    if form not in ("auto", *MESSAGES, *FORMS, *OTHER_FORMS):
+    """The files meant, each with its form, and the database where there is one.
+
+    ``form`` is what a user can tell with --format, or auto; none where there is no such option.
+    """
+    if form not in (None, "auto", *MESSAGES, *FORMS, *OTHER_FORMS):
         known = ", ".join([*MESSAGES, *FORMS, *OTHER_FORMS])
         raise UsageError(f"--format {form} is not known; expected auto, {known}")
     mapping = mapping or TableMapping()
     given = expand_folders(paths) if paths or database is None else []
-    kinds = [(path, detect_format(path) if form == "auto" else form) for path in given]
+    remedy = RENAMED if form is None else f"say which with --format, or {RENAMED}"
+    kinds = [(path, detect_format(path, remedy=remedy) if form in (None, "auto") else form) for path in given]
     found = [Source(path, kind, encoding_of(path, kind, mapping)) for path, kind in kinds]
     found += [Source(DATABASE, "database")] if database is not None else []
     for option, told, forms, what in (
@@ -204,13 +224,13 @@ def in_utf8(start: bytes) -> bytes:
     return start.decode("utf-16", errors="replace").encode() if is_wide else start
 
 
-def detect_format(
-    path: Path, *, remedy: str = "say which with --format, or let its name end in .csv, .jsonl, …"
-) -> str:
+def detect_format(path: Path, *, remedy: str = RENAMED) -> str:
     """Tell a file's format by its name, or by how it begins; ``remedy`` is what to do where neither tells."""
     named = form_of(path) or form_among(path, OTHER_FORMS)
     if named and named not in ("csv", "json", "jsonl", "excel"):
         return named
+    if kind := next((kind for kind, endings in UNREAD.items() if path.name.lower().endswith(endings)), None):
+        raise CorpusError(f"{path}: is {kind}")
     try:
         with open_bytes(path) as file:
             start = file.read(START if named in (None, "csv", "excel") else RESOURCE_START)
@@ -237,6 +257,8 @@ def detect_format(
         return "sqlite"
     if begins_hl7(start):
         return "hl7"
+    if ABSTRACTS.match(start.removeprefix(codecs.BOM_UTF8)):
+        return "naaccr"
     if not start.strip():
         raise CorpusError(f"{path}: is empty; expected a table or messages")
     if is_delimited(start):

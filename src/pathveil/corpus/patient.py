@@ -5,8 +5,8 @@ number against it, and with the same key the same patient gets the same id in ev
 here a case is a patient; a split by it is at least as strict as one by patient and tumour.
 
 ``Mask`` finds what the message itself says about its patient (names, numbers, birth date, street) where it stands in
-the report's text. It is a net under careless reports, not de-identification: it knows nothing that PID and NK1 do not
-say, and leaves physicians, laboratories and misspellings as they are.
+the report's text. It is a net under careless reports, not de-identification: it knows nothing that the message does
+not say, and leaves physicians, laboratories and misspellings as they are.
 
 >>> case_id(b"a secret of the registry", "MR", "HOSPITAL", "00466144")
 'case-9ed5096925395299ef73d97b'
@@ -59,14 +59,16 @@ _MONTH = "|".join(MONTH_OF).replace("\u00e4", "[\u00e4\u00c4]")
 WRITTEN_DATE = re.compile(
     r"(?ai)(?<!\d)(?:(\d{4})(?:[-/.]?(\d{2})[-/.]?(\d{2})|\s?[-/.]\s?(\d{1,2})\s?[-/.]\s?(\d{1,2}))"
     r"|(\d{1,2})\s?[-/.]\s?(\d{1,2})\s?[-/.]\s?(\d{4}|\d{2})|(\d{1,2})\s(\d{1,2})\s(\d{4})"
-    rf"|({_MONTH})[a-z]{{0,7}}\.?[\s-]+(\d{{1,2}})(?:st|nd|rd|th)?,?[\s-]+(\d{{4}}|\d{{2}})"
-    rf"|(\d{{1,2}})(?:st|nd|rd|th|\.)?[\s-]*(?:of\s)?({_MONTH})[a-z]{{0,7}}\.?,?[\s-]*(\d{{4}}|\d{{2}}))(?:(?!\w)|(?=T\d))"
+    rf"|({_MONTH})[a-z]{{0,7}}\.?[\s-]+(\d{{1,2}})(?:st|nd|rd|th)?,?[\s-]+['’]?(\d{{4}}|\d{{2}})"
+    rf"|(\d{{1,2}})(?:st|nd|rd|th|\.)?[\s-]*(?:of\s)?({_MONTH})[a-z]{{0,7}}\.?,?[\s-]*['’]?(\d{{4}}|\d{{2}}))(?:(?!\w)|(?=T\d))"
 )
 HEADING = re.compile(rf"(?m)^((?:{'|'.join(SECTIONS)}):?)$")
 
 
 LETTERS = re.compile(r"[^\W_]+")
-NAME_BREAK = re.compile(r"[\s'’-]+")
+NAME_BREAK = re.compile(r"[\s.'’_-]+")
+PREFIX = re.compile(r"(?i)^(O|D|Mac|Mc)(?=[^\W\d_]{3})")  # of a name; some systems drop the apostrophe behind it
+PHONE = re.compile(r"\+?[0-9(][0-9()\s./-]{5,}")
 STREET = re.compile(r"\s*\S+[\s@]+\S")
 UMLAUTS = {"ae": "ä", "oe": "ö", "ue": "ü", "ss": "ß"}  # capitals or not: names are looked for in either
 LETTERS_OF = {one: two for two, one in UMLAUTS.items()}
@@ -148,14 +150,15 @@ class Mask:
 
         def may_hold(phrase: str) -> bool:
             if phrase not in held:
-                held[phrase] = squeeze(phrase) in squeezed
+                bare = squeeze(phrase)  # none where dashes stand for a name
+                held[phrase] = bool(bare) and bare in squeezed
             return held[phrase]
 
         single = sorted(filter(may_hold, self.single), key=len, reverse=True)
         ordinary = [re.escape(word) for word in single if word.lower() in WORDS]
         terms = [re.escape(word) for word in (*single, *filter(may_hold, self.short)) if is_term(word)]
         names = [side_by_side(one, other) for one, other in self.pairs if may_hold(one) and may_hold(other)]
-        names += [phrase_pattern(word) for word in single if word.lower() not in WORDS and not is_term(word)]
+        names += [name_pattern(word) for word in single if word.lower() not in WORDS and not is_term(word)]
         numbers = [number for number in sorted(self.numbers, key=len, reverse=True) if number in squeezed]
         written = [r"[-\s./()]{0,2}".join(map(re.escape, number)) for number in numbers]
         # A phone within its area: the last seven of ten digits, as they are written and no other number is.
@@ -172,7 +175,8 @@ class Mask:
         text, total = self._without_births(text, squeezed)
         for before, patterns, by in searches:
             if patterns:
-                pattern = re.compile(rf"(?i)(?<!\w)({before})(?:{'|'.join(patterns)})(?!\w)")
+                # A file's name has _ between its words: MCMUFFIN_CANDY_1.jpg, MRN_00466144.
+                pattern = re.compile(rf"(?i)(?<![^\W_])({before})(?:{'|'.join(patterns)})(?![^\W_])")
                 pieces = HEADING.split(text)  # with the headings between them, which stay as they are
                 done = [pattern.subn(rf"\1{by}", piece) for piece in pieces[::2]]
                 pieces[::2] = [piece for piece, _ in done]
@@ -241,12 +245,34 @@ def squeeze(text: str) -> str:
 
 def side_by_side(one: str, other: str) -> str:
     """Two parts of a name in this order, with at most a comma and an initial between them."""
-    return rf"{phrase_pattern(one)}(?:\s*+[,/]\s*+|\s++)(?:\w\.?\s+)?{phrase_pattern(other)}"
+    return rf"{name_pattern(one)}(?:\s*+[,/_]\s*+|\s++)(?:\w\.?\s+)?{name_pattern(other)}"
+
+
+def name_pattern(name: str) -> str:
+    """A pattern for a name as any system writes it: O'Brien, O’Brien and OBRIEN, Smith-Jones and SmithJones.
+
+    >>> [bool(re.fullmatch(name_pattern("OBRIEN"), text, re.I)) for text in ("O'Brien", "O’BRIEN", "Brien", "no brien")]
+    [True, True, False, False]
+    """
+    words = [word for word in NAME_BREAK.split(name) if word]
+    bare = "".join(words).lower()
+    apart = "+" if len(bare) < 6 or bare in WORDS or bare in TERMS else "*"  # Le Sion is no lesion
+    return rf"[\s.'’_-]{apart}".join(PREFIX.sub(r"\1['’ ]?", re.escape(word)) for word in words)
 
 
 def phrase_pattern(phrase: str) -> str:
     """A pattern for the phrase, however its words are spaced or hyphenated."""
     return r"[\s-]+".join(map(re.escape, re.split(r"[\s-]+", phrase)))
+
+
+def phone_number(text: str) -> str:
+    """A phone without what stands before and behind its digits.
+
+    >>> phone_number("(518)555-0123X22"), phone_number("tel:+1 518 555 0124 ext. 7"), phone_number("none")
+    ('(518)555-0123', '+1 518 555 0124 ', 'none')
+    """
+    found = PHONE.search(text)
+    return found[0] if found else text
 
 
 def possible_days(found: re.Match[str]) -> set[str]:

@@ -21,7 +21,7 @@ True
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,9 +47,10 @@ from pathveil.corpus.opening import (
     sources_of,
     title_above,
 )
+from pathveil.corpus.report_rows import row_columns
 from pathveil.corpus.rows import Unread
 from pathveil.corpus.schema import REQUIRED, TASKS
-from pathveil.corpus.sections import SECTIONS, heading_for
+from pathveil.corpus.sections import SECTIONS, TELLING, heading_of_name
 from pathveil.corpus.sources import nested_names
 from pathveil.corpus.tables import ROW, polars_faults
 from pathveil.errors import CorpusError, UsageError
@@ -69,7 +70,7 @@ NAMES = {
     " compterendu report note body",
     "report_id": "reportid reportno reportnumber reportnr accessionnumber accession accessionno accno pathreportnumber"
     " pathreportnumber1 specimennumber specimenid befundnr befundnummer eingangsnummer labnumber labno documentid"
-    " messageid id",
+    " acc accnum accessionnum specno noteid orderid ordernumber messageid id",
     "case_id": "caseid tumorid tumourid caseno casenumber fallid fallnummer fallnr patientid"
     " patientidnumber patientno patientnumber patientnr patid patnr mrn medicalrecordnumber pid patient case",
     "date": "date reportdate specimendate collectiondate datecollected pathdatespeccollect1 pathdatespeccollect"
@@ -116,17 +117,9 @@ BY_CONTENT = {
 IDS = ("report_id", "case_id")  # by which a table of codes finds its reports, the surer one first
 NUMBER = re.compile(r"(?=.*\d)\S{1,40}")  # an id by its form: no name of a person, no sentence
 SENTENCE, SHORTEST = 20, 50  # characters of a section on average, and of all; less are codes and the names of diseases
-TELLING = ("FINAL DIAGNOSIS", "MICROSCOPIC DESCRIPTION", "GROSS DESCRIPTION")  # one of these sections must be there
-GERMAN = (
-    ("nachtrag", "SUPPLEMENTAL REPORT"),
-    ("mikroskop", "MICROSCOPIC DESCRIPTION"),
-    ("makroskop", "GROSS DESCRIPTION"),
-    ("klinisch|anamnese|vorgeschichte", "CLINICAL HISTORY"),
-    ("diagnose|beurteilung", "FINAL DIAGNOSIS"),
-    ("kommentar", "COMMENT"),
-)
 CONTROL = re.compile(r"[\x00-\x1f\x7f]+")  # what no line of TOML may hold
 MOST_OF_A_CASE = 10  # reports on average; a column that tells fewer cases apart numbers the tumours of each patient
+ROWS_OF_A_REPORT = {"line": "numbers the rows of each report", "section": "names the section that a row is of"}
 FEWEST_IDS = 10  # rows from which on a column is taken for ids since no two rows share one
 
 
@@ -200,6 +193,7 @@ class Column(NamedTuple):
     name: str
     values: list[str]  # that are there
     rows: int
+    cells: Sequence[str | None] = ()  # of each row, without blanks around; none where it is empty
 
 
 def propose_mapping(
@@ -241,6 +235,15 @@ def propose_mapping(
         theirs = [column.name for column in sections]
         names = {"text": theirs if len(theirs) > 1 else theirs[0]} | {k: v for k, v in names.items() if k != "text"}
         reasons["text"] = f"{sum(map(typical_length, sections)):,.0f} characters on average"
+    if "report_id" in chosen and "text" in chosen:
+        several, numbers = propose_rows(columns, chosen), chosen["report_id"][0]
+        names |= several
+        reasons |= {ours: ROWS_OF_A_REPORT[ours] for ours in several}
+        different = len(set(numbers.values))
+        if several:
+            reasons["report_id"] = f"{different:,} reports in {numbers.rows:,} rows"
+        elif different < numbers.rows:
+            reasons["report_id"] += "; if a report has several rows, say what numbers them (line = …)"
     rows = max((column.rows for column in columns), default=0)
     doubts = doubts_of(columns, chosen)
     for column in columns:
@@ -335,8 +338,9 @@ def columns_of(source: Source, mapping: TableMapping, database: str | None, *, u
         )
     columns = []
     for name, dtype in table.schema.items():
-        values = [] if dtype.is_nested() else table[name].cast(pl.String, strict=False).drop_nulls().to_list()
-        columns.append(Column(name, [value for value in values if value.strip()], table.height))
+        cells = [None] * table.height if dtype.is_nested() else table[name].cast(pl.String, strict=False).to_list()
+        values = [value for value in cells if value is not None and value.strip()]
+        columns.append(Column(name, values, table.height, [(cell and cell.strip()) or None for cell in cells]))
     return columns
 
 
@@ -363,7 +367,7 @@ def propose_sections(columns: list[Column], chosen: Mapping[str, tuple[Column, s
     found = [
         (places[heading], column)
         for column in columns
-        if (heading := section_of(column.name)) in places
+        if (heading := heading_of_name(heading_of_column(column.name))) in places
         and holds_sentences(column)
         and all(column is not other for other in others)
     ]
@@ -377,10 +381,11 @@ def propose_sections(columns: list[Column], chosen: Mapping[str, tuple[Column, s
     return [column for _, column in sorted(found, key=lambda one: one[0])]
 
 
-def section_of(name: str) -> str:
-    """The heading of the section that a column's name speaks of."""
-    words = heading_of_column(name).lower()
-    return next((heading for hint, heading in GERMAN if re.search(hint, words)), None) or heading_for((), (words,))
+def propose_rows(columns: list[Column], chosen: Mapping[str, tuple[Column, str]]) -> dict[str, str]:
+    """The columns that number the rows of a report, or name their sections, where reports have several rows."""
+    taken = [column for column, _ in chosen.values()]
+    others = {column.name: column.cells for column in columns if all(column is not other for other in taken)}
+    return row_columns(chosen["report_id"][0].cells, chosen["text"][0].cells, others)
 
 
 def holds_sentences(column: Column) -> bool:

@@ -198,6 +198,10 @@ def refusal(
     mine = [(row, reason) for number, row, reason in skipped if number == source]
     if not sentences:
         sentences = [f"{name}: the record at line {row:,} {reason}" for row, reason in mine[:SHOWN]]
+    if 2 * sum(reason == AGAIN for _, reason in mine) > len(mine):
+        sentences.append(
+            "a report that stands in several rows is put together with --column line=COLUMN or section=COLUMN"
+        )
     if most_skipped:
         sentences.append(
             f"{name}: {len(mine):,} of {counted(total, 'row')} cannot be used, more than the "

@@ -43,7 +43,16 @@ HINTS = (
     (r"specimen|site of origin", "NATURE OF SPECIMEN"),
     (r"comment|\bnotes?\b", "COMMENT"),
 )
-INVISIBLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\ufeff]")
+TELLING = {"FINAL DIAGNOSIS", "MICROSCOPIC DESCRIPTION", "GROSS DESCRIPTION"}  # a report has one of these at least
+GERMAN = (
+    ("nachtrag", "SUPPLEMENTAL REPORT"),
+    ("mikroskop", "MICROSCOPIC DESCRIPTION"),
+    ("makroskop", "GROSS DESCRIPTION"),
+    ("klinisch|anamnese|vorgeschichte", "CLINICAL HISTORY"),
+    ("diagnose|beurteilung", "FINAL DIAGNOSIS"),
+    ("kommentar", "COMMENT"),
+)
+INVISIBLE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u200b-\u200f\u2028-\u202e\ufeff]")
 WHOLE = 40  # characters from which on a text is taken for the whole report
 
 
@@ -55,6 +64,16 @@ def heading_for(codes: Iterable[str], names: Iterable[str]) -> str:
     name = next((part for part in names if re.search(r"[^\W\d_]{2}", part)), "")
     hinted = next((heading for hint, heading in HINTS if re.search(hint, name.lower())), None)
     return hinted or " ".join(name.upper().split())[:60] or "OTHER"
+
+
+def heading_of_name(name: str) -> str:
+    """The heading that a section's name in a table stands for, in English or German.
+
+    >>> heading_of_name("Final diagnosis"), heading_of_name("Makroskopie"), heading_of_name("Frozen section")
+    ('FINAL DIAGNOSIS', 'GROSS DESCRIPTION', 'FROZEN SECTION')
+    """
+    words = name.lower()
+    return next((heading for hint, heading in GERMAN if re.search(hint, words)), None) or heading_for((), (words,))
 
 
 def render(sections: dict[str, dict[str, list[str]]]) -> str:

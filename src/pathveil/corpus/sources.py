@@ -18,7 +18,7 @@ import json
 import re
 import sqlite3
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
@@ -38,6 +38,7 @@ LONGEST_VALUE = 1 << 26  # bytes of a value in a database
 MOST_WORK = 20_000  # millions of steps that a query may take to its next record
 BLANKS, LINE_END = re.compile(r"[ \t\r\n]*"), re.compile(r"[\r\n]+")
 PAIR = re.compile(r"(?i)\\ud[89a-f]")  # a character as two escapes, or half of one
+NO_JSON = "cannot be read as JSON"
 SAMPLE = 4_096  # characters in which a list of objects shows itself
 MOST_RECORDS = 1_000_000  # that a database of no size may give
 FEW = 500  # records at a time: so many are still in the processor's cache when they are put into columns
@@ -156,38 +157,43 @@ def open_json(path: Path) -> "pl.LazyFrame":
     It is read an object at a time into JSONL of our own, so that it may be larger than the memory.
     """
     folder = tempfile.TemporaryDirectory(prefix="pathveil-")
-    copy = Path(folder.name) / "objects.jsonl"
+    copy, large = Path(folder.name) / "objects.jsonl", path.stat().st_size > LARGE
     try:
-        with open_bytes(path) as file, copy.open("w", encoding="utf-8") as out:
-            out.writelines(f"{line}\n" for line in object_lines(file))
+        with open_bytes(path) as file, copy.open("wb") as out:
+            out.writelines(object_lines(file, large=large))
         if not copy.stat().st_size:
             raise CorpusError(f"{path}: expected a list of objects, one a report")
         with copy.open("rb") as lines:
             size, rows, names, texts = check_json_lines(lines, large=copy.stat().st_size > LARGE)
+        if not bounds.grown(16 * rows * names, sent=size):
+            raise CorpusError(f"{path}: each object has other fields ({names:,} in all); expected the same in each")
+        try:
+            return held_frame(copy, folder, texts=texts)
+        except polars_faults():
+            with open_bytes(path) as file:
+                for _ in object_lines(file):  # which knows what is wrong
+                    pass
+            fault = "its objects differ in their types; expected the same fields in each"
+            raise CorpusError(f"{path}: {fault}") from None
     except Refused as fault:
         raise CorpusError(f"{path}: {fault}") from None
     except UnicodeEncodeError:
         raise CorpusError(f"{path}: holds half a character") from None
-    if not bounds.grown(16 * rows * names, sent=size):
-        raise CorpusError(f"{path}: each object has other fields ({names:,} in all); expected the same in each")
-    try:
-        return held_frame(copy, folder, texts=texts)
-    except polars_faults():
-        raise CorpusError(f"{path}: its objects differ in their types; expected the same fields in each") from None
 
 
-def object_lines(file: IO[bytes]) -> Iterator[str]:
+def object_lines(file: IO[bytes], *, large: bool = False) -> Iterator[bytes]:
     """The objects of a list, or of the only list of objects that an object holds; else that object itself. Each is a
-    line of JSON."""
-    text = JsonText(file)
+    line of JSON, and some lines may come together; those of a ``large`` file are found by compiled code."""
+    text = JsonText(file, large=large)
     if text.peek() == "[":
         yield from text.elements()
     elif text.peek() == "{":
         whole: dict[str, Any] = {}
-        found = 0
+        found = False
         for name in text.names():
             if not found and text.begins_objects():
-                found = yield from counted_lines(text.elements())
+                yield from text.elements()
+                found = True
             else:
                 whole[name] = text.value()
                 if found and is_list_of_objects(whole[name]):
@@ -195,9 +201,9 @@ def object_lines(file: IO[bytes]) -> Iterator[str]:
         if not found:
             yield from map(line_of, wrapped_objects(whole))
     else:
-        raise Refused("cannot be read as JSON; expected a list of objects, one a report")
+        raise Refused(f"{NO_JSON}; expected a list of objects, one a report")
     if text.peek():
-        raise Refused("cannot be read as JSON")
+        raise Refused(NO_JSON)
 
 
 def wrapped_objects(whole: dict[str, Any]) -> list[dict[str, Any]]:
@@ -222,24 +228,17 @@ def is_keyed(whole: dict[str, Any]) -> bool:
     return len(fields) > 2 and len(set(fields)) == 1 and bool(fields[0])
 
 
-def counted_lines(lines: Iterator[str]) -> Generator[str, None, int]:
-    count = 0
-    for line in lines:
-        count += 1
-        yield line
-    return count
-
-
-def line_of(found: Any) -> str:
-    return json.dumps(found, ensure_ascii=False)
+def line_of(found: Any) -> bytes:
+    return json.dumps(found, ensure_ascii=False).encode() + b"\n"
 
 
 class JsonText:
     """JSON that is read value by value, as much of it in memory as its largest value."""
 
-    def __init__(self, file: IO[bytes]):
-        self.file, self.bytes = file, codecs.getincrementaldecoder("utf-8-sig")()
+    def __init__(self, file: IO[bytes], *, large: bool = False):
+        self.file, self.bytes, self.large = file, codecs.getincrementaldecoder("utf-8-sig")(), large
         self.text, self.at, self.ended = "", 0, False
+        self.is_new = False  # nobody looked for lines since text was added
         self.decoder = json_decoder()
 
     def fill(self) -> bool:
@@ -252,7 +251,8 @@ class JsonText:
         try:
             self.text, self.at = self.text[self.at :] + self.bytes.decode(piece, self.ended), 0
         except UnicodeDecodeError:
-            raise Refused("cannot be read as JSON (it is not UTF-8)") from None
+            raise Refused(f"{NO_JSON} (it is not UTF-8)") from None
+        self.is_new = True
         return True
 
     def peek(self) -> str:
@@ -268,19 +268,32 @@ class JsonText:
     def take(self, *expected: str) -> str:
         found = self.peek()
         if found not in expected or not found:
-            raise Refused("cannot be read as JSON")
+            raise Refused(NO_JSON)
         self.at += 1
         return found
 
     def value(self) -> Any:
         return self.read()[0]
 
-    def line(self) -> str:
+    def line(self) -> bytes:
         """An object as a line of JSON: as it is written, since a line end can only stand between its parts."""
         found, written = self.read()
         if PAIR.search(written):
             return line_of(found)
-        return LINE_END.sub(" ", written) if "\n" in written or "\r" in written else written
+        return (LINE_END.sub(" ", written) if "\n" in written or "\r" in written else written).encode() + b"\n"
+
+    def lines(self) -> bytes:
+        """The objects of a list that are at hand, each a line; the next one alone where it needs more care, and then
+        those behind it, until there is more text to look at."""
+        if self.large and self.is_new:
+            from pathveil.foreign.compiled_looks import lines_of_elements
+
+            here, self.is_new = self.text[self.at :].encode(), False
+            lines, end = lines_of_elements(here)
+            if lines:
+                self.text, self.at = here[end:].decode(), 0
+                return lines
+        return self.line()
 
     def read(self) -> tuple[Any, str]:
         """The next value, and how it is written."""
@@ -297,7 +310,7 @@ class JsonText:
                 raise Refused(f"is nested more than {bounds.TABLE_DEPTH} levels deep") from None
             except ValueError:
                 if not self.fill():
-                    raise Refused("cannot be read as JSON") from None
+                    raise Refused(NO_JSON) from None
 
     def names(self) -> Iterator[str]:
         """The names of an object, at whose values the text then stands."""
@@ -307,7 +320,7 @@ class JsonText:
             return
         while True:
             if self.peek() != '"':
-                raise Refused("cannot be read as JSON")
+                raise Refused(NO_JSON)
             name = self.value()
             self.take(":")
             self.peek()
@@ -321,7 +334,7 @@ class JsonText:
             pass
         return re.compile(r"\[\s*\{").match(self.text, self.at) is not None
 
-    def elements(self) -> Iterator[str]:
+    def elements(self) -> Iterator[bytes]:
         """The objects of a list, each as a line."""
         self.take("[")
         if self.peek() == "]":
@@ -330,7 +343,7 @@ class JsonText:
         while True:
             if self.peek() != "{":
                 raise Refused("expected a list of objects, one a report")
-            yield self.line()
+            yield self.lines()
             if self.take(",", "]") == "]":
                 return
 

@@ -319,7 +319,8 @@ def held_frame(
 
     def frames() -> "Iterable[pl.DataFrame]":
         assert folder.name  # which keeps it
-        return json_frames(path, schema) if is_json else table.collect_batches(maintain_order=True, engine="streaming")
+        nested = is_json and not texts
+        return json_frames(path, schema) if nested else table.collect_batches(maintain_order=True, engine="streaming")
 
     return streamed(frames, schema)
 

@@ -150,18 +150,21 @@ class LineCheck:
     def __call__(self, line: bytes) -> None:
         self.size += len(line)
         self.rows += 1
-        found = texts_of(line) if self.columns or self.rows == 1 else None
-        if found is not None and (shape := tuple(found)) in self.shapes:
-            met = {name: True for name, text in found.items() if text is not None and not self.columns[name]}
-            if met:
-                self.columns |= met
-                self.alike = lines_like(shape, self.columns)
-            return
         try:
+            found = texts_of(line) if self.columns or self.rows == 1 else None
+            if found is not None and (shape := tuple(found)) in self.shapes:
+                met = {name: True for name, text in found.items() if text is not None and not self.columns[name]}
+                if met:
+                    self.columns |= met
+                    self.alike = lines_like(shape, self.columns)
+                return
             check_depth(NOT_BRACKETS, line, bounds.TABLE_DEPTH)
+            names = list(filter(None, NAMES.findall(line)))  # a text that names nothing is an empty name
+            if len(set(names)) < len(names) and line.count(b"{") == 1:
+                texts_of(line)  # which refuses a name that stands twice
         except Refused as fault:
             raise Refused(f"line {self.rows:,} {fault}") from None
-        self.names |= dict.fromkeys(filter(None, NAMES.findall(line)))  # a text that names nothing is an empty name
+        self.names |= dict.fromkeys(names)
         if len(self.names) > bounds.COLUMNS:
             raise Refused(
                 f"line {self.rows:,} is past {bounds.COLUMNS:,} different names; expected one object a report"
@@ -270,14 +273,16 @@ ESCAPED = bytes(byte in b'"/bfnrtu' for byte in range(256))
 NO_CHARACTER = re.compile(rb"\\u(?:[dD][89a-fA-F]|(?![0-9a-fA-F]{4}))")
 TEXT_HERE = rb'(?:"[^"]*+(?:(?<=\\)"[^"]*+)*+"|null)'
 MOST_SHAPES = 1_000
-DECODER = json.JSONDecoder()
 
 
 def texts_of(line: bytes) -> dict[str, str | None] | None:
-    """The object in a line if each of its values is a text or null; none where it is anything else."""
+    """The object in a line if each of its values is a text or null; none where it is anything else. An object that has
+    a name twice is ``Refused``: a reader would take either value for it, and lose the other."""
     try:
         text = line.decode()
-        found, end = DECODER.raw_decode(text)
+        found, end = ONCE.raw_decode(text)
+    except Refused:
+        raise
     except (ValueError, RecursionError):
         return None
     if type(found) is not dict or text[end:].strip() or not TEXT_OR_NULL.issuperset(map(type, found.values())):
@@ -322,6 +327,9 @@ def _each_name_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         raise Refused("has a name twice in one object")
     return found
+
+
+ONCE = json.JSONDecoder(object_pairs_hook=_each_name_once)
 
 
 def _no_number(_: str) -> float:

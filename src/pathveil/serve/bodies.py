@@ -6,16 +6,18 @@
                                             messages, as 'pathveil corpus import' reads them
     application/fhir+json                   a DiagnosticReport, or a Bundle of them
 
-What HL7 and FHIR hold in several fields becomes one text; ``Sent.rewritten`` says that the text is not the sender's
-own, so that an answer with places in it must show the text they are places of.
+What HL7 and FHIR hold in several fields becomes one text, and RTF or a page becomes plain; ``Sent.rewritten`` says that
+the text is not the sender's own, so that an answer with places in it must show the text they are places of.
 """
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, ValidationError
 
+from pathveil.bundle.incoming import made_plain
 from pathveil.corpus.naaccr import Skipped, read_messages
 from pathveil.errors import explained
 from pathveil.foreign import Refused, parse_json
@@ -81,16 +83,22 @@ def read_json_body(body: bytes) -> list[Sent]:
         wrong = explained(error, CodeRequest, quoting=False)
         raise Fault(422, f"the request is not as /openapi.json describes it: {wrong}") from None
     return [
-        Sent(report_id=report.report_id or str(number), **report.model_dump(exclude={"report_id"}))
+        plainly(Sent(report_id=report.report_id or str(number), **report.model_dump(exclude={"report_id"})))
         for number, report in enumerate(request.reports, start=1)
     ]
 
 
 def read_text(body: bytes) -> list[Sent]:
     try:
-        return [Sent(report_id="1", text=body.decode("utf-8"))]
+        return [plainly(Sent(report_id="1", text=body.decode("utf-8")))]
     except UnicodeDecodeError:
         raise Fault(400, "the text is not UTF-8") from None
+
+
+def plainly(report: Sent) -> Sent:
+    """The report with its text as every table's is read: RTF and pages as plain text."""
+    plain = made_plain(report.text)
+    return report if plain == report.text else replace(report, text=plain, rewritten=True)
 
 
 def read_hl7(body: bytes, *, key: bytes) -> list[Sent]:

@@ -75,7 +75,7 @@ class FolderFeed:
         except PathveilError:  # its message names the path; the store keeps that it failed, an operator looks
             outcome = "refused"
             self.failed += 1
-            log.warning("a file of the watched folder cannot be read as HL7 or as a table; the others go on")
+            log.warning("a file of the watched folder cannot be read as HL7, FHIR or a table; the others go on")
         service.metrics.messages.labels("folder", outcome).inc()
 
         def remember() -> None:

@@ -1,12 +1,29 @@
-"""Reports out of a file, for the queue: HL7 messages, or a table with a column ``text`` and whatever else it has."""
+"""Reports out of a file, for the queue: HL7 or FHIR, or a table with a column ``text`` and whatever else it has.
+
+Files are read as ``corpus import`` and ``predict`` read them: encodings are found, texts made plain, and of several
+versions of a report in a file the one that stands is taken.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
 
-from pathveil.corpus.messages import Tally, read_reports
+from pathveil.bundle.incoming import ANY_SENDER, known
+from pathveil.corpus.fhir import gather_beside
+from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.messages import Tally, read_reports, settle_versions
 from pathveil.corpus.naaccr import Report
-from pathveil.corpus.opening import detect_format, with_plain_texts
-from pathveil.corpus.tables import open_table
+from pathveil.corpus.opening import (
+    MESSAGES,
+    Source,
+    detect_format,
+    encoding_of,
+    missing_as_empty,
+    open_source,
+    rename_columns,
+    with_plain_texts,
+    written_out,
+)
+from pathveil.corpus.tables import polars_faults
 from pathveil.errors import CorpusError
 from pathveil.serve.sent import Sent
 
@@ -16,36 +33,57 @@ COLUMNS = ("report_id", "case_id", "registry", "date", "text", "report_number")
 
 def read_file(path: Path, *, key: bytes) -> Iterator[list[Sent]]:
     """A file's reports, some at a time; a message that cannot be used is left out, a table without text refused."""
-    form = detect_format(path, remedy="let its name end in .csv, .jsonl, …")
-    if form == "hl7":
+    form = detect_format(path)
+    if form in MESSAGES:
         waiting: list[Sent] = []
-        for report in read_reports(path, registry=None, key=key, strict=False, tally=Tally()):
-            waiting.append(sent_report(report))
+        for report in read_versions(path, form=form, key=key):
+            waiting.append(report)
             if len(waiting) == BATCH:
                 yield waiting
                 waiting = []
         if waiting:
             yield waiting
         return
+    yield from read_table(path, form=form)
+
+
+def read_versions(path: Path, *, form: str, key: bytes) -> Iterator[Sent]:
+    """The reports of messages that stand. FHIR's need no sender, as those of a request's body do not."""
+    registry = ANY_SENDER if form == "fhir" else None
+    beside = gather_beside([path] if form == "fhir" else [])
+    settled = settle_versions({path: form}, registry=registry, key=key, beside=beside)
+    tally = Tally(settled=settled)
+    for report in read_reports(path, form=form, registry=registry, key=key, strict=False, tally=tally, beside=beside):
+        yield sent_report(report)
+
+
+def read_table(path: Path, *, form: str) -> Iterator[list[Sent]]:
     import polars as pl
 
-    frame = with_plain_texts(open_table(path, form=form))
-    names = frame.collect_schema().names()
-    if "text" not in names:
+    mapping = TableMapping()
+    source = Source(path, form, encoding_of(path, form, mapping))
+    frame = rename_columns(open_source(source, mapping=mapping), source=path, columns={})
+    frame = with_plain_texts(missing_as_empty(frame, COLUMNS))  # NULL is nobody's id
+    schema = frame.collect_schema()
+    if "text" not in schema:
         raise CorpusError(f"{path}: column 'text' is missing; expected the reports' text there")
     columns = [
-        pl.col(name).cast(pl.String) if name in names else pl.lit(None, pl.String).alias(name) for name in COLUMNS
+        written_out(name, schema[name]) if name in schema else pl.lit(None, pl.String).alias(name) for name in COLUMNS
     ]
     number = 0
-    for rows in frame.select(columns).collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming"):
-        reports = []
-        for report_id, case_id, registry, date, text, own in rows.iter_rows():
-            number += 1
-            name = report_id or f"{path.name} {number}"
-            reports.append(
-                Sent(name, text or "", case_id=case_id, registry=registry, date=date and date[:10], number=own)
-            )
-        yield reports
+    try:
+        for rows in frame.select(columns).collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming"):
+            reports = []
+            for row in rows.iter_rows():
+                report_id, case_id, registry, date, text, own = map(known, row)
+                number += 1
+                name = report_id or f"{path.name} {number}"
+                reports.append(
+                    Sent(name, text or "", case_id=case_id, registry=registry, date=date and date[:10], number=own)
+                )
+            yield reports
+    except polars_faults():
+        raise CorpusError(f"{path}: cannot be read to its end; is it cut short or damaged?") from None
 
 
 def sent_report(report: Report) -> Sent:
@@ -53,7 +91,7 @@ def sent_report(report: Report) -> Sent:
     return Sent(
         report_id=report.report_id,
         case_id=report.case_id,
-        registry=report.registry,
+        registry=report.registry if report.registry != ANY_SENDER else None,
         date=report.date.isoformat() if report.date else None,
         text=report.text,
         number=report.number,

@@ -13,7 +13,6 @@ there are too many, or unfinished messages hold too much memory together, one th
 
 import asyncio
 import contextlib
-import io
 import logging
 import random
 from datetime import UTC, datetime
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 
-from pathveil.corpus.hl7 import HEADER, Delimiters, UnusableMessage, delimiters_of
+from pathveil.corpus.hl7 import HEADER, Delimiters, UnusableMessage, charset_of, delimiters_of, in_lines
 from pathveil.corpus.naaccr import read_message
 from pathveil.serve.incoming import sent_report
 
@@ -38,15 +37,6 @@ IDLE = 600.0  # seconds that a connection may be silent between messages
 SLOW = 60.0  # seconds for a message to come, once it has begun
 CONNECTIONS = 64
 LONGEST_FIELD = 250  # bytes of a field of MSH that an answer repeats; HL7 has none that is longer
-# Names of HL7 table 0211, as Python calls them; a message without one is read as UTF-8, or else as Windows' Latin.
-CHARSETS = {
-    "": "",
-    "ASCII": "ascii",
-    "UNICODE UTF-8": "utf-8",
-    "UTF-8": "utf-8",
-    "UNICODE": "utf-8",
-    **{f"8859/{number}": f"iso8859-{number}" for number in (*range(1, 10), 15)},
-}
 
 
 class MLLPFeed:
@@ -183,18 +173,12 @@ class NotReadable(Exception):
 
 
 def reports_of(message: bytes, *, key: bytes) -> list:
-    """The reports of a message, its bytes read as its MSH-18 says."""
+    """The reports of a message; who sends one in a character set that is not known can be told so."""
     if not HEADER.match(message):
         raise NotReadable("this is no HL7 v2 message: it does not begin with MSH")
-    fields = header_fields(message)
-    name = fields[17].split(b"~")[0].decode("ascii", "replace").strip().upper() if len(fields) > 17 else ""
-    charset = CHARSETS.get(name)
-    if charset is None:
+    if charset_of(message) is None:
         raise NotReadable("the character set of MSH-18 is not known")
-    if charset and charset != "utf-8":
-        message = message.decode(charset, "replace").encode()
-    lines = io.BytesIO(message).read().replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    return [sent_report(report) for report in read_message(lines, key=key, registry=None)]
+    return [sent_report(report) for report in read_message(in_lines(message), key=key, registry=None)]
 
 
 def header_fields(message: bytes) -> list[bytes]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Sent:
-    """A report to code. ``rewritten``: its text was put together from the fields of a message."""
+    """A report to code. ``rewritten``: its text was put together from the fields of a message, or made
+    from RTF or a page."""
 
     report_id: str
     text: str
