@@ -1,8 +1,6 @@
 """A first proposal of a mapping: which column of a table is which, written down as a file to correct.
 
-Columns are recognised by what they are called (NAACCR's names, those of laboratories, some German and French) and by
-what they hold: a column called Topography is taken only where it does hold topography codes. The proposal names
-columns and counts, never contents.
+The proposal (``column_guesses.py``) names columns and counts, never contents.
 
 >>> import tempfile
 >>> from pathveil.corpus.mapping import read_mapping
@@ -21,20 +19,24 @@ True
 import json
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from pathveil.corpus.codes import (
-    known_histologies,
-    read_behavior,
-    read_laterality,
-    read_morphology,
-    read_topography,
+from pathveil.corpus.column_guesses import (
+    NAMES,
+    SHORT_YEAR,
+    Column,
+    doubts_of,
+    holds_value,
+    is_of_a_record,
+    propose_columns,
+    propose_rows,
+    propose_sections,
+    typical_length,
 )
-from pathveil.corpus.csv_files import LONGEST_NAME, delimiter_of, first_lines
+from pathveil.corpus.csv_files import delimiter_of, first_lines
 from pathveil.corpus.database import NAME as DATABASE
-from pathveil.corpus.dates import ISO, ISO_DATE, find_format, formats_of
+from pathveil.corpus.dates import ISO, find_format
 from pathveil.corpus.excel import other_sheets
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.opening import (
@@ -42,85 +44,23 @@ from pathveil.corpus.opening import (
     Source,
     check_is_file,
     column_of,
-    heading_of_column,
     open_source,
     sources_of,
     title_above,
 )
-from pathveil.corpus.report_rows import row_columns
 from pathveil.corpus.rows import Unread
 from pathveil.corpus.schema import REQUIRED, TASKS
-from pathveil.corpus.sections import SECTIONS, TELLING, heading_of_name
 from pathveil.corpus.sources import nested_names
 from pathveil.corpus.tables import ROW, polars_faults
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import check_new, write_text
 from pathveil.results import Result
-from pathveil.wording import counted, listed, whole_percent
+from pathveil.wording import counted, listed
 
 ROWS = 2_000  # of a table that a proposal looks at
-BIRTH = re.compile("birth|dob|geb|naiss|nacim|nasc|born|^(pat|patient|pt)?bdat|death|^dod|tod|deces|décès")
-ISO_DAY = re.compile(r"(?a)\s*\d{4}(-?)(0[1-9]|1[0-2])\1(0[1-9]|[12]\d|3[01])([T ]?\d{2}.*)?\s*", re.DOTALL)
-SHORT_YEAR = re.compile(r"(?a)\s*\d{1,2}([/.\-])(\d{1,2}|[A-Za-z]{3})\1\d{2}([T :].*)?\s*", re.DOTALL)
-
-# What columns are called, without case and punctuation, the most telling name first.
-NAMES = {
-    "text": "text reporttext pathtext pathologytext reportbody fulltext textpathformaldx textdxprocpath"
-    " textdxproclabtests befundtext befund bericht diagnosetext diagnosistext finaldiagnosis narrative"
-    " compterendu report note body",
-    "report_id": "reportid reportno reportnumber reportnr accessionnumber accession accessionno accno pathreportnumber"
-    " pathreportnumber1 specimennumber specimenid befundnr befundnummer eingangsnummer labnumber labno documentid"
-    " acc accnum accessionnum specno noteid orderid ordernumber messageid id",
-    "case_id": "caseid tumorid tumourid caseno casenumber fallid fallnummer fallnr patientid"
-    " patientidnumber patientno patientnumber patientnr patid patnr mrn medicalrecordnumber pid patient case",
-    "date": "date reportdate specimendate collectiondate datecollected pathdatespeccollect1 pathdatespeccollect"
-    " dateofspecimen receiveddate signoutdate befunddatum entnahmedatum eingangsdatum datum reportdatetime"
-    " dateofdiagnosis diagnosisdate",
-    "registry": "registry registryid registryname reportingfacility pathreportingfacility facility facilityid hospital"
-    " laboratory lab institution institute sender source",
-    "subsite": "subsite icdotopography icdo3topography topography topographycode icdotopo topo primarysite"
-    " primarysitecode icdosite icdo3site lokalisation tumorlokalisation icdo",
-    "site": "site organ sitecode",
-    "histology": "histology icdomorphology icdo3morphology morphology morphologycode histologictypeicdo3"
-    " histologicaltype histologytype histtype histologycode icdohistology icdo3histology morphologie histologie",
-    "behavior": "behavior behaviour behaviorcodeicdo3 behaviorcode behaviourcode icdobehavior icdo3behavior dignity"
-    " dignitaet dignität",
-    "laterality": "laterality side lat seite lateralitycode seitenlokalisation seitenangabe lateralite lateralité",
-}
-PLACES = {field: {name: place for place, name in enumerate(names.split())} for field, names in NAMES.items()}
-HINTS = {
-    "text": r"text|befund|narrative",
-    "report_id": r"report(no|nr|num|id)|accession",
-    "case_id": r"patient|case|tumou?r",
-    "date": r"dat(e|um)$|^dat(e|um)",
-    "registry": r"registry|facility",
-    "subsite": r"topograph|icdo.*site",
-    "histology": r"morpholog|histolog",
-    "behavior": r"behaviou?r",
-    "laterality": r"lateral|^side|side$",
-}
-CONTENTS: Mapping[str, Callable[[str], object]] = {
-    "date": lambda value: ISO_DAY.fullmatch(value) or formats_of(value) or SHORT_YEAR.fullmatch(value),
-    "subsite": lambda value: (read_topography(value) or (None, None))[1],
-    "site": read_topography,
-    "histology": read_morphology,
-    "behavior": read_behavior,
-    "laterality": read_laterality,
-}
-# Told by their contents alone, where no column has such a name. Of four digits only ICD-O-3's own say a histology.
-BY_CONTENT = {
-    "date": CONTENTS["date"],
-    "subsite": CONTENTS["subsite"],
-    "site": CONTENTS["site"],
-    "histology": lambda value: (read_morphology(value) or ("",))[0] in known_histologies(),
-}
 IDS = ("report_id", "case_id")  # by which a table of codes finds its reports, the surer one first
-NUMBER = re.compile(r"(?=.*\d)\S{1,40}")  # an id by its form: no name of a person, no sentence
-SENTENCE, SHORTEST = 20, 50  # characters of a section on average, and of all; less are codes and the names of diseases
 CONTROL = re.compile(r"[\x00-\x1f\x7f]+")  # what no line of TOML may hold
-MOST_OF_A_CASE = 10  # reports on average; a column that tells fewer cases apart numbers the tumours of each patient
 ROWS_OF_A_REPORT = {"line": "numbers the rows of each report", "section": "names the section that a row is of"}
-FEWEST_IDS = 10  # rows from which on a column is taken for ids since no two rows share one
 
 
 class MappingResult(Result):
@@ -185,15 +125,6 @@ class MappingResult(Result):
         registry = " --registry NAME" if "registry" in self.missing else ""
         lines.append(f"Then: pathveil corpus import {source} --map {out}{registry} --out corpus.parquet")
         return "\n".join(lines)
-
-
-class Column(NamedTuple):
-    """A column of a table as far as it was looked at."""
-
-    name: str
-    values: list[str]  # that are there
-    rows: int
-    cells: Sequence[str | None] = ()  # of each row, without blanks around; none where it is empty
 
 
 def propose_mapping(
@@ -284,36 +215,6 @@ def why_undecided(values: list[str]) -> str | None:
     return "the contents do not say whether day or month is first: dd/mm/yyyy or mm/dd/yyyy"
 
 
-def holds_value(name: str) -> bool:
-    """Whether what stands for a column's name is a value, as in a table without a header."""
-    return bool(ISO_DATE.fullmatch(name) or formats_of(name) or read_topography(name) or read_morphology(name))
-
-
-def is_of_a_record(column: Column) -> bool:
-    """Whether a column is called what a report may say or how its values are numbered: it must not be shown then.
-
-    >>> is_of_a_record(Column("S16-1", ["S16-2", "S17-31"], 2)), is_of_a_record(Column("ICDO3", ["C504"], 1))
-    (True, False)
-    >>> is_of_a_record(Column("left", ["left", "right"], 2)), is_of_a_record(Column("Side", ["left", "right"], 2))
-    (True, False)
-    >>> is_of_a_record(Column("M", ["0", "1"], 2))  # of TNM; M alone would be a side
-    False
-    """
-    if len(column.name) > LONGEST_NAME or re.search(r"\d{6}", column.name):
-        return True
-    if read_laterality(column.name) and share_of(column, says_side) >= 0.5:
-        return True
-    shape = re.sub(r"\d+", "9", column.name)
-    if shape == column.name or re.fullmatch(r"\d{1,2}", column.name):  # programs number columns that have no names
-        return False
-    return share_of(column, lambda value: re.sub(r"\d+", "9", value.strip()) == shape) >= 0.5
-
-
-def says_side(value: str) -> bool:
-    """Whether a value is a side in letters; numbers may be anything's."""
-    return not value.strip()[:1].isdigit() and read_laterality(value) is not None
-
-
 def columns_of(source: Source, mapping: TableMapping, database: str | None, *, unread: Unread) -> list[Column]:
     """The columns of a table, and the fields within them, with the values of its first rows.
 
@@ -342,125 +243,6 @@ def columns_of(source: Source, mapping: TableMapping, database: str | None, *, u
         values = [value for value in cells if value is not None and value.strip()]
         columns.append(Column(name, values, table.height, [(cell and cell.strip()) or None for cell in cells]))
     return columns
-
-
-def propose_columns(columns: list[Column]) -> dict[str, tuple[Column, str]]:
-    """For each thing a corpus holds, the column that seems to be it, and why; the best pairs first."""
-    pairs = []
-    for field in NAMES:
-        for column in columns:
-            score, reason = judge(field, column, columns)
-            if score > 0:
-                pairs.append((score, field, column, reason))
-    pairs.sort(key=lambda pair: -pair[0])
-    chosen: dict[str, tuple[Column, str]] = {}
-    for _, field, column, reason in pairs:
-        if field not in chosen and all(column is not other for other, _ in chosen.values()):
-            chosen[field] = column, reason
-    return {field: chosen[field] for field in NAMES if field in chosen}
-
-
-def propose_sections(columns: list[Column], chosen: Mapping[str, tuple[Column, str]]) -> list[Column]:
-    """The columns of a report's sections, in their order, where a table has some and none for the whole text."""
-    places = {heading: place for place, heading in enumerate(SECTIONS)}
-    others = [column for field, (column, _) in chosen.items() if field != "text"]
-    found = [
-        (places[heading], column)
-        for column in columns
-        if (heading := heading_of_name(heading_of_column(column.name))) in places
-        and holds_sentences(column)
-        and all(column is not other for other in others)
-    ]
-    whole = chosen["text"][0] if "text" in chosen else None
-    if whole is not None and all(column is not whole for _, column in found):
-        return []
-    if not {place for place, _ in found} & {places[name] for name in TELLING}:
-        return []
-    if sum(typical_length(column) for _, column in found) < SHORTEST:
-        return []
-    return [column for _, column in sorted(found, key=lambda one: one[0])]
-
-
-def propose_rows(columns: list[Column], chosen: Mapping[str, tuple[Column, str]]) -> dict[str, str]:
-    """The columns that number the rows of a report, or name their sections, where reports have several rows."""
-    taken = [column for column, _ in chosen.values()]
-    others = {column.name: column.cells for column in columns if all(column is not other for other in taken)}
-    return row_columns(chosen["report_id"][0].cells, chosen["text"][0].cells, others)
-
-
-def holds_sentences(column: Column) -> bool:
-    return typical_length(column) >= SENTENCE and share_of(column, lambda value: " " in value.strip()) >= 0.8
-
-
-def judge(field: str, column: Column, columns: list[Column]) -> tuple[float, str]:
-    """How much a column looks like a field (0: not at all), and why."""
-    name = re.sub(r"[\W_]+", "", column.name.lower())
-    if (field == "date" and BIRTH.search(name)) or (column.rows and not column.values):
-        return 0, ""
-    share = share_that_fits(field, column)
-    if share < 0.5:
-        return 0, ""
-    filled = f"{whole_percent(share)} of {len(column.values):,} values fit" if field in CONTENTS else ""
-    if column.name == field:
-        return 1000, filled or "its name"
-    if field == "case_id" and MOST_OF_A_CASE * len(set(column.values)) < column.rows:
-        return 0, ""
-    if name in PLACES[field]:
-        return 200 - PLACES[field][name] + share, filled or describe(field, column)
-    if field in HINTS and re.search(HINTS[field], name):
-        return 60 + share, filled or describe(field, column)
-    told = column.values and share_of(column, BY_CONTENT[field]) >= 0.95 if field in BY_CONTENT else False
-    if told and not (field == "site" and share_that_fits("subsite", column) >= 0.95):  # another tumour's, perhaps
-        return 20 + share, f"{filled}; its name says nothing"
-    if field == "report_id" and holds_ids(column):
-        return 10.0, f"{describe(field, column)}; its name says nothing"
-    if field == "text" and typical_length(column) >= 100:
-        longest = max(columns, key=typical_length)
-        return (20.0, f"{describe(field, column)}; its name says nothing") if column is longest else (0, "")
-    return 0, ""
-
-
-def share_that_fits(field: str, column: Column) -> float:
-    """How many of a column's values can be what a field holds; all where anything can."""
-    reader = CONTENTS.get(field)
-    return share_of(column, reader) if reader else 1.0
-
-
-def share_of(column: Column, fits: Callable[[str], object]) -> float:
-    return sum(bool(fits(value)) for value in column.values) / max(1, len(column.values))
-
-
-def holds_ids(column: Column) -> bool:
-    """Whether each row has a number of its own that is no date."""
-    different = set(column.values)
-    if not FEWEST_IDS <= len(different) == column.rows:
-        return False
-    return all(NUMBER.fullmatch(value) for value in different) and not any(map(CONTENTS["date"], different))
-
-
-def doubts_of(columns: list[Column], chosen: Mapping[str, object]) -> dict[str, str]:
-    """Columns whose name says that they are a field that none was chosen for, and whose contents do not."""
-    doubts = {}
-    for field in NAMES:
-        for column in columns:
-            name = re.sub(r"[\W_]+", "", column.name.lower())
-            if field not in chosen and name in PLACES[field] and (share := share_that_fits(field, column)) < 0.5:
-                held = f"of whose {len(column.values):,} values only {whole_percent(share)} fit"
-                doubts[field] = f"{column.name}, {held if column.values else 'which is empty'}"
-    return doubts
-
-
-def typical_length(column: Column) -> float:
-    return sum(map(len, column.values)) / max(1, len(column.values))
-
-
-def describe(field: str, column: Column) -> str:
-    if field == "text":
-        return f"{typical_length(column):,.0f} characters on average"
-    different = len(set(column.values))
-    if field == "report_id" and different < column.rows:
-        return f"but only {different:,} different values in {column.rows:,} rows"
-    return f"{different:,} different values in {column.rows:,} rows"
 
 
 def mapping_text(result: MappingResult, *, others: list[str]) -> str:
