@@ -215,3 +215,26 @@ def test_json_nested_too_deeply_is_refused(table):
 )
 def test_the_delimiter_is_what_the_records_keep_to(content, delimiter):
     assert delimiter_of(content.splitlines(keepends=True)) == delimiter
+
+
+@pytest.mark.parametrize("ending", ["parquet", "jsonl", "csv"])
+def test_signs_of_patterns_in_a_name_mean_no_other_file(tmp_path, ending):
+    """To polars lab[1] is a pattern that lab1 fits."""
+    for number, name in enumerate(["lab1", "lab[1]", "la*", "lab?"]):
+        frame = pl.DataFrame({"a": [str(number)]})
+        path = tmp_path / f"{name}.{ending}"
+        {"parquet": frame.write_parquet, "jsonl": frame.write_ndjson, "csv": frame.write_csv}[ending](path)
+        assert open_table(path).select("a").collect()["a"].to_list() == [str(number)]
+    folder = tmp_path / "in[1]"
+    folder.mkdir()
+    write_parquet(pl.LazyFrame({"a": ["5"]}), folder / "a.parquet")
+    assert open_table(folder / "a.parquet").collect()["a"].to_list() == ["5"]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "jsonl"])
+def test_a_name_that_polars_cannot_take_is_told(tmp_path, ending):
+    path = tmp_path / f"lab\udcff.{ending}"
+    pl.DataFrame({"a": ["x"]}).write_parquet(tmp_path / "a.parquet")
+    path.write_bytes((tmp_path / "a.parquet").read_bytes() if ending == "parquet" else b'{"a": "x"}\n')
+    with pytest.raises(CorpusError, match="its name, or that of its folder, is not UTF-8; rename it"):
+        open_table(path)

@@ -41,7 +41,7 @@ from pathveil.corpus.opening import (
 )
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SkippedRow, Unread
 from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
-from pathveil.corpus.tables import Paths, content_sha256, files, polars_faults, write_parquet
+from pathveil.corpus.tables import Paths, content_sha256, polars_faults, write_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign.parquet import MAGIC
 from pathveil.progress import Progress, silent
@@ -126,7 +126,8 @@ def label_corpus(
         check_whole_number(days, "days", least=0)
     if out.suffix != ".parquet":
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
-    check_output(out, sources=[*files(reports), *([labels] if labels else [])], renews=[MAGIC])
+    given = [reports] if isinstance(reports, str | Path) else reports
+    check_output(out, sources=[*given, *([labels] if labels else [])], renews=[MAGIC])
     progress("reading", 0, 0)
     frame = validate(scan(reports, takes_map=False), source=reports)
     keys = report_keys(frame, on=on, dated=days is not None)

@@ -53,7 +53,8 @@ from pathveil.corpus.sections import SECTIONS, heading_for
 from pathveil.corpus.sources import nested_names
 from pathveil.corpus.tables import ROW, polars_faults
 from pathveil.errors import CorpusError, UsageError
-from pathveil.files import check_new, write_text
+from pathveil.files import check_new, name_of, write_text
+from pathveil.foreign import printable
 from pathveil.results import Result
 from pathveil.wording import counted, listed, whole_percent
 
@@ -452,8 +453,9 @@ def mapping_text(result: MappingResult, *, others: list[str]) -> str:
     def line(name: str, value: str | list[str] | None, remark: str) -> str:
         return f"{name} = {json.dumps(value, ensure_ascii=False)}  # {remark}" if value else f"# {name} = …  # {remark}"
 
+    called = " ".join(printable(name_of(Path(result.file).name)).split())  # a name may have several lines
     lines = [
-        f"# Which column of {Path(result.file).name} is which: a proposal from its first {result.rows_read:,} rows.",
+        f"# Which column of {called} is which: a proposal from its first {result.rows_read:,} rows.",
         "# Correct what is wrong, then: pathveil corpus import FILE --map THIS --out corpus.parquet",
         "",
         line("encoding", result.encoding, "found" if result.encoding else "UTF-8"),

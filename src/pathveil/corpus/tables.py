@@ -12,6 +12,7 @@ Parquet and JSONL are read by polars; CSV by ``csv_files.py``, spreadsheets by `
 """
 
 import codecs
+import glob
 import hashlib
 import io
 import json
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pathveil.errors import CorpusError
-from pathveil.files import new_file, sha256_of_file
+from pathveil.files import name_of, new_file, sha256_of_file
 from pathveil.foreign import Refused, bounds, parse_json
 from pathveil.foreign.archives import open_bytes
 from pathveil.foreign.parquet import check_parquet
@@ -173,12 +174,23 @@ def polars_faults() -> tuple[type[BaseException], ...]:
     return pl.exceptions.PolarsError, pl.exceptions.PanicException
 
 
+def one_file(path: Path) -> str:
+    """The name by which polars opens this file and no other: brackets, stars and ~ would be patterns to it.
+
+    >>> one_file(Path("/lab/reports[1].parquet"))
+    '/lab/reports[[]1].parquet'
+    """
+    if name_of(path.absolute()) != str(path.absolute()):
+        raise CorpusError(f"{path}: its name, or that of its folder, is not UTF-8; rename it")
+    return glob.escape(str(path.absolute()))
+
+
 def open_parquet(path: Path) -> "pl.LazyFrame":
     import polars as pl
 
     try:
         check_parquet(path)
-        frame = pl.scan_parquet(path)
+        frame = pl.scan_parquet(one_file(path))
         frame.collect_schema()
         return frame
     except Refused as fault:
@@ -253,7 +265,7 @@ def open_jsonl(path: Path, *, note: Note | None = None) -> "pl.LazyFrame":
     try:
         # All lines are looked at for the columns: a label that first appears late in a file must not be lost.
         schema = None if texts is None else dict.fromkeys(texts, pl.String)
-        frame = pl.scan_ndjson(path, schema=schema, infer_schema_length=None)
+        frame = pl.scan_ndjson(one_file(path), schema=schema, infer_schema_length=None)
         frame.collect_schema()
         return frame
     except polars_faults():
@@ -314,7 +326,7 @@ def held_frame(
     is_json = path.suffix != ".parquet"
     schema = dict.fromkeys(texts, pl.String) if texts else None
     told: dict[str, Any] = {"schema": schema, "infer_schema_length": None}
-    table = pl.scan_ndjson(path, **told) if is_json else in_slices(pl.scan_parquet(path))
+    table = pl.scan_ndjson(one_file(path), **told) if is_json else in_slices(pl.scan_parquet(one_file(path)))
     schema = table.collect_schema()  # which is found once: all lines are looked at
 
     def frames() -> "Iterable[pl.DataFrame]":
