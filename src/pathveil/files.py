@@ -308,6 +308,26 @@ def sha256_of_json(content: Any) -> str:
 
 
 @contextmanager
+def claimed(path: Path) -> Generator[None]:
+    """An empty file that no other process has made, to be written last; it vanishes where the block does not end well.
+
+    It makes one thing of several files of a folder: a second process that is to write them is refused.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        raise UsageError(f"{path}: another process is writing it, or has; choose another folder") from None
+    except OSError as fault:
+        raise _unwritable(path, fault, UsageError) from None
+    try:
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+@contextmanager
 def only_process(folder: Path) -> Generator[None]:
     """Hold a folder, made where it is missing, so that no second process works in it.
 
