@@ -1,6 +1,7 @@
 """Tables on disk: CSV as hospitals write it, damaged files told by their line, and writing that is all or nothing."""
 
 import gzip
+import os
 import random
 
 import polars as pl
@@ -238,3 +239,12 @@ def test_a_name_that_polars_cannot_take_is_told(tmp_path, ending):
     path.write_bytes((tmp_path / "a.parquet").read_bytes() if ending == "parquet" else b'{"a": "x"}\n')
     with pytest.raises(CorpusError, match="its name, or that of its folder, is not UTF-8; rename it"):
         open_table(path)
+
+
+def test_a_pipe_is_told_to_be_one(tmp_path):
+    os.mkfifo(tmp_path / "reports.csv")
+    for paths in (tmp_path / "reports.csv", [tmp_path / "reports.csv"]):
+        with pytest.raises(CorpusError, match="is a pipe or a device, and is read more than once; write it to a file"):
+            files(paths)
+    with pytest.raises(CorpusError, match="the folder holds no"):
+        files(tmp_path)

@@ -30,7 +30,6 @@ from pathveil.corpus.intake import code_lines
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.opening import (
     MESSAGES,
-    check_is_file,
     check_output,
     decimals_as_text,
     missing_as_empty,
@@ -41,7 +40,7 @@ from pathveil.corpus.opening import (
 )
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SkippedRow, Unread
 from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
-from pathveil.corpus.tables import Paths, content_sha256, polars_faults, write_parquet
+from pathveil.corpus.tables import Paths, check_is_file, content_sha256, polars_faults, write_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign.parquet import MAGIC
 from pathveil.progress import Progress, silent

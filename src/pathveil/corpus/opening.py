@@ -124,14 +124,6 @@ def check_output(path: Path, *, sources: Paths = (), renews: Sequence[bytes | re
     check_file(path, reads=expand_folders(sources) if sources and path.exists() else (), renews=renews)
 
 
-def check_is_file(path: Path) -> None:
-    """Refuse what is no single file where one table is expected."""
-    if path.is_dir():
-        raise CorpusError(f"{path}: is a folder; expected one table")
-    if not path.is_file():
-        raise CorpusError(f"{path}: there is no such file")
-
-
 UNNAMED = re.compile(
     r"unnamed_\d+|__UNNAMED__\d+"
 )  # what readers of CSV and of spreadsheets call a column without a name

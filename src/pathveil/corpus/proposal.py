@@ -40,7 +40,6 @@ from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.opening import (
     MESSAGES,
     Source,
-    check_is_file,
     column_of,
     heading_of_column,
     open_source,
@@ -51,7 +50,7 @@ from pathveil.corpus.rows import Unread
 from pathveil.corpus.schema import REQUIRED, TASKS
 from pathveil.corpus.sections import SECTIONS, heading_for
 from pathveil.corpus.sources import nested_names
-from pathveil.corpus.tables import ROW, polars_faults
+from pathveil.corpus.tables import ROW, check_is_file, polars_faults
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import check_new, name_of, write_text
 from pathveil.foreign import printable

@@ -72,11 +72,20 @@ def files(paths: Paths, *, meant: Callable[[Path], object] | None = None, expect
             if not inside:
                 raise CorpusError(f"{path}: the folder holds no {expected or ', '.join(suffixes()) + ' file'}")
             found += inside
-        elif path.exists():
-            found.append(path)
         else:
-            raise CorpusError(f"{path}: there is no such file")
+            check_is_file(path)
+            found.append(path)
     return found
+
+
+def check_is_file(path: Path) -> None:
+    """Refuse what is no file, where one is expected: reports are read more than once, which a pipe cannot be."""
+    if path.is_dir():
+        raise CorpusError(f"{path}: is a folder; expected one table")
+    if not path.exists():
+        raise CorpusError(f"{path}: there is no such file")
+    if not path.is_file():
+        raise CorpusError(f"{path}: is a pipe or a device, and is read more than once; write it to a file first")
 
 
 def names_of(paths: Paths) -> str:
