@@ -50,6 +50,22 @@ def test_slices_of_a_parquet_file_are_the_file(tmp_path, monkeypatch):
     assert frame.filter(pl.col("n") % 4 == 1).select("report_id").collect()["report_id"].to_list() == ["r1", "r5", "r9"]
 
 
+def test_a_parquet_file_that_is_cut_while_it_is_read_does_not_end_quietly(tmp_path, monkeypatch):
+    """polars ends as if there were no more rows where reading some of them panics."""
+    monkeypatch.setattr("pathveil.corpus.tables.FEWEST_ROWS", 100)
+    monkeypatch.setattr("pathveil.corpus.tables.MOST_ROWS", 100)
+    whole = pl.DataFrame({"text": [random.Random(n).randbytes(200).hex() for n in range(3_000)]})
+    whole.write_parquet(tmp_path / "r.parquet", row_group_size=100)
+    frame = open_table(tmp_path / "r.parquet", sliced=True)
+
+    def read() -> None:
+        for _ in frame.collect_batches(chunk_size=100, maintain_order=True, engine="streaming"):
+            os.truncate(tmp_path / "r.parquet", 100_000)
+
+    with pytest.raises(CorpusError, match=r"r\.parquet: changed while it was read, or is damaged"):
+        read()
+
+
 def test_csv_is_lazy_and_takes_part_in_the_plan(table):
     lines = "".join(f"{number},x{number % 3}\n" for number in range(3 * BATCH + 7))
     frame = open_table(table("report_id,text\n" + lines))

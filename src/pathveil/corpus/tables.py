@@ -130,7 +130,7 @@ def open_table(
 
     form = form or form_of(path)
     readers = {
-        "parquet": lambda path: in_slices(open_parquet(path)) if sliced else open_parquet(path),
+        "parquet": lambda path: in_slices(open_parquet(path), path) if sliced else open_parquet(path),
         "csv": lambda path: csv_files.open_csv(path, encoding=encoding, delimiter=delimiter, note=note),
         "jsonl": lambda path: open_jsonl(path, note=note),
         "json": sources.open_json,
@@ -208,9 +208,9 @@ def open_parquet(path: Path) -> "pl.LazyFrame":
         raise CorpusError(f"{path}: is not a Parquet file, or is cut short") from None
 
 
-def in_slices(frame: "pl.LazyFrame") -> "pl.LazyFrame":
+def in_slices(frame: "pl.LazyFrame", path: Path) -> "pl.LazyFrame":
     """The frame of a Parquet file, read some rows at a time: others' files have groups of rows of any size, and
-    polars would hold several of them at once."""
+    polars would hold several of them at once. Where reading fails, polars itself would end as if there were no more."""
     import polars as pl
     from polars.io.plugins import register_io_source
 
@@ -224,7 +224,10 @@ def in_slices(frame: "pl.LazyFrame") -> "pl.LazyFrame":
         last = total if rows is None else min(rows, total)
         start, some = 0, FEWEST_ROWS
         while start < last:
-            batch = columns.slice(start, min(some, last - start)).collect()
+            try:
+                batch = columns.slice(start, min(some, last - start)).collect()
+            except (*polars_faults(), OSError):
+                raise CorpusError(f"{path}: changed while it was read, or is damaged") from None
             start += some
             some = int(SLICE * batch.height / max(batch.estimated_size(), 1))
             some = min(max(some, FEWEST_ROWS), MOST_ROWS)
@@ -335,7 +338,7 @@ def held_frame(
     is_json = path.suffix != ".parquet"
     schema = dict.fromkeys(texts, pl.String) if texts else None
     told: dict[str, Any] = {"schema": schema, "infer_schema_length": None}
-    table = pl.scan_ndjson(one_file(path), **told) if is_json else in_slices(pl.scan_parquet(one_file(path)))
+    table = pl.scan_ndjson(one_file(path), **told) if is_json else in_slices(pl.scan_parquet(one_file(path)), path)
     schema = table.collect_schema()  # which is found once: all lines are looked at
 
     def frames() -> "Iterable[pl.DataFrame]":
