@@ -24,7 +24,7 @@ from pathveil.bundle.predictions import skipped_lines
 from pathveil.bundle.profile import Profile
 from pathveil.corpus.combinations import named, term_of
 from pathveil.corpus.intake import check_messages
-from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.mapping import Told
 from pathveil.corpus.rows import MOST_SKIPPED, RowCounts
 from pathveil.disclosure import FEWEST_CASES_TOLD, TOO_FEW, may_be_told
 from pathveil.errors import UsageError
@@ -246,7 +246,7 @@ def look_at(
     reports: Reports,
     *,
     reading: OneReading,
-    mapping: TableMapping | None = None,
+    mapping: Told = None,
     progress: Progress = silent,
 ) -> Seen:
     """Answer reports and add up what is said."""
@@ -296,8 +296,8 @@ def measure_drift(
     reports: Reports,
     *,
     reference: Reports | None = None,
-    mapping: TableMapping | None = None,
-    reference_mapping: TableMapping | None = None,
+    mapping: Told = None,
+    reference_mapping: Told = None,
     most_skipped: float = MOST_SKIPPED,
     strict: bool = False,
     device: str = "cpu",

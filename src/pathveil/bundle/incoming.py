@@ -14,7 +14,7 @@ import numpy as np
 
 from pathveil.corpus import Corpus
 from pathveil.corpus.fhir import Beside, gather_beside
-from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.mapping import Told, mapping_of
 from pathveil.corpus.markup import plain_or_none
 from pathveil.corpus.messages import Tally, read_reports, settle_versions
 from pathveil.corpus.opening import (
@@ -95,9 +95,7 @@ class OneReading:
         return self.most_skipped > 0 and not self.strict
 
 
-def batches_of(
-    reports: Reports, *, key: bytes, reading: OneReading, mapping: TableMapping | None = None
-) -> Iterator[list[Incoming]]:
+def batches_of(reports: Reports, *, key: bytes, reading: OneReading, mapping: Told = None) -> Iterator[list[Incoming]]:
     """Reports from wherever they are, a batch at a time; ``mapping`` says how the tables of a path are written."""
     if isinstance(reports, str | Path):
         if isinstance(reports, str) and not is_path(reports):
@@ -125,13 +123,13 @@ def is_path(text: str) -> bool:
 
 
 def read_files(
-    source: Path, *, form: str, key: bytes, reading: OneReading, mapping: TableMapping | None = None
+    source: Path, *, form: str, key: bytes, reading: OneReading, mapping: Told = None
 ) -> Iterator[list[Incoming]]:
     """The reports of a file or folder, a batch at a time; table rows without an id are numbered from 1 over all.
 
     ``mapping`` says how tables are written and what their columns are called.
     """
-    mapping, check, unread = mapping or TableMapping(), RowCheck(), {}
+    mapping, check, unread = mapping_of(mapping), RowCheck(), {}
     found = sources_of([source], form=form, mapping=mapping)
     beside = gather_beside([Path(one.name) for one in found if one.form == "fhir"])
     messages = {Path(one.name): one.form for one in found if one.form in MESSAGES}

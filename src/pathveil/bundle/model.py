@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathveil.bundle.incoming import Reports
     from pathveil.bundle.predictions import Predictions, PredictionSummary
     from pathveil.bundle.text_answers import Answer
-    from pathveil.corpus.mapping import TableMapping
+    from pathveil.corpus.mapping import Told
     from pathveil.training.ensemble import Ensemble
 
 
@@ -212,8 +212,8 @@ class Model:
         reports: "Reports",
         *,
         reference: "Reports | None" = None,
-        mapping: "TableMapping | None" = None,
-        reference_mapping: "TableMapping | None" = None,
+        mapping: "Told" = None,
+        reference_mapping: "Told" = None,
         most_skipped: float = 0.1,
         strict: bool = False,
         device: str = "cpu",

@@ -28,7 +28,7 @@ from pathveil.bundle.predictions import Prediction, Predictions, PredictionSumma
 from pathveil.bundle.text_answers import contradictions_of
 from pathveil.bundle.tumours import answer_tumours
 from pathveil.corpus.intake import check_messages
-from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.mapping import Told
 from pathveil.corpus.opening import MESSAGES, passed_over, sentence_of
 from pathveil.corpus.rows import MOST_SKIPPED
 from pathveil.corpus.seen import Seen
@@ -116,7 +116,7 @@ def predict_to_file(
     out: Path | IO[str],
     *,
     input_format: str = "auto",
-    mapping: TableMapping | None = None,
+    mapping: Told = None,
     output_format: str | None = None,
     by_case: bool = False,
     one_tumor: bool = False,
@@ -131,12 +131,11 @@ def predict_to_file(
 ) -> PredictionSummary:
     """Code every report of ``source`` into the file ``out``; counts of what was coded and what was left to people.
 
-    ``mapping`` says how tables are written and what their columns are called. ``out`` may be a stream, such as the
-    standard output. ``joint`` names rules that a report's codes must keep
-    (``pathveil.bundle.joint``). ``explain`` adds, for each task, that many places of the report's text that speak most
-    for or against its code, and ``with_text`` the text that they lie in. Messages and rows that cannot be read are
-    skipped and counted; ``strict`` refuses the first, and a table of which more than the share ``most_skipped`` is such
-    rows is refused.
+    ``mapping``, or its file, says how tables are written and what their columns are called. ``out`` may be a stream,
+    such as the standard output. ``joint`` names rules that a report's codes must keep (``pathveil.bundle.joint``).
+    ``explain`` adds, for each task, that many places of the report's text that speak most for or against its code, and
+    ``with_text`` the text that they lie in. Messages and rows that cannot be read are skipped and counted; ``strict``
+    refuses the first, and a table of which more than the share ``most_skipped`` is such rows is refused.
     """
     path = out if isinstance(out, Path) else None
     form = format_of(path, output_format)

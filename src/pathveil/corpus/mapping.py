@@ -77,6 +77,20 @@ class TableMapping(Settings):
         return self.changed(columns=self.columns | dict(columns)) if columns else self
 
 
+Told = str | Path | TableMapping | None  # a mapping as callers give it: its file, itself, or none
+
+
+def mapping_of(told: Told) -> TableMapping:
+    """The mapping that is meant.
+
+    >>> mapping_of(None).columns, mapping_of(TableMapping(columns={"text": "Befund"})).columns
+    ({}, {'text': 'Befund'})
+    """
+    if not isinstance(told, str | Path | TableMapping | None):
+        raise UsageError(f"mapping: expected a file as 'pathveil corpus map' writes it; got {type(told).__name__}")
+    return told if isinstance(told, TableMapping) else read_mapping(Path(told)) if told else TableMapping()
+
+
 def read_mapping(path: Path) -> TableMapping:
     """The mapping in a file; a mistake is one sentence."""
     content = read_toml(path, expected="a mapping as 'pathveil corpus map' writes it")

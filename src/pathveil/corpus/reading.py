@@ -29,7 +29,7 @@ from pathveil.arguments import names_given
 from pathveil.corpus.check import CheckResult, check
 from pathveil.corpus.codes import normalise_codes
 from pathveil.corpus.intake import FRAME, import_corpus, prepare_table
-from pathveil.corpus.mapping import Columns, TableMapping, read_mapping
+from pathveil.corpus.mapping import Columns, TableMapping, Told, mapping_of
 from pathveil.corpus.opening import MESSAGES, detect_format, expand_folders, with_plain_texts
 from pathveil.corpus.relevance import DAYS
 from pathveil.corpus.rows import RowCounts, check_most_skipped
@@ -166,7 +166,7 @@ def read(
     *,
     registry: str | None = None,
     columns: Columns | None = None,
-    mapping: "str | Path | TableMapping | None" = None,
+    mapping: Told = None,
     tasks: str | Iterable[str] | None = None,
     key: bytes | None = None,
     most_skipped: float = 0.0,
@@ -189,7 +189,7 @@ def read(
         chosen = Corpus(source.paths, tasks=tasks, folder=source._folder)
         chosen.tables = source.tables
         return chosen
-    told = mapping if isinstance(mapping, TableMapping) else read_mapping(Path(mapping)) if mapping else TableMapping()
+    told = mapping_of(mapping)
     told = told.with_columns(columns or {})
     if (frame := as_polars(source)) is not None:
         folder = PrivateFolder()
