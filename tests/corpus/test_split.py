@@ -176,6 +176,12 @@ def test_a_split_overwrites_nothing(tmp_path):
     assert (tmp_path / "s" / "train.parquet").read_bytes() == before
 
 
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be written to; choose another folder"):
+        split_corpus(tmp_path / "none.parquet", out=tmp_path / "file" / "s", seed=1)
+
+
 def test_two_splits_at_once_do_not_mix_their_parts(tmp_path, monkeypatch):
     """The second begins while the first writes; it had found the folder new."""
     reports(40).write_parquet(tmp_path / "c.parquet")

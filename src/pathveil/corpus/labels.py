@@ -161,6 +161,8 @@ def label_corpus(
     if not single.height:
         near = f" within {counted(days, 'day')}" if days is not None else ""
         hint = "; do both write it alike?" if not said.height else ""
+        if hint and "report_id" in on and "report_number" in frame.collect_schema():
+            hint = "; messages have the laboratory's number: try --on report_number --column report_number=THEIRS"
         if filled.height and not answers.height:
             hint = "; no row with codes has a day"
         if not filled.height:
