@@ -64,6 +64,17 @@ def test_a_private_file_is_its_owners_alone_from_the_first_byte(tmp_path):
     assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
 
 
+def test_of_two_that_write_one_file_at_once_the_last_stands_whole(tmp_path):
+    path = tmp_path / "codes.csv"
+    with new_file(path) as second:
+        with new_file(path) as first:
+            first.write_text("first, whole")
+            second.write_text("second")
+        assert path.read_text() == "first, whole"
+        second.write_text("second, whole")
+    assert path.read_text() == "second, whole" and list(tmp_path.iterdir()) == [path]
+
+
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "file").write_text("")
     with (
@@ -101,6 +112,7 @@ def test_a_file_gives_way_only_to_one_of_its_kind(tmp_path):
         tmp_path / "model" / "deep" / "a.json": "lies in the model's folder model; choose a place beside it",
         tmp_path / "model" / WORDS: "lies in the model's folder model; choose a place beside it",
         mine / "a.json": "is a file; expected a folder",
+        tmp_path / "\udcff.json": "is not UTF-8; choose another name",
     }
     for path, sentence in refused.items():
         with pytest.raises(UsageError, match=sentence):

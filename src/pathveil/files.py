@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import tempfile
 import time
@@ -40,14 +41,16 @@ def new_file(
 ) -> Generator[Path]:
     """A temporary path to write to; it takes the place of ``path`` when the block ends well and vanishes otherwise.
 
-    ``private``: only the owner may read it, from its first byte on. ``shared``: several processes may write this file
-    at once, so each has a temporary name of its own.
+    Each has a name of its own: of several that are written at once, the last to be whole stands. ``private``: only the
+    owner may read it, from its first byte on. What a process that was killed left of this file goes at once, but for
+    one that is ``shared``: processes of other machines may be writing it, see ``remove_leftovers``.
     """
     _check_no_folder(path, error)
-    part = path.with_name(f"{path.name}.{os.getpid()}.part" if shared else f"{path.name}.part")
+    part = _unfinished(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.unlink(missing_ok=True)
+        for left in () if shared else _abandoned(path.parent, glob.escape(path.name)):
+            left.unlink(missing_ok=True)
         if private:
             part.touch(mode=0o600)
         yield part
@@ -63,12 +66,17 @@ def new_file(
 @contextmanager
 def scratch_file(path: Path) -> Generator[Path]:
     """A name beside ``path`` for content on its way there; whatever is written to it is gone when the block ends."""
-    scratch = path.with_name(f"{path.name}.staged")
+    scratch = _unfinished(path)
     try:
         yield scratch
     finally:
         with suppress(OSError):
             scratch.unlink(missing_ok=True)
+
+
+def _unfinished(path: Path) -> Path:
+    """A name that no other has for what is to become ``path``; it tells whose it is, see ``remove_leftovers``."""
+    return path.with_name(f"{path.name}.{secrets.token_hex(4)}.{os.getpid()}.part")
 
 
 @contextmanager
@@ -118,17 +126,22 @@ def remove_leftovers(folder: Path, name: str) -> None:
     """Remove what processes that were killed had half written in a folder, of the given name or pattern.
 
     An unfinished folder is held by the process that fills it, so one that can be held has nobody. An unfinished file
-    of several writers has its process in its name; a disk may have processes of other machines, so it must be old.
+    has its process in its name; a disk may have processes of other machines, so it must be old.
     """
     for part in folder.glob(f".{name}-????????.part"):
         held = _hold(part) if part.is_dir() and _age(part) > YOUNG else None
         if held is not None:
             shutil.rmtree(part, ignore_errors=True)
             os.close(held)
-    for part in folder.glob(f"{name}.*.part"):
-        process = part.name.split(".")[-2]
-        if process.isdigit() and _age(part) > YOUNG and not _alive(int(process)):
+    for part in _abandoned(folder, name):
+        if _age(part) > YOUNG:
             part.unlink(missing_ok=True)
+
+
+def _abandoned(folder: Path, name: str) -> list[Path]:
+    """Unfinished files, of the given name or pattern, whose process this machine does not have."""
+    found = [(part, part.name.split(".")[-2]) for part in folder.glob(f"{name}.*.part")]
+    return [part for part, process in found if process.isdigit() and not _alive(int(process))]
 
 
 def move_into(folder: Path, source: Path, names: Sequence[str]) -> None:
@@ -167,10 +180,12 @@ def check_outside(*outputs: str | Path | None) -> None:
 def check_file(path: Path, *, renews: Sequence[bytes | re.Pattern[bytes]], reads: Iterable[Any] = ()) -> None:
     """Refuse, before any work, a place where a file may not be written.
 
-    That is a folder, a model's folder, one that cannot be written to, what is read meanwhile, and any file that the
-    same command would not make: one of its own has a mark of ``renews`` near its beginning, or begins as a pattern of
-    them says, and gives way to the new one, as an empty file does. ``reads``: see ``check_not_read``.
+    That is a name that is not UTF-8, a folder, a model's folder, one that cannot be written to, what is read meanwhile,
+    and any file that the same command would not make: one of its own has a mark of ``renews`` near its beginning, or
+    begins as a pattern of them says, and gives way to the new one, as an empty file does. ``reads``: see
+    ``check_not_read``.
     """
+    _check_name(path)
     check_outside(path)
     _check_no_folder(path, UsageError)
     check_writable(path.parent)
@@ -185,6 +200,11 @@ def check_not_read(path: Path, reads: Iterable[Any]) -> None:
     for one in given if path.exists() else ():
         if isinstance(one, str | Path) and Path(one).exists() and path.samefile(one):
             raise UsageError(f"{path}: is among what is read; choose another name")
+
+
+def _check_name(path: Path) -> None:
+    if name_of(path) != str(path):
+        raise UsageError(f"{path}: is not UTF-8; choose another name")
 
 
 def _check_no_folder(path: Path, error: type[PathveilError]) -> None:
@@ -207,9 +227,10 @@ def _is_one_of(path: Path, marks: Sequence[bytes | re.Pattern[bytes]]) -> bool:
 
 
 def check_new(path: Path) -> None:
-    """Refuse a name that is taken, or lies in a model's folder; an empty folder is not taken."""
+    """Refuse a name that is taken, is not UTF-8, or lies in a model's folder; an empty folder is not taken."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise UsageError(f"{path}: is there already; choose another name, or remove it first")
+    _check_name(path)
     check_outside(path)
 
 
@@ -221,6 +242,11 @@ def check_writable(folder: Path) -> None:
     nearest = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
     if not nearest.is_dir() or not os.access(nearest, os.W_OK):
         raise UsageError(f"{folder}: cannot be written to; choose another folder")
+
+
+def name_of(path: str | Path) -> str:
+    """A path as text to write somewhere: a file's name need not be UTF-8."""
+    return os.fsencode(path).decode("utf-8", "replace")
 
 
 def write_text(path: Path, text: str, *, private: bool = False) -> None:
@@ -279,6 +305,26 @@ def sha256_of_json(content: Any) -> str:
     """
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+@contextmanager
+def claimed(path: Path) -> Generator[None]:
+    """An empty file that no other process has made, to be written last; it vanishes where the block does not end well.
+
+    It makes one thing of several files of a folder: a second process that is to write them is refused.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(exist_ok=False)
+    except FileExistsError:
+        raise UsageError(f"{path}: another process is writing it, or has; choose another folder") from None
+    except OSError as fault:
+        raise _unwritable(path, fault, UsageError) from None
+    try:
+        yield
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 @contextmanager

@@ -170,6 +170,19 @@ def test_codes_can_be_made_to_go_together(bundle, table, tmp_path):
         predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "no.csv", joint=["sides"])
 
 
+def test_a_mapping_may_be_given_by_its_file(bundle, tmp_path):
+    (tmp_path / "lab.csv").write_text("Nr;Befund\nA1;Polyp of the colon.\n")
+    (tmp_path / "map.toml").write_text('[columns]\ntext = "Befund"\nreport_id = "Nr"\n')
+    predict_to_file(bundle, tmp_path / "lab.csv", tmp_path / "codes.csv", mapping=str(tmp_path / "map.toml"))
+    assert pl.read_csv(tmp_path / "codes.csv")["report_id"].to_list() == ["A1"]
+    for wrong, sentence in (
+        ({"mapping": 5}, "mapping: expected a file as 'pathveil corpus map' writes it; got int"),
+        ({"most_skipped": "few"}, "expected a share such as 0.1"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            predict_to_file(bundle, tmp_path / "lab.csv", tmp_path / "other.csv", **wrong)
+
+
 def test_reports_are_never_written_over(bundle, table, tmp_path):
     write(table, tmp_path / "in.csv")
     write(table, tmp_path / "in.probabilities.jsonl")
@@ -178,9 +191,17 @@ def test_reports_are_never_written_over(bundle, table, tmp_path):
         predict_to_file(bundle, tmp_path / "in.csv", tmp_path / "in.csv")
     with pytest.raises(UsageError, match=r"in\.probabilities\.jsonl: is among"):
         predict_to_file(bundle, tmp_path / "in.probabilities.jsonl", tmp_path / "in.xml")
-    with pytest.raises(UsageError, match="is among what is read"):
-        predict_to_file(bundle, tmp_path, tmp_path / "in.csv")
+    for name in ("in.csv", "new.csv", "new.xml"):  # of XML for the second file beside it
+        with pytest.raises(UsageError, match=r"(csv|jsonl): lies in the folder that is read"):
+            predict_to_file(bundle, tmp_path, tmp_path / name)
     assert (tmp_path / "in.csv").read_bytes() == before and not (tmp_path / "in.xml").exists()
+
+
+def test_a_file_whose_name_is_no_utf8_is_named_as_well_as_can_be(bundle, tmp_path):
+    (tmp_path / "lab\udcff.csv").write_text("text\nPolyp of the colon.\n")
+    for name in ("out.csv", "out.jsonl"):
+        predict_to_file(bundle, tmp_path / "lab\udcff.csv", tmp_path / name)
+        assert "lab\ufffd.csv" in (tmp_path / name).read_text()
 
 
 def test_answers_give_way_to_answers_and_nothing_else_does(bundle, table, tmp_path):

@@ -169,13 +169,13 @@ def test_lines_and_files(tmp_path):
     (tmp_path / "reports.ndjson").write_text("\n".join(map(json.dumps, many)) + "\nnot json {}\n\n")
     (tmp_path / "one.json").write_text(json.dumps(many[0], indent=1))
     assert [detect_format(path) for path in sorted(tmp_path.iterdir())] == ["fhir", "fhir"]
-    result = import_corpus([tmp_path], out=tmp_path / "out.parquet", key=KEY)
+    result = import_corpus([tmp_path], out=tmp_path / "new" / "out.parquet", key=KEY)
     assert (result.reports, result.cases, result.registries) == (2, 1, {"NORTH LAB": 2})
     assert result.hl7 is not None and (result.hl7.messages, result.hl7.repeated, result.hl7.skipped_total) == (4, 1, 1)
     assert [(one.message, one.line, one.reason) for one in result.hl7.skipped] == [(4, 4, "cannot be read as JSON")]
     corpus = read(tmp_path / "reports.ndjson")
     assert len(corpus) == 2 and corpus.to_frame()["date"].to_list() == [datetime.date(2016, 5, 2)] * 2
-    written = (tmp_path / "out.parquet").read_bytes() + result.to_json().encode()
+    written = (tmp_path / "new" / "out.parquet").read_bytes() + result.to_json().encode()
     for planted in (b"McMuffin", b"Candy", b"Kovalenkova", b"Zebrowska", b"00466144"):
         assert planted not in written
     (tmp_path / "table.json").write_text('[{"report_id": "a", "text": "resource"}]')
@@ -276,15 +276,15 @@ def test_a_resource_may_say_its_kind_last(tmp_path):
     (tmp_path / "one.json").write_text(json.dumps(bundle(PATIENT, LAB, PRESENTED), sort_keys=True))
     (tmp_path / "lines.ndjson").write_text("".join(json.dumps(one, sort_keys=True) + "\n" for one in (alone, other)))
     (tmp_path / "Patient.ndjson").write_text(json.dumps(PATIENT, sort_keys=True))
-    result = import_corpus([tmp_path], out=tmp_path / "c.parquet", registry="North", key=KEY)
+    result = import_corpus([tmp_path], out=tmp_path / "new" / "c.parquet", registry="North", key=KEY)
     assert (result.reports, result.cases, result.hl7.messages, result.hl7.skipped_total) == (3, 1, 3, 0)
-    assert "Adenoma of [patient]." in "".join(pl.read_parquet(tmp_path / "c.parquet")["text"])
+    assert "Adenoma of [patient]." in "".join(pl.read_parquet(tmp_path / "new" / "c.parquet")["text"])
 
 
 def test_a_damaged_patient_of_an_export_is_named(tmp_path):
     (tmp_path / "Patient.ndjson").write_text(json.dumps(PATIENT) + "\n" + json.dumps(PATIENT)[:-40] + "}\n")
     (tmp_path / "Report.ndjson").write_text(json.dumps(report(conclusion="Polyp.")))
-    result = import_corpus([tmp_path], out=tmp_path / "c.parquet", registry="North", key=KEY)
+    result = import_corpus([tmp_path], out=tmp_path / "new" / "c.parquet", registry="North", key=KEY)
     assert [(one.line, one.reason) for one in result.hl7.skipped] == [(2, "cannot be read as JSON")]
 
 

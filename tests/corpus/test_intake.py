@@ -81,17 +81,22 @@ def test_messages_sent_twice_are_kept_once_and_the_later_version_stands(tmp_path
     changed = hl7(1, text="corrected").replace("||LAB|||", "||LAB|||2017")
     (tmp_path / "a.hl7").write_text(changed + hl7(1), newline="")
     (tmp_path / "b.hl7.gz").write_bytes(gzip.compress(again.encode()))
-    result = import_corpus(tmp_path, out=tmp_path / "c.parquet", key=KEY)
+    result = import_corpus(tmp_path, out=tmp_path / "new" / "c.parquet", key=KEY)
     assert result.reports == 1 and result.hl7.repeated == 1 and result.cases == 1
     assert "1 report sent more than once" in result.summary() and "1 report by a later version" in result.summary()
-    assert pl.read_parquet(tmp_path / "c.parquet")["text"].to_list() == ["FINAL DIAGNOSIS\ncorrected"]
+    corpus = pl.read_parquet(tmp_path / "new" / "c.parquet")
+    assert corpus["text"].to_list() == ["FINAL DIAGNOSIS\ncorrected"]
 
 
 def test_a_file_whose_name_is_no_utf8(tmp_path):
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/lab\xff.hl7"))
     path.write_text(hl7(1), newline="")
-    import_corpus(tmp_path, out=tmp_path / "c.parquet", key=KEY)
-    assert pl.read_parquet(tmp_path / "c.parquet")["message_file"].to_list() == ["lab\ufffd.hl7"]
+    import_corpus(tmp_path, out=tmp_path / "new" / "c.parquet", key=KEY)
+    corpus = pl.read_parquet(tmp_path / "new" / "c.parquet")
+    assert corpus["message_file"].to_list() == ["lab\ufffd.hl7"]
+    with pytest.raises(UsageError, match="is not UTF-8; choose another name"):
+        import_corpus(path, out=path.with_suffix(".parquet"))
+    assert sorted(one.name for one in tmp_path.iterdir()) == [path.name, "new"]
 
 
 def test_strict_stops_at_the_first(tmp_path):
@@ -258,8 +263,8 @@ def test_other_encodings_are_told(tmp_path):
 def test_each_file_has_its_own_format_of_dates(tmp_path):
     for name, day in (("a", "17/02/2016"), ("b", "02/17/2016"), ("c", "2016-02-17")):
         (tmp_path / f"{name}.csv").write_text(f"{HEADER}{name},1,R1,{day},x,C50,8500\n")
-    result = import_corpus(tmp_path, out=tmp_path / "o.parquet")
-    assert pl.read_parquet(tmp_path / "o.parquet")["date"].cast(pl.String).to_list() == ["2016-02-17"] * 3
+    result = import_corpus(tmp_path, out=tmp_path / "new" / "o.parquet")
+    assert pl.read_parquet(tmp_path / "new" / "o.parquet")["date"].cast(pl.String).to_list() == ["2016-02-17"] * 3
     assert [file.dates for file in result.files] == ["dd/mm/yyyy", "mm/dd/yyyy", None]
 
 
@@ -380,12 +385,14 @@ def test_what_a_folder_holds_besides_is_named(tmp_path):
 def test_a_corpus_is_not_written_over_what_is_read(tmp_path):
     (tmp_path / "a.csv").write_text(f"report_id,case_id,registry,text\na,1,R,{SECRET}\n")
     out = tmp_path / "c.parquet"
-    import_corpus(tmp_path, out=out)
+    import_corpus(tmp_path / "a.csv", out=out)
     before = out.read_bytes()
-    for sources in (tmp_path, out):  # the second time the folder holds what the first has written
-        with pytest.raises(UsageError, match=r"c\.parquet: is among what is read"):
-            import_corpus(sources, out=out)
-    assert out.read_bytes() == before
+    with pytest.raises(UsageError, match=r"c\.parquet: is among what is read"):
+        import_corpus(out, out=out)
+    for name in ("c.parquet", "new.parquet"):  # the next import of the folder would have every report twice
+        with pytest.raises(UsageError, match=rf"{name}: lies in the folder that is read"):
+            import_corpus(tmp_path, out=tmp_path / name)
+    assert out.read_bytes() == before and not (tmp_path / "new.parquet").exists()
 
 
 def test_dates_of_two_kinds_in_one_file_are_told(tmp_path):

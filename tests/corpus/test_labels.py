@@ -251,6 +251,7 @@ def test_a_report_number_of_two_laboratories_labels_neither(tmp_path):
             {},
             "no report found its label by report_number (1 row, 0 reports ambiguous)",
         ),
+        ("report_id,site", "N0,C50", {"on": ["report_id"]}, "messages have the laboratory's number: try --on"),
         ("report_number,date,site", "N0,01/02/2016,C50", {"days": 3}, "1 row cannot be read (the first is row 1)"),
         ("report_number,site", "N0,C50", {"out": "x.csv"}, "expected a name that ends in .parquet"),
         ("report_number,site", "N0,C50", {"out": "reports.parquet"}, "is among what is read; choose another name"),

@@ -323,6 +323,13 @@ def test_the_command_to_go_on_with_can_be_pasted(tmp_path):
     assert f"corpus import '{tmp_path}/my reports.csv' --map" in result.summary()
 
 
+@pytest.mark.parametrize("name", ["two\nlines.csv", "no\udcffutf8.csv"])
+def test_a_mapping_of_a_file_with_an_odd_name_can_be_read(tmp_path, name):
+    (tmp_path / name).write_text("acc,case_id,registry,text\na,1,R,Polyp of the colon, benign.\n".replace(", b", " b"))
+    propose_mapping(tmp_path / name, out=tmp_path / "map.toml")
+    assert read_mapping(tmp_path / "map.toml").columns["text"] == "text"
+
+
 def test_a_first_row_that_is_a_record_is_not_shown(tmp_path):
     rows = f"{SECRET};f;ductal carcinoma of the breast;left\nMeier;m;colon adenocarcinoma;right\n" * 3
     (tmp_path / "t.csv").write_text(rows)

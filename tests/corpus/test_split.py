@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pathveil.corpus.split import assign, cases_of, split_corpus
+from pathveil.corpus.split import assign, cases_of, split_corpus, write_parts
 from pathveil.corpus.tables import stream_parquet
 from pathveil.errors import CorpusError, UsageError
 
@@ -174,6 +174,29 @@ def test_a_split_overwrites_nothing(tmp_path):
     with pytest.raises(UsageError, match="is there already; choose another name"):
         split_corpus(tmp_path / "c.parquet", out=tmp_path / "s", seed=2)
     assert (tmp_path / "s" / "train.parquet").read_bytes() == before
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be written to; choose another folder"):
+        split_corpus(tmp_path / "none.parquet", out=tmp_path / "file" / "s", seed=1)
+
+
+def test_two_splits_at_once_do_not_mix_their_parts(tmp_path, monkeypatch):
+    """The second begins while the first writes; it had found the folder new."""
+    reports(40).write_parquet(tmp_path / "c.parquet")
+
+    def write_other_first(*arguments, **options):
+        monkeypatch.undo()
+        monkeypatch.setattr("pathveil.corpus.split.check_new", lambda _: None)
+        with pytest.raises(UsageError, match=r"split\.json: another process is writing it, or has"):
+            split_corpus(tmp_path / "c.parquet", out=tmp_path / "s", seed=2)
+        write_parts(*arguments, **options)
+
+    monkeypatch.setattr("pathveil.corpus.split.write_parts", write_other_first)
+    result = split_corpus(tmp_path / "c.parquet", out=tmp_path / "s", seed=1)
+    assert json.loads((tmp_path / "s" / "split.json").read_text())["seed"] == result.seed == 1
+    assert pl.read_parquet(tmp_path / "s" / "test.parquet").height == result.parts["test"].reports
 
 
 def test_relevance_comes_first(tmp_path):

@@ -1,6 +1,7 @@
 """Tables on disk: CSV as hospitals write it, damaged files told by their line, and writing that is all or nothing."""
 
 import gzip
+import os
 import random
 
 import polars as pl
@@ -47,6 +48,22 @@ def test_slices_of_a_parquet_file_are_the_file(tmp_path, monkeypatch):
     assert frame.select(pl.len()).collect().item() == 10
     assert frame.head(7).select("n").collect()["n"].to_list() == list(range(7))
     assert frame.filter(pl.col("n") % 4 == 1).select("report_id").collect()["report_id"].to_list() == ["r1", "r5", "r9"]
+
+
+def test_a_parquet_file_that_is_cut_while_it_is_read_does_not_end_quietly(tmp_path, monkeypatch):
+    """polars ends as if there were no more rows where reading some of them panics."""
+    monkeypatch.setattr("pathveil.corpus.tables.FEWEST_ROWS", 100)
+    monkeypatch.setattr("pathveil.corpus.tables.MOST_ROWS", 100)
+    whole = pl.DataFrame({"text": [random.Random(n).randbytes(200).hex() for n in range(3_000)]})
+    whole.write_parquet(tmp_path / "r.parquet", row_group_size=100)
+    frame = open_table(tmp_path / "r.parquet", sliced=True)
+
+    def read() -> None:
+        for _ in frame.collect_batches(chunk_size=100, maintain_order=True, engine="streaming"):
+            os.truncate(tmp_path / "r.parquet", 100_000)
+
+    with pytest.raises(CorpusError, match=r"r\.parquet: changed while it was read, or is damaged"):
+        read()
 
 
 def test_csv_is_lazy_and_takes_part_in_the_plan(table):
@@ -216,3 +233,35 @@ def test_json_nested_too_deeply_is_refused(table):
 )
 def test_the_delimiter_is_what_the_records_keep_to(content, delimiter):
     assert delimiter_of(content.splitlines(keepends=True)) == delimiter
+
+
+@pytest.mark.parametrize("ending", ["parquet", "jsonl", "csv"])
+def test_signs_of_patterns_in_a_name_mean_no_other_file(tmp_path, ending):
+    """To polars lab[1] is a pattern that lab1 fits."""
+    for number, name in enumerate(["lab1", "lab[1]", "la*", "lab?"]):
+        frame = pl.DataFrame({"a": [str(number)]})
+        path = tmp_path / f"{name}.{ending}"
+        {"parquet": frame.write_parquet, "jsonl": frame.write_ndjson, "csv": frame.write_csv}[ending](path)
+        assert open_table(path).select("a").collect()["a"].to_list() == [str(number)]
+    folder = tmp_path / "in[1]"
+    folder.mkdir()
+    write_parquet(pl.LazyFrame({"a": ["5"]}), folder / "a.parquet")
+    assert open_table(folder / "a.parquet").collect()["a"].to_list() == ["5"]
+
+
+@pytest.mark.parametrize("ending", ["parquet", "jsonl"])
+def test_a_name_that_polars_cannot_take_is_told(tmp_path, ending):
+    path = tmp_path / f"lab\udcff.{ending}"
+    pl.DataFrame({"a": ["x"]}).write_parquet(tmp_path / "a.parquet")
+    path.write_bytes((tmp_path / "a.parquet").read_bytes() if ending == "parquet" else b'{"a": "x"}\n')
+    with pytest.raises(CorpusError, match="its name, or that of its folder, is not UTF-8; rename it"):
+        open_table(path)
+
+
+def test_a_pipe_is_told_to_be_one(tmp_path):
+    os.mkfifo(tmp_path / "reports.csv")
+    for paths in (tmp_path / "reports.csv", [tmp_path / "reports.csv"]):
+        with pytest.raises(CorpusError, match="is a pipe or a device, and is read more than once; write it to a file"):
+            files(paths)
+    with pytest.raises(CorpusError, match="the folder holds no"):
+        files(tmp_path)

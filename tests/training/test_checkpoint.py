@@ -1,6 +1,8 @@
 """Checkpoints: what comes back, and which files are refused."""
 
 import json
+import resource
+import signal
 
 import numpy as np
 import pytest
@@ -25,6 +27,22 @@ def test_tensors_and_counters_come_back_in_their_order(tmp_path):
     save(path, TENSORS, fingerprint="mine", content={"z": 2})
     assert load(path, fingerprint="mine")[1] == {"z": 2}
     assert [one.name for one in tmp_path.iterdir()] == ["run.safetensors"]
+
+
+def test_a_full_disk_is_one_sentence_and_leaves_the_last_state(tmp_path):
+    path = tmp_path / "run.safetensors"
+    save(path, TENSORS, fingerprint="mine", content={})
+    before = path.read_bytes()
+    allowed = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then the system refuses to write, as a full disk does
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, allowed[1]))
+        with pytest.raises(UsageError, match=r"run\.safetensors: cannot be written \(File too large\)"):
+            save(path, TENSORS, fingerprint="mine", content={})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, allowed)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_bytes() == before and list(tmp_path.iterdir()) == [path]
 
 
 def test_none_yet_is_no_fault(tmp_path):

@@ -18,6 +18,7 @@ from pathveil.bundle.folder import check_architecture, read_tensors, verify
 from pathveil.bundle.release import form_of
 from pathveil.errors import BundleError, VocabularyError
 from pathveil.files import WORDS, read_json, write_json
+from pathveil.foreign.tensors import written
 from pathveil.text import read_settings
 from pathveil.vocabulary.encoding import encode_texts
 from pathveil.vocabulary.words import Vocabulary
@@ -64,7 +65,8 @@ def write_encoder(model: "Model", folder: Path) -> None:
     from safetensors.numpy import save_file
 
     names = [f"member-{number}.{part}" for number in range(model.architecture["members"]) for part in PARTS]
-    save_file({name: np.ascontiguousarray(model.tensors[name]) for name in sorted(names)}, folder / TENSORS)
+    with written():
+        save_file({name: np.ascontiguousarray(model.tensors[name]) for name in sorted(names)}, folder / TENSORS)
     write_json(folder / SHAPE, {name: model.architecture[name] for name in SIZES} | {"text": model.text})
 
 

@@ -67,7 +67,8 @@ def write_model(model: "Model", folder: Path) -> None:
 
     check_shapes(model, "the model")
     ordered = {name: np.ascontiguousarray(model.tensors[name]) for name in sorted(model.tensors)}
-    save_file(ordered, folder / MODEL, metadata={"pathveil": json.dumps({"format": FORMAT})})
+    with tensors.written():
+        save_file(ordered, folder / MODEL, metadata={"pathveil": json.dumps({"format": FORMAT})})
     model.vocabulary.save(folder / WORDS)
     shutil.copymode(folder / WORDS, folder / MODEL)  # safetensors makes a file for its owner's eyes only
     content = {"format": FORMAT, "pathveil": __version__} | {name: getattr(model, name) for name in FIELDS}

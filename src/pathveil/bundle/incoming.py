@@ -32,6 +32,7 @@ from pathveil.corpus.report_rows import LINE, PLACE, SECTION, joins_rows, one_ro
 from pathveil.corpus.rows import MOST_SKIPPED, RowCheck, RowCounts, Unread, check_most_skipped
 from pathveil.corpus.tables import ROW
 from pathveil.errors import CorpusError, UsageError
+from pathveil.files import name_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -151,7 +152,7 @@ def read_files(
         reading.put_together = reading.put_together or is_put_together(table, named)
         table, _ = one_row_a_report(table, source=path, columns=named, note=notes if reading.may_skip else None)
         reading.numbered = reading.numbered or "report_number" in table.collect_schema()
-        for batch in read_frame(table, source=path, file=str(path), first=first, tally=reading.tally, unread=notes):
+        for batch in read_frame(table, source=path, file=name_of(path), first=first, tally=reading.tally, unread=notes):
             check.sizes[number] += len(batch)
             yield batch
         check.sizes[number] += len(notes.reasons) if notes.within else 0
@@ -185,7 +186,7 @@ def read_messages(
     waiting: list[Incoming] = []
     told = {"strict": reading.strict, "tally": reading.tally, "beside": beside}
     for report in read_reports(path, form=form, registry=ANY_SENDER, key=key, **told):
-        origin = Origin(report.report_id, report.number, report.message_id, str(path), report.position)
+        origin = Origin(report.report_id, report.number, report.message_id, name_of(path), report.position)
         waiting.append(Incoming(origin, report.case_id, report.text))
         if len(waiting) == BATCH:
             yield waiting

@@ -131,12 +131,11 @@ def predict_to_file(
 ) -> PredictionSummary:
     """Code every report of ``source`` into the file ``out``; counts of what was coded and what was left to people.
 
-    ``mapping`` says how tables are written and what their columns are called. ``out`` may be a stream, such as the
-    standard output. ``joint`` names rules that a report's codes must keep
-    (``pathveil.bundle.joint``). ``explain`` adds, for each task, that many places of the report's text that speak most
-    for or against its code, and ``with_text`` the text that they lie in. Messages and rows that cannot be read are
-    skipped and counted; ``strict`` refuses the first, and a table of which more than the share ``most_skipped`` is such
-    rows is refused.
+    ``mapping``, or its file, says how tables are written and what their columns are called. ``out`` may be a stream,
+    such as the standard output. ``joint`` names rules that a report's codes must keep (``pathveil.bundle.joint``).
+    ``explain`` adds, for each task, that many places of the report's text that speak most for or against its code, and
+    ``with_text`` the text that they lie in. Messages and rows that cannot be read are skipped and counted; ``strict``
+    refuses the first, and a table of which more than the share ``most_skipped`` is such rows is refused.
     """
     path = out if isinstance(out, Path) else None
     form = format_of(path, output_format)

@@ -44,7 +44,7 @@ from pathveil.corpus.opening import (
 from pathveil.corpus.report_rows import PLACE, JoinedRows, one_row_a_report
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread, check_most_skipped
 from pathveil.corpus.schema import REQUIRED, with_corpus_types
-from pathveil.corpus.tables import BATCH, ROW, Paths, content_sha256, streamed, with_rows, write_parquet
+from pathveil.corpus.tables import BATCH, ROW, Paths, content_sha256, one_file, streamed, with_rows, write_parquet
 from pathveil.corpus.versions import Settled
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file, scratch_file
@@ -232,7 +232,7 @@ def import_corpus(
 
         def whole() -> "pl.LazyFrame":
             write_parquet(given.open(Tally()).with_columns(one.dates()), staged, compression="lz4")
-            return pl.scan_parquet(staged)
+            return pl.scan_parquet(one_file(staged))
 
         rows = None
         if one.rows is not None:
@@ -331,7 +331,7 @@ def take_out_outdated(part: Path, staged: Path, out: Path, *, settled: Settled, 
     import polars as pl
 
     part.replace(staged)
-    whole = pl.scan_parquet(staged)
+    whole = pl.scan_parquet(one_file(staged))
 
     def batches(frame: "pl.LazyFrame") -> "Iterator[pl.DataFrame]":
         yield from frame.collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming")

@@ -31,7 +31,6 @@ from pathveil.corpus.intake import code_lines
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.opening import (
     MESSAGES,
-    check_is_file,
     check_output,
     decimals_as_text,
     missing_as_empty,
@@ -42,7 +41,7 @@ from pathveil.corpus.opening import (
 )
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SkippedRow, Unread
 from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
-from pathveil.corpus.tables import Paths, content_sha256, files, polars_faults, write_parquet
+from pathveil.corpus.tables import Paths, check_is_file, content_sha256, polars_faults, write_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign.parquet import MAGIC
 from pathveil.progress import Progress, silent
@@ -130,7 +129,8 @@ def label_corpus(
         check_whole_number(days, "days", least=0)
     if out.suffix != ".parquet":
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
-    check_output(out, sources=[*files(reports), *([labels] if labels else [])], renews=[MAGIC])
+    given = [reports] if isinstance(reports, str | Path) else reports
+    check_output(out, sources=[*given, *([labels] if labels else [])], renews=[MAGIC])
     progress("reading", 0, 0)
     frame = validate(scan(reports, takes_map=False), source=reports)
     keys = report_keys(frame, on=on, dated=days is not None)
@@ -168,6 +168,8 @@ def label_corpus(
     if not single.height:
         near = f" within {counted(days, 'day')}" if days is not None else ""
         hint = "; do both write it alike?" if not said.height else ""
+        if hint and "report_id" in on and "report_number" in frame.collect_schema():
+            hint = "; messages have the laboratory's number: try --on report_number --column report_number=THEIRS"
         if filled.height and not answers.height:
             hint = "; no row with codes has a day"
         if not filled.height:

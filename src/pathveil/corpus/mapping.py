@@ -101,6 +101,8 @@ def mapping_of(given: AnyMapping) -> TableMapping:
     """The mapping given: itself, its content, or the name of its file; none says nothing."""
     if given is None or isinstance(given, TableMapping):
         return given or TableMapping()
+    if not isinstance(given, str | Path | Mapping):
+        raise UsageError(f"mapping: expected a file as 'pathveil corpus map' writes it; got {type(given).__name__}")
     return made_of(given, "the mapping") if isinstance(given, Mapping) else read_mapping(Path(given))
 
 

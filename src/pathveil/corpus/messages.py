@@ -11,7 +11,6 @@
 (2, 1, 1)
 """
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from pathveil.corpus.seen import Seen
 from pathveil.corpus.tables import BATCH, UNREADABLE, streamed
 from pathveil.corpus.versions import RENEWED, Settled, Version, Versions
 from pathveil.errors import CorpusError
+from pathveil.files import name_of
 from pathveil.foreign.archives import open_bytes
 from pathveil.progress import Progress
 from pathveil.results import Part
@@ -137,7 +137,7 @@ def scan_messages(
         waiting: list[tuple[Report, str]] = []
         beside = gather_beside([path for path, form in paths.items() if form == "fhir"])
         for path, form in paths.items():
-            name = os.fsencode(path.name).decode("utf-8", "replace")  # not every name is UTF-8
+            name = name_of(path.name)
             for report in read_reports(
                 path, form=form, registry=registry, key=key, strict=strict, tally=tally, beside=beside
             ):

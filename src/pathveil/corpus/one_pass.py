@@ -19,7 +19,7 @@ from pathveil.corpus.recurring import Recurring
 from pathveil.corpus.rows import SOURCE, RowCheck
 from pathveil.corpus.schema import EXPECTED_DATE, TASKS, given, parsed_date, with_dates
 from pathveil.corpus.seen import Seen
-from pathveil.corpus.tables import ROW, as_written, pieces_of, stream_parquet
+from pathveil.corpus.tables import ROW, as_written, one_file, pieces_of, stream_parquet
 from pathveil.wording import listed
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class OnePass:
         import polars as pl
 
         dates = {source: self.told or only_format(dates.possible) for source, dates in self._tables()}
-        mistaken = self.rows is not None and self.rows.is_mistaken(pl.scan_parquet(part))
+        mistaken = self.rows is not None and self.rows.is_mistaken(pl.scan_parquet(one_file(part)))
         return Learned(dates, tuple(self.codes.others()), self.known.seed + mistaken)
 
     @property

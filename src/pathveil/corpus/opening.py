@@ -133,16 +133,15 @@ def expand_folders(sources: Paths) -> list[Path]:
 
 
 def check_output(path: Path, *, sources: Paths = (), renews: Sequence[bytes | re.Pattern[bytes]] = ()) -> None:
-    """Refuse a place where a file may not be written (``files.check_file``), the sources' files among them."""
+    """Refuse a place where a file may not be written (``files.check_file``), the sources' files among them.
+
+    Nor may a table be written into a folder of sources: whoever reads the folder again would take it for reports.
+    """
+    given = [sources] if isinstance(sources, str | Path) else sources
+    for folder in map(Path, given):
+        if form_of(path) and folder.is_dir() and path.parent.resolve() == folder.resolve():
+            raise UsageError(f"{path}: lies in the folder that is read, and would be read with it next; choose another")
     check_file(path, reads=expand_folders(sources) if sources and path.exists() else (), renews=renews)
-
-
-def check_is_file(path: Path) -> None:
-    """Refuse what is no single file where one table is expected."""
-    if path.is_dir():
-        raise CorpusError(f"{path}: is a folder; expected one table")
-    if not path.is_file():
-        raise CorpusError(f"{path}: there is no such file")
 
 
 UNNAMED = re.compile(

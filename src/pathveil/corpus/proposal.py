@@ -42,7 +42,6 @@ from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.opening import (
     MESSAGES,
     Source,
-    check_is_file,
     column_of,
     open_source,
     sources_of,
@@ -51,9 +50,10 @@ from pathveil.corpus.opening import (
 from pathveil.corpus.rows import Unread
 from pathveil.corpus.schema import REQUIRED, TASKS
 from pathveil.corpus.sources import nested_names
-from pathveil.corpus.tables import ROW, polars_faults
+from pathveil.corpus.tables import ROW, check_is_file, polars_faults
 from pathveil.errors import CorpusError, UsageError
-from pathveil.files import check_new, write_text
+from pathveil.files import check_new, name_of, write_text
+from pathveil.foreign import printable
 from pathveil.results import Result
 from pathveil.wording import counted, listed
 
@@ -251,8 +251,9 @@ def mapping_text(result: MappingResult, *, others: list[str]) -> str:
     def line(name: str, value: str | list[str] | None, remark: str) -> str:
         return f"{name} = {quoted(value)}  # {remark}" if value else f"# {name} = …  # {remark}"
 
+    called = " ".join(printable(name_of(Path(result.file).name)).split())  # a name may have several lines
     lines = [
-        f"# Which column of {Path(result.file).name} is which: a proposal from its first {result.rows_read:,} rows.",
+        f"# Which column of {called} is which: a proposal from its first {result.rows_read:,} rows.",
         "# Correct what is wrong, then: pathveil corpus import FILE --map THIS --out corpus.parquet",
         "",
         line("encoding", result.encoding, "found" if result.encoding else "UTF-8"),

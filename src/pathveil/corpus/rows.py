@@ -15,6 +15,7 @@ whole is not what it was taken for, and is refused.
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
 from pathveil.corpus.schema import EXPECTED_DATE, problems, with_faults
@@ -37,8 +38,9 @@ LISTED, SHOWN = 100, 10  # skipped rows that a result names, as data and to a pe
 
 def check_most_skipped(share: float) -> None:
     """Refuse what is no share of rows that may be left out."""
-    if not 0 <= share < 1:
-        raise UsageError(f"--most-skipped {share:g}: expected a share such as 0.1, below 1")
+    if not (isinstance(share, Real) and 0 <= share < 1):
+        told = f"{share:g}" if isinstance(share, Real) else type(share).__name__
+        raise UsageError(f"--most-skipped {told}: expected a share such as 0.1, below 1")
 
 
 class SkippedRow(Part):

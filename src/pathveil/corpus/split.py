@@ -26,7 +26,7 @@ from pathveil.corpus.relevance import DAYS, relevant_reports
 from pathveil.corpus.schema import scan, tasks_of, validate
 from pathveil.corpus.tables import Paths, content_sha256, stream_parquet
 from pathveil.errors import CorpusError, UsageError
-from pathveil.files import check_new, new_file, write_json
+from pathveil.files import check_new, check_writable, claimed, new_file, write_json
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.seeds import check_seed, generator
@@ -122,6 +122,7 @@ def split_corpus(
     """Write ``train``, ``validation`` and ``test.parquet`` and ``split.json`` into ``out``, a new folder."""
     check_seed(seed)
     check_new(out)
+    check_writable(out)
     progress("checking", 0, 0)
     frame = validate(scan(sources, tasks=tasks), source=sources)
     relevance = None
@@ -149,8 +150,9 @@ def split_corpus(
         untrained={task: len(labels[task].get("test", set()) - labels[task].get("train", set())) for task in chosen},
         undated_cases=count_undated(frame, parts),
     )
-    write_parts(frame, parts, out, progress=progress)
-    write_json(out / "split.json", result.to_dict())
+    with claimed(out / "split.json"):  # parts of two draws in one folder would have cases on both sides
+        write_parts(frame, parts, out, progress=progress)
+        write_json(out / "split.json", result.to_dict())
     return result
 
 

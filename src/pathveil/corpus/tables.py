@@ -12,6 +12,7 @@ Parquet and JSONL are read by polars; CSV by ``csv_files.py``, spreadsheets by `
 """
 
 import codecs
+import glob
 import hashlib
 import io
 import json
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pathveil.errors import CorpusError
-from pathveil.files import new_file, sha256_of_file
+from pathveil.files import name_of, new_file, sha256_of_file
 from pathveil.foreign import Refused, bounds, parse_json
 from pathveil.foreign.archives import open_bytes
 from pathveil.foreign.parquet import check_parquet
@@ -71,11 +72,20 @@ def files(paths: Paths, *, meant: Callable[[Path], object] | None = None, expect
             if not inside:
                 raise CorpusError(f"{path}: the folder holds no {expected or ', '.join(suffixes()) + ' file'}")
             found += inside
-        elif path.exists():
-            found.append(path)
         else:
-            raise CorpusError(f"{path}: there is no such file")
+            check_is_file(path)
+            found.append(path)
     return found
+
+
+def check_is_file(path: Path) -> None:
+    """Refuse what is no file, where one is expected: reports are read more than once, which a pipe cannot be."""
+    if path.is_dir():
+        raise CorpusError(f"{path}: is a folder; expected one table")
+    if not path.exists():
+        raise CorpusError(f"{path}: there is no such file")
+    if not path.is_file():
+        raise CorpusError(f"{path}: is a pipe or a device, and is read more than once; write it to a file first")
 
 
 def names_of(paths: Paths) -> str:
@@ -120,7 +130,7 @@ def open_table(
 
     form = form or form_of(path)
     readers = {
-        "parquet": lambda path: in_slices(open_parquet(path)) if sliced else open_parquet(path),
+        "parquet": lambda path: in_slices(open_parquet(path), path) if sliced else open_parquet(path),
         "csv": lambda path: csv_files.open_csv(path, encoding=encoding, delimiter=delimiter, note=note),
         "jsonl": lambda path: open_jsonl(path, note=note),
         "json": sources.open_json,
@@ -173,12 +183,23 @@ def polars_faults() -> tuple[type[BaseException], ...]:
     return pl.exceptions.PolarsError, pl.exceptions.PanicException
 
 
+def one_file(path: Path) -> str:
+    """The name by which polars opens this file and no other: brackets, stars and ~ would be patterns to it.
+
+    >>> one_file(Path("/lab/reports[1].parquet"))
+    '/lab/reports[[]1].parquet'
+    """
+    if name_of(path.absolute()) != str(path.absolute()):
+        raise CorpusError(f"{path}: its name, or that of its folder, is not UTF-8; rename it")
+    return glob.escape(str(path.absolute()))
+
+
 def open_parquet(path: Path) -> "pl.LazyFrame":
     import polars as pl
 
     try:
         check_parquet(path)
-        frame = pl.scan_parquet(path)
+        frame = pl.scan_parquet(one_file(path))
         frame.collect_schema()
         return frame
     except Refused as fault:
@@ -187,9 +208,9 @@ def open_parquet(path: Path) -> "pl.LazyFrame":
         raise CorpusError(f"{path}: is not a Parquet file, or is cut short") from None
 
 
-def in_slices(frame: "pl.LazyFrame") -> "pl.LazyFrame":
+def in_slices(frame: "pl.LazyFrame", path: Path) -> "pl.LazyFrame":
     """The frame of a Parquet file, read some rows at a time: others' files have groups of rows of any size, and
-    polars would hold several of them at once."""
+    polars would hold several of them at once. Where reading fails, polars itself would end as if there were no more."""
     import polars as pl
     from polars.io.plugins import register_io_source
 
@@ -203,7 +224,10 @@ def in_slices(frame: "pl.LazyFrame") -> "pl.LazyFrame":
         last = total if rows is None else min(rows, total)
         start, some = 0, FEWEST_ROWS
         while start < last:
-            batch = columns.slice(start, min(some, last - start)).collect()
+            try:
+                batch = columns.slice(start, min(some, last - start)).collect()
+            except (*polars_faults(), OSError):
+                raise CorpusError(f"{path}: changed while it was read, or is damaged") from None
             start += some
             some = int(SLICE * batch.height / max(batch.estimated_size(), 1))
             some = min(max(some, FEWEST_ROWS), MOST_ROWS)
@@ -253,7 +277,7 @@ def open_jsonl(path: Path, *, note: Note | None = None) -> "pl.LazyFrame":
     try:
         # All lines are looked at for the columns: a label that first appears late in a file must not be lost.
         schema = None if texts is None else dict.fromkeys(texts, pl.String)
-        frame = pl.scan_ndjson(path, schema=schema, infer_schema_length=None)
+        frame = pl.scan_ndjson(one_file(path), schema=schema, infer_schema_length=None)
         frame.collect_schema()
         return frame
     except polars_faults():
@@ -314,7 +338,7 @@ def held_frame(
     is_json = path.suffix != ".parquet"
     schema = dict.fromkeys(texts, pl.String) if texts else None
     told: dict[str, Any] = {"schema": schema, "infer_schema_length": None}
-    table = pl.scan_ndjson(path, **told) if is_json else in_slices(pl.scan_parquet(path))
+    table = pl.scan_ndjson(one_file(path), **told) if is_json else in_slices(pl.scan_parquet(one_file(path)), path)
     schema = table.collect_schema()  # which is found once: all lines are looked at
 
     def frames() -> "Iterable[pl.DataFrame]":

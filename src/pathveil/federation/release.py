@@ -31,7 +31,7 @@ from pathveil.errors import FederationError, UsageError, VocabularyError
 from pathveil.federation import wire
 from pathveil.files import new_folder, read_json, sha256_of_file, write_json
 from pathveil.foreign import Refused, are_names
-from pathveil.foreign.tensors import read_tensors
+from pathveil.foreign.tensors import read_tensors, written
 from pathveil.model.shared_private import Linear, Shared
 from pathveil.vocabulary.words import Vocabulary
 
@@ -58,7 +58,10 @@ class Release:
 
         words = self.vocabulary
         with new_folder(folder, replace=True, error=FederationError) as part:
-            save_file({name: np.ascontiguousarray(self.tensors[name]) for name in sorted(self.tensors)}, part / TENSORS)
+            with written():
+                save_file(
+                    {name: np.ascontiguousarray(self.tensors[name]) for name in sorted(self.tensors)}, part / TENSORS
+                )
             if words and "id_space" not in words.source:
                 words.save(part / WORDS)
             content = {

@@ -19,8 +19,12 @@ Traceback (most recent call last):
 pathveil.foreign.bounds.Refused: holds a tensor of shape (2, 2) where (3, 2) is expected
 """
 
+import errno
 import math
-from collections.abc import Mapping
+import os
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +41,26 @@ HEADER = 1 << 24  # bytes
 WRONG = "is no whole safetensors file"
 
 Shapes = Mapping[str, tuple[int, ...]]
+
+
+@contextmanager
+def written() -> Generator[None]:
+    """While safetensors writes: what the disk refuses is an OSError, as it is of any other file.
+
+    >>> from safetensors import SafetensorError
+    >>> with written():
+    ...     raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+    Traceback (most recent call last):
+    OSError: [Errno 28] No space left on device
+    """
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as fault:
+        told = re.search(r"os error (\d+)", str(fault))
+        code = int(told[1]) if told else errno.EIO
+        raise OSError(code, os.strerror(code)) from None
 
 
 def read_tensors(

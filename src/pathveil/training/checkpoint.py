@@ -28,7 +28,7 @@ from torch import Tensor
 from pathveil.errors import UsageError
 from pathveil.files import new_file
 from pathveil.foreign import parse_json
-from pathveil.foreign.tensors import check_tensors
+from pathveil.foreign.tensors import check_tensors, written
 
 FORMAT = "pathveil-checkpoint/1"
 
@@ -37,7 +37,7 @@ def save(path: Path, tensors: Mapping[str, Tensor], *, fingerprint: str, content
     """Replace the file at ``path`` by this state of the run. What it holds keeps its order: tasks are drawn in it."""
     metadata = {"format": FORMAT, "fingerprint": fingerprint, "content": content}
     flat = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    with new_file(path) as part:
+    with new_file(path) as part, written():
         save_file(flat, part, metadata={"pathveil": json.dumps(metadata)})
 
 

@@ -181,7 +181,7 @@ def write_corpus(
 
         tables.write_parquet(register_io_source(batches, schema=schema_of(REPORT_COLUMNS)), out)
         if truth:
-            tables.write_parquet(pl.scan_parquet(found), truth)
+            tables.write_parquet(pl.scan_parquet([*map(tables.one_file, found)]), truth)
     return SynthResult(**counts, out=str(out), truth=str(truth) if truth else None, config=settings)
 
 

@@ -16,6 +16,7 @@ from safetensors.numpy import save_file
 from pathveil.errors import FederationError
 from pathveil.federation.protocol.plan import Plan
 from pathveil.files import new_file, read_json, write_json, write_text
+from pathveil.foreign.tensors import written
 from pathveil.results import Result
 
 
@@ -83,7 +84,7 @@ class RunResult(Result):
 def write_run(folder: Path, plan: Plan, result: RunResult, arrays: Mapping[str, np.ndarray] | None = None) -> None:
     """Write a run's folder; ``arrays`` are the shared parameters of a finished one."""
     if arrays is not None:
-        with new_file(folder / "parameters.safetensors") as part:
+        with new_file(folder / "parameters.safetensors") as part, written():
             save_file({name: np.ascontiguousarray(array) for name, array in arrays.items()}, part)
     write_text(folder / "plan.json", plan.model_dump_json(indent=1) + "\n")
     write_json(folder / "history.json", result.to_dict())

@@ -30,6 +30,7 @@ from pathveil.federation.protocol.message import UPDATES, Message, outgoing
 from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.protocol.site_work import NOTHING, PlainWork, SharedWork, contribution
 from pathveil.files import new_file, read_json, write_json, write_text
+from pathveil.foreign.tensors import written
 from pathveil.seeds import Seed
 from pathveil.training import checkpoint
 from pathveil.training.metrics import evaluate
@@ -176,7 +177,7 @@ class SiteRun:
         folder.mkdir(exist_ok=True)
         files = {"shared.safetensors": shared} | self.work.private_files()
         for name, arrays in files.items():
-            with new_file(folder / name) as part:
+            with new_file(folder / name) as part, written():
                 plan = {"plan": self.plan.model_dump_json()}
                 save_file({key: np.ascontiguousarray(array) for key, array in arrays.items()}, part, metadata=plan)
         write_text(folder / "plan.json", self.plan.model_dump_json(indent=1) + "\n")
