@@ -172,7 +172,7 @@ def test_places_in_a_text_of_several_columns_come_with_that_text(bundle, tmp_pat
     table = pl.DataFrame({"DX": ["carcinoma of the left breast"], "GROSS": ["received in formalin"]})
     (table.write_csv if name.endswith("csv") else table.write_ndjson)(tmp_path / name)
     asked = {"explain": 2, "mapping": TableMapping(columns=columns)}
-    with pytest.raises(UsageError, match="put together from several columns or a list, which you do not have"):
+    with pytest.raises(UsageError, match="put together from several columns, rows or a list, which you do not have"):
         predict_to_file(bundle, tmp_path / name, tmp_path / "out.jsonl", **asked)
     predict_to_file(bundle, tmp_path / name, tmp_path / "out.jsonl", with_text=True, **asked)
     line = json.loads((tmp_path / "out.jsonl").read_text())
@@ -184,5 +184,5 @@ def test_places_in_a_text_of_several_columns_come_with_that_text(bundle, tmp_pat
 
 def test_places_in_a_text_that_is_a_list_come_with_that_text(bundle, tmp_path):
     (tmp_path / "in.jsonl").write_text('{"text": ["left breast", "carcinoma"]}\n')
-    with pytest.raises(UsageError, match="put together from several columns or a list"):
+    with pytest.raises(UsageError, match="put together from several columns, rows or a list"):
         predict_to_file(bundle, tmp_path / "in.jsonl", tmp_path / "out.jsonl", explain=2)

@@ -139,6 +139,17 @@ def label_reports(
     days: int = typer.Option(
         None, "--days", min=0, help="Take of several rows the nearest in date, at most so many days from the report."
     ),
+    key_file: Path | None = typer.Option(
+        None,
+        "--key-file",
+        help="The secret from which the import of messages made case ids: with it, --on patient takes record numbers.",
+    ),
+    authority: list[str] = typer.Option(
+        [],
+        "--authority",
+        metavar="NAME",
+        help="Who gave these numbers, as messages say (PID-3); else the table's column authority, or the senders.",
+    ),
     told: "TableMapping | None" = None,
     database: str | None = DATABASE_OPTION,
     keep_unknown_codes: bool = KEEP_OPTION,
@@ -151,6 +162,7 @@ def label_reports(
     answers is left without labels and counted, as are reports and rows that match nothing.
     """
     from pathveil.corpus.labels import label_corpus
+    from pathveil.corpus.patient import read_key
 
     with ended_like_ctrl_c(), bar() as progress:
         result = label_corpus(
@@ -163,6 +175,8 @@ def label_reports(
             keep_unknown_codes=keep_unknown_codes,
             tasks=names_from(tasks),
             database=address_of(labels, database),
+            key=read_key(key_file) if key_file else None,
+            authorities=authority,
             progress=progress,
         )
     emit(result, as_json=as_json)

@@ -28,6 +28,7 @@ from pathveil.corpus.codes import CodeCounts, normalise_codes
 from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.dates import EXAMPLES, find_format, in_iso_form
 from pathveil.corpus.intake import code_lines
+from pathveil.corpus.keyed_patients import AUTHORITY, PADDED, PATIENT, with_case_ids
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.opening import (
     MESSAGES,
@@ -113,6 +114,8 @@ def label_corpus(
     keep_unknown_codes: bool = False,
     tasks: str | Iterable[str] | None = None,
     database: str | None = None,
+    key: bytes | None = None,
+    authorities: Sequence[str] = (),
     progress: Progress = silent,
 ) -> LabelResult:
     """Write the reports with the labels of a table to ``out``, a Parquet file.
@@ -120,11 +123,17 @@ def label_corpus(
     The table is the file ``labels``, or without one what the mapping's query gives of the ``database`` at that address.
 
     ``on`` names the columns that must be equal, as the corpus calls them; ``mapping`` says how the table is written and
-    what it calls them.
+    what it calls them. With the ``key`` of the import of messages, ``patient`` among them is a record number, which the
+    reports' case ids were made of; ``authorities`` gave these numbers, else the senders of the reports.
     """
     import polars as pl
 
     on, tasks = names_given(on, "on"), names_given(tasks, "tasks")
+    if (key or authorities) and PATIENT not in (on or ()):
+        option = "key-file" if key else "authority"
+        raise UsageError(f"--{option} is for record numbers of patients: --on {PATIENT} --column {PATIENT}=THEIRS")
+    if authorities and not key:
+        raise UsageError("--authority needs --key-file, the secret from which the import made case ids")
     if days is not None:
         check_whole_number(days, "days", least=0)
     if out.suffix != ".parquet":
@@ -133,17 +142,26 @@ def label_corpus(
     check_output(out, sources=[*given, *([labels] if labels else [])], renews=[MAGIC])
     progress("reading", 0, 0)
     frame = validate(scan(reports, takes_map=False), source=reports)
+    theirs, on = on, ["case_id" if key and name == PATIENT else name for name in on or ()]
     keys = report_keys(frame, on=on, dated=days is not None)
     table, codes, skipped = read_labels(
         labels,
         database=database,
-        on=on,
+        on=theirs or (),
         dated=days is not None,
         mapping=mapping or TableMapping(),
         keep_unknown=keep_unknown_codes,
         tasks=tuple(tasks or ()),
+        beside=[AUTHORITY] if key else [],
     )
-    chosen = [name for name in table.columns if name not in (*on, "date", "row")]
+    rows_read = table.height + len(skipped)
+    if key:
+        senders = authorities or [
+            "",
+            *frame.select(pl.col("registry").unique()).collect(engine="streaming")["registry"],
+        ]
+        table = with_case_ids(table, cases=set(keys["case_id"]), key=key, authorities=senders)
+    chosen = [name for name in table.columns if name not in (*on, "date", "row", PADDED)]
     frame = without_empty(frame, chosen)
     progress("matching", 0, 0)
     filled = table.drop_nulls(list(on)).filter(pl.any_horizontal(pl.col(chosen).is_not_null()))
@@ -160,9 +178,11 @@ def label_corpus(
         pairs = pairs.filter(pl.col("apart") == pl.col("apart").min().over("report_id"))
     else:
         used = pairs["row"].n_unique()
+    loosely += pairs.filter(PADDED)["report_id"].n_unique() if key else 0
     said = agreed(pairs, chosen)
-    # Laboratories number their reports each for itself: S16-1 may be of several patients, and the row of any of them.
-    is_shared = pl.col("report_id").is_in(of_several_cases(pairs) if "report_number" in on else [])
+    # Laboratories number their reports, and hospitals their patients, each for itself: S16-1 may be of several
+    # patients, and the row of any of them.
+    is_shared = pl.col("report_id").is_in(of_several_cases(pairs) if "report_number" in on or key else [])
     shared = said.filter(is_shared).height
     single = said.filter(pl.col("agree") & ~is_shared).drop("agree")
     if not single.height:
@@ -170,6 +190,8 @@ def label_corpus(
         hint = "; do both write it alike?" if not said.height else ""
         if hint and "report_id" in on and "report_number" in frame.collect_schema():
             hint = "; messages have the laboratory's number: try --on report_number --column report_number=THEIRS"
+        if hint and key:
+            hint = "; is this the key of the import, and did the senders give these numbers (else --authority NAME)?"
         if filled.height and not answers.height:
             hint = "; no row with codes has a day"
         if not filled.height:
@@ -178,9 +200,10 @@ def label_corpus(
         if said.height and days is None:
             hint = "; with --days the row that is nearest in date counts"
         if shared:
-            hint = "; reports of several cases have one number: --on registry,report_number tells laboratories apart"
+            way = f"--column {AUTHORITY}=THEIRS" if key else "--on registry,report_number"
+            hint = f"; reports of several cases have one number: {way} tells them apart"
         raise CorpusError(
-            f"{labels or DATABASE}: no report found its label by {', '.join(on)}{near} "
+            f"{labels or DATABASE}: no report found its label by {', '.join(theirs or ())}{near} "
             f"({counted(answers.height, 'row')}, {counted(said.height, 'report')} ambiguous){hint}"
         )
     progress("writing", 0, 0)
@@ -189,7 +212,7 @@ def label_corpus(
     return LabelResult(
         out=str(out),
         sha256=content_sha256(out),
-        on=list(on),
+        on=list(theirs or ()),
         days=days,
         reports=keys.height,
         matched=matched,
@@ -197,12 +220,12 @@ def label_corpus(
         ambiguous=touched - matched - shared,
         shared=shared,
         loosely=loosely,
-        rows_read=table.height + len(skipped),
+        rows_read=rows_read,
         skipped_rows=len(skipped),
         skipped=skipped[:LISTED],
-        empty_rows=table.height - filled.height,
-        undated_rows=filled.height - answers.height,
-        unused_rows=answers.height - used,
+        empty_rows=table["row"].n_unique() - filled["row"].n_unique(),
+        undated_rows=filled["row"].n_unique() - answers["row"].n_unique(),
+        unused_rows=answers["row"].n_unique() - used,
         labelled={task: single[task].count() for task in chosen},
         codes=codes,
     )
@@ -244,8 +267,10 @@ def read_labels(
     mapping: TableMapping,
     keep_unknown: bool,
     tasks: Sequence[str],
+    beside: Sequence[str] = (),
 ) -> tuple["pl.DataFrame", CodeCounts, list[SkippedRow]]:
-    """The table of labels in memory: what to compare, its number of row, and the labels in this project's form.
+    """The table of labels in memory: what to compare (and ``beside`` it, where it is there), its number of row, and the
+    labels in this project's form.
 
     Records that do not fit its header are skipped as by an import.
     """
@@ -264,7 +289,8 @@ def read_labels(
     labels = [task for task in dict.fromkeys((*TASKS, *tasks)) if task in schema and task not in on]
     if not labels:
         raise UsageError(f"{name}: has no column of labels ({', '.join(TASKS)}); say which with --column or --map")
-    wanted = [*on, *labels, *(["date"] if dated else [])]
+    compared = [*on, *(name for name in beside if name in schema)]
+    wanted = [*compared, *labels, *(["date"] if dated else [])]
     try:
         texts = table.select(as_text(name, schema[name]) for name in wanted)
         frame = missing_as_empty(texts, wanted).collect(engine="streaming")
@@ -283,7 +309,7 @@ def read_labels(
         frame = frame.with_columns(label_dates(frame["date"], source=name, told=mapping.dates))
     normal, codes = normalise_codes(frame.lazy(), keep_unknown=keep_unknown)
     check_has(tasks, normal.collect_schema().names(), source=name)
-    chosen = normal.select(*dict.fromkeys([*on, *(["date"] if dated else []), *tasks])) if tasks else normal
+    chosen = normal.select(*dict.fromkeys([*compared, *(["date"] if dated else []), *tasks])) if tasks else normal
     return chosen.collect().with_row_index("row"), codes, skipped
 
 
@@ -350,7 +376,9 @@ def report_keys(frame: "pl.LazyFrame", *, on: Sequence[str], dated: bool) -> "pl
         if column == "text":
             raise UsageError("--on text: reports are not compared by their texts; expected report_number, case_id, …")
         if column not in schema:
-            raise UsageError(f"--on: the reports have no column '{column}'{did_you_mean(column, schema.names())}")
+            way = "; of messages, --key-file finds patients by their numbers" if column == PATIENT else ""
+            hint = did_you_mean(column, schema.names())
+            raise UsageError(f"--on: the reports have no column '{column}'{hint}{way}")
     if dated and "date" not in schema:
         raise UsageError("--days: the reports have no column 'date'")
     columns = dict.fromkeys(["report_id", "case_id", *on])
