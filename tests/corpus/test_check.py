@@ -81,3 +81,12 @@ def test_the_command(tcga, pathveil):
     assert list(result["tasks"]) == ["site", "histology"] and result["reports"] == 6453
     wrong = pathveil("corpus", "check", tcga, "--tasks", "hystology")
     assert wrong.returncode == 2 and "did you mean 'histology'?" in wrong.stderr
+
+
+def test_a_label_that_looks_like_no_code_is_not_shown():
+    """A column of names that is called site is not for a terminal."""
+    frame = pl.DataFrame(
+        {"report_id": ["a", "b"], "case_id": ["1", "2"], "registry": ["R"] * 2, "text": ["left", "right"]}
+    )
+    found = check(frame.with_columns(site=pl.lit(SECRET)).lazy())
+    assert SECRET not in found.to_json() + found.summary() and "what looks like no code" in found.summary()

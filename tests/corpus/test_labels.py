@@ -111,10 +111,10 @@ def test_capitals_and_leading_zeros_matter_only_where_they_tell_ids_apart(report
     assert "by        report_number, 2 with capitals or leading zeros aside" in result.summary()
     corpus = pl.read_parquet(tmp_path / "a.parquet")
     assert corpus["site"].to_list()[:3] == ["C50", "C61", "C18"] and corpus["report_number"][0] == "N0"
-    rows.append("N1,C20,8140")  # now 00N1 and N1 are two
+    rows.append("N1,C20,8140")  # now 00N1 and N1 are two; of n0 that says nothing
     result = label_corpus(reports, labels(tmp_path, rows), on=["report_number"], out=tmp_path / "b.parquet")
-    assert (result.matched, result.loosely, result.unused_rows) == (2, 0, 2)
-    assert pl.read_parquet(tmp_path / "b.parquet")["site"].to_list()[:3] == [None, "C20", "C18"]
+    assert (result.matched, result.loosely, result.unused_rows) == (3, 1, 1)
+    assert pl.read_parquet(tmp_path / "b.parquet")["site"].to_list()[:3] == ["C50", "C20", "C18"]
     header = "report_id,site,histology"
     for rows in (["R0,C50,8500"], ["r0,C50,8500"]):  # by the id of the corpus itself, which stays as it is
         label_corpus(reports, labels(tmp_path, rows, header), on=["report_id"], out=tmp_path / "c.parquet")

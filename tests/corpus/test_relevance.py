@@ -85,3 +85,12 @@ def test_a_year_is_not_enough_and_days_are_not_negative():
         relevant_reports(frame().drop("date").with_columns(year=2015), to=["diagnosis"])
     with pytest.raises(UsageError, match="--days -1 is below 0"):
         relevant_reports(frame(), to=["diagnosis"], days=-1)
+
+
+def test_reference_dates_may_be_written_otherwise():
+    """An import leaves columns that are not ours as they are; day and month must be told apart."""
+    columns = {"report_id": ["a", "b"], "case_id": ["1", "2"], "date": ["2016-05-02", "2016-05-20"]}
+    frame = pl.LazyFrame({**columns, "surgery": ["01/05/2016", "21/05/2016"]})
+    assert relevant_reports(frame, to=["surgery"], days=3)[0].collect()["report_id"].to_list() == ["a", "b"]
+    with pytest.raises(CorpusError, match="one format in which day and month can be told apart"):
+        relevant_reports(pl.LazyFrame({**columns, "surgery": ["01/05/2016", "02/05/2016"]}), to=["surgery"])

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from pathveil.corpus.check_warnings import CorpusWarning, warnings_of
+from pathveil.corpus.codes import shown_label
 from pathveil.corpus.schema import tasks_of, validate
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
@@ -269,7 +270,7 @@ def task_of(facts: "pl.DataFrame", task: str) -> TaskCounts:
         labelled=len(labels),
         missing=facts.height - len(labels),
         classes=counts.height,
-        largest=largest[0],
+        largest=None if largest[0] is None else shown_label(task, largest[0]),
         largest_share=round(largest[1] / max(len(labels), 1), 4),
         rarity=[bucket(low, high) for low, high in BUCKETS],
     )

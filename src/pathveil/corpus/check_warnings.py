@@ -6,7 +6,7 @@ The rules see a table of facts (one row a report, no text), as ``check.facts_of`
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pathveil.corpus.codes import check_labels, contradicts_pair, is_implausible
+from pathveil.corpus.codes import check_labels, contradicts_pair, is_implausible, shown_label
 from pathveil.corpus.schema import SHOWN, clipped, shortened
 from pathveil.results import Part
 from pathveil.wording import counted
@@ -107,7 +107,8 @@ def warn_of_task(warnings: Warnings, task: str) -> None:
     counts = labels.value_counts().sort("count", labels.name, descending=[True, False])
     largest, reports = counts.row(0)
     if round(reports / len(labels), 4) >= CONSTANT and len(labels) > 1:
-        sentence = f"task {task} is nearly constant: {largest} is {reports / len(labels):.1%} of its labels"
+        named = shown_label(task, largest)
+        sentence = f"task {task} is nearly constant: {named} is {reports / len(labels):.1%} of its labels"
         warnings.add("constant-task", sentence, len(labels))
     rare = counts["count"].filter(counts["count"] < RARE)
     sentence = (

@@ -368,6 +368,17 @@ def check_labels(counts: Mapping[str, Mapping[str, int]]) -> Iterable[UnknownCod
             yield unknown_codes(task, strange)
 
 
+def shown_label(task: str, label: str) -> str:
+    """A label as a page may show it: one of a task with codes that looks like none may be anything, such as a name.
+
+    >>> shown_label("site", "C50"), shown_label("site", "Quastenflosser"), shown_label("stage", "early")
+    ('C50', 'what looks like no code', 'early')
+    """
+    if task not in READERS or is_known(READERS[task](label), task, label) or SHOWABLE.fullmatch(label.strip()):
+        return label
+    return "what looks like no code"
+
+
 def is_known(codes: Codes, task: str, label: str) -> bool:
     return not codes.unknown and codes.labels.get(task) == label
 

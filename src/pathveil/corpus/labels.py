@@ -5,7 +5,7 @@ counts only within so many days of the report, and the nearest one does, so that
 Where rows that count equally say different things, the report is left without labels rather than given one of them;
 so is one whose row is found by the report number of another case too, since every laboratory numbers its own.
 Spreadsheets take leading zeros from numbers or make decimals of them, and people type capitals as they like: none of it
-matters, unless two ids of the reports or of the table differ in nothing else.
+matters, but for ids of the reports or of the table that differ in nothing else.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -326,14 +326,17 @@ def written_alike(
     keys: "pl.DataFrame", answers: "pl.DataFrame", *, on: Sequence[str]
 ) -> tuple["pl.DataFrame", "pl.DataFrame"]:
     """Both with columns to compare by, in which capitals, leading zeros and the .0 of numbers that became decimals do
-    not matter unless they tell ids apart."""
+    not matter, but for ids that nothing else tells apart."""
     import polars as pl
 
     for column in on:
         plain = pl.col(column).str.replace(r"^(\d+)\.0$", "$1").str.to_uppercase().str.strip_chars_start("0")
-        ids = [table.select(pl.col(column).drop_nulls().unique()) for table in (keys, answers)]
-        is_safe = all(table.select(plain.n_unique()).item() == table.height for table in ids)
-        same = (plain if is_safe else pl.col(column)).alias(column + ALIKE)
+        told_apart = []  # what several ids of one table would become
+        for table in (keys, answers):
+            ids = table.select(pl.col(column).drop_nulls().unique()).select(plain).to_series()
+            told_apart.append(ids.filter(ids.is_duplicated()))
+        kept = plain.is_in(pl.concat(told_apart).unique().implode())
+        same = pl.when(kept).then(column).otherwise(plain).alias(column + ALIKE)
         keys, answers = keys.with_columns(same), answers.with_columns(same)
     return keys, answers
 

@@ -15,6 +15,7 @@ reference dates in columns of its own (of diagnosis, of surgery, or both), fille
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from pathveil.corpus.dates import ISO, find_format, in_iso_form
 from pathveil.corpus.schema import SHOWN, clipped, did_you_mean, parsed_date, shortened, with_dates
 from pathveil.errors import CorpusError, UsageError
 
@@ -70,7 +71,8 @@ def reference_dates(frame: "pl.LazyFrame", column: str) -> "pl.DataFrame":
     given = pl.col(column)
     if dtype == pl.String:
         given = pl.when(given.str.contains(r"\S")).then(given)
-        date = parsed_date(pl.col(column))
+        form = find_format(frame.select(given.unique()).collect(engine="streaming").to_series().drop_nulls())
+        date = parsed_date(in_iso_form(pl.col(column), form) if form not in (None, ISO) else pl.col(column))
     elif dtype.base_type() in (pl.Date, pl.Datetime, pl.Null):
         date = given.cast(pl.Date)
     else:
@@ -81,7 +83,8 @@ def reference_dates(frame: "pl.LazyFrame", column: str) -> "pl.DataFrame":
         total = unread.select(pl.len()).collect(engine="streaming").item()
         ids = shortened([clipped(name) for name in bad])
         raise CorpusError(
-            f"column '{column}': {total:,} dates cannot be read (reports {ids}); expected 2016-05-02 or 20160502"
+            f"column '{column}': {total:,} dates cannot be read (reports {ids}); expected 2016-05-02, 20160502, or "
+            "one format in which day and month can be told apart"
         )
     cases = (
         rows.drop_nulls("reference")

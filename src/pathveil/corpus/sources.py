@@ -146,8 +146,15 @@ def text_frames(
 
 
 def as_text(value: Any) -> str | None:
+    """A value of a database as text; an id that became a decimal (1234.0) as the number that it was.
+
+    >>> as_text(1234.0), as_text(1.5), as_text(b"C50"), as_text("")
+    ('1234', '1.5', 'C50', None)
+    """
     if isinstance(value, bytes):
         value = value.decode()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return None if value is None or value == "" else str(value)
 
 
