@@ -8,9 +8,10 @@ import polars as pl
 import pytest
 
 from bundle.conftest import KINDS, people, reports
-from pathveil.bundle.drift import Before, Seen, compare_task, mix_by_chance
+from pathveil.bundle.drift import Before, Seen, compare_task, known_before, mix_by_chance
 from pathveil.corpus.mapping import read_mapping
 from pathveil.errors import CorpusError, UsageError
+from pathveil.training.scores import Threshold
 
 
 @pytest.fixture(scope="module")
@@ -155,3 +156,11 @@ def test_a_mapping_is_a_file_or_its_content_for_tables_and_frames(bundle, same, 
             assert (result.documents, result.cases) == (160, 80) and result.unknown_words == expected.unknown_words
     bundle.predict_to_file(tmp_path / "lab.csv", tmp_path / "codes.csv", mapping=str(tmp_path / "map.toml"))
     assert pl.read_csv(tmp_path / "codes.csv").height == 160
+
+
+def test_what_is_left_to_people_goes_by_the_model_s_own_threshold(bundle):
+    """Those of folds, by which accuracy is stated, leave more where cases are few; older bundles tell those alone."""
+    told = {"probability": 0.9, "wanted": 0.97, "accuracy": 0.98, "low": 0.9, "documents": 90, "abstained": 0.93}
+    for left, expected in ((0.7, 0.7), (None, 0.93)):
+        model = replace(bundle, thresholds={task: Threshold(**told, left=left) for task in bundle.tasks})
+        assert set(known_before(model).abstained.values()) == {expected}

@@ -357,7 +357,9 @@ class Before:
 def known_before(model: Model) -> Before:
     """What the bundle itself says of its training reports."""
     profile = Profile.model_validate(model.provenance["profile"])
-    abstained = {task: one.abstained for task, one in model.thresholds.items()}
+    # By the threshold that the model has: those of folds are of fewer cases, and leave more to people where cases are
+    # few.
+    abstained = {task: one.abstained if one.left is None else one.left for task, one in model.thresholds.items()}
     cases = int(model.provenance.get("cases", 0))
     errors = {task: 1 - one.accuracy.value for task, one in model.scores.items()}
     return Before(profile.words_per_report, profile.unknown_words, profile.mix, abstained, {}, cases, errors)

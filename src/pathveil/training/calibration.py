@@ -15,8 +15,8 @@ accuracy that is stated comes from folds of cases, each judged by the threshold 
 >>> lowest_threshold(sure, right, accuracy=0.75), lowest_threshold(sure, right, accuracy=0.95)
 (0.6, 0.99)
 >>> found = threshold_for(sure, right, cases=np.arange(100), accuracy=0.95)
->>> found.probability, found.accuracy, round(found.low, 2), found.abstained
-(0.99, 1.0, 0.93, 0.5)
+>>> found.probability, found.accuracy, round(found.low, 2), found.abstained, found.left
+(0.99, 1.0, 0.93, 0.5, 0.5)
 """
 
 import numpy as np
@@ -65,6 +65,7 @@ def threshold_for(confidence: np.ndarray, right: np.ndarray, *, cases: np.ndarra
         low=_wilson_low(reached, len(np.unique(cases[taken]))) if promised else 0.0,
         abstained=float(1 - taken.mean()) if promised else 1.0,
         documents=len(confidence),
+        left=float((confidence < probability).mean()) if promised else 1.0,
     )
 
 

@@ -47,6 +47,7 @@ class Threshold(Part):
     low: float  # lower end of that accuracy's 95 % interval: few cases promise little
     abstained: float  # share of the held-out documents below those thresholds
     documents: int  # held-out documents with a label
+    left: float | None = None  # share of these below ``probability`` itself; not known of older models
 
     def __str__(self) -> str:
         left = f"leaves {self.abstained:.0%} to a person"
