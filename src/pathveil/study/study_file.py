@@ -22,7 +22,7 @@ from typing import Any
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 
 from pathveil import __version__
-from pathveil.errors import UsageError, explained, meant
+from pathveil.errors import UsageError, explained, meant, short
 from pathveil.files import move_into, only_process, read_json, read_toml, write_json
 from pathveil.progress import Progress, silent
 from pathveil.settings import Settings
@@ -67,7 +67,8 @@ class CorpusSettings(Settings):
             )
         for name in self.classes:
             if name not in SYNTHETIC:
-                raise ValueError(f"'classes' has no '{name}', only {', '.join(SYNTHETIC)}{meant(name, SYNTHETIC)}")
+                near = meant(name, SYNTHETIC)
+                raise ValueError(f"'classes' has no '{short(name)}', only {', '.join(SYNTHETIC)}{near}")
         return self
 
 
