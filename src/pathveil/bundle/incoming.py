@@ -31,6 +31,7 @@ from pathveil.corpus.reading import as_polars
 from pathveil.corpus.report_rows import LINE, PLACE, SECTION, joins_rows, one_row_a_report
 from pathveil.corpus.rows import MOST_SKIPPED, RowCheck, RowCounts, Unread, check_most_skipped
 from pathveil.corpus.tables import ROW
+from pathveil.corpus.text_files import text_of
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import name_of
 
@@ -117,7 +118,7 @@ def batches_of(
     if frame is None:
         raise UsageError(f"{EXPECTED}; got {type(reports).__name__}")
     if (columns := columns_read(mapping_of(mapping))) and not isinstance(reports, Corpus):
-        frame, _ = one_row_a_report(frame, source=FRAME, columns=columns)
+        frame, _ = one_row_a_report(frame, source=FRAME, columns=columns, texts=mapping_of(mapping).texts)
     yield from read_frame(frame, source=FRAME, file=None, first=0, tally=reading.tally)
 
 
@@ -140,9 +141,12 @@ def read_files(
     beside = gather_beside([Path(one.name) for one in found if one.form == "fhir"])
     messages = {Path(one.name): one.form for one in found if one.form in MESSAGES}
     reading.tally.settled = settle_versions(messages, registry=ANY_SENDER, key=key, beside=beside)
+    yield from read_texts([Path(one.name) for one in found if one.form == "text"], tally=reading.tally)
     first = 0
     for number, one in enumerate(found):
         path = Path(one.name)
+        if one.form == "text":
+            continue
         if one.form in MESSAGES:
             yield from read_messages(path, form=one.form, key=key, reading=reading, beside=beside)
             continue
@@ -150,7 +154,8 @@ def read_files(
         table = open_source(one, mapping=told, note=notes if reading.may_skip else None)
         named = columns_read(told)
         reading.put_together = reading.put_together or is_put_together(table, named)
-        table, _ = one_row_a_report(table, source=path, columns=named, note=notes if reading.may_skip else None)
+        note = notes if reading.may_skip else None
+        table, _ = one_row_a_report(table, source=path, columns=named, texts=told.texts, note=note)
         reading.numbered = reading.numbered or "report_number" in table.collect_schema()
         for batch in read_frame(table, source=path, file=name_of(path), first=first, tally=reading.tally, unread=notes):
             check.sizes[number] += len(batch)
@@ -161,6 +166,18 @@ def read_files(
     if check.total or any(notes.reasons for notes in unread.values()):
         names = [str(one.name) for one in found]
         reading.rows = check.account(names=names, unread=unread, most_skipped=reading.most_skipped)
+
+
+def read_texts(found: list[Path], *, tally: Tally) -> Iterator[list[Incoming]]:
+    """Reports that are texts, each named by its file."""
+    for start in range(0, len(found), BATCH):
+        batch = []
+        for path in found[start : start + BATCH]:
+            text, name = text_of(path), name_of(Path(path.stem))
+            plain = made_plain(text)
+            tally.rewritten += plain != text
+            batch.append(Incoming(Origin(name, name, file=name_of(path), position=1), None, plain))
+        yield batch
 
 
 def columns_read(mapping: TableMapping) -> Columns:

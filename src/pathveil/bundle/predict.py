@@ -139,7 +139,7 @@ def predict_to_file(
     """
     path = out if isinstance(out, Path) else None
     form = format_of(path, output_format)
-    known = ("auto", *MESSAGES, *FORMS, *(name for name in OTHER_FORMS if name != "naaccr"))
+    known = ("auto", "text", *MESSAGES, *FORMS, *(name for name in OTHER_FORMS if name != "naaccr"))
     if input_format not in known:
         raise UsageError(f"--format {input_format} is not known; expected {', '.join(known)}")
     if form == "naaccr-xml" and path is None:

@@ -110,7 +110,9 @@ def predict(
         "it out of the shell's history.",
     ),
     input_format: str = typer.Option(
-        "auto", "--format", help="Of INPUT: auto, parquet, csv, jsonl, json, excel, sqlite, hl7 or fhir."
+        "auto",
+        "--format",
+        help="Of INPUT: auto, parquet, csv, jsonl, json, excel, sqlite, hl7, fhir or text (a report a file).",
     ),
     told: "TableMapping | None" = None,
     output_format: str | None = typer.Option(

@@ -123,7 +123,7 @@ def map_columns(
 
 
 @app.command("label", short_help="Give reports the codes of another table, such as abstracts.")
-@tells_of_tables()
+@tells_of_tables(texts=False)
 def label_reports(
     reports: Path = typer.Argument(..., metavar="REPORTS", help="A corpus without labels: a file, or a folder."),
     labels: Path | None = typer.Argument(

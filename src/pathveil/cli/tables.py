@@ -62,14 +62,20 @@ NAMED = [  # what its columns are called
         "of reports in several rows, line=LINE_NO or section=PART.",
         metavar="NAME=THEIRS",
     ),
+    option(
+        "texts",
+        str,
+        "A folder of files (.txt, .rtf, .html) that the column text names; their contents are the texts.",
+        metavar="FOLDER",
+    ),
     option("map", Path, "A mapping of columns, as 'pathveil corpus map' proposes it; options win.", metavar="FILE"),
 ]
 
 
-def tells_of_tables(*, named: bool = True) -> Callable[[Command], Command]:
+def tells_of_tables(*, named: bool = True, texts: bool = True) -> Callable[[Command], Command]:
     """Give a command that takes a ``TableMapping`` as ``told`` the options that say it; not ``named``, it is asked what
-    columns are called, so that they cannot be told."""
-    options = [*NAMED, *WRITTEN] if named else WRITTEN
+    columns are called, so that they cannot be told, and without ``texts`` it reads none."""
+    options = [*(one for one in NAMED if texts or one.name != "texts"), *WRITTEN] if named else WRITTEN
 
     def with_options(command: Command) -> Command:
         @wraps(command)

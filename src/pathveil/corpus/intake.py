@@ -271,6 +271,12 @@ class Sources:
 
     def __post_init__(self) -> None:
         for source in self.found:
+            if source.form == "text":
+                folder = Path(source.name).parent
+                raise CorpusError(
+                    f"{source.name}: a text does not say whose it is; give a table that names such files, with "
+                    f"--texts {folder}"
+                )
             if source.form == "naaccr":
                 raise CorpusError(
                     f"{source.name}: NAACCR XML holds labels, no reports; give it to 'pathveil corpus label'"
@@ -292,7 +298,8 @@ class Sources:
                     table = open_source(source, mapping=self.mapping, database=self.database, note=note)
                 table = table if note else with_rows(table)
                 columns, registry = self.mapping.columns, self.registry or self.mapping.registry
-                table, joined = one_row_a_report(table, source=source.name, columns=columns, note=note)
+                told = {"columns": columns, "texts": self.mapping.texts, "note": note}
+                table, joined = one_row_a_report(table, source=source.name, **told)
                 if joined is not None:
                     self.joined[number] = joined
                 frame = prepare_table(table, source=source.name, registry=registry)

@@ -37,6 +37,7 @@ class TableMapping(Settings):
     dates: str | None = None
     query: str | None = None  # what to read of a database
     sheet: str | None = None  # of a spreadsheet
+    texts: str | None = Field(None, min_length=1)  # a folder of files that the column text names
     registry: str | None = Field(None, min_length=1)  # whose reports these are, where no column says it
     columns: dict[str, str | list[str]] = Field(default_factory=dict)  # ours: theirs, of the text also several
 

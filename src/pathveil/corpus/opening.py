@@ -67,6 +67,7 @@ UNREAD = {
     "an archive; unpack it, and give what is in it": (".zip", ".7z", ".tar", ".tgz", ".tar.gz", ".rar"),
     "a document; give texts in a table, a row or a file of messages for each": (".pdf", ".docx", ".doc"),
 }
+TEXTS = (".txt", ".text", ".rtf", ".html", ".htm")  # ends of names of texts, a report a file
 START = 4_096  # bytes that tell a file's form
 RESOURCE_START = 1 << 20  # of JSON, in which a resource says its kind: some write that last
 ABSTRACTS = re.compile(rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:\w+:)?NaaccrData\b", re.DOTALL)
@@ -88,13 +89,15 @@ def sources_of(
 
     ``form`` is what a user can tell with --format, or auto; none where there is no such option.
     """
-    if form not in (None, "auto", *MESSAGES, *FORMS, *OTHER_FORMS):
+    if form not in (None, "auto", "text", *MESSAGES, *FORMS, *OTHER_FORMS):
         known = ", ".join([*MESSAGES, *FORMS, *OTHER_FORMS])
         raise UsageError(f"--format {form} is not known; expected auto, {known}")
     mapping = mapping or TableMapping()
     given = expand_folders(paths) if paths or database is None else []
     remedy = RENAMED if form is None else f"say which with --format, or {RENAMED}"
-    kinds = [(path, detect_format(path, remedy=remedy) if form in (None, "auto") else form) for path in given]
+    texts = {path for path in given if path.parent in folders_of_texts(paths)}
+    told = None if form == "auto" else form
+    kinds = [(path, told or ("text" if path in texts else detect_format(path, remedy=remedy))) for path in given]
     found = [Source(path, kind, encoding_of(path, kind, mapping)) for path, kind in kinds]
     found += [Source(DATABASE, "database")] if database is not None else []
     for option, told, forms, what in (
@@ -128,8 +131,35 @@ def open_source(
 
 
 def expand_folders(sources: Paths) -> list[Path]:
-    """The files meant; of a folder, those whose names are a table's or a message file's."""
-    return files(sources, meant=is_meant, expected="table or HL7 file")
+    """The files meant; of a folder, those whose names are a table's or a message file's, or all texts where it holds
+    neither."""
+    texts = folders_of_texts(sources)
+
+    def meant(file: Path) -> bool:
+        return is_text(file) if file.parent in texts else is_meant(file)
+
+    return files(sources, meant=meant, expected="table or HL7 file")
+
+
+def folders_of_texts(sources: Paths) -> list[Path]:
+    """The given folders that hold texts, a report a file, and neither tables nor messages under whatever names."""
+    given = [Path(sources)] if isinstance(sources, str | Path) else [Path(path) for path in sources]
+    found = []
+    for folder in filter(Path.is_dir, given):
+        inside = [path for path in folder.iterdir() if path.is_file() and not path.name.startswith((".", "_"))]
+        texts = [path for path in inside if is_text(path)]
+        if texts and not any(map(is_meant, inside)) and not any(map(begins_table, texts)):
+            found.append(folder)
+    return found
+
+
+def is_text(file: Path) -> bool:
+    return file.suffix.lower() in TEXTS and file.stat().st_size > 0
+
+
+def begins_table(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return is_delimited(opened.read(START))
 
 
 def check_output(path: Path, *, sources: Paths = (), renews: Sequence[bytes | re.Pattern[bytes]] = ()) -> None:

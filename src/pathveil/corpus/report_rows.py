@@ -26,6 +26,7 @@ from pathveil.corpus.schema import TASKS, given
 from pathveil.corpus.sections import TELLING, heading_of_name, render, tidy
 from pathveil.corpus.seen import Seen
 from pathveil.corpus.tables import ROW, Note, streamed
+from pathveil.corpus.text_files import with_texts_of_files
 from pathveil.errors import CorpusError, UsageError
 from pathveil.results import Part
 from pathveil.wording import counted
@@ -97,11 +98,13 @@ def row_columns(numbers: Cells, texts: Cells, others: Mapping[str, Cells]) -> di
 
 
 def one_row_a_report(
-    frame: "pl.LazyFrame", *, source: Path | str, columns: Columns, note: Note | None = None
+    frame: "pl.LazyFrame", *, source: Path | str, columns: Columns, texts: str | None = None, note: Note | None = None
 ) -> tuple["pl.LazyFrame", Counter[str] | None]:
-    """A table under our names for its columns, with the rows of each report put together where the mapping says that
-    there are several; then with the counts of that, and with ``PLACE``."""
+    """A table under our names for its columns, with ``texts`` out of the files of that folder, and with the rows of
+    each report put together where the mapping says that there are several; then with the counts of that, and with
+    ``PLACE``."""
     frame = rename_columns(frame, source=source, columns=columns)
+    frame = with_texts_of_files(frame, Path(texts), source=source) if texts else frame
     return join_rows(frame, source=source, note=note) if joins_rows(columns) else (frame, None)
 
 
