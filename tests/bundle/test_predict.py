@@ -434,3 +434,8 @@ def test_reports_with_one_id_are_coded_and_warned_of(bundle, table, tmp_path):
     assert result.reports == 50 and result.warnings[0].startswith("2 reports have the report_id of an earlier one")
     assert "Note: 2 reports have the report_id" in repr(bundle.predict(tmp_path / "in.csv"))
     assert predict_to_file(bundle, tmp_path / "in.csv", tmp_path / "out.xml").warnings[0].startswith("2 reports have")
+
+
+def test_an_output_that_is_none_is_refused(bundle, tmp_path):
+    with pytest.raises(UsageError, match="out: expected the name of a file, or a stream; got NoneType"):
+        predict_to_file(bundle, tmp_path / "in.csv", None)

@@ -90,3 +90,16 @@ def test_a_label_that_looks_like_no_code_is_not_shown():
     )
     found = check(frame.with_columns(site=pl.lit(SECRET)).lazy())
     assert SECRET not in found.to_json() + found.summary() and "what looks like no code" in found.summary()
+
+
+def test_a_corpus_that_changes_while_it_is_read_is_told(tmp_path, monkeypatch):
+    frame = pl.DataFrame({"report_id": ["a"], "case_id": ["1"], "registry": ["R"], "text": ["left"]})
+    frame.write_parquet(tmp_path / "c.parquet")
+
+    def cut(_):
+        (tmp_path / "c.parquet").write_bytes(b"PAR1")
+        return pl.scan_parquet(tmp_path / "c.parquet")
+
+    monkeypatch.setattr("pathveil.corpus.check.validate", cut)
+    with pytest.raises(CorpusError, match="changed while it was read"):
+        check(pl.scan_parquet(tmp_path / "c.parquet"))

@@ -137,6 +137,8 @@ def predict_to_file(
     ``with_text`` the text that they lie in. Messages and rows that cannot be read are skipped and counted; ``strict``
     refuses the first, and a table of which more than the share ``most_skipped`` is such rows is refused.
     """
+    if not isinstance(out, Path) and not hasattr(out, "write"):
+        raise UsageError(f"out: expected the name of a file, or a stream; got {type(out).__name__}")
     path = out if isinstance(out, Path) else None
     form = format_of(path, output_format)
     known = ("auto", "text", *MESSAGES, *FORMS, *(name for name in OTHER_FORMS if name != "naaccr"))

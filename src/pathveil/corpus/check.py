@@ -25,6 +25,8 @@ from pydantic import Field
 from pathveil.corpus.check_warnings import CorpusWarning, warnings_of
 from pathveil.corpus.codes import shown_label
 from pathveil.corpus.schema import tasks_of, validate
+from pathveil.corpus.tables import polars_faults
+from pathveil.errors import CorpusError
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 
@@ -147,9 +149,12 @@ def check(
     """Count by registry, task, rarity, length and year, compare the registries, and collect warnings."""
     progress("checking the schema", 0, 0)
     frame = validate(frame)
-    chosen = tasks_of(frame, tasks)
-    progress("reading texts", 0, 0)
-    facts = facts_of(frame, chosen)
+    try:
+        chosen = tasks_of(frame, tasks)
+        progress("reading texts", 0, 0)
+        facts = facts_of(frame, chosen)
+    except polars_faults():
+        raise CorpusError("the corpus changed while it was read; check it once it is whole") from None
     progress("counting", 0, 0)
     year = (today or datetime.date.today()).year
     return CheckResult(
