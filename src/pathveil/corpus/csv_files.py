@@ -177,12 +177,11 @@ def regular_table(block: "Block", columns: list[str], *, delimiter: str, line: i
     import polars as pl
 
     table = table_of(block.data, columns, delimiter) if is_by_the_book(block, delimiter) else None
-    if table is None or table.height != len(block.ends):
+    if table is None or table.height != len(block.starts):
         return None
     if table[columns[-1]].null_count() and is_short(table, block.data, delimiter):
         return None
-    starts = np.concatenate([[0], block.ends[:-1] + 1])
-    return table.with_columns(pl.Series(ROW, line + starts, pl.Int64))
+    return table.with_columns(pl.Series(ROW, line + block.starts, pl.Int64))
 
 
 class Block(NamedTuple):
@@ -190,7 +189,7 @@ class Block(NamedTuple):
 
     data: bytes
     marks: np.ndarray  # where there are quotation marks
-    ends: np.ndarray  # which of the line ends are records', not texts'
+    starts: np.ndarray  # the line at which each record begins, from 0
     lines: int
 
 
@@ -198,8 +197,8 @@ def block_of(buffer: bytes, start: int = 0) -> Block | None:
     """As much of a buffer as is whole records; none where a quotation mark that was opened is not closed in it.
 
     >>> block = block_of(b'1,"a\\nb"\\n2,"a ""c"" d"\\n3,"')
-    >>> block.data, block.ends.tolist(), block.lines
-    (b'1,"a\\nb"\\n2,"a ""c"" d"\\n', [1, 2], 3)
+    >>> block.data, block.starts.tolist(), block.lines
+    (b'1,"a\\nb"\\n2,"a ""c"" d"\\n', [0, 2], 3)
     """
     data = np.frombuffer(buffer, np.uint8)[start:]
     breaks, marks = places_of(LF, data), places_of(QUOTE, data)
@@ -208,7 +207,12 @@ def block_of(buffer: bytes, start: int = 0) -> Block | None:
     if not len(ends):
         return None
     size = int(breaks[ends[-1]]) + 1
-    return Block(buffer[start : start + size], marks[: np.searchsorted(marks, size)], ends, int(ends[-1]) + 1)
+    # A CR without an LF ends a line, too; a record's, by the book, is none.
+    returns = places_of(CR, data[:size]) if buffer.find(b"\r", start, start + size) >= 0 else breaks[:0]
+    bare = returns[data[returns + 1] != LF]
+    lines = ends + 1 + np.searchsorted(bare, breaks[ends])  # up to the end of each record
+    starts = np.concatenate([[0], lines[:-1]])
+    return Block(buffer[start : start + size], marks[: np.searchsorted(marks, size)], starts, int(lines[-1]))
 
 
 def places_of(code: int, data: np.ndarray) -> np.ndarray:
@@ -221,14 +225,18 @@ def places_of(code: int, data: np.ndarray) -> np.ndarray:
 
 
 def is_by_the_book(block: Block, delimiter: str) -> bool:
-    """Whether each quotation mark opens a field, closes it, or is one of two within it, and each CR is before an LF.
+    """Whether each quotation mark opens a field, closes it, or is one of two within it, and each CR outside of them
+    stands before an LF.
 
     >>> [is_by_the_book(block_of(data), ",") for data in (b'1,"a ""c"" d"\\n', b'1,5" nail, 3"\\n')]
     [True, False]
     """
     data, comma = np.frombuffer(block.data, np.uint8), ord(delimiter)
-    if b"\r" in block.data and not (data[np.flatnonzero(data == CR) + 1] == LF).all():
-        return False
+    if b"\r" in block.data:
+        returns = places_of(CR, data)
+        bare = returns[data[returns + 1] != LF]
+        if not (np.searchsorted(block.marks, bare) & 1).all():
+            return False
     opening, closing = block.marks[::2], block.marks[1::2]  # of two within a field, the first closes, the second opens
     before, after = data[opening - 1], data[closing + 1]  # before the first is the last, a line end
     if not ((before == comma) | (before == LF) | (before == QUOTE)).all():

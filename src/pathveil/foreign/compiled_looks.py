@@ -42,8 +42,8 @@ class Records(NamedTuple):
 def records_by_the_book(file: IO[bytes], *, delimiter: str, fields: int) -> Records | None:
     """The records of a CSV file, the header first; none where the file is not by the book.
 
-    That is UTF-8, each quotation mark opens a field, closes it, or is one of two within one, each CR stands before an
-    LF, and each record has so many ``fields``.
+    That is UTF-8, each quotation mark opens a field, closes it, or is one of two within one, each CR outside of them
+    stands before an LF, and each record has so many ``fields``.
     """
     view, decoder = memoryview(bytearray(BLOCK)), codecs.getincrementaldecoder("utf-8")()
     buffer = np.frombuffer(view, np.uint8)
@@ -117,11 +117,11 @@ def records_of(data, begin, size, delimiter, fields, state, lines):
                 line += 1
             elif byte == CR:
                 mode = RETURN_WITHIN
-        elif mode == RETURN_WITHIN:
-            if byte != LF:
-                return -1, seen
+        elif mode == RETURN_WITHIN:  # with an LF behind it or not, it ends a line of a text
             line += 1
             mode = QUOTED
+            if byte != LF:
+                at -= 1
         elif byte == LF:
             if field + 1 != fields or at - began > LONGEST_RECORD or (mode == FIELD and field == 0):
                 return -1, seen
