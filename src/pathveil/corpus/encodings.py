@@ -15,6 +15,7 @@ from pathlib import Path
 from pathveil.corpus.tables import UNREADABLE
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign.archives import open_bytes
+from pathveil.foreign.text import decodes
 
 PART = 1 << 17  # bytes that are looked at in one go
 SAMPLE = 1 << 16  # bytes that tell an encoding by its form
@@ -57,16 +58,6 @@ def find_encoding(path: Path) -> str:
     except UNREADABLE as error:
         raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or cut short?") from None
     raise CorpusError(f"{path}: is neither UTF-8 nor Windows-1252; say what it is with --encoding, for example cp850")
-
-
-def decodes(decoder: codecs.IncrementalDecoder, piece: bytes, *, final: bool = False) -> bool:
-    if piece.isascii() and not final and not decoder.getstate()[0]:
-        return True
-    try:
-        decoder.decode(piece, final)
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def check_fits(path: Path, encoding: str) -> None:

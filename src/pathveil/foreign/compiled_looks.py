@@ -18,6 +18,8 @@ from typing import IO, NamedTuple
 import numpy as np
 from numba import njit
 
+from pathveil.foreign.text import decodes
+
 BLOCK = 1 << 22  # bytes, read at a time
 LONGEST_RECORD = 1 << 22  # bytes of one that is by the book
 DEEPEST = 24  # objects and lists within each other
@@ -54,13 +56,14 @@ def records_by_the_book(file: IO[bytes], *, delimiter: str, fields: int) -> Reco
             begin = 3 if bytes(view[:3]) == codecs.BOM_UTF8 else 0
         lines = np.empty(size // fields + 2, np.uint32)
         count, seen = records_of(buffer, begin, size, ord(delimiter), fields, state, lines)
-        if count < 0 or not is_utf8(decoder, view[:size], ascii_only=not seen & 0x80):
+        is_ascii = not seen & 0x80 and not decoder.getstate()[0]
+        if count < 0 or not (is_ascii or decodes(decoder, view[:size])):
             return None
         found.append(lines[:count].copy())
         begin, done, records = 0, done + size, records + count
         cuts.append((done - int(state[4]), records))
     mode, field, _, start, length = state
-    if mode in (QUOTED, RETURN, RETURN_WITHIN) or not is_utf8(decoder, b"", final=True):
+    if mode in (QUOTED, RETURN, RETURN_WITHIN) or not decodes(decoder, b"", final=True):
         return None
     if length:  # the last line has no end
         if field + 1 != fields:
@@ -68,18 +71,6 @@ def records_by_the_book(file: IO[bytes], *, delimiter: str, fields: int) -> Reco
         found.append(np.array([start], np.uint32))
         cuts.append((done, records + 1))
     return Records(np.concatenate(found), cuts) if found else None
-
-
-def is_utf8(
-    decoder: codecs.IncrementalDecoder, piece: memoryview | bytes, *, ascii_only: bool = False, final: bool = False
-) -> bool:
-    if ascii_only and not decoder.getstate()[0]:
-        return True
-    try:
-        decoder.decode(bytes(piece), final)
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 @compiled

@@ -10,6 +10,7 @@ pathveil.foreign.bounds.Refused: holds a number that is none (NaN or infinity)
 'R1�[2J'
 """
 
+import codecs
 import json
 import math
 import os
@@ -234,10 +235,30 @@ def blocks_of_lines(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def is_utf8(data: bytes) -> bool:
+    return data.isascii() or decodes(codecs.getincrementaldecoder("utf-8")(), data, final=True)
+
+
+def decodes(decoder: codecs.IncrementalDecoder, piece: bytes | memoryview, *, final: bool = False) -> bool:
+    """Whether bytes go on as their encoding has them. Parts of them that are ASCII, as most are, are not decoded.
+
+    >>> decoder = codecs.getincrementaldecoder("utf-8")()
+    >>> [decodes(decoder, piece) for piece in (b"Pr\\xc3", b"\\xa4parat", b"\\xe4")]
+    [True, True, True]
+    >>> decodes(decoder, b"", final=True)
+    False
+    """
     try:
-        return data.isascii() or data.decode() is not None
+        for start in range(0, len(piece), PART):
+            part = bytes(piece[start : start + PART])
+            if not part.isascii() or decoder.getstate()[0]:
+                decoder.decode(part)
+        decoder.decode(b"", final)
     except UnicodeDecodeError:
         return False
+    return True
+
+
+PART = 1 << 13  # bytes that are decoded at a time
 
 
 def has_sound_texts(block: bytes) -> bool:
