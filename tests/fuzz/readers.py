@@ -289,12 +289,6 @@ def resources(folder: Path) -> None:
                 raise CorpusError("skipped")
 
 
-def abstracts(folder: Path) -> None:
-    from pathveil.corpus.abstracts import open_abstracts
-
-    open_abstracts(folder / "a.xml").collect()
-
-
 def sqlite_file(path: Path) -> None:
     import sqlite3
     from contextlib import closing
@@ -621,7 +615,7 @@ READERS: dict[str, Reader] = {
     "sqlite": Reader("a.db", "bytes", one("a.db", sqlite_file), opened("sqlite", "a.db")),
     "excel": Reader("a.xlsx", "archive", one("a.xlsx", excel_file), opened("excel", "a.xlsx")),
     "opendocument": Reader("a.ods", "archive", one("a.ods", ods_file), opened("excel", "a.ods"), weight=0.003),
-    "abstracts": Reader("a.xml", "bytes", one("a.xml", text_file(XML)), abstracts),
+    "abstracts": Reader("a.xml", "bytes", one("a.xml", text_file(XML)), opened("naaccr", "a.xml")),
     "import fhir": Reader("a.json", "json", one("a.json", text_file(json.dumps(RESOURCE))), resources),
     "served json": Reader(
         "body",
