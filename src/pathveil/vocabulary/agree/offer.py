@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from pathveil.errors import UsageError, explained
+from pathveil.errors import UsageError, explained, short
 from pathveil.files import check_new, new_file, write_json
 from pathveil.foreign import Refused, parse_json, read_bytes
 from pathveil.vocabulary.agree import oprf
@@ -77,14 +77,14 @@ class Pinned(BaseModel):
                 raise ValueError
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=self.certificate)
         except (ValueError, ssl.SSLError):
-            raise UsageError(f"what {name} shows as its certificate is not one certificate (PEM)") from None
+            raise UsageError(f"what {short(name)} shows as its certificate is not one certificate (PEM)") from None
         if name == HUB:
             if self.public_key is not None:
                 raise UsageError("the hub has no public key; only key holders have")
         elif not re.fullmatch("[0-9a-f]{64}", self.public_key or "") or not oprf.is_element(
             bytes.fromhex(self.public_key or "")
         ):
-            raise UsageError(f"the public key of key holder {name} is no element of the group")
+            raise UsageError(f"the public key of key holder {short(name)} is no element of the group")
 
 
 class Offer(Pinned):
