@@ -117,8 +117,10 @@ def batches_of(
     frame = reports.lazy() if isinstance(reports, Corpus) else as_polars(reports)
     if frame is None:
         raise UsageError(f"{EXPECTED}; got {type(reports).__name__}")
-    if (columns := columns_read(mapping_of(mapping))) and not isinstance(reports, Corpus):
-        frame, _ = one_row_a_report(frame, source=FRAME, columns=columns, texts=mapping_of(mapping).texts)
+    told = mapping_of(mapping)
+    columns = columns_read(told)
+    if (columns or told.texts) and not isinstance(reports, Corpus):
+        frame, _ = one_row_a_report(frame, source=FRAME, columns=columns, texts=told.texts)
     yield from read_frame(frame, source=FRAME, file=None, first=0, tally=reading.tally)
 
 
@@ -151,10 +153,10 @@ def read_files(
             yield from read_messages(path, form=one.form, key=key, reading=reading, beside=beside)
             continue
         unread[number] = notes = Unread.of(one.form)
-        table = open_source(one, mapping=told, note=notes if reading.may_skip else None)
+        note = notes if reading.may_skip else None
+        table = open_source(one, mapping=told, note=note)
         named = columns_read(told)
         reading.put_together = reading.put_together or is_put_together(table, named)
-        note = notes if reading.may_skip else None
         table, _ = one_row_a_report(table, source=path, columns=named, texts=told.texts, note=note)
         reading.numbered = reading.numbered or "report_number" in table.collect_schema()
         for batch in read_frame(table, source=path, file=name_of(path), first=first, tally=reading.tally, unread=notes):

@@ -95,9 +95,12 @@ def sources_of(
     mapping = mapping or TableMapping()
     given = expand_folders(paths) if paths or database is None else []
     remedy = RENAMED if form is None else f"say which with --format, or {RENAMED}"
-    texts = {path for path in given if path.parent in folders_of_texts(paths)}
-    told = None if form == "auto" else form
-    kinds = [(path, told or ("text" if path in texts else detect_format(path, remedy=remedy))) for path in given]
+    of_texts = folders_of_texts(paths) if form in (None, "auto") else []
+
+    def form_found(path: Path) -> str:
+        return "text" if path.parent in of_texts else detect_format(path, remedy=remedy)
+
+    kinds = [(path, form_found(path) if form in (None, "auto") else form) for path in given]
     found = [Source(path, kind, encoding_of(path, kind, mapping)) for path, kind in kinds]
     found += [Source(DATABASE, "database")] if database is not None else []
     for option, told, forms, what in (

@@ -252,12 +252,10 @@ def joined(rows: "pl.DataFrame", *, between: str) -> Joined:
     )
     if SECTION in rows.columns:
         pairs = zip(found["text"].to_list(), found[SECTION].to_list(), strict=True)
-        written = [in_sections(texts, sections, between=between) for texts, sections in pairs]
-        found = found.with_columns(pl.Series("text", written, pl.String))
+        whole = [in_sections(texts, sections, between=between) for texts, sections in pairs]
     else:
-        tidied = [tidy(text) for text in found["text"].to_list()]
-        found = found.with_columns(pl.Series("text", tidied, pl.String))
-    found = found.with_columns(pl.when(pl.col("text") != "").then("text"))
+        whole = [tidy(text) for text in found["text"].to_list()]
+    found = found.with_columns(pl.Series("text", [text or None for text in whole], pl.String))
     torn = pl.any_horizontal(pl.lit(False), *(f"{name} differs" for name in ("case_id", "registry") if name in values))
     differing = pl.any_horizontal(pl.lit(False), *(f"{name} differs" for name in TASKS if name in values))
     first = found.filter(torn)[ROW if ROW in names else PLACE].to_list()

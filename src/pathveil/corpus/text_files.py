@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pathveil.corpus.hl7 import decode_text
-from pathveil.corpus.opening import TEXTS
+from pathveil.corpus.opening import TEXTS, in_utf8
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign import Refused, read_bytes
 
@@ -67,5 +67,4 @@ def text_of(path: Path) -> str:
         raise CorpusError(f"{path}: {fault}") from None
     except OSError as error:
         raise CorpusError(f"{path}: cannot be read ({error.strerror})") from None
-    is_wide = content[:2] in (b"\xff\xfe", b"\xfe\xff")
-    return (content.decode("utf-16", errors="replace") if is_wide else decode_text(content)).removeprefix("\ufeff")
+    return decode_text(in_utf8(content)).removeprefix("\ufeff")
