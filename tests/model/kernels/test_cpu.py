@@ -77,6 +77,15 @@ def test_bfloat16_products_are_near_those_of_float32():
     assert not torch.equal(features, exact)
 
 
+def test_either_library_s_products_give_the_same(monkeypatch):
+    if not cpu.has_wide_product():
+        pytest.skip("this processor has no AVX-512, or PyTorch no oneDNN")
+    case = big_case()
+    found = case.features_and_gradients("cpu")
+    monkeypatch.setattr(cpu, "has_wide_product", lambda: False)
+    assert_equal(case.features_and_gradients("cpu"), found)
+
+
 def test_several_callers_at_once():
     case = big_case()
     expected = case.features_and_gradients("cpu")

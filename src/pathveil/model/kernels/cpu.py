@@ -24,7 +24,6 @@ tensor([[51.],
 
 import itertools
 from functools import cache
-from threading import local
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +36,7 @@ from pathveil.model.threads import evenly, evenly_by, spread, threads
 # Filters in a block of the table: four vectors of AVX-512, known to the compiler so that their sums stay in registers.
 # Over 10,000 words and five slots a block is 13 MB; wider ones fall out of cache and take up to twice the time.
 LANES = 64
-LIKE_ROWS = 256  # of words: products of bfloat16 are of a multiple of them
+ROWS = 128  # of words: products are of a multiple of them
 
 compiled = njit(nogil=True, cache=True, fastmath={"contract"})
 
@@ -67,52 +66,49 @@ def forward(
     tokens, ends, owners = arrays(ids, offsets, models)
     order = np.argsort(owners, kind="stable")
     rows, words, parts = distinct_words(tokens, ends, owners, order, size, count)
-    vectors = torch.empty(len(words), dim, dtype=embedding.dtype)  # (U, D)
+    vectors = torch.empty(len(words) + LANES + ROWS, dim, dtype=embedding.dtype)  # (U and some, D)
+    vectors[len(words) :] = 0
     source, goal = embedding.detach().reshape(-1, dim).numpy(), vectors.numpy()
     spread(lambda part: copy_rows(source, words, goal, *part), evenly(len(words), threads()))
     features, chosen = empty_features(len(owners), len(windows), weight.shape[2], weight.dtype)
     outputs = bias.detach().numpy(), features.numpy(), chosen.numpy()
     documents = np.split(order, np.searchsorted(owners[order], np.arange(1, count)))  # those of each model
-    filters, largest, mine = weight.detach(), int(np.diff(parts).max()) * max(windows) * LANES, local()
+    filters = weight.detach()
     if embedding.dtype == torch.float32 and torch.is_autocast_enabled("cpu"):
         kind = torch.get_autocast_dtype("cpu")
-        half = torch.zeros(len(words) + LIKE_ROWS, dim, dtype=kind)
-        half[: len(words)] = vectors
-        vectors, filters = half, filters.to(kind)
+        vectors, filters = vectors.to(kind), filters.to(kind)
 
     def work(block: Block) -> None:
-        if not hasattr(mine, "table"):
-            mine.table = empty_table(largest, goal.dtype)
         start, end = parts[block.model : block.model + 2]
-        fill_table(mine.table, vectors[start:], filters, block, words=end - start)
-        search(mine.table, rows, ends, documents[block.model], *outputs, *block)
+        table = answers(vectors[start : start + rows_for(end - start)], filters, block).to(embedding.dtype)
+        search(table.view(-1).numpy(), rows, ends, documents[block.model], *outputs, *block)
 
     spread(work, blocks(windows, weight.shape[2], models=count))
     return features, chosen, (torch.from_numpy(rows), torch.from_numpy(words), torch.tensor(parts))
 
 
-def empty_table(size: int, dtype: np.dtype) -> np.ndarray:
-    """Room for a table of so many numbers, and for the lanes that a partly filled block reads past its end; aligned
-    with the cache's lines, which the start of a large NumPy array is not."""
-    space = np.empty(size + 2 * LANES, dtype)
-    return space[-space.ctypes.data % 64 // space.itemsize :]
+def rows_for(words: int) -> int:
+    """How many rows to multiply for so many words: at least as many more as the lanes that a partly filled block reads
+    past the last word's, and in steps, since a program is compiled for each number of rows, which takes longer than a
+    small product."""
+    return -(-(words + LANES) // ROWS) * ROWS
 
 
-def fill_table(table: np.ndarray, vectors: Tensor, weight: Tensor, block: Block, *, words: int) -> None:
-    """The answers of a block's filters to each word, (words, window, filters) at the start of ``table``, from
-    ``vectors`` (words and perhaps more, D) and ``weight`` (M, S, F, D).
-
-    A program for a bfloat16 product is compiled for its number of rows, which takes longer than a small product: some
-    rows too many let it be used again.
-    """
+def answers(vectors: Tensor, weight: Tensor, block: Block) -> Tensor:
+    """The answers of a block's filters to each word (words, window · filters), from ``vectors`` (words, D) and
+    ``weight`` (M, S, F, D)."""
     filters = weight[block.model, block.slot : block.slot + block.window, block.left : block.right]  # (k, wide, D)
     filters = filters.reshape(-1, vectors.shape[1])
-    answers = torch.from_numpy(table)[: words * len(filters)].view(words, len(filters))
-    if vectors.dtype == answers.dtype:
-        torch.mm(vectors[:words], filters.T, out=answers)
-    else:
-        rows = -(-words // LIKE_ROWS) * LIKE_ROWS
-        answers.copy_(torch.mm(vectors[:rows], filters.T)[:words])
+    if vectors.dtype == torch.float32 and has_wide_product():
+        return torch.ops.mkldnn._linear_pointwise(vectors, filters, None, "none", [], "")
+    return torch.mm(vectors, filters.T)
+
+
+@cache
+def has_wide_product() -> bool:
+    """Whether oneDNN multiplies float32 with AVX-512 here. The product that PyTorch would choose is MKL's, which uses
+    vectors of half that width on other makers' processors, and on AMD's Zen 5 takes twice the time."""
+    return torch.cpu._is_avx512_supported() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 @cache
@@ -140,13 +136,15 @@ def tabulate(embedding: Tensor, weight: Tensor, windows: tuple[int, ...]) -> Tab
     parts, size = blocks(windows, weight.shape[2]), len(vectors)
     numbers = [size * block.window * (block.right - block.left) for block in parts]
     begins = np.cumsum([0, *(-(-(number + LANES) // LANES) * LANES for number in numbers)]).tolist()  # in whole lines
-    answers = empty_table(begins[-1], vectors.numpy().dtype)
+    table = torch.empty(begins[-1], dtype=vectors.dtype)
 
-    def work(part: tuple[Block, int]) -> None:
-        fill_table(answers[part[1] :], vectors, filters, part[0], words=size)
+    def work(part: tuple[Block, int, int]) -> None:
+        block, begin, number = part
+        table[begin : begin + number] = answers(vectors, filters, block).view(-1)
 
-    spread(work, zip(parts, begins, strict=False))
-    return Table(size, answers, np.array([(*block, begin) for block, begin in zip(parts, begins, strict=False)]))
+    spread(work, zip(parts, begins, numbers, strict=False))
+    kept = np.array([(*block, begin) for block, begin in zip(parts, begins, strict=False)])
+    return Table(size, table.numpy(), kept)
 
 
 def look_up(
