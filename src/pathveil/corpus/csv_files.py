@@ -21,27 +21,25 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING
 
-import numpy as np
-
+from pathveil.corpus.csv_blocks import regular_table
 from pathveil.corpus.encodings import ENCODING_HINT, spoken_encoding
-from pathveil.corpus.tables import BATCH, ROW, UNREADABLE, Note, polars_faults, streamed
+from pathveil.corpus.tables import BATCH, ROW, UNREADABLE, Note, streamed
 from pathveil.errors import CorpusError
 from pathveil.foreign import bounds
 from pathveil.foreign.archives import open_bytes
+from pathveil.foreign.text import is_utf8
 from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from pathveil.foreign.compiled_looks import Records
 
 LONGEST = 1 << 24  # characters in a CSV field; past it a quotation mark was never closed
 LONGEST_LINE, LONGEST_HEADER = bounds.LONGEST_LINE, 1 << 20  # of a text file; past it this is no table
 LARGE = 1 << 27  # bytes of a file from which on a compiled look at it is worth the time that loading one takes
-BLOCK, PART = 1 << 22, 1 << 17  # bytes that polars reads at a time, and in which we look for quotation marks
-QUOTE, LF, CR = b'"\n\r'
+BLOCK = 1 << 22  # bytes that polars reads at a time
 DELIMITERS = ",;\t|"
 UNCLOSED = "opens a quotation mark and never closes it"
 LONGEST_NAME = 80  # characters of a column's name; longer ones are texts
@@ -78,18 +76,11 @@ def open_csv(
         columns = header_of(next(csv.reader(lines, delimiter=delimiter)), path=path)
     except (csv.Error, StopIteration):
         raise CorpusError(f"{path}: line 1 is no header; expected the names of columns") from None
-    records = by_the_book(path, len(columns), delimiter) if encoding == "utf-8-sig" else None
     schema = pl.Schema(dict.fromkeys(columns, pl.String) | ({} if note is None else {ROW: pl.Int64}))
     bare = [pl.col(name).str.strip_chars("\ufeff \t").eq_missing(pl.lit(name)) for name in columns[:8]]
 
     def frames() -> Iterator["pl.DataFrame"]:
-        told = {"delimiter": delimiter}
-        found = (
-            csv_batches(path, columns, **told, encoding=encoding, note=note)
-            if records is None
-            else known_batches(path, columns, records, **told)
-        )
-        for batch in found:
+        for batch in csv_batches(path, columns, delimiter=delimiter, encoding=encoding, note=note):
             # Files with headers may have been put one behind the other; the first column mostly says that none was.
             if note is not None and len(columns) > 1 and batch.select(bare[0].any()).item():
                 repeats = batch.select(pl.all_horizontal(bare)).to_series()
@@ -104,56 +95,21 @@ def open_csv(
     return streamed(frames, schema)
 
 
-def by_the_book(path: Path, fields: int, delimiter: str) -> "Records | None":
-    """Where the records of a large file are that any reader would read alike."""
-    with open_bytes(path) as file:
-        if path.stat().st_size < LARGE or fields < 2 or not isinstance(getattr(file, "raw", None), io.FileIO):  # gzip
-            return None
-        from pathveil.foreign.compiled_looks import records_by_the_book
-
-        return records_by_the_book(file, delimiter=delimiter, fields=fields)
-
-
-def known_batches(path: Path, columns: list[str], records: "Records", *, delimiter: str) -> Iterator["pl.DataFrame"]:
-    """The records behind the header of a file that is by the book, each with the line where it begins."""
-    import polars as pl
-
-    with path.open("rb") as file:
-        at = known = 0
-        for end, count in records.cuts:
-            data, lines = file.read(end - at), records.lines[known:count]
-            at, known = end, count
-            if not len(lines):
-                continue
-            table = table_of(data, columns, delimiter)
-            if table is None or table.height != len(lines):
-                raise CorpusError(f"{path}: changed while it was read; import it once it is whole")
-            yield table.with_columns(pl.Series(ROW, lines).cast(pl.Int64))[1 if lines[0] == 1 else 0 :]  # the header
-
-
-def table_of(data: bytes, columns: list[str], delimiter: str) -> "pl.DataFrame | None":
-    """Records as polars reads them; none where one has too many fields."""
-    import polars as pl
-
-    schema = pl.Schema(dict.fromkeys(columns, pl.String))
-    try:
-        return pl.read_csv(data, has_header=False, schema=schema, separator=delimiter, infer_schema=False)
-    except polars_faults():
-        return None
-
-
 def csv_batches(
     path: Path, columns: list[str], *, delimiter: str, encoding: str, note: Note | None
 ) -> Iterator["pl.DataFrame"]:
     """The records behind the header, some at a time, each with the line where it begins."""
+    large = path.stat().st_size >= LARGE
     with open_bytes(path) as file:
         text = Text(file, path=path, encoding=encoding)
         records = text.records(delimiter=delimiter, fields=len(columns), note=note)
         next(records, None)  # the header
         while text.is_left:
-            if len(columns) > 1 and not text.waiting and (block := text.block()):
-                table = regular_table(block, columns, delimiter=delimiter, line=text.line)
-                if table is not None:
+            if len(columns) > 1 and not text.waiting:
+                text.fill_block()
+                told = {"delimiter": delimiter, "line": text.line, "large": large}
+                if found := regular_table(text.buffer, text.at, columns, **told):
+                    table, block = found
                     text.pass_over(len(block.data), block.lines)
                     yield table
                     continue
@@ -172,85 +128,19 @@ def tables_of(records: Iterator[tuple[int, list[str]]], columns: list[str]) -> I
         yield table.with_columns(pl.Series(ROW, [line for line, _ in found], pl.Int64))
 
 
-def regular_table(block: "Block", columns: list[str], *, delimiter: str, line: int) -> "pl.DataFrame | None":
-    """A block of whole lines as polars reads it; none where it is not CSV by the book, so that readers may differ."""
-    import polars as pl
+def whole_characters(data: bytes) -> int:
+    """How many bytes of UTF-8 there are without a last character that is broken off.
 
-    table = table_of(block.data, columns, delimiter) if is_by_the_book(block, delimiter) else None
-    if table is None or table.height != len(block.starts):
-        return None
-    if table[columns[-1]].null_count() and is_short(table, block.data, delimiter):
-        return None
-    return table.with_columns(pl.Series(ROW, line + block.starts, pl.Int64))
-
-
-class Block(NamedTuple):
-    """Whole records as far as quotation marks tell: up to a line end with an even number of them before it."""
-
-    data: bytes
-    marks: np.ndarray  # where there are quotation marks
-    starts: np.ndarray  # the line at which each record begins, from 0
-    lines: int
-
-
-def block_of(buffer: bytes, start: int = 0) -> Block | None:
-    """As much of a buffer as is whole records; none where a quotation mark that was opened is not closed in it.
-
-    >>> block = block_of(b'1,"a\\nb"\\n2,"a ""c"" d"\\n3,"')
-    >>> block.data, block.starts.tolist(), block.lines
-    (b'1,"a\\nb"\\n2,"a ""c"" d"\\n', [0, 2], 3)
+    >>> whole_characters("Größe".encode()[:3]), whole_characters("Größe".encode())
+    (2, 7)
     """
-    data = np.frombuffer(buffer, np.uint8)[start:]
-    breaks, marks = places_of(LF, data), places_of(QUOTE, data)
-    before = np.bincount(np.searchsorted(breaks, marks), minlength=len(breaks) + 1)[:-1]  # marks since the last break
-    ends = np.flatnonzero(np.cumsum(before) & 1 == 0)
-    if not len(ends):
-        return None
-    size = int(breaks[ends[-1]]) + 1
-    # A CR without an LF ends a line, too; a record's, by the book, is none.
-    returns = places_of(CR, data[:size]) if buffer.find(b"\r", start, start + size) >= 0 else breaks[:0]
-    bare = returns[data[returns + 1] != LF]
-    lines = ends + 1 + np.searchsorted(bare, breaks[ends])  # up to the end of each record
-    starts = np.concatenate([[0], lines[:-1]])
-    return Block(buffer[start : start + size], marks[: np.searchsorted(marks, size)], starts, int(lines[-1]))
-
-
-def places_of(code: int, data: np.ndarray) -> np.ndarray:
-    """Where a byte is. A part at a time: what the processor's cache holds is not asked of the memory again."""
-    starts = range(0, len(data), PART)
-    parts = [np.flatnonzero(data[start : start + PART] == code) for start in starts]
-    for start, part in zip(starts, parts, strict=True):
-        part += start
-    return np.concatenate(parts) if parts else np.zeros(0, np.intp)
-
-
-def is_by_the_book(block: Block, delimiter: str) -> bool:
-    """Whether each quotation mark opens a field, closes it, or is one of two within it, and each CR outside of them
-    stands before an LF.
-
-    >>> [is_by_the_book(block_of(data), ",") for data in (b'1,"a ""c"" d"\\n', b'1,5" nail, 3"\\n')]
-    [True, False]
-    """
-    data, comma = np.frombuffer(block.data, np.uint8), ord(delimiter)
-    if b"\r" in block.data:
-        returns = places_of(CR, data)
-        bare = returns[data[returns + 1] != LF]
-        if not (np.searchsorted(block.marks, bare) & 1).all():
-            return False
-    opening, closing = block.marks[::2], block.marks[1::2]  # of two within a field, the first closes, the second opens
-    before, after = data[opening - 1], data[closing + 1]  # before the first is the last, a line end
-    if not ((before == comma) | (before == LF) | (before == QUOTE)).all():
-        return False
-    return bool(((after == comma) | (after == LF) | (after == CR) | (after == QUOTE)).all())
-
-
-def is_short(table: "pl.DataFrame", block: bytes, delimiter: str) -> bool:
-    """Whether a record lacks fields: no record has too many, so there are too few delimiters."""
-    import polars as pl
-
-    within = pl.sum_horizontal(pl.all().str.count_matches(delimiter, literal=True)).fill_null(0).sum()
-    held = table.select(within).item()
-    return block.count(delimiter.encode()) - held != table.height * (table.width - 1)
+    for back in range(1, min(len(data), 3) + 1):
+        byte = data[-back]
+        if byte >= 0xC0:  # the first of two, three or four
+            return len(data) - back if back < 2 + (byte >= 0xE0) + (byte >= 0xF0) else len(data)
+        if byte < 0x80:
+            break
+    return len(data)
 
 
 class Text:
@@ -260,7 +150,9 @@ class Text:
         self.file, self.path, self.encoding = file, path, encoding
         self.decoder = codecs.getincrementaldecoder(encoding)()
         self.buffer, self.at, self.line, self.ended = b"", 0, 1, False
-        self.is_plain = codecs.lookup(encoding).name in ("utf-8-sig", "utf-8", "cp1252", "iso8859-1")
+        self.rest: bytes | None = None  # of UTF-8, a character that the last piece broke off; none before the first
+        name = codecs.lookup(encoding).name
+        self.is_utf8, self.is_plain = name in ("utf-8-sig", "utf-8"), name in ("cp1252", "iso8859-1")
         self.fault = ""  # what is wrong with the bytes behind the buffer
         self.waiting: list[str] = []  # lines to be read again, the next one last
 
@@ -276,10 +168,7 @@ class Text:
             try:
                 piece = self.file.read(BLOCK)
                 self.ended = not piece
-                if piece and piece.isascii() and self.is_plain and not self.decoder.getstate()[0]:
-                    text = piece  # the same in UTF-8
-                else:
-                    text = self.decoder.decode(piece, self.ended).encode("utf-8", "surrogatepass")
+                text = self.in_utf8(piece)
             except UnicodeError as error:
                 self.fault = f"is not {spoken_encoding(self.encoding)} at line {{line:,}}; {ENCODING_HINT}"
                 sound = error.object[: error.start] if isinstance(error, UnicodeDecodeError) else b""
@@ -292,10 +181,22 @@ class Text:
                 return True
         return False
 
-    def block(self) -> Block | None:
+    def in_utf8(self, piece: bytes) -> bytes:
+        """The next piece of the file in UTF-8; UnicodeError where it is not in the encoding that it should be in."""
+        if not self.is_utf8:
+            if self.is_plain and piece.isascii():
+                return piece  # the same in UTF-8
+            return self.decoder.decode(piece, self.ended).encode("utf-8", "surrogatepass")
+        piece = piece.removeprefix(codecs.BOM_UTF8) if self.rest is None else self.rest + piece
+        size = len(piece) if self.ended else whole_characters(piece)
+        piece, self.rest = piece[:size], piece[size:]
+        if not is_utf8(piece):
+            piece.decode()  # which says where it is not
+        return piece
+
+    def fill_block(self) -> None:
         while len(self.buffer) - self.at < BLOCK and not self.fault and self.fill():
             pass
-        return block_of(self.buffer, self.at)
 
     def pass_over(self, size: int, lines: int) -> None:
         self.at += size

@@ -1,26 +1,18 @@
-"""One compiled look over a large text file: whether it is CSV or JSONL by the book, so that polars may read it alone,
-or where the objects of a list in JSON are.
+"""Compiled looks at large text files: where the records of CSV or the lines of JSONL are that polars may read, being by
+the book, and where the objects of a list in JSON are.
 
 What a look does not understand it leaves to slower readers, which know what to forgive and which line is at fault.
 Loading numba takes a third of a second, so callers look at large files alone.
 
->>> import io
->>> records_by_the_book(io.BytesIO(b'id,text\\n1,"left\\nbreast"\\n2,colon'), delimiter=",", fields=2)
-Records(lines=array([1, 2, 4], dtype=uint32), cuts=[(24, 2), (31, 3)])
->>> records_by_the_book(io.BytesIO(b'id,text\\n1,5" nail\\n'), delimiter=",", fields=2) is None
-True
+>>> whole_records(b'1,"left\\nbreast"\\n2,colon\\n3,5" nail\\n', 0, delimiter=",", fields=2)
+(24, array([0, 2], dtype=uint32), 3)
 """
 
-import codecs
 from collections.abc import Iterable
-from typing import IO, NamedTuple
 
 import numpy as np
 from numba import njit
 
-from pathveil.foreign.text import decodes
-
-BLOCK = 1 << 22  # bytes, read at a time
 LONGEST_RECORD = 1 << 22  # bytes of one that is by the book
 DEEPEST = 24  # objects and lists within each other
 MOST_CONTAINERS = 10_000  # in a line
@@ -34,58 +26,29 @@ compiled = njit(cache=True, nogil=True)
 STRIDE, WIDE = 32, 64  # bytes that the processor compares at once: a loop over so many becomes a few instructions
 
 
-class Records(NamedTuple):
-    """The records of a CSV file: the line where each begins, and where the file may be cut between them."""
+def whole_records(buffer: bytes, start: int, *, delimiter: str, fields: int) -> tuple[int, np.ndarray, int]:
+    """The records of CSV from ``start`` on, up to one that is not whole or not by the book: where they end, the line
+    at which each begins, from 0, and how many lines they are.
 
-    lines: np.ndarray
-    cuts: list[tuple[int, int]]  # bytes before, and records
-
-
-def records_by_the_book(file: IO[bytes], *, delimiter: str, fields: int) -> Records | None:
-    """The records of a CSV file, the header first; none where the file is not by the book.
-
-    That is UTF-8, each quotation mark opens a field, closes it, or is one of two within one, each CR outside of them
+    By the book each quotation mark opens a field, closes it, or is one of two within one, each CR outside of them
     stands before an LF, and each record has so many ``fields``.
     """
-    view, decoder = memoryview(bytearray(BLOCK)), codecs.getincrementaldecoder("utf-8")()
-    buffer = np.frombuffer(view, np.uint8)
-    state = np.array([FIELD, 0, 1, 1, 0], np.int64)  # mode, fields before, line, the record's first, and its bytes
-    found, cuts, begin, done, records = [], [], 0, 0, 0
-    while size := file.readinto(view):  # ty: ignore[missing-attribute]
-        if not done:
-            begin = 3 if bytes(view[:3]) == codecs.BOM_UTF8 else 0
-        lines = np.empty(size // fields + 2, np.uint32)
-        count, seen = records_of(buffer, begin, size, ord(delimiter), fields, state, lines)
-        is_ascii = not seen & 0x80 and not decoder.getstate()[0]
-        if count < 0 or not (is_ascii or decodes(decoder, view[:size])):
-            return None
-        found.append(lines[:count].copy())
-        begin, done, records = 0, done + size, records + count
-        cuts.append((done - int(state[4]), records))
-    mode, field, _, start, length = state
-    if mode in (QUOTED, RETURN, RETURN_WITHIN) or not decodes(decoder, b"", final=True):
-        return None
-    if length:  # the last line has no end
-        if field + 1 != fields:
-            return None
-        found.append(np.array([start], np.uint32))
-        cuts.append((done, records + 1))
-    return Records(np.concatenate(found), cuts) if found else None
+    lines = np.empty((len(buffer) - start) // fields + 1, np.uint32)
+    count, end, total = records_of(np.frombuffer(buffer, np.uint8), start, ord(delimiter), fields, lines)
+    return end, lines[:count], total
 
 
 @compiled
-def records_of(data, begin, size, delimiter, fields, state, lines):
-    """Note the first line of each record that ends here, and the state at the end; how many there are, and the bits
-    that any byte has. -1 where the file is not by the book."""
-    mode, field, line, start, length = state
-    count, seen, at, tried, began = 0, np.uint8(0), begin, begin, begin - length
+def records_of(data, begin, delimiter, fields, lines):
+    """Note the first line of each record; how many records there are, where the last ends, and their lines."""
+    size, mode, field, line, start = len(data), FIELD, 0, 0, 0
+    count, at, tried, began = 0, begin, begin, begin
     while at < size:
         if (mode == QUOTED or mode == BARE) and at >= tried:  # nearly all bytes say nothing
             while at + STRIDE <= size:
-                first, met, bits, breaks = np.uint64(at), np.uint8(0), np.uint8(0), np.uint8(0)
+                first, met, breaks = np.uint64(at), np.uint8(0), np.uint8(0)
                 for place in range(STRIDE):
                     byte = data[first + np.uint64(place)]
-                    bits |= byte
                     breaks += np.uint8(byte == LF)
                     met |= np.uint8(byte == QUOTE) | np.uint8(byte == CR)
                     if mode == BARE:
@@ -93,13 +56,11 @@ def records_of(data, begin, size, delimiter, fields, state, lines):
                 if met:
                     break
                 line += breaks
-                seen |= bits
                 at += STRIDE
             tried = at + STRIDE
             if at == size:
                 break
         byte = data[at]
-        seen |= byte
         at += 1
         if mode == QUOTED:
             if byte == QUOTE:
@@ -115,30 +76,29 @@ def records_of(data, begin, size, delimiter, fields, state, lines):
                 at -= 1
         elif byte == LF:
             if field + 1 != fields or at - began > LONGEST_RECORD or (mode == FIELD and field == 0):
-                return -1, seen
+                break
             lines[count] = start
             count += 1
             line += 1
             mode, field, start, began = FIELD, 0, line, at
         elif mode == RETURN:
-            return -1, seen
+            break
         elif byte == delimiter:
             field += 1
             mode = FIELD
         elif byte == CR:
             if mode == FIELD and field == 0:
-                return -1, seen
+                break
             mode = RETURN
         elif byte == QUOTE:
             if mode == BARE:
-                return -1, seen
+                break
             mode = QUOTED  # opened, or the second of two
         elif mode == MARK:
-            return -1, seen
+            break
         else:
             mode = BARE
-    state[0], state[1], state[2], state[3], state[4] = mode, field, line, start, at - began
-    return count, seen
+    return count, began, start
 
 
 class JsonLook:
