@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
+from scipy.stats import binomtest
 
 from pathveil.training.calibration import NEVER, fit_temperature, lowest_threshold, threshold_for
 
@@ -66,6 +67,24 @@ def test_reports_of_one_case_are_one_trial():
 def test_nothing_held_out_means_nothing_is_coded():
     found = threshold_for(np.array([]), np.array([], bool), cases=np.array([], int), accuracy=0.97)
     assert found.probability == NEVER and found.documents == 0
+
+
+def test_a_promise_that_held_out_cases_show_to_be_broken_is_not_made():
+    """Where probabilities say nothing, a lucky few stand above some threshold; those of other folds do not."""
+    lucky, kept = 0, []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        confidence, right = rng.random(400), rng.random(400) < 0.75
+        lucky += lowest_threshold(confidence, right, accuracy=0.8) < NEVER
+        found = threshold_for(confidence, right, cases=np.arange(400), accuracy=0.8)
+        if found.probability < NEVER:
+            taken = round(400 * (1 - found.abstained))
+            interval = binomtest(round(found.accuracy * taken), taken).proportion_ci(method="wilson")
+            assert interval.high >= 0.8 and interval.low == pytest.approx(found.low)
+            kept.append(found)
+        else:
+            assert (found.accuracy, found.low, found.abstained, found.left) == (0, 0, 1, 1)
+    assert lucky > 30 and len(kept) < 0.8 * lucky
 
 
 def world(rng, documents):

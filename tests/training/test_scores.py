@@ -17,7 +17,7 @@ def test_in_words():
 
 def test_a_task_that_a_person_always_codes_promises_nothing():
     never = THRESHOLD.model_copy(update={"probability": NEVER, "abstained": 1.0})
-    assert str(never) == "leaves 100% to a person" and NEVER > 1
+    assert str(never) == "leaves all to a person: no threshold keeps 97.0% on held-out cases" and NEVER > 1
 
 
 def test_they_come_back_from_json_and_a_figure_too_many_is_refused():

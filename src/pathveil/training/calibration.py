@@ -48,7 +48,8 @@ def fit_temperature(logits: np.ndarray, labels: np.ndarray) -> float:
 def threshold_for(confidence: np.ndarray, right: np.ndarray, *, cases: np.ndarray, accuracy: float) -> Threshold:
     """A threshold that keeps what it promises on new cases, from held-out documents and whether they are right.
 
-    ``NEVER`` where too few are held out to promise anything. The lower bound is Wilson's with as many trials as there
+    ``NEVER`` where too few are held out to promise anything, and where the folds show that the promise would be broken:
+    the accuracy that they reach is surely below what was asked. Its interval is Wilson's with as many trials as there
     are cases above the threshold: the reports of a case are right or wrong together.
     """
     probability, folds = lowest_threshold(confidence, right, accuracy=accuracy), case_folds(cases)
@@ -56,13 +57,14 @@ def threshold_for(confidence: np.ndarray, right: np.ndarray, *, cases: np.ndarra
     for fold in np.unique(folds):
         own = folds == fold
         taken[own] = confidence[own] >= lowest_threshold(confidence[~own], right[~own], accuracy=accuracy)
-    promised = probability < NEVER and taken.any()
-    reached = float(right[taken].mean()) if promised else 0.0
+    reached = float(right[taken].mean()) if taken.any() else 0.0
+    low, high = _wilson(reached, len(np.unique(cases[taken]))) if taken.any() else (0.0, 0.0)
+    promised = probability < NEVER and high >= accuracy
     return Threshold(
         probability=probability if promised else NEVER,
         wanted=accuracy,
-        accuracy=reached,
-        low=_wilson_low(reached, len(np.unique(cases[taken]))) if promised else 0.0,
+        accuracy=reached if promised else 0.0,
+        low=low if promised else 0.0,
         abstained=float(1 - taken.mean()) if promised else 1.0,
         documents=len(confidence),
         left=float((confidence < probability).mean()) if promised else 1.0,
@@ -81,7 +83,7 @@ def lowest_threshold(confidence: np.ndarray, right: np.ndarray, *, accuracy: flo
     return float(ordered[good[-1]]) if len(good) else NEVER
 
 
-def _wilson_low(share: float, trials: int, z: float = 1.959964) -> float:
+def _wilson(share: float, trials: int, z: float = 1.959964) -> tuple[float, float]:
     centre = share + z**2 / (2 * trials)
     spread = z * np.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2))
-    return float((centre - spread) / (1 + z**2 / trials))
+    return float((centre - spread) / (1 + z**2 / trials)), float((centre + spread) / (1 + z**2 / trials))

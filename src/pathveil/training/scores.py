@@ -50,6 +50,7 @@ class Threshold(Part):
     left: float | None = None  # share of these below ``probability`` itself; not known of older models
 
     def __str__(self) -> str:
-        left = f"leaves {self.abstained:.0%} to a person"
-        right = f", {self.accuracy:.1%} (at least {self.low:.1%}) of the rest right"
-        return left + (right if self.probability < NEVER else "")
+        if self.probability >= NEVER:
+            return f"leaves all to a person: no threshold keeps {self.wanted:.1%} on held-out cases"
+        right = f"{self.accuracy:.1%} (at least {self.low:.1%}) of the rest right"
+        return f"leaves {self.abstained:.0%} to a person, {right}"
