@@ -97,6 +97,22 @@ def test_ctrl_c_says_that_the_same_command_goes_on(command, small, tmp_path):
     assert process.returncode == 130
 
 
+def test_ctrl_c_while_modules_load_is_no_traceback():
+    code = """
+import runpy, sys
+
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pathveil.cli":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupted())
+runpy.run_module("pathveil", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "Aborted!\n")
+
+
 def test_an_unknown_command_is_bad_usage(pathveil):
     done = pathveil("nonsense")
     assert done.returncode == 2
