@@ -89,3 +89,13 @@ def test_blank_ids_are_none_and_decimals_are_numbers():
     assert [one.case_id for one in incoming(decimals)] == ["1234", None, None, "2.5"]
     with pytest.raises(CorpusError, match="column 'text' holds List"):
         incoming(pl.DataFrame({"text": [["x"]]}))
+
+
+def test_a_table_that_is_written_while_it_is_coded_is_refused(tmp_path):
+    table = tmp_path / "lab.jsonl"
+    table.write_text('{"text": "left breast"}\n')
+    batches = read_files(table, form="auto", key=b"k", reading=OneReading())
+    assert next(batches)[0].text == "left breast"
+    table.write_text('{"text": "left breast"}\n{"text": "colon"}\n')
+    with pytest.raises(CorpusError, match="changed while it was read"):
+        list(batches)

@@ -13,6 +13,7 @@ import pytest
 from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.labels import label_corpus
 from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.one_pass import OnePass
 from pathveil.corpus.opening import detect_format
 from pathveil.corpus.synth import SynthSettings, write_corpus
 from pathveil.errors import CorpusError, UsageError
@@ -491,3 +492,29 @@ def test_what_is_for_another_form_is_not_passed_over(tmp_path, option, what):
     (tmp_path / "r.csv").write_text("report_id,case_id,registry,text\na,1,R,colon\n")
     with pytest.raises(UsageError, match=f"--{option}, or {option} in a mapping, is for a {what}; .*r.csv is none"):
         import_corpus(tmp_path / "r.csv", out=tmp_path / "c.parquet", mapping=TableMapping(**{option: "Reports"}))
+
+
+def rows_of_jsonl(count):
+    return "".join(
+        json.dumps({"report_id": f"r{n}", "case_id": f"c{n}", "registry": "R", "text": "left breast"}) + "\n"
+        for n in range(count)
+    )
+
+
+@pytest.mark.parametrize("name", ["lab.jsonl", "lab.csv"])
+def test_a_table_that_is_written_while_it_is_read_is_refused(tmp_path, monkeypatch, name):
+    table = tmp_path / name
+    table.write_text(rows_of_jsonl(3))
+    if name.endswith(".csv"):
+        pl.read_ndjson(table).write_csv(table)
+    prepared = OnePass.prepared
+
+    def meanwhile(one, batch):
+        lines = table.read_text().splitlines(keepends=True)
+        table.write_text("".join(lines[:2]))  # as where an export begins again
+        return prepared(one, batch)
+
+    monkeypatch.setattr(OnePass, "prepared", meanwhile)
+    with pytest.raises(CorpusError, match=f"{name}: changed while it was read"):
+        import_corpus(table, out=tmp_path / "out.parquet")
+    assert not (tmp_path / "out.parquet").exists()

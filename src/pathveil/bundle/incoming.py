@@ -25,12 +25,13 @@ from pathveil.corpus.opening import (
     open_source,
     parts_of,
     sources_of,
+    tables_among,
     written_out,
 )
 from pathveil.corpus.reading import as_polars
 from pathveil.corpus.report_rows import LINE, PLACE, SECTION, joins_rows, one_row_a_report
 from pathveil.corpus.rows import MOST_SKIPPED, RowCheck, RowCounts, Unread, check_most_skipped
-from pathveil.corpus.tables import ROW
+from pathveil.corpus.tables import ROW, unchanged
 from pathveil.corpus.text_files import text_of
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import name_of
@@ -154,14 +155,16 @@ def read_files(
             continue
         unread[number] = notes = Unread.of(one.form)
         note = notes if reading.may_skip else None
-        table = open_source(one, mapping=told, note=note)
-        named = columns_read(told)
-        reading.put_together = reading.put_together or is_put_together(table, named)
-        table, _ = one_row_a_report(table, source=path, columns=named, texts=told.texts, note=note)
-        reading.numbered = reading.numbered or "report_number" in table.collect_schema()
-        for batch in read_frame(table, source=path, file=name_of(path), first=first, tally=reading.tally, unread=notes):
-            check.sizes[number] += len(batch)
-            yield batch
+        with unchanged(tables_among([one])):
+            table = open_source(one, mapping=told, note=note)
+            named = columns_read(told)
+            reading.put_together = reading.put_together or is_put_together(table, named)
+            table, _ = one_row_a_report(table, source=path, columns=named, texts=told.texts, note=note)
+            reading.numbered = reading.numbered or "report_number" in table.collect_schema()
+            where = {"source": path, "file": name_of(path), "first": first}
+            for batch in read_frame(table, **where, tally=reading.tally, unread=notes):
+                check.sizes[number] += len(batch)
+                yield batch
         check.sizes[number] += len(notes.reasons) if notes.within else 0
         check.total += check.sizes[number]
         first += check.sizes[number] + (0 if notes.within else len(notes.reasons))

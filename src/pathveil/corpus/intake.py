@@ -39,12 +39,23 @@ from pathveil.corpus.opening import (
     passed_over,
     sentence_of,
     sources_of,
+    tables_among,
     title_above,
 )
 from pathveil.corpus.report_rows import PLACE, JoinedRows, one_row_a_report
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread, check_most_skipped
 from pathveil.corpus.schema import REQUIRED, with_corpus_types
-from pathveil.corpus.tables import BATCH, ROW, Paths, content_sha256, one_file, streamed, with_rows, write_parquet
+from pathveil.corpus.tables import (
+    BATCH,
+    ROW,
+    Paths,
+    content_sha256,
+    one_file,
+    streamed,
+    unchanged,
+    with_rows,
+    write_parquet,
+)
 from pathveil.corpus.versions import Settled
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file, scratch_file
@@ -227,7 +238,8 @@ def import_corpus(
     )
     with new_file(out, error=CorpusError) as part, scratch_file(out) as staged:
         progress("reading", 0, 0)
-        one, tally = read_sources(given, part, staged, out, keep_unknown_codes=keep_unknown_codes)
+        with unchanged(tables_among(given.found)):
+            one, tally = read_sources(given, part, staged, out, keep_unknown_codes=keep_unknown_codes)
         progress("checking", 0, 0)
 
         def whole() -> "pl.LazyFrame":

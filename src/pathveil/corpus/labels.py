@@ -38,11 +38,12 @@ from pathveil.corpus.opening import (
     open_source,
     rename_columns,
     sources_of,
+    tables_among,
     written_out,
 )
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SkippedRow, Unread
 from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
-from pathveil.corpus.tables import Paths, check_is_file, content_sha256, polars_faults, write_parquet
+from pathveil.corpus.tables import Paths, check_is_file, content_sha256, polars_faults, unchanged, write_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign.parquet import MAGIC
 from pathveil.progress import Progress, silent
@@ -293,7 +294,8 @@ def read_labels(
     wanted = [*compared, *labels, *(["date"] if dated else [])]
     try:
         texts = table.select(as_text(name, schema[name]) for name in wanted)
-        frame = missing_as_empty(texts, wanted).collect(engine="streaming")
+        with unchanged(tables_among([source])):
+            frame = missing_as_empty(texts, wanted).collect(engine="streaming")
     except polars_faults():
         raise CorpusError(f"{name}: cannot be read to its end; is it cut short or damaged?") from None
     skipped = [

@@ -112,6 +112,11 @@ def sources_of(
     return found
 
 
+def tables_among(sources: Sequence[Source]) -> list[Path]:
+    """The files that are read as tables; a database may be written to meanwhile, and messages say where they end."""
+    return [Path(one.name) for one in sources if one.form in FORMS or one.form in ("excel", "json", "naaccr")]
+
+
 def open_source(
     source: Source, *, mapping: TableMapping, database: str | None = None, note: Note | None = None
 ) -> "pl.LazyFrame":
