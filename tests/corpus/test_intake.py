@@ -518,3 +518,25 @@ def test_a_table_that_is_written_while_it_is_read_is_refused(tmp_path, monkeypat
     with pytest.raises(CorpusError, match=f"{name}: changed while it was read"):
         import_corpus(table, out=tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()
+
+
+def test_what_other_programs_write_around_cells_is_none_of_them(tmp_path):
+    table = tmp_path / "lab.csv"
+    records = [f'="00{n}",="0{n}",="2016-05-{n + 10}",left breast,="C504",North\n' for n in range(15)]
+    rule = "----,-----,----------,------------------,----,-------\n"  # of sqlcmd
+    table.write_text("report_id,case_id,date,text,subsite,registry\n" + rule + "".join(records))
+    result = import_corpus(table, out=tmp_path / "out.parquet")
+    assert [one.sentence() for one in result.tables.skipped] == [f"{table}: line 2 has no report_id"]
+    made = pl.read_parquet(tmp_path / "out.parquet")
+    row = made.select("report_id", "case_id", "date", "subsite", "registry").row(0)
+    assert row == ("000", "00", datetime.date(2016, 5, 10), "C50.4", "North")
+
+
+def test_a_registry_called_null_is_none(tmp_path):
+    table = tmp_path / "lab.csv"
+    rows = [f"r{n},c{n},left breast,{'NULL' if n == 3 else 'North'}\n" for n in range(15)]
+    table.write_text("report_id,case_id,text,registry\n" + "".join(rows))
+    result = import_corpus(table, out=tmp_path / "out.parquet")
+    assert result.registries == {"North": 14} and result.tables.reasons == {"has no registry": 1}
+    table.write_text(table.read_text().replace("North", "NULL"))
+    assert import_corpus(table, out=tmp_path / "out.parquet", registry="South").registries == {"South": 15}

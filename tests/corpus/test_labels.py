@@ -288,3 +288,9 @@ def test_the_command_from_messages_to_labels(tmp_path, pathveil):
     assert done.returncode == 0 and "1 of 1 report labelled" in done.stdout, done.stderr
     tasks = pl.read_parquet(tmp_path / "l.parquet").select("site", "subsite", "histology", "laterality")
     assert tasks.row(0) == ("C50", "C50.4", "8500", "left")
+
+
+def test_rows_with_codes_and_no_number_are_told_as_such(reports, tmp_path):
+    table = labels(tmp_path, [",C50,8500", ",C61,8140"])
+    with pytest.raises(CorpusError, match=r"\(0 rows, 0 reports ambiguous\); no row with a code has a report_number"):
+        label_corpus(reports, table, on="report_number", out=tmp_path / "out.parquet")

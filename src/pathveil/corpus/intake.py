@@ -394,13 +394,12 @@ def prepare_table(
     """
     import polars as pl
 
-    frame = frame.drop(PLACE, strict=False)
+    frame = missing_as_empty(frame.drop(PLACE, strict=False), ("report_id", "case_id", "registry", "text", "year"))
     if registry is not None and says_registry(frame):
         raise UsageError(f"{source}: has a column 'registry' already; leave out --registry, or registry in the mapping")
     if registry is not None:
         frame = frame.with_columns(pl.lit(registry).alias("registry"))
     missing = [name for name in REQUIRED if name not in frame.collect_schema()]
-    frame = missing_as_empty(frame.drop(PLACE, strict=False), ("report_id", "case_id", "text", "year"))
     try:
         return with_corpus_types(decimals_as_text(frame), source=source, stripped=False)
     except CorpusError as fault:

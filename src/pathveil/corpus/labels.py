@@ -165,7 +165,8 @@ def label_corpus(
     chosen = [name for name in table.columns if name not in (*on, "date", "row", PADDED)]
     frame = without_empty(frame, chosen)
     progress("matching", 0, 0)
-    filled = table.drop_nulls(list(on)).filter(pl.any_horizontal(pl.col(chosen).is_not_null()))
+    coded = table.filter(pl.any_horizontal(pl.col(chosen).is_not_null()))
+    filled = coded.drop_nulls(list(on))
     answers = filled.drop_nulls("date") if days is not None else filled
     exact = keys.join(answers, on=list(on), how="semi").height
     keys, answers = written_alike(keys, answers, on=on)
@@ -196,6 +197,8 @@ def label_corpus(
         if filled.height and not answers.height:
             hint = "; no row with codes has a day"
         if not filled.height:
+            hint = f"; no row with a code has a {' and a '.join(theirs or ())}"
+        if not coded.height:
             hint = "; no row has a code that ICD-O-3 knows"
             hint += "".join(f"; {one.sentence()}" for one in codes.unknown)
         if said.height and days is None:

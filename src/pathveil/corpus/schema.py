@@ -154,11 +154,28 @@ def with_dates(frame: "pl.LazyFrame") -> "pl.LazyFrame":
 
 
 def given(value: "pl.Expr") -> "pl.Expr":
-    """Cells with none where a word such as NULL stands for nothing."""
+    """Cells with none where a word such as NULL stands for nothing, or dashes under the names of columns; and without
+    the ="…" in which programs write what a spreadsheet is to leave as it is.
+
+    >>> import polars as pl
+    >>> cells = pl.DataFrame({"id": ['="0012"', "NULL", "0012", "------", "-0012-"]})
+    >>> cells.select(given(pl.col("id")))["id"].to_list()
+    ['0012', None, '0012', None, '-0012-']
+    """
     import polars as pl
 
     short = pl.when(value.str.len_bytes() < 16).then(value)  # texts are not looked through
-    return pl.when(~short.str.strip_chars().is_in(MISSING).fill_null(False)).then(value)
+    is_told = ~short.str.strip_chars().is_in(MISSING).fill_null(False) & ~is_ruled(value).fill_null(False)
+    is_quoted = value.str.starts_with('="') & value.str.ends_with('"')
+    bare = pl.when(is_quoted).then(value).str.strip_prefix('="').str.strip_suffix('"')
+    return pl.when(is_told & is_quoted).then(bare).when(is_told).then(value)
+
+
+def is_ruled(value: "pl.Expr") -> "pl.Expr":
+    """Whether cells are nothing but dashes, as sqlcmd and others rule off the names of columns."""
+    import polars as pl
+
+    return pl.when(value.str.starts_with("--")).then(value).str.contains(r"^-+\s*$")
 
 
 def parsed_date(column: "pl.Expr") -> "pl.Expr":
