@@ -54,7 +54,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 ALIKE = " to compare by"  # behind a column's name
-NO_DAY = r"^\s*\d{4}(-?\d{2})?\s*$|^\s*\d{4}(99|00)\d{2}\s*$|^\s*\d{6}(99|00)\s*$"  # as NAACCR has dates in part known
+# Dates as NAACCR has them in part known.
+NO_DAY = r"^\s*\d{4}(-?\d{2})?\s*$|^\s*\d{4}(99|00)\d{2}\s*$|^\s*\d{4}[01]\d(99|00)\s*$"
 
 
 class LabelResult(Result):

@@ -36,7 +36,7 @@ from pathveil.corpus.column_guesses import (
 )
 from pathveil.corpus.csv_files import delimiter_of, first_lines
 from pathveil.corpus.database import NAME as DATABASE
-from pathveil.corpus.dates import ISO, find_format
+from pathveil.corpus.dates import ISO, find_format, formats_of, mixed_formats
 from pathveil.corpus.excel import other_sheets
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.opening import (
@@ -210,7 +210,12 @@ def why_undecided(values: list[str]) -> str | None:
         return None
     if any(map(SHORT_YEAR.fullmatch, values)):
         return "years have two digits, so the format is not guessed: dd/mm/yy, mm/dd/yy or dd-mmm-yy"
-    return "the contents do not say whether day or month is first: dd/mm/yyyy or mm/dd/yyyy"
+    if mixed := mixed_formats(values):
+        return f"the column mixes {listed(mixed)}"
+    formats = sorted(set().union(*map(formats_of, values)))
+    if not formats or not all(map(formats_of, values)):
+        return "some of its values are days in no format that is found"
+    return f"the contents do not say whether day or month is first: {' or '.join(formats)}"
 
 
 def columns_of(source: Source, mapping: TableMapping, database: str | None, *, unread: Unread) -> list[Column]:

@@ -34,8 +34,9 @@ REQUIRED = ("report_id", "case_id", "registry", "text")
 WHEN = ("date", "year")  # either, both or none; what needs a date says so
 LONGEST_ID = 40  # characters of an id that a message repeats
 SHOWN = 5  # offending ids in a message
-# 2016-05-02, 20160502 and either with a time behind it, as HL7 writes them. 05/02/2016 is two days, so it is refused.
-DATE = r"^\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*|\.0)?$"  # 20160502.0 is a number that a table made a decimal
+# 2016-05-02, 20160502 and either with a time behind it, as HL7 writes them (201605020930); 20160502.0 is a number that
+# a table made a decimal. 05/02/2016 is two days, so it is refused; seconds since 1970 (1420070400) are no day of 1420.
+DATE = r"^\d{4}(-\d{2}-\d{2}|\d{4})([T ]\d{2}.*|\.0)?$|^(19|20)\d{6}\d{2}(\d{2}(\d{2}(\d{3})?)?)?(\D.*)?$"
 
 EXPECTED_DATE = "2016-05-02 or 20160502"
 # What databases, SAS, pandas, spreadsheets and people write where nothing is.
