@@ -15,6 +15,8 @@ from pathveil.corpus.labels import label_corpus
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.one_pass import OnePass
 from pathveil.corpus.opening import detect_format
+from pathveil.corpus.proposal import propose_mapping
+from pathveil.corpus.schema import scan, validate
 from pathveil.corpus.synth import SynthSettings, write_corpus
 from pathveil.errors import CorpusError, UsageError
 
@@ -540,3 +542,20 @@ def test_a_registry_called_null_is_none(tmp_path):
     assert result.registries == {"North": 14} and result.tables.reasons == {"has no registry": 1}
     table.write_text(table.read_text().replace("North", "NULL"))
     assert import_corpus(table, out=tmp_path / "out.parquet", registry="South").registries == {"South": 15}
+
+
+def test_messages_in_a_column_are_no_texts(tmp_path):
+    table = tmp_path / "engine.jsonl"
+    message = f"MSH|^~\\&|LIS|LAB|||20160502||ORU^R01|1|P|2.5.1\rPID|1||7^^^LAB^MR||{SECRET}\r"
+    rows = [{"report_id": f"r{n}", "case_id": "c", "registry": "R", "text": message} for n in range(20)]
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for way in (lambda: import_corpus(table, out=tmp_path / "o.parquet"), lambda: validate(scan(table))):
+        with pytest.raises(CorpusError, match="column 'text': 20 reports are HL7 messages") as caught:
+            way()
+        assert SECRET not in str(caught.value)
+    with pytest.raises(CorpusError, match=r"column 'text' holds HL7 messages, no texts; write them .* ends in \.hl7"):
+        propose_mapping(table, out=tmp_path / "map.toml")
+    rows[1:] = [row | {"text": "left breast"} for row in rows[1:]]
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = import_corpus(table, out=tmp_path / "o.parquet")
+    assert result.tables.reasons == {"holds an HL7 message in the place of its text": 1}

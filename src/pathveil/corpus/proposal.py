@@ -32,6 +32,7 @@ from pathveil.corpus.column_guesses import (
     propose_columns,
     propose_rows,
     propose_sections,
+    share_of,
     typical_length,
 )
 from pathveil.corpus.csv_files import delimiter_of, first_lines
@@ -48,10 +49,10 @@ from pathveil.corpus.opening import (
     title_above,
 )
 from pathveil.corpus.rows import Unread
-from pathveil.corpus.schema import REQUIRED, TASKS, given
+from pathveil.corpus.schema import IMPORT_MESSAGES, MESSAGE_STARTS, REQUIRED, TASKS, given
 from pathveil.corpus.sources import nested_names
 from pathveil.corpus.tables import ROW, check_is_file, polars_faults
-from pathveil.errors import CorpusError, UsageError
+from pathveil.errors import CorpusError, UsageError, short
 from pathveil.files import check_new, name_of, write_text
 from pathveil.foreign import printable
 from pathveil.results import Result
@@ -156,6 +157,9 @@ def propose_mapping(
     if source.form in ("csv", "excel") and any(map(is_of_a_record, columns)):
         raise CorpusError(f"{source.name}: its first row seems to be a record; add a row with the names of the columns")
     chosen = propose_columns(columns)
+    if "text" in chosen and share_of(chosen["text"][0], lambda value: value.startswith(MESSAGE_STARTS)) >= 0.5:
+        named = short(chosen["text"][0].name)
+        raise CorpusError(f"{source.name}: column '{named}' holds HL7 messages, no texts; {IMPORT_MESSAGES}")
     dates = told.dates
     if "date" in chosen and not dates:
         found = find_format(chosen["date"][0].values)

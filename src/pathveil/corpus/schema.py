@@ -44,6 +44,9 @@ MISSING = (
     *("NULL", "Null", "null", r"\N", ".", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "None", "none"),
     *("<NA>", "NaT", "-", "--", "?"),
 )
+# Messages name their patients, which only their own reader takes out.
+MESSAGE_STARTS = ("MSH|", "\x0bMSH|", "FHS|", "BHS|")
+IMPORT_MESSAGES = "write them into a file whose name ends in .hl7, and import that"
 PLACE, AS_WRITTEN = "place in the frame", "before it was checked: "  # columns of names that no table has
 
 
@@ -196,6 +199,7 @@ class Fault(NamedTuple):
     many: str
     hint: str
     row: str  # of a row that has it
+    column: str = ""  # where it is, if its own name is not the column's
 
 
 def with_faults(
@@ -220,6 +224,14 @@ def with_faults(
             "are empty",
             "remove it or fill it in",
             "has no text",
+        ),
+        "messages": Fault(
+            pl.any_horizontal(pl.col("text").str.starts_with(start) for start in MESSAGE_STARTS).fill_null(False),
+            "is an HL7 message",
+            "are HL7 messages",
+            IMPORT_MESSAGES,
+            "holds an HL7 message in the place of its text",
+            "text",
         ),
     }
     examples = {"date": expected_date, "year": "a whole number such as 2016"}
@@ -267,7 +279,7 @@ def problems(frame: "pl.LazyFrame", *, expected_date: str = EXPECTED_DATE, sourc
             if total := totals[column]:
                 ids = first_ids(rows.filter(fault.found))
                 reports = f"1 report {fault.one}" if total == 1 else f"{total:,} reports {fault.many}"
-                sentences.append(f"column '{column}': {reports} ({ids}); {fault.hint}")
+                sentences.append(f"column '{fault.column or column}': {reports} ({ids}); {fault.hint}")
         return sentences
     except polars_faults():
         raise CorpusError("the corpus cannot be read to its end; is a file cut short or damaged?") from None
