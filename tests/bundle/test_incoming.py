@@ -7,6 +7,9 @@ import pytest
 
 from pathveil.bundle.incoming import BATCH, OneReading, batches_of, read_files
 from pathveil.corpus import read
+from pathveil.corpus.intake import import_corpus
+from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.opening import open_source, sources_of
 from pathveil.errors import CorpusError, UsageError
 
 KEY = b"0123456789abcdef"
@@ -99,3 +102,19 @@ def test_a_table_that_is_written_while_it_is_coded_is_refused(tmp_path):
     table.write_text('{"text": "left breast"}\n{"text": "colon"}\n')
     with pytest.raises(CorpusError, match="changed while it was read"):
         list(batches)
+
+
+def test_xml_is_called_what_it_is(tmp_path):
+    abstracts, other = tmp_path / "abstracts.xml", tmp_path / "report.xml"
+    abstracts.write_text('<NaaccrData xmlns="http://naaccr.org/naaccrxml"><Patient><Tumor/></Patient></NaaccrData>')
+    other.write_text('<ClinicalDocument xmlns="urn:hl7-org:v3"/>')
+    for path, sentence in (
+        (abstracts, "NAACCR XML holds labels, no reports"),
+        (other, "is no NAACCR XML"),
+    ):
+        with pytest.raises(CorpusError, match=sentence):
+            list(read_files(path, form="auto", key=b"k", reading=OneReading()))
+        with pytest.raises(CorpusError, match=sentence):
+            import_corpus(path, out=tmp_path / "out.parquet")
+    with pytest.raises(CorpusError, match="is no NAACCR XML"):
+        open_source(*sources_of([other]), mapping=TableMapping())

@@ -21,6 +21,7 @@ from pathveil.corpus.messages import Tally, read_reports, settle_versions
 from pathveil.corpus.opening import (
     MESSAGES,
     Columns,
+    check_for_reports,
     missing_as_empty,
     open_source,
     parts_of,
@@ -153,6 +154,7 @@ def read_files(
         if one.form in MESSAGES:
             yield from read_messages(path, form=one.form, key=key, reading=reading, beside=beside)
             continue
+        check_for_reports(one)
         unread[number] = notes = Unread.of(one.form)
         note = notes if reading.may_skip else None
         with unchanged(tables_among([one])):

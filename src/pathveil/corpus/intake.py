@@ -31,6 +31,7 @@ from pathveil.corpus.one_pass import Learned, OnePass
 from pathveil.corpus.opening import (
     MESSAGES,
     Source,
+    check_for_reports,
     check_lists,
     check_output,
     decimals_as_text,
@@ -289,10 +290,7 @@ class Sources:
                     f"{source.name}: a text does not say whose it is; give a table that names such files, with "
                     f"--texts {folder}"
                 )
-            if source.form == "naaccr":
-                raise CorpusError(
-                    f"{source.name}: NAACCR XML holds labels, no reports; give it to 'pathveil corpus label'"
-                )
+            check_for_reports(source)
         self.names = [str(source.name) for source in self.found]
         self.messages = {Path(source.name): source.form for source in self.found if source.form in MESSAGES}
 
