@@ -41,7 +41,7 @@ def test_texts_and_frames(tmp_path):
     found = incoming(texts)
     assert [one.text for one in found] == texts and found[-1].origin.position == BATCH + 1
     assert [one.case for one in incoming(pl.DataFrame({"text": ["x"], "case_id": [7]}))] == ["case 7"]
-    with pytest.raises(CorpusError, match="column 'text' is missing"):
+    with pytest.raises(CorpusError, match=r"column 'text' is missing; .* give that column alone, or rename it"):
         incoming(pl.DataFrame({"txt": ["x"]}))
     with pytest.raises(UsageError, match="got int"):
         incoming(7)

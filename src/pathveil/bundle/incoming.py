@@ -237,9 +237,8 @@ def read_frame(
     frame = missing_as_empty(frame, COLUMNS)  # NULL as a case id would make one case of many
     schema = frame.collect_schema()
     if "text" not in schema:
-        raise CorpusError(
-            f"{source}: column 'text' is missing; expected the reports' text there, or its name with --map or --column"
-        )
+        way = "give that column alone, or rename it" if source == FRAME else "or its name with --map or --column"
+        raise CorpusError(f"{source}: column 'text' is missing; expected the reports' text there, {way}")
     if schema["text"].is_numeric() or schema["text"].is_nested() or schema["text"].is_temporal():
         raise CorpusError(f"{source}: column 'text' holds {schema['text']}, expected the reports' text there")
     chosen = [
