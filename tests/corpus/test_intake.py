@@ -559,3 +559,21 @@ def test_messages_in_a_column_are_no_texts(tmp_path):
     table.write_text("".join(json.dumps(row) + "\n" for row in rows))
     result = import_corpus(table, out=tmp_path / "o.parquet")
     assert result.tables.reasons == {"holds an HL7 message in the place of its text": 1}
+
+
+def test_a_text_in_the_place_of_an_id_or_a_registry_is_not_shown(tmp_path):
+    table = tmp_path / "lab.csv"
+    text = f"1) {SECRET} in 3 pieces"
+    table.write_text("report_id,case_id,registry,text\n" + "".join(f"{text},c,R,\n" for _ in range(20)))
+    with pytest.raises(CorpusError, match="an id of 29 characters") as caught:
+        import_corpus(table, out=tmp_path / "o.parquet")
+    assert SECRET not in str(caught.value)
+    for registry in (f'"{text}\nof skin"', text * 5):
+        table.write_text("report_id,case_id,registry,text\n" + "".join(f"r{n},c,{registry},x\n" for n in range(20)))
+        with pytest.raises(
+            CorpusError, match="column 'registry': 20 reports have a text in the place of a name"
+        ) as caught:
+            import_corpus(table, out=tmp_path / "o.parquet")
+        with pytest.raises(CorpusError, match="on one line and of at most 100 characters"):
+            validate(scan(table))
+        assert SECRET not in str(caught.value)

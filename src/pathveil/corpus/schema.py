@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TASKS = ("site", "subsite", "laterality", "histology", "behavior")
 REQUIRED = ("report_id", "case_id", "registry", "text")
 WHEN = ("date", "year")  # either, both or none; what needs a date says so
-LONGEST_ID = 40  # characters of an id that a message repeats
+LONGEST_ID, LONGEST_REGISTRY = 40, 100  # characters of an id that a message repeats, and of a registry's name
 SHOWN = 5  # offending ids in a message
 # 2016-05-02, 20160502 and either with a time behind it, as HL7 writes them (201605020930); 20160502.0 is a number that
 # a table made a decimal. 05/02/2016 is two days, so it is refused; seconds since 1970 (1420070400) are no day of 1420.
@@ -218,6 +218,14 @@ def with_faults(
         "report_id": Fault(pl.col("report_id").is_null(), *none, "expected a unique id", "has no report_id"),
         "case_id": Fault(pl.col("case_id").is_null(), *none, "expected the id of the patient's case", "has no case_id"),
         "registry": Fault(pl.col("registry").is_null(), *none, "expected the registry it came from", "has no registry"),
+        "registries": Fault(
+            is_no_name(pl.col("registry")).fill_null(False),
+            "has a text in the place of a name",
+            "have a text in the place of a name",
+            f"expected a registry's name, on one line and of at most {LONGEST_REGISTRY} characters",
+            "has a text in the place of its registry's name",
+            "registry",
+        ),
         "text": Fault(
             ~holds_letters(pl.col("text")).fill_null(False),
             "is empty",
@@ -249,6 +257,11 @@ def with_faults(
             f"has a {column} that cannot be read",
         )
     return rows, faults
+
+
+def is_no_name(registry: "pl.Expr") -> "pl.Expr":
+    """Whether registries are none: their names are shown wherever reports are counted, and such a text must not be."""
+    return (registry.str.len_chars() > LONGEST_REGISTRY) | registry.str.contains("\n", literal=True)
 
 
 def holds_letters(text: "pl.Expr") -> "pl.Expr":
@@ -318,11 +331,10 @@ def shortened(names: Sequence[str], *, total: int | None = None) -> str:
 def clipped(name: str) -> str:
     """An id, unless it looks like a text or a name in the wrong column, of which no message tells more than its length.
 
-    >>> clipped("S97-1234"), clipped("S 97 1234"), clipped("Doe Jane"), clipped("left breast, 3 cores, " * 9)
-    ('S97-1234', 'S 97 1234', 'an id of 8 characters', 'an id of 198 characters')
+    >>> clipped("S97-1234"), clipped("S 97 1234"), clipped("Doe"), clipped("Doe Jane 7"), clipped("in 3 cores " * 9)
+    ('S97-1234', 'S 97 1234', 'an id of 3 characters', 'an id of 10 characters', 'an id of 99 characters')
     """
-    one_word = not re.search(r"\s", name)
-    usual = len(name) <= LONGEST_ID and (one_word or re.search(r"\d", name) is not None)
+    usual = len(name) <= LONGEST_ID and all(len(word) < 3 or re.search(r"\d", word) for word in name.split())
     return name if usual else f"an id of {len(name)} characters"
 
 
