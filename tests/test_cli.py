@@ -1,5 +1,6 @@
 """The command line as a whole: light, and clear when something is wrong."""
 
+import os
 import re
 import signal
 import subprocess
@@ -111,6 +112,13 @@ runpy.run_module("pathveil", run_name="__main__")
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (130, "Aborted!\n")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_what_goes_to_a_file_or_a_program_is_utf8_wherever_we_run(small, encoding):
+    command = [sys.executable, "-m", "pathveil", "corpus", "check", small]
+    done = subprocess.run(command, capture_output=True, env=os.environ | {"PYTHONIOENCODING": encoding})
+    assert done.returncode == 0 and "200 reports ·" in done.stdout.decode() and "█" in done.stdout.decode(), done.stderr
 
 
 def test_an_unknown_command_is_bad_usage(pathveil):
