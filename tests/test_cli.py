@@ -1,5 +1,6 @@
 """The command line as a whole: light, and clear when something is wrong."""
 
+import os
 import re
 import signal
 import subprocess
@@ -95,6 +96,29 @@ def test_ctrl_c_says_that_the_same_command_goes_on(command, small, tmp_path):
     process.send_signal(signal.SIGINT)
     assert "the same command goes on" in process.communicate(timeout=900)[1]
     assert process.returncode == 130
+
+
+def test_ctrl_c_while_modules_load_is_no_traceback():
+    code = """
+import runpy, sys
+
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pathveil.cli":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Interrupted())
+runpy.run_module("pathveil", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "Aborted!\n")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_what_goes_to_a_file_or_a_program_is_utf8_wherever_we_run(small, encoding):
+    command = [sys.executable, "-m", "pathveil", "corpus", "check", small]
+    done = subprocess.run(command, capture_output=True, env=os.environ | {"PYTHONIOENCODING": encoding})
+    assert done.returncode == 0 and "200 reports ·" in done.stdout.decode() and "█" in done.stdout.decode(), done.stderr
 
 
 def test_an_unknown_command_is_bad_usage(pathveil):

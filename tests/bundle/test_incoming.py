@@ -7,6 +7,9 @@ import pytest
 
 from pathveil.bundle.incoming import BATCH, OneReading, batches_of, read_files
 from pathveil.corpus import read
+from pathveil.corpus.intake import import_corpus
+from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.opening import open_source, sources_of
 from pathveil.errors import CorpusError, UsageError
 
 KEY = b"0123456789abcdef"
@@ -38,7 +41,7 @@ def test_texts_and_frames(tmp_path):
     found = incoming(texts)
     assert [one.text for one in found] == texts and found[-1].origin.position == BATCH + 1
     assert [one.case for one in incoming(pl.DataFrame({"text": ["x"], "case_id": [7]}))] == ["case 7"]
-    with pytest.raises(CorpusError, match="column 'text' is missing"):
+    with pytest.raises(CorpusError, match=r"column 'text' is missing; .* give that column alone, or rename it"):
         incoming(pl.DataFrame({"txt": ["x"]}))
     with pytest.raises(UsageError, match="got int"):
         incoming(7)
@@ -89,3 +92,29 @@ def test_blank_ids_are_none_and_decimals_are_numbers():
     assert [one.case_id for one in incoming(decimals)] == ["1234", None, None, "2.5"]
     with pytest.raises(CorpusError, match="column 'text' holds List"):
         incoming(pl.DataFrame({"text": [["x"]]}))
+
+
+def test_a_table_that_is_written_while_it_is_coded_is_refused(tmp_path):
+    table = tmp_path / "lab.jsonl"
+    table.write_text('{"text": "left breast"}\n')
+    batches = read_files(table, form="auto", key=b"k", reading=OneReading())
+    assert next(batches)[0].text == "left breast"
+    table.write_text('{"text": "left breast"}\n{"text": "colon"}\n')
+    with pytest.raises(CorpusError, match="changed while it was read"):
+        list(batches)
+
+
+def test_xml_is_called_what_it_is(tmp_path):
+    abstracts, other = tmp_path / "abstracts.xml", tmp_path / "report.xml"
+    abstracts.write_text('<NaaccrData xmlns="http://naaccr.org/naaccrxml"><Patient><Tumor/></Patient></NaaccrData>')
+    other.write_text('<ClinicalDocument xmlns="urn:hl7-org:v3"/>')
+    for path, sentence in (
+        (abstracts, "NAACCR XML holds labels, no reports"),
+        (other, "is no NAACCR XML"),
+    ):
+        with pytest.raises(CorpusError, match=sentence):
+            list(read_files(path, form="auto", key=b"k", reading=OneReading()))
+        with pytest.raises(CorpusError, match=sentence):
+            import_corpus(path, out=tmp_path / "out.parquet")
+    with pytest.raises(CorpusError, match="is no NAACCR XML"):
+        open_source(*sources_of([other]), mapping=TableMapping())

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
@@ -89,3 +90,10 @@ def test_a_model_is_trained_scored_and_asked_on_a_device(device):
     if device == "cuda" and not torch.cuda.is_available():
         pytest.skip("needs a CUDA device")
     device_checks.check(device)
+
+
+def test_a_frame_is_not_coded_into_a_file(bundle, tmp_path):
+    with pytest.raises(
+        UsageError, match=r"expected the path of a file or folder; got DataFrame, whose reports predict"
+    ):
+        bundle.predict_to_file(pl.DataFrame({"text": ["left breast"]}), tmp_path / "codes.csv")

@@ -13,7 +13,7 @@ import pytest
 from bundle.conftest import TINY
 from pathveil.bundle import Model
 from pathveil.bundle.train import baseline_words, make_model, train_model, training_summary
-from pathveil.errors import UsageError
+from pathveil.errors import CorpusError, UsageError
 from pathveil.training.calibration import NEVER
 from pathveil.training.defences import TeacherSettings
 from pathveil.training.ensemble import train
@@ -119,6 +119,13 @@ def test_validation_of_the_training_cases_is_refused(halves):
     cases = pl.read_parquet(train_file)["case_id"].n_unique()
     with pytest.raises(UsageError, match=f"{cases} cases of the validation reports are among the training reports"):
         train_model(train_file, TINY, preset="tiny", validation=train_file)
+
+
+def test_validation_reports_without_a_task_are_named(halves, tmp_path):
+    train_file, validation = halves
+    pl.read_parquet(validation).drop("site", "subsite").write_parquet(tmp_path / "other.parquet")
+    with pytest.raises(CorpusError, match="the validation reports: there is no task column 'site'"):
+        train_model(train_file, TINY, preset="tiny", validation=tmp_path / "other.parquet")
 
 
 def test_codes_that_are_written_otherwise_than_here_are_told(bundle, tmp_path):

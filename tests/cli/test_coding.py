@@ -96,7 +96,8 @@ def test_one_text_is_answered(files, inside, monkeypatch):
     done = inside("predict", files / "model", "--text", text, "--explain", 2)
     assert done.returncode == 0, done.stderr
     assert "breast" in done.stdout and "C18" in done.stdout and "invasive +" in done.stdout  # term, alternative, words
-    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    written = f"Präparat.\r\n{text}".encode("cp1252")  # read as files are, whatever the system reads by itself
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(written), encoding="ascii"))
     answer = json.loads(inside("predict", files / "model", "--text", "-", "--out", "-", "--joint", "usual").stdout)
     assert set(answer) == {"codes", "contradictions", "explanation"}
     assert len(answer["codes"]["site"]["alternatives"]) == 2 and answer["codes"]["site"]["code"] == "C50"

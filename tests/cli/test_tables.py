@@ -75,6 +75,8 @@ def test_what_could_not_be_used_is_told_and_never_quoted(lab, tmp_path, pathveil
     done = pathveil("corpus", "check", lab, "--map", tmp_path / "map.toml", "--json")
     assert json.loads(done.stdout)["reports"] == 80 and SECRET not in done.stdout + done.stderr
     assert f"{lab}: 80 reports of" in done.stderr and "81 read, 1 skipped" in done.stderr
+    shown = pathveil("corpus", "check", lab, "--map", tmp_path / "map.toml")
+    assert shown.stdout.splitlines()[0].strip() == "lab.csv"  # and not the corpus that was made of it
     (tmp_path / "folder").mkdir()
     lab.rename(tmp_path / "folder" / lab.name)
     (tmp_path / "folder" / "more.xlsx").write_bytes(b"")

@@ -27,6 +27,51 @@ def test_topography(value):
     assert read_topography(value) == ("C50", "C50.4")
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "C50.4-Upper outer quadrant",
+        "C50.4/breast",
+        "C50.4=breast",
+        "C50.4.",
+        "C50.4*",
+        "C50.4_UOQ",
+        "C 50.4",
+        "(C50.4)",
+        "[C504]",
+        "'C504",
+        '"C50.4"',
+        "Upper-outer quadrant of breast (C50.4)",
+        "Breast [C50.4], upper outer",
+    ],
+)
+def test_a_topography_among_marks_and_terms(value):
+    assert read_topography(value) == ("C50", "C50.4")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "8500/3-Infiltrating duct",
+        "8500/3.",
+        "8500/3=IDC",
+        "(8500/3)",
+        "'8500/3",
+        "Infiltrating duct carcinoma, NOS (8500/3)",
+    ],
+)
+def test_a_morphology_among_marks_and_terms(value):
+    assert read_morphology(value) == ("8500", "3")
+
+
+def test_ranges_and_what_may_mean_two_things_are_no_codes():
+    assert [read_topography(value) for value in ("C50-59", "C50.1/2", "C50.1-C50.4", "C50.A1", "C50-C58")] == [None] * 5
+    text = "Received is a breast with a lump of 3 cm in the upper outer quadrant (C50.4)"
+    assert [read_topography(value) for value in (text, "breast\n(C50.4)")] == [None] * 2
+    assert [read_morphology(value) for value in ("8500/03", "850003", "8500/3/2", "8500_3", "8140-8150")] == [None] * 5
+    assert read_morphology("9530/09") == ("9530", "0")  # a benign tumour, its grade unknown
+
+
 def test_a_site_without_a_subsite():
     assert [read_topography(value) for value in ("C50", "C50.-", "c50.X")] == [("C50", None)] * 3
 
@@ -79,6 +124,7 @@ def test_sides_as_naaccr_numbers_letters_and_words():
         "1=left": None, "2 - Right": None, "1 unilateral": None, "0 - not a paired site": "not_paired",
         "3 - Only one side involved, right or left origin unspecified": "one_side",
         "9: Paired site, but no information concerning laterality; midline tumor": "paired_unknown",
+        "rechte Mamma": "right", "linksseitig": "left", "lado derecho": None, "izquierdo": "left",
     }  # fmt: skip
     assert {text: read_laterality(text) for text in texts} == texts
     assert [read_laterality(word) for word in ("7", "N", "right-handed pitcher", "", "r b")][:2] == [None, None]
@@ -88,6 +134,8 @@ def test_behaviors():
     assert [read_behavior(value) for value in ("3", "/3", "3.0", "3,0", "3 malignant", "in situ", "4", "x")] == [
         "3", "3", "3", "3", "3", "2", None, None,
     ]  # fmt: skip
+    told = {"Malignant, primary site": "3", "noninvasive": "2", "3 - noninvasive": None, "Borderline malignancy": "1"}
+    assert {value: read_behavior(value) for value in told} == told
     told = {"1=malignant": None, "3 - in situ": None, "2 in situ": "2", "3 - Malignant, primary": "3"}
     assert {value: read_behavior(value) for value in told} == told
 

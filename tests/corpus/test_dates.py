@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pathveil.corpus.dates import ISO, check_format, find_format, in_iso_form
+from pathveil.corpus.schema import parsed_date
 from pathveil.errors import UsageError
 
 FORMS = {
@@ -18,6 +19,9 @@ FORMS = {
     "dd-mmm-yyyy": "%d-%b-%Y",
     "ddmmmyyyy": "%d%b%Y",
     "mm-dd-yy": "%m-%d-%y",
+    "ddmmyyyy": "%d%m%Y",
+    "mmddyyyy": "%m%d%Y",
+    "dd. mmm yyyy": "%d. %B %Y",
 }
 
 
@@ -54,6 +58,11 @@ def test_a_format_is_found_only_where_a_day_is_past_the_twelfth(days):
         (["May 17, 2016", "Sept 2, 2016 10:11"], "mmm dd, yyyy"),
         (["May 17 2016"], "mmm dd yyyy"),
         (["45/45/2016"], None),
+        (["17022016", "01022016", "20160502"], "ddmmyyyy"),
+        (["2172016", "02172016 09:30", "99999999"], "mmddyyyy"),
+        (["01022016"], None),
+        (["17. Dezember 2016", "2. Mai 2016"], "dd. mmm yyyy"),
+        (["17-OKT-2016", "02-Mär-2016"], "dd-mmm-yyyy"),
     ],
 )
 def test_what_is_found(values, found):
@@ -70,3 +79,18 @@ def test_told_formats_are_checked():
     for wrong in ("dd/mm", "day/month/year", "dd/mm/yyyy hh", "dd/dd/yyyy", "", "%d"):
         with pytest.raises(UsageError, match="is no format of dates"):
             check_format(wrong)
+
+
+def test_parts_with_nothing_between_them_have_their_width():
+    assert parsed(["1042016", "01042016", "20121019", "42016"], "ddmmyyyy") == [
+        "2016-04-01", "2016-04-01", "20121019", "42016",
+    ]  # fmt: skip
+    assert parsed(["03-MRZ-2016", "4-Mai-2016", "05-Dez-2016"], "dd-mmm-yyyy") == [
+        "2016-03-03", "2016-05-04", "2016-12-05",
+    ]  # fmt: skip
+
+
+def test_seconds_since_1970_are_no_days():
+    values = ["1420070400", "1420070400000", "201605020930", "20160502093000", "20160502093000123", "20160502T09"]
+    days = pl.DataFrame({"date": values}).select(parsed_date(pl.col("date")))["date"].to_list()
+    assert days == [None, None, *[datetime.date(2016, 5, 2)] * 4]

@@ -13,7 +13,10 @@ import pytest
 from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.labels import label_corpus
 from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.one_pass import OnePass
 from pathveil.corpus.opening import detect_format
+from pathveil.corpus.proposal import propose_mapping
+from pathveil.corpus.schema import scan, validate
 from pathveil.corpus.synth import SynthSettings, write_corpus
 from pathveil.errors import CorpusError, UsageError
 
@@ -491,3 +494,86 @@ def test_what_is_for_another_form_is_not_passed_over(tmp_path, option, what):
     (tmp_path / "r.csv").write_text("report_id,case_id,registry,text\na,1,R,colon\n")
     with pytest.raises(UsageError, match=f"--{option}, or {option} in a mapping, is for a {what}; .*r.csv is none"):
         import_corpus(tmp_path / "r.csv", out=tmp_path / "c.parquet", mapping=TableMapping(**{option: "Reports"}))
+
+
+def rows_of_jsonl(count):
+    return "".join(
+        json.dumps({"report_id": f"r{n}", "case_id": f"c{n}", "registry": "R", "text": "left breast"}) + "\n"
+        for n in range(count)
+    )
+
+
+@pytest.mark.parametrize("name", ["lab.jsonl", "lab.csv"])
+def test_a_table_that_is_written_while_it_is_read_is_refused(tmp_path, monkeypatch, name):
+    table = tmp_path / name
+    table.write_text(rows_of_jsonl(3))
+    if name.endswith(".csv"):
+        pl.read_ndjson(table).write_csv(table)
+    prepared = OnePass.prepared
+
+    def meanwhile(one, batch):
+        lines = table.read_text().splitlines(keepends=True)
+        table.write_text("".join(lines[:2]))  # as where an export begins again
+        return prepared(one, batch)
+
+    monkeypatch.setattr(OnePass, "prepared", meanwhile)
+    with pytest.raises(CorpusError, match=f"{name}: changed while it was read"):
+        import_corpus(table, out=tmp_path / "out.parquet")
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_what_other_programs_write_around_cells_is_none_of_them(tmp_path):
+    table = tmp_path / "lab.csv"
+    records = [f'="00{n}",="0{n}",="2016-05-{n + 10}",left breast,="C504",North\n' for n in range(15)]
+    rule = "----,-----,----------,------------------,----,-------\n"  # of sqlcmd
+    table.write_text("report_id,case_id,date,text,subsite,registry\n" + rule + "".join(records))
+    result = import_corpus(table, out=tmp_path / "out.parquet")
+    assert [one.sentence() for one in result.tables.skipped] == [f"{table}: line 2 has no report_id"]
+    made = pl.read_parquet(tmp_path / "out.parquet")
+    row = made.select("report_id", "case_id", "date", "subsite", "registry").row(0)
+    assert row == ("000", "00", datetime.date(2016, 5, 10), "C50.4", "North")
+
+
+def test_a_registry_called_null_is_none(tmp_path):
+    table = tmp_path / "lab.csv"
+    rows = [f"r{n},c{n},left breast,{'NULL' if n == 3 else 'North'}\n" for n in range(15)]
+    table.write_text("report_id,case_id,text,registry\n" + "".join(rows))
+    result = import_corpus(table, out=tmp_path / "out.parquet")
+    assert result.registries == {"North": 14} and result.tables.reasons == {"has no registry": 1}
+    table.write_text(table.read_text().replace("North", "NULL"))
+    assert import_corpus(table, out=tmp_path / "out.parquet", registry="South").registries == {"South": 15}
+
+
+def test_messages_in_a_column_are_no_texts(tmp_path):
+    table = tmp_path / "engine.jsonl"
+    message = f"MSH|^~\\&|LIS|LAB|||20160502||ORU^R01|1|P|2.5.1\rPID|1||7^^^LAB^MR||{SECRET}\r"
+    rows = [{"report_id": f"r{n}", "case_id": "c", "registry": "R", "text": message} for n in range(20)]
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for way in (lambda: import_corpus(table, out=tmp_path / "o.parquet"), lambda: validate(scan(table))):
+        with pytest.raises(CorpusError, match="column 'text': 20 reports are HL7 messages") as caught:
+            way()
+        assert SECRET not in str(caught.value)
+    with pytest.raises(CorpusError, match=r"column 'text' holds HL7 messages, no texts; write them .* ends in \.hl7"):
+        propose_mapping(table, out=tmp_path / "map.toml")
+    rows[1:] = [row | {"text": "left breast"} for row in rows[1:]]
+    table.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = import_corpus(table, out=tmp_path / "o.parquet")
+    assert result.tables.reasons == {"holds an HL7 message in the place of its text": 1}
+
+
+def test_a_text_in_the_place_of_an_id_or_a_registry_is_not_shown(tmp_path):
+    table = tmp_path / "lab.csv"
+    text = f"1) {SECRET} in 3 pieces"
+    table.write_text("report_id,case_id,registry,text\n" + "".join(f"{text},c,R,\n" for _ in range(20)))
+    with pytest.raises(CorpusError, match="an id of 29 characters") as caught:
+        import_corpus(table, out=tmp_path / "o.parquet")
+    assert SECRET not in str(caught.value)
+    for registry in (f'"{text}\nof skin"', text * 5):
+        table.write_text("report_id,case_id,registry,text\n" + "".join(f"r{n},c,{registry},x\n" for n in range(20)))
+        with pytest.raises(
+            CorpusError, match="column 'registry': 20 reports have a text in the place of a name"
+        ) as caught:
+            import_corpus(table, out=tmp_path / "o.parquet")
+        with pytest.raises(CorpusError, match="on one line and of at most 100 characters"):
+            validate(scan(table))
+        assert SECRET not in str(caught.value)

@@ -288,3 +288,22 @@ def test_the_command_from_messages_to_labels(tmp_path, pathveil):
     assert done.returncode == 0 and "1 of 1 report labelled" in done.stdout, done.stderr
     tasks = pl.read_parquet(tmp_path / "l.parquet").select("site", "subsite", "histology", "laterality")
     assert tasks.row(0) == ("C50", "C50.4", "8500", "left")
+
+
+def test_rows_with_codes_and_no_number_are_told_as_such(reports, tmp_path):
+    table = labels(tmp_path, [",C50,8500", ",C61,8140"])
+    with pytest.raises(CorpusError, match=r"\(0 rows, 0 reports ambiguous\); no row with a code has a report_number"):
+        label_corpus(reports, table, on="report_number", out=tmp_path / "out.parquet")
+
+
+def test_days_without_marks_between_their_parts_are_days(reports, tmp_path):
+    first = pl.read_parquet(reports)["date"][0]
+    rows = [f"N0,{first:%d%m%Y},C50", "N1,17022000,C61", "N2,20169999,C61"]
+    result = label_corpus(
+        reports,
+        labels(tmp_path, rows, "report_number,date,site"),
+        on="report_number",
+        days=3,
+        out=tmp_path / "o.parquet",
+    )
+    assert (result.matched, result.undated_rows, result.unused_rows) == (1, 1, 1)

@@ -75,6 +75,9 @@ def test_a_messy_table_from_proposal_to_corpus(lab, tmp_path):
         ("id,tumor_id,patient_id,hospital,note", f"1,2,3,A,{'x' * 200}", "report_id case_id - registry text"),
         ("a,b,c,d", f"1,C50.4,02-May-2016,{'long words ' * 20}", "- subsite date text"),
         ("text,topography,side", "x,banana,up", "text - -"),
+        ("PAT_MRN_ID,ACCESSION_NUM,Result_Narrative", f"7,a,{'long words ' * 20}", "case_id report_id text"),
+        ("med_rec_num,accession,text", "7,a,x", "case_id report_id text"),
+        ("Fallnummer,PatientenID,Befundnr,Befund", "1,7,a,x", "- case_id report_id text"),
     ],
 )
 def test_what_columns_are_recognised(tmp_path, header, row, columns):

@@ -51,9 +51,18 @@ class PandasColumn:
         return list(self.values)
 
 
+class PandasIndex:
+    def __init__(self, levels):
+        self.names, self._levels = list(levels), levels
+
+    def get_level_values(self, name):
+        return PandasColumn(self._levels[name])
+
+
 class PandasFrame:
-    def __init__(self, columns):
+    def __init__(self, columns, index=None):
         self._columns, self.columns = columns, list(columns)
+        self.index = PandasIndex(index or {None: range(40)})
 
     def __getitem__(self, name):
         return PandasColumn(self._columns[name])
@@ -137,6 +146,14 @@ def test_a_pandas_frame():
     assert frame["site"][:3].to_list() == ["C50", None, "C10"] and frame["grade"][:3].to_list() == ["1", "2", None]
     assert frame["year"].to_list() == [2016, None] * 20 and frame["date"].equals(reports()["date"])
     assert frame["text"].equals(reports()["text"])
+
+
+def test_the_index_of_a_pandas_frame_is_a_column_where_it_has_a_name():
+    columns = {name: reports()[name].to_list() for name in reports().columns}
+    index = {"report_id": columns.pop("report_id"), "case_id": columns["case_id"], None: range(40)}
+    frame = read(PandasFrame(columns, index)).to_frame()
+    assert frame["report_id"].equals(reports()["report_id"]) and frame["case_id"].equals(reports()["case_id"])
+    assert sorted(frame.columns) == sorted(reports().columns)
 
 
 def test_messages_are_imported(messages, tmp_path):

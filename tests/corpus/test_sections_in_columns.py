@@ -120,6 +120,7 @@ def test_mistakes_are_one_sentence(lab, tmp_path, pathveil):
         ("Makroskopie Diagnose", ["Diagnose", "Makroskopie"]),
         ("comment clinical_history", "comment"),  # neither is a report's own text
         ("gross", "gross"),
+        ("gross_text final_text micro_text", ["final_text", "micro_text", "gross_text"]),
         ("dx acc", "dx"),
         ("gross diagnosis_date", "gross"),
     ],

@@ -237,7 +237,7 @@ def test_names_of_fields_within_fields(tmp_path):
         ('{"x": {"a": [{"b": "c"}], "d": [{"e": "f"}]}}', "several lists of objects"),
         (
             json.dumps({f"{SECRET}{n}": {"text": "x"} for n in range(3)}),
-            "holds an object for each report under a name of its own; expected a list of the objects",
+            "holds an object for each report, or column, under a name of its own; expected a list of objects",
         ),
         (f'[{{"text": "{SECRET}"', "cannot be read as JSON"),
         (f'["{SECRET}"]', "expected a list of objects, one a report"),

@@ -21,16 +21,18 @@ from pathveil.corpus.messages import Tally, read_reports, settle_versions
 from pathveil.corpus.opening import (
     MESSAGES,
     Columns,
+    check_for_reports,
     missing_as_empty,
     open_source,
     parts_of,
     sources_of,
+    tables_among,
     written_out,
 )
 from pathveil.corpus.reading import as_polars
 from pathveil.corpus.report_rows import LINE, PLACE, SECTION, joins_rows, one_row_a_report
 from pathveil.corpus.rows import MOST_SKIPPED, RowCheck, RowCounts, Unread, check_most_skipped
-from pathveil.corpus.tables import ROW
+from pathveil.corpus.tables import ROW, unchanged
 from pathveil.corpus.text_files import text_of
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import name_of
@@ -152,16 +154,19 @@ def read_files(
         if one.form in MESSAGES:
             yield from read_messages(path, form=one.form, key=key, reading=reading, beside=beside)
             continue
+        check_for_reports(one)
         unread[number] = notes = Unread.of(one.form)
         note = notes if reading.may_skip else None
-        table = open_source(one, mapping=told, note=note)
-        named = columns_read(told)
-        reading.put_together = reading.put_together or is_put_together(table, named)
-        table, _ = one_row_a_report(table, source=path, columns=named, texts=told.texts, note=note)
-        reading.numbered = reading.numbered or "report_number" in table.collect_schema()
-        for batch in read_frame(table, source=path, file=name_of(path), first=first, tally=reading.tally, unread=notes):
-            check.sizes[number] += len(batch)
-            yield batch
+        with unchanged(tables_among([one])):
+            table = open_source(one, mapping=told, note=note)
+            named = columns_read(told)
+            reading.put_together = reading.put_together or is_put_together(table, named)
+            table, _ = one_row_a_report(table, source=path, columns=named, texts=told.texts, note=note)
+            reading.numbered = reading.numbered or "report_number" in table.collect_schema()
+            where = {"source": path, "file": name_of(path), "first": first}
+            for batch in read_frame(table, **where, tally=reading.tally, unread=notes):
+                check.sizes[number] += len(batch)
+                yield batch
         check.sizes[number] += len(notes.reasons) if notes.within else 0
         check.total += check.sizes[number]
         first += check.sizes[number] + (0 if notes.within else len(notes.reasons))
@@ -232,9 +237,8 @@ def read_frame(
     frame = missing_as_empty(frame, COLUMNS)  # NULL as a case id would make one case of many
     schema = frame.collect_schema()
     if "text" not in schema:
-        raise CorpusError(
-            f"{source}: column 'text' is missing; expected the reports' text there, or its name with --map or --column"
-        )
+        way = "give that column alone, or rename it" if source == FRAME else "or its name with --map or --column"
+        raise CorpusError(f"{source}: column 'text' is missing; expected the reports' text there, {way}")
     if schema["text"].is_numeric() or schema["text"].is_nested() or schema["text"].is_temporal():
         raise CorpusError(f"{source}: column 'text' holds {schema['text']}, expected the reports' text there")
     chosen = [

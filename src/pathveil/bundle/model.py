@@ -165,6 +165,9 @@ class Model:
         """
         from pathveil.bundle.predict import predict_to_file
 
+        if not isinstance(source, str | Path):
+            told = type(source).__name__
+            raise UsageError(f"expected the path of a file or folder; got {told}, whose reports predict() codes")
         to, where = Path(out) if isinstance(out, str) else out, choose_device(device)
         options["joint"] = rules_named(options.get("joint"))
         return predict_to_file(self, Path(source), to, device=where, progress=progress, **options)

@@ -225,7 +225,10 @@ def with_validation(given: TrainingCorpus, validation: Any, progress: Progress =
     """The training corpus with reports of other cases behind it, to be held out; codes that only they have are judged
     by, as ones that the model cannot know."""
     tasks, classes = list(given.corpus.tasks), given.corpus.classes
-    source = read(validation, tasks=tasks, progress=progress)
+    try:
+        source = read(validation, tasks=tasks, progress=progress)
+    except CorpusError as fault:
+        raise CorpusError(f"the validation reports: {fault}") from None
     more = encode(source.paths, given.vocabulary, tasks=tasks, classes=classes, progress=progress)
     shared = len(np.intersect1d(more.cases, given.corpus.cases))
     if shared:

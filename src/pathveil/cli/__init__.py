@@ -6,6 +6,7 @@ Exit codes: 0 done, 2 bad usage or bad input (one clear sentence), 1 a defect of
 """
 
 import errno
+import io
 import os
 import sys
 from pathlib import Path
@@ -85,8 +86,20 @@ ENVIRONMENT = {
 }
 
 
+def write_utf8() -> None:
+    """What goes to a file or a program is UTF-8 whatever the system writes by itself (Windows, an old locale); a
+    terminal shows what it can."""
+    if not isinstance(sys.stdout, io.TextIOWrapper):
+        return
+    if sys.stdout.isatty():
+        sys.stdout.reconfigure(errors="replace")
+    else:
+        sys.stdout.reconfigure(encoding="utf-8", errors=sys.stdout.errors)
+
+
 def main() -> None:
     """Run a command; turn a user's mistake into one sentence and exit code 2, a defect into a short line and 1."""
+    write_utf8()
     try:
         app()
     except PathveilError as error:

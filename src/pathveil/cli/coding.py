@@ -164,6 +164,7 @@ def predict(
     """
     from pathveil.bundle.incoming import made_plain
     from pathveil.corpus.patient import read_key
+    from pathveil.corpus.text_files import text_from
 
     if (source is None) == (text is None):
         raise UsageError("give INPUT, a file or folder of reports, or --text with one text")
@@ -180,7 +181,7 @@ def predict(
         raise UsageError("--out - writes the codes to the standard output, where --json would put the summary too")
     model = api.load(bundle, require_signature=require_signature, words_key=words_key)
     if text is not None:
-        report = sys.stdin.read() if text == "-" else text
+        report = text_from(sys.stdin.buffer.read()) if text == "-" else text
         shown = not as_json and out is None
         report = made_plain(report) if shown else report  # with the words behind codes: as the places say
         if not report.strip():

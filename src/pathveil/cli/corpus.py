@@ -239,6 +239,7 @@ def class_counts(text: str) -> dict[str, int]:
 @app.command("check", short_help="Judge a corpus: what is in it, and what to mend first.")
 @reads_tables("sources")
 def check_corpus(
+    context: typer.Context,
     sources: list[Path] = typer.Argument(
         ..., metavar="CORPUS", help="A corpus: one file, several, or a folder of them (Parquet, CSV, JSONL)."
     ),
@@ -264,7 +265,7 @@ def check_corpus(
     if as_json:
         emit(result, as_json=True)
     else:
-        Console().print(page(result, title=", ".join(path.name for path in sources)))
+        Console().print(page(result, title=", ".join(path.name for path in context.params["sources"])))
 
 
 @app.command("split", short_help="Divide a corpus into train, validation and test, by case.")

@@ -29,12 +29,15 @@ from pathveil.wording import counted
 if TYPE_CHECKING:
     import polars as pl
 
-AFTER = r"(?:[\s\xa0,;:(].*)?"  # a term may follow its code
-TOPOGRAPHY = re.compile(rf"C(\d\d)(?:[.,]?(\d)|[.,]?[-X])?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII)
+# What a code may stand in, and the term that lists of choices write before one in brackets; or behind it.
+BEFORE = r"""(?:[^\d()\[\]\n]{1,100}[(\[]|['"(\[]*)\s*"""
+AFTER = r"(?:(?:[\s\xa0,;:(]|[.](?!\w)|_(?!\d)|[^\w\s.](?!\s?\d)).*)?"
+TOPOGRAPHY = re.compile(rf"{BEFORE}C\s?(\d\d)(?:[.,]?(\d)|[.,]?[-X])?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII)
+# Behind the behavior may stand a grade, which benign tumours do not have: 8500/03 may as well be behavior 3.
 MORPHOLOGY = re.compile(
-    rf"M?[-\s]?([89]\d{{3}})(?:\s?[/.,-]?\s?(\d)\d?|/)?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII
+    rf"{BEFORE}M?[-\s]?([89]\d{{3}})(?:\s?[/.,-]?\s?(?!0[1-4])(\d)\d?|/)?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII
 )
-TOPOGRAPHIES = re.compile(r"\bC\d\d(?:[.,]?\d)?\b", re.IGNORECASE | re.ASCII)  # all in a value that may hold several
+TOPOGRAPHIES = re.compile(r"\bC\s?\d\d(?:[.,]?\d)?\b", re.IGNORECASE | re.ASCII)  # all in a value that may hold several
 MORPHOLOGIES = re.compile(r"\b[89]\d{3}(?:/?\d{1,2})?\b", re.ASCII)
 NUMBERS = re.compile(r"\b\d\b", re.ASCII)
 WHOLE = re.compile(r"(\d+)[.,]0+", re.ASCII)  # a whole number that went through a spreadsheet
@@ -42,11 +45,19 @@ LEADING_DIGIT = re.compile(r"/?0?(\d)([\s\xa0,;:(=-].*)?", re.DOTALL | re.ASCII)
 
 BEHAVIORS = {"0", "1", "2", "3", "6", "9"}
 BEHAVIOR_WORDS = {"benign": "0", "borderline": "1", "uncertain": "1", "in_situ": "2", "insitu": "2", "malignant": "3"}
-BEHAVIOR_WORDS |= {"invasive": "3", "metastatic": "6"}
+BEHAVIOR_WORDS |= {
+    "invasive": "3",
+    "metastatic": "6",
+    "carcinoma_in_situ": "2",
+    "non_invasive": "2",
+    "noninvasive": "2",
+}
+BEHAVIOR_WORDS |= {"uncertain_whether_benign_or_malignant": "1", "borderline_malignancy": "1"}
+BEHAVIOR_WORDS |= {"malignant_primary_site": "3", "malignant_metastatic_site": "6"}
 LATERALITIES = {
     "not_paired": "0 t not_paired not_a_paired_site not_applicable",
-    "right": "1 r re rt right rechts droite droit derecha",
-    "left": "2 l li lt left links gauche izquierda",
+    "right": "1 r re rt right rechts rechte rechter rechtes rechtsseitig droite droit derecha derecho",
+    "left": "2 l li lt left links linke linker linkes linksseitig gauche izquierda izquierdo",
     "one_side": "3 one_side only_one_side unilateral",
     "bilateral": "4 b bds bilat bilateral both beids beidseits beidseitig beide",
     "midline": "5 m midline mittellinie mittig",

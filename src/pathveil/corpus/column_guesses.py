@@ -37,8 +37,9 @@ NAMES = {
     "report_id": "reportid reportno reportnumber reportnr accessionnumber accession accessionno accno pathreportnumber"
     " pathreportnumber1 specimennumber specimenid befundnr befundnummer eingangsnummer labnumber labno documentid"
     " acc accnum accessionnum specno noteid orderid ordernumber messageid id",
-    "case_id": "caseid tumorid tumourid caseno casenumber fallid fallnummer fallnr patientid"
-    " patientidnumber patientno patientnumber patientnr patid patnr mrn medicalrecordnumber pid patient case",
+    "case_id": "caseid tumorid tumourid caseno casenumber patientid patientidnumber patientno patientnumber patientnr"
+    " patientenid patientennummer patientennr patid patnr mrn medicalrecordnumber patmrnid medrecnum medrecno pid"
+    " patient fallid fallnummer fallnr case",  # a Fall is mostly a stay in hospital
     "date": "date reportdate specimendate collectiondate datecollected pathdatespeccollect1 pathdatespeccollect"
     " dateofspecimen receiveddate signoutdate befunddatum entnahmedatum eingangsdatum datum reportdatetime"
     " dateofdiagnosis diagnosisdate",
@@ -57,7 +58,7 @@ PLACES = {field: {name: place for place, name in enumerate(names.split())} for f
 HINTS = {
     "text": r"text|befund|narrative",
     "report_id": r"report(no|nr|num|id)|accession",
-    "case_id": r"patient|case|tumou?r",
+    "case_id": r"patient|case|tumou?r|mrn|med(ical)?rec",
     "date": r"dat(e|um)$|^dat(e|um)",
     "registry": r"registry|facility",
     "subsite": r"topograph|icdo.*site",

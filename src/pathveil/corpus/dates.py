@@ -23,11 +23,18 @@ if TYPE_CHECKING:
 
 ISO = "yyyy-mm-dd"
 ISO_DATE = re.compile(r"(?a)\s*\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*|\.0)?\s*")
+TOGETHER = re.compile(
+    r"(?a)\s*(\d{1,2})(\d{2})(19|20)\d{2}(?:\.0|[T :].*)?\s*", re.DOTALL
+)  # 17022016; no month is 19 or 20
 NUMERIC = re.compile(r"(?a)\s*(\d{1,4})([/.\-])(\d{1,2})\2(\d{1,4})(?:[T ].*)?\s*", re.DOTALL)
-NAMED = re.compile(r"(?a)\s*\d{1,2}([ \-./]?)([A-Za-z]{3})[a-z]*\1\d{4}(?:[T :].*)?\s*", re.DOTALL)
-NAMED_FIRST = re.compile(r"(?a)\s*([A-Za-z]{3})[a-z]* \d{1,2}(,?) \d{4}(?:[T :].*)?\s*", re.DOTALL)  # May 17, 2016
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-PARTS = {"yyyy": r"(\d{4})", "yy": r"(\d{2})", "mmm": r"([A-Za-z]{3})[a-z]*", "mm": r"(\d{1,2})", "dd": r"(\d{1,2})"}
+MONTH = "([A-Za-zäÄ]{3})[a-zA-Z]*"  # by its first three letters
+NAMED = re.compile(rf"(?a)\s*\d{{1,2}}(\. |[ \-./]?){MONTH}( |\1)\d{{4}}(?:[T :].*)?\s*", re.DOTALL)
+NAMED_FIRST = re.compile(rf"(?a)\s*{MONTH} \d{{1,2}}(,?) \d{{4}}(?:[T :].*)?\s*", re.DOTALL)  # May 17, 2016
+ENGLISH = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MONTHS = {name: number for number, name in enumerate(ENGLISH, start=1)}
+MONTHS |= {"mär": 3, "mrz": 3, "mae": 3, "mai": 5, "okt": 10, "dez": 12}  # as German systems write the others
+PARTS = {"yyyy": r"(\d{4})", "yy": r"(\d{2})", "mmm": MONTH, "mm": r"(\d{1,2})", "dd": r"(\d{1,2})"}
+BEHIND = PARTS | {"mm": r"(\d{2})", "dd": r"(\d{2})", "yyyy": r"((?:19|20)\d{2})"}  # with nothing between them
 NO_DATES, FEW = 0.1, 3  # the share of values that may be no day at all; of few values, how many
 TOKEN = re.compile("yyyy|yy|mmm|mm|dd")
 EXAMPLES = "dd/mm/yyyy, mm/dd/yyyy, dd.mm.yyyy, dd-mmm-yyyy"
@@ -63,8 +70,10 @@ def only_format(possible: Counter[frozenset[str]]) -> str | None:
 
 def possible_formats(values: Iterable[str | None]) -> Counter[frozenset[str]]:
     """The sets of formats that values can be in, ISO's dates and blanks aside, with how many values have each."""
-    given = (value for value in values if value and value.strip() and not ISO_DATE.fullmatch(value))
-    return Counter(frozenset(formats_of(value)) for value in given)
+    given = (value for value in values if value and value.strip())
+    return Counter(
+        frozenset(formats_of(value)) for value in given if TOGETHER.fullmatch(value) or not ISO_DATE.fullmatch(value)
+    )
 
 
 def mixed_formats(values: Iterable[str | None]) -> list[str]:
@@ -86,17 +95,22 @@ def formats_of(value: str) -> set[str]:
 
     >>> sorted(formats_of("05.02.2016")), formats_of("2016/5/2"), formats_of("02-May-2016"), formats_of("05/02/16")
     (['dd.mm.yyyy', 'mm.dd.yyyy'], {'yyyy/mm/dd'}, {'dd-mmm-yyyy'}, set())
+    >>> formats_of("17022016"), formats_of("17. März 2016"), formats_of("20160217")
+    ({'ddmmyyyy'}, {'dd. mmm yyyy'}, set())
     """
     if found := NAMED.fullmatch(value):
-        return {f"dd{found[1]}mmm{found[1]}yyyy"} if found[2].lower() in MONTHS else set()
+        return {f"dd{found[1]}mmm{found[3]}yyyy"} if found[2].lower() in MONTHS else set()
     if found := NAMED_FIRST.fullmatch(value):
         return {f"mmm dd{found[2]} yyyy"} if found[1].lower() in MONTHS else set()
-    if not (found := NUMERIC.fullmatch(value)):
-        return set()
-    first, mark, second, third = found.groups()
-    if len(first) == 4:
-        return {f"yyyy{mark}mm{mark}dd"} if int(second) <= 12 else set()
-    if len(third) != 4:
+    if found := TOGETHER.fullmatch(value):
+        first, mark, second = found[1], "", found[2]
+    elif found := NUMERIC.fullmatch(value):
+        first, mark, second, third = found.groups()
+        if len(first) == 4:
+            return {f"yyyy{mark}mm{mark}dd"} if int(second) <= 12 else set()
+        if len(third) != 4:
+            return set()
+    else:
         return set()
     forms = set()
     if int(second) <= 12 and int(first) <= 31:
@@ -113,7 +127,7 @@ def in_iso_form(column: "pl.Expr", form: str) -> "pl.Expr":
     pattern, order = pattern_of(form)
     groups = {part[0]: column.str.extract(pattern, place) for place, part in enumerate(order, start=1)}
     if "mmm" in order:
-        numbers = {month: f"{number:02}" for number, month in enumerate(MONTHS, start=1)}
+        numbers = {month: f"{number:02}" for month, number in MONTHS.items()}
         # A batch at a time: as an expression, a replacement holds the whole frame in memory.
         groups["m"] = groups["m"].map_batches(
             lambda months: months.str.to_lowercase().replace_strict(numbers, default=None, return_dtype=pl.String),
@@ -128,8 +142,20 @@ def in_iso_form(column: "pl.Expr", form: str) -> "pl.Expr":
 
 
 def pattern_of(form: str) -> tuple[str, list[str]]:
-    """The regular expression of a format, and the order of its parts."""
+    """The regular expression of a format, and the order of its parts.
+
+    Of parts with nothing between them only the first may lack its zero, which spreadsheets drop (1022016).
+
+    >>> [re.match(pattern_of(form)[0], "1022016") is not None for form in ("ddmmyyyy", "dd/mm/yyyy")]
+    [True, False]
+    >>> re.match(pattern_of("ddmmyyyy")[0], "1022016").groups()
+    ('1', '02', '2016')
+    """
     order = TOKEN.findall(form)
-    marks = [re.escape(mark) for mark in TOKEN.split(form)]
-    body = "".join(mark + PARTS[part] for mark, part in zip(marks, order, strict=False)) + marks[-1]
-    return rf"(?s)^\s*{body}(?:[T :].*)?$", order
+    marks = TOKEN.split(form)
+    parts = [
+        (PARTS if not place or mark else BEHIND)[part]
+        for place, (mark, part) in enumerate(zip(marks, order, strict=False))
+    ]
+    body = "".join(re.escape(mark) + part for mark, part in zip(marks, parts, strict=False)) + re.escape(marks[-1])
+    return rf"(?s)^\s*{body}(?:\.0|[T :].*)?$", order

@@ -31,6 +31,7 @@ from pathveil.corpus.one_pass import Learned, OnePass
 from pathveil.corpus.opening import (
     MESSAGES,
     Source,
+    check_for_reports,
     check_lists,
     check_output,
     decimals_as_text,
@@ -39,12 +40,23 @@ from pathveil.corpus.opening import (
     passed_over,
     sentence_of,
     sources_of,
+    tables_among,
     title_above,
 )
 from pathveil.corpus.report_rows import PLACE, JoinedRows, one_row_a_report
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread, check_most_skipped
 from pathveil.corpus.schema import REQUIRED, with_corpus_types
-from pathveil.corpus.tables import BATCH, ROW, Paths, content_sha256, one_file, streamed, with_rows, write_parquet
+from pathveil.corpus.tables import (
+    BATCH,
+    ROW,
+    Paths,
+    content_sha256,
+    one_file,
+    streamed,
+    unchanged,
+    with_rows,
+    write_parquet,
+)
 from pathveil.corpus.versions import Settled
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file, scratch_file
@@ -227,7 +239,8 @@ def import_corpus(
     )
     with new_file(out, error=CorpusError) as part, scratch_file(out) as staged:
         progress("reading", 0, 0)
-        one, tally = read_sources(given, part, staged, out, keep_unknown_codes=keep_unknown_codes)
+        with unchanged(tables_among(given.found)):
+            one, tally = read_sources(given, part, staged, out, keep_unknown_codes=keep_unknown_codes)
         progress("checking", 0, 0)
 
         def whole() -> "pl.LazyFrame":
@@ -277,10 +290,7 @@ class Sources:
                     f"{source.name}: a text does not say whose it is; give a table that names such files, with "
                     f"--texts {folder}"
                 )
-            if source.form == "naaccr":
-                raise CorpusError(
-                    f"{source.name}: NAACCR XML holds labels, no reports; give it to 'pathveil corpus label'"
-                )
+            check_for_reports(source)
         self.names = [str(source.name) for source in self.found]
         self.messages = {Path(source.name): source.form for source in self.found if source.form in MESSAGES}
 
@@ -382,13 +392,12 @@ def prepare_table(
     """
     import polars as pl
 
-    frame = frame.drop(PLACE, strict=False)
+    frame = missing_as_empty(frame.drop(PLACE, strict=False), ("report_id", "case_id", "registry", "text", "year"))
     if registry is not None and says_registry(frame):
         raise UsageError(f"{source}: has a column 'registry' already; leave out --registry, or registry in the mapping")
     if registry is not None:
         frame = frame.with_columns(pl.lit(registry).alias("registry"))
     missing = [name for name in REQUIRED if name not in frame.collect_schema()]
-    frame = missing_as_empty(frame.drop(PLACE, strict=False), ("report_id", "case_id", "text", "year"))
     try:
         return with_corpus_types(decimals_as_text(frame), source=source, stripped=False)
     except CorpusError as fault:

@@ -38,11 +38,12 @@ from pathveil.corpus.opening import (
     open_source,
     rename_columns,
     sources_of,
+    tables_among,
     written_out,
 )
 from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SkippedRow, Unread
 from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
-from pathveil.corpus.tables import Paths, check_is_file, content_sha256, polars_faults, write_parquet
+from pathveil.corpus.tables import Paths, check_is_file, content_sha256, polars_faults, unchanged, write_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign.parquet import MAGIC
 from pathveil.progress import Progress, silent
@@ -53,7 +54,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 ALIKE = " to compare by"  # behind a column's name
-NO_DAY = r"^\s*\d{4}(-?\d{2})?\s*$|^\s*\d{4}(99|00)\d{2}\s*$|^\s*\d{6}(99|00)\s*$"  # as NAACCR has dates in part known
+# Dates as NAACCR has them in part known.
+NO_DAY = r"^\s*\d{4}(-?\d{2})?\s*$|^\s*\d{4}(99|00)\d{2}\s*$|^\s*\d{4}[01]\d(99|00)\s*$"
 
 
 class LabelResult(Result):
@@ -164,7 +166,8 @@ def label_corpus(
     chosen = [name for name in table.columns if name not in (*on, "date", "row", PADDED)]
     frame = without_empty(frame, chosen)
     progress("matching", 0, 0)
-    filled = table.drop_nulls(list(on)).filter(pl.any_horizontal(pl.col(chosen).is_not_null()))
+    coded = table.filter(pl.any_horizontal(pl.col(chosen).is_not_null()))
+    filled = coded.drop_nulls(list(on))
     answers = filled.drop_nulls("date") if days is not None else filled
     exact = keys.join(answers, on=list(on), how="semi").height
     keys, answers = written_alike(keys, answers, on=on)
@@ -195,6 +198,8 @@ def label_corpus(
         if filled.height and not answers.height:
             hint = "; no row with codes has a day"
         if not filled.height:
+            hint = f"; no row with a code has a {' and a '.join(theirs or ())}"
+        if not coded.height:
             hint = "; no row has a code that ICD-O-3 knows"
             hint += "".join(f"; {one.sentence()}" for one in codes.unknown)
         if said.height and days is None:
@@ -293,7 +298,8 @@ def read_labels(
     wanted = [*compared, *labels, *(["date"] if dated else [])]
     try:
         texts = table.select(as_text(name, schema[name]) for name in wanted)
-        frame = missing_as_empty(texts, wanted).collect(engine="streaming")
+        with unchanged(tables_among([source])):
+            frame = missing_as_empty(texts, wanted).collect(engine="streaming")
     except polars_faults():
         raise CorpusError(f"{name}: cannot be read to its end; is it cut short or damaged?") from None
     skipped = [

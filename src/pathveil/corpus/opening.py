@@ -112,6 +112,17 @@ def sources_of(
     return found
 
 
+def tables_among(sources: Sequence[Source]) -> list[Path]:
+    """The files that are read as tables; a database may be written to meanwhile, and messages say where they end."""
+    return [Path(one.name) for one in sources if one.form in FORMS or one.form in ("excel", "json", "naaccr")]
+
+
+def check_for_reports(source: Source) -> None:
+    """Refuse abstracts where reports are expected."""
+    if source.form == "naaccr":
+        raise CorpusError(f"{source.name}: NAACCR XML holds labels, no reports; give it to 'pathveil corpus label'")
+
+
 def open_source(
     source: Source, *, mapping: TableMapping, database: str | None = None, note: Note | None = None
 ) -> "pl.LazyFrame":
@@ -259,7 +270,7 @@ def in_utf8(start: bytes) -> bytes:
 def detect_format(path: Path, *, remedy: str = RENAMED) -> str:
     """Tell a file's format by its name, or by how it begins; ``remedy`` is what to do where neither tells."""
     named = form_of(path) or form_among(path, OTHER_FORMS)
-    if named and named not in ("csv", "json", "jsonl", "excel"):
+    if named and named not in ("csv", "json", "jsonl", "excel", "naaccr"):
         return named
     if kind := next((kind for kind, endings in UNREAD.items() if path.name.lower().endswith(endings)), None):
         raise CorpusError(f"{path}: is {kind}")
@@ -279,6 +290,10 @@ def detect_format(path: Path, *, remedy: str = RENAMED) -> str:
     if named in ("json", "jsonl"):
         return "fhir" if MARK in start else named
     start = in_utf8(start)
+    if named == "naaccr":
+        if b"NaaccrData" not in start:
+            raise CorpusError(f"{path}: is no NAACCR XML; of XML nothing else is read (FHIR is read as JSON)")
+        return named
     if named == "excel":  # many programs export text, or a page, under that name
         if start.lstrip().lower().startswith((b"<html", b"<!doctype html", b"<table")):
             raise CorpusError(f"{path}: is a web page, no spreadsheet; open it in one and save it as .xlsx or CSV")

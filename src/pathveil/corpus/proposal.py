@@ -32,11 +32,12 @@ from pathveil.corpus.column_guesses import (
     propose_columns,
     propose_rows,
     propose_sections,
+    share_of,
     typical_length,
 )
 from pathveil.corpus.csv_files import delimiter_of, first_lines
 from pathveil.corpus.database import NAME as DATABASE
-from pathveil.corpus.dates import ISO, find_format
+from pathveil.corpus.dates import ISO, find_format, formats_of, mixed_formats
 from pathveil.corpus.excel import other_sheets
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.opening import (
@@ -48,10 +49,10 @@ from pathveil.corpus.opening import (
     title_above,
 )
 from pathveil.corpus.rows import Unread
-from pathveil.corpus.schema import REQUIRED, TASKS
+from pathveil.corpus.schema import IMPORT_MESSAGES, MESSAGE_STARTS, REQUIRED, TASKS, given
 from pathveil.corpus.sources import nested_names
 from pathveil.corpus.tables import ROW, check_is_file, polars_faults
-from pathveil.errors import CorpusError, UsageError
+from pathveil.errors import CorpusError, UsageError, short
 from pathveil.files import check_new, name_of, write_text
 from pathveil.foreign import printable
 from pathveil.results import Result
@@ -135,18 +136,18 @@ def propose_mapping(
     The table is a file, or without one what the mapping's query gives of the ``database`` at that address.
     """
     check_new(out)  # it may have been corrected by hand
-    given = mapping or TableMapping()
+    told = mapping or TableMapping()
     if path is not None:
         check_is_file(path)
-    (source,) = sources_of([] if path is None else [path], mapping=given, database=database if path is None else None)
+    (source,) = sources_of([] if path is None else [path], mapping=told, database=database if path is None else None)
     if source.form in MESSAGES:
         raise UsageError(f"{source.name}: messages need no mapping; give them to 'pathveil corpus import' as they are")
-    encoding, delimiter = source.encoding, given.delimiter
+    encoding, delimiter = source.encoding, told.delimiter
     if path is not None and encoding is not None:
         delimiter = delimiter or delimiter_of(first_lines(path, encoding=encoding))
-    given = given.changed(encoding=encoding, delimiter=delimiter)
+    told = told.changed(encoding=encoding, delimiter=delimiter)
     unread = Unread()
-    columns = columns_of(source, given, database, unread=unread)
+    columns = columns_of(source, told, database, unread=unread)
     if title := title_above([column.name for column in columns if column.values]):
         raise CorpusError(f"{source.name}: {title}")
     if any(holds_value(column.name) for column in columns):
@@ -156,7 +157,10 @@ def propose_mapping(
     if source.form in ("csv", "excel") and any(map(is_of_a_record, columns)):
         raise CorpusError(f"{source.name}: its first row seems to be a record; add a row with the names of the columns")
     chosen = propose_columns(columns)
-    dates = given.dates
+    if "text" in chosen and share_of(chosen["text"][0], lambda value: value.startswith(MESSAGE_STARTS)) >= 0.5:
+        named = short(chosen["text"][0].name)
+        raise CorpusError(f"{source.name}: column '{named}' holds HL7 messages, no texts; {IMPORT_MESSAGES}")
+    dates = told.dates
     if "date" in chosen and not dates:
         found = find_format(chosen["date"][0].values)
         dates = found if found != ISO else None
@@ -189,13 +193,11 @@ def propose_mapping(
         delimiter=delimiter,
         dates=dates,
         undecided=None if dates or "date" not in chosen else why_undecided(chosen["date"][0].values),
-        query=given.query,
-        sheet=given.sheet,
+        query=told.query,
+        sheet=told.sheet,
         passed_over=len(unread.reasons),
         one_object=source.form == "json" and rows == 1,
-        other_sheets=[]
-        if "text" in names or source.form != "excel" or given.sheet
-        else other_sheets(Path(source.name)),
+        other_sheets=[] if "text" in names or source.form != "excel" or told.sheet else other_sheets(Path(source.name)),
         columns=names,
         reasons=reasons,
         missing=[name for name in REQUIRED if name not in names],
@@ -212,7 +214,12 @@ def why_undecided(values: list[str]) -> str | None:
         return None
     if any(map(SHORT_YEAR.fullmatch, values)):
         return "years have two digits, so the format is not guessed: dd/mm/yy, mm/dd/yy or dd-mmm-yy"
-    return "the contents do not say whether day or month is first: dd/mm/yyyy or mm/dd/yyyy"
+    if mixed := mixed_formats(values):
+        return f"the column mixes {listed(mixed)}"
+    formats = sorted(set().union(*map(formats_of, values)))
+    if not formats or not all(map(formats_of, values)):
+        return "some of its values are days in no format that is found"
+    return f"the contents do not say whether day or month is first: {' or '.join(formats)}"
 
 
 def columns_of(source: Source, mapping: TableMapping, database: str | None, *, unread: Unread) -> list[Column]:
@@ -239,7 +246,8 @@ def columns_of(source: Source, mapping: TableMapping, database: str | None, *, u
         )
     columns = []
     for name, dtype in table.schema.items():
-        cells = [None] * table.height if dtype.is_nested() else table[name].cast(pl.String, strict=False).to_list()
+        texts = table.select(given(pl.col(name).cast(pl.String, strict=False))) if not dtype.is_nested() else None
+        cells = [None] * table.height if texts is None else texts.to_series().to_list()
         values = [value for value in cells if value is not None and value.strip()]
         columns.append(Column(name, values, table.height, [(cell and cell.strip()) or None for cell in cells]))
     return columns

@@ -317,16 +317,20 @@ def _of_known_types(frame: "pl.LazyFrame") -> "pl.LazyFrame":
 
 
 def _from_pandas(frame: Any) -> "pl.DataFrame":
-    """A pandas frame column by column, since polars' own conversion needs pyarrow; its index is left out."""
+    """A pandas frame column by column, since polars' own conversion needs pyarrow; of its index what has a name."""
     import polars as pl
 
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
         again = next(name for name in names if names.count(name) > 1)
         raise CorpusError(f"the frame: column '{again[:40]}' is there twice")
+    columns = dict(zip(names, (frame[column] for column in frame.columns), strict=True))
+    for level in getattr(getattr(frame, "index", None), "names", ()):
+        if level is not None:
+            columns.setdefault(str(level), frame.index.get_level_values(level))
     series = []
-    for name, column in zip(names, frame.columns, strict=True):
-        missing, values = frame[column].isna(), frame[column].tolist()
+    for name, column in columns.items():
+        missing, values = column.isna(), column.tolist()
         cells = [None if empty else value for empty, value in zip(missing.tolist(), values, strict=True)]
         try:
             series.append(pl.Series(name, cells))

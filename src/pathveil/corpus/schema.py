@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 TASKS = ("site", "subsite", "laterality", "histology", "behavior")
 REQUIRED = ("report_id", "case_id", "registry", "text")
 WHEN = ("date", "year")  # either, both or none; what needs a date says so
-LONGEST_ID = 40  # characters of an id that a message repeats
+LONGEST_ID, LONGEST_REGISTRY = 40, 100  # characters of an id that a message repeats, and of a registry's name
 SHOWN = 5  # offending ids in a message
-# 2016-05-02, 20160502 and either with a time behind it, as HL7 writes them. 05/02/2016 is two days, so it is refused.
-DATE = r"^\d{4}(-\d{2}-\d{2}|\d{4})([T ]?\d{2}.*|\.0)?$"  # 20160502.0 is a number that a table made a decimal
+# 2016-05-02, 20160502 and either with a time behind it, as HL7 writes them (201605020930); 20160502.0 is a number that
+# a table made a decimal. 05/02/2016 is two days, so it is refused; seconds since 1970 (1420070400) are no day of 1420.
+DATE = r"^\d{4}(-\d{2}-\d{2}|\d{4})([T ]\d{2}.*|\.0)?$|^(19|20)\d{6}\d{2}(\d{2}(\d{2}(\d{3})?)?)?(\D.*)?$"
 
 EXPECTED_DATE = "2016-05-02 or 20160502"
 # What databases, SAS, pandas, spreadsheets and people write where nothing is.
@@ -43,6 +44,9 @@ MISSING = (
     *("NULL", "Null", "null", r"\N", ".", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "None", "none"),
     *("<NA>", "NaT", "-", "--", "?"),
 )
+# Messages name their patients, which only their own reader takes out.
+MESSAGE_STARTS = ("MSH|", "\x0bMSH|", "FHS|", "BHS|")
+IMPORT_MESSAGES = "write them into a file whose name ends in .hl7, and import that"
 PLACE, AS_WRITTEN = "place in the frame", "before it was checked: "  # columns of names that no table has
 
 
@@ -154,11 +158,28 @@ def with_dates(frame: "pl.LazyFrame") -> "pl.LazyFrame":
 
 
 def given(value: "pl.Expr") -> "pl.Expr":
-    """Cells with none where a word such as NULL stands for nothing."""
+    """Cells with none where a word such as NULL stands for nothing, or dashes under the names of columns; and without
+    the ="…" in which programs write what a spreadsheet is to leave as it is.
+
+    >>> import polars as pl
+    >>> cells = pl.DataFrame({"id": ['="0012"', "NULL", "0012", "------", "-0012-"]})
+    >>> cells.select(given(pl.col("id")))["id"].to_list()
+    ['0012', None, '0012', None, '-0012-']
+    """
     import polars as pl
 
     short = pl.when(value.str.len_bytes() < 16).then(value)  # texts are not looked through
-    return pl.when(~short.str.strip_chars().is_in(MISSING).fill_null(False)).then(value)
+    is_told = ~short.str.strip_chars().is_in(MISSING).fill_null(False) & ~is_ruled(value).fill_null(False)
+    is_quoted = value.str.starts_with('="') & value.str.ends_with('"')
+    bare = pl.when(is_quoted).then(value).str.strip_prefix('="').str.strip_suffix('"')
+    return pl.when(is_told & is_quoted).then(bare).when(is_told).then(value)
+
+
+def is_ruled(value: "pl.Expr") -> "pl.Expr":
+    """Whether cells are nothing but dashes, as sqlcmd and others rule off the names of columns."""
+    import polars as pl
+
+    return pl.when(value.str.starts_with("--")).then(value).str.contains(r"^-+\s*$")
 
 
 def parsed_date(column: "pl.Expr") -> "pl.Expr":
@@ -178,6 +199,7 @@ class Fault(NamedTuple):
     many: str
     hint: str
     row: str  # of a row that has it
+    column: str = ""  # where it is, if its own name is not the column's
 
 
 def with_faults(
@@ -196,12 +218,28 @@ def with_faults(
         "report_id": Fault(pl.col("report_id").is_null(), *none, "expected a unique id", "has no report_id"),
         "case_id": Fault(pl.col("case_id").is_null(), *none, "expected the id of the patient's case", "has no case_id"),
         "registry": Fault(pl.col("registry").is_null(), *none, "expected the registry it came from", "has no registry"),
+        "registries": Fault(
+            is_no_name(pl.col("registry")).fill_null(False),
+            "has a text in the place of a name",
+            "have a text in the place of a name",
+            f"expected a registry's name, on one line and of at most {LONGEST_REGISTRY} characters",
+            "has a text in the place of its registry's name",
+            "registry",
+        ),
         "text": Fault(
             ~holds_letters(pl.col("text")).fill_null(False),
             "is empty",
             "are empty",
             "remove it or fill it in",
             "has no text",
+        ),
+        "messages": Fault(
+            pl.any_horizontal(pl.col("text").str.starts_with(start) for start in MESSAGE_STARTS).fill_null(False),
+            "is an HL7 message",
+            "are HL7 messages",
+            IMPORT_MESSAGES,
+            "holds an HL7 message in the place of its text",
+            "text",
         ),
     }
     examples = {"date": expected_date, "year": "a whole number such as 2016"}
@@ -219,6 +257,11 @@ def with_faults(
             f"has a {column} that cannot be read",
         )
     return rows, faults
+
+
+def is_no_name(registry: "pl.Expr") -> "pl.Expr":
+    """Whether registries are none: their names are shown wherever reports are counted, and such a text must not be."""
+    return (registry.str.len_chars() > LONGEST_REGISTRY) | registry.str.contains("\n", literal=True)
 
 
 def holds_letters(text: "pl.Expr") -> "pl.Expr":
@@ -249,7 +292,7 @@ def problems(frame: "pl.LazyFrame", *, expected_date: str = EXPECTED_DATE, sourc
             if total := totals[column]:
                 ids = first_ids(rows.filter(fault.found))
                 reports = f"1 report {fault.one}" if total == 1 else f"{total:,} reports {fault.many}"
-                sentences.append(f"column '{column}': {reports} ({ids}); {fault.hint}")
+                sentences.append(f"column '{fault.column or column}': {reports} ({ids}); {fault.hint}")
         return sentences
     except polars_faults():
         raise CorpusError("the corpus cannot be read to its end; is a file cut short or damaged?") from None
@@ -288,11 +331,10 @@ def shortened(names: Sequence[str], *, total: int | None = None) -> str:
 def clipped(name: str) -> str:
     """An id, unless it looks like a text or a name in the wrong column, of which no message tells more than its length.
 
-    >>> clipped("S97-1234"), clipped("S 97 1234"), clipped("Doe Jane"), clipped("left breast, 3 cores, " * 9)
-    ('S97-1234', 'S 97 1234', 'an id of 8 characters', 'an id of 198 characters')
+    >>> clipped("S97-1234"), clipped("S 97 1234"), clipped("Doe"), clipped("Doe Jane 7"), clipped("in 3 cores " * 9)
+    ('S97-1234', 'S 97 1234', 'an id of 3 characters', 'an id of 10 characters', 'an id of 99 characters')
     """
-    one_word = not re.search(r"\s", name)
-    usual = len(name) <= LONGEST_ID and (one_word or re.search(r"\d", name) is not None)
+    usual = len(name) <= LONGEST_ID and all(len(word) < 3 or re.search(r"\d", word) for word in name.split())
     return name if usual else f"an id of {len(name)} characters"
 
 

@@ -39,7 +39,7 @@ HINTS = (
     (r"\bmicro", "MICROSCOPIC DESCRIPTION"),
     (r"\bgross|macroscop", "GROSS DESCRIPTION"),
     (r"history|clinical|\bhx\b|operative", "CLINICAL HISTORY"),
-    (r"diagnosis|\bdx\b|impression", "FINAL DIAGNOSIS"),
+    (r"diagnosis|\bdx\b|impression|^final(?: text)?$", "FINAL DIAGNOSIS"),
     (r"specimen|site of origin", "NATURE OF SPECIMEN"),
     (r"comment|\bnotes?\b", "COMMENT"),
 )

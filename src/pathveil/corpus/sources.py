@@ -225,7 +225,10 @@ def wrapped_objects(whole: dict[str, Any]) -> list[dict[str, Any]]:
     if len(lists) > 1:
         raise Refused("holds several lists of objects; expected one, of the reports")
     if is_keyed(inner):
-        raise Refused("holds an object for each report under a name of its own; expected a list of the objects")
+        raise Refused(
+            "holds an object for each report, or column, under a name of its own; expected a list of objects, one a "
+            "report (of pandas: orient='records')"
+        )
     return lists[0] if lists else [whole]
 
 

@@ -88,6 +88,25 @@ def check_is_file(path: Path) -> None:
         raise CorpusError(f"{path}: is a pipe or a device, and is read more than once; write it to a file first")
 
 
+@contextmanager
+def unchanged(paths: Iterable[Path]) -> Generator[None]:
+    """Refuse files that somebody writes while they are read here: readers end as if there were no more behind a cut."""
+    before = {path: state_of(path) for path in paths}
+    yield
+    for path, state in before.items():
+        if state_of(path) != state:
+            raise CorpusError(f"{path}: changed while it was read; read it again once it is whole")
+
+
+def state_of(path: Path) -> tuple[int, int, int]:
+    """What changes when a file is written or replaced; the same for one that is gone."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+
 def names_of(paths: Paths) -> str:
     """What was given, as a phrase: the first three, and how many more."""
     given = [str(paths)] if isinstance(paths, str | Path) else list(map(str, paths))

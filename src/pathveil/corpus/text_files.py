@@ -67,4 +67,13 @@ def text_of(path: Path) -> str:
         raise CorpusError(f"{path}: {fault}") from None
     except OSError as error:
         raise CorpusError(f"{path}: cannot be read ({error.strerror})") from None
+    return text_from(content)
+
+
+def text_from(content: bytes) -> str:
+    """The text that bytes are.
+
+    >>> text_from("Präparat".encode()), text_from("Präparat".encode("cp1252")), text_from("Präparat".encode("utf-16"))
+    ('Präparat', 'Präparat', 'Präparat')
+    """
     return decode_text(in_utf8(content)).removeprefix("\ufeff")
