@@ -69,31 +69,34 @@ VERSION = 2  # raised whenever any text would give other tokens: caches and bund
 WORDS = 1500  # a report is clipped here, in both papers
 SEPARATORS = '()[]{}";:!?|\\~*#^_$@'  # beside white space, what ends a chunk wherever it stands
 
-IDENTIFIERS = True  # whether stretches that name people and days become tokens, unless told
+IDENTIFIERS: hidden.Hiding = True  # whether stretches that name people and days become tokens, unless told
 
 DECIMAL, LARGE_INTEGER = "decimal", "large_integer"
 
 
-def settings(*, words: int = WORDS, identifiers: bool = IDENTIFIERS) -> str:
+def settings(*, words: int = WORDS, identifiers: hidden.Hiding = IDENTIFIERS) -> str:
     """What decides the tokens of a text, as a string for provenance and cache keys.
 
     >>> settings(), settings(identifiers=False)
-    ('pathveil-text/2 identifiers=1 words=1500', 'pathveil-text/2 words=1500')
+    ('pathveil-text/2 identifiers=2 words=1500', 'pathveil-text/2 words=1500')
     """
-    hiding = f" identifiers={hidden.VERSION}" if identifiers else ""
+    hiding = f" identifiers={hidden.version_of(identifiers)}" if identifiers else ""
     return f"pathveil-text/{VERSION}{hiding} words={words}"
 
 
-def read_settings(text: str) -> tuple[int, bool] | None:
+def read_settings(text: str) -> tuple[int, hidden.Hiding] | None:
     """The words a report is clipped at and whether identifiers are hidden; None for what this version cannot do.
 
     >>> read_settings("pathveil-text/2 words=1500"), read_settings("pathveil-text/1 words=1500")
     ((1500, False), None)
+    >>> read_settings("pathveil-text/2 identifiers=1 words=1500")  # hides what version 1 hid
+    (1500, '1')
     """
     words = text.rpartition("words=")[2]
     if not words.isdecimal() or len(words) > 9:
         return None
-    for identifiers in (False, True):
+    ways: tuple[hidden.Hiding, ...] = (False, True, "1")
+    for identifiers in ways:
         if settings(words=int(words), identifiers=identifiers) == text:
             return int(words), identifiers
     return None
@@ -178,9 +181,9 @@ def word_for(token: str) -> str:
     return token
 
 
-def tokenize(text: str, *, words: int = WORDS, identifiers: bool = IDENTIFIERS) -> list[str]:
+def tokenize(text: str, *, words: int = WORDS, identifiers: hidden.Hiding = IDENTIFIERS) -> list[str]:
     """Tokens of a report, at most ``words`` of them; ``identifiers``: what names people and days as such tokens."""
-    text = hidden.hide(text) if identifiers else text
+    text = hidden.hide(text, identifiers)
     return [word_for(token) for token in scan_chunks(_CHUNK.findall(text)) if token and token != "\n"][:words]
 
 
@@ -189,9 +192,11 @@ def chunks(text: str) -> Iterator[tuple[int, int]]:
     return (match.span() for match in _CHUNK.finditer(text))
 
 
-def tokenize_spans(text: str, *, words: int = WORDS, identifiers: bool = IDENTIFIERS) -> list[tuple[str, int, int]]:
+def tokenize_spans(
+    text: str, *, words: int = WORDS, identifiers: hidden.Hiding = IDENTIFIERS
+) -> list[tuple[str, int, int]]:
     """The tokens of :func:`tokenize`, each with the (start, end) of the characters of ``text`` it stands for."""
-    found = list(hidden.stretches(text)) if identifiers else []
+    found = list(hidden.stretches(text, identifiers))
     if not found:
         return list(islice(_spans(text), words))
     # Where each character of the text with its stretches hidden begins and ends in the text itself.

@@ -94,7 +94,7 @@ class Coder:
         if len(texts) > FEW:
             self.prepare()
         if self._stream is None:
-            hiding = self.model.identifiers and not hidden
+            hiding = False if hidden else self.model.identifiers
             return encode_texts(texts, self.model.vocabulary, words=self.words, identifiers=hiding)
         return self._stream.add(texts, hidden=hidden)
 

@@ -19,6 +19,7 @@ from pathveil.bundle.release import form_of
 from pathveil.errors import BundleError, VocabularyError
 from pathveil.files import WORDS, read_json, write_json
 from pathveil.foreign.tensors import written
+from pathveil.identifiers import Hiding
 from pathveil.text import read_settings
 from pathveil.vocabulary.encoding import encode_texts
 from pathveil.vocabulary.words import Vocabulary
@@ -39,7 +40,7 @@ class ReleasedEncoder:
     tensors: Mapping[str, np.ndarray]
     vocabulary: Vocabulary
     words: int  # a report is clipped at
-    identifiers: bool  # whether what names people and days is hidden in what it reads
+    identifiers: Hiding  # whether what names people and days is hidden in what it reads
 
     def features(self, texts: Sequence[str]) -> np.ndarray:
         """What heads read of each text: (texts, networks · windows · filters)."""

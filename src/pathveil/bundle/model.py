@@ -21,6 +21,7 @@ from pathveil.bundle.joint import rules_named
 from pathveil.bundle.release import RELEASE, Form
 from pathveil.errors import BundleError, UsageError, VocabularyError
 from pathveil.files import new_folder, sha256_of_file, sha256_of_json
+from pathveil.identifiers import Hiding
 from pathveil.progress import Progress, silent
 from pathveil.seeds import check_seed
 from pathveil.training.device import choose_device
@@ -103,12 +104,12 @@ class Model:
         return self._text_settings[0]
 
     @property
-    def identifiers(self) -> bool:
+    def identifiers(self) -> Hiding:
         """Whether what names people and days was hidden in the text it learnt from, and is in what it reads."""
         return self._text_settings[1]
 
     @cached_property
-    def _text_settings(self) -> tuple[int, bool]:
+    def _text_settings(self) -> tuple[int, Hiding]:
         from pathveil.text import read_settings, settings
 
         told = read_settings(self.text)

@@ -11,9 +11,9 @@ from numba import njit
 LETTER = np.zeros(256, np.bool_)
 LETTER[65:91] = LETTER[97:123] = True
 
-SPACE, TAB, LINE, COMMA, POINT, HYPHEN, SLASH, COLON = (np.uint8(ord(sign)) for sign in " \t\n,.-/:")
-HASH, AT, STAR, BAR, QUOTE, CLOSE = (np.uint8(ord(sign)) for sign in '#@*|")')
-A, B, C, D, F, G, M, O_, P, R, S = (np.uint8(ord(letter)) for letter in "ABCDFGMOPRS")
+SPACE, TAB, LINE, RETURN, COMMA, POINT, HYPHEN, SLASH, COLON = (np.uint8(ord(sign)) for sign in " \t\n\r,.-/:")
+HASH, AT, STAR, BAR, QUOTE, CLOSE, OPEN = (np.uint8(ord(sign)) for sign in '#@*|")(')
+A, B, C, D, F, G, H, M, N, O_, P, R, S = (np.uint8(ord(letter)) for letter in "ABCDFGHMNOPRS")
 MIX = 0x9E3779B1  # products with it have mixed bits
 
 compiled = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)

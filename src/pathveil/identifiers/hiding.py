@@ -11,7 +11,8 @@ from numba import njit
 
 from pathveil.identifiers.bytes_at_once import STEP, borrow, kept, load
 from pathveil.identifiers.deciding import AGAIN, BUCKETS, EXPRESSIONS, find_again, find_names, find_spans
-from pathveil.identifiers.expressions import AHEAD
+from pathveil.identifiers.expressions import AHEAD, LATIN_LETTERS
+from pathveil.identifiers.finding import VERSION
 from pathveil.identifiers.marks import NAME_ENDS, find_marks
 from pathveil.identifiers.matcher import CLASSES, program
 
@@ -30,7 +31,7 @@ class _Room(threading.local):
         """With room for texts of so many characters."""
         if size > self.size:
             self.size = size + size // 4
-            spans, parts = (np.empty((2 * self.size, 3), np.int64) for _ in range(2))
+            spans, parts = (np.empty((2 * self.size, columns), np.int64) for columns in (3, 4))
             self.arrays = np.empty((NAME_ENDS + 1, self.size), np.int64), spans, parts
         return self.arrays
 
@@ -39,23 +40,24 @@ _room = _Room()
 
 
 @cache
-def _machine() -> np.ndarray:
-    return program(EXPRESSIONS)
+def _machine(version: int) -> np.ndarray:
+    return program(EXPRESSIONS[version])
 
 
 @cache
 def _classes(most: int) -> np.ndarray:
     """What stands for each character up to ``most``."""
     known = {character: byte for byte, character in CLASSES.items()}
-    alnum, other = known.pop("é"), known.pop("–")
+    latin, alnum, other = known.pop("é"), known.pop("λ"), known.pop("–")
     table = np.array([alnum if character.isalnum() else other for character in map(chr, range(most))], np.uint8)
     table[:128] = range(128)
+    table[[ord(letter) for letter in LATIN_LETTERS]] = latin
     for character, byte in known.items():
         table[ord(character)] = byte
     return table
 
 
-def hide_bytes(utf8: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def hide_bytes(utf8: np.ndarray, ends: np.ndarray, version: int = VERSION) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Texts as ``finding.encoded`` gives them with their stretches replaced, where they end then, and the stretches:
     text, first character, last character + 1, kind."""
     data, places = utf8, ends
@@ -70,10 +72,11 @@ def hide_bytes(utf8: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarr
     find_marks(data, marks, counts)
     if not counts.any():
         return utf8, ends, np.empty((0, 4), np.int64)
-    lists, machine = np.zeros((AGAIN + 1, 2), np.int64), _machine().copy()
-    find_spans(data, places, machine, marks, counts, spans, lists)
-    find_names(data, places, machine, marks, counts, spans, lists)
-    find_again(data, places, spans, lists, parts, np.empty(BUCKETS, np.int64), np.empty(STEP + 8, np.int64))
+    lists, machine = np.zeros((AGAIN + 1, 2), np.int64), _machine(version).copy()
+    find_spans(data, places, machine, marks, counts, spans, lists, version)
+    find_names(data, places, machine, marks, counts, spans, lists, version)
+    heads, found = np.empty(BUCKETS, np.int64), np.empty(STEP + 8, np.int64)
+    find_again(data, places, machine, spans, lists, parts, heads, found, version)
     kept, new_ends = np.empty((int(lists[AGAIN, 1]), 4), np.int64), np.empty(len(ends), np.int64)
     out = np.empty(len(utf8) + 3 * len(kept), np.uint8)
     made, size = _write(utf8, ends, places, spans, lists, kept, out, new_ends)

@@ -25,14 +25,16 @@ from pathveil.identifiers.bytes_at_once import at, borrow, compiled, kept
 
 parser: Any = importlib.import_module("re._parser")
 
-# What stands for characters beyond ASCII: signs, an apostrophe, four that are ASCII where case is ignored, letters.
-CLASSES = {128: "–", 129: "’", 130: "ſ", 131: "\u212a", 132: "ı", 133: "İ", 134: "é"}
+# What stands for characters beyond ASCII: signs, an apostrophe, four that are ASCII where case is ignored, letters of
+# other scripts, and of names in Latin script.
+CLASSES = {128: "–", 129: "’", 130: "ſ", 131: "\u212a", 132: "ı", 133: "İ", 134: "λ", 135: "é"}
 _CHARACTERS = [chr(byte) if byte < 128 else CLASSES.get(byte, "–") for byte in range(256)]
+_LINE = np.arange(256) == ord("\n")
 _WORD = np.array([character.isalnum() or character == "_" for character in _CHARACTERS])
 
 # Steps, and how many numbers each has: the step itself and what it is told.
 SET, SPAN, CHOOSE, JUMP, NOT, NOT_BOTH, BEHIND, BORDER, END, SAVE, BACK, SAME, KIND, FLAG, COMMIT, FOUND = range(16)
-EXPRESSIONS = 16  # at most; where they begin in a machine, and by which characters
+EXPRESSIONS = 24  # at most; where they begin in a machine, and by which characters
 # What a match leaves: which of an expression's named forms it is, where its part of interest begins, whether it has
 # what ``_FLAGS`` name, where it begins; and, while matching, a character to be met again and a place to go back to.
 FORM, PART, FLAGGED, START, _AGAIN, _AHEAD = range(6)
@@ -55,7 +57,7 @@ class _Program:
     def __init__(self) -> None:
         self.steps: list[int] = []
         self.sets: dict[bytes, int] = {}
-        self.is_folded, self.names = False, dict[int, str]()
+        self.is_folded, self.is_by_line, self.names = False, False, dict[int, str]()
 
     def set_of(self, found: np.ndarray) -> int:
         """Where a set of bytes lies in the machine."""
@@ -74,6 +76,8 @@ class _Program:
                 found |= _bytes_for(chr(value), is_folded=self.is_folded)
             elif str(item) == "RANGE" and value[1] < 128 and not self.is_folded:
                 found[value[0] : value[1] + 1] = True
+            elif str(item) == "RANGE" and value[0] >= 0xC0 and not self.is_folded:
+                found |= np.array([value[0] <= ord(character) <= value[1] for character in _CHARACTERS])
             elif str(value) == "CATEGORY_WORD":
                 found |= _WORD
             else:
@@ -113,7 +117,7 @@ class _Program:
             return not (one & _WORD).any()
         if kind == "BRANCH":
             return all(part and self.is_at_border(part) for part in told[1])
-        return self.is_at_border(told[3]) if kind == "SUBPATTERN" else str(told) == "AT_BOUNDARY"
+        return self.is_at_border(told[3]) if kind == "SUBPATTERN" else str(told) in ("AT_BOUNDARY", "AT_BEGINNING")
 
     def choose(self, nodes: Sequence[tuple[Any, Any]]) -> int:
         """A step that goes on with nodes if they can begin here; returns where to put what comes else."""
@@ -157,8 +161,11 @@ class _Program:
         elif kind in ("ASSERT", "ASSERT_NOT"):
             self.add_look(kind, *told)
         elif kind == "AT":
+            if str(told) == "AT_BEGINNING" and not self.is_by_line:
+                raise ValueError("an expression begins at a text's beginning, which the matcher does not know")
             self.steps += {
                 "AT_BOUNDARY": [BORDER, self.set_of(_WORD)],
+                "AT_BEGINNING": [BEHIND, self.set_of(_LINE)],  # of a line
                 "AT_END": [END],
             }[str(told)]
         else:
@@ -215,6 +222,7 @@ def program(expressions: Sequence[re.Pattern[str]]) -> np.ndarray:
     for expression in expressions:
         tree = parser.parse(expression.pattern)
         made.is_folded = bool(expression.flags & re.IGNORECASE)
+        made.is_by_line = bool(expression.flags & re.MULTILINE)
         made.names = {number: name for name, number in expression.groupindex.items()}
         begins.append(len(made.steps))
         begin, empty = made.first(list(tree))

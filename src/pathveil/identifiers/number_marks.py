@@ -128,7 +128,7 @@ def note_numeric(data, last, marks, counts):
     sign, after = data[end], end + 1
     following = digits(data, after)
     is_again = following > 0 and sign == data[after + following] and sign != SPACE and sign != CLOSE
-    is_street = sign == SPACE and _is_before_street(data, end)
+    is_street = sign == SPACE and is_before_street(data, end)
     is_day = is_street or (is_again and following <= 2 and digits(data, after + following + 1) >= 2)
     is_day = is_day or (sign == COLON and following >= 2) or _is_before_month(data, end)
     for size in range(most, 0, -1):
@@ -169,7 +169,7 @@ def _is_before_month(data, place):
 
 
 @compiled
-def _is_before_street(data, place):
+def is_before_street(data, place):
     """Whether words with capitals follow the number of a house, and one behind the first begins like a street."""
     for words in range(4):
         if data[place] != SPACE or not is_capital(data[place + 1]):

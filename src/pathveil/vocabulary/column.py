@@ -19,7 +19,7 @@ from itertools import count
 
 import numpy as np
 
-from pathveil.identifiers import encoded, hide_all
+from pathveil.identifiers import Hiding, hide_all
 from pathveil.identifiers.bytes_at_once import (
     alphanumeric,
     bits_between,
@@ -86,7 +86,7 @@ class Column:
     """
 
     def __init__(
-        self, number: Callable[[str], int], *, words: int = WORDS, identifiers: bool = False, limit: int = 1 << 19
+        self, number: Callable[[str], int], *, words: int = WORDS, identifiers: Hiding = False, limit: int = 1 << 19
     ):
         self.number, self.words, self.identifiers, self.limit = number, words, identifiers, limit
         # A batch's bytes, its chunks and its tokens, used again: new memory takes longer than what is done in it.
@@ -97,9 +97,9 @@ class Column:
         """Word numbers of all texts end to end, (tokens,) int32, and where each text starts, (texts + 1,) int64;
         ``hidden`` where the texts' identifiers are hidden already."""
         ids, made, lengths = np.empty(0, np.int32), 0, [np.empty(0, np.int64)]
-        hides = self.identifiers and not hidden
+        hiding = False if hidden else self.identifiers
         for batch, share in _batches(texts):
-            some, counts = self._add(*(hide_all(batch) if hides else encoded(batch)))
+            some, counts = self._add(*hide_all(batch, hiding))
             if made + len(some) > len(ids):  # as many as there will be, if those to come are like those before
                 more = np.empty(int((made + len(some)) / share * 1.02), np.int32)
                 more[:made] = ids[:made]

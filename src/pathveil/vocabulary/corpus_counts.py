@@ -15,6 +15,7 @@ from pathveil.corpus import content_sha256, scan
 from pathveil.corpus.schema import Paths
 from pathveil.errors import UsageError
 from pathveil.files import check_file
+from pathveil.identifiers import Hiding
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.text import IDENTIFIERS, WORDS
@@ -85,7 +86,7 @@ def write_counts(
     tasks: Iterable[str] | None = None,
     without: Paths | None = None,
     min_cases: int = 1,
-    identifiers: bool = IDENTIFIERS,
+    identifiers: Hiding = IDENTIFIERS,
     progress: Progress = silent,
 ) -> CountResult:
     """Count a corpus's words into the file ``out``, without those that fewer than ``min_cases`` cases hold."""
@@ -115,7 +116,7 @@ def count_corpus(
     leave_out: Sequence[str] = (),
     without: Paths | None = None,
     words: int = WORDS,
-    identifiers: bool = IDENTIFIERS,
+    identifiers: Hiding = IDENTIFIERS,
     progress: Progress = silent,
 ) -> Counts:
     """Counts of a corpus; registries and cases that are left out are never counted."""

@@ -17,6 +17,7 @@ from pathveil.corpus.split import known_day
 from pathveil.files import json_text, new_file, sha256_of_file, sha256_of_json
 from pathveil.foreign import Refused, parse_json, read_bytes
 from pathveil.foreign.arrays import read_array
+from pathveil.identifiers import Hiding
 from pathveil.progress import Progress, silent
 from pathveil.text import WORDS, tokenize
 from pathveil.vocabulary.encoded import MISSING, Encoded
@@ -36,7 +37,7 @@ def encode(
     tasks: Iterable[str] | None = None,
     classes: Mapping[str, Sequence[str]] | None = None,
     words: int = WORDS,
-    identifiers: bool | None = None,
+    identifiers: Hiding | None = None,
     progress: Progress = silent,
 ) -> Encoded:
     """Encode a corpus with a vocabulary; reports are tokenised once for all vocabularies, then looked up.
@@ -114,7 +115,7 @@ def read_days(paths: Paths) -> np.ndarray:
 
 
 def encode_texts(
-    texts: Sequence[str], vocabulary: Vocabulary, *, words: int = WORDS, identifiers: bool | None = None
+    texts: Sequence[str], vocabulary: Vocabulary, *, words: int = WORDS, identifiers: Hiding | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Word ids of texts end to end, (tokens,) int32, and where each starts, (texts + 1,) int64."""
     if len(texts) > FEW:
@@ -127,7 +128,7 @@ def encode_texts(
     return np.array([number for document in documents for number in document], np.int32), np.cumsum(lengths, dtype="i8")
 
 
-def text_encoder(vocabulary: Vocabulary, *, words: int = WORDS, identifiers: bool | None = None) -> "Column":
+def text_encoder(vocabulary: Vocabulary, *, words: int = WORDS, identifiers: Hiding | None = None) -> "Column":
     """An encoder for a stream of texts: ``add(texts)`` is `encode_texts`, and remembers words between calls."""
     from pathveil.vocabulary.column import Column
 

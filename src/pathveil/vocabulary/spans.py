@@ -29,9 +29,9 @@ class TokenSpans(NamedTuple):
     ends: np.ndarray
 
 
-def token_spans(text: str, *, words: int = WORDS, identifiers: bool = IDENTIFIERS) -> TokenSpans:
+def token_spans(text: str, *, words: int = WORDS, identifiers: hidden.Hiding = IDENTIFIERS) -> TokenSpans:
     """The tokens' places in a text, at most ``words``; ``identifiers``: those of the text with them hidden."""
-    found = list(hidden.stretches(text)) if identifiers else []
+    found = list(hidden.stretches(text, identifiers))
     without = hidden.hide_stretches(text, found) if found else text
     data = _as_bytes(text)
     if data is None:

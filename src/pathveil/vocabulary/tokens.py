@@ -39,6 +39,7 @@ from pathveil.errors import UsageError
 from pathveil.files import new_folder, remove_leftovers, sha256_of_file, sha256_of_json
 from pathveil.foreign import Refused, parse_json, read_bytes
 from pathveil.foreign.arrays import check_offsets, check_range, read_array
+from pathveil.identifiers import Hiding
 from pathveil.progress import Progress, silent
 from pathveil.text import IDENTIFIERS, WORDS, settings
 
@@ -73,7 +74,9 @@ class Tokens:
         return {word: number for number, word in enumerate(self.words)}
 
 
-def tokens(paths: Paths, *, words: int = WORDS, identifiers: bool = IDENTIFIERS, progress: Progress = silent) -> Tokens:
+def tokens(
+    paths: Paths, *, words: int = WORDS, identifiers: Hiding = IDENTIFIERS, progress: Progress = silent
+) -> Tokens:
     """The token store of a corpus, made if it is not there yet; ``identifiers`` as in ``pathveil.text.tokenize``."""
     text = settings(words=words, identifiers=identifiers)
     provenance = {"corpus_sha256": content_sha256(paths), "text": text}
@@ -160,7 +163,7 @@ def _build(
     folder: Path,
     *,
     words: int,
-    identifiers: bool,
+    identifiers: Hiding,
     provenance: Mapping[str, str],
     progress: Progress,
 ) -> None:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 from pathveil.errors import VocabularyError
 from pathveil.files import check_file, read_json, write_json
 from pathveil.foreign import bounds
+from pathveil.identifiers import Hiding
 from pathveil.text import IDENTIFIERS, read_settings
 from pathveil.wording import counted
 
@@ -115,7 +116,7 @@ class Vocabulary:
         return str(self.source.get("id_space", self.sha256))
 
     @property
-    def identifiers(self) -> bool:
+    def identifiers(self) -> Hiding:
         """Whether what names people and days is hidden in the text these words were chosen from; else as usual."""
         told = read_settings(str(self.source.get("text", "")))
         return IDENTIFIERS if told is None else told[1]

@@ -72,7 +72,7 @@ def test_it_says_what_an_agreement_gives(synthetic):
     planted = planted_words(corpus, truth)
     result = measure_leftover(counts.words, counts.cases, planted).to_dict()
     personal = frozenset().union(*planted.only.values())
-    assert result["planted"] == len(personal & set(counts.words)) > 200  # others are hidden before words are counted
+    assert result["planted"] == len(personal & set(counts.words)) > 150  # others are hidden before words are counted
     agreed = simulate(by_registry(counts), threshold=4, min_cases=10, batch=64).vocabulary.words
     row = next(row for row in result["rows"] if (row["k"], row["m"]) == (4, 10))
     assert (row["words"], row["personal"]) == (len(agreed), len(personal & set(agreed)))
