@@ -94,6 +94,24 @@ def test_blank_ids_are_none_and_decimals_are_numbers():
         incoming(pl.DataFrame({"text": [["x"]]}))
 
 
+def test_blanks_around_an_id_are_none_of_it():
+    """Tables of fixed width have them; two cases would be made of one, where an import makes one."""
+    found = incoming(pl.DataFrame({"text": ["x", "y"], "case_id": [" 7 ", "7"], "report_id": ["a", " b"]}))
+    assert (
+        {one.case_id for one in found} == {"7"}
+        and found[0].case == found[1].case
+        and [one.origin.report_id for one in found] == ["a", "b"]
+    )
+
+
+def test_messages_in_a_column_are_not_coded():
+    """Their headers name the patient, and a table's reader takes nothing out."""
+    message = "MSH|^~\\&|LIS|||||ORU^R01\rPID|1||77||Quastenflosser^Ada\r"
+    with pytest.raises(CorpusError, match=r"row 2 holds an HL7 message, no text; .* ends in .hl7") as caught:
+        incoming(pl.DataFrame({"text": ["left breast", message]}))
+    assert "Quastenflosser" not in str(caught.value)
+
+
 def test_a_table_that_is_written_while_it_is_coded_is_refused(tmp_path):
     table = tmp_path / "lab.jsonl"
     table.write_text('{"text": "left breast"}\n')

@@ -13,6 +13,7 @@ from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.mapping import TableMapping, read_mapping
 from pathveil.corpus.reading import is_corpus_already
 from pathveil.corpus.synth import SynthSettings, synthesise
+from pathveil.errors import CorpusError
 
 SECRET = "Quastenflosser"
 # One removes what is kept beside a corpus and reads none, the other needs a synthetic corpus with its truth.
@@ -124,3 +125,10 @@ def test_mistakes_are_one_sentence(lab, tmp_path, pathveil, monkeypatch, argumen
     done = pathveil(*arguments)
     assert done.returncode == 2 and sentence in done.stderr and done.stdout == "" and SECRET not in done.stderr
     assert (lab.read_bytes(), (tmp_path / "map.toml").read_bytes()) == before and not (tmp_path / "p").exists()
+
+
+def test_a_table_without_reports_is_named_by_check(tmp_path, monkeypatch):
+    (tmp_path / "lab.csv").write_text("report_id,case_id,registry,text\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CorpusError, match=r"lab\.csv: no report found"):
+        app(["corpus", "check", "lab.csv"], standalone_mode=False)

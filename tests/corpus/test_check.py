@@ -96,7 +96,7 @@ def test_a_corpus_that_changes_while_it_is_read_is_told(tmp_path, monkeypatch):
     frame = pl.DataFrame({"report_id": ["a"], "case_id": ["1"], "registry": ["R"], "text": ["left"]})
     frame.write_parquet(tmp_path / "c.parquet")
 
-    def cut(_):
+    def cut(_, *, source):
         (tmp_path / "c.parquet").write_bytes(b"PAR1")
         return pl.scan_parquet(tmp_path / "c.parquet")
 

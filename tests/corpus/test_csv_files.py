@@ -150,6 +150,24 @@ def test_a_delimiter_that_the_header_does_not_have_is_told(tmp_path):
     assert open_csv(tmp_path / "t.csv", delimiter=";").collect().rows() == [("left",)]
 
 
+def test_carets_separate_fields_too(tmp_path):
+    """As hospital systems that have HL7 in mind export tables; the marks of a term are none of them."""
+    (tmp_path / "t.csv").write_text("report_id^case_id^text\n1^P1^left breast, biopsy; core\n")
+    assert open_csv(tmp_path / "t.csv").collect().rows() == [("1", "P1", "left breast, biopsy; core")]
+    (tmp_path / "t.csv").write_text("code,text,note\nC50^Breast^ICDO,left,x\n")
+    assert open_csv(tmp_path / "t.csv").collect()["code"].to_list() == ["C50^Breast^ICDO"]
+
+
+def test_a_table_with_marks_of_its_own_is_told_how_they_should_be(tmp_path):
+    """Texts in single quotation marks, or marks behind a backslash: most records then have too many fields."""
+    for text in ("'{}, biopsy, right'", '"{} \\"core, 3\\", right"'):
+        rows = [f"{n},P{n},R1,{text.format(SECRET)}" for n in range(9)]
+        (tmp_path / "t.csv").write_text("\n".join(["report_id,case_id,registry,text", *rows, ""]))
+        with pytest.raises(CorpusError, match='must stand in "…", its own marks twice') as caught:
+            import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet")
+        assert SECRET not in str(caught.value) and not (tmp_path / "c.parquet").exists()
+
+
 def test_headers_of_files_that_were_put_together_are_no_records(tmp_path):
     (tmp_path / "t.csv").write_text(f"report_id,text \n1,{SECRET}\n\ufeffreport_id,text \n2,text\nreport_id,a\n")
     faults = []

@@ -32,6 +32,7 @@ from pathveil.corpus.opening import (
 from pathveil.corpus.reading import as_polars
 from pathveil.corpus.report_rows import LINE, PLACE, SECTION, joins_rows, one_row_a_report
 from pathveil.corpus.rows import MOST_SKIPPED, RowCheck, RowCounts, Unread, check_most_skipped
+from pathveil.corpus.schema import MESSAGE_STARTS
 from pathveil.corpus.tables import ROW, unchanged
 from pathveil.corpus.text_files import text_of
 from pathveil.errors import CorpusError, UsageError
@@ -261,6 +262,11 @@ def read_frame(
                 at = row + before
                 own, case, number, message = (known(name) for name in (report_id, case_id, number, message))
                 number = number if "report_number" in schema else own  # a table of one id means the laboratory's
+                if (text or "").startswith(MESSAGE_STARTS):
+                    raise CorpusError(
+                        f"{source}: row {at:,} holds an HL7 message, no text; give messages in a file whose name ends "
+                        "in .hl7"
+                    )
                 origin = Origin(own or str(first + at), number, message, file, at)
                 plain = made_plain(text or "")
                 tally.rewritten += plain != (text or "")
@@ -284,5 +290,5 @@ def passed_before(notes: Unread, rows: "pl.Series") -> list[int]:
 
 
 def known(name: str | None) -> str | None:
-    """An id as it came; none where it is blank, as in tables of fixed width."""
-    return name if name and not name.isspace() else None
+    """An id without the blanks around it, as in tables of fixed width; none where there is nothing else."""
+    return (name or "").strip() or None

@@ -259,13 +259,13 @@ def check_corpus(
     from pathveil.corpus.check import check
     from pathveil.corpus.check_page import page
 
-    chosen = names_from(tasks)
+    chosen, given = names_from(tasks), context.params["sources"]  # before a mapping made a corpus of them
     with bar() as progress:
-        result = check(scan(sources, tasks=chosen), tasks=chosen, progress=progress)
+        result = check(scan(sources, tasks=chosen), tasks=chosen, source=given, progress=progress)
     if as_json:
         emit(result, as_json=True)
     else:
-        Console().print(page(result, title=", ".join(path.name for path in context.params["sources"])))
+        Console().print(page(result, title=", ".join(path.name for path in given)))
 
 
 @app.command("split", short_help="Divide a corpus into train, validation and test, by case.")

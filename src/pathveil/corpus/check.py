@@ -25,7 +25,7 @@ from pydantic import Field
 from pathveil.corpus.check_warnings import CorpusWarning, warnings_of
 from pathveil.corpus.codes import shown_label
 from pathveil.corpus.schema import tasks_of, validate
-from pathveil.corpus.tables import polars_faults
+from pathveil.corpus.tables import Paths, polars_faults
 from pathveil.errors import CorpusError
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
@@ -144,11 +144,12 @@ def check(
     *,
     tasks: Iterable[str] | None = None,
     today: datetime.date | None = None,
+    source: Paths = "the corpus",
     progress: Progress = silent,
 ) -> CheckResult:
     """Count by registry, task, rarity, length and year, compare the registries, and collect warnings."""
     progress("checking the schema", 0, 0)
-    frame = validate(frame)
+    frame = validate(frame, source=source)
     try:
         chosen = tasks_of(frame, tasks)
         progress("reading texts", 0, 0)

@@ -25,7 +25,7 @@ from typing import IO, TYPE_CHECKING
 
 from pathveil.corpus.csv_blocks import regular_table
 from pathveil.corpus.encodings import ENCODING_HINT, spoken_encoding
-from pathveil.corpus.tables import BATCH, ROW, UNREADABLE, Note, streamed
+from pathveil.corpus.tables import BATCH, ROW, UNFIT, UNREADABLE, Note, streamed
 from pathveil.errors import CorpusError
 from pathveil.foreign import bounds
 from pathveil.foreign.archives import open_bytes
@@ -40,7 +40,7 @@ LONGEST = 1 << 24  # characters in a CSV field; past it a quotation mark was nev
 LONGEST_LINE, LONGEST_HEADER = bounds.LONGEST_LINE, 1 << 20  # of a text file; past it this is no table
 LARGE = 1 << 27  # bytes of a file from which on a compiled look at it is worth the time that loading one takes
 BLOCK = 1 << 22  # bytes that polars reads at a time
-DELIMITERS = ",;\t|"
+DELIMITERS = ",;\t|^"
 UNCLOSED = "opens a quotation mark and never closes it"
 LONGEST_NAME = 80  # characters of a column's name; longer ones are texts
 SAMPLE = 1 << 16  # bytes from which the delimiter is told
@@ -53,7 +53,7 @@ def open_csv(
     delimiter: str | None = None,
     note: Note | None = None,
 ) -> "pl.LazyFrame":
-    """A CSV file (commas, semicolons, tabs or bars, unless told) as a lazy frame of strings.
+    """A CSV file (commas, semicolons, tabs, bars or carets, unless told) as a lazy frame of strings.
 
     A record that does not fit the header is told to ``note`` and passed over, and the others' lines are in the column
     ``ROW``; without it, it is refused.
@@ -254,7 +254,7 @@ class Text:
             # Inside a quotation mark the reader asks for more: in the last column it would swallow all that follows.
             unclosed = ended and len(taken) > 1
             if record and (unclosed or len(record) != fields):
-                reason = UNCLOSED if unclosed else f"has {counted(len(record), 'field')}, its header has {fields}"
+                reason = UNCLOSED if unclosed else f"has {counted(len(record), 'field')}, {UNFIT} {fields}"
                 if note is None:
                     raise CorpusError(f"{self.path}: the record at line {start:,} {reason}")
                 note(start, reason)

@@ -13,14 +13,14 @@ whole is not what it was taken for, and is refused.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
 from pathveil.corpus.schema import EXPECTED_DATE, problems, with_faults
 from pathveil.corpus.seen import Seen
-from pathveil.corpus.tables import ROW, names_of
+from pathveil.corpus.tables import ROW, UNFIT, names_of
 from pathveil.errors import CorpusError, UsageError
 from pathveil.results import Part
 from pathveil.wording import counted, percent
@@ -167,7 +167,8 @@ class RowCheck:
         skipped = self.skipped(unread)
         if not self.total and skipped:
             source, row, reason = skipped[0]
-            raise CorpusError(f"{names[source]}: no row could be read; the first, at line {row:,}, {reason}")
+            fault = f"{names[source]}: no row could be read; the first, at line {row:,}, {reason}"
+            raise CorpusError("\n  ".join([fault, *how_to_quote(reason for _, _, reason in skipped)]))
         if not self.total:
             raise CorpusError(f"{names_of(names)}: no report found")
         passed_over = {source: len(notes.reasons) for source, notes in unread.items() if not notes.within}
@@ -204,9 +205,17 @@ def refusal(
         sentences.append(
             "a report that stands in several rows is put together with --column line=COLUMN or section=COLUMN"
         )
+    sentences += how_to_quote(reason for _, reason in mine)
     if most_skipped:
         sentences.append(
             f"{name}: {len(mine):,} of {counted(total, 'row')} cannot be used, more than the "
             f"{percent(most_skipped)} that may be left out (--most-skipped)"
         )
     return "\n  ".join(sentences)
+
+
+def how_to_quote(reasons: Iterable[str]) -> list[str]:
+    """What to do where most records that cannot be used have fields too many or too few."""
+    unfit = [UNFIT in reason for reason in reasons]
+    hint = 'a field that holds a delimiter, a line end or a quotation mark must stand in "…", its own marks twice ("")'
+    return [hint] if 2 * sum(unfit) > len(unfit) else []

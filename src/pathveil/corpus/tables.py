@@ -52,6 +52,8 @@ UNREADABLE = (OSError, EOFError, zlib.error)  # what a missing, locked or damage
 
 ROW = "row of the source"  # a column of tables whose rows are to be named: in CSV the line where a record begins
 
+UNFIT = "its header has"  # within why a record does not fit
+
 Paths = str | Path | Sequence[str | Path]
 Note = Callable[[int, str], None]  # told the row that is passed over, and why
 
