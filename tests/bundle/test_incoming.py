@@ -97,11 +97,8 @@ def test_blank_ids_are_none_and_decimals_are_numbers():
 def test_blanks_around_an_id_are_none_of_it():
     """Tables of fixed width have them; two cases would be made of one, where an import makes one."""
     found = incoming(pl.DataFrame({"text": ["x", "y"], "case_id": [" 7 ", "7"], "report_id": ["a", " b"]}))
-    assert (
-        {one.case_id for one in found} == {"7"}
-        and found[0].case == found[1].case
-        and [one.origin.report_id for one in found] == ["a", "b"]
-    )
+    assert {one.case_id for one in found} == {"7"} and found[0].case == found[1].case
+    assert [one.origin.report_id for one in found] == ["a", "b"]
 
 
 def test_messages_in_a_column_are_not_coded():

@@ -154,7 +154,8 @@ class Desk:
                 log.error("a defect of ours in the queue: %s", type(error).__name__)
                 await asyncio.sleep(5)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.arrived.wait(), 30)
+                async with asyncio.timeout(30):  # wait_for would swallow an end that comes with an arrival
+                    await self.arrived.wait()
 
     async def code_waiting(self, service: "Service") -> int:
         """Have the model's proposals for some new cases; how many there were."""
