@@ -169,17 +169,31 @@ def given(value: "pl.Expr") -> "pl.Expr":
     import polars as pl
 
     short = pl.when(value.str.len_bytes() < 16).then(value)  # texts are not looked through
-    is_told = ~short.str.strip_chars().is_in(MISSING).fill_null(False) & ~is_ruled(value).fill_null(False)
-    is_quoted = value.str.starts_with('="') & value.str.ends_with('"')
-    bare = pl.when(is_quoted).then(value).str.strip_prefix('="').str.strip_suffix('"')
-    return pl.when(is_told & is_quoted).then(bare).when(is_told).then(value)
+    is_nothing = short.str.strip_chars().is_in(MISSING).fill_null(False) | is_ruled(value).fill_null(False)
+    bare = pl.when(begins(value, '="')).then(value).str.extract(r'(?s)^="(.*)"$')
+    return pl.when(bare.is_not_null()).then(bare).when(~is_nothing).then(value)
 
 
 def is_ruled(value: "pl.Expr") -> "pl.Expr":
     """Whether cells are nothing but dashes, as sqlcmd and others rule off the names of columns."""
     import polars as pl
 
-    return pl.when(value.str.starts_with("--")).then(value).str.contains(r"^-+\s*$")
+    return pl.when(begins(value, "--")).then(value).str.contains(r"^-+\s*$")
+
+
+def begins(value: "pl.Expr", start: str) -> "pl.Expr":
+    """Whether texts begin so. Told by their order, for which polars has their first characters at hand;
+    ``str.starts_with`` looks into each text.
+
+    >>> import polars as pl
+    >>> texts = pl.DataFrame({"text": ["--", "---", "-", "-a", "left", None]})
+    >>> texts.select(begins(pl.col("text"), "--"))["text"].to_list()
+    [True, True, False, False, False, None]
+    """
+    import polars as pl
+
+    behind = start[:-1] + chr(ord(start[-1]) + 1)
+    return value.is_between(pl.lit(start), pl.lit(behind), closed="left")
 
 
 def parsed_date(column: "pl.Expr") -> "pl.Expr":
@@ -234,7 +248,7 @@ def with_faults(
             "has no text",
         ),
         "messages": Fault(
-            pl.any_horizontal(pl.col("text").str.starts_with(start) for start in MESSAGE_STARTS).fill_null(False),
+            pl.any_horizontal(begins(pl.col("text"), start) for start in MESSAGE_STARTS).fill_null(False),
             "is an HL7 message",
             "are HL7 messages",
             IMPORT_MESSAGES,
