@@ -131,9 +131,64 @@ def test_the_narrative_is_read_where_there_is_nothing_else():
     assert found.text == "FINAL DIAGNOSIS\nDuctal."
 
 
+SIDES = '<ListItem title="Right"/><ListItem title="Left" selected="true"/>'
+FORM = f'<FormDesign formTitle="ADRENAL GLAND"><Question title="Side of McMuffin">{SIDES}</Question></FormDesign>'
+FILLED_IN = [{"contentType": "application/xml", "data": encoded(FORM)}]
+ROLE = {
+    "resourceType": "PractitionerRole", "id": "pathologist", "practitioner": {"reference": "Practitioner/7"},
+    "organization": {"reference": "Organization/lab"},
+}  # fmt: skip
+
+
+def test_a_filled_in_form_is_read_where_no_observation_says_it():
+    here = [*OBSERVATIONS, observation(5, "1", "Side", valueCodeableConcept={"text": "Right"})]
+    elsewhere = report(presentedForm=FILLED_IN, result=[{"reference": "Observation/o5"}], text={"div": "Status final"})
+    resources = bundle(PATIENT, LAB, elsewhere)
+    (found,) = read_resource(resources, key=KEY, registry=None)
+    assert found.text == "SYNOPTIC REPORT\nADRENAL GLAND\nSide of [patient]: Left"
+    assert read_fhir(resources)[0].text == found.text
+    (found,) = read_resource(bundle(PATIENT, LAB, elsewhere, *here), key=KEY, registry=None)
+    assert found.text == "SYNOPTIC REPORT\nSide: Right"
+    page = [{"contentType": "application/xml", "data": encoded(f"<html><p>{TEXT}</p></html>")}, *FILLED_IN]
+    (found,) = read_resource(bundle(PATIENT, LAB, report(presentedForm=page)), key=KEY, registry=None)
+    assert found.text.startswith("FINAL DIAGNOSIS\nLeft breast of [patient]") and "ADRENAL" not in found.text
+
+
+def test_a_performer_in_a_role_names_the_organisation_it_works_for(tmp_path):
+    told = report(conclusion="Ductal carcinoma.", performer=[{"reference": "PractitionerRole/pathologist"}])
+    (found,) = read_resource(bundle(PATIENT, LAB, ROLE, told), key=KEY, registry=None)
+    assert found.registry == "NORTH LAB"
+    named = ROLE | {"organization": {"display": "SOUTH LAB"}}
+    interpreted = told | {"performer": [{"reference": "Practitioner/7"}], "resultsInterpreter": told["performer"]}
+    (found,) = read_resource(bundle(PATIENT, named, interpreted), key=KEY, registry=None)
+    assert found.registry == "SOUTH LAB"
+    for resource in (told, PATIENT, LAB, ROLE):
+        (tmp_path / f"{resource['resourceType']}.ndjson").write_text(json.dumps(resource))
+    assert import_corpus(tmp_path, out=tmp_path.parent / "export.parquet", key=KEY).registries == {"NORTH LAB": 1}
+
+
+def test_an_answer_that_was_chosen_is_an_item_however_long():
+    size = "Greatest dimension of the largest invasive focus, in millimetres, as it was measured under the microscope"
+    items = [observation(1, "1", "Tumor size (Note E)", valueCodeableConcept={"text": size})]
+    told = report(result=[{"reference": "Observation/o1"}])
+    (found,) = read_resource(bundle(PATIENT, LAB, told, *items), key=KEY, registry=None)
+    assert found.text == f"SYNOPTIC REPORT\nTumor size (Note E): {size}"
+
+
+def test_observations_that_are_not_here_are_told(tmp_path):
+    (tmp_path / "b.json").write_text(json.dumps(bundle(PATIENT, LAB, OBSERVED, OBSERVATIONS[0])))
+    result = import_corpus(tmp_path / "b.json", out=tmp_path / "c.parquet", key=KEY)
+    reason = "refers to 2 Observations not here; the report was read without what they say"
+    assert result.reports == 1 and [one.reason for one in result.hl7.skipped] == [reason]
+    (tmp_path / "p.json").write_text(json.dumps(bundle(PATIENT, LAB, {**OBSERVED, **PRESENTED})))
+    assert import_corpus(tmp_path / "p.json", out=tmp_path / "c.parquet", key=KEY).hl7.skipped_total == 0
+
+
 @pytest.mark.parametrize(
     ("resource", "reason"),
     [
+        (bundle(PATIENT, LAB, report(result=OBSERVED["result"], text={"div": "<p>Status: final</p>"})), "are not here"),
+        (bundle(PATIENT, LAB, report(presentedForm=[{"contentType": "text/xml", "data": encoded("<a/>")}])), "no form"),
         (bundle(PATIENT), "holds no DiagnosticReport"),
         (PATIENT, "holds no DiagnosticReport"),
         (bundle(PATIENT, LAB, report()), "holds no report text"),

@@ -2,8 +2,9 @@
 many, one a line (NDJSON).
 
 A report's text is what is presented (plain text, HTML or RTF in ``presentedForm``), else its Observations under
-headings in one order, as those of HL7 v2 are; its conclusion is the final diagnosis. The Patient goes to ``patient.py``
-and nowhere else. Whatever is missing, of another type or too deep is a reason to skip a resource, never to quote it.
+headings in one order, as those of HL7 v2 are, or a filled-in form; its conclusion is the final diagnosis. The Patient
+goes to ``patient.py`` and nowhere else. Whatever is missing, of another type or too deep is a reason to skip a
+resource, never to quote it.
 
 >>> import json
 >>> report = {"resourceType": "DiagnosticReport", "conclusion": "Ductal carcinoma of Ms. McMuffin.",
@@ -51,10 +52,12 @@ from pathveil.corpus.markup import PAGE, RTF, plain_text, without_tags
 from pathveil.corpus.naaccr import Report, Skipped, told_apart
 from pathveil.corpus.observations import UNREAD
 from pathveil.corpus.patient import Mask, case_id, report_id
+from pathveil.corpus.sdc_form import NO_FORM, text_of_form
 from pathveil.corpus.sections import CODES, WHOLE, heading_for, render, tidy
 from pathveil.corpus.versions import ALL, APPENDED, CORRECTED, FINAL, PRELIMINARY, Version, bits_of
 from pathveil.corpus.versions import WITHDRAWN as WITHDRAWN_VERSION
 from pathveil.foreign import Refused
+from pathveil.wording import counted
 
 MARK = b'"resourceType"'
 REPORTED = ("DiagnosticReport", "Bundle")
@@ -62,11 +65,13 @@ NO_REPORT = "holds no DiagnosticReport"
 WITHDRAWN = ("entered-in-error", "cancelled")
 STATES = {"registered": PRELIMINARY, "partial": PRELIMINARY, "preliminary": PRELIMINARY, "appended": APPENDED}
 STATES |= {"amended": CORRECTED, "corrected": CORRECTED} | dict.fromkeys(WITHDRAWN, WITHDRAWN_VERSION)
+SPECIMEN = "NATURE OF SPECIMEN"
 COUNTED, LATEST = 20, (1 << 43) - 1  # bits for the count of versions, and a time in the year 2248
 COMPARED = ("<", "<=", ">=", ">")
 UNIT = re.compile(r"[A-Za-z%/]{1,9}[0-9]?")  # a code that is read as a unit is written: mm, mm2, %
 PLAIN = ("", "text/plain", "application/text")
 MARKUP = ("text/html", "application/xhtml+xml")
+XML = ("application/xml", "text/xml")  # a page or a form
 RICH = ("application/rtf", "text/rtf", "text/richtext", "application/msword")  # under the last some send RTF
 # How files begin that are no text: PDF, images, archives and documents of Word.
 BINARY = re.compile(rb"\s*%PDF|\x89PNG|\xff\xd8\xff|GIF8|II\*\0|MM\0\*|PK\x03\x04|\x1f\x8b|\xd0\xcf\x11\xe0")
@@ -129,6 +134,11 @@ def usable_reports(
         for number, (reader, report) in enumerate(zip(readers, found, strict=True), start=1)
         if report is None
     ]
+    index.left_out += [
+        f"refers to {counted(reader.missing, 'Observation')} not here; the report was read without what they say"
+        for reader, report in zip(readers, found, strict=True)
+        if report is not None and reader.missing
+    ]
     index.left_out += [f"holds Bundles besides within more than {DEEPEST} others"] if index.is_too_deep else []
     return [report for report in found if report is not None]
 
@@ -147,7 +157,9 @@ class Reader:
         self.mask_here = mask  # of all people in the index
         self.why = ""  # it gives no report
         self.unclear = ""  # what it refers to
+        self.missing = 0  # Observations to which it refers and that are not here, where its text is made of them
         self.sections: dict[str, dict[str, list[str]]] = {}
+        self._added = 0  # texts, to the sections
         self._seen: set[int] = set()  # Observations, by where they lie in memory: the index holds them
 
     def masked_text(self) -> tuple[str, int]:
@@ -222,7 +234,7 @@ class Reader:
         if identity is None:
             self.why = "names no patient, so it belongs to no case"
         elif not registry:
-            self.why = "names no sender, and no registry was given"
+            self.why = "names no sender, and no registry was given (--registry)"
         if self.unclear or identity is None or not registry:
             self.why = self.unclear or self.why
             return None
@@ -242,8 +254,8 @@ class Reader:
         )
 
     def _text(self) -> str:
-        """The presented text where it is the whole report, else observations and conclusion under their headings, else
-        the narrative."""
+        """The presented text where it is the whole report, else observations (or a form, where none says anything) and
+        conclusion under their headings, else the narrative."""
         presented = self._presented()
         conclusion = tidy(plain_text(text_of(self.resource, "conclusion")))
         if len(presented) >= WHOLE:
@@ -251,10 +263,29 @@ class Reader:
         for reference in objects_of(self.resource, "specimen"):
             self._add_specimen(self._find(reference))
         self._add("FINAL DIAGNOSIS", conclusion)
-        for reference in objects_of(self.resource, "result"):
-            self._add_observation(self._find(reference), DEEPEST)
+        before = self._added
+        self._add_observations(self.resource, "result", DEEPEST)
+        if self._added == before and (form := self._form()):  # which says what they do
+            self._add("SYNOPTIC REPORT", form)
+            self.missing = 0
         self._add("OTHER", presented)
-        return render(self.sections) or tidy(without_tags(text_of(object_of(self.resource, "text"), "div")))
+        if self.sections.keys() - {SPECIMEN}:
+            return render(self.sections)
+        narrative = tidy(without_tags(text_of(object_of(self.resource, "text"), "div")))
+        if len(narrative) < WHOLE and (self.why or self.missing):  # a line of it for people, such as its status
+            self.why = self.why or "refers to Observations that are not here, and says nothing itself"
+            return ""
+        return "\n\n".join(filter(None, (render(self.sections), narrative)))
+
+    def _form(self) -> str:
+        """What is answered in the first form that can be read."""
+        for form in objects_of(self.resource, "presentedForm"):
+            if type_of(form) in XML and (data := self._data(form)):
+                try:
+                    return text_of_form(data)
+                except Refused:
+                    self.why = self.why or NO_FORM
+        return ""
 
     def _presented(self) -> str:
         """The text of the presented forms. Of several types each says the same again; several of a type are parts."""
@@ -275,33 +306,47 @@ class Reader:
     def _decoded(self, form: Resource) -> str:
         """What a form holds, with its markup; nothing where that is no text."""
         kind = type_of(form)
-        if kind not in (*PLAIN, *MARKUP, *RICH):
+        if kind not in (*PLAIN, *MARKUP, *RICH, *XML):
             self.why = self.why or UNREAD
             return ""
-        if not text_of(form, "data"):
-            self.why = self.why or "leads to its text elsewhere instead of holding it"
-            return ""
-        try:
-            data = base64.b64decode("".join(text_of(form, "data").split()), validate=True)
-        except (binascii.Error, ValueError):
-            self.why = self.why or "holds a text that is not base64"
-            return ""
+        data = self._data(form)
         text = data.decode("utf-16", "replace") if data.startswith(WIDE) else decode_text(data)
+        if kind in XML:
+            return text if PAGE.match(text) else ""  # else it is a form, if anything
         if BINARY.match(data) or "\0" in text[:99].rstrip("\0") or (kind in RICH and not text.lstrip().startswith(RTF)):
             self.why = self.why or UNREAD
             return ""
         return text
+
+    def _data(self, form: Resource) -> bytes:
+        """The bytes that a form holds; none where it holds none that can be read."""
+        if not text_of(form, "data"):
+            self.why = self.why or "leads to its text elsewhere instead of holding it"
+            return b""
+        try:
+            return base64.b64decode("".join(text_of(form, "data").split()), validate=True)
+        except (binascii.Error, ValueError):
+            self.why = self.why or "holds a text that is not base64"
+            return b""
 
     def _add(self, heading: str, text: str) -> None:
         if text.strip():
             lines = self.sections.setdefault(heading, {}).setdefault("", [])
             if text not in lines:
                 lines.append(text)
+                self._added += 1
 
     def _add_specimen(self, specimen: Resource) -> None:
         taken = object_of(specimen, "collection")
         words = [words_of(object_of(specimen, "type")), words_of(object_of(taken, "bodySite"))]
-        self._add("NATURE OF SPECIMEN", ", ".join(filter(None, words)))
+        self._add(SPECIMEN, ", ".join(filter(None, words)))
+
+    def _add_observations(self, resource: Resource, name: str, depth: int) -> None:
+        """The Observations to which a field refers."""
+        for reference in objects_of(resource, name):
+            observation = self._find(reference)
+            self.missing += not observation and bool(text_of(reference, "reference")) and not self.unclear
+            self._add_observation(observation, depth)
 
     def _add_observation(self, observation: Resource, depth: int) -> None:
         """An Observation under its heading; what is no section of its own is an item of the synoptic report."""
@@ -312,7 +357,8 @@ class Reader:
             code = object_of(observation, "code")
             name, value = words_of(code), value_of(observation)
             codes = [one for one, _ in codings_of(code)]
-            if any(one in CODES for one in codes) or "\n" in value or len(value) > 80:
+            is_told = bool(text_of(observation, "valueString"))  # an answer that was chosen is an item, however long
+            if any(one in CODES for one in codes) or (is_told and ("\n" in value or len(value) > 80)):
                 self._add(heading_for(codes, [name]), value)
             elif value:
                 self._add("SYNOPTIC REPORT", f"{name}: {value}" if name else value)
@@ -321,14 +367,17 @@ class Reader:
                 self._add("SYNOPTIC REPORT", f"{words_of(object_of(part, 'code'))}: {item}" if item else "")
             for note in objects_of(observation, "note"):
                 self._add("COMMENT", text_of(note, "text"))
-        for reference in objects_of(observation, "hasMember"):
-            self._add_observation(self._find(reference), depth - 1)
+        self._add_observations(observation, "hasMember", depth - 1)
 
     def _sender(self) -> str:
-        """Who sent it: the message's source, else the first performer with a name that is not known to be a person."""
+        """Who sent it: the message's source, else the first performer with a name that is not known to be a person, or
+        the organisation for which that person works."""
         named = [text_of(object_of(self.index.header_of(self.resource), "source"), "name")]
-        for reference in objects_of(self.resource, "performer"):
+        for reference in (*objects_of(self.resource, "performer"), *objects_of(self.resource, "resultsInterpreter")):
             performer = self._find(reference)
+            if text_of(performer, "resourceType") == "PractitionerRole":
+                reference = object_of(performer, "organization")
+                performer = self._find(reference)
             kind = text_of(performer, "resourceType") or text_of(reference, "type") or kind_in(reference)
             if kind in ("", "Organization"):
                 named += [text_of(performer, "name"), text_of(reference, "display")]

@@ -29,7 +29,7 @@ LONGEST = 1 << 28  # bytes of a resource; larger exports come as NDJSON, one res
 DEEPEST = 6  # bundles within bundles, observations within observations
 
 # What reports refer to; in a bulk export each kind is a file of its own.
-JOINED = ("Patient", "RelatedPerson", "Observation", "Specimen", "Organization")
+JOINED = ("Patient", "RelatedPerson", "Observation", "Specimen", "Organization", "PractitionerRole")
 BLANK = b"\xef\xbb\xbf \t\r\n"  # with the mark of UTF-8, which may stand before the first line
 STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?')
 KIND_FIRST = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"resourceType"\s*:\s*"(\w+)"')

@@ -21,15 +21,15 @@ LONGEST_TAG = 1 << 20  # bytes without an event: the parser looks at an unfinish
 LONGEST_TEXT = 1 << 24  # characters of an element
 
 
-def xml_events(file: IO[bytes]) -> Iterator[tuple[str, str, Any]]:
+def xml_events(file: IO[bytes], *, depth: int = DEPTH) -> Iterator[tuple[str, str, Any]]:
     """``("start", name, attributes)`` and ``("end", name, text)`` of each element, names without their namespace."""
     found: list[tuple[str, str, Any]] = []
     texts: list[list[str]] = []
     seen = 0  # whether the parser got on since it was last asked
 
     def start(name: str, attributes: dict[str, str]) -> None:
-        if len(texts) == DEPTH:
-            raise Refused(f"is nested more than {DEPTH} levels deep")
+        if len(texts) == depth:
+            raise Refused(f"is nested more than {depth} levels deep")
         texts.append([])
         found.append(("start", local(name), attributes))
 
