@@ -27,6 +27,13 @@ def test_what_the_product_asks_for_itself_is_pinned():
             assert name in locked, f"{name} (extra {extra or 'core'}) has no pin in constraints.txt"
 
 
+def test_the_pins_can_be_installed_where_pytorch_is_not_the_build_for_cpus():
+    """On a machine with PyPI alone, ``make demo`` ends at its first step where these two differ."""
+    wanted = {name: version for name, (version, _) in supply.pins(supply.CONSTRAINTS.read_text()).items()}
+    required = {"2.13.0": "3.7.1"}  # of PyTorch's file for Linux: look it up for a newer one
+    assert wanted["triton"] == required[wanted["torch"]]
+
+
 def test_the_list_of_parts_is_what_the_lock_says():
     assert json.loads(supply.SBOM.read_text()) == supply.sbom(), "run 'make sbom'"
 
