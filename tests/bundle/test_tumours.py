@@ -29,6 +29,15 @@ def codes(said: str) -> dict[str, str]:
         ("C77.0 9591", "C77.3 9680", None),  # lymphoma, not otherwise specified
         ("C50.4 8500", "C34.1 8070", "two sites"),
         ("C18.7", "C20.9", "two sites"),
+        ("C18.0 8140", "C18.7 8140", "two places of a site"),  # caecum and sigmoid
+        ("C44.3 8720", "C44.5 8720", "two places of a site"),
+        ("C49.1", "C49.2", "two places of a site"),
+        ("C18.0 8140", "C18.9 8140", None),  # colon, no more said
+        ("C18.2 8140", "C18.8 8140", None),  # overlapping
+        ("C18.2 8140", "C18 8140", None),
+        ("C34.1 8070", "C34.3 8070", None),  # two lobes
+        ("C44.6 9140 left", "C21.1 9140 right", None),  # Kaposi sarcoma
+        ("C44.6 9140", "C44.6 8720", "two histologies"),
         ("C50.4 8500", "C77.3 8500", None),  # a node of it
         ("C50.4 8500", "C80", None),
         ("C67.9 8120", "C66.9 8130", None),  # urothelial

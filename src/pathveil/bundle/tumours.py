@@ -7,7 +7,10 @@ instructions) as far as codes alone allow:
 - blood and lymph (9590–9993) beside a solid tumour; two of these where the first three digits of their histologies
   differ, the place never counting;
 - sites that differ in their first three characters, unless one of them is ill-defined (C14, C26, C39, C55, C76, C77,
-  C80); urothelial tumours of C65–C68 are one, and so are serous ones of ovary, tube and peritoneum;
+  C80); urothelial tumours of C65–C68 are one, and so are serous ones of ovary, tube and peritoneum, and Kaposi sarcomas
+  wherever they are;
+- of colon, anus, bone, skin, peripheral nerves and soft tissue also sites that differ in the fourth character, unless
+  one of them is 8 or 9, overlapping or not specified;
 - left and right of a paired site, but for epithelial tumours of the ovaries, Wilms tumours and retinoblastomas;
 - at one site, histologies whose first three digits differ, unless one is the general word for the other (8140 for a
   glandular tumour, 8010 for a carcinoma, 8000 for anything), or both are known to make one tumour (duct and lobular
@@ -37,6 +40,8 @@ from pathveil.training.blend import log_softmax
 
 ILL_DEFINED = frozenset({"C14", "C26", "C39", "C55", "C76", "C77", "C80"})
 URINARY = frozenset({"C65", "C66", "C67", "C68"})
+DIVIDED = frozenset({"C18", "C21", "C40", "C41", "C44", "C47", "C49"})  # where the fourth character tells of two
+KAPOSI = 9140
 PELVIC = frozenset({"C48", "C56", "C57"})  # where serous carcinoma is one disease
 # Histologies that count as one tumour at these sites, whatever their numbers.
 ONE_TUMOUR = (
@@ -65,10 +70,13 @@ def different_tumours(one: Mapping[str, str], other: Mapping[str, str]) -> str |
     if True in blood:
         return "two kinds of blood or lymph" if first and second and are_different_types(first, second, None) else None
     sites = [site_of(codes) for codes in (one, other)]
-    if None in sites or ILL_DEFINED & set(sites):
+    if None in sites or ILL_DEFINED & set(sites) or first == second == KAPOSI:
         return None
     if sites[0] != sites[1]:
         return None if are_one_disease(sites, histologies) else "two sites"
+    places = {codes.get("subsite", "")[3:] for codes in (one, other)}
+    if sites[0] in DIVIDED and len(places) == 2 and not places & {"", ".8", ".9"}:
+        return "two places of a site"
     sides = {one.get("laterality"), other.get("laterality")}
     if sides == {"left", "right"} and is_paired(one, other) and not may_be_bilateral(sites[0], histologies):
         return "two sides"
