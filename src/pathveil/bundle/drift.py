@@ -154,7 +154,7 @@ class Drift(Result):
         rows = [("", "new", "reference"), ("words a report", f"{words.new:.0f}", number(words))]
         rows.append(("unknown words", percent(unknown.new), share(unknown)))
         if self.without_known_word != 0:
-            rows.append(("without a known word", shown(self.without_known_word), "–"))
+            rows.append(("nothing it can read", shown(self.without_known_word), "–"))
         for task, one in self.tasks.items():
             rows.append((f"{task} left to people", shown(one.abstained.new), self.left_before(one)))
         return rows

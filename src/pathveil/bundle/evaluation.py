@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pathveil.bundle.coder import without_known_word
+from pathveil.bundle.coder import unread
 from pathveil.bundle.evaluation_details import TaskDetails, detail_task
 from pathveil.bundle.joint import RULES, Rules
 from pathveil.bundle.model import Model
@@ -26,7 +26,7 @@ from pathveil.training.metrics import TaskScores, evaluate
 from pathveil.training.scores import NEVER, Scores
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import encode, read_days
-from pathveil.wording import counted, listed
+from pathveil.wording import counted, listed, width_of
 
 
 class CodedShare(Part):
@@ -108,18 +108,19 @@ class Evaluation(Result):
         ]
 
     def summary(self) -> str:
+        wide = width_of(self.tasks)
         lines = [
             f"{self.documents:,} reports",
             *(self.tables.lines() if self.tables else []),
             *([f"Warning: {self.warning}."] if self.warning else []),
             "",
-            f"{'task':<12}{'reports':>9}  {'micro F1':<22}{'macro F1':<22}{'coded':>7}{'right':>8}",
+            f"{'task':<{wide}}{'reports':>9}  {'micro F1':<22}{'macro F1':<22}{'coded':>7}{'right':>8}",
         ]
         for task, scores in self.tasks.items():
             right = scores.coded.accuracy
             lines.append(
-                f"{task:<12}{scores.documents:>9,}  {scores.micro!s:<22}{scores.macro!s:<22}{scores.coded.share:>7.1%}"
-                + (f"{right:>8.1%}" if right is not None else f"{'–':>8}")
+                f"{task:<{wide}}{scores.documents:>9,}  {scores.micro!s:<22}{scores.macro!s:<22}"
+                f"{scores.coded.share:>7.1%}" + (f"{right:>8.1%}" if right is not None else f"{'–':>8}")
             )
         lines += [
             "",
@@ -225,7 +226,7 @@ def evaluate_encoded(
         raise CorpusError(f"the corpus has no labels for any of the bundle's tasks ({', '.join(model.tasks)})")
     log_probabilities = model.ensemble(device).log_probabilities(corpus.ids, corpus.offsets, progress=progress)
     chosen = choose(log_probabilities, model.lift)
-    groups, empty = groups_of(corpus), without_known_word(corpus.ids, corpus.offsets)
+    groups, empty = groups_of(corpus), unread(model, corpus.ids, corpus.offsets)
     found: dict[str, TaskEvaluation] = {}
     for number, task in enumerate(shared):
         labels, predicted = np.asarray(corpus.labels[task]), chosen[task]

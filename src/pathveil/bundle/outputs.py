@@ -77,7 +77,7 @@ class Coded:
     contradictions: tuple[Contradiction, ...] = ()
     explanation: Explanation | None = None
     text: str | None = None  # that the explanation's places lie in, where it is to be given along
-    unread: int = 0  # reports in which the model knows no word
+    unread: int = 0  # reports of which the model reads nothing
     tumor: int = 1  # of the case's
     tumors: int = 1
     doubtful: tuple[Origin, ...] = ()  # of the reports, those that may tell of another tumour; ids may repeat

@@ -63,7 +63,7 @@ class OpenCase:
     origins: list[Origin] = field(default_factory=list)
     codes: list[dict[str, Code]] = field(default_factory=list)  # of each report alone
     logs: dict[str, list[np.ndarray]] = field(default_factory=dict)  # task: each report's log-probabilities (classes,)
-    empty: list[bool] = field(default_factory=list)  # reports without a known word
+    empty: list[bool] = field(default_factory=list)  # reports of which the model reads nothing
 
 
 def predict(
@@ -223,7 +223,7 @@ class Counts:
     without_case: int = 0  # reports
     contradictions: int = 0  # answers with one
     doubtful: int = 0  # reports that may tell of another tumour than the one they were taken for
-    unread: int = 0  # reports in which the model knows no word
+    unread: int = 0  # reports of which the model reads nothing
     taken: Counter[str] = field(default_factory=Counter)  # task: answers that are sure
     ids: Seen = field(default_factory=Seen)  # hashes of report ids
     repeated: int = 0  # reports with the id of one before
@@ -268,8 +268,9 @@ def warnings_of(reading: OneReading, counts: Counts, *, keyed: bool, by_case: bo
     if counts.unread:
         one = counts.unread == 1
         found.append(
-            f"{counted(counts.unread, 'report')} {'holds' if one else 'hold'} no word that the model knows: "
-            f"{'is it' if one else 'are they'} empty, in another language, or is the text in another column?"
+            f"{counted(counts.unread, 'report')} {'holds' if one else 'hold'} nothing the model can read (no word it "
+            f"knows, or too few): {'is it' if one else 'are they'} empty, in another language, or is the text in another "
+            "column?"
         )
     found += repeated_ids(counts)
     if tally.replaced or tally.withdrawn:

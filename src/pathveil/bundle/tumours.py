@@ -175,8 +175,8 @@ def answer_tumours(
 ) -> list[tuple[list[int], dict[str, Code], list[int]]]:
     """For each tumour of a case: its reports, its codes from all of them, and which reports are doubtful.
 
-    ``codes`` are those of each report alone; ``empty`` reports hold no known word and count only where there is no
-    other. With ``one_tumor`` the case is one, whatever its reports say.
+    ``codes`` are those of each report alone; of ``empty`` reports nothing was read, and they count only where
+    there is no other. With ``one_tumor`` the case is one, whatever its reports say.
     """
     groups = [list(range(len(codes)))] if one_tumor or len(codes) == 1 else group_reports(codes, logs, model.labels)
     found = []
