@@ -41,6 +41,7 @@ LATERALITY = {
     "midline": "5",
     "paired_unknown": "9",
 }
+TASKS = ("subsite", "laterality", "histology", "behavior")  # that it has items for
 SHAPES = {
     "primarySite": r"C\d{3}",
     "laterality": r"[0-59]",

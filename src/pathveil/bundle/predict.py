@@ -22,7 +22,7 @@ from pathveil.bundle.explanation import explain_reading, read_to_explain
 from pathveil.bundle.incoming import Incoming, OneReading, Origin, Reports, batches_of, read_files
 from pathveil.bundle.joint import Rules
 from pathveil.bundle.model import Model
-from pathveil.bundle.naaccr_xml import certain_reports, patient_number, report_numbers, sidecar_of, xml_writer
+from pathveil.bundle.naaccr_xml import TASKS, certain_reports, patient_number, report_numbers, sidecar_of, xml_writer
 from pathveil.bundle.outputs import Coded, Write, check_written, format_of, line_writer
 from pathveil.bundle.predictions import Prediction, Predictions, PredictionSummary, TaskCounts
 from pathveil.bundle.text_answers import contradictions_of
@@ -36,7 +36,7 @@ from pathveil.corpus.tables import FORMS, OTHER_FORMS
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file
 from pathveil.progress import Progress, silent
-from pathveil.wording import counted
+from pathveil.wording import counted, listed
 
 FORGOTTEN_KEY = (
     "case and report ids of messages were made with a key that was not kept, so they match no other run; "
@@ -146,6 +146,11 @@ def predict_to_file(
         raise UsageError(f"--format {input_format} is not known; expected {', '.join(known)}")
     if form == "naaccr-xml" and path is None:
         raise UsageError("NAACCR XML has a second file beside it, so it cannot go to the standard output; name a file")
+    if form == "naaccr-xml" and not any(task in model.tasks for task in TASKS):
+        raise UsageError(
+            f"NAACCR XML has items for {listed(TASKS)}, and the model codes none of these (it codes "
+            f"{listed(model.tasks)}); write CSV or JSONL"
+        )
     if path is not None:
         written = [path, sidecar_of(path)] if form == "naaccr-xml" else [path]
         check_written(written, sources=[source])
@@ -266,11 +271,10 @@ def warnings_of(reading: OneReading, counts: Counts, *, keyed: bool, by_case: bo
     tally = reading.tally
     found = [FORGOTTEN_KEY] if tally.messages and not keyed else []
     if counts.unread:
-        one = counts.unread == 1
+        hold, are = ("holds", "is it") if counts.unread == 1 else ("hold", "are they")
         found.append(
-            f"{counted(counts.unread, 'report')} {'holds' if one else 'hold'} nothing the model can read (no word it "
-            f"knows, or too few): {'is it' if one else 'are they'} empty, in another language, or is the text in another "
-            "column?"
+            f"{counted(counts.unread, 'report')} {hold} nothing the model can read (no word it knows, or too few): "
+            f"{are} empty, in another language, or is the text in another column?"
         )
     found += repeated_ids(counts)
     if tally.replaced or tally.withdrawn:
