@@ -5,6 +5,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
+from pathveil.bundle import tumours
 from pathveil.bundle.coder import Code
 from pathveil.bundle.tumours import different_tumours, doubtful_reports, group_reports
 
@@ -88,6 +89,15 @@ def test_reports_are_grouped_by_what_they_say():
     assert group_reports(*case(("C50", 0.99, "left", 0.99), ("C50", 0.95, "left", 0.6))) == [[0, 1]]
     assert group_reports(*case(("C50", 0.99, "left", 0.99), ("C34", 0.95, "left", 0.6))) == [[0], [1]]
     assert group_reports(*case(("C50", 0.99, "left", 0.99), ("C34", 0.5, "left", 0.6))) == [[0, 1]]  # doubt: one
+
+
+def test_a_case_of_many_reports_is_soon_done(monkeypatch):
+    """As where a wrong column names the case: reports that are sure of the same are compared once."""
+    compared = []
+    monkeypatch.setattr(tumours, "different_tumours", lambda *pair: compared.append(pair) or different_tumours(*pair))
+    reports = [("C50", 0.99, "left", 0.99), ("C34", 0.95, "left", 0.6), ("C50", 0.99, "right", 0.99)] * 100
+    assert [len(group) for group in group_reports(*case(*reports))] == [100, 100, 100]
+    assert len(compared) < 10
 
 
 def test_an_unsure_report_joins_the_tumour_it_fits():

@@ -179,10 +179,11 @@ def one_line(content: Mapping[str, Any]) -> str:
 def json_line(coded: Coded, *, by_case: bool) -> dict[str, Any]:
     """An answer as one object."""
     if by_case:
+        doubtful = set(coded.doubtful)
         line: dict[str, Any] = {"case_id": coded.case_id, "tumor": coded.tumor, "tumors": coded.tumors}
         line |= {
             "report_ids": [one.report_id for one in coded.reports],
-            "reports": [vars(one) | {"doubtful": one in coded.doubtful} for one in coded.reports],
+            "reports": [vars(one) | {"doubtful": one in doubtful} for one in coded.reports],
             "doubtful": [one.report_id for one in coded.doubtful],
         }
     else:

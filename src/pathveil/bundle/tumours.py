@@ -28,6 +28,7 @@ report is named (``doubtful_reports``) where its own best guess tells of another
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -148,19 +149,25 @@ def group_reports(
     agrees, of several the one whose codes it finds most probable.
     """
     sure = [{task: code.code for task, code in one.items() if not code.abstained} for one in codes]
+    kinds = [tuple(one.items()) for one in sure]  # few: so that a case of thousands of reports is soon done
+    differ = cache(lambda one, other: bool(different_tumours(dict(one), dict(other))))
     groups: list[list[int]] = []
+    said: list[set[tuple[tuple[str, str], ...]]] = []  # of each group, by kinds
     surest = [(-len(sure[number]), -sum(code.probability for code in one.values())) for number, one in enumerate(codes)]
     for number in sorted(range(len(codes)), key=surest.__getitem__):
-        fitting = [
-            group for group in groups if not any(different_tumours(sure[number], sure[other]) for other in group)
-        ]
+        own = kinds[number]
+        fitting = [place for place, others in enumerate(said) if not any(differ(own, other) for other in others)]
         if not fitting:
-            groups.append([number])
+            groups.append([])
+            said.append(set())
+            joined = len(groups) - 1
         elif len(fitting) == 1:
-            fitting[0].append(number)
+            joined = fitting[0]
         else:
-            said = [log_probability(number, sure[group[0]], logs, labels) for group in fitting]
-            fitting[int(np.argmax(said))].append(number)
+            found = [log_probability(number, sure[groups[place][0]], logs, labels) for place in fitting]
+            joined = fitting[int(np.argmax(found))]
+        groups[joined].append(number)
+        said[joined].add(own)
     return sorted((sorted(group) for group in groups), key=lambda group: group[0])
 
 
