@@ -106,7 +106,7 @@ def test_one_text_is_answered(files, inside, monkeypatch):
     written = f"Präparat.\r\n{text}".encode("cp1252")  # read as files are, whatever the system reads by itself
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(written), encoding="ascii"))
     answer = json.loads(inside("predict", files / "model", "--text", "-", "--out", "-", "--joint", "usual").stdout)
-    assert set(answer) == {"codes", "contradictions", "explanation"}
+    assert set(answer) == {"codes", "contradictions", "explanation", "unread"}
     assert len(answer["codes"]["site"]["alternatives"]) == 2 and answer["codes"]["site"]["code"] == "C50"
 
 
