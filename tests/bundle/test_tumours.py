@@ -120,3 +120,10 @@ def test_the_order_of_reports_changes_no_tumour():
 def test_an_unsure_report_that_tells_of_another_tumour_is_named():
     coded, _, _ = case(("C50", 0.99, "left", 0.99), ("C34", 0.5, "left", 0.6), ("C50", 0.5, "left", 0.6))
     assert doubtful_reports(coded, coded[0]) == [1]
+
+
+def test_a_guess_at_the_fourth_character_is_no_doubt():
+    """Of the colon's parts a guess is too often wrong to keep a report's number out of the XML."""
+    said = (("C18.0", "8140"), ("C18.7", "8140"), ("C34.1", "8140"), ("C18.0", "8936"))
+    guesses = [{"subsite": Code(place, 0.4, True), "histology": Code(type_, 0.4, True)} for place, type_ in said]
+    assert doubtful_reports(guesses, guesses[1]) == [2, 3]

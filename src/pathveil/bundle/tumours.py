@@ -42,6 +42,7 @@ from pathveil.training.blend import log_softmax
 ILL_DEFINED = frozenset({"C14", "C26", "C39", "C55", "C76", "C77", "C80"})
 URINARY = frozenset({"C65", "C66", "C67", "C68"})
 DIVIDED = frozenset({"C18", "C21", "C40", "C41", "C44", "C47", "C49"})  # where the fourth character tells of two
+PLACES = "two places of a site"
 KAPOSI = 9140
 PELVIC = frozenset({"C48", "C56", "C57"})  # where serous carcinoma is one disease
 # Histologies that count as one tumour at these sites, whatever their numbers.
@@ -75,15 +76,14 @@ def different_tumours(one: Mapping[str, str], other: Mapping[str, str]) -> str |
         return None
     if sites[0] != sites[1]:
         return None if are_one_disease(sites, histologies) else "two sites"
-    places = {codes.get("subsite", "")[3:] for codes in (one, other)}
-    if sites[0] in DIVIDED and len(places) == 2 and not places & {"", ".8", ".9"}:
-        return "two places of a site"
     sides = {one.get("laterality"), other.get("laterality")}
     if sides == {"left", "right"} and is_paired(one, other) and not may_be_bilateral(sites[0], histologies):
         return "two sides"
     if first and second and are_different_types(first, second, sites[0]):
         return "two histologies"
-    return None
+    places = {codes.get("subsite", "")[3:] for codes in (one, other)}
+    parted = sites[0] in DIVIDED and len(places) == 2 and not places & {"", ".8", ".9"}
+    return PLACES if parted else None
 
 
 def is_histology(codes: Mapping[str, str]) -> bool:
@@ -197,10 +197,13 @@ def answer_tumours(
 
 
 def doubtful_reports(reports: Sequence[Mapping[str, Code]], answer: Mapping[str, Code]) -> list[int]:
-    """Which of a tumour's reports, by their own best codes, sure or not, tell of another tumour than the answer."""
+    """Which of a tumour's reports, by their own best codes, sure or not, tell of another tumour than the answer.
+
+    The fourth character counts only where reports are sure: a guess at it is too often wrong.
+    """
     whole = {task: code.code for task, code in answer.items()}
     alone = [{task: code.code for task, code in codes.items()} for codes in reports]
-    return [number for number, codes in enumerate(alone) if different_tumours(codes, whole)]
+    return [number for number, codes in enumerate(alone) if different_tumours(codes, whole) not in (None, PLACES)]
 
 
 def log_probability(
