@@ -119,6 +119,15 @@ def unread(model: Model, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return without_known_word(ids, offsets) | (np.diff(offsets) < shortest)
 
 
+def nothing_read(number: str, *, one: bool = False) -> str:
+    """What to say of so many reports of which a model reads nothing."""
+    hold, are = ("holds", "is it") if one else ("hold", "are they")
+    return (
+        f"{number} {hold} nothing the model can read (no word it knows, or too few): {are} empty, in another "
+        "language, or is the text in another column?"
+    )
+
+
 def without_known_word(ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Which of some encoded texts hold no word that the model knows.
 

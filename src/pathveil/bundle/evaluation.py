@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pathveil.bundle.coder import unread
+from pathveil.bundle.coder import nothing_read, unread
 from pathveil.bundle.evaluation_details import TaskDetails, detail_task
 from pathveil.bundle.joint import RULES, Rules
 from pathveil.bundle.model import Model
@@ -62,6 +62,8 @@ class Evaluation(Result):
     training_cases: int = 0  # of how many these are
     training_texts: int | None = None  # other reports that read word for word like one of training
     training_text_cases: int = 0
+    unread: int = 0  # reports of which the model reads nothing
+    unread_cases: int = 0
     tables: RowCounts | None = None  # what became of the rows of tables, where some could not be used
 
     @property
@@ -90,6 +92,11 @@ class Evaluation(Result):
             f"most labels of {listed(tasks)} are codes that the model does not know, and count as errors; codes in "
             "another form (C504 for C50.4, 8500/3 for 8500) are put in one by 'pathveil corpus import', or with --map."
         ]
+
+    @property
+    def unread_reports(self) -> list[str]:
+        """What to say of reports that count as errors unread."""
+        return [nothing_read(counted(self.unread, "report"), one=self.unread == 1)] if self.unread else []
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -128,7 +135,9 @@ class Evaluation(Result):
         ]
         if self.contradictions:
             lines.append(f"Codes of {counted(self.contradictions, 'report')} contradict each other.")
-        return "\n".join([*lines, *(f"Note: {warning}" for warning in (*self.warnings, *self.unknown_labels))])
+        return "\n".join(
+            [*lines, *(f"Note: {warning}" for warning in (*self.warnings, *self.unknown_labels, *self.unread_reports))]
+        )
 
     def page(self) -> str:
         """All figures on one HTML page that needs nothing else."""
@@ -254,6 +263,8 @@ def evaluate_encoded(
         cases=len(np.unique(corpus.cases)),
         contradictions=int(against.sum()),
         contradicting_cases=cases_among(corpus.cases, against),
+        unread=int(empty.sum()),
+        unread_cases=cases_among(corpus.cases, empty),
         warnings=warnings_of(model, corpus),
     )
 

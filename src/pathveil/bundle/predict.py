@@ -17,7 +17,7 @@ from typing import IO
 
 import numpy as np
 
-from pathveil.bundle.coder import Code, Coder, decide
+from pathveil.bundle.coder import Code, Coder, decide, nothing_read
 from pathveil.bundle.explanation import explain_reading, read_to_explain
 from pathveil.bundle.incoming import Incoming, OneReading, Origin, Reports, batches_of, read_files
 from pathveil.bundle.joint import Rules
@@ -271,11 +271,7 @@ def warnings_of(reading: OneReading, counts: Counts, *, keyed: bool, by_case: bo
     tally = reading.tally
     found = [FORGOTTEN_KEY] if tally.messages and not keyed else []
     if counts.unread:
-        hold, are = ("holds", "is it") if counts.unread == 1 else ("hold", "are they")
-        found.append(
-            f"{counted(counts.unread, 'report')} {hold} nothing the model can read (no word it knows, or too few): "
-            f"{are} empty, in another language, or is the text in another column?"
-        )
+        found.append(nothing_read(counted(counts.unread, "report"), one=counts.unread == 1))
     found += repeated_ids(counts)
     if tally.replaced or tally.withdrawn:
         ends = ((tally.replaced, "replaced by a later version"), (tally.withdrawn, "withdrawn by a later message"))
