@@ -20,6 +20,15 @@ def listed(names: Iterable[str]) -> str:
     return f"{', '.join(most)} and {last}" if most else last
 
 
+def width_of(names: Iterable[str], *, least: int = 12) -> int:
+    """How wide a column of names must be, with two blanks behind the longest.
+
+    >>> width_of(["site", "histology"]), width_of(["tumour_grade"])
+    (12, 14)
+    """
+    return max([least, *(len(name) + 2 for name in names)])
+
+
 def duration(seconds: float) -> str:
     """How long something takes, as precisely as a person wants to know.
 

@@ -8,6 +8,8 @@ import torch
 
 from bundle.conftest import reports
 from pathveil.bundle.coder import Coder, decide
+from pathveil.bundle.explanation import read_to_explain
+from pathveil.bundle.text_answers import answer
 from pathveil.errors import BundleError
 from pathveil.training.scores import Threshold
 
@@ -52,6 +54,19 @@ def test_a_report_without_a_known_word_is_left_to_a_person(bundle):
     for codes in Coder(sure).code(["", "zyx wvu", "   "]):
         assert all(code.abstained for code in codes.values())
     assert not any(code.abstained for code in Coder(sure).code(["carcinoma of the left breast"])[0].values())
+
+
+def test_a_report_shorter_than_what_networks_look_at_is_left_to_a_person(bundle):
+    """Of two words nothing reaches networks that look at three; a linear view reads each."""
+    everything = {task: threshold(0.0) for task in bundle.tasks}
+    texts = ["breast", "breast carcinoma", "left breast carcinoma"]
+    for linear, left in ((True, [False, False, False]), (False, [True, True, False])):
+        blend = {task: numbers[: 1 + linear] for task, numbers in bundle.blend.items()}
+        shape = {**bundle.architecture, "linear": linear}
+        model = replace(bundle, thresholds=everything, architecture=shape, blend=blend)
+        assert [codes["site"].abstained for codes in Coder(model).code(texts)] == left
+        assert [one.unread for one in answer(Coder(model), texts)] == left
+        assert read_to_explain(Coder(model), texts)[1].tolist() == left
 
 
 def test_without_thresholds_everything_is_left_to_a_person(bundle):

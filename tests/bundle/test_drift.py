@@ -82,10 +82,12 @@ def test_shares_of_few_cases_are_not_told(bundle, same):
     assert few.tasks["site"].abstained_interval is None and few.tasks["site"].abstained.reference is None
     told = repr(few) + few.page() + few.to_json()
     assert "1.2 %" not in told and "1.2\u00a0%" not in told and "0.0125" not in told
-    assert "without a known word        fewer than 10 cases" in repr(few)
-    assert '<tr><td>reports without a known word</td><td class="n">fewer than 10 cases</td>' in few.page()
+    assert "nothing it can read         fewer than 10 cases" in repr(few)
+    assert '<tr><td>reports of which it can read nothing</td><td class="n">fewer than 10 cases</td>' in few.page()
     assert some.without_known_word == some.tasks["site"].abstained.new == 0.125 and "12\u00a0%" in some.page()
-    assert "without a known word" not in repr(none) and none.tasks["site"].abstained.new == 0
+    assert "nothing it can read" not in repr(none) and none.tasks["site"].abstained.new == 0
+    said = "! 12 % of the reports hold nothing the model can read (no word it knows, or too few)"
+    assert said in repr(some) and said not in repr(sure.drift(silent(20), reference=silent(20)))  # as many as before
     rest = sure.drift(silent(18)[:24], reference=same)  # nine of twelve cases: worth a look, and not told
     assert "site: fewer than 10 cases are left to people, 0.0 % were expected" in repr(rest)
 

@@ -48,6 +48,17 @@ def test_reports_without_a_known_word_are_left_to_a_person_as_predict_leaves_the
         assert first.probability > 0 and score.details.coverage[-1].probability == 0
 
 
+def test_reports_that_nothing_is_read_of_are_told(bundle, fresh):
+    """On the page not where they are of fewer than ten cases."""
+    frame = pl.read_parquet(fresh)
+    for number, is_told in ((2, False), (40, True)):
+        texts = pl.when(pl.int_range(pl.len()) < number).then(pl.lit("zzyzx")).otherwise("text")
+        result = bundle.evaluate(frame.with_columns(text=texts), resamples=20)
+        said = f"{number} reports hold nothing the model can read"
+        assert said in repr(result) and (said in result.page()) == is_told
+    assert "nothing the model can read" not in repr(bundle.evaluate(frame, resamples=20))
+
+
 def test_labels_never_seen_count_as_errors(bundle, fresh, tmp_path):
     path = tmp_path / "other.parquet"
     pl.read_parquet(fresh).with_columns(histology=pl.lit("9999")).write_parquet(path)

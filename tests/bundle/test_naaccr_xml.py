@@ -1,6 +1,7 @@
 """NAACCR XML, held against what the standard's own reader was seen to accept and refuse."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,6 +16,7 @@ from pathveil.bundle.naaccr_xml import naaccr_items, xml_writer
 from pathveil.bundle.outputs import Coded
 from pathveil.bundle.predict import predict_to_file
 from pathveil.corpus.abstracts import open_abstracts
+from pathveil.errors import UsageError
 
 RECORDED = json.loads(Path(__file__).with_name("naaccr_reader.json").read_text())["files"]
 SURE = {
@@ -178,6 +180,15 @@ def test_tumours_that_nothing_leads_to_are_counted_and_a_remedy_named_where_ther
     assert told in warning(long) and remedy not in warning(long)  # numbers there are
     blank = table.with_columns(report_number=pl.lit(None, pl.String))
     assert told in warning(blank) and remedy not in warning(blank)  # and here the column was found
+
+
+def test_a_model_of_tasks_without_items_is_refused(bundle, tmp_path):
+    """Its file would hold numbers of reports and no code; a place takes four characters, which a site has not."""
+    reports(3).write_parquet(tmp_path / "in.parquet")
+    site = replace(bundle, labels={"site": bundle.labels["site"]})
+    with pytest.raises(UsageError, match=r"codes none of these .it codes site.; write CSV or JSONL"):
+        predict_to_file(site, tmp_path / "in.parquet", tmp_path / "out.xml")
+    assert [path.name for path in tmp_path.iterdir()] == ["in.parquet"]
 
 
 def test_the_official_messages(bundle, hl7_samples, tmp_path):

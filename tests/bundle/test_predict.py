@@ -95,7 +95,7 @@ def test_reports_without_a_known_word_are_counted(bundle, tmp_path):
     )
     for by_case in (False, True):
         result = predict_to_file(bundle, tmp_path / "in.csv", tmp_path / "out.csv", by_case=by_case)
-        assert result.warnings[0].startswith("2 reports hold no word that the model knows")
+        assert result.warnings[0].startswith("2 reports hold nothing the model can read")
 
 
 def test_cases_are_answered_from_all_their_reports(bundle, table, tmp_path):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pathveil.bundle.coder import Coder, decide
+from pathveil.bundle.coder import Code, Coder, decide
 from pathveil.bundle.joint import Rules
 from pathveil.bundle.text_answers import answer, answer_of
 
@@ -28,6 +28,20 @@ def test_answers_have_the_top_three_with_terms(bundle):
         )
     assert told.codes["site"].term == "breast" and told.codes["laterality"].term == "left"
     assert told.to_dict()["codes"]["site"]["alternatives"][0]["term"] in ("colon", "prostate gland")
+
+
+def test_names_of_any_length_stay_apart(bundle):
+    codes = {"tumour_grade": Code("University Hospital", 0.5, False), "site": Code("C61", 0.9, False)}
+    assert [line.split() for line in answer_of(codes).summary().splitlines()] == [
+        ["tumour_grade", "University", "Hospital", "0.500"],
+        ["site", "C61", "0.900"],
+    ]
+
+
+def test_a_text_that_nothing_is_read_of_is_told(bundle):
+    unread, read = answer(Coder(bundle), ["乳腺癌", TEXT])
+    assert unread.unread and "! the model can read nothing of this text" in repr(unread)
+    assert unread.shown_in("乳腺癌") == unread.summary() and "read nothing" not in repr(read)
 
 
 def test_a_histology_is_named_with_its_behavior(bundle):

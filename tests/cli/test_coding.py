@@ -42,6 +42,13 @@ def test_evaluate_follows_the_contract(files, inside, tmp_path):
     assert "micro F1" in plain.stdout and "laterality" not in plain.stdout and "Accuracy against" in page.read_text()
 
 
+def test_training_reports_are_warned_of_once(files, inside):
+    """The summary says it; where JSON takes its place, a line beside it."""
+    plain, as_json = (inside("evaluate", files / "model", files / "train.parquet", *way) for way in ((), ("--json",)))
+    said = "160 of 160 reports belong to cases that the model was trained with"
+    assert said in plain.stdout and plain.stderr == "" and said in as_json.stderr
+
+
 def test_a_mapping_is_obeyed_by_whatever_reads_reports(files, inside, tmp_path):
     """A table with columns of its own and a delimiter: the same scores, codes and drift as from the corpus."""
     import polars as pl
@@ -99,7 +106,7 @@ def test_one_text_is_answered(files, inside, monkeypatch):
     written = f"Präparat.\r\n{text}".encode("cp1252")  # read as files are, whatever the system reads by itself
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(written), encoding="ascii"))
     answer = json.loads(inside("predict", files / "model", "--text", "-", "--out", "-", "--joint", "usual").stdout)
-    assert set(answer) == {"codes", "contradictions", "explanation"}
+    assert set(answer) == {"codes", "contradictions", "explanation", "unread"}
     assert len(answer["codes"]["site"]["alternatives"]) == 2 and answer["codes"]["site"]["code"] == "C50"
 
 

@@ -205,3 +205,17 @@ def test_an_ended_program_leaves_no_texts(tmp_path, command):
     assert program.wait() == 130
     assert not list(tmp_path.rglob("*.part")) and not list((tmp_path / "tmp").iterdir())
     program.stderr.close()
+
+
+def test_what_runs_in_the_background_can_be_ended(tmp_path):
+    """A script's background jobs hear no ctrl-C; SIGTERM ends them all the same."""
+    work = "print('at work', flush=True)\n    while True: time.sleep(0.01)"
+    code = f"import time\nfrom pathveil.cli.console import ended_like_ctrl_c\nwith ended_like_ctrl_c():\n    {work}"
+    deaf = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-c", code]
+    with subprocess.Popen(deaf, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as program:
+        assert program.stdout.readline() == b"at work\n"
+        program.terminate()
+        try:
+            assert program.wait(timeout=60) == 130
+        finally:
+            program.kill()

@@ -104,7 +104,7 @@ class Coder:
 
     def read_encoded(self, ids: np.ndarray, offsets: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """The same for texts that are encoded already."""
-        return self.ensemble.log_probabilities(ids, offsets), without_known_word(ids, offsets)
+        return self.ensemble.log_probabilities(ids, offsets), unread(self.model, ids, offsets)
 
     def code(self, texts: Sequence[str], *, joint: Rules | None = None) -> list[dict[str, Code]]:
         """Each text's codes, by task; ``joint`` are rules by which they must go together."""
@@ -112,8 +112,24 @@ class Coder:
         return decide(self.model, log_probabilities, empty=empty, joint=joint)
 
 
+def unread(model: Model, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Which of some encoded texts the model reads nothing of: no word that it knows, or fewer words than its networks
+    look at together, where no linear view looks at each. A person decides on these, whatever is said."""
+    shortest = 0 if model.architecture["linear"] else min(model.architecture["windows"])
+    return without_known_word(ids, offsets) | (np.diff(offsets) < shortest)
+
+
+def nothing_read(number: str, *, one: bool = False) -> str:
+    """What to say of so many reports of which a model reads nothing."""
+    hold, are = ("holds", "is it") if one else ("hold", "are they")
+    return (
+        f"{number} {hold} nothing the model can read (no word it knows, or too few): {are} empty, in another "
+        "language, or is the text in another column?"
+    )
+
+
 def without_known_word(ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Which of some encoded texts hold no word that the model knows; a person decides on these, whatever is said.
+    """Which of some encoded texts hold no word that the model knows.
 
     >>> without_known_word(np.array([1, 7, 1, 1]), np.array([0, 0, 2, 4, 4])).tolist()
     [True, False, True, True]
@@ -127,7 +143,7 @@ def without_known_word(ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
 def decide(
     model: Model, log_probabilities: Mapping[str, np.ndarray], *, empty: np.ndarray, joint: Rules | None = None
 ) -> list[dict[str, Code]]:
-    """The chosen code a task, and whether it is sure enough, for each document; ``empty`` ones hold no known word."""
+    """The chosen code a task, and whether it is sure enough, for each document; of ``empty`` ones nothing was read."""
     alone = choose(log_probabilities, model.lift)
     chosen = alone if joint is None else choose_together(alone, log_probabilities, joint)
     rows = np.arange(len(empty))

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pathveil.bundle.coder import Coder
+from pathveil.bundle.coder import Coder, nothing_read
 from pathveil.bundle.evaluation_details import wilson
 from pathveil.bundle.incoming import Incoming, OneReading, Reports, batches_of
 from pathveil.bundle.model import Model
@@ -37,7 +37,7 @@ from pathveil.vocabulary.words import UNKNOWN
 from pathveil.wording import counted, percent
 
 MORE_UNKNOWN = 1.5  # times as many unknown words are worth a look, if they are also
-UNKNOWN_POINTS = 0.02  # of all words more
+UNKNOWN_POINTS = 0.02  # of all words, or of reports without one, more
 ABSTAINED_POINTS = 0.05  # more left to people than expected
 DRAWS = 200  # of a mix by chance
 FEW_CASES = 100  # of fewer, only large differences can be told from chance
@@ -154,7 +154,7 @@ class Drift(Result):
         rows = [("", "new", "reference"), ("words a report", f"{words.new:.0f}", number(words))]
         rows.append(("unknown words", percent(unknown.new), share(unknown)))
         if self.without_known_word != 0:
-            rows.append(("without a known word", shown(self.without_known_word), "–"))
+            rows.append(("nothing it can read", shown(self.without_known_word), "–"))
         for task, one in self.tasks.items():
             rows.append((f"{task} left to people", shown(one.abstained.new), self.left_before(one)))
         return rows
@@ -337,7 +337,7 @@ def measure_drift(
         skipped=seen.skipped,
         reference_skipped=earlier.skipped if earlier else None,
     )
-    return result.model_copy(update={"findings": findings_of(result)})
+    return result.model_copy(update={"findings": findings_of(result, unread_before=before.unread)})
 
 
 @dataclass(frozen=True)
@@ -351,6 +351,7 @@ class Before:
     probability: dict[str, float]  # task: mean; empty where it is not known
     cases: int  # behind the mix
     errors: dict[str, float]  # task: share of codes that may be wrong, where the mix is of labels
+    unread: float = 0.0  # share of reports of which the model reads nothing
     untold: frozenset[str] = frozenset()  # tasks of which fewer than ten cases were left to people
 
 
@@ -376,6 +377,7 @@ def seen_before(model: Model, seen: Seen) -> Before:
         probability={task: total / documents for task, total in seen.probability.items()},
         cases=len(seen.cases),
         errors=dict.fromkeys(model.tasks, 0.0),
+        unread=seen.empty / documents,
         untold=frozenset(task for task in seen.abstained if seen.share_left(task) is None),
     )
 
@@ -420,10 +422,13 @@ def mix_by_chance(mix: np.ndarray, new: int, old: int) -> float:
     return float(np.quantile(abs(samples[0] - samples[1]).sum(1) / 2, 0.99))
 
 
-def findings_of(drift: Drift) -> list[DriftFinding]:
+def findings_of(drift: Drift, *, unread_before: float = 0.0) -> list[DriftFinding]:
     """What differs by more than chance and by enough to matter."""
     found = []
-    unknown = drift.unknown_words
+    unknown, unread = drift.unknown_words, drift.without_known_word
+    if unread is not None and unread > unread_before + UNKNOWN_POINTS:
+        told = nothing_read(f"{percent(unread)} of the reports").partition(":")[0]
+        found.append(DriftFinding(kind="words", task=None, sentence=told))
     if unknown.reference is not None and unknown.new > max(
         MORE_UNKNOWN * unknown.reference, unknown.reference + UNKNOWN_POINTS
     ):

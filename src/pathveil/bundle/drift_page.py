@@ -2,7 +2,8 @@
 
 from pathveil.bundle.drift import Drift, TaskDrift, shown
 from pathveil.bundle.page import fill
-from pathveil.svg import Mark, intervals
+from pathveil.bundle.row_names import draw_rows
+from pathveil.svg import Mark
 from pathveil.wording import counted
 
 SHOWN = 12  # codes of a figure
@@ -13,6 +14,7 @@ def render(result: Drift) -> str:
     from markupsafe import Markup
 
     marks = abstention_marks(result)
+    charts = {task: mix_chart(task, one) for task, one in result.tasks.items()}
     return fill(
         "drift.html",
         result=result,
@@ -20,9 +22,9 @@ def render(result: Drift) -> str:
         left={task: (shown(one.abstained.new), result.left_before(one)) for task, one in result.tasks.items()},
         unread=shown(result.without_known_word),
         flagged={one.task for one in result.findings},
-        abstention=Markup(intervals(marks, title="Left to people, new and expected") if marks else ""),
-        charts={task: Markup(mix_chart(task, one)) for task, one in result.tasks.items()},
-        one_sided={task: one_sided(one) for task, one in result.tasks.items()},
+        abstention=Markup(draw_rows(marks, title="Left to people, new and expected")[0] if marks else ""),
+        charts={task: Markup(chart) for task, (chart, _) in charts.items()},
+        left_out={task: f"{one_sided(one)} {charts[task][1]}".strip() for task, one in result.tasks.items()},
     )
 
 
@@ -48,11 +50,11 @@ def one_sided(one: TaskDrift) -> str:
     return f"{counted(number, 'more code')} can be told on one side only and {are} in the table."
 
 
-def mix_chart(task: str, one: TaskDrift) -> str:
-    """The codes whose share changed most, those that both sides tell."""
+def mix_chart(task: str, one: TaskDrift) -> tuple[str, str]:
+    """The codes whose share changed most, those that both sides tell, and what names stand for that were cut."""
     both = [
         Mark(code.code, code.new, min(code.new, code.reference), max(code.new, code.reference), colour=1)
         for code in one.codes
         if code.new is not None and code.reference is not None
     ]
-    return intervals(both[:SHOWN], title=f"{task}: how common codes are, new and before") if both else ""
+    return draw_rows(both[:SHOWN], title=f"{task}: how common codes are, new and before") if both else ("", "")

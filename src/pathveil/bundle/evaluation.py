@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from pathveil.bundle.coder import without_known_word
+from pathveil.bundle.coder import nothing_read, unread
 from pathveil.bundle.evaluation_details import TaskDetails, detail_task
 from pathveil.bundle.joint import RULES, Rules
 from pathveil.bundle.model import Model
@@ -26,7 +26,7 @@ from pathveil.training.metrics import TaskScores, evaluate
 from pathveil.training.scores import NEVER, Scores
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import encode, read_days
-from pathveil.wording import counted, listed
+from pathveil.wording import counted, listed, width_of
 
 
 class CodedShare(Part):
@@ -62,6 +62,8 @@ class Evaluation(Result):
     training_cases: int = 0  # of how many these are
     training_texts: int | None = None  # other reports that read word for word like one of training
     training_text_cases: int = 0
+    unread: int = 0  # reports of which the model reads nothing
+    unread_cases: int = 0
     tables: RowCounts | None = None  # what became of the rows of tables, where some could not be used
 
     @property
@@ -91,6 +93,11 @@ class Evaluation(Result):
             "another form (C504 for C50.4, 8500/3 for 8500) are put in one by 'pathveil corpus import', or with --map."
         ]
 
+    @property
+    def unread_reports(self) -> list[str]:
+        """What to say of reports that count as errors unread."""
+        return [nothing_read(counted(self.unread, "report"), one=self.unread == 1)] if self.unread else []
+
     def rows(self) -> list[dict[str, Any]]:
         return [
             {
@@ -108,18 +115,19 @@ class Evaluation(Result):
         ]
 
     def summary(self) -> str:
+        wide = width_of(self.tasks)
         lines = [
             f"{self.documents:,} reports",
             *(self.tables.lines() if self.tables else []),
             *([f"Warning: {self.warning}."] if self.warning else []),
             "",
-            f"{'task':<12}{'reports':>9}  {'micro F1':<22}{'macro F1':<22}{'coded':>7}{'right':>8}",
+            f"{'task':<{wide}}{'reports':>9}  {'micro F1':<22}{'macro F1':<22}{'coded':>7}{'right':>8}",
         ]
         for task, scores in self.tasks.items():
             right = scores.coded.accuracy
             lines.append(
-                f"{task:<12}{scores.documents:>9,}  {scores.micro!s:<22}{scores.macro!s:<22}{scores.coded.share:>7.1%}"
-                + (f"{right:>8.1%}" if right is not None else f"{'–':>8}")
+                f"{task:<{wide}}{scores.documents:>9,}  {scores.micro!s:<22}{scores.macro!s:<22}"
+                f"{scores.coded.share:>7.1%}" + (f"{right:>8.1%}" if right is not None else f"{'–':>8}")
             )
         lines += [
             "",
@@ -127,7 +135,9 @@ class Evaluation(Result):
         ]
         if self.contradictions:
             lines.append(f"Codes of {counted(self.contradictions, 'report')} contradict each other.")
-        return "\n".join([*lines, *(f"Note: {warning}" for warning in (*self.warnings, *self.unknown_labels))])
+        return "\n".join(
+            [*lines, *(f"Note: {warning}" for warning in (*self.warnings, *self.unknown_labels, *self.unread_reports))]
+        )
 
     def page(self) -> str:
         """All figures on one HTML page that needs nothing else."""
@@ -225,7 +235,7 @@ def evaluate_encoded(
         raise CorpusError(f"the corpus has no labels for any of the bundle's tasks ({', '.join(model.tasks)})")
     log_probabilities = model.ensemble(device).log_probabilities(corpus.ids, corpus.offsets, progress=progress)
     chosen = choose(log_probabilities, model.lift)
-    groups, empty = groups_of(corpus), without_known_word(corpus.ids, corpus.offsets)
+    groups, empty = groups_of(corpus), unread(model, corpus.ids, corpus.offsets)
     found: dict[str, TaskEvaluation] = {}
     for number, task in enumerate(shared):
         labels, predicted = np.asarray(corpus.labels[task]), chosen[task]
@@ -253,6 +263,8 @@ def evaluate_encoded(
         cases=len(np.unique(corpus.cases)),
         contradictions=int(against.sum()),
         contradicting_cases=cases_among(corpus.cases, against),
+        unread=int(empty.sum()),
+        unread_cases=cases_among(corpus.cases, empty),
         warnings=warnings_of(model, corpus),
     )
 

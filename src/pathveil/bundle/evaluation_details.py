@@ -123,8 +123,8 @@ def detail_task(
     """A task's details: arrays are (documents,), ``truth`` with −1 where there is no label.
 
     ``groups`` are the documents' registries and years as strings, empty where unknown; ``names`` the labels, those that
-    the model never saw among them. ``empty`` documents hold no known word: whatever their probability, a person decides
-    on them, so it is held against nothing, and they are the last to be coded.
+    the model never saw among them. Of ``empty`` documents nothing was read: whatever their probability, a person
+    decides on them, so it is held against nothing, and they are the last to be coded.
     """
     known = truth >= 0
     truth, chosen, probability, empty, cases = (part[known] for part in (truth, chosen, probability, empty, cases))

@@ -89,7 +89,8 @@ def few_or(number: int, cases: int) -> str:
 
 def warnings_of(result: Evaluation) -> list[str]:
     """What makes the figures look better than they are, or worse, as sentences."""
-    told = [f"{warning[0].upper()}{warning[1:]}" for warning in (*result.warnings, *result.unknown_labels)]
+    unread = result.unread_reports if may_be_told(result.unread_cases) else []
+    told = [f"{warning[0].upper()}{warning[1:]}" for warning in (*result.warnings, *result.unknown_labels, *unread)]
     if result.warnings:
         return told
     ends = (

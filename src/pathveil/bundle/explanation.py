@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pathveil.bundle.coder import Code, Coder, decide
+from pathveil.bundle.coder import Code, Coder, decide, unread
 from pathveil.bundle.model import Model
 from pathveil.model.explain import head_rows
 from pathveil.results import Part, Result
 from pathveil.training.linear import document_vector
 from pathveil.vocabulary.spans import token_spans
 from pathveil.vocabulary.words import FIRST_WORD
+from pathveil.wording import width_of
 
 if TYPE_CHECKING:
     from pathveil.training.linear_view import LinearView
@@ -52,10 +53,10 @@ class Explanation(Result):
         ]
 
     def summary(self) -> str:
-        lines = []
+        lines, wide = [], width_of(self.tasks)
         for task, reasons in self.tasks.items():
             places = ", ".join(f"{place.start}–{place.end} {place.weight:+.2f}" for place in reasons.places)
-            lines.append(f"{task:<12}{reasons.code.code} ({reasons.code.probability:.3f}): {places or '–'}")
+            lines.append(f"{task:<{wide}}{reasons.code.code} ({reasons.code.probability:.3f}): {places or '–'}")
         return "\n".join([*lines, "", "Places are characters of the report's text, with what each adds to the score."])
 
 
@@ -79,8 +80,7 @@ def read_to_explain(coder: Coder, texts: Sequence[str]) -> tuple[dict[str, np.nd
         Reading(ids[offsets[row] : offsets[row + 1]], one.begins, one.ends, features[row], starts[row])
         for row, one in enumerate(found)
     ]
-    empty = np.array([not (reading.ids >= FIRST_WORD).any() for reading in readings])
-    return logs, empty, readings
+    return logs, unread(model, ids, offsets), readings
 
 
 def explain_text(model: Model, text: str, *, top: int = TOP) -> Explanation:

@@ -27,7 +27,7 @@ from pathveil.seeds import check_seed
 from pathveil.training.device import choose_device
 from pathveil.training.scores import Scores, Threshold
 from pathveil.vocabulary.words import Vocabulary
-from pathveil.wording import counted, listed
+from pathveil.wording import counted, listed, width_of
 
 if TYPE_CHECKING:
     from pathveil.bundle.drift import Drift
@@ -278,7 +278,7 @@ class Model:
             f"{' and a linear view' if self.architecture['linear'] else ''}, {counted(len(self.words), 'word')}",
             f"trained on {source.get('reports', 0):,} reports of {source.get('cases', 0):,} cases; "
             + ("audited" if self.audit else "not audited"),
-            *(f"  {task:<12}{score}" for task, score in self.scores.items()),
+            *(f"  {task:<{width_of(self.scores)}}{score}" for task, score in self.scores.items()),
         ]
         return "\n".join(lines)
 

@@ -41,6 +41,7 @@ LATERALITY = {
     "midline": "5",
     "paired_unknown": "9",
 }
+TASKS = ("subsite", "laterality", "histology", "behavior")  # that it has items for
 SHAPES = {
     "primarySite": r"C\d{3}",
     "laterality": r"[0-59]",
@@ -98,7 +99,8 @@ def is_number(case_id: str) -> bool:
 
 def certain_reports(coded: Coded) -> list[Origin]:
     """A tumour's reports but for those that may tell of another one."""
-    return [one for one in coded.reports if one not in coded.doubtful]
+    doubtful = set(coded.doubtful)
+    return [one for one in coded.reports if one not in doubtful]
 
 
 def naaccr_items(codes: Mapping[str, Code], *, decided: bool = False) -> dict[str, str]:

@@ -77,7 +77,7 @@ class Coded:
     contradictions: tuple[Contradiction, ...] = ()
     explanation: Explanation | None = None
     text: str | None = None  # that the explanation's places lie in, where it is to be given along
-    unread: int = 0  # reports in which the model knows no word
+    unread: int = 0  # reports of which the model reads nothing
     tumor: int = 1  # of the case's
     tumors: int = 1
     doubtful: tuple[Origin, ...] = ()  # of the reports, those that may tell of another tumour; ids may repeat
@@ -179,10 +179,11 @@ def one_line(content: Mapping[str, Any]) -> str:
 def json_line(coded: Coded, *, by_case: bool) -> dict[str, Any]:
     """An answer as one object."""
     if by_case:
+        doubtful = set(coded.doubtful)
         line: dict[str, Any] = {"case_id": coded.case_id, "tumor": coded.tumor, "tumors": coded.tumors}
         line |= {
             "report_ids": [one.report_id for one in coded.reports],
-            "reports": [vars(one) | {"doubtful": one in coded.doubtful} for one in coded.reports],
+            "reports": [vars(one) | {"doubtful": one in doubtful} for one in coded.reports],
             "doubtful": [one.report_id for one in coded.doubtful],
         }
     else:

@@ -17,12 +17,12 @@ from typing import IO
 
 import numpy as np
 
-from pathveil.bundle.coder import Code, Coder, decide
+from pathveil.bundle.coder import Code, Coder, decide, nothing_read
 from pathveil.bundle.explanation import explain_reading, read_to_explain
 from pathveil.bundle.incoming import Incoming, OneReading, Origin, Reports, batches_of, read_files
 from pathveil.bundle.joint import Rules
 from pathveil.bundle.model import Model
-from pathveil.bundle.naaccr_xml import certain_reports, patient_number, report_numbers, sidecar_of, xml_writer
+from pathveil.bundle.naaccr_xml import TASKS, certain_reports, patient_number, report_numbers, sidecar_of, xml_writer
 from pathveil.bundle.outputs import Coded, Write, check_written, format_of, line_writer
 from pathveil.bundle.predictions import Prediction, Predictions, PredictionSummary, TaskCounts
 from pathveil.bundle.text_answers import contradictions_of
@@ -36,7 +36,7 @@ from pathveil.corpus.tables import FORMS, OTHER_FORMS
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file
 from pathveil.progress import Progress, silent
-from pathveil.wording import counted
+from pathveil.wording import counted, listed
 
 FORGOTTEN_KEY = (
     "case and report ids of messages were made with a key that was not kept, so they match no other run; "
@@ -63,7 +63,7 @@ class OpenCase:
     origins: list[Origin] = field(default_factory=list)
     codes: list[dict[str, Code]] = field(default_factory=list)  # of each report alone
     logs: dict[str, list[np.ndarray]] = field(default_factory=dict)  # task: each report's log-probabilities (classes,)
-    empty: list[bool] = field(default_factory=list)  # reports without a known word
+    empty: list[bool] = field(default_factory=list)  # reports of which the model reads nothing
 
 
 def predict(
@@ -146,6 +146,11 @@ def predict_to_file(
         raise UsageError(f"--format {input_format} is not known; expected {', '.join(known)}")
     if form == "naaccr-xml" and path is None:
         raise UsageError("NAACCR XML has a second file beside it, so it cannot go to the standard output; name a file")
+    if form == "naaccr-xml" and not any(task in model.tasks for task in TASKS):
+        raise UsageError(
+            f"NAACCR XML has items for {listed(TASKS)}, and the model codes none of these (it codes "
+            f"{listed(model.tasks)}); write CSV or JSONL"
+        )
     if path is not None:
         written = [path, sidecar_of(path)] if form == "naaccr-xml" else [path]
         check_written(written, sources=[source])
@@ -223,7 +228,7 @@ class Counts:
     without_case: int = 0  # reports
     contradictions: int = 0  # answers with one
     doubtful: int = 0  # reports that may tell of another tumour than the one they were taken for
-    unread: int = 0  # reports in which the model knows no word
+    unread: int = 0  # reports of which the model reads nothing
     taken: Counter[str] = field(default_factory=Counter)  # task: answers that are sure
     ids: Seen = field(default_factory=Seen)  # hashes of report ids
     repeated: int = 0  # reports with the id of one before
@@ -266,11 +271,7 @@ def warnings_of(reading: OneReading, counts: Counts, *, keyed: bool, by_case: bo
     tally = reading.tally
     found = [FORGOTTEN_KEY] if tally.messages and not keyed else []
     if counts.unread:
-        one = counts.unread == 1
-        found.append(
-            f"{counted(counts.unread, 'report')} {'holds' if one else 'hold'} no word that the model knows: "
-            f"{'is it' if one else 'are they'} empty, in another language, or is the text in another column?"
-        )
+        found.append(nothing_read(counted(counts.unread, "report"), one=counts.unread == 1))
     found += repeated_ids(counts)
     if tally.replaced or tally.withdrawn:
         ends = ((tally.replaced, "replaced by a later version"), (tally.withdrawn, "withdrawn by a later message"))

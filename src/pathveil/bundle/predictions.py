@@ -10,7 +10,7 @@ from pathveil.corpus.combinations import Contradiction
 from pathveil.corpus.intake import SkippedMessage
 from pathveil.corpus.rows import RowCounts
 from pathveil.results import Part, Result
-from pathveil.wording import counted
+from pathveil.wording import counted, width_of
 
 
 class Prediction(Part):
@@ -132,8 +132,9 @@ def contradiction_line(number: int) -> str:
 
 
 def coded_table(coded: dict[str, int], answers: int) -> list[str]:
-    lines = [f"{'task':<12}{'coded':>10}{'left to a person':>20}"]
+    wide = width_of(coded)
+    lines = [f"{'task':<{wide}}{'coded':>10}{'left to a person':>20}"]
     for task, number in coded.items():
         left = answers - number
-        lines.append(f"{task:<12}{number:>10,}{left:>14,} ({left / max(answers, 1):.0%})")
+        lines.append(f"{task:<{wide}}{number:>10,}{left:>14,} ({left / max(answers, 1):.0%})")
     return lines

@@ -5,6 +5,8 @@ numbered, and a sentence says what each stands for.
 
 >>> shortened(["North", "Cancer Registry of the North-East", "Cancer Registry of the South-East"], 110)
 ['North', 'Cance…-East 1', 'Cance…-East 2']
+>>> shortened(["site", "expected", "histology", "expected"], 110)
+['site', 'expected', 'histology', 'expected']
 """
 
 from collections.abc import Sequence
@@ -34,10 +36,11 @@ def draw_rows(
 
 
 def shortened(names: Sequence[str], room: float) -> list[str]:
-    """Names of at most this width, no two of them the same."""
+    """Names of at most this width, no two of them the same that were not."""
     short = [name if width_of(name) <= room else fitted(name, room - width_of(" 15")) for name in names]
+    wholes = {one: {whole for other, whole in zip(short, names, strict=True) if other == one} for one in short}
     return [
-        f"{name} {short[:place].count(name) + 1}" if short.count(name) > 1 else name for place, name in enumerate(short)
+        f"{name} {short[:place].count(name) + 1}" if len(wholes[name]) > 1 else name for place, name in enumerate(short)
     ]
 
 

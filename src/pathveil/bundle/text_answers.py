@@ -15,6 +15,9 @@ from pathveil.bundle.explanation import Explanation, explain_reading, read_to_ex
 from pathveil.bundle.joint import Rules
 from pathveil.corpus.combinations import Contradiction, contradictions
 from pathveil.results import Result
+from pathveil.wording import width_of
+
+NOTHING_READ = "the model can read nothing of this text (no word it knows, or too few): these codes say nothing of it"
 
 
 class Answer(Result):
@@ -23,6 +26,7 @@ class Answer(Result):
     codes: dict[str, Code]
     contradictions: tuple[Contradiction, ...]
     explanation: Explanation | None = None
+    unread: bool = False  # the model reads nothing of the text: no word that it knows, or too few
 
     def rows(self) -> list[dict[str, Any]]:
         return [
@@ -32,27 +36,34 @@ class Answer(Result):
         ]
 
     def summary(self) -> str:
-        return "\n".join(answer_lines(self.codes, self.contradictions))
+        return "\n".join(self._lines())
+
+    def _lines(self) -> list[str]:
+        return answer_lines(self.codes, self.contradictions) + (["! " + NOTHING_READ] if self.unread else [])
 
     def shown_in(self, text: str) -> str:
         """The same for a person who has the text: the words behind each code beside it."""
-        lines = answer_lines(self.codes, self.contradictions)
+        lines = self._lines()
         if self.explanation:
             lines.append("")
+            wide = width_of(self.explanation.tasks)
             for task, reasons in self.explanation.tasks.items():
                 words = (f"{' '.join(text[at.start : at.end].split())} {at.weight:+.2f}" for at in reasons.places)
-                lines.append(f"{task:<12}{', '.join(words) or '–'}")
+                lines.append(f"{task:<{wide}}{', '.join(words) or '–'}")
         return "\n".join(lines)
 
 
 def answer_lines(codes: Mapping[str, Code], contradictions: Sequence[Contradiction]) -> list[str]:
     """The codes of one report as a table: the code, its term, and the next probable ones; then what contradicts."""
-    lines = []
+    lines, wide = [], width_of(codes)
+    long = width_of((one.code for code in codes.values() for one in (code, *code.alternatives)), least=16)
     for task, code in codes.items():
         flags = (("left to a person", code.abstained), ("lifted", code.lifted), ("for the others", code.adjusted))
         notes = ", ".join(note for note, holds in flags if holds)
-        lines.append(f"{task:<12}{code.code:<16}{code.probability:<8.3f}{code.term}{f' ({notes})' if notes else ''}")
-        lines += [f"{'':<12}{one.code:<16}{one.probability:<8.3f}{one.term}" for one in code.alternatives]
+        lines.append(
+            f"{task:<{wide}}{code.code:<{long}}{code.probability:<8.3f}{code.term}{f' ({notes})' if notes else ''}"
+        )
+        lines += [f"{'':<{wide}}{one.code:<{long}}{one.probability:<8.3f}{one.term}" for one in code.alternatives]
     return [line.rstrip() for line in lines] + [f"! {one.sentence}" for one in contradictions]
 
 
@@ -63,14 +74,17 @@ def answer(coder: Coder, texts: Sequence[str], *, joint: Iterable[str] | None = 
     many places of the text to give for each code.
     """
     rules = None if joint is None else Rules.of(coder.model.labels, joint)
-    if not explain:
-        return list(map(answer_of, coder.code(texts, joint=rules)))
-    logs, empty, readings = read_to_explain(coder, texts)
-    answers = map(answer_of, decide(coder.model, logs, empty=empty, joint=rules))
-    return [
-        one.model_copy(update={"explanation": explain_reading(coder, reading, one.codes, top=explain)})
-        for reading, one in zip(readings, answers, strict=True)
-    ]
+    if explain:
+        logs, empty, readings = read_to_explain(coder, texts)
+    else:
+        (logs, empty), readings = coder.read(texts), [None] * len(texts)
+    answers = []
+    for codes, reading, unread in zip(
+        decide(coder.model, logs, empty=empty, joint=rules), readings, empty.tolist(), strict=True
+    ):
+        why = explain_reading(coder, reading, codes, top=explain) if reading else None
+        answers.append(answer_of(codes).model_copy(update={"explanation": why, "unread": unread}))
+    return answers
 
 
 def answer_of(codes: Mapping[str, Code]) -> Answer:

@@ -41,7 +41,7 @@ from pathveil.vocabulary.encoded import MISSING, Encoded, join_documents
 from pathveil.vocabulary.encoding import encode
 from pathveil.vocabulary.selection import MINIMUM, Measures, select
 from pathveil.vocabulary.words import Vocabulary
-from pathveil.wording import counted, listed
+from pathveil.wording import counted, listed, width_of
 
 ACCURACY = 0.97  # what registries ask of codes that no person looks at
 
@@ -78,7 +78,10 @@ class TrainingSummary(Result):
             f"{self.bundle}: trained on {self.reports:,} reports of {self.cases:,} cases, {self.words:,} words.",
             *([str(self.defence)] if self.defence else []),
             *(["On cases held out of training:"] if self.held_out else []),
-            *(f"  {task:<12}{score}; {self.thresholds[task]}" for task, score in self.held_out.items()),
+            *(
+                f"  {task:<{width_of(self.held_out)}}{score}; {self.thresholds[task]}"
+                for task, score in self.held_out.items()
+            ),
             *(f"Note: {warning}" for warning in self.warnings),
             f"Read {Path(self.bundle) / 'card.md'}; next: pathveil evaluate, pathveil audit.",
         ]

@@ -7,7 +7,10 @@ instructions) as far as codes alone allow:
 - blood and lymph (9590–9993) beside a solid tumour; two of these where the first three digits of their histologies
   differ, the place never counting;
 - sites that differ in their first three characters, unless one of them is ill-defined (C14, C26, C39, C55, C76, C77,
-  C80); urothelial tumours of C65–C68 are one, and so are serous ones of ovary, tube and peritoneum;
+  C80); urothelial tumours of C65–C68 are one, and so are serous ones of ovary, tube and peritoneum, and Kaposi sarcomas
+  wherever they are;
+- of colon, anus, bone, skin, peripheral nerves and soft tissue also sites that differ in the fourth character, unless
+  one of them is 8 or 9, overlapping or not specified;
 - left and right of a paired site, but for epithelial tumours of the ovaries, Wilms tumours and retinoblastomas;
 - at one site, histologies whose first three digits differ, unless one is the general word for the other (8140 for a
   glandular tumour, 8010 for a carcinoma, 8000 for anything), or both are known to make one tumour (duct and lobular
@@ -25,6 +28,7 @@ report is named (``doubtful_reports``) where its own best guess tells of another
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -37,6 +41,9 @@ from pathveil.training.blend import log_softmax
 
 ILL_DEFINED = frozenset({"C14", "C26", "C39", "C55", "C76", "C77", "C80"})
 URINARY = frozenset({"C65", "C66", "C67", "C68"})
+DIVIDED = frozenset({"C18", "C21", "C40", "C41", "C44", "C47", "C49"})  # where the fourth character tells of two
+PLACES = "two places of a site"
+KAPOSI = 9140
 PELVIC = frozenset({"C48", "C56", "C57"})  # where serous carcinoma is one disease
 # Histologies that count as one tumour at these sites, whatever their numbers.
 ONE_TUMOUR = (
@@ -65,7 +72,7 @@ def different_tumours(one: Mapping[str, str], other: Mapping[str, str]) -> str |
     if True in blood:
         return "two kinds of blood or lymph" if first and second and are_different_types(first, second, None) else None
     sites = [site_of(codes) for codes in (one, other)]
-    if None in sites or ILL_DEFINED & set(sites):
+    if None in sites or ILL_DEFINED & set(sites) or first == second == KAPOSI:
         return None
     if sites[0] != sites[1]:
         return None if are_one_disease(sites, histologies) else "two sites"
@@ -74,7 +81,9 @@ def different_tumours(one: Mapping[str, str], other: Mapping[str, str]) -> str |
         return "two sides"
     if first and second and are_different_types(first, second, sites[0]):
         return "two histologies"
-    return None
+    places = {codes.get("subsite", "")[3:] for codes in (one, other)}
+    parted = sites[0] in DIVIDED and len(places) == 2 and not places & {"", ".8", ".9"}
+    return PLACES if parted else None
 
 
 def is_histology(codes: Mapping[str, str]) -> bool:
@@ -140,19 +149,25 @@ def group_reports(
     agrees, of several the one whose codes it finds most probable.
     """
     sure = [{task: code.code for task, code in one.items() if not code.abstained} for one in codes]
+    kinds = [tuple(one.items()) for one in sure]  # few: so that a case of thousands of reports is soon done
+    differ = cache(lambda one, other: bool(different_tumours(dict(one), dict(other))))
     groups: list[list[int]] = []
+    said: list[set[tuple[tuple[str, str], ...]]] = []  # of each group, by kinds
     surest = [(-len(sure[number]), -sum(code.probability for code in one.values())) for number, one in enumerate(codes)]
     for number in sorted(range(len(codes)), key=surest.__getitem__):
-        fitting = [
-            group for group in groups if not any(different_tumours(sure[number], sure[other]) for other in group)
-        ]
+        own = kinds[number]
+        fitting = [place for place, others in enumerate(said) if not any(differ(own, other) for other in others)]
         if not fitting:
-            groups.append([number])
+            groups.append([])
+            said.append(set())
+            joined = len(groups) - 1
         elif len(fitting) == 1:
-            fitting[0].append(number)
+            joined = fitting[0]
         else:
-            said = [log_probability(number, sure[group[0]], logs, labels) for group in fitting]
-            fitting[int(np.argmax(said))].append(number)
+            found = [log_probability(number, sure[groups[place][0]], logs, labels) for place in fitting]
+            joined = fitting[int(np.argmax(found))]
+        groups[joined].append(number)
+        said[joined].add(own)
     return sorted((sorted(group) for group in groups), key=lambda group: group[0])
 
 
@@ -167,8 +182,8 @@ def answer_tumours(
 ) -> list[tuple[list[int], dict[str, Code], list[int]]]:
     """For each tumour of a case: its reports, its codes from all of them, and which reports are doubtful.
 
-    ``codes`` are those of each report alone; ``empty`` reports hold no known word and count only where there is no
-    other. With ``one_tumor`` the case is one, whatever its reports say.
+    ``codes`` are those of each report alone; of ``empty`` reports nothing was read, and they count only where
+    there is no other. With ``one_tumor`` the case is one, whatever its reports say.
     """
     groups = [list(range(len(codes)))] if one_tumor or len(codes) == 1 else group_reports(codes, logs, model.labels)
     found = []
@@ -182,10 +197,13 @@ def answer_tumours(
 
 
 def doubtful_reports(reports: Sequence[Mapping[str, Code]], answer: Mapping[str, Code]) -> list[int]:
-    """Which of a tumour's reports, by their own best codes, sure or not, tell of another tumour than the answer."""
+    """Which of a tumour's reports, by their own best codes, sure or not, tell of another tumour than the answer.
+
+    The fourth character counts only where reports are sure: a guess at it is too often wrong.
+    """
     whole = {task: code.code for task, code in answer.items()}
     alone = [{task: code.code for task, code in codes.items()} for codes in reports]
-    return [number for number, codes in enumerate(alone) if different_tumours(codes, whole)]
+    return [number for number, codes in enumerate(alone) if different_tumours(codes, whole) not in (None, PLACES)]
 
 
 def log_probability(

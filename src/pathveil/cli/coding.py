@@ -84,7 +84,7 @@ def evaluate(
             progress=progress,
         )
     tell_passed_over(corpus)
-    if result.warning:
+    if result.warning and as_json:  # else the summary says it
         typer.echo(f"pathveil: {result.warning}", err=True)
     if page is not None:
         write_text(page, result.page())

@@ -230,6 +230,8 @@ def ended_like_ctrl_c() -> Generator[None]:
     def handle(*_: object) -> None:
         if os.getpid() != owner:  # a forked child, in which nobody reads
             os._exit(128 + signal.SIGTERM)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in the background of a script, which hears no ctrl-C
+            raise KeyboardInterrupt
 
     def watch() -> None:
         while given := reader.recv(1):
