@@ -69,6 +69,12 @@ def test_what_is_no_table_is_told_by_all_alike(tmp_path, inside, database):
 TABLE = "report_id\tcase_id\ttext\n" + "".join(f"r{n}\t{n}\t{SECRET}, left\n" for n in range(3))
 
 
+def test_a_table_whose_lines_end_in_their_delimiter_is_one(tmp_path):
+    (tmp_path / "lab.txt").write_text("report_id|case_id|registry|text|\n1|7|R|colon|\n2|8|R|lung|\n")
+    result = import_corpus(tmp_path / "lab.txt", out=tmp_path / "c.parquet")
+    assert result.reports == 2 and pl.read_parquet(tmp_path / "c.parquet")["text"].to_list() == ["colon", "lung"]
+
+
 @pytest.mark.parametrize("name", ["lab.txt", "lab.dat", "lab.asc", "lab.txt.gz", "lab.xls"])
 def test_a_table_without_the_name_of_one_is_told_by_its_contents(tmp_path, name):
     content = TABLE.encode()

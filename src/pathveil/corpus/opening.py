@@ -334,7 +334,8 @@ def is_delimited(start: bytes) -> bool:
     except csv.Error:
         return False
     kept = [len(record) == len(header) for record in records[:-1] if record]  # the last may be cut short
-    return len(header) > 2 and all(map(str.strip, header)) and all(kept)
+    # Some end each line in a delimiter, behind which there is nothing.
+    return len(header) > 2 and all(map(str.strip, header[:-1])) and all(kept)
 
 
 def encoding_of(path: Path, form: str, mapping: TableMapping) -> str | None:
