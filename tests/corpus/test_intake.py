@@ -66,6 +66,31 @@ def test_tables_and_messages_together(tmp_path, csv):
     assert sorted(os.listdir(tmp_path)) == ["c.parquet", "lab.csv", "m.hl7"]
 
 
+def test_a_message_whose_report_a_table_has_already_is_kept_once(tmp_path, csv):
+    """As where a feed is added to what was imported of it before; the table's row may have labels."""
+    feed, before = tmp_path / "m.hl7", tmp_path / "before.parquet"
+    feed.write_text(hl7(1) + hl7(2), newline="")
+    import_corpus(feed, out=before, key=KEY)
+    pl.read_parquet(before).with_columns(site=pl.lit("C50")).write_parquet(before)
+    feed.write_text(hl7(1) + hl7(2) + hl7(3), newline="")
+    result = import_corpus([feed, before, csv], out=tmp_path / "c.parquet", key=KEY)
+    corpus = pl.read_parquet(tmp_path / "c.parquet")
+    assert corpus["report_number"].to_list() == ["S-1", "S-2", None, None, "S-3"]
+    assert corpus["site"].to_list() == ["C50", "C50", "C50", None, None]
+    assert (result.reports, result.hl7.messages, result.hl7.reports, result.hl7.repeated) == (5, 3, 1, 2)
+    assert result.tables.skipped_total == 0 and "repeated  2 reports" in result.summary()
+
+
+def test_a_text_in_the_place_of_a_sender_is_no_registry(tmp_path, csv):
+    (tmp_path / "m.hl7").write_text(hl7(1) + hl7(2).replace("LAB", f"{SECRET} was seen " * 9), newline="")
+    for sources in ([tmp_path / "m.hl7"], [tmp_path / "m.hl7", csv]):
+        result = import_corpus(sources, out=tmp_path / "c.parquet", key=KEY)
+        assert [one.reason for one in result.hl7.skipped] == [
+            "has a text in the place of its sender's name (MSH-4); --registry says whose its reports are"
+        ]
+        assert SECRET not in result.to_json() and "LAB" in result.registries
+
+
 def test_the_same_key_gives_the_same_ids_and_none_gives_new_ones(tmp_path):
     (tmp_path / "m.hl7").write_text(hl7(1), newline="")
 

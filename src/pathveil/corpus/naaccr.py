@@ -42,6 +42,7 @@ from pathveil.corpus.observations import (
     value_of,
 )
 from pathveil.corpus.patient import Mask, case_id, phone_number, report_id
+from pathveil.corpus.schema import LONGEST_REGISTRY
 from pathveil.corpus.sections import render
 from pathveil.corpus.versions import CORRECTED, FINAL, PRELIMINARY, WITHDRAWN, Version, bits_of
 from pathveil.foreign import Refused
@@ -52,6 +53,7 @@ CHANGED, PENDING = ("C", "A"), ("P", "I", "S", "R", "O")  # OBX-11: a correction
 UNFINISHED = (*PENDING, "A", "M", "N")  # OBR-25: there A are some of the results, and M a correction that is not final
 UNSIGNED = ("DI", "DO", "IN", "IP", "PA")  # TXA-17 of a document that nobody has signed yet
 NO_PATIENT = "holds a report that has no PID with a number, or with a name and birth date, so it belongs to no case"
+NO_SENDER = "has a text in the place of its sender's name (MSH-4); --registry says whose its reports are"
 WITHDRAWS = "withdraws its report (OBR-25 X, or OBX-11 D, W or X)"
 # Types of numbers in PID-3: of a patient; of a visit or an account.
 RECORDS, VISITS = ("MR", "MRN", "PI", "PT", "EPI"), ("VN", "AN")
@@ -137,9 +139,10 @@ def read_versions(message: bytes, *, key: bytes, registry: str | None, position:
     groups = group_by_patient(segments)
     mask = mask_of(segment for segment in segments if segment.name in PEOPLE)
     facility = next((part for part in header.parts(4) if part), "")
-    registry = registry or facility
-    if not registry:
+    if not (registry or facility):
         raise UnusableMessage("names no sender (MSH-4), and no registry was given")
+    if not registry and (len(facility) > LONGEST_REGISTRY or "\n" in facility):
+        raise UnusableMessage(NO_SENDER)
     found = Found([], [], [])
     for patient, drafts in groups:
         for draft in drafts:
@@ -176,7 +179,7 @@ def read_versions(message: bytes, *, key: bytes, registry: str | None, position:
                     # Of the segments as sent: a message sent twice is one report, a corrected one is another.
                     report_id=report_id(key, facility, *identity, *draft.source),
                     case_id=case_id(key, *identity),
-                    registry=registry,
+                    registry=registry or facility,
                     date=date,
                     year=year,
                     text=text,
