@@ -259,6 +259,15 @@ def test_the_command(tmp_path, pathveil, hl7_samples):
 HEADER = "report_id,case_id,registry,date,text,site,histology\n"
 
 
+@pytest.mark.parametrize("told", [None, "yyyy-mm-dd"])
+def test_days_in_isos_order_may_lack_their_zeros(tmp_path, told):
+    days = ["2016-5-2", "2016-12-31", "2016-5-17 9:30:00", "2016-05-02T10:00:00Z", ""]
+    (tmp_path / "t.csv").write_text(HEADER + "".join(f"{n},1,R1,{day},x,C50,8500\n" for n, day in enumerate(days)))
+    import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet", mapping=TableMapping(dates=told))
+    read = pl.read_parquet(tmp_path / "c.parquet")["date"].cast(pl.String).to_list()
+    assert read == ["2016-05-02", "2016-12-31", "2016-05-17", "2016-05-02", None]
+
+
 @pytest.mark.parametrize(
     ("encoding", "found"),
     [

@@ -15,7 +15,7 @@ reference dates in columns of its own (of diagnosis, of surgery, or both), fille
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pathveil.corpus.dates import ISO, find_format, in_iso_form
+from pathveil.corpus.dates import find_format, in_iso_form
 from pathveil.corpus.schema import SHOWN, clipped, did_you_mean, parsed_date, shortened, with_dates
 from pathveil.errors import CorpusError, UsageError
 
@@ -72,7 +72,7 @@ def reference_dates(frame: "pl.LazyFrame", column: str) -> "pl.DataFrame":
     if dtype == pl.String:
         given = pl.when(given.str.contains(r"\S")).then(given)
         form = find_format(frame.select(given.unique()).collect(engine="streaming").to_series().drop_nulls())
-        date = parsed_date(in_iso_form(pl.col(column), form) if form not in (None, ISO) else pl.col(column))
+        date = parsed_date(in_iso_form(pl.col(column), form) if form else pl.col(column))
     elif dtype.base_type() in (pl.Date, pl.Datetime, pl.Null):
         date = given.cast(pl.Date)
     else:
