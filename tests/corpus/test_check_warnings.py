@@ -42,7 +42,7 @@ def test_a_good_corpus_earns_no_warning():
         ({"site": ["C50", None] * 20}, "registry-without-task", 1, []),
         ({"site": [None] * 40}, "no-labels", 40, []),
         ({"site": ["C99", "banana", SECRET]}, "unknown-codes", 3, []),
-        ({"laterality": ["L", "left"] * 20}, "unknown-codes", 20, []),
+        ({"laterality": ["L", "left"] * 20}, "another-form", 20, []),
         ({"laterality": pl.Series([None] * 40, dtype=pl.String)}, "empty-task", 40, []),
         ({"site": ["c50"] * 5}, "spelling", 1, []),
         ({"case_id": ["c2"], "site": ["C50", "C50", "C18"]}, "differing-labels", 1, ["r00", "r02"]),
@@ -98,3 +98,15 @@ def test_what_is_missing_to_train_is_told_and_unknown_codes_are_listed():
     assert "no-labels" not in ids(corpus())
     sentence = ids(corpus(site=["C99", "C99", "banana", SECRET]))["unknown-codes"].sentence
     assert sentence.startswith("task site: 4 reports (C99 2, what looks like no code 2) of codes that ICD-O-3")
+
+
+def test_codes_in_another_form_are_told_apart_from_unknown_ones():
+    codes, sides = ["C504", "C50.4", "C999", "banana"], ["Right", "left", "right", "right"]
+    found = ids(corpus(subsite=codes * 10, laterality=sides * 10))
+    assert found["unknown-codes"].sentence == (
+        "task subsite: 20 reports (C999 10, what looks like no code 10) of codes that ICD-O-3 does not have"
+    )
+    assert found["another-form"].sentence == (
+        "20 labels written otherwise than here (subsite 10, laterality 10), such as C504 for C50.4; "
+        "'pathveil corpus import' puts them into one form"
+    )

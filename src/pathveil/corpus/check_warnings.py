@@ -144,9 +144,14 @@ def warn_of_codes(warnings: Warnings, tasks: Sequence[str]) -> None:
         task: dict(warnings.facts[f"task {task}"].drop_nulls().cast(pl.String).value_counts().iter_rows())
         for task in tasks
     }
-    for unknown in check_labels(counts):
-        sentence = f"task {unknown.sentence()} of codes that ICD-O-3 does not have, or written otherwise than here"
-        warnings.add("unknown-codes", sentence, unknown.reports)
+    unknown, otherwise = check_labels(counts)
+    for codes in unknown:
+        sentence = f"task {codes.sentence()} of codes that ICD-O-3 does not have"
+        warnings.add("unknown-codes", sentence, codes.reports)
+    if otherwise:
+        count, named = sum(otherwise.values()), ", ".join(f"{task} {labels:,}" for task, labels in otherwise.items())
+        sentence = f"{counted(count, 'label')} written otherwise than here ({named}), such as C504 for C50.4; "
+        warnings.add("another-form", f"{sentence}'pathveil corpus import' puts them into one form", count)
     if {"site", "subsite"} <= set(tasks):
         site, subsite = (warnings.facts[f"task {task}"].cast(pl.String) for task in ("site", "subsite"))
         outside = (site != subsite.str.slice(0, 3)).fill_null(False) & subsite.str.contains(r"^C\d\d").fill_null(False)
