@@ -20,6 +20,10 @@ def test_a_good_corpus_earns_no_warning():
     assert ids(corpus()) == {}
 
 
+MISREAD = [sign.encode().decode("cp1252") for sign in ("ö", "≥", "“", "µ")]  # UTF-8 taken for Windows' Latin
+FIRST_FOUR = ["r00", "r01", "r02", "r03"]
+
+
 @pytest.mark.parametrize(
     ("columns", "name", "count", "reports"),
     [
@@ -35,6 +39,7 @@ def test_a_good_corpus_earns_no_warning():
         ({"date": [datetime.date(2001, 1, 1)] + [None] * 39}, "years-differ", 1, ["r00"]),
         ({"text": ["too short"]}, "short-texts", 1, ["r00"]),
         ({"text": [f"bad \ufffd {LONG}", f"worse \x07 {LONG}"]}, "damaged-texts", 2, ["r00", "r01"]),
+        ({"text": [*(f"{one} {LONG}" for one in MISREAD), f"FAÇÃO 2 µm {LONG}"]}, "damaged-texts", 4, FIRST_FOUR),
         ({"text": [f"{{\\rtf1 {LONG}", f"<br/> {LONG}"]}, "markup", 2, ["r00", "r01"]),
         ({"site": ["C61"] * 4 + ["C34"]}, "rare-classes", 2, []),
         ({"site": ["C50"] * 40}, "constant-task", 40, []),

@@ -193,7 +193,7 @@ def warn_of_dates(warnings: Warnings, year: int) -> None:
 def warn_of_texts(warnings: Warnings) -> None:
     """Warn of texts that are hardly a report, or damaged."""
     facts = warnings.facts
-    damage = "control or replacement characters: an encoding went wrong"
+    damage = "control or replacement characters, or Ã¶ for ö: an encoding went wrong"
     warnings.add_reports("short-texts", facts["words"] < SHORT, "have", f"fewer than {SHORT} words")
     warnings.add_reports("damaged-texts", facts["damage"], "hold", damage)
     warnings.add_reports("markup", facts["markup"], "hold", "RTF or HTML markup")
