@@ -81,6 +81,18 @@ def test_a_message_whose_report_a_table_has_already_is_kept_once(tmp_path, csv):
     assert result.tables.skipped_total == 0 and "repeated  2 reports" in result.summary()
 
 
+@pytest.mark.parametrize("content", ["OBX|1|TX|22637-3||its header was lost", "see the other folder", "%PDF-1.7"])
+def test_a_file_with_the_name_of_messages_that_holds_none_does_not_stop_the_others(tmp_path, content):
+    (tmp_path / "a.hl7").write_text(hl7(1), newline="")
+    (tmp_path / "b.hl7").write_text(content)
+    result = import_corpus(tmp_path, out=tmp_path / "out" / "c.parquet", key=KEY)
+    assert result.reports == 1 and [(Path(one.file).name, one.reason) for one in result.hl7.skipped] == [
+        ("b.hl7", "does not begin with MSH")
+    ]
+    with pytest.raises(CorpusError, match=r"1 message skipped, the first because it does not begin with MSH"):
+        import_corpus(tmp_path / "b.hl7", out=tmp_path / "c.parquet", key=KEY)
+
+
 def test_a_text_in_the_place_of_a_sender_is_no_registry(tmp_path, csv):
     (tmp_path / "m.hl7").write_text(hl7(1) + hl7(2).replace("LAB", f"{SECRET} was seen " * 9), newline="")
     for sources in ([tmp_path / "m.hl7"], [tmp_path / "m.hl7", csv]):

@@ -310,6 +310,8 @@ def detect_format(path: Path, *, remedy: str = RENAMED) -> str:
         raise CorpusError(f"{path}: is empty; expected a table or messages")
     if is_delimited(start):
         return "csv"
+    if has_hl7_name(path):
+        return "hl7"  # its reader names what is none, beside other files
     raise CorpusError(f"{path}: is neither a table nor HL7 by its name and beginning; {remedy}")
 
 
