@@ -83,6 +83,7 @@ def test_a_messy_table_from_proposal_to_corpus(lab, tmp_path):
             "202200001,7,C504,8500/3,S22-1",
             "- case_id subsite histology report_id",
         ),
+        ("Acc/Seq,MRN,Site,Path #", "2022000001/00,7,C504,S22-1", "- case_id site report_id"),
         ("Acc#,Pt MRN,Report,BEH_O3", f"S22-1,7,{'long words ' * 20},3", "report_id case_id text behavior"),
         ("PATIENT ID,Date of Diagnosis [390],Path Text", f"7,20220105.0,{'x ' * 60}", "case_id date text"),
     ],

@@ -81,6 +81,12 @@ def test_messages_in_a_folder_are_read_under_the_names_that_interfaces_give_them
     assert result.reports == 1 and result.passed_over == ["LICENSE", "notes.msg"]
 
 
+def test_a_folder_of_folders_says_that_they_are_not_looked_into(tmp_path):
+    (tmp_path / "in" / "2022").mkdir(parents=True)
+    with pytest.raises(CorpusError, match=r"in: the folder holds no table or HL7 file; folders in it are not looked"):
+        import_corpus(tmp_path / "in", out=tmp_path / "c.parquet")
+
+
 def test_a_table_whose_lines_end_in_their_delimiter_is_one(tmp_path):
     (tmp_path / "lab.txt").write_text("report_id|case_id|registry|text|\n1|7|R|colon|\n2|8|R|lung|\n")
     result = import_corpus(tmp_path / "lab.txt", out=tmp_path / "c.parquet")

@@ -34,9 +34,9 @@ NAMES = {
     "text": "text reporttext pathtext pathologytext reportbody fulltext textpathformaldx textdxprocpath"
     " textdxproclabtests befundtext befund bericht diagnosetext diagnosistext finaldiagnosis narrative"
     " compterendu report note body",
-    "report_id": "reportid reportno reportnumber reportnr pathreportnumber pathreportnumber1 accessionnumber"
-    " accession accessionno accno accnumber specimennumber specimenid befundnr befundnummer eingangsnummer"
-    " labnumber labno documentid acc accnum accessionnum specno noteid orderid ordernumber messageid id",
+    "report_id": "reportid reportno reportnumber reportnr pathreportnumber pathreportnumber1 pathnumber"
+    " accessionnumber accession accessionno accno accnumber specimennumber specimenid befundnr befundnummer"
+    " eingangsnummer labnumber labno documentid acc accnum accessionnum specno noteid orderid ordernumber messageid id",
     "case_id": "caseid tumorid tumourid caseno casenumber patientid patientidnumber patientno patientnumber patientnr"
     " patientenid patientennummer patientennr patid patnr mrn medicalrecordnumber patmrnid medrecnum medrecno pid"
     " patient fallid fallnummer fallnr case",  # a Fall is mostly a stay in hospital
