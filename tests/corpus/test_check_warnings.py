@@ -105,6 +105,10 @@ def test_what_is_missing_to_train_is_told_and_unknown_codes_are_listed():
     assert sentence.startswith("task site: 4 reports (C99 2, what looks like no code 2) of codes that ICD-O-3")
 
 
+def test_one_report_of_a_rare_class_is_one_report():
+    assert ", 1 report in all" in ids(corpus(site=["C61"]))["rare-classes"].sentence
+
+
 def test_codes_in_another_form_are_told_apart_from_unknown_ones():
     codes, sides = ["C504", "C50.4", "C999", "banana"], ["Right", "left", "right", "right"]
     found = ids(corpus(subsite=codes * 10, laterality=sides * 10))

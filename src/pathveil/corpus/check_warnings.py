@@ -113,7 +113,7 @@ def warn_of_task(warnings: Warnings, task: str) -> None:
     rare = counts["count"].filter(counts["count"] < RARE)
     sentence = (
         f"task {task} has {len(rare):,} of {counts.height:,} classes with fewer than {RARE} reports "
-        f"({int((rare == 1).sum()):,} with one), {int(rare.sum()):,} reports in all: hardly learnt, "
+        f"({int((rare == 1).sum()):,} with one), {counted(int(rare.sum()), 'report')} in all: hardly learnt, "
         "and easily recognised"
     )
     warnings.add("rare-classes", sentence, len(rare))
