@@ -105,8 +105,12 @@ def test_what_is_missing_to_train_is_told_and_unknown_codes_are_listed():
     assert sentence.startswith("task site: 4 reports (C99 2, what looks like no code 2) of codes that ICD-O-3")
 
 
-def test_one_report_of_a_rare_class_is_one_report():
+def test_one_is_one():
     assert ", 1 report in all" in ids(corpus(site=["C61"]))["rare-classes"].sentence
+    outside = ids(corpus(subsite=["C61.9", *["C50.4"] * 39], site=["C50"] * 40))["subsite-outside-site"]
+    assert outside.sentence == "1 of 40 reports (2.5%) has a subsite that is not within its site"
+    shared = ids(corpus(case_id=["c1"]))["shared-cases"]
+    assert shared.sentence == "1 case in more than one registry: a split by registry is not apart"
 
 
 def test_codes_in_another_form_are_told_apart_from_unknown_ones():

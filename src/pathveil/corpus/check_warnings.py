@@ -86,7 +86,7 @@ def warn_of_leaks(warnings: Warnings) -> None:
     warnings.add_reports("rounded-cases", facts["rounded"], "have", rounded)
     several = facts.select((pl.col("registry").n_unique().over("case") > 1).alias("x"))["x"]
     count = facts["case"].filter(several).n_unique()
-    sentence = f"{count:,} cases are in more than one registry: a split by registry is not apart"
+    sentence = f"{counted(count, 'case')} in more than one registry: a split by registry is not apart"
     warnings.add("shared-cases", sentence, count, several)
     again = facts.select((pl.col("case").n_unique().over("content") > 1).alias("x"))["x"]
     warnings.add_reports("repeated-texts", again, "have", "word for word the text of another case")
@@ -127,7 +127,7 @@ def warn_of_task(warnings: Warnings, task: str) -> None:
     warnings.add("registry-without-task", sentence, len(without))
     spelt = labels.unique()
     doubled = len(spelt) - spelt.str.to_uppercase().str.replace_all(r"[\s._-]", "").n_unique()
-    sentence = f"task {task} has {doubled:,} labels that differ from another only in case or punctuation"
+    sentence = f"task {task} has {counted(doubled, 'label')} unlike another only in case or punctuation"
     warnings.add("spelling", sentence, doubled)
     pairs = facts.select(pl.col("case"), column.alias("label")).drop_nulls()
     unlike = pairs.group_by("case").agg(pl.col("label").n_unique().alias("n")).filter(pl.col("n") > 1)["case"]
@@ -155,9 +155,7 @@ def warn_of_codes(warnings: Warnings, tasks: Sequence[str]) -> None:
     if {"site", "subsite"} <= set(tasks):
         site, subsite = (warnings.facts[f"task {task}"].cast(pl.String) for task in ("site", "subsite"))
         outside = (site != subsite.str.slice(0, 3)).fill_null(False) & subsite.str.contains(r"^C\d\d").fill_null(False)
-        count = int(outside.sum())
-        sentence = f"{count:,} reports have a subsite that is not within their site"
-        warnings.add("subsite-outside-site", sentence, count, outside)
+        warnings.add_reports("subsite-outside-site", outside, "have", "a subsite that is not within its site")
     if {"subsite", "histology"} <= set(tasks):
         names = ["subsite", "histology", *(["behavior"] if "behavior" in tasks else [])]
         where = marked(warnings.facts, names, is_implausible)

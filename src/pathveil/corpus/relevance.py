@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pathveil.corpus.dates import find_format, in_iso_form
 from pathveil.corpus.schema import SHOWN, clipped, did_you_mean, parsed_date, shortened, with_dates
 from pathveil.errors import CorpusError, UsageError
+from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -83,8 +84,8 @@ def reference_dates(frame: "pl.LazyFrame", column: str) -> "pl.DataFrame":
         total = unread.select(pl.len()).collect(engine="streaming").item()
         ids = shortened([clipped(name) for name in bad])
         raise CorpusError(
-            f"column '{column}': {total:,} dates cannot be read (reports {ids}); expected 2016-05-02, 20160502, or "
-            "one format in which day and month can be told apart"
+            f"column '{column}': {counted(total, 'date')} cannot be read (reports {ids}); expected 2016-05-02, "
+            "20160502, or one format in which day and month can be told apart"
         )
     cases = (
         rows.drop_nulls("reference")
@@ -97,6 +98,6 @@ def reference_dates(frame: "pl.LazyFrame", column: str) -> "pl.DataFrame":
     if len(several):
         ids = shortened([clipped(name) for name in several[:SHOWN]], total=len(several))
         raise CorpusError(
-            f"column '{column}': {len(several):,} cases have more than one date ({ids}); expected one a case"
+            f"column '{column}': {counted(len(several), 'case')} with more than one date ({ids}); expected one a case"
         )
     return cases.drop("dates")
