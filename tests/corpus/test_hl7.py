@@ -75,6 +75,11 @@ def test_chunks_do_not_show():
     assert list(split_messages(Slow(content))) == list(split_messages(io.BytesIO(content)))
 
 
+def test_a_byte_order_mark_before_bytes_that_are_no_utf8_is_none_of_them():
+    first, obx = split_segments(b"\r\n\xef\xbb\xbf" + ONE + b"\nOBX|1|TX|||Pr\xe4parat")
+    assert (first.name, obx[5]) == ("MSH", "Pr\xe4parat")
+
+
 def test_utf16_and_old_encodings():
     text = "MSH|^~\\&||LAB\rOBX|1|TX|||Befund für Zoë".encode()
     wide = "MSH|^~\\&||LAB\rOBX|1|TX|||Befund für Zoë".encode("utf-16")

@@ -175,7 +175,7 @@ def split_segments(message: bytes) -> list[Segment]:
         raise UnusableMessage("does not begin with MSH")
     if len(message) > LONGEST:
         raise UnusableMessage(f"is longer than {LONGEST >> 20} MB")
-    text = decode_message(message).lstrip("\ufeff \t\n")
+    text = decode_message(message.lstrip().removeprefix(codecs.BOM_UTF8)).lstrip("\ufeff \t\n")
     if text.startswith("&amp;", 7):  # in MSH-2: taken out of XML as it stood there
         text = "\n".join(filter(str.strip, unescape_entities(text).splitlines()))
     lines = text.split("\n")
