@@ -145,3 +145,17 @@ def test_a_full_gpu_is_one_sentence(monkeypatch, capsys):
     assert capsys.readouterr().err == (
         "pathveil: the GPU's memory is full; end what else works on it, or take --device cpu\n"
     )
+
+
+def test_no_place_for_compiled_code_is_one_sentence(monkeypatch, capsys):
+    def homeless():
+        raise RuntimeError("cannot cache function '_postings': no locator available for file 'counting.py'")  # numba's
+
+    monkeypatch.setattr("pathveil.cli.app", homeless)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err == (
+        "pathveil: compiled code can be kept neither beside the package nor in the user's cache; "
+        "set NUMBA_CACHE_DIR to a folder that can be written\n"
+    )

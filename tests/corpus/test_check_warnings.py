@@ -20,6 +20,10 @@ def test_a_good_corpus_earns_no_warning():
     assert ids(corpus()) == {}
 
 
+MISREAD = [sign.encode().decode("cp1252") for sign in ("ö", "≥", "“", "µ")]  # UTF-8 taken for Windows' Latin
+FIRST_FOUR = ["r00", "r01", "r02", "r03"]
+
+
 @pytest.mark.parametrize(
     ("columns", "name", "count", "reports"),
     [
@@ -35,6 +39,7 @@ def test_a_good_corpus_earns_no_warning():
         ({"date": [datetime.date(2001, 1, 1)] + [None] * 39}, "years-differ", 1, ["r00"]),
         ({"text": ["too short"]}, "short-texts", 1, ["r00"]),
         ({"text": [f"bad \ufffd {LONG}", f"worse \x07 {LONG}"]}, "damaged-texts", 2, ["r00", "r01"]),
+        ({"text": [*(f"{one} {LONG}" for one in MISREAD), f"FAÇÃO 2 µm {LONG}"]}, "damaged-texts", 4, FIRST_FOUR),
         ({"text": [f"{{\\rtf1 {LONG}", f"<br/> {LONG}"]}, "markup", 2, ["r00", "r01"]),
         ({"site": ["C61"] * 4 + ["C34"]}, "rare-classes", 2, []),
         ({"site": ["C50"] * 40}, "constant-task", 40, []),
@@ -42,7 +47,7 @@ def test_a_good_corpus_earns_no_warning():
         ({"site": ["C50", None] * 20}, "registry-without-task", 1, []),
         ({"site": [None] * 40}, "no-labels", 40, []),
         ({"site": ["C99", "banana", SECRET]}, "unknown-codes", 3, []),
-        ({"laterality": ["L", "left"] * 20}, "unknown-codes", 20, []),
+        ({"laterality": ["L", "left"] * 20}, "another-form", 20, []),
         ({"laterality": pl.Series([None] * 40, dtype=pl.String)}, "empty-task", 40, []),
         ({"site": ["c50"] * 5}, "spelling", 1, []),
         ({"case_id": ["c2"], "site": ["C50", "C50", "C18"]}, "differing-labels", 1, ["r00", "r02"]),
@@ -98,3 +103,23 @@ def test_what_is_missing_to_train_is_told_and_unknown_codes_are_listed():
     assert "no-labels" not in ids(corpus())
     sentence = ids(corpus(site=["C99", "C99", "banana", SECRET]))["unknown-codes"].sentence
     assert sentence.startswith("task site: 4 reports (C99 2, what looks like no code 2) of codes that ICD-O-3")
+
+
+def test_one_is_one():
+    assert ", 1 report in all" in ids(corpus(site=["C61"]))["rare-classes"].sentence
+    outside = ids(corpus(subsite=["C61.9", *["C50.4"] * 39], site=["C50"] * 40))["subsite-outside-site"]
+    assert outside.sentence == "1 of 40 reports (2.5%) has a subsite that is not within its site"
+    shared = ids(corpus(case_id=["c1"]))["shared-cases"]
+    assert shared.sentence == "1 case in more than one registry: a split by registry is not apart"
+
+
+def test_codes_in_another_form_are_told_apart_from_unknown_ones():
+    codes, sides = ["C504", "C50.4", "C999", "banana"], ["Right", "left", "right", "right"]
+    found = ids(corpus(subsite=codes * 10, laterality=sides * 10))
+    assert found["unknown-codes"].sentence == (
+        "task subsite: 20 reports (C999 10, what looks like no code 10) of codes that ICD-O-3 does not have"
+    )
+    assert found["another-form"].sentence == (
+        "20 labels written otherwise than here (subsite 10, laterality 10), such as C504 for C50.4; "
+        "'pathveil corpus import' puts them into one form"
+    )

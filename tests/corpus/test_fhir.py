@@ -175,6 +175,31 @@ def test_an_answer_that_was_chosen_is_an_item_however_long():
     assert found.text == f"SYNOPTIC REPORT\nTumor size (Note E): {size}"
 
 
+@pytest.mark.parametrize(
+    "url", ["Binary/b1", "https://lab.example/Binary/b1", "https://lab.example/Binary/b1/_history/2"]
+)
+def test_a_text_that_a_report_leads_to_is_read_where_it_is_here(tmp_path, url):
+    binary = {"resourceType": "Binary", "id": "b1", "contentType": "text/html", "data": encoded(f"<p>{TEXT}</p>")}
+    form = [{"contentType": "text/html", "url": url}, {"contentType": "application/pdf", "url": "Binary/b2"}]
+    leading = report(presentedForm=form)
+    (found,) = read_resource(bundle(PATIENT, LAB, leading, binary), key=KEY, registry=None)
+    assert found.text.startswith("FINAL DIAGNOSIS\nLeft breast of [patient]") and "Candy" not in found.text
+    untyped = report(presentedForm=[{"url": url}])
+    assert read_resource(bundle(PATIENT, LAB, untyped, binary), key=KEY, registry=None)[0].text == found.text
+    for resource in (PATIENT, LAB, leading, binary):  # a bulk export
+        (tmp_path / f"{resource['resourceType']}.ndjson").write_text(json.dumps(resource) + "\n")
+    result = import_corpus(tmp_path, out=tmp_path / "out" / "corpus.parquet", key=KEY)
+    assert result.hl7 and (result.reports, result.hl7.skipped) == (1, [])
+    with pytest.raises(UnusableMessage, match="leads to its text elsewhere"):
+        read_resource(bundle(PATIENT, LAB, leading), key=KEY, registry=None)
+
+
+def test_a_code_that_is_words_alone_is_these_words():
+    side = observation(1, "", "Side", valueCodeableConcept={"coding": [{"display": "Right"}]})
+    (found,) = read_resource(bundle(OBSERVED, PATIENT, LAB, side), key=KEY, registry=None)
+    assert "SYNOPTIC REPORT\nSide: Right" in found.text
+
+
 def test_observations_that_are_not_here_are_told(tmp_path):
     (tmp_path / "b.json").write_text(json.dumps(bundle(PATIENT, LAB, OBSERVED, OBSERVATIONS[0])))
     result = import_corpus(tmp_path / "b.json", out=tmp_path / "c.parquet", key=KEY)
@@ -515,6 +540,13 @@ def test_a_case_goes_by_the_record_number_whatever_stands_before_it():
     assert len(set(cases_of(*(PATIENT | {"identifier": numbers} for numbers in given)))) == 1
     by_name, without = cases_of(PATIENT | {"identifier": others[:1]}, PATIENT | {"identifier": []})
     assert by_name == without
+
+
+def test_a_number_is_a_record_number_also_where_words_say_so():
+    numbers = [{"value": "E4007", "type": {"text": "EPIC"}}, {"value": "00466144", "type": {"text": "MRN"}}]
+    (found,) = read_resource(bundle(PATIENT | {"identifier": numbers}, LAB, PRESENTED), key=KEY, registry=None)
+    (alone,) = read_resource(bundle(PATIENT | {"identifier": numbers[1:]}, LAB, PRESENTED), key=KEY, registry=None)
+    assert found.case_id == alone.case_id
 
 
 def test_a_name_of_very_many_words_takes_no_time():

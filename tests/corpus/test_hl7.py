@@ -26,6 +26,16 @@ def names(message: bytes) -> list[str]:
     return [segment.name for segment in split_segments(message)]
 
 
+@pytest.mark.parametrize("end", ["\r", "\n", "&#xD;", "&#13;&#10;\n"])
+def test_a_message_that_was_taken_out_of_xml_as_it_stood_there(end):
+    text = "MSH|^~\\&|A&B|LAB|||||ORU^R01\nOBX|1|TX|22637-3||3 \\T\\ 4 mm, < 5 & > 2"
+    written = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\n", end)
+    ((_, message),) = split_messages(io.BytesIO(written.encode()))
+    header, obx = split_segments(message)
+    assert (header[3], unescape(obx[5], obx.marks)) == ("A&B", "3 & 4 mm, < 5 & > 2")
+    assert split_segments(text.replace("< 5", "&lt; 5").encode())[1][5].endswith("&lt; 5 & > 2")  # nothing says so
+
+
 @pytest.mark.parametrize("end", [b"\r", b"\n", b"\r\n", b"<CR>", b"<CR>\n", b"<cr>\r\n", b"\r\r\n"])
 def test_segments_end_in_every_known_way(end):
     content = end.join([ONE, b"PID|1", b"OBX|1|TX", ONE, b"PID|2", b""])
@@ -63,6 +73,11 @@ def test_chunks_do_not_show():
 
     content = b"\x0b" + ONE + b"<CR>\r\nPID|1\r\nOBX|1|TX|||text\nmore\r\n\x1c\r\n" + ONE + b"\r\n"
     assert list(split_messages(Slow(content))) == list(split_messages(io.BytesIO(content)))
+
+
+def test_a_byte_order_mark_before_bytes_that_are_no_utf8_is_none_of_them():
+    first, obx = split_segments(b"\r\n\xef\xbb\xbf" + ONE + b"\nOBX|1|TX|||Pr\xe4parat")
+    assert (first.name, obx[5]) == ("MSH", "Pr\xe4parat")
 
 
 def test_utf16_and_old_encodings():

@@ -66,6 +66,43 @@ def test_tables_and_messages_together(tmp_path, csv):
     assert sorted(os.listdir(tmp_path)) == ["c.parquet", "lab.csv", "m.hl7"]
 
 
+def test_a_message_whose_report_a_table_has_already_is_kept_once(tmp_path, csv):
+    """As where a feed is added to what was imported of it before; the table's row may have labels."""
+    feed, before = tmp_path / "m.hl7", tmp_path / "before.parquet"
+    feed.write_text(hl7(1) + hl7(2), newline="")
+    import_corpus(feed, out=before, key=KEY)
+    pl.read_parquet(before).with_columns(site=pl.lit("C50")).write_parquet(before)
+    feed.write_text(hl7(1) + hl7(2) + hl7(3), newline="")
+    result = import_corpus([feed, before, csv], out=tmp_path / "c.parquet", key=KEY)
+    corpus = pl.read_parquet(tmp_path / "c.parquet")
+    assert corpus["report_number"].to_list() == ["S-1", "S-2", None, None, "S-3"]
+    assert corpus["site"].to_list() == ["C50", "C50", "C50", None, None]
+    assert (result.reports, result.hl7.messages, result.hl7.reports, result.hl7.repeated) == (5, 3, 1, 2)
+    assert result.tables.skipped_total == 0 and "repeated  2 reports" in result.summary()
+
+
+@pytest.mark.parametrize("content", ["OBX|1|TX|22637-3||its header was lost", "see the other folder", "%PDF-1.7"])
+def test_a_file_with_the_name_of_messages_that_holds_none_does_not_stop_the_others(tmp_path, content):
+    (tmp_path / "a.hl7").write_text(hl7(1), newline="")
+    (tmp_path / "b.hl7").write_text(content)
+    result = import_corpus(tmp_path, out=tmp_path / "out" / "c.parquet", key=KEY)
+    assert result.reports == 1 and [(Path(one.file).name, one.reason) for one in result.hl7.skipped] == [
+        ("b.hl7", "does not begin with MSH")
+    ]
+    with pytest.raises(CorpusError, match=r"1 message skipped, the first because it does not begin with MSH"):
+        import_corpus(tmp_path / "b.hl7", out=tmp_path / "c.parquet", key=KEY)
+
+
+def test_a_text_in_the_place_of_a_sender_is_no_registry(tmp_path, csv):
+    (tmp_path / "m.hl7").write_text(hl7(1) + hl7(2).replace("LAB", f"{SECRET} was seen " * 9), newline="")
+    for sources in ([tmp_path / "m.hl7"], [tmp_path / "m.hl7", csv]):
+        result = import_corpus(sources, out=tmp_path / "c.parquet", key=KEY)
+        assert [one.reason for one in result.hl7.skipped] == [
+            "has a text in the place of its sender's name (MSH-4); --registry says whose its reports are"
+        ]
+        assert SECRET not in result.to_json() and "LAB" in result.registries
+
+
 def test_the_same_key_gives_the_same_ids_and_none_gives_new_ones(tmp_path):
     (tmp_path / "m.hl7").write_text(hl7(1), newline="")
 
@@ -232,6 +269,15 @@ def test_the_command(tmp_path, pathveil, hl7_samples):
 
 
 HEADER = "report_id,case_id,registry,date,text,site,histology\n"
+
+
+@pytest.mark.parametrize("told", [None, "yyyy-mm-dd"])
+def test_days_in_isos_order_may_lack_their_zeros(tmp_path, told):
+    days = ["2016-5-2", "2016-12-31", "2016-5-17 9:30:00", "2016-05-02T10:00:00Z", ""]
+    (tmp_path / "t.csv").write_text(HEADER + "".join(f"{n},1,R1,{day},x,C50,8500\n" for n, day in enumerate(days)))
+    import_corpus(tmp_path / "t.csv", out=tmp_path / "c.parquet", mapping=TableMapping(dates=told))
+    read = pl.read_parquet(tmp_path / "c.parquet")["date"].cast(pl.String).to_list()
+    assert read == ["2016-05-02", "2016-12-31", "2016-05-17", "2016-05-02", None]
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,12 @@ def test_patients_and_days_lead_from_abstracts_to_messages(reports):
     assert "466144" not in result.to_json()
 
 
+def test_zeros_that_the_table_has_before_a_number_do_not_matter(reports):
+    """As where a registry's system fills medical record numbers up."""
+    found, result = labelled(reports, "patient,authority,subsite\n00000500100,HOSP,C619\n", authorities=["HOSP"])
+    assert found["S2"] == "C61.9" and (result.matched, result.loosely) == (1, 1)
+
+
 def test_a_number_of_two_hospitals_labels_neither_patient(reports):
     """Unless it is told whose it is."""
     rows = "patient,date,subsite\n00466144,2016-05-02,C504\n987-65-4321,2016-05-04,C349\n"

@@ -199,6 +199,19 @@ def test_several_columns_and_other_tasks(reports, tmp_path):
     assert result.unused_rows == 1 and result.labelled == {"grade": 4}
 
 
+def test_a_row_may_have_several_report_numbers(reports, tmp_path):
+    """As abstracts have, in as many columns."""
+    table = labels(tmp_path, ["N0,N1,,C50", "N2,,,C61", ",,N3,C18", "N9,,,C20"], header="first,second,third,site")
+    told = TableMapping(columns={"report_number": "first+second + third"})
+    result = label_corpus(reports, table, on="report_number", out=tmp_path / "out.parquet", mapping=told)
+    found = pl.read_parquet(tmp_path / "out.parquet")
+    assert found["site"].to_list() == ["C50", "C50", "C61", "C18", *[None] * 4]
+    assert (result.matched, result.unused_rows) == (4, 1)
+    with pytest.raises(UsageError, match="has no column 'fourth'"):
+        told = TableMapping(columns={"report_number": "first+fourth"})
+        label_corpus(reports, table, on="report_number", out=tmp_path / "o.parquet", mapping=told)
+
+
 def test_tasks_that_are_told_are_all_that_is_taken(reports, tmp_path):
     """So a corpus that has sites gets histologies from a table that has both."""
     coded, out = tmp_path / "coded.parquet", tmp_path / "out.parquet"

@@ -216,6 +216,21 @@ def test_attached_files_of_one_section_stay_apart():
     assert body(*(f"OBX|1|ED|22637-3||^TEXT^RTF^Base64^{file}" for file in files)).endswith("One.\nTwo.\nThree.")
 
 
+@pytest.mark.parametrize("kind", ["TX", "FT", "ST", ""])
+@pytest.mark.parametrize("head", ["", "^application^pdf^Base64^", "LIS^AP^^base64^"])
+def test_a_file_that_is_called_a_text_is_a_file(kind, head):
+    """In base64 it would be words that nobody wrote, and whoever has them reads the patient's name."""
+    pdf = base64.b64encode(b"%PDF-1.7 Quastenflosser\0" * 20).decode()
+    rtf = base64.b64encode(rb"{\rtf1 Colon of Quastenflosser:\par adenoma, and so on until the end}").decode()
+    note = "OBX|1|TX|22637-3||Colon, sigmoid: tubular adenoma, completely removed"
+    for pieces in ([head + pdf], [head + pdf[:200], pdf[200:400], pdf[400:]]):
+        obx = [f"OBX|{n}|{kind}|PDF^Report||{piece}" for n, piece in enumerate(pieces, start=2)]
+        assert body(note, *obx) == "FINAL DIAGNOSIS\nColon, sigmoid: tubular adenoma, completely removed"
+        with pytest.raises(UnusableMessage, match="in a form that is not read"):
+            body(*obx)
+    assert body(f"OBX|1|{kind}|RTF^Report||{head}{rtf}").startswith("REPORT\nColon of [patient]:\nadenoma, and")
+
+
 def test_attached_files_that_cannot_be_decoded_are_named():
     broken, stub = "OBX|1|ED|22637-3||^TEXT^PLAIN^Base64^Q29sb24=*", "OBX|2|TX|22638-1||See file."
     for obx in ([broken], [broken, stub]):

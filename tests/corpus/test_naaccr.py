@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from pathveil.corpus.hl7 import UnusableMessage
 from pathveil.corpus.naaccr import Report, Skipped, read_message, read_messages
+from pathveil.corpus.versions import FINAL, PRELIMINARY
 
 KEY = b"a key of sixteen bytes"
 MSH = "MSH|^~\\&||LAB^33D^CLIA|||200407281339||ORU^R01^ORU_R01|1|P|2.5.1"
@@ -102,6 +103,10 @@ def test_sections_stand_in_one_order_whatever_came_first():
         ("99999-9^Final Pathologic Diagnosis^LN", "FINAL DIAGNOSIS"),
         ("FDX^Dx^L^22637-3^x^LN", "FINAL DIAGNOSIS"),
         ("^Clinical Diagnosis", "CLINICAL HISTORY"),
+        ("^PRE-OP DIAGNOSIS", "CLINICAL HISTORY"),
+        ("^Postop Dx", "CLINICAL HISTORY"),
+        ("IOC^Intraoperative Consultation", "INTRAOPERATIVE CONSULTATION"),
+        ("FS^Frozen Section Diagnosis", "FROZEN SECTION DIAGNOSIS"),
         ("Addendum Diagnosis", "SUPPLEMENTAL REPORT"),
         ("MIC^Microscopic", "MICROSCOPIC DESCRIPTION"),
         ("77^Tumour board", "TUMOUR BOARD"),
@@ -227,6 +232,29 @@ def test_orders_with_one_number_are_one_report_wherever_they_stand():
     assert numbered(("OBR|1|P-1", "one"), ("OBR|2|P-2", "two")) == [("P-1", "one"), ("P-2", "two")]
     assert numbered(("OBR|1|P-1|S-1", "one"), ("OBR|2|P-1", "more")) == [("S-1", "one\nmore")]
     assert numbered(("OBR|1||S-1", "one"), ("OBR|2", "more")) == [("S-1", "one\nmore")]
+
+
+def test_a_number_that_the_common_order_alone_has_is_the_reports():
+    one, two = "OBX|1|TX|22637-3||one", "OBX|1|TX|22637-3||two"
+    reports = read_message(
+        message(MSH, PID, "ORC|RE|P-1|S-1", "OBR|1|||SP", one, "ORC|RE||S-2", "OBR|2", two), key=KEY, registry=None
+    )
+    assert [(report.number, report.text) for report in reports] == [
+        ("S-1", "FINAL DIAGNOSIS\none"), ("S-2", "FINAL DIAGNOSIS\ntwo"),
+    ]  # fmt: skip
+    assert read(MSH, PID, "ORC|RE|P-1|X-1", OBR, one).number == "S-97-1"
+
+
+def test_a_document_has_its_number_kind_and_day_in_its_header():
+    head, body = MSH.replace("ORU^R01^ORU_R01", "MDM^T02"), "OBX|1|TX|22637-3||carcinoma"
+    txa = "TXA|1|SP^Surgical pathology|TX|199707251630||||||||DOC-55^^LAB|||S-97-1^LAB||AU"
+    found = read(head, "EVN|T02", PID, "PV1|1", txa, body)
+    assert (found.number, found.kind, found.date) == ("S-97-1", "SP", datetime.date(1997, 7, 25))
+    assert read(head, PID, txa.replace("S-97-1^LAB", ""), body).number == "DOC-55"
+    assert read(head, PID, OBR.replace("S-97-1", "S-97-2"), txa, body).number == "S-97-2"
+    dictated = read(head, PID, txa.replace("|AU", "|DI"), body)
+    assert dictated.version and found.version and dictated.version.key == found.version.key
+    assert (dictated.version.state, found.version.state) == (PRELIMINARY, FINAL)
 
 
 @pytest.mark.parametrize("statuses", ["XF", "FX", "XFX"])

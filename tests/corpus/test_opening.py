@@ -69,6 +69,30 @@ def test_what_is_no_table_is_told_by_all_alike(tmp_path, inside, database):
 TABLE = "report_id\tcase_id\ttext\n" + "".join(f"r{n}\t{n}\t{SECRET}, left\n" for n in range(3))
 
 
+@pytest.mark.parametrize("name", ["m.msg", "m.oru", "m.out", "M20160502", "m.dat", "m.MSG.gz"])
+def test_messages_in_a_folder_are_read_under_the_names_that_interfaces_give_them(tmp_path, name):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    content = b"MSH|^~\\&||LAB\rPID|1||7701^^^LAB^MR\rOBX|1|TX|22637-3||colon\r"
+    (folder / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
+    for other in ("LICENSE", "notes.msg"):
+        (folder / other).write_text("no messages")
+    result = import_corpus(folder, out=tmp_path / "c.parquet")
+    assert result.reports == 1 and result.passed_over == ["LICENSE", "notes.msg"]
+
+
+def test_a_folder_of_folders_says_that_they_are_not_looked_into(tmp_path):
+    (tmp_path / "in" / "2022").mkdir(parents=True)
+    with pytest.raises(CorpusError, match=r"in: the folder holds no table or HL7 file; folders in it are not looked"):
+        import_corpus(tmp_path / "in", out=tmp_path / "c.parquet")
+
+
+def test_a_table_whose_lines_end_in_their_delimiter_is_one(tmp_path):
+    (tmp_path / "lab.txt").write_text("report_id|case_id|registry|text|\n1|7|R|colon|\n2|8|R|lung|\n")
+    result = import_corpus(tmp_path / "lab.txt", out=tmp_path / "c.parquet")
+    assert result.reports == 2 and pl.read_parquet(tmp_path / "c.parquet")["text"].to_list() == ["colon", "lung"]
+
+
 @pytest.mark.parametrize("name", ["lab.txt", "lab.dat", "lab.asc", "lab.txt.gz", "lab.xls"])
 def test_a_table_without_the_name_of_one_is_told_by_its_contents(tmp_path, name):
     content = TABLE.encode()

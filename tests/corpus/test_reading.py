@@ -195,7 +195,7 @@ def test_every_file_that_is_given_is_read(tmp_path):
     for told in (None, TableMapping(delimiter=",")):
         assert len(read([tmp_path / "a.csv", tmp_path / "b.txt"], mapping=told)) == 40
     (tmp_path / "notes.hl7").write_text("no message")
-    with pytest.raises(CorpusError, match=r"notes\.hl7: is neither a table nor HL7"):
+    with pytest.raises(CorpusError, match=r"notes\.hl7: no report could be read; 1 message skipped"):
         read(tmp_path)
 
 

@@ -70,7 +70,7 @@ def test_dates_written_as_text():
     ("columns", "to", "match"),
     [
         ({"diagnosis": ["03/01/2015", None, "x"]}, "diagnosis", r"2 dates cannot be read \(reports a, c\)"),
-        ({"diagnosis": [DAY, DAY.replace(day=2), DAY]}, "diagnosis", r"1 cases have more than one date \(1\)"),
+        ({"diagnosis": [DAY, DAY.replace(day=2), DAY]}, "diagnosis", r"1 case with more than one date \(1\)"),
         ({"diagnosis": [1, 2, 3]}, "diagnosis", "column 'diagnosis' holds Int64, expected dates"),
         ({}, "diagnoses", "no column 'diagnoses' of reference dates .did you mean 'diagnosis'"),
     ],

@@ -69,6 +69,11 @@ def test_a_query_is_streamed_and_can_only_read(database, tmp_path):
         with pytest.raises(UsageError, match=r"query"):
             open_table(database, form="sqlite", query=wrong).collect()
     assert sqlite3.connect(database).execute("select count(*) from reports").fetchone() == (BATCH + 16,)
+    before = sorted(tmp_path.iterdir())
+    for writing in ("vacuum into '{}'", "attach database '{}' as other"):  # a mapping may be another party's
+        with pytest.raises(UsageError, match="the query cannot be run"):
+            open_table(database, form="sqlite", query=writing.format(tmp_path / "copy.db")).collect()
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_labels_and_mappings_come_from_a_database_too(database, tmp_path):

@@ -133,7 +133,7 @@ def test_by_year():
         ({"validation": -0.1}, UsageError, "--validation -0.1 is no share"),
         ({"test_from": "01/02/2016"}, UsageError, "--test-from 01/02/2016 is no date"),
         ({"test_from": "2050"}, CorpusError, "no case has a report on or after 2050"),
-        ({"test_from": "1990"}, CorpusError, "leave none for train"),
+        ({"test_from": "1990"}, CorpusError, "none is left for train"),
         ({"tasks": ["sight"]}, CorpusError, "no task column 'sight' .did you mean 'site'"),
     ],
 )

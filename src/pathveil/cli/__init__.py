@@ -115,6 +115,13 @@ def main() -> None:
         if type(error).__name__ == "OutOfMemoryError":  # PyTorch's, which is not imported for its name
             typer.echo("pathveil: the GPU's memory is full; end what else works on it, or take --device cpu", err=True)
             sys.exit(2)
+        if isinstance(error, RuntimeError) and "no locator available" in str(error):  # numba's, without a home
+            typer.echo(
+                "pathveil: compiled code can be kept neither beside the package nor in the user's cache; "
+                "set NUMBA_CACHE_DIR to a folder that can be written",
+                err=True,
+            )
+            sys.exit(2)
         # A foreign exception's message may quote data, so only its kind and place are shown.
         trace = error.__traceback__
         while trace and trace.tb_next:

@@ -44,7 +44,7 @@ NAMED_NUMBER = (
     r"[^\w\n]{0,5}[0-9]{1,2}[0-9/.-]{2}"
 )
 MAIL = r"\w@\w+\.\w"
-DAMAGE = r"[\x00-\x08\x0b\x0e-\x1f\x{FFFD}]"
+DAMAGE = r"[\x00-\x08\x0b\x0e-\x1f\x{FFFD}]|[ÂÃ][\x{80}-\x{BF}ŒœŠšŸŽžƒˆ˜–—‘’‚“”„†‡•…‰‹›€™]|â[€‰]"
 MARKUP = r"\{\\rtf|<(?:html|HTML|body|BODY|div|DIV|span|SPAN|br|BR|p|P)[ />]"
 
 

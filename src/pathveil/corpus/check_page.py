@@ -22,6 +22,7 @@ MANY = 10  # registries; past it a matrix of pairs does not fit a page
 GRAVE = {
     "leaked-labels", "shared-cases", "repeated-texts", "identifiers", "differing-labels", "subsite-outside-site",
     "spelling", "damaged-texts", "empty-task", "years-differ", "no-labels", "unknown-codes",
+    "another-form",
 }  # fmt: skip
 
 

@@ -86,7 +86,7 @@ def warn_of_leaks(warnings: Warnings) -> None:
     warnings.add_reports("rounded-cases", facts["rounded"], "have", rounded)
     several = facts.select((pl.col("registry").n_unique().over("case") > 1).alias("x"))["x"]
     count = facts["case"].filter(several).n_unique()
-    sentence = f"{count:,} cases are in more than one registry: a split by registry is not apart"
+    sentence = f"{counted(count, 'case')} in more than one registry: a split by registry is not apart"
     warnings.add("shared-cases", sentence, count, several)
     again = facts.select((pl.col("case").n_unique().over("content") > 1).alias("x"))["x"]
     warnings.add_reports("repeated-texts", again, "have", "word for word the text of another case")
@@ -113,7 +113,7 @@ def warn_of_task(warnings: Warnings, task: str) -> None:
     rare = counts["count"].filter(counts["count"] < RARE)
     sentence = (
         f"task {task} has {len(rare):,} of {counts.height:,} classes with fewer than {RARE} reports "
-        f"({int((rare == 1).sum()):,} with one), {int(rare.sum()):,} reports in all: hardly learnt, "
+        f"({int((rare == 1).sum()):,} with one), {counted(int(rare.sum()), 'report')} in all: hardly learnt, "
         "and easily recognised"
     )
     warnings.add("rare-classes", sentence, len(rare))
@@ -127,7 +127,7 @@ def warn_of_task(warnings: Warnings, task: str) -> None:
     warnings.add("registry-without-task", sentence, len(without))
     spelt = labels.unique()
     doubled = len(spelt) - spelt.str.to_uppercase().str.replace_all(r"[\s._-]", "").n_unique()
-    sentence = f"task {task} has {doubled:,} labels that differ from another only in case or punctuation"
+    sentence = f"task {task} has {counted(doubled, 'label')} unlike another only in case or punctuation"
     warnings.add("spelling", sentence, doubled)
     pairs = facts.select(pl.col("case"), column.alias("label")).drop_nulls()
     unlike = pairs.group_by("case").agg(pl.col("label").n_unique().alias("n")).filter(pl.col("n") > 1)["case"]
@@ -144,15 +144,18 @@ def warn_of_codes(warnings: Warnings, tasks: Sequence[str]) -> None:
         task: dict(warnings.facts[f"task {task}"].drop_nulls().cast(pl.String).value_counts().iter_rows())
         for task in tasks
     }
-    for unknown in check_labels(counts):
-        sentence = f"task {unknown.sentence()} of codes that ICD-O-3 does not have, or written otherwise than here"
-        warnings.add("unknown-codes", sentence, unknown.reports)
+    unknown, otherwise = check_labels(counts)
+    for codes in unknown:
+        sentence = f"task {codes.sentence()} of codes that ICD-O-3 does not have"
+        warnings.add("unknown-codes", sentence, codes.reports)
+    if otherwise:
+        count, named = sum(otherwise.values()), ", ".join(f"{task} {labels:,}" for task, labels in otherwise.items())
+        sentence = f"{counted(count, 'label')} written otherwise than here ({named}), such as C504 for C50.4; "
+        warnings.add("another-form", f"{sentence}'pathveil corpus import' puts them into one form", count)
     if {"site", "subsite"} <= set(tasks):
         site, subsite = (warnings.facts[f"task {task}"].cast(pl.String) for task in ("site", "subsite"))
         outside = (site != subsite.str.slice(0, 3)).fill_null(False) & subsite.str.contains(r"^C\d\d").fill_null(False)
-        count = int(outside.sum())
-        sentence = f"{count:,} reports have a subsite that is not within their site"
-        warnings.add("subsite-outside-site", sentence, count, outside)
+        warnings.add_reports("subsite-outside-site", outside, "have", "a subsite that is not within its site")
     if {"subsite", "histology"} <= set(tasks):
         names = ["subsite", "histology", *(["behavior"] if "behavior" in tasks else [])]
         where = marked(warnings.facts, names, is_implausible)
@@ -188,7 +191,7 @@ def warn_of_dates(warnings: Warnings, year: int) -> None:
 def warn_of_texts(warnings: Warnings) -> None:
     """Warn of texts that are hardly a report, or damaged."""
     facts = warnings.facts
-    damage = "control or replacement characters: an encoding went wrong"
+    damage = "control or replacement characters, or Ã¶ for ö: an encoding went wrong"
     warnings.add_reports("short-texts", facts["words"] < SHORT, "have", f"fewer than {SHORT} words")
     warnings.add_reports("damaged-texts", facts["damage"], "hold", damage)
     warnings.add_reports("markup", facts["markup"], "hold", "RTF or HTML markup")

@@ -370,28 +370,38 @@ def unknown_codes(task: str, counts: Mapping[str, int]) -> UnknownCodes:
     )
 
 
-def check_labels(counts: Mapping[str, Mapping[str, int]]) -> Iterable[UnknownCodes]:
-    """The labels that are not in this project's form, by task (those that are codes), from each label's count."""
+def check_labels(counts: Mapping[str, Mapping[str, int]]) -> tuple[list[UnknownCodes], dict[str, int]]:
+    """Of the labels of each task, from each label's count, those that are no code, and how many are written otherwise
+    than here.
+
+    >>> unknown, otherwise = check_labels({"subsite": {"C50.4": 7, "C504": 2, "C99.9": 1}})
+    >>> unknown[0].codes, otherwise
+    ({'C99.9': 1}, {'subsite': 2})
+    """
+    unknown, otherwise = [], {}
     for task, reader in READERS.items():
-        labels = counts.get(task, {})
-        strange = {label: count for label, count in labels.items() if not is_known(reader(label), task, label)}
+        read = {label: reader(label) for label in counts.get(task, {})}
+        strange = {
+            label: counts[task][label] for label, codes in read.items() if codes.unknown or not codes.labels.get(task)
+        }
         if strange:
-            yield unknown_codes(task, strange)
+            unknown.append(unknown_codes(task, strange))
+        other = {label for label, codes in read.items() if codes.labels.get(task, label) != label} - strange.keys()
+        if other:
+            otherwise[task] = sum(counts[task][label] for label in other)
+    return unknown, otherwise
 
 
 def shown_label(task: str, label: str) -> str:
     """A label as a page may show it: one of a task with codes that looks like none may be anything, such as a name.
 
-    >>> shown_label("site", "C50"), shown_label("site", "Quastenflosser"), shown_label("stage", "early")
-    ('C50', 'what looks like no code', 'early')
+    >>> shown_label("site", "Quastenflosser"), shown_label("laterality", "Right"), shown_label("stage", "early")
+    ('what looks like no code', 'right', 'early')
     """
-    if task not in READERS or is_known(READERS[task](label), task, label) or SHOWABLE.fullmatch(label.strip()):
+    codes = READERS[task](label) if task in READERS else None
+    if codes is None or SHOWABLE.fullmatch(label.strip()):
         return label
-    return "what looks like no code"
-
-
-def is_known(codes: Codes, task: str, label: str) -> bool:
-    return not codes.unknown and codes.labels.get(task) == label
+    return "what looks like no code" if codes.unknown else codes.labels.get(task, "what looks like no code")
 
 
 def tasks_of_another_form(labels: Mapping[str, Iterable[str]]) -> list[str]:

@@ -27,16 +27,16 @@ from pathveil.corpus.sections import SECTIONS, TELLING, heading_of_name
 from pathveil.wording import whole_percent
 
 BIRTH = re.compile("birth|dob|geb|naiss|nacim|nasc|born|^(pat|patient|pt)?bdat|death|^dod|tod|deces|décès")
-ISO_DAY = re.compile(r"(?a)\s*\d{4}(-?)(0[1-9]|1[0-2])\1(0[1-9]|[12]\d|3[01])([T ]?\d{2}.*)?\s*", re.DOTALL)
+ISO_DAY = re.compile(r"(?a)\s*\d{4}(-?)(0[1-9]|1[0-2])\1(0[1-9]|[12]\d|3[01])([T ]?\d{2}.*|\.0)?\s*", re.DOTALL)
 SHORT_YEAR = re.compile(r"(?a)\s*\d{1,2}([/.\-])(\d{1,2}|[A-Za-z]{3})\1\d{2}([T :].*)?\s*", re.DOTALL)
 # What columns are called, without case and punctuation, the most telling name first.
 NAMES = {
     "text": "text reporttext pathtext pathologytext reportbody fulltext textpathformaldx textdxprocpath"
     " textdxproclabtests befundtext befund bericht diagnosetext diagnosistext finaldiagnosis narrative"
     " compterendu report note body",
-    "report_id": "reportid reportno reportnumber reportnr accessionnumber accession accessionno accno pathreportnumber"
-    " pathreportnumber1 specimennumber specimenid befundnr befundnummer eingangsnummer labnumber labno documentid"
-    " acc accnum accessionnum specno noteid orderid ordernumber messageid id",
+    "report_id": "reportid reportno reportnumber reportnr pathreportnumber pathreportnumber1 pathnumber"
+    " accessionnumber accession accessionno accno accnumber specimennumber specimenid befundnr befundnummer"
+    " eingangsnummer labnumber labno documentid acc accnum accessionnum specno noteid orderid ordernumber messageid id",
     "case_id": "caseid tumorid tumourid caseno casenumber patientid patientidnumber patientno patientnumber patientnr"
     " patientenid patientennummer patientennr patid patnr mrn medicalrecordnumber patmrnid medrecnum medrecno pid"
     " patient fallid fallnummer fallnr case",  # a Fall is mostly a stay in hospital
@@ -63,7 +63,7 @@ HINTS = {
     "registry": r"registry|facility",
     "subsite": r"topograph|icdo.*site",
     "histology": r"morpholog|histolog",
-    "behavior": r"behaviou?r",
+    "behavior": r"behaviou?r|^beh(icdo3|o3)?$",
     "laterality": r"lateral|^side|side$",
 }
 CONTENTS: Mapping[str, Callable[[str], object]] = {
@@ -174,9 +174,14 @@ def holds_sentences(column: Column) -> bool:
     return typical_length(column) >= SENTENCE and share_of(column, lambda value: " " in value.strip()) >= 0.8
 
 
+def bare_name(column: Column) -> str:
+    """A column's name without case and punctuation; # is a number."""
+    return re.sub(r"[\W_]+", "", column.name.lower().replace("#", "number"))
+
+
 def judge(field: str, column: Column, columns: list[Column]) -> tuple[float, str]:
     """How much a column looks like a field (0: not at all), and why."""
-    name = re.sub(r"[\W_]+", "", column.name.lower())
+    name = bare_name(column)
     if (field == "date" and BIRTH.search(name)) or (column.rows and not column.values):
         return 0, ""
     share = share_that_fits(field, column)
@@ -225,7 +230,7 @@ def doubts_of(columns: list[Column], chosen: Mapping[str, object]) -> dict[str, 
     doubts = {}
     for field in NAMES:
         for column in columns:
-            name = re.sub(r"[\W_]+", "", column.name.lower())
+            name = bare_name(column)
             if field not in chosen and name in PLACES[field] and (share := share_that_fits(field, column)) < 0.5:
                 held = f"of whose {len(column.values):,} values only {whole_percent(share)} fit"
                 doubts[field] = f"{column.name}, {held if column.values else 'which is empty'}"

@@ -33,7 +33,7 @@ from pathveil.corpus.fhir_index import (
     Resource,
     Unclear,
     age_of,
-    codings_of,
+    codes_of,
     is_joined,
     kind_at_start,
     last_two,
@@ -223,7 +223,7 @@ class Reader:
         )
 
     def kind(self) -> str | None:
-        return next((code for code, _ in codings_of(object_of(self.resource, "code"))), None)
+        return next(iter(codes_of(object_of(self.resource, "code"))), None)
 
     def report(self, *, key: bytes, registry: str | None, position: int) -> Report | None:
         text, masked = self.masked_text()
@@ -277,9 +277,15 @@ class Reader:
             return ""
         return "\n\n".join(filter(None, (render(self.sections), narrative)))
 
+    def _forms(self) -> Iterator[Resource]:
+        """The presented forms, each with the content of the Binary to which it leads, where that is here."""
+        for form in objects_of(self.resource, "presentedForm"):
+            binary = {} if text_of(form, "data") else self._find({"reference": text_of(form, "url")})
+            yield {**binary, **form, "data": text_of(binary, "data")} if binary else form
+
     def _form(self) -> str:
         """What is answered in the first form that can be read."""
-        for form in objects_of(self.resource, "presentedForm"):
+        for form in self._forms():
             if type_of(form) in XML and (data := self._data(form)):
                 try:
                     return text_of_form(data)
@@ -290,7 +296,7 @@ class Reader:
     def _presented(self) -> str:
         """The text of the presented forms. Of several types each says the same again; several of a type are parts."""
         texts: dict[str, list[str]] = {"plain": [], "page": [], "rtf": []}
-        for form in objects_of(self.resource, "presentedForm"):
+        for form in self._forms():
             if text := self._decoded(form):
                 is_page = type_of(form) in MARKUP or PAGE.match(text)
                 texts["rtf" if text.lstrip().startswith(RTF) else "page" if is_page else "plain"].append(text)
@@ -356,7 +362,7 @@ class Reader:
         if text_of(observation, "status") not in WITHDRAWN:
             code = object_of(observation, "code")
             name, value = words_of(code), value_of(observation)
-            codes = [one for one, _ in codings_of(code)]
+            codes = codes_of(code)
             is_told = bool(text_of(observation, "valueString"))  # an answer that was chosen is an item, however long
             if any(one in CODES for one in codes) or (is_told and ("\n" in value or len(value) > 80)):
                 self._add(heading_for(codes, [name]), value)

@@ -29,7 +29,7 @@ LONGEST = 1 << 28  # bytes of a resource; larger exports come as NDJSON, one res
 DEEPEST = 6  # bundles within bundles, observations within observations
 
 # What reports refer to; in a bulk export each kind is a file of its own.
-JOINED = ("Patient", "RelatedPerson", "Observation", "Specimen", "Organization", "PractitionerRole")
+JOINED = ("Patient", "RelatedPerson", "Observation", "Specimen", "Organization", "PractitionerRole", "Binary")
 BLANK = b"\xef\xbb\xbf \t\r\n"  # with the mark of UTF-8, which may stand before the first line
 STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?')
 KIND_FIRST = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"resourceType"\s*:\s*"(\w+)"')
@@ -390,14 +390,13 @@ def moment_of(stamp: str) -> int:
 
 def words_of(concept: Resource) -> str:
     """A CodeableConcept in words."""
-    shown = (display for _, display in codings_of(concept) if display)
+    shown = filter(None, (text_of(one, "display") for one in objects_of(concept, "coding")))
     return " ".join((text_of(concept, "text") or next(shown, "")).split())
 
 
-def codings_of(concept: Resource) -> list[tuple[str, str]]:
-    """The codes of a CodeableConcept, each with what it displays."""
-    found = objects_of(concept, "coding")
-    return [(text_of(one, "code"), text_of(one, "display")) for one in found if text_of(one, "code")]
+def codes_of(concept: Resource) -> list[str]:
+    """The codes of a CodeableConcept."""
+    return list(filter(None, (text_of(one, "code") for one in objects_of(concept, "coding"))))
 
 
 def text_of(resource: Resource, name: str) -> str:

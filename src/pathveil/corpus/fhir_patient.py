@@ -12,7 +12,7 @@ from operator import itemgetter
 
 from pathveil.corpus.fhir_index import (
     Resource,
-    codings_of,
+    codes_of,
     last_two,
     object_of,
     objects_of,
@@ -68,7 +68,8 @@ def rank_of(identifier: Resource) -> int:
 
 
 def types_of(identifier: Resource) -> set[str]:
-    types = {code.upper() for code, _ in codings_of(object_of(identifier, "type"))}
+    kind = object_of(identifier, "type")
+    types = {code.upper() for code in (*codes_of(kind), text_of(kind, "text"))}
     return types | ({"SS"} if "us-ssn" in text_of(identifier, "system") else set())
 
 

@@ -20,6 +20,8 @@ from functools import cache
 from itertools import pairwise
 from typing import IO, NamedTuple
 
+from pathveil.corpus.markup import unescape_entities
+
 LONGEST = 1 << 26  # bytes of a message; past it the file is something else
 BREAK = re.compile(rb"<[cC][rR]>(?:\r\n|\r|\n)?|\r\n|\r|\n|\x0b|\x1c")
 # "MSH-2 intact" is a sentence of many colon reports, so a header needs a bar or a whole MSH-2.
@@ -173,7 +175,9 @@ def split_segments(message: bytes) -> list[Segment]:
         raise UnusableMessage("does not begin with MSH")
     if len(message) > LONGEST:
         raise UnusableMessage(f"is longer than {LONGEST >> 20} MB")
-    text = decode_message(message).lstrip("\ufeff \t\n")
+    text = decode_message(message.lstrip().removeprefix(codecs.BOM_UTF8)).lstrip("\ufeff \t\n")
+    if text.startswith("&amp;", 7):  # in MSH-2: taken out of XML as it stood there
+        text = "\n".join(filter(str.strip, unescape_entities(text).splitlines()))
     lines = text.split("\n")
     marks = delimiters_of(lines[0])
     if f"\nADD{marks.field}" in text:

@@ -256,6 +256,8 @@ def import_corpus(
                 whole=whole,
                 expected_date=one.expected_date(given.names),
             )
+            tally.repeated += one.rows.messages_again
+            tally.reports -= one.rows.messages_again
     read = [
         ImportedFile(file=str(source.name), format=source.form, encoding=source.encoding, dates=one.format_of(number))
         for number, source in enumerate(given.found)

@@ -3,7 +3,7 @@
 Case ids are keyed hashes, so a table of record numbers finds its reports only with the key of the import. A number is
 told by whoever gave it (PID-3's authority, else the sender): the row says who that is, or all who may be are tried. A
 row that then finds several patients is left to the caller, who sees it under each of them. Spreadsheets drop leading
-zeros, so numbers are tried with them too.
+zeros and registries' systems add some, so numbers are tried with as many of them as there may be.
 
 >>> import polars as pl
 >>> key = b"a secret of the registry"
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     import polars as pl
 
 PATIENT, AUTHORITY = "patient", "authority"  # columns of the table
-PADDED = "found with zeros before its number"  # a column of the answer
+PADDED = "found with other zeros before its number"  # a column of the answer
 NO_CASE = "no case of the reports"
-WIDEST = 12  # digits of a number that may have lost its zeros
+WIDEST = 12  # digits of a number, with zeros before it
 
 
 def with_case_ids(
@@ -51,7 +51,7 @@ def with_case_ids(
 
 
 def cases_of(number: str, authorities: Sequence[str], *, cases: Collection[str], key: bytes) -> list[tuple[str, bool]]:
-    """The cases of patients with this number, as it is written; where there are none, of those with zeros before it."""
+    """The cases of patients with this number, as it is written; where there are none, with other zeros before it."""
     bare = told_apart(number)
     for some in ([bare] if bare else [], list(with_zeros(bare))):
         tried = [("number", giver.strip().upper(), one) for one in some for giver in dict.fromkeys(authorities)]
@@ -63,6 +63,11 @@ def cases_of(number: str, authorities: Sequence[str], *, cases: Collection[str],
 
 
 def with_zeros(number: str) -> Iterator[str]:
+    """A number with all other counts of zeros before it.
+
+    >>> list(with_zeros("0123456789")), list(with_zeros("A1"))
+    (['123456789', '00123456789', '000123456789'], [])
+    """
     if number.isdecimal():
-        for width in range(len(number) + 1, WIDEST + 1):
-            yield number.zfill(width)
+        bare = number.lstrip("0")
+        yield from (bare.zfill(width) for width in range(len(bare), WIDEST + 1) if width != len(number))

@@ -29,10 +29,11 @@ from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.dates import EXAMPLES, find_format, in_iso_form
 from pathveil.corpus.intake import code_lines
 from pathveil.corpus.keyed_patients import AUTHORITY, PADDED, PATIENT, with_case_ids
-from pathveil.corpus.mapping import TableMapping
+from pathveil.corpus.mapping import Columns, TableMapping
 from pathveil.corpus.opening import (
     MESSAGES,
     check_output,
+    column_of,
     decimals_as_text,
     missing_as_empty,
     open_source,
@@ -287,7 +288,7 @@ def read_labels(
         raise CorpusError(f"{name}: messages hold no labels; expected a table with columns such as site")
     unread = Unread.of(source.form)
     table = open_source(source, mapping=mapping, database=database, note=unread if source.form == "csv" else None)
-    table = decimals_as_text(rename_columns(table, source=name, columns=mapping.columns))
+    table = decimals_as_text(under_our_names(table, source=name, columns=mapping.columns, on=on))
     schema = table.collect_schema()
     others = [task for task in tasks if task not in TASKS]  # those may be told by another column: a site by its subsite
     check_has((*on, *(["date"] if dated else []), *others), schema.names(), source=name)
@@ -317,6 +318,25 @@ def read_labels(
     check_has(tasks, normal.collect_schema().names(), source=name)
     chosen = normal.select(*dict.fromkeys([*compared, *(["date"] if dated else []), *tasks])) if tasks else normal
     return chosen.collect().with_row_index("row"), codes, skipped
+
+
+def under_our_names(
+    table: "pl.LazyFrame", *, source: Path | str, columns: Columns, on: Sequence[str]
+) -> "pl.LazyFrame":
+    """The table with our names for its columns. Where several hold what is compared (report_number=FIRST+SECOND), a row
+    stands once for each that it has."""
+    import polars as pl
+
+    schema = table.collect_schema()
+    for ours in on:
+        theirs = columns.get(ours, "")
+        if isinstance(theirs, str) and "+" in theirs and column_of(schema, theirs) is None:
+            first, *others = (
+                under_our_names(table, source=source, columns={**columns, ours: part.strip()}, on=on)
+                for part in theirs.split("+")
+            )
+            return pl.concat([first, *(other.drop_nulls(ours) for other in others)], how="diagonal_relaxed")
+    return rename_columns(table, source=source, columns=columns)
 
 
 def check_has(columns: Iterable[str], names: Sequence[str], *, source: Path | str) -> None:

@@ -307,6 +307,11 @@ def without_tags(page: str) -> str:
             pieces.append(" ")
     if not in_head:
         pieces.append(page[at:])
-    text = html.unescape(HUGE.sub("\ufffd", "".join(pieces)))
+    text = unescape_entities("".join(pieces))
     lines = (" ".join(line.split()) for line in text.split("\n"))
     return "\n".join(filter(None, lines))
+
+
+def unescape_entities(text: str) -> str:
+    """Text in which ``&lt;`` and ``&#181;`` stand for characters with these in their place."""
+    return html.unescape(HUGE.sub("\ufffd", text))

@@ -42,6 +42,7 @@ from pathveil.corpus.observations import (
     value_of,
 )
 from pathveil.corpus.patient import Mask, case_id, phone_number, report_id
+from pathveil.corpus.schema import LONGEST_REGISTRY
 from pathveil.corpus.sections import render
 from pathveil.corpus.versions import CORRECTED, FINAL, PRELIMINARY, WITHDRAWN, Version, bits_of
 from pathveil.foreign import Refused
@@ -50,7 +51,9 @@ STAMP = re.compile(r"(?a)(\d{4,14})(?:\.(\d{1,3})\d*)?([-+]\d{4})?")
 EPOCH = datetime.date(1970, 1, 1).toordinal()
 CHANGED, PENDING = ("C", "A"), ("P", "I", "S", "R", "O")  # OBX-11: a correction; not yet final
 UNFINISHED = (*PENDING, "A", "M", "N")  # OBR-25: there A are some of the results, and M a correction that is not final
+UNSIGNED = ("DI", "DO", "IN", "IP", "PA")  # TXA-17 of a document that nobody has signed yet
 NO_PATIENT = "holds a report that has no PID with a number, or with a name and birth date, so it belongs to no case"
+NO_SENDER = "has a text in the place of its sender's name (MSH-4); --registry says whose its reports are"
 WITHDRAWS = "withdraws its report (OBR-25 X, or OBX-11 D, W or X)"
 # Types of numbers in PID-3: of a patient; of a visit or an account.
 RECORDS, VISITS = ("MR", "MRN", "PI", "PT", "EPI"), ("VN", "AN")
@@ -136,9 +139,10 @@ def read_versions(message: bytes, *, key: bytes, registry: str | None, position:
     groups = group_by_patient(segments)
     mask = mask_of(segment for segment in segments if segment.name in PEOPLE)
     facility = next((part for part in header.parts(4) if part), "")
-    registry = registry or facility
-    if not registry:
+    if not (registry or facility):
         raise UnusableMessage("names no sender (MSH-4), and no registry was given")
+    if not registry and (len(facility) > LONGEST_REGISTRY or "\n" in facility):
+        raise UnusableMessage(NO_SENDER)
     found = Found([], [], [])
     for patient, drafts in groups:
         for draft in drafts:
@@ -175,7 +179,7 @@ def read_versions(message: bytes, *, key: bytes, registry: str | None, position:
                     # Of the segments as sent: a message sent twice is one report, a corrected one is another.
                     report_id=report_id(key, facility, *identity, *draft.source),
                     case_id=case_id(key, *identity),
-                    registry=registry,
+                    registry=registry or facility,
                     date=date,
                     year=year,
                     text=text,
@@ -246,7 +250,7 @@ def group_by_patient(segments: list[Segment]) -> list[tuple[Segment | None, list
     """Patients and their reports, in order. A lone PID counts for the whole message, wherever it stands."""
     groups: list[tuple[Segment | None, Orders]] = [(None, Orders())]
     after = ""  # the segment a note follows
-    orders, draft = groups[-1][1], None
+    orders, draft, common = groups[-1][1], None, None
     for segment in segments:
         name = segment.name
         if name == "OBX" and draft:  # most of them
@@ -255,21 +259,42 @@ def group_by_patient(segments: list[Segment]) -> list[tuple[Segment | None, list
             after = "OBX"
             continue
         if name == "PID":
-            orders, draft = Orders(), None
+            orders, draft, common = Orders(), None, None
             groups.append((segment, orders))
+        elif name == "ORC":
+            common = segment
         elif name == "OBR":
-            draft = orders.enter(segment, draft)
+            draft = orders.enter(with_numbers(segment, common), draft)
+        elif name == "TXA" and draft is None:
+            draft = orders.enter(order_of(segment), None)
         elif name in ("OBX", "SPM"):
             draft = draft or orders.begin()
             (add_observation if name == "OBX" else enter_specimen)(draft, segment)
         elif name == "NTE" and after in ("OBR", "OBX", "SPM") and draft and not draft.is_cancelled:
             draft.add(draft.heading, draft.specimen, value_of(segment, 3, "TX"), "")
         after = name if name != "NTE" else after
-        if draft and name in ("OBR", "OBX", "SPM", "NTE"):
+        if draft and name in ("OBR", "OBX", "SPM", "NTE", "TXA"):
             draft.source.append(segment.source)
     patients = [patient for patient, _ in groups if patient]
     whose = patients[0] if len(patients) == 1 else None
     return [(whose or patient, orders.drafts) for patient, orders in groups]
+
+
+def with_numbers(order: Segment, common: Segment | None) -> Segment:
+    """An OBR with those of its numbers that stand in the ORC before it alone."""
+    for place in (2, 3):
+        if common and common[place] and not order[place]:
+            order.fields += [""] * (place + 1 - len(order.fields))
+            order.fields[place] = common[place]
+    return order
+
+
+def order_of(document: Segment) -> Segment:
+    """What the header of a document (TXA of MDM messages) says of it, as an OBR says it."""
+    fields = ["OBR", *[""] * 25]
+    fields[2], fields[3], fields[4], fields[7] = document[14], document[15] or document[12], document[2], document[4]
+    fields[25] = "P" if document.first(17) in UNSIGNED else ""
+    return Segment("OBR", fields, document.marks, document.source)
 
 
 class Orders:

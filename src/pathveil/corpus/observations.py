@@ -32,6 +32,9 @@ RTF_IN_HL7 = re.compile(r"[\s\ufeff]*\{.{1,3}rtf")  # the backslash may be escap
 TEXTS = {"TEXT", "TXT", "PLAIN", "TX", "FT", "X-PLAIN"}  # what type and subtype of a file say that is text
 # How RTF begins, as it is and in base64, and so do PDF, pages, and files in a ZIP.
 BEGINNINGS = (RTF, "e1xydG", "JVBERi", "PCFET", "PGh0bW", "UEsDB", "<")
+# Such a file in base64 where a text is said to be, behind what ED says of files or without that; and more of it.
+FILE = re.compile(rf"(?:\S{{0,60}}(?i:base64).)?(?:{'|'.join(BEGINNINGS[1:-1])})[A-Za-z0-9+/]{{20}}")
+MORE = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}|[A-Za-z0-9+/]+={1,2}")
 BINARY = re.compile(r"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 UNREAD = "holds its text in a form that is not read (PDF or an image)"
 UNDECODED = "holds an attached file that cannot be decoded"
@@ -144,6 +147,9 @@ def add_observation(draft: Draft, obx: Segment) -> None:
             note_attached(draft, obx)
         return
     draft.heading = heading = heading_of_field(name, marks)
+    if kind in PLAIN and " " not in value[:SHORT] and is_file(draft, value.strip()):
+        note_attached(draft, obx)
+        return
     if kind in PLAIN and (draft.rtf or ("{" in value and RTF_IN_HL7.match(value))):
         add_rtf(draft, obx)
         return
@@ -211,15 +217,26 @@ def braces_left_open(rtf: str) -> int:
     return rtf.count("{") - rtf.count("\\{") - rtf.count("}") + rtf.count("\\}")
 
 
+def is_file(draft: Draft, value: str) -> bool:
+    """Whether a field that is called a text holds a file in base64, or goes on with one."""
+    is_more = draft.attached and draft.attached[-1].heading == draft.heading
+    return bool(FILE.match(value) or (is_more and MORE.fullmatch(value)))
+
+
 def note_attached(draft: Draft, obx: Segment) -> None:
-    """Note an attached file, or a piece of one: ED is source, type, subtype, encoding and content."""
+    """Note an attached file, or a piece of one: ED is source, type, subtype, encoding and content; some send that
+    alone."""
     marks = obx.marks
     _, kind, subtype, encoding, data, *_ = [*obx.repetitions(5)[0].split(marks.component, 4), *[""] * 5]
     encoding, data = encoding.strip().lower(), unescape(data, marks)
+    kinds = frozenset((kind.strip().upper(), subtype.strip().upper()))
+    if marks.component not in obx[5] and is_file(draft, obx[5]):
+        encoding, data = "base64", unescape(obx[5].replace(marks.repetition, ""), marks)
+        kinds = draft.attached[-1].kinds if draft.attached and not FILE.match(data) else kinds
     file = Attached(
         heading=heading_of_field(obx[3], marks),
         part=obx.first(4)[:10] or draft.specimen,
-        kinds=frozenset((kind.strip().upper(), subtype.strip().upper())),
+        kinds=kinds,
         encoding=encoding,
         pieces=["".join(data.split()) if encoding == "base64" else data],
     )

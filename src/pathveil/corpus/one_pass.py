@@ -73,7 +73,8 @@ class Dates:
             self.possible += possible_formats(days)
             if not self.is_known:
                 self.form, self.is_known = only_format(self.possible), True
-            iso = values.select(in_form(pl.col("date"), self.form))
+            is_iso = self.form == ISO and not self.possible  # else 2016-5-2 is among them
+            iso = values.select(in_form(pl.col("date"), None if is_iso else self.form))
             read = iso.select(parsed_date(pl.col("date")), iso.to_series().str.contains(r"\S").alias("given"))
             self.iso.append(iso["date"])
             self.day.append(read["date"])
@@ -199,7 +200,7 @@ class OnePass:
 
 def in_form(date: "pl.Expr", form: str | None) -> "pl.Expr":
     """Dates of a format in ISO's form; without one they stay as they are, for others to refuse."""
-    return date if form in (None, ISO) else in_iso_form(date, form).alias("date")
+    return date if form is None else in_iso_form(date, form).alias("date")
 
 
 def iso_dates(forms: Mapping[int, str | None]) -> "pl.Expr":

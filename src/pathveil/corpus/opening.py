@@ -53,7 +53,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 MESSAGES = ("hl7", "fhir")  # forms in which reports come with their patient
-HL7_NAMES, TEXT_NAMES = (".hl7", ".er7"), (".txt", ".dat")  # the latter may be anything
+HL7_NAMES = (".hl7", ".er7")
+ANY_NAMES = (".txt", ".dat", ".msg", ".oru", ".out", "")  # ends of names of messages too, and of anything else
 # What others keep tables in and we do not read, by the ends of names, and what to do.
 UNREAD = {
     "a SAS dataset; export it as CSV, or give pathveil.read() the frame of pandas.read_sas()": (
@@ -248,8 +249,8 @@ def has_hl7_name(path: Path) -> bool:
 
 
 def is_hl7_text(path: Path) -> bool:
-    """Whether a text file holds messages; a README or a table may lie beside them."""
-    if not path.name.lower().removesuffix(".gz").endswith(TEXT_NAMES):
+    """Whether a file that may hold anything holds messages; a README or a table may lie beside them."""
+    if Path(path.name.lower().removesuffix(".gz")).suffix not in ANY_NAMES:
         return False
     try:
         with open_bytes(path) as file:
@@ -310,6 +311,8 @@ def detect_format(path: Path, *, remedy: str = RENAMED) -> str:
         raise CorpusError(f"{path}: is empty; expected a table or messages")
     if is_delimited(start):
         return "csv"
+    if has_hl7_name(path):
+        return "hl7"  # its reader names what is none, beside other files
     raise CorpusError(f"{path}: is neither a table nor HL7 by its name and beginning; {remedy}")
 
 
@@ -334,7 +337,8 @@ def is_delimited(start: bytes) -> bool:
     except csv.Error:
         return False
     kept = [len(record) == len(header) for record in records[:-1] if record]  # the last may be cut short
-    return len(header) > 2 and all(map(str.strip, header)) and all(kept)
+    # Some end each line in a delimiter, behind which there is nothing.
+    return len(header) > 2 and all(map(str.strip, header[:-1])) and all(kept)
 
 
 def encoding_of(path: Path, form: str, mapping: TableMapping) -> str | None:

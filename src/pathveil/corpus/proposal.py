@@ -212,8 +212,10 @@ def why_undecided(values: list[str]) -> str | None:
     """Why the contents of a column of dates do not tell their format, where they do not."""
     if find_format(values) is not None:
         return None
-    if any(map(SHORT_YEAR.fullmatch, values)):
-        return "years have two digits, so the format is not guessed: dd/mm/yy, mm/dd/yy or dd-mmm-yy"
+    if short := next(filter(None, map(SHORT_YEAR.fullmatch, values)), None):
+        orders = ("dd-mmm-yy",) if short[2].isalpha() else ("dd-mm-yy", "mm-dd-yy")
+        forms = " or ".join(orders).replace("-", short[1])
+        return f"years have two digits, so the format is not guessed: {forms}"
     if mixed := mixed_formats(values):
         return f"the column mixes {listed(mixed)}"
     formats = sorted(set().union(*map(formats_of, values)))

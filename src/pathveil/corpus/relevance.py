@@ -15,9 +15,10 @@ reference dates in columns of its own (of diagnosis, of surgery, or both), fille
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pathveil.corpus.dates import ISO, find_format, in_iso_form
+from pathveil.corpus.dates import find_format, in_iso_form
 from pathveil.corpus.schema import SHOWN, clipped, did_you_mean, parsed_date, shortened, with_dates
 from pathveil.errors import CorpusError, UsageError
+from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl
@@ -72,7 +73,7 @@ def reference_dates(frame: "pl.LazyFrame", column: str) -> "pl.DataFrame":
     if dtype == pl.String:
         given = pl.when(given.str.contains(r"\S")).then(given)
         form = find_format(frame.select(given.unique()).collect(engine="streaming").to_series().drop_nulls())
-        date = parsed_date(in_iso_form(pl.col(column), form) if form not in (None, ISO) else pl.col(column))
+        date = parsed_date(in_iso_form(pl.col(column), form) if form else pl.col(column))
     elif dtype.base_type() in (pl.Date, pl.Datetime, pl.Null):
         date = given.cast(pl.Date)
     else:
@@ -83,8 +84,8 @@ def reference_dates(frame: "pl.LazyFrame", column: str) -> "pl.DataFrame":
         total = unread.select(pl.len()).collect(engine="streaming").item()
         ids = shortened([clipped(name) for name in bad])
         raise CorpusError(
-            f"column '{column}': {total:,} dates cannot be read (reports {ids}); expected 2016-05-02, 20160502, or "
-            "one format in which day and month can be told apart"
+            f"column '{column}': {counted(total, 'date')} cannot be read (reports {ids}); expected 2016-05-02, "
+            "20160502, or one format in which day and month can be told apart"
         )
     cases = (
         rows.drop_nulls("reference")
@@ -97,6 +98,6 @@ def reference_dates(frame: "pl.LazyFrame", column: str) -> "pl.DataFrame":
     if len(several):
         ids = shortened([clipped(name) for name in several[:SHOWN]], total=len(several))
         raise CorpusError(
-            f"column '{column}': {len(several):,} cases have more than one date ({ids}); expected one a case"
+            f"column '{column}': {counted(len(several), 'case')} with more than one date ({ids}); expected one a case"
         )
     return cases.drop("dates")

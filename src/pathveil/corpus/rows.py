@@ -109,6 +109,7 @@ class RowCheck:
         self.total = 0
         self.faulty: list[pl.DataFrame] = []
         self.repeated: list[pl.Series] = []  # ids
+        self.messages_again = 0  # reports of messages that a table has too
 
     def __call__(self, batch: "pl.DataFrame") -> "pl.DataFrame":
         """The rows that can be used, with dates as dates and years as whole numbers."""
@@ -126,6 +127,8 @@ class RowCheck:
         if not new.all():
             again = found.filter(~new)
             self.repeated.append(again["report_id"])
+            self.messages_again += again[SOURCE].null_count()
+            again = again.drop_nulls(SOURCE)
             self.faulty.append(again.select(SOURCE, ROW, pl.lit(AGAIN).alias(REASON)))
             found = found.filter(new)
         return found.select(batch.columns)

@@ -35,10 +35,11 @@ CODES = {code: heading for heading, codes in SECTIONS.items() for code in codes}
 # What a section's name says where its code is unknown; the first that fits ("clinical diagnosis" is history).
 HINTS = (
     (r"supplement|addend|amend", "SUPPLEMENTAL REPORT"),
+    (r"frozen|intra-?op", ""),  # a section of its own, under its name
     (r"synoptic|checklist", "SYNOPTIC REPORT"),
     (r"\bmicro", "MICROSCOPIC DESCRIPTION"),
     (r"\bgross|macroscop", "GROSS DESCRIPTION"),
-    (r"history|clinical|\bhx\b|operative", "CLINICAL HISTORY"),
+    (r"history|clinical|\bhx\b|operative|\b(?:pre|post)-?op", "CLINICAL HISTORY"),
     (r"diagnosis|\bdx\b|impression|^final(?: text)?$", "FINAL DIAGNOSIS"),
     (r"specimen|site of origin", "NATURE OF SPECIMEN"),
     (r"comment|\bnotes?\b", "COMMENT"),

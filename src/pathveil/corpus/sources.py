@@ -85,6 +85,7 @@ def connect(path: Path) -> BoundedConnection:
     database = sqlite3.connect(place, uri=True, check_same_thread=False, factory=BoundedConnection)
     database.set_progress_handler(database.note, 1_000_000)
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)  # by which a query could write a copy elsewhere (vacuum into)
     database.execute("pragma trusted_schema = off")  # a view of another party's calls no function that does anything
     return database
 

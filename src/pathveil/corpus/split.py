@@ -30,6 +30,7 @@ from pathveil.files import check_new, check_writable, claimed, new_file, write_j
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.seeds import check_seed, generator
+from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,7 +85,7 @@ class SplitResult(Result):
         reports, cases = (sum(getattr(part, what) for part in self.parts.values()) for what in ("reports", "cases"))
         how = f"on or after {self.test_from}" if self.test_from else f"{self.test:.0%} of cases"
         lines = [
-            f"{reports:,} reports of {cases:,} cases in {self.out}",
+            f"{counted(reports, 'report')} of {counted(cases, 'case')} in {self.out}",
             f"test: {how}; validation: {self.validation:.0%} of the rest; seed {self.seed}",
         ]
         tasks = list(self.untrained)
@@ -96,13 +97,15 @@ class SplitResult(Result):
             unseen = ", ".join(f"{count:,} {task}" for task, count in self.untrained.items() if count)
             lines.append(f"  the test has classes that training never saw: {unseen}")
         if rule := self.relevance:
-            lines.append(f"  kept {rule.kept:,} reports within {rule.days} days of {' or '.join(rule.to)};")
+            lines.append(
+                f"  kept {counted(rule.kept, 'report')} within {counted(rule.days, 'day')} of {' or '.join(rule.to)};"
+            )
             lines.append(
                 f"  left out {rule.outside:,} that are further away, {rule.without_date:,} without a date, "
                 f"{rule.without_reference:,} of cases without that date"
             )
         if self.test_from and self.undated_cases:
-            lines.append(f"  {self.undated_cases:,} cases without any date went to train and validation")
+            lines.append(f"  {counted(self.undated_cases, 'case')} without any date went to train and validation")
         return "\n".join(lines)
 
 
@@ -201,7 +204,9 @@ def assign(
     part[draw_share(cases, left, validation, rng)] = 1
     for number, (name, wanted) in enumerate((("train", 1), ("validation", validation), ("test", test_from or share))):
         if wanted and not (part == number).any():
-            raise CorpusError(f"{cases.height:,} cases leave none for {name}; the corpus is too small for these shares")
+            raise CorpusError(
+                f"of {counted(cases.height, 'case')} none is left for {name}; the corpus is too small for these shares"
+            )
     return cases.select("case_id", pl.Series("part", [PARTS[number] for number in part]))
 
 

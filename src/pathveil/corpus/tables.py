@@ -72,7 +72,10 @@ def files(paths: Paths, *, meant: Callable[[Path], object] | None = None, expect
             names = [file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith((".", "_"))]
             inside = [file for file in names if (meant or form_of)(file)]
             if not inside:
-                raise CorpusError(f"{path}: the folder holds no {expected or ', '.join(suffixes()) + ' file'}")
+                deeper = (
+                    "; folders in it are not looked into, give them" if any(map(Path.is_dir, path.iterdir())) else ""
+                )
+                raise CorpusError(f"{path}: the folder holds no {expected or ', '.join(suffixes()) + ' file'}{deeper}")
             found += inside
         else:
             check_is_file(path)
