@@ -81,6 +81,12 @@ def test_messages_in_a_folder_are_read_under_the_names_that_interfaces_give_them
     assert result.reports == 1 and result.passed_over == ["LICENSE", "notes.msg"]
 
 
+def test_of_a_folder_whose_texts_are_told_to_be_the_reports_nothing_else_is_read(tmp_path):
+    for name in ("S16-1.txt", "S16-2.rtf", "index.csv", "lab.hl7"):
+        (tmp_path / name).write_text(TABLE if name == "index.csv" else "left breast")
+    assert [one.name.name for one in sources_of(tmp_path, form="text")] == ["S16-1.txt", "S16-2.rtf"]
+
+
 def test_a_folder_of_folders_says_that_they_are_not_looked_into(tmp_path):
     (tmp_path / "in" / "2022").mkdir(parents=True)
     with pytest.raises(CorpusError, match=r"in: the folder holds no table or HL7 file; folders in it are not looked"):

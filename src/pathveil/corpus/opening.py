@@ -94,7 +94,7 @@ def sources_of(
         known = ", ".join([*MESSAGES, *FORMS, *OTHER_FORMS])
         raise UsageError(f"--format {form} is not known; expected auto, {known}")
     mapping = mapping or TableMapping()
-    given = expand_folders(paths) if paths or database is None else []
+    given = expand_folders(paths, form=form) if paths or database is None else []
     remedy = RENAMED if form is None else f"say which with --format, or {RENAMED}"
     of_texts = folders_of_texts(paths) if form in (None, "auto") else []
 
@@ -145,15 +145,15 @@ def open_source(
     )
 
 
-def expand_folders(sources: Paths) -> list[Path]:
+def expand_folders(sources: Paths, *, form: str | None = None) -> list[Path]:
     """The files meant; of a folder, those whose names are a table's or a message file's, or all texts where it holds
-    neither."""
+    neither or where texts are the ``form`` that was told."""
     texts = folders_of_texts(sources)
 
     def meant(file: Path) -> bool:
-        return is_text(file) if file.parent in texts else is_meant(file)
+        return is_text(file) if form == "text" or file.parent in texts else is_meant(file)
 
-    return files(sources, meant=meant, expected="table or HL7 file")
+    return files(sources, meant=meant, expected="text" if form == "text" else "table or HL7 file")
 
 
 def folders_of_texts(sources: Paths) -> list[Path]:
