@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-from pathveil.corpus import excel, excel_cells
+from pathveil.corpus import excel, excel_cells, excel_spool
 from pathveil.corpus.excel import kind_of_format, open_excel
 from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.mapping import TableMapping
@@ -100,6 +100,14 @@ class Writer:
         return workbook(path, {"S": document}, strings="".join(self.strings), formats=FORMATS, properties=properties)
 
 
+@pytest.fixture(params=["small", "large"], autouse=True)
+def size(request, monkeypatch) -> None:
+    """All is read as small sheets are, and as large ones: by compiled code, with rows on disk."""
+    if request.param == "large":
+        monkeypatch.setattr(excel, "LARGE", -1)
+        monkeypatch.setattr(excel_spool, "MOST_HELD", 0)
+
+
 def by_calamine(path: Path) -> pl.DataFrame:
     frame = pl.read_excel(path, engine="calamine", infer_schema_length=None)
     return frame.with_columns(pl.selectors.float().fill_nan(None))
@@ -125,7 +133,7 @@ def test_any_workbook_reads_as_calamine_reads_it(drawn):
     assert same > 45
 
 
-def test_the_plain_way_and_expat_read_the_same(drawn, monkeypatch):
+def test_the_plain_ways_and_expat_read_the_same(drawn, monkeypatch):
     """However the XML is cut into pieces."""
 
     def unusual(*_):
@@ -139,6 +147,7 @@ def test_the_plain_way_and_expat_read_the_same(drawn, monkeypatch):
     monkeypatch.setattr(excel_cells, "PIECE", 60)
     for one, two in zip(frames(), expected, strict=True):
         assert (one is None) == (two is None) and (one is None or one.equals(two))
+    monkeypatch.setattr(excel, "LARGE", 1 << 40)
     monkeypatch.setattr(excel_cells, "plain_text", unusual)
     assert all(one.equals(two) for one, two in zip(frames(), expected, strict=True) if one is not None)
 
@@ -289,11 +298,30 @@ BOMB = f'<!DOCTYPE x [<!ENTITY a "{SECRET}">]>'
     ],
 )
 def test_damaged_workbooks_are_one_sentence(tmp_path, made, sentence):
-    path = workbook(tmp_path / "lab.xlsx", {"S": made.pop("rows")}, **made)
+    others = {name: part for name, part in made.items() if name != "rows"}
+    path = workbook(tmp_path / "lab.xlsx", {"S": made["rows"]}, **others)
     with pytest.raises(PathveilError) as caught:
         open_excel(path).collect()
     assert sentence in str(caught.value) and "lab.xlsx" in str(caught.value) and SECRET not in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_sheet_that_is_not_of_its_checksum_is_damaged(tmp_path):
+    """Which is told at its end, by the thread that inflates."""
+    path = workbook(tmp_path / "a.xlsx", {"S": ROWS}, packing=zipfile.ZIP_STORED)
+    path.write_bytes(path.read_bytes().replace(b"Quastenflosser 5", b"Quastenflosser 6"))
+    with pytest.raises(CorpusError, match="is no whole archive"):
+        open_excel(path)
+
+
+@pytest.mark.parametrize("numbers", [["0", "1", "2"], ["2", "0", "0"], ["1", "", "0"], ["", "1", "2"]])
+def test_strings_are_shared_in_any_order(tmp_path, numbers):
+    """In their order, again and again, where some are missing, and one that holds a zero."""
+    texts = ["a", "漢", "_x0000_z"]
+    cells = [f'<row><c t="s"><v>{number}</v></c><c><v>1</v></c></row>' for number in ["0", *numbers]]
+    frame = open_excel(workbook(tmp_path / "a.xlsx", {"S": "".join(cells)}, strings=texts)).collect()
+    read = [*texts[:2], "\0z"]
+    assert frame["a"].to_list() == [read[int(number)] if number else None for number in numbers]
 
 
 def test_a_table_of_almost_nothing_is_not_made_large(tmp_path):
@@ -323,6 +351,7 @@ def test_a_full_disk_is_a_sentence(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     path = workbook(tmp_path / "a.xlsx", {"S": ROWS})
+    monkeypatch.setattr(excel_spool, "MOST_HELD", 0)
     monkeypatch.setattr(pl.DataFrame, "write_ipc", full)
     with pytest.raises(CorpusError, match=r"the temporary folder \(TMPDIR\) is full"):
         open_excel(path)

@@ -22,10 +22,10 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
-from pathveil.corpus.excel_cells import sheet_blocks, string_lists
+from pathveil.corpus.excel_cells import shared_strings, sheet_blocks
 from pathveil.corpus.excel_columns import Context, Kind
 from pathveil.corpus.excel_spool import Spool, kept_on_disk
-from pathveil.corpus.tables import BATCH, held_frame, polars_faults, streamed
+from pathveil.corpus.tables import BATCH, LARGE, held_frame, polars_faults, streamed
 from pathveil.errors import CorpusError, MissingExtraError, UsageError
 from pathveil.foreign import Refused
 from pathveil.foreign.apart import run_apart
@@ -207,14 +207,15 @@ class Workbook:
 
     def read(self, part: str, folder: Path) -> Spool:
         """All rows of a sheet, kept in a folder."""
-        with SharedStrings(folder) as strings:
-            shared = self.part_of("sharedStrings")
+        shared = self.part_of("sharedStrings")
+        large = self.size_of(part) + self.size_of(shared or "") > LARGE
+        with SharedStrings(folder, large=large) as strings:
             if shared is not None:
-                for some in string_lists(lambda: self.open(shared)):
-                    strings.add(some)
+                for some, ends in shared_strings(lambda: self.open(shared), large=large):
+                    strings.add(some, ends)
             context = Context(self.formats, self.is_1904, strings.of)
             spool = Spool(folder, context, sent=self.size_of(part))
-            for block in sheet_blocks(lambda: self.open(part)):
+            for block in sheet_blocks(lambda: self.open(part), large=large):
                 spool.add(block)
         return spool
 
@@ -233,7 +234,8 @@ class SharedStrings:
     Both are mapped once a string is asked for, so that the system keeps of them in memory what it has room for.
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, *, large: bool):
+        self.large = large  # read by compiled code
         self.bytes, self.ends = (folder / "strings").open("w+b"), (folder / "ends").open("w+b")
         self.count = self.size = 0
         self.mapped: list[mmap.mmap] = []
@@ -245,30 +247,32 @@ class SharedStrings:
         for one in (*self.mapped, self.bytes, self.ends):
             one.close()
 
-    def add(self, texts: list[str]) -> None:
-        try:
-            encoded = [text.encode() for text in texts]
-        except UnicodeEncodeError:
-            raise Refused("holds half a character") from None
-        ends = self.size + np.cumsum([len(text) for text in encoded], dtype=np.int64)
+    def add(self, texts: bytes, ends: np.ndarray) -> None:
         with kept_on_disk():
-            self.bytes.write(b"".join(encoded))
-            self.ends.write(ends.tobytes())
-        self.count += len(encoded)
-        self.size = int(ends[-1]) if len(ends) else self.size
+            self.bytes.write(texts)
+            self.ends.write((self.size + ends).tobytes())
+        self.count += len(ends)
+        self.size += len(texts)
 
     def of(self, numbers: "pl.Series") -> "pl.Series":
         """The strings of these numbers, which are written as texts."""
         import polars as pl
 
         wanted = numbers.cast(pl.Int64, strict=False)
-        if wanted.null_count() > numbers.null_count() or not (wanted.drop_nulls().is_between(0, self.count - 1)).all():
+        there = wanted.drop_nulls().to_numpy()
+        if wanted.null_count() > numbers.null_count() or there.min() < 0 or there.max() >= self.count:
             raise Refused("refers to strings that it does not hold")
-        each = wanted.drop_nulls().unique().sort()
-        texts = pl.Series(list(self.read(each.to_numpy())), dtype=pl.String)
-        return texts.gather(each.search_sorted(wanted.fill_null(each[0]))).set(wanted.is_null(), None)
+        if (there[1:] > there[:-1]).all():  # as texts, of which no two are the same
+            texts = pl.Series(self.read(there), dtype=pl.String)
+        else:
+            each, places = np.unique(there, return_inverse=True)
+            texts = pl.Series(self.read(each), dtype=pl.String).gather(places)
+        if len(texts) == len(wanted):
+            return texts
+        is_there = wanted.is_not_null()
+        return texts.gather(np.maximum(np.cumsum(is_there.to_numpy()) - 1, 0)).set(~is_there, None)
 
-    def read(self, numbers: np.ndarray) -> Iterator[str]:
+    def read(self, numbers: np.ndarray) -> list[str]:
         if not self.mapped:
             for file in (self.bytes, self.ends):
                 with kept_on_disk():
@@ -277,9 +281,14 @@ class SharedStrings:
                 self.mapped.append(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         data, places = self.mapped
         ends = np.frombuffer(places, np.int64, self.count)
-        first = np.where(numbers > 0, ends[numbers - 1], 0)
-        for start, end in zip(first.tolist(), ends[numbers].tolist(), strict=True):
-            yield data[start:end].decode()
+        begins, ends = np.where(numbers > 0, ends[numbers - 1], 0), ends[numbers]
+        if self.large:
+            from pathveil.foreign.compiled_sheets import texts_between
+
+            found = texts_between(np.frombuffer(data, np.uint8), begins, ends)
+            if found is not None:
+                return found
+        return [data[begin:end].decode() for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)]
 
 
 def kind_of_format(code: str) -> Kind:

@@ -1,4 +1,5 @@
-"""The rows of a sheet, kept on disk a block at a time until the last of them has told the types of the columns.
+"""The rows of a sheet, kept a block at a time until the last of them has told the types of the columns: in memory while
+they are few, then on disk.
 
 What type a column has, only its last cell tells: numbers with one word among them are texts. So each block is kept with
 its texts as texts and its numbers as numbers, and where it mixes both, as both; the types are given when all blocks are
@@ -33,6 +34,7 @@ from pathveil.foreign import Refused, bounds
 if TYPE_CHECKING:
     import polars as pl
 
+MOST_HELD = 1 << 26  # bytes of rows that are held in memory: most sheets have no more
 UNNAMED = re.compile(r"__UNNAMED__\d+|_duplicated_\d+|")  # names of columns that are left out where they hold nothing
 
 
@@ -97,14 +99,15 @@ def kept_on_disk() -> Generator[None]:
 
 
 class Spool:
-    """The rows of a sheet on disk, in files of a folder; the first row that holds anything names the columns."""
+    """The rows of a sheet, in memory or in files of a folder; the first row that holds anything names the columns."""
 
     def __init__(self, folder: Path, context: Context, *, sent: int):
         self.folder, self.context, self.sent = folder, context, sent  # bytes of the sheet
         self.header: dict[int, str | None] | None = None
         self.columns: dict[int, Column] = {}
-        self.parts: list[dict[int, set[Kind]]] = []  # of each file, what its columns hold
-        self.height = 0
+        self.parts: list[dict[int, set[Kind]]] = []  # of each block, what its columns hold
+        self.held: list[pl.DataFrame] = []  # the rows, while they are few
+        self.height = self.size = 0
 
     def add(self, block: Block) -> None:
         """Keep some rows."""
@@ -125,12 +128,24 @@ class Spool:
             if cells.text is not None or cells.number is not None:
                 part[number] = cells.kinds
         if kept:
-            with kept_on_disk():
-                pl.DataFrame(kept).write_ipc(self.folder / f"{len(self.parts)}.arrow", compression="lz4")
             self.parts.append(part)
+            self.held.append(pl.DataFrame(kept))
+            self.size += self.held[-1].estimated_size()
+            if self.size > MOST_HELD:
+                self._write_held()
             self.height += block.height - skipped
             if not bounds.grown(16 * self.height * len({*self.columns, *(self.header or ())}), sent=self.sent):
                 raise Refused("says more columns and rows than its cells fill")
+
+    def _file(self, place: int) -> Path:
+        return self.folder / f"{place}.arrow"
+
+    def _write_held(self) -> None:
+        """Put rows on disk, as they lie in memory: to pack them takes four times as long."""
+        for place, frame in enumerate(self.held, start=len(self.parts) - len(self.held)):
+            with kept_on_disk(), self._file(place).open("wb") as file:  # polars' own way to a file costs more
+                frame.write_ipc(file, compression="uncompressed")
+        self.held.clear()
 
     def _find_header(self, block: Block) -> int:
         """How many rows of a block are read with its header, if it is in there."""
@@ -180,7 +195,8 @@ class Spool:
 
         schema = self.schema()
         for place, part in enumerate(self.parts):
-            kept = {one.name: one for one in pl.read_ipc(self.folder / f"{place}.arrow").get_columns()}
+            rows = self.held[place] if self.held else pl.read_ipc(self._file(place))
+            kept = {one.name: one for one in rows.get_columns()}
             frame = pl.DataFrame(
                 {
                     name: finished(kept, number, part.get(number, set()), dtype)
