@@ -309,7 +309,7 @@ def test_a_frame_of_answers_leads_back_to_reports(bundle, hl7_samples, table):
     assert frame["position"].to_list() == [result.reports[0].position for result in one.results]
     row = bundle.predict(table, by_case=True, one_tumor=True).to_frame().row(0, named=True)
     assert len(row["report_ids"]) == len(row["report_numbers"]) == len(row["positions"]) == 2 and row["doubtful"] == []
-    assert "Note: 1 report holds no word" in repr(bundle.predict(["zzyzx"]))
+    assert "Note: 1 report holds nothing the model can read" in repr(bundle.predict(["zzyzx"]))
 
 
 def test_a_text_in_rtf_is_coded_alike_however_it_is_given(bundle, table, tmp_path):
