@@ -146,3 +146,16 @@ def test_registries_and_years_that_are_not_drawn_are_counted(bundle, fresh):
     page = result.model_copy(update={"tasks": {"site": site.model_copy(update={"details": details})}}).page()
     assert "Share right by year, the 15 largest of 18, with 95" in page
     assert "3 registries and years are not shown, so that nothing is told of fewer than ten cases." in page
+
+
+def test_tasks_that_are_always_left_to_people_are_told(bundle, fresh):
+    found = bundle.evaluate(fresh, resamples=10)
+    tasks = {
+        task: one.model_copy(update={"threshold": None if task in ("site", "histology") else 0.9})
+        for task, one in found.tasks.items()
+    }
+    result = found.model_copy(update={"tasks": tasks})
+    told = "All reports are left to a person for site and histology: no threshold was found"
+    assert told in result.summary() and told in result.page()
+    sure = result.model_copy(update={"tasks": {"subsite": tasks["subsite"]}})
+    assert "left to a person for" not in sure.summary() + sure.page()

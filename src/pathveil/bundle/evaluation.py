@@ -98,6 +98,18 @@ class Evaluation(Result):
         """What to say of reports that count as errors unread."""
         return [nothing_read(counted(self.unread, "report"), one=self.unread == 1)] if self.unread else []
 
+    @property
+    def left_to_people(self) -> str:
+        """What to say of tasks in which a person decides on every report; empty where there are none."""
+        tasks = [task for task, one in self.tasks.items() if one.threshold is None]
+        if not tasks:
+            return ""
+        return (
+            f"All reports are left to a person for {listed(tasks)}: no threshold was found that keeps what was asked "
+            "on cases held out of training. More reports to train on may bring one, or 'pathveil train' with a lower "
+            "--accuracy."
+        )
+
     def rows(self) -> list[dict[str, Any]]:
         return [
             {
@@ -132,6 +144,7 @@ class Evaluation(Result):
         lines += [
             "",
             "F1 with 95 % intervals by case; 'coded' are the reports above the bundle's thresholds, 'right' of those.",
+            *([self.left_to_people] if self.left_to_people else []),
         ]
         if self.contradictions:
             lines.append(f"Codes of {counted(self.contradictions, 'report')} contradict each other.")
