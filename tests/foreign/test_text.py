@@ -5,13 +5,14 @@ import io
 import json
 import os
 import time
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pathveil.foreign import Refused, bounds, parse_json, parse_toml, printable, read_bytes
-from pathveil.foreign.text import LineCheck, check_json_lines
+from pathveil.foreign.text import LineCheck, are_utf8, check_json_lines, is_utf8
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -190,3 +191,13 @@ def test_what_is_printed_obeys_nobody(text):
 
 def test_escapes_and_turned_writing_are_replaced():
     assert printable("a\x1b]0;x\x07b\x9b2Jc\u202ed\ud800\n\t") == "a�]0;x�b�2Jc�d�\n\t"
+
+
+@given(st.lists(st.text("aä€𝄞\ud800", max_size=4)), st.binary(max_size=3), st.lists(st.integers(0, 60), max_size=4))
+def test_pieces_are_utf8_where_python_says_so(texts, wrong, cuts):
+    content = "".join(texts).encode("utf-8", "surrogatepass")
+    content = content[:7] + wrong + content[7:]
+    pieces = [content[start:end] for start, end in pairwise([0, *sorted(cuts), len(content)])]
+    expected = content.decode(errors="ignore").encode() == content
+    assert is_utf8(content) is expected
+    assert are_utf8(pieces) is expected

@@ -29,7 +29,7 @@ from pathveil.corpus.tables import BATCH, ROW, UNFIT, UNREADABLE, Note, streamed
 from pathveil.errors import CorpusError
 from pathveil.foreign import bounds
 from pathveil.foreign.archives import open_bytes
-from pathveil.foreign.text import is_utf8
+from pathveil.foreign.text import is_utf8, whole_characters
 from pathveil.wording import counted
 
 if TYPE_CHECKING:
@@ -126,21 +126,6 @@ def tables_of(records: Iterator[tuple[int, list[str]]], columns: list[str]) -> I
             dict(zip(columns, values, strict=True)), schema_overrides=dict.fromkeys(columns, pl.String)
         )
         yield table.with_columns(pl.Series(ROW, [line for line, _ in found], pl.Int64))
-
-
-def whole_characters(data: bytes) -> int:
-    """How many bytes of UTF-8 there are without a last character that is broken off.
-
-    >>> whole_characters("Größe".encode()[:3]), whole_characters("Größe".encode())
-    (2, 7)
-    """
-    for back in range(1, min(len(data), 3) + 1):
-        byte = data[-back]
-        if byte >= 0xC0:  # the first of two, three or four
-            return len(data) - back if back < 2 + (byte >= 0xE0) + (byte >= 0xF0) else len(data)
-        if byte < 0x80:
-            break
-    return len(data)
 
 
 class Text:

@@ -10,14 +10,17 @@
 
 import codecs
 import re
+from collections.abc import Iterable, Iterator
+from itertools import chain, dropwhile
 from pathlib import Path
+from typing import IO
 
 from pathveil.corpus.tables import UNREADABLE
 from pathveil.errors import CorpusError, UsageError
 from pathveil.foreign.archives import open_bytes
-from pathveil.foreign.text import decodes
+from pathveil.foreign.text import are_utf8
 
-PART = 1 << 17  # bytes that are looked at in one go
+PIECE = 1 << 17  # bytes that are looked at in one go
 SAMPLE = 1 << 16  # bytes that tell an encoding by its form
 ENCODING_HINT = "'pathveil corpus import' finds encodings where none is told, or tell the right one with --encoding"
 
@@ -39,25 +42,32 @@ def find_encoding(path: Path) -> str:
         for name, high in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):
             if high.count(0) > 0.9 * len(high) > 0:  # UTF-16 without its mark, as SQL Server's bcp writes it
                 return name
-        for name in ("utf-8", "cp1252"):
-            with open_bytes(path) as file:
-                decoder, found, high = codecs.getincrementaldecoder(name)(), 0, 0
-                for piece in iter(lambda file=file: file.read(PART), b""):
-                    if not decodes(decoder, piece):
-                        break
-                    if name == "cp1252" and not piece.isascii():
-                        found += len(UTF8_LETTER.findall(piece))
-                        high += len(NOT_ASCII.findall(piece))
-                else:
-                    if found > MIXED * high:
-                        raise CorpusError(
-                            f"{path}: mixes UTF-8 and another encoding; write it in one, or say which with --encoding"
-                        )
-                    if decodes(decoder, b"", final=True):
-                        return {"utf-8": "utf-8-sig"}.get(name, name)
+        with open_bytes(path) as file:
+            if are_utf8(pieces_of(file)):
+                return "utf-8-sig"
+        with open_bytes(path) as file:
+            if is_windows_1252(pieces_of(file), path):
+                return "cp1252"
     except UNREADABLE as error:
         raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or cut short?") from None
     raise CorpusError(f"{path}: is neither UTF-8 nor Windows-1252; say what it is with --encoding, for example cp850")
+
+
+def is_windows_1252(pieces: Iterable[bytes], path: Path) -> bool:
+    """Whether all bytes of a file are letters of Windows-1252. One that mixes it and UTF-8 is refused."""
+    found = high = 0
+    for piece in pieces:
+        if piece.isascii():
+            continue
+        try:
+            piece.decode("cp1252")
+        except UnicodeDecodeError:
+            return False
+        found += len(UTF8_LETTER.findall(piece))
+        high += len(NOT_ASCII.findall(piece))
+    if found > MIXED * high:
+        raise CorpusError(f"{path}: mixes UTF-8 and another encoding; write it in one, or say which with --encoding")
+    return True
 
 
 def check_fits(path: Path, encoding: str) -> None:
@@ -77,16 +87,17 @@ def check_fits(path: Path, encoding: str) -> None:
 
 def holds_utf8(path: Path) -> bool:
     """Whether a file is UTF-8 with letters beyond ASCII; most that are not say so soon."""
-    decoder, letters = codecs.getincrementaldecoder("utf-8")(), False
     try:
         with open_bytes(path) as file:
-            for piece in iter(lambda: file.read(PART), b""):
-                if not decodes(decoder, piece):
-                    return False
-                letters = letters or not piece.isascii()
+            letters = dropwhile(bytes.isascii, pieces_of(file))
+            first = next(letters, None)
+            return first is not None and are_utf8(chain([first], letters))
     except UNREADABLE:
         return False  # its reader says where
-    return letters and decodes(decoder, b"", final=True)
+
+
+def pieces_of(file: IO[bytes]) -> Iterator[bytes]:
+    return iter(lambda: file.read(PIECE), b"")
 
 
 MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
