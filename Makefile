@@ -36,7 +36,11 @@ fuzz: $(VENV)/.installed-dev
 lock sbom advisories: $(VENV)/.installed-dev
 	$(BIN)/python tools/supply.py $(if $(filter advisories,$@),audit,$@)
 
+# An environment of an older Python, or one that was not finished, would stay and be taken for ours the next time.
+.DELETE_ON_ERROR:
+NEEDED := Pathveil needs Python 3.11 or newer; $(PYTHON) is %s. Name another: make PYTHON=python3.11
 $(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "$(NEEDED)" % sys.version.split()[0])'
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
