@@ -23,7 +23,7 @@ VALUE, VALUE_OR_END, NAME, NAME_OR_END, AFTER_NAME, NEXT = range(6)  # what of J
 TEXT, OTHER = 1, 2  # kinds of values that a name was met with
 
 compiled = njit(cache=True, nogil=True)
-STRIDE, WIDE = 32, 64  # bytes that the processor compares at once: a loop over so many becomes a few instructions
+WIDE = 64  # bytes that the processor compares at once: a loop over so many becomes a few instructions
 
 
 def whole_records(buffer: bytes, start: int, *, delimiter: str, fields: int) -> tuple[int, np.ndarray, int]:
@@ -42,22 +42,25 @@ def whole_records(buffer: bytes, start: int, *, delimiter: str, fields: int) -> 
 def records_of(data, begin, delimiter, fields, lines):
     """Note the first line of each record; how many records there are, where the last ends, and their lines."""
     size, mode, field, line, start = len(data), FIELD, 0, 0, 0
-    count, at, tried, began = 0, begin, begin, begin
+    count, at, began = 0, begin, begin
     while at < size:
-        if (mode == QUOTED or mode == BARE) and at >= tried:  # nearly all bytes say nothing
-            while at + STRIDE <= size:
-                first, met, breaks = np.uint64(at), np.uint8(0), np.uint8(0)
-                for place in range(STRIDE):
-                    byte = data[first + np.uint64(place)]
-                    breaks += np.uint8(byte == LF)
-                    met |= np.uint8(byte == QUOTE) | np.uint8(byte == CR)
+        if mode == QUOTED or mode == BARE:  # nearly all bytes say nothing
+            while at + WIDE <= size:
+                begin, first, breaks = np.uint64(at), np.uint8(WIDE), np.uint8(0)
+                for place in range(WIDE):
+                    byte = data[begin + np.uint64(place)]
+                    met = (byte == QUOTE) | (byte == CR)
                     if mode == BARE:
-                        met |= np.uint8(byte == delimiter) | np.uint8(byte == LF)
-                if met:
+                        met |= (byte == delimiter) | (byte == LF)
+                    first = min(first, np.uint8(place) if met else np.uint8(WIDE))
+                    breaks += np.uint8(byte == LF)
+                if first < WIDE:
+                    for place in range(first):
+                        line += data[begin + np.uint64(place)] == LF
+                    at += first
                     break
                 line += breaks
-                at += STRIDE
-            tried = at + STRIDE
+                at += WIDE
             if at == size:
                 break
         byte = data[at]
