@@ -131,6 +131,14 @@ def test_version(pathveil):
     assert pathveil("--version").stdout.startswith("pathveil 0.")
 
 
+def refusal(capsys) -> str:
+    """What a command says that ends as bad usage does."""
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    return capsys.readouterr().err
+
+
 def test_a_full_gpu_is_one_sentence(monkeypatch, capsys):
     class OutOfMemoryError(RuntimeError):
         """As PyTorch's is called."""
@@ -139,12 +147,7 @@ def test_a_full_gpu_is_one_sentence(monkeypatch, capsys):
         raise OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
 
     monkeypatch.setattr("pathveil.cli.app", full)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == (
-        "pathveil: the GPU's memory is full; end what else works on it, or take --device cpu\n"
-    )
+    assert refusal(capsys) == ("pathveil: the GPU's memory is full; end what else works on it, or take --device cpu\n")
 
 
 def test_no_place_for_compiled_code_is_one_sentence(monkeypatch, capsys):
@@ -152,10 +155,7 @@ def test_no_place_for_compiled_code_is_one_sentence(monkeypatch, capsys):
         raise RuntimeError("cannot cache function '_postings': no locator available for file 'counting.py'")  # numba's
 
     monkeypatch.setattr("pathveil.cli.app", homeless)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 2
-    assert capsys.readouterr().err == (
+    assert refusal(capsys) == (
         "pathveil: compiled code can be kept neither beside the package nor in the user's cache; "
         "set NUMBA_CACHE_DIR to a folder that can be written\n"
     )

@@ -27,6 +27,7 @@ from pathveil.training.blend import choose
 from pathveil.training.scores import NEVER
 from pathveil.vocabulary.encoding import encode_texts, text_encoder
 from pathveil.vocabulary.words import FIRST_WORD
+from pathveil.wording import counted
 
 if TYPE_CHECKING:
     from pathveil.training.ensemble import Ensemble
@@ -119,13 +120,14 @@ def unread(model: Model, ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     return without_known_word(ids, offsets) | (np.diff(offsets) < shortest)
 
 
-def nothing_read(number: str, *, one: bool = False) -> str:
+NOTHING = "nothing the model can read (no word it knows, or too few)"  # what unread texts hold
+
+
+def nothing_read(reports: int) -> str:
     """What to say of so many reports of which a model reads nothing."""
-    hold, are = ("holds", "is it") if one else ("hold", "are they")
-    return (
-        f"{number} {hold} nothing the model can read (no word it knows, or too few): {are} empty, in another "
-        "language, or is the text in another column?"
-    )
+    hold, are = ("holds", "is it") if reports == 1 else ("hold", "are they")
+    asked = f"{are} empty, in another language, or is the text in another column?"
+    return f"{counted(reports, 'report')} {hold} {NOTHING}: {asked}"
 
 
 def without_known_word(ids: np.ndarray, offsets: np.ndarray) -> np.ndarray:

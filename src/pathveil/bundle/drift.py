@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pathveil.bundle.coder import Coder, nothing_read
+from pathveil.bundle.coder import NOTHING, Coder
 from pathveil.bundle.evaluation_details import wilson
 from pathveil.bundle.incoming import Incoming, OneReading, Reports, batches_of
 from pathveil.bundle.model import Model
@@ -427,8 +427,8 @@ def findings_of(drift: Drift, *, unread_before: float = 0.0) -> list[DriftFindin
     found = []
     unknown, unread = drift.unknown_words, drift.without_known_word
     if unread is not None and unread > unread_before + UNKNOWN_POINTS:
-        told = nothing_read(f"{percent(unread)} of the reports").partition(":")[0]
-        found.append(DriftFinding(kind="words", task=None, sentence=told))
+        sentence = f"{percent(unread)} of the reports hold {NOTHING}"
+        found.append(DriftFinding(kind="words", task=None, sentence=sentence))
     if unknown.reference is not None and unknown.new > max(
         MORE_UNKNOWN * unknown.reference, unknown.reference + UNKNOWN_POINTS
     ):

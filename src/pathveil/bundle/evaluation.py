@@ -96,7 +96,7 @@ class Evaluation(Result):
     @property
     def unread_reports(self) -> list[str]:
         """What to say of reports that count as errors unread."""
-        return [nothing_read(counted(self.unread, "report"), one=self.unread == 1)] if self.unread else []
+        return [nothing_read(self.unread)] if self.unread else []
 
     @property
     def left_to_people(self) -> str:

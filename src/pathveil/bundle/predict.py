@@ -271,7 +271,7 @@ def warnings_of(reading: OneReading, counts: Counts, *, keyed: bool, by_case: bo
     tally = reading.tally
     found = [FORGOTTEN_KEY] if tally.messages and not keyed else []
     if counts.unread:
-        found.append(nothing_read(counted(counts.unread, "report"), one=counts.unread == 1))
+        found.append(nothing_read(counts.unread))
     found += repeated_ids(counts)
     if tally.replaced or tally.withdrawn:
         ends = ((tally.replaced, "replaced by a later version"), (tally.withdrawn, "withdrawn by a later message"))

@@ -79,17 +79,17 @@ def answer(coder: Coder, texts: Sequence[str], *, joint: Iterable[str] | None = 
     else:
         (logs, empty), readings = coder.read(texts), [None] * len(texts)
     answers = []
-    for codes, reading, unread in zip(
-        decide(coder.model, logs, empty=empty, joint=rules), readings, empty.tolist(), strict=True
-    ):
+    decided = decide(coder.model, logs, empty=empty, joint=rules)
+    for codes, reading, unread in zip(decided, readings, empty.tolist(), strict=True):
         why = explain_reading(coder, reading, codes, top=explain) if reading else None
-        answers.append(answer_of(codes).model_copy(update={"explanation": why, "unread": unread}))
+        answers.append(answer_of(codes, explanation=why, unread=unread))
     return answers
 
 
-def answer_of(codes: Mapping[str, Code]) -> Answer:
+def answer_of(codes: Mapping[str, Code], *, explanation: Explanation | None = None, unread: bool = False) -> Answer:
     """Codes and what they say against each other."""
-    return Answer(codes=dict(codes), contradictions=contradictions_of(codes))
+    against = contradictions_of(codes)
+    return Answer(codes=dict(codes), contradictions=against, explanation=explanation, unread=unread)
 
 
 def contradictions_of(codes: Mapping[str, Code]) -> tuple[Contradiction, ...]:

@@ -43,10 +43,10 @@ def find_encoding(path: Path) -> str:
             if high.count(0) > 0.9 * len(high) > 0:  # UTF-16 without its mark, as SQL Server's bcp writes it
                 return name
         with open_bytes(path) as file:
-            if are_utf8(pieces_of(file)):
+            if are_utf8(read_pieces(file)):
                 return "utf-8-sig"
         with open_bytes(path) as file:
-            if is_windows_1252(pieces_of(file), path):
+            if is_windows_1252(read_pieces(file), path):
                 return "cp1252"
     except UNREADABLE as error:
         raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or cut short?") from None
@@ -89,14 +89,14 @@ def holds_utf8(path: Path) -> bool:
     """Whether a file is UTF-8 with letters beyond ASCII; most that are not say so soon."""
     try:
         with open_bytes(path) as file:
-            letters = dropwhile(bytes.isascii, pieces_of(file))
+            letters = dropwhile(bytes.isascii, read_pieces(file))
             first = next(letters, None)
             return first is not None and are_utf8(chain([first], letters))
     except UNREADABLE:
         return False  # its reader says where
 
 
-def pieces_of(file: IO[bytes]) -> Iterator[bytes]:
+def read_pieces(file: IO[bytes]) -> Iterator[bytes]:
     return iter(lambda: file.read(PIECE), b"")
 
 

@@ -23,13 +23,13 @@ from typing import IO, Any
 
 import numpy as np
 
-from pathveil.foreign import Refused
+from pathveil.foreign import Refused, bounds
 from pathveil.foreign.xml import xml_events
 
 PIECE = 1 << 20  # bytes of XML taken apart at a time
 LONGEST = 1 << 23  # bytes of a row, or of a string: some cells may hold 32,767 characters each
 HEAD = 1 << 20  # bytes in which the rows, or the strings, must begin
-MOST_COLUMNS = 16_384  # of a sheet
+MOST_COLUMNS = bounds.SHEET_COLUMNS
 MOST_CELLS = 1 << 19  # of a block, those that are not there among them: a wide header may stand above narrow rows
 OPENINGS = {  # where a part's content begins, with the prefix of its names
     "row": re.compile(rb"<((?:[A-Za-z_][\w.-]*:)?)sheetData>"),

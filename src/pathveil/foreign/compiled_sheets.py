@@ -24,9 +24,10 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from pathveil.foreign import bounds
 from pathveil.foreign.compiled_looks import BLANK, CR, LF, QUOTE, TAB, WIDE, compiled
 
-MOST_COLUMNS = 16_384  # of a sheet
+MOST_COLUMNS = bounds.SHEET_COLUMNS
 MOST_WAYS = 64  # in which the cells of a piece are written
 TAGS = ["<row", "</row>", "<c", "</c>", "<f", "</f>", "<v>", "</v>"]
 ROW, ROW_END, CELL, CELL_END, FORMULA, FORMULA_END, NUMBER, NUMBER_END = range(8)
