@@ -66,7 +66,8 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
     rows: list[dict[str, Any]] = []
     for seed in options.seeds:
         worlds = make_worlds(corpus, worlds=options.worlds, canaries=options.canaries, seed=seed)
-        for name, settings in ways_to_train(options.rows).items():
+        for name, preset in ways_to_train(options.rows).items():
+            settings = preset.changed(**changes)
             began = time.perf_counter()
             path = options.answers and options.answers / f"{re.sub(r'[^a-z0-9.]+', '-', name.lower())}-{seed}.npz"
             if path and path.exists():
@@ -74,7 +75,7 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
                     arrays = dict(content)
             else:
                 arrays = answer_worlds(
-                    worlds, settings.changed(**changes), device=options.device, seed=seed, progress=progress, stage=name
+                    worlds, settings, device=options.device, seed=seed, progress=progress, stage=name
                 )
                 if path:
                     path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +84,7 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
             if options.train_only:
                 rows.append({"name": name, "seed": seed, "seconds": round(trained, 1)})
                 continue
-            found = judge_worlds(worlds, arrays, name=name)
+            found = judge_worlds(worlds.learned(settings, seed=seed), arrays, name=name)
             kinds = dict(
                 zip(("canary_mislabelled_auc", "canary_duplicate_auc", "canary_one_task_auc"), CANARIES, strict=True)
             )

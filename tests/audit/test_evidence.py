@@ -65,6 +65,29 @@ def test_figures_are_those_of_the_records_in_the_cell():
     json.dumps([row.to_dict() for row in rows], allow_nan=False)
 
 
+def test_accuracy_is_over_the_classes_of_the_scores_task():
+    data = records()
+    values = np.random.default_rng(7).normal(size=900) + data.member
+    scores = [Score("loss", task, values, threshold=0.5) for task in ("site", "histology", TOGETHER)]
+    rows = evidence.measure(scores, data, edges=(1,))
+    home = data.registries == 0
+    right = ((values >= 0.5) == data.member)[home]
+    for task, label in (("site", "site"), ("histology", "histology"), (TOGETHER, "site")):
+        row, classes = pick(rows, protocol=MATCHED, task=task), data.labels[label][home]
+        shares = [right[classes == one].mean() for one in np.unique(classes)]
+        assert row.accuracy.value == pytest.approx(np.mean(shares), abs=1e-6)
+        assert row.report_accuracy.value == pytest.approx(right.mean(), abs=1e-6)
+
+
+def test_a_class_keeps_the_bucket_that_its_mean_number_of_samples_gives():
+    data = records()
+    scores = [Score("loss", "site", np.random.default_rng(8).normal(size=900))]
+    own = pick(evidence.measure(scores, data, edges=(100,)), protocol=MATCHED, bucket="≥ 100")
+    given = {"site": np.array([50.0, 150.0]), "histology": np.zeros(3)}
+    swapped = pick(evidence.measure(scores, data, edges=(100,), training=given), protocol=MATCHED, bucket="< 100")
+    assert own.n_members == swapped.n_members == (data.member & (data.labels["site"] == 0)).sum()
+
+
 def test_small_cells_hold_no_number():
     data = records(cases=240)
     rows = evidence.measure([Score("loss", "site", np.zeros(240))], data, edges=(20,))

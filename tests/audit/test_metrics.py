@@ -105,7 +105,7 @@ def test_resampled_accuracy_equals_that_of_the_resampled_records(case, seed):
     resamples = resample(member, cases, resamples=5, seed=seed)
     guess = scores > 0
     drawn = [np.repeat(np.arange(len(member)), times) for times in resamples.counts[resamples.rows].T]
-    plain, balanced = metrics.accuracy_estimates(guess, member, resamples)
+    plain, balanced = metrics.report_accuracies(guess, member, resamples)
     assert plain.value == pytest.approx((guess == member).mean())
     assert balanced.value == pytest.approx(balanced_accuracy_score(member, guess))
     # The interval is the middle 95 % of the resampled figures, and holds the figure itself.
@@ -116,6 +116,31 @@ def test_resampled_accuracy_equals_that_of_the_resampled_records(case, seed):
         low, high = np.quantile(figures, [0.025, 0.975])
         assert estimate.low == pytest.approx(min(low, estimate.value), abs=1e-12)
         assert estimate.high == pytest.approx(max(high, estimate.value), abs=1e-12)
+
+
+def test_the_papers_accuracy_is_the_mean_over_classes():
+    """Three classes: one judged rightly in 3 of 4 reports, one in 1 of 2, and one without a non-member."""
+    classes = np.array([0, 0, 0, 0, 1, 1, 2, 2, -1])
+    member = np.array([1, 1, 1, 0, 1, 0, 1, 1, 0], bool)
+    guess = np.array([1, 1, 1, 1, 0, 0, 1, 1, 0], bool)
+    found = metrics.class_accuracy(guess, member, classes, resample(member, np.arange(9)))
+    assert found.value == pytest.approx((3 / 4 + 1 / 2) / 2)
+    assert 0 <= found.low < found.value < found.high <= 1
+    assert metrics.report_accuracies(guess, member, resample(member, np.arange(9)))[0].value == pytest.approx(7 / 9)
+    alone = metrics.class_accuracy(guess[6:], member[6:], classes[6:], resample(member[6:], np.arange(3)))
+    assert np.isnan(alone.value) and "no class has both" in alone.note
+
+
+def test_resampled_class_accuracy_equals_that_of_the_resampled_records():
+    rng = np.random.default_rng(4)
+    member, guess, classes = rng.random(80) < 0.5, rng.random(80) < 0.5, rng.integers(0, 3, 80)
+    resamples = resample(member, np.arange(80) // 2 + 1000 * member, resamples=40)
+    figures = []
+    for times in resamples.counts[resamples.rows].T:
+        rows = np.repeat(np.arange(80), times)
+        figures.append(np.mean([(guess == member)[rows[classes[rows] == label]].mean() for label in range(3)]))
+    found = metrics.class_accuracy(guess, member, classes, resamples)
+    assert [found.low, found.high] == pytest.approx(list(np.quantile(figures, [0.025, 0.975])), abs=1e-12)
 
 
 def test_auc_interval_covers_and_narrows_with_cases():

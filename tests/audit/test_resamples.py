@@ -25,7 +25,7 @@ def test_a_resample_without_members_has_no_auc():
     drawn = resample(member, np.arange(3), resamples=40)
     part = np.array([True, False, True])
     found = drawn.of(part).auc(np.array([2.0, 1.0]), member[part])
-    assert (np.isnan(found) == (drawn.times(np.array([True, False, False])) == 0)).all() and np.isnan(found).any()
+    assert (np.isnan(found) == (drawn.of(np.array([True, False, False])).times() == 0)).all() and np.isnan(found).any()
 
 
 def test_cases_are_drawn_whole_and_sides_apart(monkeypatch):
@@ -39,5 +39,5 @@ def test_cases_are_drawn_whole_and_sides_apart(monkeypatch):
         names, place = np.unique(cases[side], return_inverse=True)
         times = [np.bincount(row, minlength=len(names)) for row in plain.integers(0, len(names), (50, len(names)))]
         assert (drawn.counts[drawn.rows[side]] == np.array(times).T[place]).all()
-        assert (drawn.times(side) == np.array(times).T[place].sum(0)).all()
+        assert (drawn.of(side).times() == np.array(times).T[place].sum(0)).all()
     assert (resample(member, cases, resamples=9).counts != resample(member, cases, resamples=9, seed=1).counts).any()

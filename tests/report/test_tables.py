@@ -126,7 +126,11 @@ def test_the_results_own_numbers_are_in_the_files(opened, made):
         auc = [float(found[f"attacker's AUC (95 %){end}"]) for end in ("", " low", " high")]
         assert auc == [pytest.approx(point["auc"][end], abs=1e-6) for end in ("value", "low", "high")]
     head, *rows = downloaded(opened, "table1-cross-registry")
-    assert [name.split(") ")[1] for name in head[3:5]] == ["accuracy", "balanced accuracy"]
+    assert [name.split(") ")[1] for name in head[3:6]] == [
+        "accuracy",
+        "share of all reports",
+        "balanced accuracy",
+    ]
     assert all(0 <= float(value) <= 1 for row in rows for value in row[2:] if value)
 
 

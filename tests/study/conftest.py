@@ -15,7 +15,7 @@ def small_corpus(tmp_path_factory):
     signs = {"C50": "breast", "C61": "prostate", "C34": "lung"}
     rows = []
     for number in range(360):
-        site = list(signs)[number // 2 % 3]
+        site = list(signs)[number // 6 % 3]  # every registry has every site
         text = " ".join([*rng.choice(words, 8), signs[site], *rng.choice(words, 4), signs[site]])
         rows.append((f"r{number}", f"c{number // 2}", f"R{number % 6 // 2 + 1}", text, site))
     rows[7] = (*rows[7][:3], rows[7][3] + f" {PLANTED}", rows[7][4])

@@ -1,9 +1,14 @@
 """Findings come out as the rows say, in both directions and in between."""
 
+from pathlib import Path
+
 import numpy as np
+import polars as pl
 import pytest
+from scipy.optimize import nnls
 
 from pathveil.disclosure import FEWEST_CASES_TOLD
+from pathveil.report.findings import finding_rows
 from pathveil.study import findings as module
 from pathveil.study.claims import CLAIMS, TESTS
 from pathveil.study.findings import vocabulary_findings
@@ -95,6 +100,22 @@ def test_noise_is_taken_for_evidence_in_one_study_of_twenty():
     assert 0 < answered / worlds < 0.08
 
 
+def test_one_set_of_class_weights_makes_the_papers_whole_from_its_buckets():
+    """So the paper's accuracy is a mean over its 70 classes: weights of the four buckets of classes, the same for every
+    vocabulary and number of shadows, give the "All" rows of its Table 1 (columns B and I2 to I6)."""
+    table = pl.read_csv(Path(__file__).with_name("paper_table1.csv"))
+    columns = table.columns[2:]
+    parts = {name: group.select(columns).to_numpy().ravel() for (name,), group in table.group_by("training samples")}
+    whole, buckets = parts.pop("all"), np.stack([*parts.values()], axis=1)
+    assert whole.shape == (42,) and buckets.shape == (42, 4)
+    weights, _ = nnls(buckets, whole)
+    assert weights.sum() == pytest.approx(1, abs=0.005)
+    assert np.abs(buckets @ weights - whole).max() < 0.003
+    by_bucket = dict(zip(parts, weights, strict=True))
+    expected = {"< 100": 0.108, "100 to 999": 0.506, "1,000 to 9,999": 0.310, "≥ 10,000": 0.077}
+    assert by_bucket == pytest.approx(expected, abs=0.01)
+
+
 def table1(accuracy, *, balanced=None) -> list[AttackRow]:
     rng = np.random.default_rng(2)
     rows = []
@@ -105,9 +126,10 @@ def table1(accuracy, *, balanced=None) -> list[AttackRow]:
                     value = accuracy(strategy, shadows, bucket) + rng.normal(0, 0.001)
                     fair = value if balanced is None else balanced + rng.normal(0, 0.001)
                     place = {"attack": "shadow classifiers", "fold": fold, "strategy": strategy, "size": size}
-                    place |= {"shadows": shadows, "bucket": bucket, "bucket_order": order, "accuracy": value}
-                    for protocol, figure in (("cross-registry", fair), ("matched", 0.5)):
-                        rows.append(AttackRow.model_construct(**place, protocol=protocol, balanced_accuracy=figure))
+                    place |= {"shadows": shadows, "bucket": bucket, "bucket_order": order}
+                    for protocol, figures in (("cross-registry", (value, 0.8, fair)), ("matched", (0.5, 0.8, 0.5))):
+                        named = zip(("accuracy", "report_accuracy", "balanced_accuracy"), figures, strict=True)
+                        rows.append(AttackRow.model_construct(**place, protocol=protocol, **dict(named)))
     return rows
 
 
@@ -150,8 +172,8 @@ def test_the_opposite_vocabulary_world():
     assert found == dict.fromkeys(("A1", "A2", "A3", "A4", "A5", "A6", "A7"), False)
 
 
-def test_attacks_are_judged_on_balanced_accuracy():
-    """Who calls more reports members is right more often where most are, and has learnt nothing."""
+def test_attacks_are_judged_on_the_papers_accuracy_and_again_on_the_balanced_one():
+    """Where an attack is right in more classes but finds no more members, the two decide differently."""
     leak = {"B": 0.80, "I2": 0.83, "I6": 0.78, "MI500": 0.75, "MI100": 0.55}
 
     def accuracy(strategy, shadows, bucket):
@@ -160,12 +182,17 @@ def test_attacks_are_judged_on_balanced_accuracy():
     found = vocabulary_findings(table1(accuracy, balanced=0.6), table2({}, {}))
     for id in ("A1", "A2", "A3", "A4", "A5"):
         finding = one(found, id)
-        assert finding.holds is not True
-        assert "balanced accuracy" in finding.evidence.test and "cross-registry" in finding.evidence.test
-        assert abs(finding.evidence.comparisons[0].difference) < 0.005
-        raw, matched = finding.evidence.beside[:2]
-        assert raw.compared.startswith("accuracy over all reports") and raw.low > 0.01
+        assert finding.holds is True and finding.holds_balanced is not True
+        assert "mean over classes" in finding.evidence.test and "cross-registry" in finding.evidence.test
+        assert finding.evidence.comparisons[0].low > 0.01
+        assert finding.evidence.balanced[0].compared.startswith("balanced accuracy")
+        assert abs(finding.evidence.balanced[0].difference) < 0.005
+        reports, matched = finding.evidence.beside[:2]
+        assert reports.compared.startswith("share of all reports") and reports.difference == 0
         assert "matched" in matched.compared and matched.difference == 0
+    assert one(found, "A6").holds_balanced is None and "holds_balanced" not in one(found, "A6").to_dict()
+    lines = finding_rows([one(found, "A3")])[0]["lines"]
+    assert "On balanced accuracy the answer differs: not enough evidence." in lines
 
 
 def test_the_shadows_test_says_which_numbers_were_compared():
@@ -173,8 +200,8 @@ def test_the_shadows_test_says_which_numbers_were_compared():
     told = one(found, "A1").evidence
     assert "with 20 shadows" in told.test and "with 1 (" in told.test and "with 10 (" in told.test
     assert [row.compared for row in told.comparisons] == [
-        "balanced accuracy, 20 − 1 shadows",
-        "balanced accuracy, 20 − 10 shadows",
+        "accuracy, 20 − 1 shadows",
+        "accuracy, 20 − 10 shadows",
     ]
 
 

@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 
 from audit.made import encoded
 from pathveil.audit.shokri import attack_features
-from pathveil.study.membership import Fold, read_by_attacks, shadow_documents
+from pathveil.study.membership import Fold, read_by_attacks, shadow_job
 
 CORPUS = encoded(120, registries=3, reports_a_case=2)
 ROWS = np.arange(CORPUS.documents)
@@ -17,13 +17,13 @@ FOLD = Fold("R3", training=ROWS[CORPUS.registries == 0], unseen=ROWS[CORPUS.regi
 
 
 def test_a_shadow_learns_half_of_the_attackers_cases_each_whole():
-    halves = [shadow_documents(CORPUS, FOLD, number, seed=3) for number in range(20)]
+    halves = [shadow_job(CORPUS, FOLD, number, seed=3).rows for number in range(20)]
     for half in halves:
         assert np.isin(half, FOREIGN).all()
         assert set(CORPUS.cases[half]).isdisjoint(CORPUS.cases[np.setdiff1d(FOREIGN, half)])
         assert abs(len(half) - len(FOREIGN) / 2) <= 2
     assert len({tuple(half) for half in halves}) == 20
-    assert np.array_equal(halves[5], shadow_documents(CORPUS, FOLD, 5, seed=3))
+    assert np.array_equal(halves[5], shadow_job(CORPUS, FOLD, 5, seed=3).rows)
     counts = np.bincount(np.concatenate(halves), minlength=CORPUS.documents)[FOREIGN]
     assert counts.min() > 2 and counts.max() < 18  # each document is in some and out of some
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import balanced_accuracy_score, f1_score
+from sklearn.metrics import f1_score
 
-from pathveil.study.over_cases import CaseDraws, ResampledFigures, balanced_accuracies, class_scores
+from pathveil.study.over_cases import CaseDraws, ResampledFigures, class_accuracies, class_scores
 from pathveil.study.statistics import among_these, compare
 
 
@@ -24,15 +24,16 @@ def test_weights_stand_for_repeated_documents():
     draws = CaseDraws(cases=np.arange(60), registries=member.astype(int), resamples=5)
     weights = draws.of(np.arange(60))
     _, f1, micro = class_scores(truth, said, weights)
-    balanced = balanced_accuracies(said > 1, member, weights)
+    accuracy = class_accuracies(said > 1, member, truth, weights)
     for number in range(5):
         rows = np.repeat(np.arange(60), weights[:, number].astype(int))
         labels = np.arange(4)
         expected = f1_score(truth[rows], said[rows], average=None, labels=labels, zero_division=0)
         assert f1[:, number] == pytest.approx(expected, abs=1e-5)
         assert micro[number] == pytest.approx((truth == said)[rows].mean(), abs=1e-5)
-        fair = balanced_accuracy_score(member[rows], (said > 1)[rows])
-        assert balanced[number] == pytest.approx(fair, abs=1e-5)
+        right = ((said > 1) == member)[rows]
+        by_class = [right[truth[rows] == label].mean() for label in range(4)]
+        assert accuracy[number] == pytest.approx(np.mean(by_class), abs=1e-5)
 
 
 def test_the_error_of_a_difference_of_means_is_the_closed_form():

@@ -86,6 +86,10 @@ class Records:
         """The task whose class rarity stands for a report as a whole: site where there is one."""
         return "site" if "site" in self.classes else next(iter(self.classes))
 
+    def task_of(self, score: "Score") -> str:
+        """The task whose classes a score's records are grouped by."""
+        return self.main_task if score.task == TOGETHER else score.task
+
 
 @dataclass(frozen=True)
 class Score:
@@ -142,8 +146,9 @@ class Figures(Part):
     n_non_members: int
     member_cases: int
     non_member_cases: int
-    accuracy: Figure
-    balanced_accuracy: Figure
+    accuracy: Figure | None  # mean over the classes that have both sides, the paper's; none without classes
+    report_accuracy: Figure  # share of the reports
+    balanced_accuracy: Figure  # mean over members and non-members
     auc: Figure
     tpr_at_fpr: dict[str, ShareFound]
 
@@ -250,17 +255,25 @@ def measure(
     records: Records,
     *,
     edges: Sequence[int] = EDGES,
+    training: Mapping[str, np.ndarray] | None = None,
     fprs: Sequence[float] = metrics.FPRS,
     seed: int = 0,
     progress: Progress = silent,
 ) -> list[Row]:
     """One row for each score, protocol, unit (report; case where cases have several) and bucket that holds records.
 
+    ``training`` has the training samples of each task's classes, which decide a class's bucket; without it, members
+    are counted.
+
     Each TPR carries, beside its interval, ``sure``: a lower bound that holds for all rows that may decide at once
     (Bonferroni), because the largest of many lower bounds is too high by chance.
     """
     several = len(np.unique(records.cases)) < len(records.cases)
-    cells = [(score, name, inside) for score in scores for name, inside in _buckets(score, records, edges)]
+    training = training or {
+        task: class_counts([labels[records.member]], classes=len(records.classes[task]))
+        for task, labels in records.labels.items()
+    }
+    cells = [(score, name, inside) for score in scores for name, inside in _buckets(score, records, training, edges)]
     held = protocols(records)
     deciding = sum(score.decides for score, _, _ in cells) * sum(protocol.name != CONTROL for protocol in held)
     looks = max(deciding, 1) * (2 if several else 1) * len(fprs)
@@ -272,25 +285,28 @@ def measure(
             progress("measuring attacks", done, len(held) * len(cells))
             kept = inside & (protocol.positive | protocol.negative) & ~np.isnan(score.values)
             values, positive, cases = score.values[kept], protocol.positive[kept], records.cases[kept]
-            found = figures(values, positive, cases, drawn.of(kept), threshold=score.threshold, **settings)
+            classes = records.labels[records.task_of(score)][kept]
+            found = figures(values, positive, cases, drawn.of(kept), classes, threshold=score.threshold, **settings)
             rows.append(_row(score, protocol, name, "report", found))
             if several and name == ALL and (score.task == TOGETHER or len(records.classes) == 1):
                 names, values = attacks.by_case(values, cases, ratio=score.adds_up)
                 positive = np.isin(names, cases[positive])
-                # A report of each case, for how often it is drawn.
-                first = np.flatnonzero(kept)[np.unique(cases, return_index=True)[1]]
-                found = figures(values, positive, names, drawn.of(first), threshold=None, **settings)
+                # A report of each case: how often it is drawn, and the case's class.
+                first = np.unique(cases, return_index=True)[1]
+                again = drawn.of(np.flatnonzero(kept)[first])
+                found = figures(values, positive, names, again, classes[first], threshold=None, **settings)
                 rows.append(_row(score, protocol, name, "case", found))
     progress("measuring attacks", len(held) * len(cells), len(held) * len(cells))
     return rows
 
 
-def _buckets(score: Score, records: Records, edges: Sequence[int]) -> list[tuple[str, np.ndarray]]:
+def _buckets(
+    score: Score, records: Records, training: Mapping[str, np.ndarray], edges: Sequence[int]
+) -> list[tuple[str, np.ndarray]]:
     """(name, mask): all records, then the buckets of the task's classes that hold any."""
-    task = records.main_task if score.task == TOGETHER else score.task
+    task = records.task_of(score)
     labels = records.labels[task]
-    training = class_counts([labels[records.member]], classes=len(records.classes[task]))
-    bucket = bucket_of(labels, training, edges=edges)
+    bucket = bucket_of(labels, training[task], edges=edges)
     parts = [(name, bucket == number) for number, name in enumerate(bucket_names(edges))]
     parts = [(name, inside) for name, inside in parts if inside.any()]
     everything = (ALL, np.ones(len(labels), bool))
@@ -321,6 +337,7 @@ def figures(
     positive: np.ndarray,
     cases: np.ndarray,
     drawn: Resamples,
+    classes: np.ndarray | None = None,
     *,
     threshold: float | None = None,
     fprs: Sequence[float] = metrics.FPRS,
@@ -333,7 +350,8 @@ def figures(
         few_members = not may_be_told(sizes["member_cases"])
         return NoFigures(suppressed=TooFew.MEMBERS if few_members else TooFew.NON_MEMBERS)
     guess = metrics.cross_fitted_guess(values, positive, cases, seed=seed) if threshold is None else values >= threshold
-    accuracy, balanced = metrics.accuracy_estimates(guess, positive, drawn)
+    accuracy = None if classes is None else Figure.of(metrics.class_accuracy(guess, positive, classes, drawn))
+    of_reports, balanced = metrics.report_accuracies(guess, positive, drawn)
     curve = metrics.roc(values, positive)
     strict = 1 - (1 - metrics.CONFIDENCE) / looks
     tpr = {
@@ -347,7 +365,8 @@ def figures(
         n_members=int(positive.sum()),
         n_non_members=int((~positive).sum()),
         **sizes,
-        accuracy=Figure.of(accuracy),
+        accuracy=accuracy,
+        report_accuracy=Figure.of(of_reports),
         balanced_accuracy=Figure.of(balanced),
         auc=Figure.of(metrics.auc_estimate(values, positive, drawn)),
         tpr_at_fpr=tpr,

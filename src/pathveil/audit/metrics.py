@@ -130,13 +130,46 @@ def auc_estimate(
     return Estimate(value, *_percentiles(drawn.auc(scores, member), confidence, value))
 
 
-def accuracy_estimates(
+def rows_by_class(member: np.ndarray, classes: np.ndarray) -> list[np.ndarray]:
+    """The records of each class that has members and non-members; without a non-member no guess can be wrong there.
+
+    >>> rows_by_class(np.array([True, False, True, True]), np.array([5, 5, 7, -1]))
+    [array([0, 1])]
+    """
+    both = np.intersect1d(classes[member], classes[~member])
+    return [np.flatnonzero(classes == label) for label in both[both >= 0]]
+
+
+def class_accuracy(
+    guess: np.ndarray, member: np.ndarray, classes: np.ndarray, drawn: Resamples, *, confidence: float = CONFIDENCE
+) -> Estimate:
+    """The vocabulary paper's accuracy: the share of right guesses in each class, averaged over the classes.
+
+    Each class has an attack model of its own, and the paper's table and figure average over "all the attack models".
+    """
+    right, groups = guess == member, rows_by_class(member, classes)
+    if not groups:
+        return Estimate(math.nan, 0.0, 1.0, "no class has both members and non-members")
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = [drawn.of(rows[right[rows]]).times() / drawn.of(rows).times() for rows in groups]
+    value = float(np.mean([right[rows].mean() for rows in groups]))
+    return Estimate(value, *_percentiles(_mean_of_known(np.stack(shares)), confidence, value))
+
+
+def _mean_of_known(values: np.ndarray) -> np.ndarray:
+    """Column means without NaN: a resample may have drawn no record of a class."""
+    known = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        return np.where(known, values, 0).sum(axis=0) / known.sum(axis=0)
+
+
+def report_accuracies(
     guess: np.ndarray, member: np.ndarray, drawn: Resamples, *, confidence: float = CONFIDENCE
 ) -> tuple[Estimate, Estimate]:
     """Share of right guesses over all records, and its mean over members and non-members (the balanced figure)."""
     right = guess == member
-    members, others = drawn.times(member), drawn.times(~member)  # (resamples,) each
-    found, spared = drawn.times(member & right), drawn.times(~member & right)
+    members, others = drawn.of(member).times(), drawn.of(~member).times()  # (resamples,) each
+    found, spared = drawn.of(member & right).times(), drawn.of(~member & right).times()
     with np.errstate(invalid="ignore", divide="ignore"):
         plain = (found + spared) / (members + others)
         balanced = (found / members + spared / others) / 2

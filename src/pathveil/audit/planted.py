@@ -24,9 +24,9 @@ from pathveil.audit.worlds import (
     estimate,
     is_rare,
     make_worlds,
+    model_seed,
 )
 from pathveil.disclosure import may_be_told
-from pathveil.seeds import child
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
 
@@ -38,7 +38,9 @@ def measure_canaries(
 ) -> list[CanaryRow]:
     """Train ``models`` with canaries (so many of each kind) and measure every attack on every kind."""
     worlds = make_worlds(corpus, worlds=models, test_share=0.0, canaries=canaries, seed=seed)
-    jobs = [Job(number, np.flatnonzero(mask), seed=child(seed, 9, number)) for number, mask in enumerate(worlds.inside)]
+    jobs = [
+        Job(number, np.flatnonzero(mask), seed=model_seed(seed, number)) for number, mask in enumerate(worlds.inside)
+    ]
     store = trainer.train(
         worlds.corpus, jobs, settings, stage="models with canaries", family="worlds", canaries=canaries, seed=seed
     )

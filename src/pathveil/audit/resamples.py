@@ -6,9 +6,9 @@ of whole numbers and therefore exact, whatever their order.
 
 >>> member = np.array([True, True, False, False])
 >>> drawn = resample(member, np.array(["a", "b", "c", "c"]), resamples=3, seed=1)
->>> drawn.times(member)  # how many members each resample has, and how many non-members
+>>> drawn.of(member).times()  # how many members each resample has, and how many non-members
 array([2, 2, 2])
->>> drawn.times(~member)
+>>> drawn.of(~member).times()
 array([2, 2, 2])
 >>> drawn.auc(np.array([3.0, 1.0, 2.0, 2.0]), member)
 array([0.5, 0. , 1. ])
@@ -36,9 +36,9 @@ class Resamples:
         """Those of some records: a mask, or their places."""
         return replace(self, rows=self.rows[records])
 
-    def times(self, records: np.ndarray) -> np.ndarray:  # (resamples,)
-        """How often records of a mask are drawn, all together."""
-        return total(self.counts, self.rows[records])
+    def times(self) -> np.ndarray:  # (resamples,)
+        """How often these records are drawn, all together."""
+        return total(self.counts, self.rows)
 
     def auc(self, scores: np.ndarray, member: np.ndarray) -> np.ndarray:  # (resamples,)
         """The AUC of every resample, NaN where it drew no member or no non-member."""
@@ -47,7 +47,7 @@ class Resamples:
         ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]) + 1, len(ranked))  # of each run of equal scores
         won = twice_won(self.counts, self.rows[order], member[order], ends)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return won / 2 / (self.times(member).astype(np.float64) * self.times(~member))
+            return won / 2 / (self.of(member).times().astype(np.float64) * self.of(~member).times())
 
 
 def resample(

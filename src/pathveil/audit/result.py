@@ -97,7 +97,7 @@ class Audit(Result):
         found = []
         for row in self.measured:
             flat = row.to_dict()
-            for name in ("accuracy", "balanced_accuracy", "auc"):
+            for name in ("accuracy", "report_accuracy", "balanced_accuracy", "auc"):
                 flat |= _columns(name, flat[name])
             for fpr, share in flat.pop("tpr_at_fpr").items():
                 flat |= _columns(f"tpr_at_{fpr}", share)

@@ -42,14 +42,13 @@ from pathveil.foreign import Refused
 from pathveil.foreign.arrays import read_arrays
 from pathveil.progress import Progress, silent
 from pathveil.seeds import child, generator
-from pathveil.training.ensemble import mean_log_probability, member_seed, start_vectors
-from pathveil.training.loop import split
+from pathveil.training.ensemble import learned, mean_log_probability, member_seed, start_vectors
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.workers import EngineName, crew
 from pathveil.vocabulary.encoded import Encoded
 
 Sampling = Literal["split", "bootstrap"]
-RESULTS = 1  # raised when the code changes what a shadow's inputs lead to
+RESULTS = 2  # raised when the code changes what a shadow's inputs lead to
 
 
 @dataclass(frozen=True)
@@ -92,11 +91,12 @@ def jobs_of(corpus: Encoded, pool: np.ndarray, *, count: int, sampling: Sampling
     ]
 
 
-def trained_on(corpus: Encoded, job: Job, settings: TrainingSettings) -> np.ndarray:  # (documents,) bool
+def trained_on(
+    corpus: Encoded, job: Job, settings: TrainingSettings, *, networks: int | None = None
+) -> np.ndarray:  # (documents,) bool
     """The documents whose gradient a model followed: those of its job but for the ones it held out to stop by."""
-    learned, _ = split(corpus.cases[job.rows], settings, seed=job.seed)
     inside = np.zeros(corpus.documents, bool)
-    inside[job.rows[learned]] = True
+    inside[job.rows[learned(corpus.cases[job.rows], settings, seed=job.seed, networks=networks)]] = True
     return inside
 
 
@@ -315,7 +315,7 @@ class ShadowTrainer:
             settings,
             store=store,
             engine=averaged(self.engine, self.networks),
-            inside=self.inside,
+            inside=partial(self.inside, **several),
             progress=self.progress,
             stage=stage,
         )

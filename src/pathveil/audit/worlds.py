@@ -29,6 +29,7 @@ from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent
 from pathveil.results import Part
 from pathveil.seeds import child, generator
+from pathveil.training.ensemble import learned
 from pathveil.training.metrics import macro_f1
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded, join_documents
@@ -41,7 +42,7 @@ RARE = 25  # reports: a case is rare where one of its classes has fewer
 FPR = 0.01
 FEWEST_JUDGED = 2 * FEWEST_CASES_TOLD  # in a group: half are in a world, and what fewer than ten say is not told
 ASKED = ("own", "taught", "second")  # codes that worlds' models are asked about; see kept_answers
-KEPT = 2  # raised when what kept_answers keeps changes
+KEPT = 3  # raised when what kept_answers keeps changes
 Arrays = dict[str, np.ndarray]
 
 
@@ -50,9 +51,17 @@ class Worlds:
     """Who is in which world."""
 
     corpus: Encoded  # near-duplicates of canaries at its end
-    inside: np.ndarray  # (worlds, documents) bool
+    inside: np.ndarray  # (worlds, documents) bool: drawn for a world; once ``learned``, what its model learned from
     test: np.ndarray  # (documents,) bool: in no world
     canary: np.ndarray  # (documents,) int8: 0 an ordinary report, else 1 + its place in CANARIES; −1 a near-duplicate
+
+    def learned(self, settings: TrainingSettings, *, seed: int) -> "Worlds":
+        """The same worlds, in each only the documents whose gradient its model followed."""
+        inside = np.zeros_like(self.inside)
+        for number, own in enumerate(self.inside):
+            rows = np.flatnonzero(own)
+            inside[number, rows[learned(self.corpus.cases[rows], settings, seed=model_seed(seed, number))]] = True
+        return replace(self, inside=inside)
 
     @property
     def labels(self) -> Arrays:
@@ -181,7 +190,12 @@ def answer_worlds(
 ) -> Arrays:
     """Train a model a world and keep of its answers what attacks and scores need: see ``kept_answers``."""
     logits = logits_of_worlds(worlds, settings, device=device, seed=seed, progress=progress, stage=stage)
-    return kept_answers(worlds, logits)
+    return kept_answers(worlds.learned(settings, seed=seed), logits)
+
+
+def model_seed(seed: int, world: int) -> int:
+    """What a world's model is trained with."""
+    return child(seed, 9, world)
 
 
 def logits_of_worlds(
@@ -204,7 +218,7 @@ def logits_of_worlds(
         worlds.corpus,
         [np.flatnonzero(worlds.inside[number]) for number in numbers],
         settings,
-        seeds=[child(seed, 9, number) for number in numbers],
+        seeds=[model_seed(seed, number) for number in numbers],
         vectors=start_vectors(worlds.corpus, settings, seed=seed),
         device=device,
         progress=progress,
@@ -213,7 +227,8 @@ def logits_of_worlds(
 
 
 def kept_answers(worlds: Worlds, logits: Sequence[Mapping[str, np.ndarray]]) -> Arrays:
-    """What attacks and scores need of all worlds' logits (documents, classes) a task, float16 and int16.
+    """What attacks and scores need of all worlds' logits (documents, classes) a task, float16 and int16; the worlds are
+    those that the models ``learned``.
 
     For every task: the log-probability and the margin of each document's own label (``own …``, ``own margin …``) and of
     the code that models which saw it answer most often (``taught …``) or second most often (``second …``), and the
@@ -316,7 +331,8 @@ def world_answers(worlds: Worlds, arrays: Mapping[str, np.ndarray]) -> WorldAnsw
 
 
 def judge_worlds(worlds: Worlds, arrays: Mapping[str, np.ndarray], *, name: str) -> DefenceRow:
-    """Attack every world's model with the help of the others, and score its codes on the test cases."""
+    """Attack every world's model with the help of the others, and score its codes on the test cases; the worlds are
+    those that the models ``learned``."""
     found: dict[str, list[list[float]]] = {}
     rows = np.flatnonzero(~worlds.test & (worlds.canary >= 0))
     rare = is_rare(worlds)[rows]

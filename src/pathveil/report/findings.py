@@ -32,6 +32,10 @@ def finding_rows(findings: Sequence[Finding]) -> list[dict[str, Any]]:
         lines = [f"Test: {evidence.test}."]
         lines += [f"Not judged: {evidence.missing}."] if evidence.missing else []
         lines += [comparison_line(one) for one in evidence.comparisons]
+        lines += [comparison_line(one) for one in evidence.balanced]
+        if evidence.balanced and finding.holds_balanced != finding.holds:
+            other = {True: "holds", False: "fails", None: "open"}[finding.holds_balanced]
+            lines.append(f"On balanced accuracy the answer differs: {MARKS[other][0]}.")
         lines += [f"beside it, {comparison_line(one)}" for one in evidence.beside]
         lines += [size_line(finding)] if kind == "open" else []
         about = {"id": finding.id, "claim": finding.claim, "holds": finding.holds}

@@ -30,14 +30,15 @@ from pathveil.wording import duration
 
 AUDIT = "audit/audit.html"  # in a run's folder, where an audit was made as well
 METHODS = """\
-Splits are by case; vocabularies are chosen from training documents alone. “Accuracy” counts all records as the
-vocabulary paper does; the balanced figure weighs members and non-members alike. Intervals of F1 and AUC are
-bootstraps over cases (macro F1 within classes); those of ways of training are Student's over worlds. Findings are
-judged on paired differences over folds, or over registries (means over tasks and seeds), by Student's intervals, each
-taken so wide that all of a study's cover together at 95 %. A finding of several comparisons holds if all come out and
-does not hold if one is contradicted; “alike” means an interval within the margin. Attacks are judged on balanced
-accuracy. Groups with fewer than ten cases are not shown. The stopping epoch confounds privacy; it stands beside every
-model."""
+Splits are by case; vocabularies are chosen from training documents alone. “Accuracy” of an attack is the vocabulary
+paper's: the mean over the classes, each of which has an attack model; the share of all reports and balanced accuracy
+(members and non-members weigh alike) stand beside it. Intervals of F1 and AUC are bootstraps over cases (macro F1
+within classes); those of ways of training are Student's over worlds. Findings are judged on paired differences over
+folds, or over registries (means over tasks and seeds), by Student's intervals, each taken so wide that all of a study's
+cover together at 95 %. A finding of several comparisons holds if all come out and does not hold if one is contradicted;
+“alike” means an interval within the margin. Attacks are judged on the paper's accuracy, and the report says where
+balanced accuracy decides otherwise. Groups with fewer than ten cases are not shown. The stopping epoch confounds
+privacy; it stands beside every model."""
 
 
 @dataclass(frozen=True)

@@ -237,7 +237,7 @@ class DefencesStudy:
                     name=f"attacks {place.name}",
                     cells=(place.attacks,),
                     function=attack_worlds,
-                    arguments=(str(self.cells.folder), draw, place.way, needs, place.worlds, place.attacks),
+                    arguments=(str(self.cells.folder), draw, place.way, way, needs, place.worlds, place.attacks),
                     kind=ATTACKS,
                     documents=self.corpus.documents * settings.worlds,
                     needs=needs,

@@ -15,9 +15,11 @@ would decide it (``study.power``).
 A finding whose arms the study lacks is *not judged*: ``holds`` is None and ``evidence["missing"]`` says what it lacks.
 Where ``missing`` is absent, None means that there is not enough evidence.
 
-Attacks are judged on balanced accuracy (the mean of the shares of members and of non-members told rightly): in a study
-of seven registries four reports of five are members, and who calls everyone a member is right about four of five. The
-paper's own figure, accuracy over all reports, stands beside it, as does the matched protocol.
+Attacks are judged on the paper's accuracy, the mean over attack models, of which each class has one. In a study of
+seven registries four reports of five are members, and who calls everyone a member is right about four of five. So each
+of these findings is judged a second time on balanced accuracy (the mean of the shares of members and of non-members
+told rightly), and says where that decides otherwise. The share of all reports told rightly stands beside them, as does
+the matched protocol.
 
 >>> def score(registry: str, mode: str, value: float) -> RegistryScore:
 ...     f1 = {"value": value, "low": value, "high": value}
@@ -288,7 +290,7 @@ def vocabulary_findings(
             return Judgement(id, missing="the study does not contain both vocabularies")
         settled = [row for row in everything if row.shadows == most]
         judgement = _leaking(id, settled, arm="strategy", arms=(first, second), match=("fold",))
-        about = with_cases(resampled, JUDGED[2], (first, second))
+        about = with_cases(resampled, "accuracy", (first, second))
         judgement.compared = [replace(one, **about) for one in judgement.compared]
         return judgement
 
@@ -322,10 +324,12 @@ def compared_vocabularies(names: Collection[str]) -> set[str]:
     return {"B", "I2", *intersections[-1:], *informative[:1], *informative[-1:]} & set(names)
 
 
-# What is judged, and what stands beside it: a name, the protocol, the figure.
-JUDGED = ("balanced accuracy", CROSS, "balanced_accuracy")
+# What is judged, the second judgement, and what stands beside them: a name, the protocol, the figure.
+JUDGED = ("accuracy", CROSS, "accuracy")
+BALANCED = ("balanced accuracy", CROSS, "balanced_accuracy")
 BESIDE = (
-    ("accuracy over all reports", CROSS, "accuracy"),
+    ("share of all reports", CROSS, "report_accuracy"),
+    ("accuracy, matched protocol", MATCHED, "accuracy"),
     ("balanced accuracy, matched protocol", MATCHED, "balanced_accuracy"),
 )
 
@@ -335,16 +339,17 @@ def _leaking(id: str, rows: Sequence[AttackRow], *, arm: str, arms: tuple[Any, A
 
     def compared(figure: tuple[str, str, str]) -> tuple[str, Comparison | None]:
         name, protocol, value = figure
-        own = [row for row in rows if row.protocol == protocol]
+        own = [row for row in rows if row.protocol == protocol and getattr(row, value) is not None]
         told = f"{name}, {arms[0]} − {arms[1]}" + (" shadows" if arm == "shadows" else "")
         about = {"arms": arms, "arm": arm, "match": match, "block": ("fold",), "repeat": "repeat"}
         return told, paired(own, **about, value=lambda row: getattr(row, value))
 
-    name, judged = compared(JUDGED)
-    if judged is None:
-        return Judgement(id, missing=f"no fold was attacked with both {arms[0]} and {arms[1]}")
-    beside = [Compared(told, found) for told, found in map(compared, BESIDE) if found is not None]
-    return Judgement(id, compared=[Compared(name, judged)], beside=beside)
+    def comparisons(*figures: tuple[str, str, str]) -> list[Compared]:
+        return [Compared(name, found) for name, found in map(compared, figures) if found is not None]
+
+    judged = comparisons(JUDGED)
+    missing = "" if judged else f"no fold was attacked with both {arms[0]} and {arms[1]}"
+    return Judgement(id, compared=judged, balanced=comparisons(BALANCED), beside=comparisons(*BESIDE), missing=missing)
 
 
 def _shadows(rows: Sequence[AttackRow], numbers: Sequence[int]) -> Judgement:
@@ -355,11 +360,12 @@ def _shadows(rows: Sequence[AttackRow], numbers: Sequence[int]) -> Judgement:
     match = ("fold", "strategy")
     judgement = _leaking("A1", rows, arm="shadows", arms=(most, fewest), match=match)
     level = _leaking("A1", rows, arm="shadows", arms=(most, settled), match=match)
-    judgement.compared += [replace(one, margin=MARGIN["accuracy"]) for one in level.compared]
+    for both, alike in ((judgement.compared, level.compared), (judgement.balanced, level.balanced)):
+        both += [replace(one, margin=MARGIN["accuracy"]) for one in alike]
     judgement.beside += level.beside
     judgement.missing = judgement.missing or level.missing
     judgement.test = (
-        f"balanced accuracy {ATTACK}, all vocabularies, with {most} shadows (the most) above that with {fewest} (the "
+        f"accuracy {ATTACK}, all vocabularies, with {most} shadows (the most) above that with {fewest} (the "
         f"fewest), and alike (±0.01) with {settled} (nearest two thirds of the most); paired over folds"
     )
     return judgement

@@ -121,6 +121,7 @@ class Judgement:
     id: str
     compared: list[Compared] = field(default_factory=list)
     probe: Probe | None = None
+    balanced: list[Compared] = field(default_factory=list)  # the same comparisons on balanced accuracy
     beside: list[Compared] = field(default_factory=list)
     missing: str = ""
     test: str = ""  # with the study's own numbers, where the stated one has none
@@ -148,6 +149,10 @@ def _finding(judgement: Judgement, count: int) -> Finding:
     more: dict[str, Any] = {"missing": judgement.missing} if judgement.missing else {}
     if judgement.beside:
         more["beside"] = [one.difference(CONFIDENCE) for one in judgement.beside]
+    second: dict[str, Any] = {}
+    if judgement.balanced and not judgement.missing:
+        more["balanced"] = [one.judged(confidence, count) for one in judgement.balanced]
+        second["holds_balanced"] = all_of([one.answer(confidence) for one in judgement.balanced])
     these = [one.these(confidence) for one in judgement.compared]
     here = [one.holds for one in these if one is not None]
     asked_here = bool(here) and len(here) == len(these) and judgement.probe is None and not judgement.missing
@@ -155,6 +160,7 @@ def _finding(judgement: Judgement, count: int) -> Finding:
         id=judgement.id,
         claim=CLAIMS[judgement.id],
         holds=None if judgement.missing else all_of(answers),
+        **second,
         **({"holds_here": all_of(here)} if asked_here else {}),
         evidence=Evidence(test=judgement.test or TESTS[judgement.id], comparisons=compared, **more),
     )

@@ -18,11 +18,13 @@ from pathveil.audit import attacks, evidence, shokri
 from pathveil.audit.all_attacks import THRESHOLD, classifiers, rmia_scores
 from pathveil.audit.attack_names import CLASSIFIERS, LOSS
 from pathveil.audit.model_answers import ModelAnswers
+from pathveil.audit.shadows import Job, trained_on
 from pathveil.progress import Progress
 from pathveil.study.scheduler import Keep, Parts
 from pathveil.study.store import Cells
 from pathveil.study.study_corpus import relabelled
 from pathveil.training.batches import hold_out_cases
+from pathveil.training.ensemble import learned
 from pathveil.training.metrics import evaluate
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded
@@ -39,6 +41,10 @@ class Fold:
     training: np.ndarray  # rows the target may learn from
     unseen: np.ndarray  # held-out rows of the same registries
     foreign: np.ndarray  # rows of the left-out registry
+
+    def learned(self, corpus: Encoded, training: TrainingSettings, *, seed: int) -> np.ndarray:
+        """The rows that the target learns from."""
+        return self.training[learned(corpus.cases[self.training], training, seed=seed)]
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,8 @@ class Attack:
     shadows: int
     numbers: tuple[int, ...]  # of shadows, to attack with
     edges: tuple[int, ...]
+    training: Mapping[str, np.ndarray]  # reports of each class that a fold's target learns from, mean over the folds
+    settings: TrainingSettings  # of the models
     seed: int
 
 
@@ -88,7 +96,7 @@ def train_target(
             found = evaluate(truth, values.argmax(1), cases=cases, resamples=200)
             values_of = {"micro": found.micro.value, "macro": found.macro.value}
             scores[task] = values_of | {"micro_ci": _pair(found.micro), "macro_ci": _pair(found.macro)}
-    members = np.setdiff1d(fold.training, fold.training[fitted.validation])
+    members = fold.learned(corpus, training, seed=seed)
     everything, reduce = np.arange(corpus.documents), partial(read_by_attacks, corpus, parts["attacked"])
     arrays = {"members": members} | said | answers_of(fitted.model, encoded, everything, reduce)
     about_words = {"words": words.size - 2, "method": words.method, "sha256": words.sha256}
@@ -111,7 +119,7 @@ def train_shadows(
 
     encoded = relabelled(corpus, words.table, words.size)
     numbers = list(wanted)
-    members = [shadow_documents(corpus, fold, number, seed=seed) for number in numbers]
+    jobs = [shadow_job(corpus, fold, number, seed=seed) for number in numbers]
     epochs: dict[int, dict[str, int]] = {}
 
     def note(place: int, best: int, count: int) -> None:
@@ -121,9 +129,9 @@ def train_shadows(
     own = np.isin(np.arange(corpus.documents), fold.foreign)
     for place, arrays in logits_many(
         encoded,
-        members,
+        [job.rows for job in jobs],
         training,
-        seeds=[seed * 10_000 + number + 1 for number in numbers],
+        seeds=[job.seed for job in jobs],
         device=device,
         progress=progress,
         stage=f"shadows {fold.name} {words.name}",
@@ -133,10 +141,10 @@ def train_shadows(
         keep(wanted[numbers[place]], epochs[place], arrays | {"features": arrays["features"][own]})
 
 
-def shadow_documents(corpus: Encoded, fold: Fold, number: int, *, seed: int) -> np.ndarray:
-    """The half of the attacker's documents, by case, that one shadow trains on."""
+def shadow_job(corpus: Encoded, fold: Fold, number: int, *, seed: int) -> Job:
+    """One shadow: it trains on half of the attacker's documents, by case."""
     half, _ = hold_out_cases(corpus.cases[fold.foreign], share=0.5, seed=[seed, 2, number])
-    return fold.foreign[half]
+    return Job(number, fold.foreign[half], seed=seed * 10_000 + number + 1)
 
 
 def read_by_attacks(
@@ -175,9 +183,8 @@ def attack(
     cells = Cells(Path(folder))
     own = cells.read(target)[1]
     others = [cells.read(shadow)[1] for shadow in shadows]
-    inside = np.zeros((len(shadows), corpus.documents), bool)
-    for number in range(len(shadows)):
-        inside[number, shadow_documents(corpus, fold, number, seed=settings.seed)] = True
+    jobs = [shadow_job(corpus, fold, number, seed=settings.seed) for number in range(len(shadows))]
+    inside = np.stack([trained_on(corpus, job, settings.settings) for job in jobs])
     member = np.zeros(corpus.documents, bool)
     member[own["members"]] = True
     kept = np.concatenate([own["members"], fold.unseen, fold.foreign])
@@ -191,7 +198,7 @@ def attack(
     scores = _scores(corpus, fold, settings, records, kept, own, others, inside, device=device_here(device))
     names = evidence.bucket_names(settings.edges)
     rows = []
-    for row in evidence.measure(scores, records, edges=settings.edges, seed=settings.seed):
+    for row in evidence.measure(scores, records, edges=settings.edges, training=settings.training, seed=settings.seed):
         if row.unit == "report":
             order = 0 if row.bucket == evidence.ALL else 1 + names.index(row.bucket)
             rows.append(_flat(row) | {"bucket_order": order, "attacked_task": settings.task})
@@ -265,7 +272,9 @@ def _flat(row: evidence.Row) -> dict[str, Any]:
     del flat["weights_only"]  # a study's attackers hold answers
     if not isinstance(row, evidence.MeasuredRow):
         return flat
-    figures = {name: flat[name] for name in ("accuracy", "balanced_accuracy", "auc")}
+    figures = {name: flat.pop(name) for name in ("accuracy", "report_accuracy", "balanced_accuracy", "auc")}
+    if row.accuracy is None or row.accuracy.value is None:  # no class of this bucket has members and non-members
+        del figures["accuracy"]
     flat |= {name: figure["value"] for name, figure in figures.items()}
     found = flat["tpr_at_fpr"]
     flat["tpr_at_fpr"] = {fpr: figure["value"] for fpr, figure in found.items()}

@@ -19,6 +19,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from scipy import sparse
 
+from pathveil.audit.metrics import rows_by_class
 from pathveil.seeds import generator
 
 RESAMPLES = 400
@@ -46,11 +47,12 @@ class CaseDraws:
         return self.weights[self.place[rows]]
 
 
-def balanced_accuracies(guess: np.ndarray, member: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Balanced accuracy of an attack's guesses in every resample."""
+def class_accuracies(guess: np.ndarray, member: np.ndarray, classes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """The mean over classes of the share of an attack's right guesses, in every resample."""
     right = (guess == member).astype(np.float32)
-    sides = [right[side] @ weights[side] / np.maximum(weights[side].sum(0), 1) for side in (member, ~member)]
-    return (sides[0] + sides[1]) / 2
+    with np.errstate(invalid="ignore"):
+        shares = [right[rows] @ weights[rows] / weights[rows].sum(0) for rows in rows_by_class(member, classes)]
+    return np.nanmean(shares, axis=0)
 
 
 def class_scores(

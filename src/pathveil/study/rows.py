@@ -114,6 +114,7 @@ class Evidence(Row):
 
     test: str
     comparisons: list[Difference | ProbeAccuracy]
+    balanced: list[Difference] = Field(default_factory=list)  # the same comparisons of attacks on balanced accuracy
     beside: list[Difference] = Field(default_factory=list)
     missing: str = ""  # what the study lacks for the finding to be judged
 
@@ -124,6 +125,7 @@ class Finding(Row):
     id: Annotated[str, Field(pattern="^[AB][1-7]$")]
     claim: str
     holds: bool | None
+    holds_balanced: bool | None = None  # of attacks: the answer on balanced accuracy
     holds_here: bool | None = None  # at these registries, where units were repeated; nothing is said of others
     evidence: Evidence
 

@@ -40,7 +40,15 @@ class ChosenWords(Row):
     shadows_at_cap: NonNegativeInt
 
 
-MEASURED = ("n_members", "n_non_members", "member_cases", "non_member_cases", "accuracy", "balanced_accuracy", "auc")
+MEASURED = (
+    "n_members",
+    "n_non_members",
+    "member_cases",
+    "non_member_cases",
+    "report_accuracy",
+    "balanced_accuracy",
+    "auc",
+)
 
 
 class MeasuredOrSuppressed(Row):
@@ -76,8 +84,9 @@ class AttackRow(MeasuredOrSuppressed):
     n_non_members: NonNegativeInt | None = None
     member_cases: Cases | None = None
     non_member_cases: Cases | None = None
-    accuracy: Share | None = None
-    balanced_accuracy: Share | None = None
+    accuracy: Share | None = None  # the paper's: mean over the classes that have members and non-members
+    report_accuracy: Share | None = None  # share of the reports
+    balanced_accuracy: Share | None = None  # mean over members and non-members
     auc: Share | None = None
     tpr_at_fpr: dict[str, Share | None] = Field(default_factory=dict)
     ci: dict[str, Ends] = Field(default_factory=dict)
@@ -206,7 +215,8 @@ class MembershipRow(MeasuredOrSuppressed):
     n_non_members: NonNegativeInt | None = None
     member_cases: Cases | None = None
     non_member_cases: Cases | None = None
-    accuracy: Estimate | None = None
+    accuracy: None = None  # over classes; reports are taken together here
+    report_accuracy: Estimate | None = None
     balanced_accuracy: Estimate | None = None
     auc: Estimate | None = None
     tpr_at_fpr: dict[str, ShareFound] = Field(default_factory=dict)

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from pathveil.audit.evidence import class_counts
 from pathveil.disclosure import may_be_told
 from pathveil.errors import UsageError
 from pathveil.progress import Progress, silent
@@ -31,7 +32,7 @@ from pathveil.study import membership
 from pathveil.study.findings import compared_vocabularies, vocabulary_findings
 from pathveil.study.held_out import HeldOutSettings
 from pathveil.study.membership import Attack, Fold, Words
-from pathveil.study.over_cases import CaseDraws, ResampledFigures, balanced_accuracies
+from pathveil.study.over_cases import CaseDraws, ResampledFigures, class_accuracies
 from pathveil.study.recommendation import recommend, vocabulary_candidates
 from pathveil.study.rows import Provenance
 from pathveil.study.scheduler import WORK, Unit, WordChoices, finish, last_epoch_warnings, seconds_of
@@ -174,7 +175,8 @@ class Place:
     @property
     def attack(self) -> dict[str, Any]:
         told = self.settings.model_dump(include={"shadows", "edges"}) | {"numbers": self.settings.numbers}
-        return {**self.parts, "unit": "attack", "attack": told, "rows": 3}  # raised when what a cell says changes
+        told |= {"folds": self.settings.folds, "repeats": self.settings.repeats}  # a class's size is a mean over them
+        return {**self.parts, "unit": "attack", "attack": told, "rows": 4}  # raised when what a cell says changes
 
 
 class VocabularyStudy:
@@ -213,6 +215,13 @@ class VocabularyStudy:
             self.own = own_words(settings.own, own or {}, taken=[name for names in chosen.values() for name in names])
         for _, fold in folds:  # once the file has no mistake of its own
             check_left_out(self.corpus, fold)
+        self.class_sizes = {
+            task: class_counts(
+                [labels[fold.learned(self.corpus, self.training, seed=seed)] for seed, fold in folds],
+                classes=len(self.corpus.classes[task]),
+            )
+            for task, labels in self.corpus.labels.items()
+        }
         keys = {name: key_of_own(words) for name, words in self.own.items()}
         self.places = [
             Place(repeats[seed], seed, fold, name, sentence, self._parts(fold, sentence, seed), settings)
@@ -271,7 +280,15 @@ class VocabularyStudy:
                         reads=self.corpus.documents * len(group),
                     )
                 )
-            told = Attack(self.attacked, settings.shadows, settings.numbers, settings.edges, place.seed)
+            told = Attack(
+                task=self.attacked,
+                shadows=settings.shadows,
+                numbers=settings.numbers,
+                edges=settings.edges,
+                training=self.class_sizes,
+                settings=self.training,
+                seed=place.seed,
+            )
             answers = (place.target, place.shadows)
             units.append(
                 Unit(
@@ -412,8 +429,10 @@ class VocabularyStudy:
             rows, guess, member = (guessed[name][cross] for name in ("rows", "guess", "member"))
             weights = found.draws.of(rows)
             where = (place.fold.name, place.repeat)
-            balanced = balanced_accuracies(guess, member, weights)
-            found.add("balanced_accuracy", (*where, self.attacked), place.name, balanced)
+            classes = np.asarray(corpus.labels[self.attacked])[rows]
+            found.add(
+                "accuracy", (*where, self.attacked), place.name, class_accuracies(guess, member, classes, weights)
+            )
             answers = self.cells.read(place.target)[1]
             for task in self.scored_tasks(place.fold):
                 truth = np.asarray(corpus.labels[task])[place.fold.unseen]

@@ -61,6 +61,7 @@ def attack_worlds(
     folder: str,
     draw: WorldsDraw,
     way: str,
+    settings: TrainingSettings,
     pieces: Sequence[Parts],
     answers: Parts,
     parts: Parts,
@@ -68,7 +69,7 @@ def attack_worlds(
     progress: Progress,
 ) -> None:
     """Every attack on the models of all worlds, and their scores."""
-    cells, worlds = Cells(Path(folder)), draw.draw(corpus)
+    cells, worlds = Cells(Path(folder)), draw.draw(corpus).learned(settings, seed=draw.seed)
     if not cells.has(answers):
         arrays = [cells.read(piece)[1] for piece in pieces]
         logits = [dict(zip(one, said, strict=True)) for one in arrays for said in zip(*one.values(), strict=True)]
