@@ -45,11 +45,12 @@ def release(place, out, *, form="weights", audit="audit", appetite="mine.toml", 
 def test_what_passes_is_released_and_holds(place, tmp_path):
     made = release(place, tmp_path / "r", reports=place / "a.parquet")
     assert made.release.scan.of_training and "120 training reports" in str(made)
-    found = verify_release(tmp_path / "r", read_private_key(place / "k.pem").public, log=tmp_path / "log.jsonl")
+    key = read_private_key(place / "k.pem").public
+    found = verify_release(tmp_path / "r", key, log=tmp_path / "log.jsonl")
     assert (
         found.release == made.release and made.release.judgement.answer == "pass" and made.release.scan.reports == 120
     )
-    assert [line["what"] for line in read_log(tmp_path / "log.jsonl")] == ["released"]
+    assert [line["what"] for line in read_log(tmp_path / "log.jsonl", key=key)] == ["released"]
     page = (tmp_path / "r" / "audit.html").read_text()
     assert f"A. Officer, North, {DECIDED}" in page and "members sha256" not in page + str(made.release)
     content = json.loads((tmp_path / "r" / "audit.json").read_text())

@@ -106,6 +106,22 @@ class Release(Result):
         """The form that answers are held to: codes alone where the appetite allows no more, whatever was overridden."""
         return "labels" if self.appetite is not None and self.appetite.release == "label" else self.form
 
+    def log_line(self, *, signature: str) -> dict[str, Any]:
+        """What the release log says of it; ``signature`` is the sha256 of ``model.sig``."""
+        return {
+            "what": "released" if self.override is None else "released against a refusal",
+            "when": self.released,
+            "who": self.signer,
+            "key": self.key,
+            "name": self.name,
+            "form": self.form,
+            "model": self.model_sha256,
+            "verdict": None if self.judgement is None else self.judgement.answer,
+            "appetite": None if self.appetite is None else self.appetite.sha256,
+            "override": None if self.override is None else self.override.to_dict(),
+            "signature": signature,
+        }
+
     def rows(self) -> list[dict[str, Any]]:
         return [{"name": self.name, "form": self.form, "released": self.released, "expires": self.expires}]
 
