@@ -13,7 +13,7 @@ from pathveil.bundle.defence import LEAK_OF_PRESET
 
 APPETITE = Appetite(release="weights", limits=(Limit(fpr=0.1, overall=0.2, worst_bucket=0.3),))
 MODEL = ModelStatement(
-    name="m", sha256="00", written="", tasks=("site",), reports=10, cases=10, registries=("R1",), words=5,
+    name="m", model_sha256="00", written="", tasks=("site",), reports=10, cases=10, registries=("R1",), words=5,
     words_by="by hand", preset="default", defence=None,
 )  # fmt: skip
 

@@ -76,7 +76,7 @@ def test_it_says_which_model_whose_appetite_and_where_to_sign(audit):
     assert "Held against an example, not a decision" in html and "nobody: an example" in html
     decided = audit.appetite.changed(name="A. <b>Officer</b>", organisation="North", date="2026-11-16")
     model = ModelStatement(
-        name="colon-2026", sha256="ab" * 32, written="2026-11-01", tasks=("site",), reports=1200, cases=900,
+        name="colon-2026", model_sha256="ab" * 32, written="2026-11-01", tasks=("site",), reports=1200, cases=900,
         registries=("North",), words=50, words_by="by hand", preset="release", defence="teachers",
     )  # fmt: skip
     signed = render(audit.model_copy(update={"appetite": decided, "model": model, "kind": "bundle"}))

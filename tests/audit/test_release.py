@@ -165,6 +165,37 @@ def test_a_release_is_not_made_inside_the_bundle(place, tmp_path):
     assert sorted((place / "m").iterdir()) == before
 
 
+def test_one_hash_names_the_model_wherever_it_is_named(place, model, tmp_path):
+    """Card, audit page with its box to sign, scores, drift, answers, release and its verification; hashed words too."""
+    digest, folder = model.model_sha256, model.folder_sha256
+    release(place, tmp_path / "r")
+    release(place, tmp_path / "hashed", words_key=b"a secret of the registry's own")
+    release(place, tmp_path / "encoder", form="encoder")
+    key = read_private_key(place / "k.pem").public
+    evaluation, drift = model.evaluate(place / "a.parquet", resamples=20), model.drift(place / "a.parquet")
+    shown = {
+        "card": model.card,
+        "scores": evaluation.page(),
+        "drift": drift.page(),
+        "audit head": (place / "audit" / "audit.html").read_text().partition('id="sign"')[0],
+        "decision": (place / "audit" / "audit.html").read_text().partition('id="sign"')[2],
+        "verify": str(verify_release(tmp_path / "r", key)),
+        **{
+            f"{form} {name}": (tmp_path / form / name).read_text()
+            for form in ("r", "hashed", "encoder")
+            for name in ("card.md", "README.md", "release.json", "bom.cdx.json", "audit.html")
+        },
+    }
+    assert {what for what, text in shown.items() if digest not in text} == set()
+    assert {what for what, text in shown.items() if folder in text} == {
+        f"{form} release.json" for form in ("r", "hashed", "encoder")
+    }
+    assert json.loads(shown["r release.json"])["folder_sha256"] == folder  # called what it is
+    assert evaluation.model_sha256 == drift.model_sha256 == model.predict(["text"]).model_sha256 == digest
+    for form in ("r", "hashed"):
+        assert Model.load(tmp_path / form).model_sha256 == digest != Model.load(tmp_path / form).folder_sha256
+
+
 def test_planted_people_are_in_no_file(place, model, tmp_path):
     """Every planted name that is no word of the model is searched for, found nowhere, and stops a release if it is."""
     import polars as pl

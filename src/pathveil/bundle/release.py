@@ -92,8 +92,8 @@ class Release(Result):
     expires: Annotated[str, AfterValidator(a_day)]  # a day; from then on the verdict must be renewed
     signer: str
     key: str  # sha256 of the public key
-    model_sha256: str  # of all that the model's answers depend on; what was audited
-    bundle_sha256: str  # of the bundle it was made from
+    model_sha256: str  # what was audited: ``Model.model_sha256``
+    folder_sha256: str  # of the folder it was made from
     judgement: Judgement | None  # none where there was no audit and the refusal was overridden
     appetite: JudgedBy | None
     override: Override | None
@@ -135,6 +135,7 @@ class Release(Result):
         if self.appetite is not None:
             whose = f"{self.appetite.name}, {self.appetite.organisation}, {self.appetite.date}"
             lines.append(f"Held against the risk appetite of {whose}.")
+        lines.append(f"Model sha256 {self.model_sha256}.")
         kind = "training report" if self.scan.of_training else "other report" if self.scan.reports else "report"
         looked = f"{counted(self.scan.reports, kind)} and {counted(self.scan.names, 'name')}"
         lines.append(f"The verdict is good until {self.expires}; {looked} were looked for in its files.")

@@ -146,7 +146,7 @@ def write_release(
             signer=signing.who,
             key=signing.key.public.sha256,
             model_sha256=model.model_sha256,
-            bundle_sha256=model.sha256,
+            folder_sha256=model.folder_sha256,
             judgement=_with_digest(evidence.judgement, part),
             appetite=evidence.appetite,
             override=override,
