@@ -3,16 +3,17 @@
 import numpy as np
 import pytest
 
+from audit.test_verdict import row, whole
 from pathveil.audit.appetite import Appetite, Limit
 from pathveil.audit.audited_model import ModelStatement
-from pathveil.audit.changes import cases_to_decide, what_would_change
+from pathveil.audit.changes import cases_to_decide, limits_not_kept, what_would_change
 from pathveil.audit.evidence import TOGETHER, Records, Score, measure
 from pathveil.audit.verdict import judge
 from pathveil.bundle.defence import LEAK_OF_PRESET
 
 APPETITE = Appetite(release="weights", limits=(Limit(fpr=0.1, overall=0.2, worst_bucket=0.3),))
 MODEL = ModelStatement(
-    name="m", sha256="00", written="", tasks=("site",), reports=10, cases=10, registries=("R1",), words=5,
+    name="m", model_sha256="00", written="", tasks=("site",), reports=10, cases=10, registries=("R1",), words=5,
     words_by="by hand", preset="default", defence=None,
 )  # fmt: skip
 
@@ -117,3 +118,9 @@ def test_the_cases_reckoned_do_decide(value):
 
     needed = cases_to_decide(value=value, high=high(100), tolerated=0.2, cases=100)
     assert high(100) > 0.2 and high(needed) == pytest.approx(0.2, abs=0.02)
+
+
+def test_what_has_to_come_down_is_the_worst_share():
+    rows = [*whole()[:3], row(0.70, 0.75, 0.80, bucket="≥ 100"), row(0.68, 0.97, 1.0, bucket="< 100")]
+    verdict = judge(rows, controls=[], appetite=APPETITE)
+    assert verdict.answer == "fail" and "the worst bucket 97 % (68 % to 100 %)" in limits_not_kept(verdict)

@@ -6,9 +6,11 @@ import pytest
 from jinja2 import UndefinedError
 
 from audit.made import audit_of_predictions
+from audit.test_verdict import APPETITE, HOLDS, row, whole
 from pathveil.audit.audited_model import ModelStatement
-from pathveil.audit.page import rarity_charts, render
+from pathveil.audit.page import number_rows, rarity_charts, render
 from pathveil.audit.result import Audit
+from pathveil.audit.verdict import judge
 from pathveil.bundle.release import Override
 
 
@@ -21,7 +23,7 @@ def test_the_verdict_comes_first_and_every_number_is_there(audit):
     html = render(audit)
     body = html[html.index("<main>") :]
     sentence = audit.verdict.sentence.split(": ", 1)[1]
-    assert 0 < body.replace("\u00a0", " ").index(sentence[1:]) < body.index("The numbers that decided")
+    assert 0 < body.replace("\u00a0", " ").index(sentence[1:]) < body.index("The worst numbers, and those that decided")
     assert html.count("<svg") >= 3 and "http://" not in html and "https://" not in html
 
 
@@ -46,7 +48,7 @@ def test_in_a_browser(audit, browser, tmp_path, width):
     page.on("request", lambda request: problems.append(request.url) if not request.url.startswith("file:") else None)
     page.goto(path.as_uri())
     assert audit.verdict.answer.lower() in page.inner_text("#verdict").lower()
-    assert page.locator("#numbers tbody tr").count() == 3
+    assert page.locator("#numbers tbody tr").count() == len(number_rows(audit.verdict))
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")  # nothing sticks out sideways
     page.click("#figures summary")
     shown = page.locator("#all tbody tr:not([hidden])")
@@ -74,7 +76,7 @@ def test_it_says_which_model_whose_appetite_and_where_to_sign(audit):
     assert "Held against an example, not a decision" in html and "nobody: an example" in html
     decided = audit.appetite.changed(name="A. <b>Officer</b>", organisation="North", date="2026-11-16")
     model = ModelStatement(
-        name="colon-2026", sha256="ab" * 32, written="2026-11-01", tasks=("site",), reports=1200, cases=900,
+        name="colon-2026", model_sha256="ab" * 32, written="2026-11-01", tasks=("site",), reports=1200, cases=900,
         registries=("North",), words=50, words_by="by hand", preset="release", defence="teachers",
     )  # fmt: skip
     signed = render(audit.model_copy(update={"appetite": decided, "model": model, "kind": "bundle"}))
@@ -111,13 +113,35 @@ def test_it_prints_on_a4_and_letter(audit, browser, tmp_path):
 
 def test_rare_classes_are_drawn_on_the_task_that_decides():
     """All tasks together have so few rare cases that only bounds are known; the verdict takes the worst task."""
-    rows = [
-        SimpleNamespace(protocol="matched", unit="report", bucket="< 25", task=task, tpr_at_fpr={"0.1": found})
-        for task, found in (
-            ("all tasks", SimpleNamespace(value=None, low=0.0, high=0.93)),
-            ("subsite", SimpleNamespace(value=0.78, low=0.67, high=0.85)),
-        )
-    ]
-    limits = SimpleNamespace(limits=[SimpleNamespace(fpr=0.1, worst_bucket=0.3)])
-    ((_, drawn),) = rarity_charts(SimpleNamespace(appetite=limits, protocols=["matched"], measured=rows), 0.1)
+    rows = [row(0.0, None, 0.93, bucket="< 25"), row(0.67, 0.78, 0.85, bucket="< 25", task="subsite")]
+    found = SimpleNamespace(appetite=APPETITE, protocols=["matched"], measured=rows)
+    ((_, drawn),) = rarity_charts(found, 0.1)
     assert 'class="dot' in drawn
+
+
+def test_the_worst_row_is_the_highest_share_and_a_surer_breach_is_named_one(audit):
+    """Of rare codes more are found, of common ones more surely: the table has both rows, and the figure the worst."""
+    common = row(0.70, 0.75, 0.80, bucket="≥ 100")
+    rare = row(0.68, 0.97, 1.0, bucket="< 100", task="site")
+    paper = row(0.9, 0.99, 1.0, bucket="< 100", attack="shadow classifiers", decides=False)
+    rows = [*whole()[:3], common, rare, paper, row(0.69, 0.88, 0.94, bucket="< 100", attack="label only")]
+    verdict = judge(rows, controls=HOLDS, appetite=APPETITE)
+    shown = number_rows(verdict)
+    assert [(name, number.value) for name, number in shown[2:]] == [
+        ("Worst group of classes", 0.97),
+        ("Surest breach: worst group of classes", 0.75),
+    ]
+    settings = audit.settings | {"fprs": [0.1]}
+    failed = audit.model_copy(update={"verdict": verdict, "evidence": tuple(rows), "settings": settings})
+    html = render(failed)
+    assert (
+        html.index("Worst group of classes")
+        < html.index(">97\u00a0%<")
+        < html.index("Surest breach")
+        < html.index(">75")
+    )
+    figures = [
+        rarity_charts(SimpleNamespace(appetite=APPETITE, protocols=["matched"], measured=some), 0.1)
+        for some in (rows, [common, rare])
+    ]
+    assert figures[0] == figures[1]

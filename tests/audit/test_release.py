@@ -45,11 +45,12 @@ def release(place, out, *, form="weights", audit="audit", appetite="mine.toml", 
 def test_what_passes_is_released_and_holds(place, tmp_path):
     made = release(place, tmp_path / "r", reports=place / "a.parquet")
     assert made.release.scan.of_training and "120 training reports" in str(made)
-    found = verify_release(tmp_path / "r", read_private_key(place / "k.pem").public, log=tmp_path / "log.jsonl")
+    key = read_private_key(place / "k.pem").public
+    found = verify_release(tmp_path / "r", key, log=tmp_path / "log.jsonl")
     assert (
         found.release == made.release and made.release.judgement.answer == "pass" and made.release.scan.reports == 120
     )
-    assert [line["what"] for line in read_log(tmp_path / "log.jsonl")] == ["released"]
+    assert [line["what"] for line in read_log(tmp_path / "log.jsonl", key=key)] == ["released"]
     page = (tmp_path / "r" / "audit.html").read_text()
     assert f"A. Officer, North, {DECIDED}" in page and "members sha256" not in page + str(made.release)
     content = json.loads((tmp_path / "r" / "audit.json").read_text())
@@ -162,6 +163,37 @@ def test_a_release_is_not_made_inside_the_bundle(place, tmp_path):
     with pytest.raises(UsageError, match="lies in the model's folder m; choose a place beside it"):
         release(place, place / "m" / "r")
     assert sorted((place / "m").iterdir()) == before
+
+
+def test_one_hash_names_the_model_wherever_it_is_named(place, model, tmp_path):
+    """Card, audit page with its box to sign, scores, drift, answers, release and its verification; hashed words too."""
+    digest, folder = model.model_sha256, model.folder_sha256
+    release(place, tmp_path / "r")
+    release(place, tmp_path / "hashed", words_key=b"a secret of the registry's own")
+    release(place, tmp_path / "encoder", form="encoder")
+    key = read_private_key(place / "k.pem").public
+    evaluation, drift = model.evaluate(place / "a.parquet", resamples=20), model.drift(place / "a.parquet")
+    shown = {
+        "card": model.card,
+        "scores": evaluation.page(),
+        "drift": drift.page(),
+        "audit head": (place / "audit" / "audit.html").read_text().partition('id="sign"')[0],
+        "decision": (place / "audit" / "audit.html").read_text().partition('id="sign"')[2],
+        "verify": str(verify_release(tmp_path / "r", key)),
+        **{
+            f"{form} {name}": (tmp_path / form / name).read_text()
+            for form in ("r", "hashed", "encoder")
+            for name in ("card.md", "README.md", "release.json", "bom.cdx.json", "audit.html")
+        },
+    }
+    assert {what for what, text in shown.items() if digest not in text} == set()
+    assert {what for what, text in shown.items() if folder in text} == {
+        f"{form} release.json" for form in ("r", "hashed", "encoder")
+    }
+    assert json.loads(shown["r release.json"])["folder_sha256"] == folder  # called what it is
+    assert evaluation.model_sha256 == drift.model_sha256 == model.predict(["text"]).model_sha256 == digest
+    for form in ("r", "hashed"):
+        assert Model.load(tmp_path / form).model_sha256 == digest != Model.load(tmp_path / form).folder_sha256
 
 
 def test_planted_people_are_in_no_file(place, model, tmp_path):

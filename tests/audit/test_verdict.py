@@ -100,6 +100,25 @@ def test_an_interval_across_the_limit_is_not_enough_evidence():
     assert any("all tasks together" in reason for reason in verdict.reasons)
 
 
+@pytest.mark.parametrize(
+    ("common", "rare", "state"),
+    [
+        ((0.70, 0.75, 0.80), (0.68, 0.97, 1.0), "broken"),  # the common codes are the surer breach
+        ((0.10, 0.20, 0.45), (0.18, 0.22, 0.40), "open"),  # and here what may be more
+        ((0.00, None, 1.00), (0.18, 0.22, 0.40), "open"),
+        ((0.10, 0.20, 0.29), (0.18, 0.22, 0.28), "kept"),
+    ],
+)
+def test_the_worst_row_is_the_highest_value_whichever_row_decides(common, rare, state):
+    paper = row(0.9, 0.98, 1.0, bucket="< 100", attack="shadow classifiers", decides=False)
+    rows = [*whole(), row(*common, bucket="≥ 100"), row(*rare, bucket="< 100"), paper]
+    verdict = judge(rows, controls=HOLDS, appetite=APPETITE)
+    decisive, worst = verdict.numbers[-1], verdict.worst[-1]
+    assert (decisive.criterion, decisive.bucket, decisive.value) == ("worst_bucket", "≥ 100", common[1])
+    assert (worst.criterion, worst.bucket, worst.value) == ("worst_bucket", "< 100", rare[1])
+    assert decisive.state == state and verdict.worst[:2] == verdict.numbers[:2]
+
+
 @pytest.mark.parametrize("where", [{"task": "histology"}, {"bucket": "< 100"}])
 def test_the_worst_task_and_the_worst_bucket_decide_too(where):
     verdict = judge([*whole(), row(0.5, 0.6, 0.7, **where)], controls=HOLDS, appetite=APPETITE)
@@ -144,6 +163,7 @@ def test_a_broken_limit_is_shown_by_membership_alone_where_it_can_be():
     rows = [*whole(low=0.3, value=0.4, high=0.5), leak, source]
     verdict = judge(rows, controls=HOLDS, appetite=APPETITE)
     assert verdict.answer == "fail" and verdict.numbers[0].protocol == "matched" and "40 %" in verdict.sentence
+    assert verdict.worst[0].protocol == "matched"  # what a change of source adds is not the worst
 
 
 def test_a_bucket_without_non_members_blocks_a_pass_and_one_without_members_does_not():

@@ -62,7 +62,7 @@ def test_the_bundle_says_which_defence_with_its_numbers(model, tmp_path):
                    "not covered by ε", "the list of words, chosen from the training text",
                    "cases held out of training", "the hash of the corpus", "**Not audited.**"):  # fmt: skip
         assert wanted in card, wanted
-    assert Model.load(tmp_path / "model").sha256 == saved.sha256
+    assert Model.load(tmp_path / "model").folder_sha256 == saved.folder_sha256
 
 
 def test_training_cases_leave_no_number_beside_the_weights(model):

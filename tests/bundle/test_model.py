@@ -39,7 +39,8 @@ def test_an_audit_joins_the_bundle(copy):
     before = Model.load(copy)
     after = attach_audit(copy, {"verdict": {"sentence": "Passes the written appetite."}})
     assert Model.load(copy).audit == {"verdict": {"sentence": "Passes the written appetite."}}
-    assert after.sha256 == Model.load(copy).sha256 != before.sha256
+    assert after.folder_sha256 == Model.load(copy).folder_sha256 != before.folder_sha256
+    assert after.model_sha256 == Model.load(copy).model_sha256 == before.model_sha256
     assert "Passes the written appetite." in (copy / CARD).read_text()
     assert sorted(path.name for path in copy.parent.iterdir()) == [copy.name]
     assert (copy / AUDIT).exists() and "Not audited" not in (copy / CARD).read_text()
@@ -49,8 +50,8 @@ def test_an_audit_of_another_model_or_of_other_members_is_refused(copy):
     sentence, card = {"sentence": "Passes."}, (copy / CARD).read_text()
     for audit in (
         {"bound": False},
-        {"bound": True, "provenance": {"bundle sha256": "0" * 64}},
-        {"bound": True, "provenance": {"model sha256": "0" * 64, "bundle sha256": Model.load(copy).sha256}},
+        {"bound": True, "provenance": {"model sha256": "0" * 64}},
+        {"bound": True, "provenance": {"model sha256": Model.load(copy).folder_sha256}},
     ):
         with pytest.raises(UsageError, match="not bound to this model"):
             attach_audit(copy, {"verdict": sentence, **audit})

@@ -15,16 +15,16 @@ def prediction(number: int, *, side: str = "left", abstained: bool = False) -> P
 
 
 def test_one_report_is_shown_and_many_are_counted():
-    one = Predictions(bundle="", by_case=False, results=(prediction(1),))
+    one = Predictions(model_sha256="", by_case=False, results=(prediction(1),))
     assert "prostate gland" in repr(one) and "! laterality left is a side" in repr(one)
     results = (prediction(1), prediction(2, side="not_paired", abstained=True))
-    many = repr(Predictions(bundle="", by_case=False, results=results))
+    many = repr(Predictions(model_sha256="", by_case=False, results=results))
     assert "2 reports" in many and "1 answer has codes that contradict each other" in many
     assert many.splitlines()[4].split() == ["laterality", "1", "1", "(50%)"]
 
 
 def test_a_summary_says_what_to_know():
-    fields = {"by_case": True, "format": "naaccr-xml", "bundle": "", "joint": None, "contradictions": 2}
+    fields = {"by_case": True, "format": "naaccr-xml", "model_sha256": "", "joint": None, "contradictions": 2}
     skipped = SkippedMessage(file="lab.hl7", message=3, line=9, reason="holds no report text (OBX)")
     summary = PredictionSummary(
         reports=3, answers=2, cases=1, out="a.xml", sidecar="a.probabilities.jsonl", skipped_messages=1,

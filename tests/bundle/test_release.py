@@ -27,7 +27,7 @@ def release_text(**changes) -> str:
         "signer": "A. Officer",
         "key": "00" * 32,
         "model_sha256": "22" * 32,
-        "bundle_sha256": "11" * 32,
+        "folder_sha256": "11" * 32,
         "judgement": None,
         "appetite": None,
         "override": {"reason": "a trial with invented reports", "refusals": ["there is no audit of this model"]},

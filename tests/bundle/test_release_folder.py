@@ -92,11 +92,11 @@ def test_an_override_is_in_everything_and_in_the_log(bundle, signing, tmp_path):
     assert made.expires > "2050" and "Reason given" in str(verify_release(out, signing.key.public, log=logged.log))
     for name in ("release.json", "card.md", "README.md", "bom.cdx.json"):
         assert reason in (out / name).read_text(), name
-    (line,) = read_log(tmp_path / "log.jsonl")
+    (line,) = read_log(tmp_path / "log.jsonl", key=signing.key.public)
     assert line["override"]["reason"] == reason and line["what"] == "released against a refusal"
     assert "audit.json" not in {path.name for path in out.iterdir()}
     again = write_release(bundle, tmp_path / "s", evidence=evidence_for(bundle), signing=logged)
-    assert again.log is not None and len(read_log(tmp_path / "log.jsonl")) == 2
+    assert again.log is not None and len(read_log(tmp_path / "log.jsonl", key=signing.key.public)) == 2
 
 
 def test_the_signer_is_named_or_the_key(keys):

@@ -29,7 +29,7 @@ def test_a_frame_teaches_what_its_file_teaches(corpus, made):
 
 def test_a_model_written_where_it_is_trained_is_the_model(corpus, made, folder, tmp_path):
     model = train_model(corpus, TINY, preset="tiny", seed=3, out=str(tmp_path / "model"))
-    assert model.sha256 == Model.load(folder).sha256 and sorted(p.name for p in tmp_path.iterdir()) == [
+    assert model.folder_sha256 == Model.load(folder).folder_sha256 and sorted(p.name for p in tmp_path.iterdir()) == [
         "model",
         "model.private",
     ]

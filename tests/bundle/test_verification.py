@@ -9,11 +9,13 @@ import pytest
 from bundle.conftest import evidence_for
 from pathveil.bundle import Model
 from pathveil.bundle.encoder import load_encoder
-from pathveil.bundle.release_folder import digests_in, write_release
+from pathveil.bundle.release import Override
+from pathveil.bundle.release_folder import Signing, digests_in, write_release
+from pathveil.bundle.release_log import add_line
 from pathveil.bundle.statements import sign, signature_bundle
 from pathveil.bundle.verification import verify_release
 from pathveil.errors import BundleError, UsageError
-from pathveil.files import sha256_of_file, write_json
+from pathveil.files import sha256_of_file, write_json, write_text
 from pathveil.signatures import read_private_key, read_public_key
 
 FILES = [
@@ -172,6 +174,26 @@ def test_weights_under_anothers_verdict_are_refused(copy, check, keys, signing):
     rehashed(copy)
     resigned(copy, keys)
     check("its verdict is about another model")
+
+
+@pytest.mark.parametrize("who", ["nobody", "stranger", "officer"])
+@pytest.mark.parametrize("field", ["what", "when", "who", "name", "form", "model", "verdict", "appetite", "override"])
+def test_the_line_of_a_release_says_what_the_release_says(bundle, keys, tmp_path, field, who):
+    """Altered as the last line of the log, and left so, or signed again with another's key or the release's own."""
+    log, key = tmp_path / "log.jsonl", read_private_key(keys / "officer.pem")
+    signing = Signing(key=key, signer="A. Officer", log=log)
+    override = Override(reason="the board has decided so", refusals=["the audit did not pass"])
+    write_release(bundle, tmp_path / "r", evidence=evidence_for(bundle), signing=signing, override=override)
+    assert "whose lines are as they were signed" in str(verify_release(tmp_path / "r", key.public, log=log))
+    line = json.loads(log.read_text()) | {field: None}
+    log.unlink()
+    if who == "nobody":
+        write_text(log, json.dumps(line) + "\n")
+    else:
+        del line["line_signature"]
+        add_line(log, line, key=read_private_key(keys / f"{who}.pem"))
+    with pytest.raises(BundleError, match=r"line 1 (has another|is not as it was signed)"):
+        verify_release(tmp_path / "r", key.public, log=log)
 
 
 def test_a_bundle_is_not_signed(folder, keys, released, pathveil, fresh, tmp_path):

@@ -49,7 +49,7 @@ def trained(files, pathveil):
 def test_train_writes_a_bundle(files, trained):
     result = json.loads(trained.stdout)
     bundle = Model.load(files / "model")
-    assert result["sha256"] == bundle.sha256 and result["reports"] == 120 and result["cases"] == 60
+    assert result["model_sha256"] == bundle.model_sha256 and result["reports"] == 120 and result["cases"] == 60
     assert set(result["held_out"]) == set(bundle.tasks) == {"site", "subsite", "laterality", "histology", "behavior"}
     assert bundle.vocabulary.method == "occurrences >= 5"
     assert not (files / "model.training").exists()

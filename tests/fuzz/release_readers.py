@@ -95,7 +95,7 @@ def sign_verdict(folder: Path, form: str, verdict: bytes) -> None:
     (release / "test-result.dsse.json").write_text(json.dumps(signed(verdict, folder)))
     whole = signature_bundle(digests(release, without={"model.sig"}), name=form, ignored="model.sig", key=key)
     (release / "model.sig").write_text(json.dumps(whole))
-    (folder / "log.jsonl").write_text(logged(release))
+    log_again(folder, release)
 
 
 def verify(folder: Path, form: str = "weights") -> None:
@@ -119,10 +119,17 @@ def resigned(form: str = "weights") -> Callable[[Path], None]:
     return read
 
 
-def logged(release: Path) -> str:
-    """A log that holds the release as it is now."""
-    signature = hashlib.sha256((release / "model.sig").read_bytes()).hexdigest()
-    return json.dumps({"line": 1, "signature": signature, "before": "0" * 64}) + "\n"
+def log_again(folder: Path, release: Path) -> None:
+    """Write a log that holds the release as it is now."""
+    from pathveil.bundle.release import read_release
+    from pathveil.bundle.release_log import add_line
+    from pathveil.signatures import read_private_key
+
+    described = read_release(release)
+    assert described is not None
+    line = described.log_line(signature=hashlib.sha256((release / "model.sig").read_bytes()).hexdigest())
+    (folder / "log.jsonl").unlink(missing_ok=True)
+    add_line(folder / "log.jsonl", line, key=read_private_key(folder / "officer.pem"))
 
 
 def signed_verdict(folder: Path) -> None:
@@ -134,24 +141,28 @@ def signed_files(folder: Path) -> None:
     path = folder / "weights" / "model.sig"
     whole = json.loads(path.read_bytes()) | {"dsseEnvelope": signed((folder / "files.json").read_bytes(), folder)}
     path.write_text(json.dumps(whole))
-    (folder / "log.jsonl").write_text(logged(folder / "weights"))
+    log_again(folder, folder / "weights")
     verify(folder)
+
+
+def log_file(path: Path) -> None:
+    """A log of one signed line, and the key beside it."""
+    from pathveil.bundle.release_log import add_line
+    from pathveil.signatures import new_key, read_private_key
+
+    new_key(path.with_name("k.pem"))
+    line = {"what": "released", "signature": "ab" * 32, "name": WORD}
+    add_line(path, line, key=read_private_key(path.with_name("k.pem")))
 
 
 def release_log(folder: Path) -> None:
     from pathveil.bundle.release_log import check_in_log, head_of, read_log
+    from pathveil.signatures import read_public_key
 
-    path = folder / "log.jsonl"
-    last = read_log(path)[-1:]
+    path, key = folder / "log.jsonl", read_public_key(folder / "k.pub.pem")
     assert len(head_of(path)) == 64
-    for line in last:
-        check_in_log(path, signature=line.get("signature"), before=line["before"])
-
-
-LOG = "".join(
-    json.dumps({"line": number, "what": "released", "signature": "ab" * 32, "name": WORD, "before": before}) + "\n"
-    for number, before in [(1, "0" * 64)]
-)
+    for line in read_log(path, key=key)[-1:]:
+        check_in_log(path, {"signature": "ab" * 32, "name": WORD}, key=key, before=line["before"])
 
 
 def public_key(path: Path) -> None:
@@ -202,7 +213,7 @@ READERS: dict[str, Reader] = {
     "release signature": Reader("weights/model.sig", "json", release_folder, verify, weight=0.3),
     "release files": Reader("files.json", "json", release_folder, signed_files, weight=0.2),
     "release verdict": Reader("verdict.json", "json", release_folder, signed_verdict, weight=0.2),
-    "release log": Reader("log.jsonl", "jsonl", one("log.jsonl", text_file(LOG)), release_log),
+    "release log": Reader("log.jsonl", "jsonl", one("log.jsonl", log_file), release_log),
     "public key": Reader("public.pem", "bytes", one("public.pem", public_key), read_key, weight=0.5),
     "audit": Reader("audit.json", "json", one("audit.json", audit_file), read_audit, weight=0.1),
     "study result": Reader("result.json", "json", one("result.json", text_file(result)), study_report, weight=0.05),

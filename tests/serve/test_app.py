@@ -34,7 +34,7 @@ def test_codes_are_those_of_the_model(client, model):
     sent = [{"report_id": str(n), "text": text} for n, text in enumerate(frame["text"])]
     answer = code(client, {"reports": sent}).json()
     expected = model.predict(frame["text"].to_list())
-    assert answer["model"] == model.sha256
+    assert answer["model"] == model.model_sha256
     for got, wanted in zip(answer["results"], expected.results, strict=True):
         for task, found in wanted.codes.items():
             told = got["codes"][task]
@@ -218,7 +218,7 @@ def test_nothing_that_was_sent_is_logged_or_measured(client, caplog):
 def test_the_model_is_described_and_headers_are_strict(client, model):
     answer = client.get("/v1/model", headers=BEARER)
     facts = answer.json()
-    assert facts["sha256"] == model.sha256 and set(facts["tasks"]) == set(model.tasks)
+    assert facts["model_sha256"] == model.model_sha256 and set(facts["tasks"]) == set(model.tasks)
     assert "default-src 'none'" in answer.headers["content-security-policy"]
     for answer in (client.get("/nothing"), client.put("/v1/code")):
         assert answer.status_code in (404, 405) and answer.headers["cache-control"] == "no-store"

@@ -105,7 +105,7 @@ def test_nothing_acknowledged_is_lost_when_the_service_is_killed(kind, model, mo
     cases, answerer = [], Answerer(model)
     for case, texts in desk.casework.uncoded(90):
         said = propose_case(answerer.answer([Sent("0", texts[0].text, case_id=case)], Asked(by_case=True)))
-        desk.casework.propose(case, said, model=model.sha256, thresholds="t", reports=1)
+        desk.casework.propose(case, said, model=model.model_sha256, thresholds="t", reports=1)
         cases.append((case, {task: code.code for task, code in said.tumours[0].codes.items()}))
     desk.base.close()
     (tmp_path / "tokens").write_text(f"lab {TOKEN}\n")

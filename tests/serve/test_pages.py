@@ -47,7 +47,7 @@ def desk_service(model, tmp_path_factory):
     for case, texts in desk.casework.uncoded(20):
         named = [Sent(str(one.place), one.text, case_id=case) for one in texts]
         said = propose_case(service.pool.answerer.answer(named, Asked(places=4, by_case=True)))
-        desk.casework.propose(case, said, model=model.sha256, thresholds="t", reports=len(texts))
+        desk.casework.propose(case, said, model=model.model_sha256, thresholds="t", reports=len(texts))
     return service
 
 
@@ -477,8 +477,9 @@ def test_another_model_is_compared_before_it_is_used(model, model_folder, tmp_pa
         assert anna.post("/admin/switch", data={"csrf": anna.csrf, "sha256": "0"}).status_code == 409
         assert anna.post("/admin/model", data={"csrf": anna.csrf, "model": "model"}).status_code == 303
         page = anna.get("/admin").text
+        assert page.count(f"model sha256 <code>{model.model_sha256[:16]}…") == 2  # in use, and compared
         assert "of 1 waiting case" in page and "code all of these cases alike" in page and "Switch to model" in page
-        assert anna.post("/admin/switch", data={"csrf": anna.csrf, "sha256": model.sha256}).status_code == 303
+        assert anna.post("/admin/switch", data={"csrf": anna.csrf, "sha256": model.model_sha256}).status_code == 303
         while desk.casework.uncoded(1):  # it is coded again
             time.sleep(0.02)
         what = [row["what"] for row in desk.base.rows("SELECT what FROM log ORDER BY number")]

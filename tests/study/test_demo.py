@@ -53,7 +53,7 @@ def test_demo_trains_explains_and_studies(tmp_path, monkeypatch):
     # Beside others, who do the studies, the model is trained while they run.
     result = demo.run(tmp_path / "demo", crew=Others())
     assert json.loads((tmp_path / "demo" / "result.json").read_text()) == result.study.to_dict()
-    assert Model.load(tmp_path / "demo" / "model").sha256 == result.model.scores.bundle
+    assert Model.load(tmp_path / "demo" / "model").model_sha256 == result.model.scores.model_sha256
     text = str(result)
     assert (
         "\n".join(kept.lines()) in text

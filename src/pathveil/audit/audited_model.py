@@ -14,7 +14,7 @@ class ModelStatement(Part):
     """The audited model in a few words."""
 
     name: str  # of its folder; empty where it was never saved
-    sha256: str  # of all that its answers depend on
+    model_sha256: str
     written: str  # on which day its folder was written; empty where it was never saved
     tasks: tuple[str, ...]
     reports: int
@@ -46,7 +46,7 @@ def describe_model(model: Model) -> ModelStatement:
         day = datetime.fromtimestamp(manifest.stat().st_mtime, UTC).date().isoformat()
     return ModelStatement(
         name="" if model.folder is None else model.folder.resolve().name,
-        sha256=model.model_sha256,
+        model_sha256=model.model_sha256,
         written=day,
         tasks=model.tasks,
         reports=source.get("reports", 0),

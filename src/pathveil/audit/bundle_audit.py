@@ -104,7 +104,7 @@ def audit_bundle(
         settings=settings_in_words(settings, appetite) | {"device": device},
         provenance={
             "model sha256": model.model_sha256,
-            "bundle sha256": model.sha256,
+            "folder sha256": model.folder_sha256,
             **given.hashes,
             "vocabulary sha256": model.vocabulary.sha256,
         },

@@ -199,7 +199,8 @@ def _numbers(bucket: str) -> list[int]:
 
 
 def limits_not_kept(verdict: Verdict) -> str:
-    broken = [number for number in verdict.numbers if number.state == "broken"]
+    both = zip(verdict.numbers, verdict.worst, strict=True)
+    broken = [worst for number, worst in both if number.state == "broken"]
     if not broken:
         return ""
     told = "; ".join(

@@ -17,7 +17,7 @@ from pathveil.audit.appetite import RELEASES
 from pathveil.audit.attack_names import ATTACKS, CLASSIFIERS
 from pathveil.audit.evidence import ALL, CONTROL, CROSS, TOGETHER, CanaryRow, Curve, Figure, MeasuredRow
 from pathveil.audit.result import Audit
-from pathveil.audit.verdict import Criterion
+from pathveil.audit.verdict import Criterion, Number, Verdict, fits_release
 from pathveil.bundle.release import Override
 from pathveil.wording import percent as spoken_percent
 
@@ -33,6 +33,7 @@ CRITERIA: dict[Criterion, str] = {
     "worst_task": "Worst task",
     "worst_bucket": "Worst group of classes",
 }
+DECISIVE = {"kept": "Highest upper end", "broken": "Surest breach", "open": "Highest upper end"}  # where not the worst
 STATES = {"kept": "within the limit", "broken": "limit broken", "open": "cannot be decided"}
 
 
@@ -54,9 +55,9 @@ def render(audit: Audit, *, override: Override | None = None) -> str:
         releases=RELEASES,
         subject=SUBJECTS[audit.kind],
         verdict=audit.verdict,
+        numbers=number_rows(audit.verdict),
         answer=answer,
         sentence=(sentence[0].upper() + sentence[1:]).replace(" %", "\u00a0%"),  # a number keeps its sign
-        criteria=CRITERIA,
         states=STATES,
         fpr=fpr,
         fprs=[f"{value:g}" for value in audit.settings["fprs"]],
@@ -74,6 +75,16 @@ def render(audit: Audit, *, override: Override | None = None) -> str:
         all_rows=ALL,
         strongest=[row for name in audit.protocols if (row := strongest(overall(rows, name), fpr)) is not None],
     )
+
+
+def number_rows(verdict: Verdict) -> list[tuple[str, Number]]:
+    """(its name, row): the worst of each criterion, and below it the one that decided where that is another."""
+    found = []
+    for decisive, worst in zip(verdict.numbers, verdict.worst, strict=True):
+        found.append((CRITERIA[worst.criterion], worst))
+        if decisive != worst:
+            found.append((f"{DECISIVE[decisive.state]}: {CRITERIA[decisive.criterion].lower()}", decisive))
+    return found
 
 
 def percent(value: float | None) -> str:
@@ -94,11 +105,11 @@ def overall(rows: Sequence[MeasuredRow], protocol: str) -> list[MeasuredRow]:
 
 
 def strongest(rows: Sequence[MeasuredRow], fpr: float) -> MeasuredRow | None:
-    """The row with the highest lower bound at this FPR, then the highest value."""
+    """The row with most members found at this FPR, then with the highest lower bound."""
 
     def strength(row: MeasuredRow) -> tuple[float, float]:
         found = row.tpr_at_fpr[f"{fpr:g}"]
-        return found.low, found.value or 0.0
+        return -1.0 if found.value is None else found.value, found.low
 
     return max(rows, key=strength, default=None)
 
@@ -163,13 +174,19 @@ def canary_chart(audit: Audit) -> str:
     return svg.intervals(marks, limit=limit, chance=0.5, title=title, label=215, tick=lambda value: f"{value:.1f}")
 
 
+def rows_that_count(audit: Audit) -> list[MeasuredRow]:
+    """Rows of attacks that count for what is to be released; of a control all that could be made on it."""
+    rows = [row for row in audit.measured if row.decides or row.protocol == CONTROL]
+    return [row for row in rows if fits_release(row, audit.appetite)]
+
+
 def rarity_charts(audit: Audit, fpr: float) -> list[tuple[str, str]]:
     """For each protocol the strongest attack in each bucket of class rarity, on any task, as the verdict takes it."""
     limit = next((one.worst_bucket for one in audit.appetite.limits if one.fpr == fpr), None)
     found = []
     for protocol in audit.protocols:
         groups: dict[str, list[MeasuredRow]] = {}
-        for row in audit.measured:
+        for row in rows_that_count(audit):
             if row.protocol == protocol and row.unit == "report" and row.bucket != ALL:
                 groups.setdefault(row.bucket, []).append(row)
         if groups:
@@ -184,7 +201,7 @@ def task_charts(audit: Audit, fpr: float) -> list[tuple[str, str]]:
     found = []
     for protocol in audit.protocols:
         groups: dict[str, list[MeasuredRow]] = {}
-        for row in audit.measured:
+        for row in rows_that_count(audit):
             if row.protocol == protocol and row.bucket == ALL and row.unit == "report":
                 groups.setdefault(row.task, []).append(row)
         if len(groups) > 1:

@@ -9,6 +9,10 @@ labels; attacks on weights only where these leave. A cross-registry row counts w
 of it is change of source, not membership. An appetite may also limit how well canaries are told apart, of the kind that
 is found best.
 
+The row that decides a limit is not always the worst one: a few cases of rare codes may be found more often, and less
+surely, than many of common ones. So a verdict holds both: the row that decides (``numbers``), and the row with most
+members found (``worst``).
+
 >>> import numpy as np
 >>> from pathveil.audit.appetite import Limit
 >>> from pathveil.audit.evidence import Records, Score, measure
@@ -50,7 +54,7 @@ CRITERIA: dict[Criterion, str] = {
 
 
 class Number(Part):
-    """The number that decided one criterion."""
+    """What one row says of one criterion."""
 
     criterion: Criterion
     fpr: float
@@ -94,7 +98,8 @@ class Verdict(Part):
     exit_code: int
     sentence: str
     reasons: tuple[str, ...]
-    numbers: tuple[Number, ...]  # one a criterion, the worst first
+    numbers: tuple[Number, ...]  # that decided, one a criterion
+    worst: tuple[Number, ...]  # with the highest value at the same false-positive rate, one for each of ``numbers``
     canary: CanaryNumber | None = None  # where the appetite limits canaries and some were planted
 
 
@@ -104,6 +109,7 @@ def judge(
     """Hold the rows of ``evidence.measure``, the controls and the canaries against the appetite."""
     counted = [row for row in _counted(rows, appetite) if isinstance(row, MeasuredRow)]
     failed = [control for control in controls if not control.holds]
+    numbers: list[Number] = []
     worst: list[Number] = []
     unanswered: list[str] = []
     for criterion in CRITERIA:
@@ -111,7 +117,8 @@ def judge(
         chosen = [row for row in counted if _belongs(row, criterion, rows)]
         found = [_number(row, criterion, limit.fpr, getattr(limit, criterion)) for limit in asked for row in chosen]
         if found:
-            worst.append(max(found, key=_badness))
+            numbers.append(max(found, key=_badness))
+            worst.append(_worst(found, numbers[-1]))
         elif asked:
             unanswered.append(f"no attack could be measured for {CRITERIA[criterion]}")
         if asked and criterion == "worst_bucket":
@@ -119,8 +126,8 @@ def judge(
     canary = _worst_canary(canaries, appetite)
     if appetite.worst_canary is not None and canary is None:
         unanswered.append("the appetite limits what canaries may give away, and none were planted (--canaries)")
-    broken = [number for number in worst if number.state == "broken"]
-    open_ = [number for number in worst if number.state == "open"]
+    broken = [number for number in numbers if number.state == "broken"]
+    open_ = [number for number in numbers if number.state == "open"]
     reasons = [f"control failed: {control.name}" for control in failed] + unanswered
     null_failed = any(control.kind == "null" for control in failed)
     if broken and not null_failed:
@@ -128,24 +135,25 @@ def judge(
         decisive = max(broken, key=_badness)
     elif canary is not None and canary.state == "broken" and not null_failed:
         answer, decisive = "fail", None
-    elif canary is not None and canary.state == "open" and not (failed or open_ or unanswered) and worst:
+    elif canary is not None and canary.state == "open" and not (failed or open_ or unanswered) and numbers:
         answer, decisive = "not enough evidence", None
-    elif failed or open_ or unanswered or not worst:
+    elif failed or open_ or unanswered or not numbers:
         answer = "not enough evidence"
-        decisive = max(open_ or worst, key=_badness) if worst else None
+        decisive = max(open_ or numbers, key=_badness) if numbers else None
     else:
         answer = "pass"
-        decisive = max(worst, key=_badness)
+        decisive = max(numbers, key=_badness)
     reasons += [_open_reason(number) for number in open_]
     if canary is not None and canary.state != "kept":
         reasons.append(str(canary))
-    by_canary = canary if canary is not None and decisive is None and worst else None
+    by_canary = canary if canary is not None and decisive is None and numbers else None
     return Verdict(
         answer=answer,
         exit_code=EXIT_CODES[answer],
         sentence=_sentence(answer, decisive, failed) if by_canary is None else f"{answer.capitalize()}: {by_canary}.",
         reasons=tuple(reasons),
-        numbers=tuple(worst),
+        numbers=tuple(numbers),
+        worst=tuple(worst),
         canary=canary,
     )
 
@@ -173,14 +181,19 @@ def _counted(rows: Sequence[Row], appetite: Appetite) -> list[Row]:
     controls = {_same_but_protocol(row): row for row in rows if row.protocol == CONTROL}
     kept = []
     for row in rows:
-        if not row.decides or (appetite.release == "label" and not row.label_only):
-            continue
-        if row.weights_only and appetite.release != "weights":
+        if not (row.decides and fits_release(row, appetite)):
             continue
         control = controls.get(_same_but_protocol(row)) if row.protocol == CROSS else None
         if control is None or _above(row, control):
             kept.append(row)
     return kept
+
+
+def fits_release(row: Cell, appetite: Appetite) -> bool:
+    """Whether an attack can be made on what is to be released."""
+    if appetite.release == "label" and not row.label_only:
+        return False
+    return appetite.release == "weights" or not row.weights_only
 
 
 def _same_but_protocol(row: Cell) -> tuple[str | int, ...]:
@@ -249,6 +262,13 @@ def _badness(number: Number) -> tuple[int, bool, float]:
     return rank, broken and number.protocol != CROSS, (number.sure if broken else number.high) / number.tolerated
 
 
+def _worst(found: Sequence[Number], decisive: Number) -> Number:
+    """The row with most members found at the false-positive rate of the one that decided; of membership alone where
+    there is one, as for a broken limit. Of equal ones the one that decided."""
+    same = [number for number in (decisive, *found) if number.fpr == decisive.fpr and number.value is not None]
+    return max(same, key=lambda number: (number.protocol != CROSS, number.value), default=decisive)
+
+
 def _where(number: Number) -> str:
     part = "" if number.bucket == ALL else f", in classes with {number.bucket} training samples"
     unit = ", judging whole cases" if number.unit == "case" else ""
@@ -273,8 +293,8 @@ def _sentence(answer: Answer, number: Number | None, failed: Sequence[Control]) 
         return f"Fail: {price} finds {found_share(number)} of those who were; {allowed} ({_where(number)})."
     if answer == "pass":
         return (
-            f"Pass: {price} finds {found_share(number)} of those who were by the strongest attack tried; {allowed} "
-            f"({_where(number)})."
+            f"Pass: {price} finds {found_share(number)} of those who were by the attack that comes closest to a "
+            f"limit; {allowed} ({_where(number)})."
         )
     if failed:
         return (

@@ -28,6 +28,9 @@ def write_card(model: "Model") -> str:
         f"Codes cancer pathology reports for {listed(model.tasks)}: a multitask CNN ({networks}; windows of "
         f"{listed([str(window) for window in shape['windows']])} words, {shape['filters']} filters each){beside}.",
         "",
+        f"Model sha256 `{model.model_sha256}`: of its weights, words, labels and thresholds. Its audits, releases, "
+        "scores and answers name it so.",
+        "",
         "## What it was trained on",
         "",
         f"- {source.get('reports', '?'):,} reports of {source.get('cases', '?'):,} cases from "

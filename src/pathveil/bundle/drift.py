@@ -111,7 +111,7 @@ class Drift(Result):
 
     documents: int
     cases: int
-    bundle: str  # sha256
+    model_sha256: str
     reference: str  # training, or reports
     words_per_report: Compared
     unknown_words: Compared  # share of words
@@ -327,7 +327,7 @@ def measure_drift(
     result = Drift(
         documents=seen.documents,
         cases=len(seen.cases),
-        bundle=model.sha256,
+        model_sha256=model.model_sha256,
         reference="training" if reference is None else "reports",
         words_per_report=Compared(new=seen.words / seen.documents, reference=before.words_per_report),
         unknown_words=Compared(new=seen.unknown / max(seen.words, 1), reference=before.unknown_words),

@@ -18,7 +18,6 @@ def render(result: Drift) -> str:
     return fill(
         "drift.html",
         result=result,
-        bundle=result.bundle,
         left={task: (shown(one.abstained.new), result.left_before(one)) for task, one in result.tasks.items()},
         unread=shown(result.without_known_word),
         flagged={one.task for one in result.findings},

@@ -52,7 +52,7 @@ class Evaluation(Result):
     """Scores of a model on a corpus."""
 
     documents: int
-    bundle: str  # sha256
+    model_sha256: str
     tasks: dict[str, TaskEvaluation]
     cases: int | None = None
     contradictions: int | None = None  # reports whose codes contradict each other
@@ -271,7 +271,7 @@ def evaluate_encoded(
     against = ~Rules.of(model.labels, RULES).allow(chosen)
     return Evaluation(
         documents=corpus.documents,
-        bundle=model.sha256,
+        model_sha256=model.model_sha256,
         tasks=found,
         cases=len(np.unique(corpus.cases)),
         contradictions=int(against.sum()),

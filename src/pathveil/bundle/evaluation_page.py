@@ -40,7 +40,6 @@ def render(result: Evaluation) -> str:
         result=result,
         tasks=told,
         hidden=listed([task for task in result.tasks if task not in told]),
-        bundle=result.bundle,
         warnings=warnings_of(result),
         broken={task: broken_promise(task, one) for task, one in told.items()},
         coded={task: coded_share(one) for task, one in told.items()},

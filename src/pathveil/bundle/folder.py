@@ -6,7 +6,7 @@
     card.md             the same for a person to read
     history.json        the loss and accuracy of every epoch; training.svg draws it
     audit.json          what a membership audit found, once there was one
-    MANIFEST.json       sha256 and size of every other file; its own sha256 names the bundle. Who changes a file and the
+    MANIFEST.json       sha256 and size of every other file; its own sha256 is the folder's. Who changes a file and the
                         manifest with it makes another bundle: only its name, or the signature of a release, shows it
 
 A release (``bundle.release``) is such a folder without history, and with more files, a signature among them.
@@ -126,7 +126,7 @@ def read(folder: Path) -> dict[str, Any]:
         "blend": {task: tuple(numbers) for task, numbers in content["blend"].items()},
         "history": tuple(tuple(member) for member in history),
         "audit": read_json(folder / AUDIT, error=BundleError) if AUDIT in present else None,
-        "sha256": sha256_of_file(folder / MANIFEST),
+        "folder_sha256": sha256_of_file(folder / MANIFEST),
         "form": form,
     }
 

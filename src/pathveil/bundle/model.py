@@ -59,7 +59,7 @@ class Model:
     provenance: Mapping[str, Any]  # corpus and vocabulary hashes, counts, settings, seed, version
     history: tuple[tuple[Mapping[str, Any], ...], ...] = ()  # a member's epochs
     audit: Mapping[str, Any] | None = None
-    sha256: str = ""  # of the bundle's manifest; known once the model is on disk
+    folder_sha256: str = ""  # of the manifest of its folder, with card and audit; known once the model is on disk
     folder: Path | None = None  # the bundle it was read from or written to
     form: Form = "weights"  # of the release it was read from: what its answers may tell
     _ensembles: dict[str, "Ensemble"] = field(default_factory=dict, init=False)  # by device
@@ -85,13 +85,14 @@ class Model:
 
     @cached_property
     def model_sha256(self) -> str:
-        """Of all that its answers depend on: weights, words, labels, thresholds. An audit is about this; unlike the
-        bundle's sha256 it stays the same when the audit is attached."""
+        """Of all that its answers depend on: weights, words, labels, thresholds. It names the model everywhere: on its
+        card, audit, release and in a service; unlike the folder's sha256 it stays the same when an audit is attached,
+        a release is made or words are hashed."""
         rest = {
             "architecture": dict(self.architecture) | {"windows": list(self.architecture["windows"])},
             "labels": {task: list(names) for task, names in self.labels.items()},
             "text": self.text,
-            "words": self.vocabulary.sha256,
+            "words": self.vocabulary.shown_sha256,
             "blend": {task: list(numbers) for task, numbers in self.blend.items()},
             "thresholds": {task: threshold.to_dict() for task, threshold in self.thresholds.items()},
             "weights": weights_sha256(self.tensors),
@@ -231,7 +232,7 @@ class Model:
         return measure_drift(self, reports, reference=reference, device=device, progress=progress, **tables)
 
     def save(self, path: str | Path, *, replace_old: bool = False) -> "Model":
-        """Write a bundle, a new folder, whole or not at all; the model with the bundle's sha256. With ``replace_old`` a
+        """Write a bundle, a new folder, whole or not at all; the model with the folder's sha256. With ``replace_old`` a
         bundle that is there gives way when the new one is whole. Of a release nothing is written: a copy would have
         neither its form nor its signature."""
         for place in (self.folder, Path(path) if replace_old else None):
@@ -239,7 +240,7 @@ class Model:
                 raise BundleError(f"{place}: is a release, and stays as it was signed; use the bundle it was made from")
         with new_folder(Path(path), replace=replace_old) as part:
             folders.write(self, part)
-        return replace(self, sha256=sha256_of_file(Path(path) / folders.MANIFEST), folder=Path(path))
+        return replace(self, folder_sha256=sha256_of_file(Path(path) / folders.MANIFEST), folder=Path(path))
 
     @classmethod
     def load(
@@ -329,10 +330,7 @@ def attach_audit(path: Path, audit: Mapping[str, Any]) -> Model:
     """
     before_audit = Model.load(path)
     named = audit.get("provenance", {})
-    if "model sha256" in named:  # stays the same when an audit is attached, unlike the bundle's
-        same = named["model sha256"] == before_audit.model_sha256
-    else:
-        same = named.get("bundle sha256", before_audit.sha256) == before_audit.sha256
+    same = named.get("model sha256", before_audit.model_sha256) == before_audit.model_sha256
     if audit.get("bound") is False or not same:
         raise UsageError(f"{path}: the audit is not bound to this model, so its verdict does not go on the card")
     return replace(before_audit, audit=audit).save(path, replace_old=True)

@@ -101,7 +101,7 @@ def predict(
         for coded in answers
     )
     return Predictions(
-        bundle=model.sha256,
+        model_sha256=model.model_sha256,
         by_case=by_case,
         results=results,
         tables=readings[-1].rows,
@@ -186,7 +186,7 @@ def predict_to_file(
         out="-" if path is None else str(path),
         sidecar=str(sidecar_of(path)) if path and form == "naaccr-xml" else None,
         format=form,
-        bundle=model.sha256,
+        model_sha256=model.model_sha256,
         joint=rules,
         contradictions=counts.contradictions,
         skipped_messages=tally.skipped_total,

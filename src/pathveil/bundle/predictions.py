@@ -29,7 +29,7 @@ class Prediction(Part):
 class Predictions(Result):
     """What a model says about reports."""
 
-    bundle: str  # sha256 of the model's bundle; empty where it was never saved
+    model_sha256: str
     by_case: bool
     results: tuple[Prediction, ...]
     tables: RowCounts | None = None  # what became of the rows of tables, where there were any
@@ -89,7 +89,7 @@ class PredictionSummary(Result):
     out: str
     sidecar: str | None  # what NAACCR XML has no item for
     format: str
-    bundle: str  # sha256
+    model_sha256: str
     joint: tuple[str, ...] | None  # rules that codes had to keep
     contradictions: int  # answers with one at least
     skipped_messages: int

@@ -92,8 +92,8 @@ class Release(Result):
     expires: Annotated[str, AfterValidator(a_day)]  # a day; from then on the verdict must be renewed
     signer: str
     key: str  # sha256 of the public key
-    model_sha256: str  # of all that the model's answers depend on; what was audited
-    bundle_sha256: str  # of the bundle it was made from
+    model_sha256: str  # what was audited: ``Model.model_sha256``
+    folder_sha256: str  # of the folder it was made from
     judgement: Judgement | None  # none where there was no audit and the refusal was overridden
     appetite: JudgedBy | None
     override: Override | None
@@ -105,6 +105,22 @@ class Release(Result):
     def answers(self) -> Form:
         """The form that answers are held to: codes alone where the appetite allows no more, whatever was overridden."""
         return "labels" if self.appetite is not None and self.appetite.release == "label" else self.form
+
+    def log_line(self, *, signature: str) -> dict[str, Any]:
+        """What the release log says of it; ``signature`` is the sha256 of ``model.sig``."""
+        return {
+            "what": "released" if self.override is None else "released against a refusal",
+            "when": self.released,
+            "who": self.signer,
+            "key": self.key,
+            "name": self.name,
+            "form": self.form,
+            "model": self.model_sha256,
+            "verdict": None if self.judgement is None else self.judgement.answer,
+            "appetite": None if self.appetite is None else self.appetite.sha256,
+            "override": None if self.override is None else self.override.to_dict(),
+            "signature": signature,
+        }
 
     def rows(self) -> list[dict[str, Any]]:
         return [{"name": self.name, "form": self.form, "released": self.released, "expires": self.expires}]
@@ -119,6 +135,7 @@ class Release(Result):
         if self.appetite is not None:
             whose = f"{self.appetite.name}, {self.appetite.organisation}, {self.appetite.date}"
             lines.append(f"Held against the risk appetite of {whose}.")
+        lines.append(f"Model sha256 {self.model_sha256}.")
         kind = "training report" if self.scan.of_training else "other report" if self.scan.reports else "report"
         looked = f"{counted(self.scan.reports, kind)} and {counted(self.scan.names, 'name')}"
         lines.append(f"The verdict is good until {self.expires}; {looked} were looked for in its files.")

@@ -83,6 +83,7 @@ def encoder_card(model: "Model") -> str:
             f"- learned on {counted(model.provenance.get('reports', 0), 'report')} of "
             f"{counted(model.provenance.get('cases', 0), 'case')}",
             f"- {len(model.vocabulary.words):,} words, chosen by: {model.vocabulary.method}",
+            f"- a part of the model with sha256 `{model.model_sha256}`",
             "- `pathveil.bundle.encoder.load_encoder(folder).features(texts)` gives the features",
             "",
         ]
@@ -110,6 +111,7 @@ def hugging_face_card(card: str, model: "Model", release: Release) -> str:
         "tags": ["pathology", "cancer-registry", "icd-o-3", "membership-audit", f"release-{release.form}"],
         "pathveil": {
             "form": release.form,
+            "model_sha256": release.model_sha256,
             "verdict": None if release.judgement is None else release.judgement.answer,
             "expires": release.expires,
             "override": None if release.override is None else release.override.reason,

@@ -146,7 +146,7 @@ def write_release(
             signer=signing.who,
             key=signing.key.public.sha256,
             model_sha256=model.model_sha256,
-            bundle_sha256=model.sha256,
+            folder_sha256=model.folder_sha256,
             judgement=_with_digest(evidence.judgement, part),
             appetite=evidence.appetite,
             override=override,
@@ -168,7 +168,8 @@ def write_release(
         scan_release(part, expected=expected, reports=reports, names=names, own_text=own_text, progress=progress)
         verify_release(part, signing.key.public, today=signing.time.date())
         if signing.log is not None:
-            add_line(signing.log, log_line(described, evidence, part))
+            line = described.log_line(signature=sha256_of_file(part / SIGNATURE))
+            add_line(signing.log, line | {"audit": evidence.original_sha256}, key=signing.key)
     return described
 
 
@@ -249,21 +250,3 @@ def test_result(release: Release, evidence: Evidence) -> dict[str, Any]:
 def digests_in(folder: Path) -> dict[str, str]:
     """The sha256 of every file."""
     return {path.name: sha256_of_file(path) for path in sorted(folder.iterdir())}
-
-
-def log_line(release: Release, evidence: Evidence, folder: Path) -> dict[str, Any]:
-    """What the log says of a release."""
-    return {
-        "what": "released" if release.override is None else "released against a refusal",
-        "when": release.released,
-        "who": release.signer,
-        "key": release.key,
-        "name": release.name,
-        "form": release.form,
-        "model": release.model_sha256,
-        "verdict": None if release.judgement is None else release.judgement.answer,
-        "audit": evidence.original_sha256,
-        "appetite": None if release.appetite is None else release.appetite.sha256,
-        "override": None if release.override is None else release.override.to_dict(),
-        "signature": sha256_of_file(folder / SIGNATURE),
-    }

@@ -50,7 +50,7 @@ class TrainingSummary(Result):
     """A model that was trained and written as a bundle."""
 
     bundle: str  # the folder
-    sha256: str
+    model_sha256: str
     reports: int
     cases: int
     words: int
@@ -92,7 +92,7 @@ def training_summary(model: Model, path: Path) -> TrainingSummary:
     """What a model saved at ``path`` was trained on and reaches."""
     return TrainingSummary(
         bundle=str(path),
-        sha256=model.sha256,
+        model_sha256=model.model_sha256,
         reports=model.provenance["reports"],
         cases=model.provenance["cases"],
         words=len(model.words),

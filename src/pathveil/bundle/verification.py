@@ -18,6 +18,7 @@ from pathveil.errors import BundleError
 from pathveil.files import read_json, sha256_of_file
 from pathveil.results import Result
 from pathveil.signatures import PublicKey, read_public_key
+from pathveil.wording import counted
 
 AUDIT, APPETITE = folders.AUDIT, "appetite.toml"
 
@@ -30,6 +31,7 @@ class Verification(Result):
     key: str  # sha256 of the public key
     release: Release
     log: str | None  # the log that holds it, where one was given
+    lines_of_other_keys: int = 0  # in that log
 
     def rows(self) -> list[dict[str, Any]]:
         return self.release.rows()
@@ -40,7 +42,11 @@ class Verification(Result):
             f"(key {self.key[:16]}…).",
             str(self.release),
         ]
-        return "\n".join(lines + ([f"It stands in {self.log}, whose chain is whole."] if self.log else []))
+        if self.log:
+            others = counted(self.lines_of_other_keys, "line")
+            more = f"; {others} of other keys: check them with theirs" if self.lines_of_other_keys else ""
+            lines.append(f"It stands in {self.log}, whose lines are as they were signed{more}.")
+        return "\n".join(lines)
 
 
 def verify_release(folder: Path, key: PublicKey, *, today: date | None = None, log: Path | None = None) -> Verification:
@@ -65,14 +71,17 @@ def verify_release(folder: Path, key: PublicKey, *, today: date | None = None, l
         raise BundleError(
             f"{folder}: its verdict expired on {release.expires}; ask {release.signer} for a release with a new audit"
         )
+    others = 0
     if log is not None:
-        check_in_log(log, signature=sha256_of_file(folder / SIGNATURE), before=release.log)
+        line = release.log_line(signature=sha256_of_file(folder / SIGNATURE))
+        others = check_in_log(log, line, key=key, before=release.log)
     return Verification(
         folder=str(folder),
         files=len(present),
         key=key.sha256,
         release=release,
         log=None if log is None else str(log),
+        lines_of_other_keys=others,
     )
 
 
@@ -147,7 +156,7 @@ def check_evidence(folder: Path, release: Release) -> None:
         raise BundleError(f"{folder}: {APPETITE} is not the risk appetite that the verdict names")
     if release.override is None and (release.judgement is None or release.judgement.answer != "pass"):
         raise BundleError(f"{folder}: has no passing verdict and no reason why it was released all the same")
-    if release.form != "encoder" and release.words == "shown":
+    if release.form != "encoder":
         from pathveil.bundle.model import Model
 
         if Model.load(folder).model_sha256 != release.model_sha256:

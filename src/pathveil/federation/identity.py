@@ -11,7 +11,7 @@ someone who is not the hub, as do the certificates' requests.
 """
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.x509.oid import NameOID
 
 from pathveil.errors import FederationError, UsageError
+from pathveil.federation.wire import PlanError
+from pathveil.files import read_json
 from pathveil.foreign import Refused, read_bytes
 
 Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
@@ -105,6 +107,21 @@ def revoked_serials(path: Path, root: x509.Certificate) -> frozenset[int]:
         raise UsageError(
             f"{path}: is not a list of revoked certificates that this federation's authority signed"
         ) from None
+
+
+def check_roster(sites: Sequence[str], *, kit: Path) -> None:
+    """Refuse a plan that counts the hub or an administrator among its sites: they have certificates too, and would read
+    the update of a site that is alone with them off the sum. A kit names its hub; an administrator's name is a mail
+    address, which no site's is."""
+    path = kit / "startup" / "fed_client.json"
+    try:
+        hub = str(read_json(path, error=FederationError)["servers"][0]["identity"])
+    except (KeyError, IndexError, TypeError):
+        raise FederationError(f"{path}: does not name the hub; get the kit again") from None
+    for name in sites:
+        role = "the hub" if name == hub else "an administrator" if "@" in name else ""
+        if role:
+            raise PlanError(f"the plan counts {role}, '{name[:64]}', among its sites; refused")
 
 
 def statement(public: bytes, *, run: str, session: str, name: str) -> bytes:

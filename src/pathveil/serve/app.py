@@ -212,7 +212,7 @@ def model_facts(service: Service) -> dict[str, Any]:
     answerer = service.pool.answerer
     model = answerer.model
     return {
-        "sha256": model.sha256,
+        "model_sha256": answerer.model_sha256,
         "form": service.form,
         "detail": answerer.detail,
         "tasks": {

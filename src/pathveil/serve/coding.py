@@ -95,7 +95,7 @@ class CaseOut(Part):
 class CodeResponse(Part):
     """What the model says."""
 
-    model: str = Field(description="sha256 of the model's bundle.")
+    model: str = Field(description="The model's sha256, as on its card, audit and release.")
     results: list[ReportOut]
 
 
@@ -112,6 +112,7 @@ class Answerer:
 
     def __init__(self, model: Model, *, detail: Detail = "probabilities"):
         self.model, self.detail = model, detail
+        self.model_sha256 = model.model_sha256  # reads all weights, so once
         self.coder = Coder(model, labels_alone=detail == "labels")
         self.prepared = False
 

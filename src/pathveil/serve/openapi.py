@@ -30,7 +30,7 @@ def document(settings: ServeSettings, *, with_queue: bool) -> dict[str, Any]:
     schemas = definitions["$defs"]
     schemas["CodeRequest"]["properties"]["reports"]["maxItems"] = settings.most_reports
     schemas["Error"] = {"type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}}
-    schemas["Model"] = {"type": "object", "required": ["sha256", "tasks", "detail"], "additionalProperties": True}
+    schemas["Model"] = {"type": "object", "required": ["model_sha256", "tasks", "detail"], "additionalProperties": True}
     schemas["Queued"] = {
         "type": "object",
         "required": ["received", "new"],

@@ -78,7 +78,7 @@ class Pool:
                     reports = [report for job in jobs for report in job.reports]
                     try:
                         answers = await loop.run_in_executor(self.thread, answerer.answer, reports, asked)
-                        hand_out(jobs, answerer.model.sha256, answers, by_case=asked.by_case)
+                        hand_out(jobs, answerer.model_sha256, answers, by_case=asked.by_case)
                     except Exception as error:
                         for job in jobs:
                             if not job.answer.done():

@@ -69,7 +69,7 @@ async def figures(request: Request, session: Session) -> Response:
     by_task: dict[str, list] = {task: [] for task in model.tasks}
     for one in sorted(model_agreement(own), key=lambda one: one.period):
         by_task.setdefault(one.task, []).append(one)
-    promises = check_promises([row for row in own if row["model"] == model.sha256], promised)
+    promises = check_promises([row for row in own if row["model"] == model.model_sha256], promised)
     return show(
         request, "figures.html", by_task=by_task, promises=promises, cases=len({row["case_key"] for row in own})
     )

@@ -55,7 +55,7 @@ async def compare(service: "Service", folder: Path, *, by: str) -> Candidate:
     old = service.pool.answerer
     if set(model.tasks) != set(old.model.tasks):
         raise Fault(422, "the other model is for other tasks")
-    candidate = Answerer(model, detail=allowed(model.form, None))
+    candidate = await run_in_threadpool(Answerer, model, detail=allowed(model.form, None))
     rows = await run_in_threadpool(
         desk.base.rows, "SELECT id, case_id FROM cases WHERE status = ? ORDER BY received LIMIT ?", WAITING, COMPARED
     )
@@ -79,10 +79,15 @@ async def compare(service: "Service", folder: Path, *, by: str) -> Candidate:
 
     def write_down() -> None:
         with desk.base.transaction() as do:
-            note(do, by, "model compared", {"model": model.sha256, "with": old.model.sha256, "cases": len(rows)})
+            note(
+                do,
+                by,
+                "model compared",
+                {"model": candidate.model_sha256, "with": old.model_sha256, "cases": len(rows)},
+            )
 
     await run_in_threadpool(write_down)
-    return Candidate(folder.name, model.sha256, len(rows), tasks, differing, candidate, model.form)
+    return Candidate(folder.name, candidate.model_sha256, len(rows), tasks, differing, candidate, model.form)
 
 
 def first_tumours(answers: Sequence[ReportOut]) -> list[ReportOut]:
@@ -100,7 +105,7 @@ async def switch(service: "Service", sha256: str, *, by: str) -> None:
     candidate: Candidate | None = desk.candidate
     if candidate is None or candidate.sha256 != sha256:
         raise Fault(409, "compare the model first")
-    before = service.pool.answerer.model.sha256
+    before = service.pool.answerer.model_sha256
     service.pool.answerer, service.form, desk.candidate = candidate.answerer, candidate.form, None
 
     def write_down() -> None:

@@ -40,6 +40,7 @@ FORMAT = "pathveil-vocabulary/1"
 PADDING, UNKNOWN = 0, 1
 FIRST_WORD = 2
 KEY_CHECK = "hashed words, key check"  # a parameter of hashed words, by which a wrong key is known
+SHOWN_SHA256 = "hashed words, sha256 before"  # another: ``Vocabulary.sha256`` of the words themselves
 
 
 def check_vocabulary_file(path: Path, *, reads: Iterable[Any] = ()) -> None:
@@ -89,7 +90,7 @@ class Vocabulary:
         return Vocabulary(
             words=tuple(keyed_word(key, word) for word in self.words),
             method=self.method,
-            parameters={**self.parameters, KEY_CHECK: keyed_word(key, "", length=16)},
+            parameters={**self.parameters, KEY_CHECK: keyed_word(key, "", length=16), SHOWN_SHA256: self.sha256},
             source=self.source,
         )
 
@@ -105,6 +106,11 @@ class Vocabulary:
     def sha256(self) -> str:
         """Of the words in order; two vocabularies with it encode alike, however they were chosen."""
         return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
+
+    @property
+    def shown_sha256(self) -> str:
+        """The sha256 that the words had before they were hashed, as whoever hashed them wrote it down."""
+        return str(self.parameters.get(SHOWN_SHA256, "")) if self.is_hashed else self.sha256
 
     @property
     def id_space(self) -> str:

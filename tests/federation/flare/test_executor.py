@@ -14,16 +14,25 @@ from typer.testing import CliRunner
 from pathveil.cli import app
 from pathveil.errors import FederationError, VocabularyError
 from pathveil.federation.flare.executor import open_run
+from pathveil.federation.flare.signed_kit import described
 from pathveil.federation.protocol.course import exchanges_of
 from pathveil.federation.protocol.plan import read_plan
 from pathveil.vocabulary.words import Vocabulary
 
 
+def settings_in(kit):
+    """A site's kit whose hub is hub.example.org, with settings that name no reports; the settings and their file."""
+    path = kit / "local" / "pathveil.json"
+    settings = {"corpus": ["none"], "vocabulary": str(kit / "none.json"), "registries": []}
+    startup = described("site", "north", host="hub.example.org", port=8002)
+    for file, content in ((path, settings), (kit / "startup" / "fed_client.json", startup)):
+        file.parent.mkdir()
+        file.write_text(json.dumps(content))
+    return settings, path
+
+
 def test_a_site_takes_part_without_masks_only_where_it_was_told_so(tmp_path, caplog):
-    path = tmp_path / "local" / "pathveil.json"
-    path.parent.mkdir()
-    own = {"corpus": ["none"], "vocabulary": str(tmp_path / "none.json"), "registries": []}
-    path.write_text(json.dumps(own))
+    own, path = settings_in(tmp_path)
     with pytest.raises(PlanError, match="the plan has no masks: the hub would see this site's updates by themselves"):
         open_run(plan_of("adversarial"), "A", session="ab", root=tmp_path)
     # Masked, or where it was told so, it goes on to read its words and reports.
@@ -51,9 +60,7 @@ def test_a_site_takes_part_in_the_plans_it_was_told_alone(tmp_path):
     assert ended.exit_code == 0 and "nothing was submitted" in ended.output and not (tmp_path / "run").exists()
     plan = read_plan(tmp_path / "plan.json")
     assert plan.sites == ("north", "south") and plan.masked
-    path = tmp_path / "local" / "pathveil.json"
-    path.parent.mkdir()
-    own = {"corpus": ["none"], "vocabulary": str(tmp_path / "none.json"), "registries": []}
+    own, path = settings_in(tmp_path)
     path.write_text(json.dumps(own | {"plans": [plan.model_dump(mode="json")]}))
     with pytest.raises(VocabularyError):  # goes on to read its words
         open_run(plan, "north", session="ab", root=tmp_path)
@@ -62,6 +69,30 @@ def test_a_site_takes_part_in_the_plans_it_was_told_alone(tmp_path):
     (tmp_path / "plan.json").write_text('{"mode": "strong"}')
     with pytest.raises(FederationError, match="is not a plan"):
         read_plan(tmp_path / "plan.json")
+
+
+@pytest.mark.parametrize(
+    ("others", "sentence"),
+    [
+        (("hub.example.org",), "counts the hub, 'hub.example.org', among its sites; refused"),
+        (("south", "hub.example.org"), "counts the hub, 'hub.example.org'"),
+        (("south", "lead@example.org"), "counts an administrator, 'lead@example.org'"),
+    ],
+)
+def test_a_site_refuses_a_plan_that_counts_the_hub_or_an_administrator_as_sites(tmp_path, others, sentence):
+    """Their certificates are the authority's too; alone with them, a site would show its update in the sum."""
+    settings_in(tmp_path)
+    plan = plan_of("adversarial", bits=32).model_copy(update={"sites": ("north", *others)})
+    with pytest.raises(PlanError, match=sentence):
+        open_run(plan, "north", session="ab", root=tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{}", '{"servers": []}', '{"servers": [{"name": "pathveil"}]}'])
+def test_a_kit_that_does_not_name_the_hub_stops_the_site(tmp_path, content):
+    settings_in(tmp_path)
+    (tmp_path / "startup" / "fed_client.json").write_text(content)
+    with pytest.raises(FederationError, match="does not name the hub"):
+        open_run(plan_of("adversarial", bits=32), "A", session="ab", root=tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from nvflare.fuel.f3.message import Message as Parcel
 from pathveil.errors import CorpusError, FederationError, PathveilError
 from pathveil.federation.flare import policy
 from pathveil.federation.flare.policy import ALIVE, CHANNEL, TASK, TOPIC
-from pathveil.federation.identity import Identity
+from pathveil.federation.identity import Identity, check_roster
 from pathveil.federation.protocol.message import Message, fault_of, outgoing, place, read
 from pathveil.federation.protocol.plan import TWO, Plan, read_plan, read_reports
 from pathveil.federation.protocol.secret import for_run, site_secret
@@ -103,6 +103,8 @@ def open_run(plan: Plan, name: str, *, session: str, root: Path) -> SiteRun:
         settings = read_json(path, error=CorpusError)
     except CorpusError:
         raise CorpusError("this site was not told its corpus; start it with 'pathveil federate site'") from None
+    if not together:
+        check_roster(plan.sites, kit=root)
     if not (plan.masked or together or settings.get("unmasked")):
         raise PlanError(
             "the plan has no masks: the hub would see this site's updates by themselves; agree on one with masks "

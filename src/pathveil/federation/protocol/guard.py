@@ -7,8 +7,8 @@ order; a question must be the next of them, to the letter. The counts are kept o
 process of the run is told others. A run that goes on after a kill begins at a round that the site has saved, and in all
 no more updates leave than ``REPEATS`` times those of the plan.
 
-What a site cannot hold against the plan are the parameters that come with a question: a hub may send any. What they
-could draw out of a batch, its size and its secret order bound; see "What the hub can see" in docs/distribution.md.
+What a site cannot hold against the plan are the parameters that come with a question: a hub may send any, and crafted
+ones can draw single reports out of a batch; see "A malicious hub" in docs/distribution.md.
 """
 
 from collections.abc import Mapping, Sequence
