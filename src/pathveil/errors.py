@@ -18,6 +18,7 @@ pathveil.errors.CorpusError: reports.csv: column 'case_id' is missing; a corpus 
 
 import difflib
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 
@@ -54,10 +55,19 @@ class FederationError(PathveilError):
 
 
 class MissingExtraError(PathveilError):
-    """An optional dependency that is not installed."""
+    """An optional dependency that is not installed; a worker process sends its errors to its parent pickled.
+
+    >>> import pickle
+    >>> str(pickle.loads(pickle.dumps(MissingExtraError(package="opacus", extra="dp", purpose="noise"))))
+    "noise needs opacus; install it with: pip install 'pathveil[dp]'"
+    """
 
     def __init__(self, *, package: str, extra: str, purpose: str):
         super().__init__(f"{purpose} needs {package}; install it with: pip install 'pathveil[{extra}]'")
+        self.names = {"package": package, "extra": extra, "purpose": purpose}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(MissingExtraError, **self.names), ()
 
 
 def explained(error: Any, model: Any, *, quoting: bool = True) -> str:
