@@ -56,7 +56,7 @@ from pathveil.training.metrics import evaluate
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import id_table
-from pathveil.vocabulary.words import FIRST_WORD, Vocabulary
+from pathveil.vocabulary.words import FIRST_WORD, Vocabulary, hash_order
 
 
 class DistributionSettings(HeldOutSettings):
@@ -200,6 +200,7 @@ class DistributionStudy:
         self.cells = Cells(out / "cells")
         self.store, everything = read_study_corpus(corpus, tasks=settings.tasks, progress=progress)
         self.corpus = pooled_registries(everything, settings.groups)
+        self.order = np.array(hash_order(self.store.words), np.int64)
         arms = (*settings.modes, *settings.arms)
         self.arms = [(seed, arm) for seed in settings.seeds for arm in arms]
         self.configs = {arm: settings.config(arm) for arm in arms}
@@ -236,7 +237,10 @@ class DistributionStudy:
                 name=f"{arm}, seed {seed}",
                 cells=(self.parts(seed, arm),),
                 function=train_arm,
-                arguments=(arm, seed, self.configs[arm], self.settings, table, size, device, self.parts(seed, arm)),
+                arguments=(
+                    *(arm, seed, self.configs[arm], self.settings),
+                    *(table, size, self.order, device, self.parts(seed, arm)),
+                ),
                 kind=arm,
                 documents=documents,
                 epochs=self.configs[arm].epochs,
@@ -389,6 +393,7 @@ def train_arm(
     settings: DistributionSettings,
     table: np.ndarray | None,
     size: int,
+    order: np.ndarray,
     device: str,
     parts: Parts,
     keep: Keep,
@@ -400,7 +405,9 @@ def train_arm(
         held = np.concatenate(list(unseen.values()))
         corpus = corpus.take(np.setdiff1d(np.arange(corpus.documents), held))
         unseen = unseen_rows(corpus, share=settings.test_share, seed=seed)
-    encoded, kept = in_vocabulary(corpus, unseen, table=table, size=size, minimum=settings.minimum_documents)
+    encoded, kept = in_vocabulary(
+        corpus, unseen, table=table, size=size, order=order, minimum=settings.minimum_documents
+    )
     mode = settings.mode(arm)
     outcome = run(encoded, mode=mode, settings=config, seed=seed, unseen=unseen, device=device, progress=progress)
     outcome.mode = arm
@@ -428,14 +435,22 @@ def said_by(outcome: Outcome, corpus: Encoded) -> dict[str, np.ndarray]:
 
 
 def in_vocabulary(
-    corpus: Encoded, unseen: Mapping[int, np.ndarray], *, table: np.ndarray | None, size: int, minimum: int
+    corpus: Encoded,
+    unseen: Mapping[int, np.ndarray],
+    *,
+    table: np.ndarray | None,
+    size: int,
+    order: np.ndarray,
+    minimum: int,
 ) -> tuple[Encoded, np.ndarray | None]:
     """The corpus in the ids of its vocabulary: the agreed one, given as a table; or the words that enough training
-    documents hold, whose numbers are returned beside it."""
+    documents hold, whose numbers are returned beside it. ``order`` lists the numbers of all words as a vocabulary
+    orders them."""
     if table is not None:
         return relabelled(corpus, table, size), None
     training = np.setdiff1d(np.arange(corpus.documents), np.concatenate(list(unseen.values())))
-    kept = frequent_words(corpus, training, minimum=minimum)
+    frequent = frequent_words(corpus, training, minimum=minimum)
+    kept = order[np.isin(order, frequent)]
     return relabelled(corpus, table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept)), kept
 
 
