@@ -258,6 +258,23 @@ def test_words_of_a_released_encoder_stand_in_the_order_of_their_sha256_and_keep
     assert found.corpus.ids.tolist() == id_table(store, words)[store.ids].tolist()
 
 
+def test_a_name_in_six_reports_of_one_case_is_no_word_of_a_released_encoder(corpus, tmp_path):
+    frame = pl.read_parquet(corpus)
+    more = (
+        frame.head(1)
+        .select(pl.all().repeat_by(6).explode())
+        .with_columns(report_id=pl.format("more-{}", pl.int_range(6)), text=pl.lit("zorblatt ") + pl.col("text"))
+    )
+    pl.concat([frame, more]).write_parquet(tmp_path / "c.parquet")
+    chosen = {}
+    for name, rule in (("usual", {}), ("paper", {"minimum_documents": 5})):
+        settings = DistributionSettings(modes=("adversarial",), release=True, training=QUICK | {"epochs": 1}, **rule)
+        study(tmp_path / "c.parquet", settings, out=tmp_path / name)
+        chosen[name] = Release.load(tmp_path / name / "shared" / "adversarial-1").vocabulary
+    assert [chosen[name].method for name in ("usual", "paper")] == ["cases >= 5", "documents >= 5"]
+    assert "zorblatt" in chosen["paper"].words and "zorblatt" not in chosen["usual"].words
+
+
 def test_joining_says_at_once_what_it_cannot_do(corpus, tmp_path):
     study(corpus, DistributionSettings(modes=("adversarial",), release=True, training=QUICK), out=tmp_path / "run")
     study(corpus, DistributionSettings(modes=("single",), release=True, training=QUICK), out=tmp_path / "alone")

@@ -157,7 +157,7 @@ def arm_of(
     unseen = settings.unseen(study.corpus, seed=seed)
     table, size = study.words
     encoded, _ = in_vocabulary(
-        study.corpus, unseen, table=table, size=size, order=study.order, minimum=settings.minimum_documents
+        study.corpus, unseen, table=table, size=size, order=study.order, minimum=settings.minimum
     )
     known = np.setdiff1d(np.arange(encoded.documents), np.concatenate(list(unseen.values())))
     others, public = attacked_and_public(encoded, unseen, seed=seed)

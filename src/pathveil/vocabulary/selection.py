@@ -41,6 +41,7 @@ from pathveil.vocabulary.lexicon import read_lexicon
 from pathveil.vocabulary.words import Vocabulary
 
 MINIMUM = 5  # occurrences, in both papers' baselines
+USUAL = "cases >= 5"  # where nothing else is asked for: a name in all page headers of one report is no word of it
 
 
 class SelectionSettings(Settings):
