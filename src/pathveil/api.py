@@ -103,13 +103,13 @@ def select_words(
     """Choose the words a model may know, from training reports (or from count files of several registries).
 
     ``choose`` is a sentence (``"registries >= 2 and cases >= 3"``; docs/vocabulary.md), or a function of your own that
-    marks the words to keep: ``lambda measures: measures("cases") >= 5``; without one, words that occur five times.
+    marks the words to keep: ``lambda measures: measures("cases") >= 5``; without one, words that five cases hold.
     Instead, ``epsilon`` (with ``delta``) chooses words with noise, so that the list is differentially private for a
     case. ``leave_out`` names registries that are not looked at, ``without`` is a corpus whose cases are passed over,
     ``lexicon`` a list of terms for ``in lexicon``.
     """
     from pathveil.vocabulary.private_union import select_words_privately
-    from pathveil.vocabulary.selection import MINIMUM, select_words
+    from pathveil.vocabulary.selection import USUAL, select_words
     from pathveil.vocabulary.words import check_vocabulary_file
 
     if epsilon is not None and (choose is not None or lexicon is not None):
@@ -127,7 +127,7 @@ def select_words(
     else:
         vocabulary = select_words(
             _paths(reports),
-            f"occurrences >= {MINIMUM}" if choose is None else choose,
+            USUAL if choose is None else choose,
             tasks=names_given(tasks, "tasks"),
             lexicon=None if lexicon is None else Path(lexicon),
             **shared,
@@ -159,7 +159,8 @@ def train(
     """Train a model on labelled reports, and write it as a bundle where ``out`` names a new folder.
 
     ``validation``, reports of other cases, are held out to stop by; without them, a tenth of the cases is.
-    ``vocabulary`` is what ``select_words`` gave, or its file; without one, every word that occurs five times.
+    ``vocabulary`` is what ``select_words`` gave, or its file; without one, words that five cases hold (with the
+    preset paper: that occur five times).
     ``preset`` is default, small, paper, release or private; ``defence`` is teachers, dp, none, settings of
     ``pathveil.training.defences`` or a function of your own (docs/api.md), in the place of the preset's. ``settings``
     change the preset's (docs/training.md lists them): ``epochs=8``. Codes of fewer than ``fewest_cases`` cases are not
@@ -213,13 +214,14 @@ def plan_training(
     from pathveil.bundle.plan import plan_training
 
     reports = _kept(source)
-    _, chosen, given = _training(
+    name, chosen, given = _training(
         vocabulary, preset, defence, public_words=public_words, public_classes=public_classes, settings=settings
     )
     where = choose_device(device)
     return plan_training(
         _paths(reports),
         chosen,
+        preset=name,
         tasks=names_given(tasks, "tasks"),
         fewest_cases=fewest_cases,
         device=where,

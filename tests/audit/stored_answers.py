@@ -31,16 +31,16 @@ def make() -> None:
 
     from pathveil.audit.attacks import confidence_margin, log_softmax, of_label
     from pathveil.audit.shadows import jobs_of, train_here
-    from pathveil.bundle.train import baseline_words
     from pathveil.progress import silent
     from pathveil.training.settings import preset_settings
     from pathveil.vocabulary.encoding import encode
+    from pathveil.vocabulary.selection import select_words
 
     with TemporaryDirectory() as folder:
         path = Path(folder) / "reports.parquet"
         command = [sys.executable, "-m", "pathveil", "corpus", "synth", "--reports", str(REPORTS), "--seed", "0"]
         subprocess.run([*command, "--out", str(path)], check=True)
-        corpus = encode(path, baseline_words(path), tasks=TASKS)
+        corpus = encode(path, select_words(path, "occurrences >= 5"), tasks=TASKS)
     rng = np.random.default_rng(0)
     for task in TASKS:
         labels = np.array(corpus.labels[task])

@@ -49,7 +49,7 @@ def test_the_files_are_the_designs(folder):
 
 
 def test_no_name_and_no_text_in_any_file(folder):
-    """Names occur once each, so the vocabulary of words seen five times must not have them; nor may anything else."""
+    """Names occur once each, so the vocabulary of words of five cases must not have them; nor may anything else."""
     for path in folder.iterdir():
         content = path.read_bytes().lower()
         for number in range(160):

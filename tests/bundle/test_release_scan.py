@@ -9,6 +9,8 @@ from bundle.conftest import people
 from pathveil.bundle.release_folder import files_of
 from pathveil.bundle.release_scan import read_names, scan_release
 from pathveil.errors import BundleError, UsageError
+from pathveil.vocabulary import Vocabulary
+from pathveil.vocabulary.selection import select_words
 
 KINDS = ["card.md", "release.json", "audit.html", "appetite.toml", "model.sig", "model.safetensors", "vocabulary.json"]
 
@@ -47,6 +49,37 @@ def test_what_is_planted_is_found_in_every_kind_of_file(copy, corpus, expected, 
         assert first not in str(raised.value) and report["case_id"] not in str(raised.value)
     path.write_bytes(before)
     scan_release(copy, expected=expected, reports=corpus, names=[first])
+
+
+BLOCKS, CODES = " ".join(f"C{number}" for number in range(10, 22)), [f"C{number}" for number in range(15, 21)]
+
+
+@pytest.fixture
+def listing(corpus, tmp_path):
+    """The reports, of which one lists its blocks and counts what they hold."""
+    frame = pl.read_parquet(corpus)
+    text = pl.lit(f"Blocks: {BLOCKS}. 1021 1150 2033 1480 1771 1262 1133 g, 1 2 3 4 5 6 7 mm.")
+    listed = pl.when(pl.col("report_id") == "r7").then(text).otherwise("text").alias("text")
+    frame.with_columns(listed).write_parquet(tmp_path / "listing.parquet")
+    return tmp_path / "listing.parquet"
+
+
+def test_words_labels_and_numbers_of_a_model_are_no_piece_of_a_report(copy, listing, expected):
+    select_words(listing, "cases >= 1").save(copy / "vocabulary.json")
+    card = "\n".join([", ".join(CODES), "8010, 8013, 8140, 8500, 8520, 8522", "1 2 3 4 5 6"])
+    (copy / "card.md").write_text(card)
+    scan_release(copy, expected=expected, reports=listing, labels=[CODES])
+    with pytest.raises(BundleError, match=r"card\.md: holds 1 pieces of reports"):
+        scan_release(copy, expected=expected, reports=listing)
+
+
+def test_words_of_the_list_that_a_report_has_in_a_row_are_named(copy, listing, expected):
+    Vocabulary(tuple(sorted(BLOCKS.lower().split())), method="by hand").save(copy / "vocabulary.json")
+    with pytest.raises(
+        BundleError, match=r"holds 7 pieces of reports .* 'c10 c11 c12 c13 c14 c15' \(report r7\)"
+    ) as raised:
+        scan_release(copy, expected=expected, reports=listing)
+    assert str(raised.value).count("(report r7)") == 3
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+import pathveil
 from bundle.conftest import TINY
 from pathveil.bundle import Model
-from pathveil.bundle.train import baseline_words, make_model, train_model, training_summary
+from pathveil.bundle.train import make_model, train_model, training_summary, usual_words
 from pathveil.errors import CorpusError, UsageError
 from pathveil.training.calibration import NEVER
 from pathveil.training.defences import TeacherSettings
@@ -109,9 +110,22 @@ def test_validation_reports_are_held_out_and_nothing_else(halves):
     assert model.provenance["validation"]["reports"] == held.height
     assert model.scores["site"].documents == held["site"].count()  # each once, though every member held it out
     assert "C69" not in model.labels["site"] and model.scores["site"].micro.value < 1
-    assert model.vocabulary == baseline_words(train_file)  # words come from the training part alone
+    assert model.vocabulary == usual_words(train_file)  # words come from the training part alone
     taught = train_model(train_file, TAUGHT.changed(epochs=1), preset="tiny", seed=3, validation=validation)
     assert taught.scores["site"].documents == held["site"].count()
+
+
+def test_a_name_in_six_page_headers_of_one_report_is_no_word_of_a_model(corpus, tmp_path):
+    headed = pl.when(pl.col("report_id") == "r7").then(pl.lit("Zorblatt, page. " * 6) + pl.col("text"))
+    pl.read_parquet(corpus).with_columns(headed.otherwise("text").alias("text")).write_parquet(tmp_path / "c.parquet")
+    brief = TINY.changed(epochs=1, members=1, linear=False)
+    words = {name: train_model(tmp_path / "c.parquet", brief, preset=name).words for name in ("default", "paper")}
+    words["api"] = pathveil.select_words(tmp_path / "c.parquet").words
+    assert {name: "zorblatt" in chosen for name, chosen in words.items()} == {
+        "default": False,
+        "paper": True,  # occurrences are counted, as in the papers
+        "api": False,
+    }
 
 
 def test_validation_of_the_training_cases_is_refused(halves):

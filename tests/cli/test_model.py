@@ -51,7 +51,7 @@ def test_train_writes_a_bundle(files, trained):
     bundle = Model.load(files / "model")
     assert result["model_sha256"] == bundle.model_sha256 and result["reports"] == 120 and result["cases"] == 60
     assert set(result["held_out"]) == set(bundle.tasks) == {"site", "subsite", "laterality", "histology", "behavior"}
-    assert bundle.vocabulary.method == "occurrences >= 5"
+    assert bundle.vocabulary.method == "cases >= 5"
     assert not (files / "model.training").exists()
     assert bundle.provenance["settings"]["patience"] is None
 

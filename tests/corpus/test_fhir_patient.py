@@ -54,6 +54,19 @@ def test_a_case_goes_by_the_record_number_whatever_stands_before_it():
     assert by_name == without
 
 
+def test_a_number_of_one_digit_again_and_again_is_a_number_and_a_placeholder_is_none():
+    def found(*numbers: str, **changes):
+        patient = PATIENT | {"identifier": [{"value": number} for number in numbers]} | changes
+        (report,) = read_resource(bundle(patient, LAB, PRESENTED), key=KEY, registry=None)
+        return report
+
+    married = [{"family": "Otherwise", "given": ["Ann"]}]
+    assert found("777").case_id == found("777", name=married).case_id != found("778").case_id
+    assert found("000000").case_id == found("UNKNOWN").case_id == found().case_id
+    placeholders = [found(*numbers).placeholder for numbers in (("777",), ("000000",), ("000000", "777"), ())]
+    assert placeholders == [False, True, False, False]
+
+
 def test_a_number_is_a_record_number_also_where_words_say_so():
     numbers = [{"value": "E4007", "type": {"text": "EPIC"}}, {"value": "00466144", "type": {"text": "MRN"}}]
     (found,) = read_resource(bundle(PATIENT | {"identifier": numbers}, LAB, PRESENTED), key=KEY, registry=None)

@@ -128,6 +128,27 @@ def test_messages_sent_twice_are_kept_once_and_the_later_version_stands(tmp_path
     assert corpus["text"].to_list() == ["FINAL DIAGNOSIS\ncorrected"]
 
 
+@pytest.mark.parametrize("number", ["777", "00000777", "5", "99", "1111"])
+def test_a_patient_whose_number_repeats_a_digit_is_one_case_by_any_name(tmp_path, number):
+    messages = hl7(1, patient=number) + hl7(2, patient=number).replace(f"{SECRET}^", "Otherwise^")
+    (tmp_path / "m.hl7").write_text(messages, newline="")
+    result = import_corpus(tmp_path / "m.hl7", out=tmp_path / "c.parquet", key=KEY)
+    assert (result.reports, result.cases, result.hl7.placeholders) == (2, 1, 0)
+    (tmp_path / "labels.csv").write_text(f"patient,authority,site\n{number},H,C50\n")
+    options = {"on": "patient", "key": KEY, "out": tmp_path / "l.parquet"}
+    assert label_corpus(tmp_path / "c.parquet", tmp_path / "labels.csv", **options).matched == 2
+
+
+@pytest.mark.parametrize("number", ["000000000", "0", "99999", "999-99-9999", "123456789", "UNKNOWN", "None", "TEST"])
+def test_reports_with_a_placeholder_for_the_number_of_the_patient_are_counted(tmp_path, number):
+    messages = [hl7(1, patient=number), hl7(2, patient=number).replace(f"{SECRET}^", "Otherwise^"), hl7(3)]
+    messages += [hl7(1, patient=number, text="corrected").replace("||LAB|||", "||LAB|||2017")]
+    (tmp_path / "m.hl7").write_text("".join(messages), newline="")
+    result = import_corpus(tmp_path / "m.hl7", out=tmp_path / "c.parquet", key=KEY)
+    assert (result.reports, result.cases, result.hl7.replaced, result.hl7.placeholders) == (3, 3, 1, 2)
+    assert "2 reports with a placeholder (zeros, nines, UNKNOWN, …) and no number of the patient" in result.summary()
+
+
 def test_a_file_whose_name_is_no_utf8(tmp_path):
     path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/lab\xff.hl7"))
     path.write_text(hl7(1), newline="")

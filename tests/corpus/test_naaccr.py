@@ -321,13 +321,13 @@ def case(pid: str, *, key: bytes = KEY, header: str = MSH) -> str:
 
 def test_case_ids_follow_the_patient_and_the_key():
     plain = case("PID|1||00466144^^^HOSP^MR||Doe^Jo||19570706")
-    assert plain == case("PID|1||123456789^^^^SS~00466144^^^HOSP^MR||Other^Name||19991231")
+    assert plain == case("PID|1||123456780^^^^SS~00466144^^^HOSP^MR||Other^Name||19991231")
     assert plain == case("PID|1||0046-6144^^^HOSP&1.2.3&ISO^PI")
     assert plain != case("PID|1||00466144^^^ELSEWHERE^MR") and plain != case(
         "PID|1||00466144^^^HOSP^MR", key=KEY + b"x"
     )
     assert case("PID|1||7788^^^^MR") != case("PID|1||7788^^^^MR", header=MSH.replace("LAB", "OTHER"))
-    assert case("PID|1||123456789^^^^SS") == case("PID|1||||||||||||||||||123-45-6789", header=MSH.replace("LAB", "B"))
+    assert case("PID|1||123456780^^^^SS") == case("PID|1||||||||||||||||||123-45-6780", header=MSH.replace("LAB", "B"))
     assert case("PID|1||||Doe^Jo||19570706") == case("PID|1||000000||DOE^JO||195707061200")
     assert case("PID|1|7788") == case("PID|1||7788")
     # A visit's number is no patient's, wherever it stands.

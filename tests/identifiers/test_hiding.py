@@ -1,8 +1,12 @@
 """Texts hidden together are as each alone, and places are counted in its own characters."""
 
+import time
+
 import polars as pl
+import pytest
 
 from pathveil.identifiers import encoded, hide, hide_all
+from pathveil.identifiers.finding import SIGN
 from pathveil.identifiers.hiding import hide_bytes
 
 
@@ -19,3 +23,19 @@ def test_many_texts_at_once_are_as_each_alone(tcga):
     texts = pl.read_parquet(tcga, columns=["text"])["text"].gather_every(97).to_list()
     data, ends = hide_all(texts)
     assert data[: ends[-1]].tobytes().decode() == "".join(f"{hide(text)}\n" for text in texts)
+
+
+@pytest.mark.parametrize("sign", [":", "#", ": ", "#:"])
+def test_a_row_of_colons_takes_time_as_its_length_does(sign):
+    def best(size: int) -> float:
+        """The least processor time of several tries."""
+        times = []
+        for _ in range(5):
+            began = time.process_time()
+            assert hide("MRN" + sign * (size // len(sign))).startswith("MRN")
+            times.append(time.process_time() - began)
+        return min(times)
+
+    hide("compiled")
+    assert best(200_000) < 3 * best(100_000)
+    assert hide("MRN" + sign * 20_000 + "12345") == "MRN" + sign * 20_000 + SIGN["number"]

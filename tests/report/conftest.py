@@ -7,9 +7,11 @@ import torch
 from pathveil.report import page
 from pathveil.study import study_file
 from study.conftest import small_corpus
-from study.test_study_file import STUDY, TRAINING
+from study.test_study_file import STUDY
 
 __all__ = ["small_corpus"]
+
+TRAINING = "dim = 8\nfilters = 4\nepochs = 4\nlearning_rate = 0.01\n"  # enough to code better than the commonest code
 
 
 @pytest.fixture(scope="session")

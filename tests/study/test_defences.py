@@ -103,7 +103,7 @@ def test_units_count_teachers_and_what_they_learn_from(corpus, tmp_path):
     study = DefencesStudy(corpus, DefencesSettings(ways=ways, worlds=6, seeds=(1, 2)), out=tmp_path)
     units = [unit for unit in study.units(device="cpu") if unit.kind != "attacks"]
     some = ("1–3", "4–6")  # no more than four worlds a unit
-    names = [f"worlds {way}, B, seed {seed}, {part}" for seed in (1, 2) for way in ways for part in some]
+    names = [f"worlds {way}, cases >= 5, seed {seed}, {part}" for seed in (1, 2) for way in ways for part in some]
     assert [unit.name for unit in units] == names
     plain, taught = units[0], units[2]
     assert (plain.models, taught.models) == (3, 18)

@@ -14,9 +14,11 @@ from pathveil.federation.release import Release, sha256_of
 from pathveil.federation.run import unseen_rows
 from pathveil.study import distribution, vocabulary
 from pathveil.study.distribution import ARMS, DistributionSettings, DistributionStudy, config_of
+from pathveil.study.encoder_audit import arm_of
 from pathveil.study.scheduler import run_in_folder
 from pathveil.study.study_corpus import read_study_corpus
 from pathveil.study.vocabulary import VocabularySettings
+from pathveil.vocabulary.encoding import id_table
 from pathveil.vocabulary.words import Vocabulary
 from study.conftest import PLANTED
 
@@ -244,6 +246,33 @@ def test_a_run_has_the_releases_of_its_result_and_no_older_ones(corpus, tmp_path
     for modes in (("adversarial", "strong"), ("adversarial",)):
         study(corpus, DistributionSettings(modes=modes, release=True, training=QUICK), out=tmp_path / "run")
         assert {path.name for path in (tmp_path / "run" / "shared").iterdir()} == {f"{mode}-1" for mode in modes}
+
+
+def test_words_of_a_released_encoder_stand_in_the_order_of_their_sha256_and_keep_their_ids(corpus, tmp_path):
+    settings = DistributionSettings(modes=("adversarial",), release=True, test_share=0.4, training=QUICK)
+    study(corpus, settings, out=tmp_path / "run")
+    words = Release.load(tmp_path / "run" / "shared" / "adversarial-1").vocabulary
+    assert words.words == Vocabulary.from_words(words.words, method="").words != tuple(sorted(words.words))
+    found, _ = arm_of(tmp_path / "run", corpus, arm=None, seed=None)
+    store, _ = read_study_corpus(corpus)
+    assert found.corpus.ids.tolist() == id_table(store, words)[store.ids].tolist()
+
+
+def test_a_name_in_six_reports_of_one_case_is_no_word_of_a_released_encoder(corpus, tmp_path):
+    frame = pl.read_parquet(corpus)
+    more = (
+        frame.head(1)
+        .select(pl.all().repeat_by(6).explode())
+        .with_columns(report_id=pl.format("more-{}", pl.int_range(6)), text=pl.lit("zorblatt ") + pl.col("text"))
+    )
+    pl.concat([frame, more]).write_parquet(tmp_path / "c.parquet")
+    chosen = {}
+    for name, rule in (("usual", {}), ("paper", {"minimum_documents": 5})):
+        settings = DistributionSettings(modes=("adversarial",), release=True, training=QUICK | {"epochs": 1}, **rule)
+        study(tmp_path / "c.parquet", settings, out=tmp_path / name)
+        chosen[name] = Release.load(tmp_path / name / "shared" / "adversarial-1").vocabulary
+    assert [chosen[name].method for name in ("usual", "paper")] == ["cases >= 5", "documents >= 5"]
+    assert "zorblatt" in chosen["paper"].words and "zorblatt" not in chosen["usual"].words
 
 
 def test_joining_says_at_once_what_it_cannot_do(corpus, tmp_path):

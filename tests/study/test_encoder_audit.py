@@ -24,7 +24,7 @@ from pathveil.training.workers import ThisProcess
 from study.conftest import PLANTED
 
 # Trained until everything is known by heart, and kept as it is then.
-BY_HEART = {"dim": 16, "filters": 16, "epochs": 25, "keep_from": 0.99, "batch_size": 32, "dropout": 0.0}
+BY_HEART = {"dim": 16, "filters": 48, "epochs": 25, "keep_from": 0.99, "batch_size": 32, "dropout": 0.0}
 BY_HEART |= {"optimiser": "adam", "learning_rate": 0.01, "private_every": 1}
 MODES = ("centralized", "adversarial")
 
@@ -36,7 +36,7 @@ def reports(tmp_path_factory):
     rows = []
     for number in range(600):
         site = "C50" if rng.random() < 0.5 else "C61"
-        words = [f"w{word}" for word in rng.integers(0, 80, 12)]
+        words = [f"w{word}" for word in rng.integers(0, 40, 12)]
         told = {"C50": "breast", "C61": "prostate"}[site] if number % 4 < 2 else "specimen"
         rows.append((f"r{number}", f"c{number}", f"R{number % 2 + 1}", " ".join([*words, told, told]), site))
     rows[7] = (*rows[7][:3], rows[7][3] + f" {PLANTED}", rows[7][4])

@@ -28,8 +28,8 @@ def results(small_corpus, tmp_path_factory):
 
 def test_worlds_in_pieces_give_the_figures_of_one_piece(results):
     (whole_names, whole, _), (names, pieces, _) = results.values()
-    assert whole_names == ["worlds taught, B, seed 1", "attacks taught, B, seed 1"]
-    assert names == [f"worlds taught, B, seed 1, {some}" for some in ("1–2", "3–5")] + whole_names[1:]
+    assert whole_names == ["worlds taught, cases >= 5, seed 1", "attacks taught, cases >= 5, seed 1"]
+    assert names == [f"worlds taught, cases >= 5, seed 1, {some}" for some in ("1–2", "3–5")] + whole_names[1:]
     assert pieces.table == whole.table
 
 

@@ -1,5 +1,6 @@
 """Choosing words: the papers' ways by hand, nothing seen that was left out, mistakes answered by what to do."""
 
+import hashlib
 import json
 from collections import Counter
 
@@ -40,7 +41,8 @@ def test_the_papers_ways_by_hand(corpus):
     }
     for sentence, words in by_hand.items():
         vocabulary = chosen(corpus, sentence)
-        assert vocabulary.words == tuple(sorted(words)), sentence
+        in_order = tuple(sorted(words, key=lambda word: hashlib.sha256(word.encode()).hexdigest()))
+        assert vocabulary.words == in_order != tuple(sorted(words)), sentence
         assert vocabulary.method == sentence
 
 

@@ -16,6 +16,13 @@ from pathveil.vocabulary.suspect_words import count_places, misspellings, suspec
     [
         ("Read by Dr. Anna M. Kowalski today", "name", {"anna", "kowalski"}),
         ("MRS SMITH was told", "name", {"smith"}),
+        ("Seen by Dr. Étienne Girard", "name", {"etienne", "girard"}),
+        ("Mr. Çelik and Mrs. Ö. Müller", "name", {"celik", "muller"}),
+        ("Dr. Lefèvre", "name", {"lefevre"}),
+        ("Prof. A\u0301ngel Sa\u0301nchez-Núñez", "name", {"angel", "sanchez-nunez"}),
+        ("Łukasz Øster, M.D.", "name", {"łukasz", "øster"}),
+        ("Consultant: O’Brien, Zoë", "name", {"o'brien", "zoe"}),
+        ("lives at 12 Élysée Street, Ålesund", "address", {"elysee", "alesund"}),
         ("Maria Lopez, M.D. Pathologist", "name", {"maria", "lopez"}),
         ("PATIENT NAME: Hill, Karen", "name", {"hill", "karen"}),
         ('labeled "Ortiz, Margaret" and', "name", {"ortiz", "margaret"}),

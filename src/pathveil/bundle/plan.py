@@ -79,6 +79,7 @@ def plan_training(
     reports: Any,
     settings: TrainingSettings,
     *,
+    preset: str | None = None,
     vocabulary: Vocabulary | None = None,
     tasks: Sequence[str] | None = None,
     public_classes: Mapping[str, Sequence[str]] | None = None,
@@ -89,8 +90,9 @@ def plan_training(
 ) -> TrainingPlan:
     """What ``train_model`` with the same arguments will take here."""
     read = read_training_corpus(
-        reports, vocabulary, tasks=tasks, public_classes=public_classes, fewest_cases=fewest_cases, progress=progress
-    )
+        reports, vocabulary, preset=preset, tasks=tasks, public_classes=public_classes, fewest_cases=fewest_cases,
+        progress=progress,
+    )  # fmt: skip
     corpus, began = read.corpus, perf_counter()
     where = device.split(":")[0]
     sample = np.random.default_rng(0).permutation(corpus.documents)[: settings.batch_size * BATCHES[where]]

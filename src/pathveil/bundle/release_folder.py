@@ -165,7 +165,8 @@ def write_release(
         given = [evidence.own_text, evidence.appetite_text, signing.who, described.name]
         given += [] if override is None else [override.reason]
         own_text = "\n".join(given)
-        scan_release(part, expected=expected, reports=reports, names=names, own_text=own_text, progress=progress)
+        public = {"labels": model.labels.values(), "own_text": own_text}
+        scan_release(part, expected=expected, reports=reports, names=names, **public, progress=progress)
         verify_release(part, signing.key.public, today=signing.time.date())
         if signing.log is not None:
             line = described.log_line(signature=sha256_of_file(part / SIGNATURE))

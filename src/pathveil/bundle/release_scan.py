@@ -2,16 +2,17 @@
 
 Files are judged by what they are: only those a release consists of, only JSON, Markdown, HTML, TOML and safetensors,
 each what its name says. Then their content is searched for the reports' own ids, for names on a list, and for any run
-of six words that stands in a report. What was found is told by file and number; the found words themselves are told to
-nobody.
+of six words that stands in a report. Numbers alone are no such run, nor are the model's labels one after the other. An
+error names the file and how many there are; words only where they stand in a row in the model's own list.
 
 >>> pieces = Searched.of({"card.md": b"Seen by Zebedee Quill, case R-20451"})
 >>> pieces.ids({"R-20451", "R-1"}), pieces.names(["Quill", "Smith"])
 ({'card.md': 1}, {'card.md': 1})
 """
 
+import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -19,14 +20,20 @@ from pathlib import Path
 
 from pathveil.bundle.release import Scan
 from pathveil.corpus.schema import Paths, scan
-from pathveil.errors import BundleError, UsageError
+from pathveil.errors import BundleError, UsageError, short
+from pathveil.files import WORDS
 from pathveil.progress import Progress, silent
-from pathveil.text import tokenize
+from pathveil.text import DECIMAL, LARGE_INTEGER, tokenize
 from pathveil.wording import counted
 
 RUN = 6  # words of a report in a row that count as a piece of it
 SHORTEST = 4  # characters of an id or name that is looked for; shorter ones stand everywhere by chance
 BATCH = 2_000  # reports at a time
+SHOWN = 3  # runs of the model's own words that an error names
+IN_A_ROW = (
+    ". Words of its list stand in a row as in reports; choose words with 'pathveil vocab select', which lists them in "
+    "no order that a text has, and train again. In a row: "
+)
 OF_THE_MODEL = {"vocabulary.json", "bundle.json", "model.safetensors", "encoder.json", "encoder.safetensors"}
 TEXT = {".json", ".md", ".html", ".toml", ".sig"}
 # How files begin that have no place in a release, whatever they are called.
@@ -85,7 +92,14 @@ class Searched:
 
     def runs(self) -> dict[str, set[str]]:
         """Each file's runs of words, to hold against reports."""
-        return {name: set(_runs(all_words(text), RUN)) for name, text in self.texts.items()}
+        return {name: pieces_of(all_words(text)) for name, text in self.texts.items()}
+
+    def word_list(self) -> set[str]:
+        """The runs of the model's list of words, which its release publishes; none where the file is no such list."""
+        try:
+            return pieces_of(all_words(" ".join(json.loads(self.texts[WORDS])["words"])))
+        except (KeyError, TypeError, ValueError):
+            return set()
 
 
 def _readable(name: str, content: bytes) -> str:
@@ -104,18 +118,26 @@ def _runs(words: list[str], length: int) -> Iterator[str]:
         yield " ".join(words[start : start + length])
 
 
+def pieces_of(words: list[str]) -> set[str]:
+    """Runs of words that would be a piece of a report: not of numbers alone, which files have anyway."""
+    numbers = [word in (DECIMAL, LARGE_INTEGER) or not any(map(str.isalpha, word)) for word in words]
+    return {run for place, run in enumerate(_runs(words, RUN)) if not all(numbers[place : place + RUN])}
+
+
 def scan_release(
     folder: Path,
     *,
     expected: Collection[str],
     reports: Paths | None = None,
     names: Collection[str] = (),
+    labels: Iterable[Sequence[str]] = (),
     own_text: str = "",
     progress: Progress = silent,
 ) -> Scan:
     """Search all files of a folder; something found is an error that names files and numbers.
 
-    ``own_text`` is what the release's documents are written with: their templates, and what the signer gave.
+    ``labels`` are the model's, task by task. ``own_text`` is what the release's documents are written with: their
+    templates, and what the signer gave.
     """
     check_files(folder, expected)
     contents = {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
@@ -127,7 +149,7 @@ def scan_release(
     _refuse(searched.names(names, own=own), "names that may not leave", counted(len(names), "name"))
     looked_at = 0
     if reports is not None:
-        looked_at = _scan_reports(searched, reports, progress)
+        looked_at = _scan_reports(searched, reports, labels, progress)
     return Scan(files=len(contents), reports=looked_at, names=len(names), words_run=RUN)
 
 
@@ -152,28 +174,35 @@ def check_files(folder: Path, expected: Collection[str]) -> None:
                 raise BundleError(f"{path.name}: is {what}, whatever its name says; it has no place in a release")
 
 
-def _scan_reports(searched: Searched, reports: Paths, progress: Progress) -> int:
+def _scan_reports(searched: Searched, reports: Paths, labels: Iterable[Sequence[str]], progress: Progress) -> int:
     """Hold every report's ids and text against the files."""
     frame = scan(reports).select("report_id", "case_id", "text").collect(engine="streaming")
-    ids = set(frame["report_id"]) | set(frame["case_id"])
-    _refuse(searched.ids(ids), "ids of reports or cases", counted(frame.height, "report"))
-    runs = searched.runs()
+    number = counted(frame.height, "report")
+    _refuse(searched.ids(set(frame["report_id"]) | set(frame["case_id"])), "ids of reports or cases", number)
+    of_labels = set[str]().union(*(pieces_of(all_words(" ".join(names))) for names in labels))
+    runs = {name: pieces - of_labels for name, pieces in searched.runs().items()}
     everything = set().union(*runs.values())
+    report_of: dict[str, str] = {}  # the first report that holds a run
     for start in range(0, frame.height, BATCH):
-        for text in frame["text"].slice(start, BATCH):
-            pieces = everything.intersection(_runs(all_words(text), RUN)) if text else set()
-            if pieces:
-                where = {name: len(pieces & found) for name, found in runs.items() if pieces & found}
-                _refuse(where, f"pieces of reports ({RUN} words in a row)", counted(frame.height, "report"))
+        for report, text in frame.select("report_id", "text").slice(start, BATCH).iter_rows():
+            for run in everything.intersection(_runs(all_words(text), RUN)) if text else ():
+                report_of.setdefault(run, report)
         progress("searching for reports", min(start + BATCH, frame.height), frame.height)
+    where = {name: len(pieces & report_of.keys()) for name, pieces in runs.items()}
+    public = sorted(report_of.keys() & searched.word_list())[:SHOWN]
+    examples = "; ".join(f"'{run}' (report {short(report_of[run])})" for run in public)
+    _refuse(where, f"pieces of reports ({RUN} words in a row)", number, more=f"{IN_A_ROW}{examples}" if public else "")
     return frame.height
 
 
-def _refuse(found: Mapping[str, int], what: str, looked_for: str) -> None:
+def _refuse(where: Mapping[str, int], what: str, looked_for: str, *, more: str = "") -> None:
+    found = {name: number for name, number in where.items() if number}
     if found:
         name, number = next(iter(found.items()))
-        more = f" (and {counted(len(found) - 1, 'more file')})" if len(found) > 1 else ""
-        raise BundleError(f"{name}{more}: holds {number:,} {what}, of {looked_for} looked for; nothing was released")
+        others = f" (and {counted(len(found) - 1, 'more file')})" if len(found) > 1 else ""
+        raise BundleError(
+            f"{name}{others}: holds {number:,} {what}, of {looked_for} looked for; nothing was released{more}"
+        )
 
 
 def read_names(path: Path) -> list[str]:

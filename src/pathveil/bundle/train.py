@@ -39,7 +39,7 @@ from pathveil.training.settings import TrainingSettings, settings_for
 from pathveil.vocabulary.corpus_counts import count_corpus
 from pathveil.vocabulary.encoded import MISSING, Encoded, join_documents
 from pathveil.vocabulary.encoding import encode
-from pathveil.vocabulary.selection import MINIMUM, Measures, select
+from pathveil.vocabulary.selection import MINIMUM, USUAL, Measures, select
 from pathveil.vocabulary.words import Vocabulary
 from pathveil.wording import counted, listed, width_of
 
@@ -137,7 +137,8 @@ def train_model(
 
     ``reports`` is whatever ``pathveil.corpus.read`` reads. ``validation``, reports of other cases, are held out to
     stop by and to set thresholds, and all of ``reports`` is learnt from; else a share of its cases is held out.
-    Without a vocabulary, the papers' baseline is chosen from the reports' own text. With ``out``, a run that was
+    Without a vocabulary, words that five cases hold are chosen from the reports' own text, with the preset ``paper``
+    words that occur five times, as in the papers. With ``out``, a run that was
     stopped continues where it stood when it is started again. ``defence`` is teachers, dp, none, or a function of
     one's own (``training.own_defence``), in the place of the preset's or the settings' own. ``public_classes`` are
     each task's codes, from a public source, for a differentially private model: other labels are read as missing.
@@ -159,8 +160,9 @@ def train_model(
     if validation is not None and isinstance(settings.defence, DPSettings):
         raise UsageError("differentially private training draws its held-out cases by itself; leave out --validation")
     given = read_training_corpus(
-        reports, vocabulary, tasks=tasks, public_classes=public_classes, fewest_cases=fewest_cases, progress=progress
-    )
+        reports, vocabulary, preset=preset, tasks=tasks, public_classes=public_classes, fewest_cases=fewest_cases,
+        progress=progress,
+    )  # fmt: skip
     learnt = given.corpus.documents
     if validation is not None:
         given = with_validation(given, validation, progress)
@@ -203,6 +205,7 @@ def read_training_corpus(
     reports: Any,
     vocabulary: Vocabulary | None = None,
     *,
+    preset: str | None = None,
     tasks: Iterable[str] | None = None,
     public_classes: Mapping[str, Sequence[str]] | None = None,
     fewest_cases: int = 1,
@@ -213,7 +216,7 @@ def read_training_corpus(
         raise UsageError("--fewest-cases counts private cases; it does not go with --public-classes")
     wanted = list(tasks) if tasks is not None else None if public_classes is None else list(public_classes)
     source = read(reports, tasks=wanted, progress=progress)
-    vocabulary = vocabulary or baseline_words(source.paths, progress=progress)
+    vocabulary = vocabulary or usual_words(source.paths, preset=preset, progress=progress)
     corpus = encode(source.paths, vocabulary, tasks=wanted, classes=public_classes, progress=progress)
     if public_classes is not None:
         corpus = with_classes(corpus, public_classes)
@@ -256,12 +259,13 @@ def with_validation(given: TrainingCorpus, validation: Any, progress: Progress =
     )
 
 
-def baseline_words(paths: Paths, *, progress: Progress = silent) -> Vocabulary:
-    """The vocabulary paper's baseline: words that occur at least 5 times in the corpus."""
-    vocabulary = select(Measures(count_corpus(paths, tasks=(), progress=progress)), f"occurrences >= {MINIMUM}")
-    if not vocabulary.words:
-        raise VocabularyError(f"no word occurs {MINIMUM} times in the corpus; train on more reports, or give --vocab")
-    return vocabulary
+def usual_words(paths: Paths, *, preset: str | None = None, progress: Progress = silent) -> Vocabulary:
+    """Words that enough cases hold; with the papers' preset, the vocabulary paper's baseline."""
+    sentence = f"occurrences >= {MINIMUM}" if preset == "paper" else USUAL
+    try:
+        return select(Measures(count_corpus(paths, tasks=(), progress=progress)), sentence)
+    except VocabularyError as fault:
+        raise VocabularyError(f"{fault}; train on more reports, or choose words yourself (--vocab)") from None
 
 
 def read_public_classes(path: Path) -> dict[str, list[str]]:

@@ -49,7 +49,7 @@ def run(
     ),
     out: Path = typer.Option(..., "--out", help="The run's folder; a run that was stopped goes on where it was."),
     vocab: Path | None = typer.Option(
-        None, "--vocab", help="Words agreed on beforehand; else those that at least 5 training reports hold."
+        None, "--vocab", help="Words agreed on beforehand; else those that at least 5 training cases hold."
     ),
     tasks: str | None = typer.Option(
         None, "--tasks", help="Tasks to train, with commas; all that the corpus has by default."

@@ -21,8 +21,8 @@ def train(
     vocab: Path | None = typer.Option(
         None,
         "--vocab",
-        help="The words the model may know (from 'pathveil vocab select'). Without it: every word that occurs at least "
-        "5 times in CORPUS, the papers' baseline, which was not chosen with privacy in mind.",
+        help="The words the model may know (from 'pathveil vocab select'). Without it: every word that at least 5 "
+        "cases of CORPUS hold; with --preset paper every word that occurs 5 times, as in the papers.",
     ),
     validation: Path | None = typer.Option(
         None,

@@ -46,7 +46,7 @@ from pathveil.corpus.fhir_index import (
     words_of,
 )
 from pathveil.corpus.fhir_index import gather_beside as gather_beside  # for who reads a folder of exports
-from pathveil.corpus.fhir_patient import identity_of, mask_of
+from pathveil.corpus.fhir_patient import has_placeholder, identity_of, mask_of
 from pathveil.corpus.hl7 import UnusableMessage, decode_text
 from pathveil.corpus.markup import PAGE, RTF, plain_text, without_tags
 from pathveil.corpus.naaccr import Report, Skipped, told_apart
@@ -196,6 +196,11 @@ class Reader:
         subject = object_of(self.resource, "subject")
         return identity_of(self._find(subject), subject)
 
+    def has_placeholder(self) -> bool:
+        """Whether one stands in the place of the patient's number."""
+        subject = object_of(self.resource, "subject")
+        return has_placeholder(self._find(subject), subject)
+
     def withdrawal(self) -> Version | None:
         """What a report that is marked as cancelled or entered in error says of those before it."""
         if text_of(self.resource, "status") not in WITHDRAWN:
@@ -251,6 +256,7 @@ class Reader:
             message_id=self.index.message_id or text_of(self.resource, "id") or None,
             position=position,
             version=self.version(identity, text),
+            placeholder=self.has_placeholder(),
         )
 
     def _text(self) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from pathveil.corpus.hl7 import UnusableMessage
-from pathveil.corpus.naaccr import told_apart
+from pathveil.corpus.naaccr import patient_number
 from pathveil.corpus.tables import UNREADABLE
 from pathveil.foreign import Refused, parse_json
 from pathveil.foreign.archives import open_bytes
@@ -198,7 +198,7 @@ def owners_of(resource: Resource) -> set[str]:
         return set(filter(None, [without_history(text_of(subject, "reference"))]))
     birth, found = text_of(resource, "birthDate"), {text_of(resource, "name").upper()}  # a laboratory's is one text
     for one in objects_of(resource, "identifier"):
-        if number := told_apart(text_of(one, "value")):
+        if number := patient_number(text_of(one, "value")):
             found.add(f"{text_of(one, 'system')} {number}")
     for name in objects_of(resource, "name"):
         words = [text_of(name, "text"), text_of(name, "family"), *texts_of(name, "given")]

@@ -20,7 +20,7 @@ from pathveil.corpus.fhir_index import (
     texts_of,
     without_history,
 )
-from pathveil.corpus.naaccr import RECORDS, VISITS, told_apart
+from pathveil.corpus.naaccr import RECORDS, VISITS, are_placeholders, patient_number
 from pathveil.corpus.patient import Mask, phone_number
 
 # What stands beside a name, or for one, and is none.
@@ -40,7 +40,7 @@ def identity_of(patient: Resource, subject: Resource) -> tuple[str, ...] | None:
     a visit or an account counts only where there is no name: a patient has many.
     """
     given = [*objects_of(patient, "identifier"), object_of(subject, "identifier")]
-    ranked = sorted(((rank_of(one), one) for one in given if told_apart(text_of(one, "value"))), key=itemgetter(0))
+    ranked = sorted(((rank_of(one), one) for one in given if patient_number(text_of(one, "value"))), key=itemgetter(0))
     numbers = [(rank, number_of(one)) for rank, one in ranked]
     if numbers and numbers[0][0] < VISIT:
         return numbers[0][1]
@@ -53,9 +53,15 @@ def identity_of(patient: Resource, subject: Resource) -> tuple[str, ...] | None:
     return ("reference", reference) if reference else next((number for _, number in numbers), None)
 
 
+def has_placeholder(patient: Resource, subject: Resource) -> bool:
+    """Whether placeholders alone stand in the place of a patient's numbers; those of visits and accounts are none."""
+    given = [*objects_of(patient, "identifier"), object_of(subject, "identifier")]
+    return are_placeholders(text_of(one, "value") for one in given if rank_of(one) < VISIT)
+
+
 def number_of(identifier: Resource) -> tuple[str, ...]:
     authority = text_of(object_of(identifier, "assigner"), "display") or text_of(identifier, "system")
-    bare = told_apart(text_of(identifier, "value"))
+    bare = patient_number(text_of(identifier, "value"))
     return ("SS", "", bare) if "SS" in types_of(identifier) else ("number", authority.upper(), bare)
 
 

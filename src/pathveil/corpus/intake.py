@@ -82,6 +82,7 @@ class MessageCounts(Part):
     replaced: int  # by a later version
     withdrawn: int  # later
     undated: int
+    placeholders: int  # reports that have one in the place of the patient's number
     masked: int
     masked_reports: int
     skipped_total: int
@@ -183,6 +184,10 @@ def message_lines(messages: MessageCounts) -> list[str]:
         lines.append(f"  withdrawn {counted(messages.withdrawn, 'report')} by a later message")
     if messages.undated:
         lines.append(f"  undated   {counted(messages.undated, 'report')} without a date that can be read")
+    if messages.placeholders:
+        reports = f"{counted(messages.placeholders, 'report')} with a placeholder (zeros, nines, UNKNOWN, …)"
+        lines.append(f"  numbers   {reports} and no number of the patient;")
+        lines.append("            name and birth date, or what else there is, say whose they are")
     if messages.masked:
         places = counted(messages.masked, "place")
         lines.append(f"  masked    the patient was named in {places} of {counted(messages.masked_reports, 'report')}")
@@ -447,6 +452,7 @@ def account(
             replaced=tally.replaced,
             withdrawn=tally.withdrawn,
             undated=tally.undated,
+            placeholders=tally.placeholders,
             masked=tally.masked,
             masked_reports=tally.masked_reports,
             skipped_total=tally.skipped_total,

@@ -16,7 +16,7 @@ zeros and registries' systems add some, so numbers are tried with as many of the
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pathveil.corpus.naaccr import told_apart
+from pathveil.corpus.naaccr import patient_number
 from pathveil.corpus.patient import case_id
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def with_case_ids(
 
 def cases_of(number: str, authorities: Sequence[str], *, cases: Collection[str], key: bytes) -> list[tuple[str, bool]]:
     """The cases of patients with this number, as it is written; where there are none, with other zeros before it."""
-    bare = told_apart(number)
+    bare = patient_number(number)
     for some in ([bare] if bare else [], list(with_zeros(bare))):
         tried = [("number", giver.strip().upper(), one) for one in some for giver in dict.fromkeys(authorities)]
         tried += [("SS", "", one) for one in some]

@@ -55,6 +55,8 @@ class Tally:
     undated: int = 0
     masked: int = 0  # places where a text named its patient
     masked_reports: int = 0
+    placeholders: int = 0  # reports that have one in the place of the patient's number
+    with_placeholder: Seen = field(default_factory=Seen)  # which, by the hashes of their ids
     rewritten: int = 0  # texts of tables that were RTF or pages
     skipped: list[SkippedMessage] = field(default_factory=list)  # the first ones
     skipped_total: int = 0
@@ -84,9 +86,11 @@ class Tally:
 
     def leave_out(self, settled: Settled, reports: "Iterable[pl.DataFrame]") -> "Iterator[np.ndarray]":
         """Which of the reports that were read stand, batch by batch; those that do not are counted as such alone."""
-        self.settled, self.reports, self.undated = settled, 0, 0
+        self.settled, self.reports, self.undated, self.placeholders = settled, 0, 0, 0
         for batch in reports:
-            stand = np.array([self.stands(number_of(one)) for one in batch["report_id"]], bool)
+            numbers = [number_of(one) for one in batch["report_id"]]
+            stand = np.array([self.stands(number) for number in numbers], bool)
+            self.placeholders += sum(self.with_placeholder.holds(numbers[place]) for place in np.flatnonzero(stand))
             self.reports += int(stand.sum())
             self.undated += int((batch["date"].is_null().to_numpy() & stand).sum())
             yield stand
@@ -206,6 +210,8 @@ def read_reports(
                     tally.undated += report.date is None
                     tally.masked += report.masked
                     tally.masked_reports += report.masked > 0
+                    if report.placeholder:
+                        tally.placeholders += tally.with_placeholder.add(number)
                     yield report
     except UNREADABLE as error:
         raise CorpusError(

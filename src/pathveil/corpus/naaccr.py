@@ -57,6 +57,8 @@ NO_SENDER = "has a text in the place of its sender's name (MSH-4); --registry sa
 WITHDRAWS = "withdraws its report (OBR-25 X, or OBX-11 D, W or X)"
 # Types of numbers in PID-3: of a patient; of a visit or an account.
 RECORDS, VISITS = ("MR", "MRN", "PI", "PT", "EPI"), ("VN", "AN")
+# Numbers that systems write where they have none, beside zeros, nines and words (UNKNOWN, NONE, TEST, …).
+PLACEHOLDERS, FEWEST_NINES = {"111111111", "12345678", "123456789", "1234567890"}, 5
 # What fields say of people: the patient, kin, who pays, who is insured.
 PATIENT = dict.fromkeys((2, 3, 4, 18, 19, 20, 21), "number") | dict.fromkeys((5, 6, 9), "name")
 PATIENT |= {7: "birth", 11: "address", 13: "phone", 14: "phone"}
@@ -94,6 +96,7 @@ class Report:
     message_id: str | None = None  # the sender's (MSH-10)
     position: int = 1  # of the message in its file
     version: Version | None = None  # where it has a number under which others may come
+    placeholder: bool = False  # whether one stands in the place of the patient's number
 
 
 def read_messages(file: IO[bytes], *, key: bytes, registry: str | None) -> Iterator[list[Report] | Skipped]:
@@ -189,6 +192,7 @@ def read_versions(message: bytes, *, key: bytes, registry: str | None, position:
                     message_id=header.first(10) or None,
                     position=position,
                     version=version,
+                    placeholder=has_placeholder(patient),
                 )
             )
     if not found.reports and not found.withdrawn:
@@ -377,7 +381,7 @@ def identity_of(pid: Segment | None, facility: str) -> tuple[str, ...] | None:
         number, kind = parts[0], parts[4].upper()
         if kind in ("SS", "SSN"):
             social.append(number)
-        elif bare := told_apart(number):
+        elif bare := patient_number(number):
             identity = ("number", (authority or facility).upper(), bare)
             if kind in RECORDS:
                 return identity
@@ -385,7 +389,7 @@ def identity_of(pid: Segment | None, facility: str) -> tuple[str, ...] | None:
     if others:
         return others[0]
     for number in (*social, pid.first(19)):
-        if bare := told_apart(number):
+        if bare := patient_number(number):
             return "SS", "", bare
     name, birth = pid.parts(5)[:2], pid.first(7)[:8]
     if any(name) and birth:
@@ -393,10 +397,40 @@ def identity_of(pid: Segment | None, facility: str) -> tuple[str, ...] | None:
     return visits[0] if visits else None
 
 
+def has_placeholder(pid: Segment | None) -> bool:
+    """Whether placeholders alone stand in the place of a patient's numbers; those of visits and accounts are none."""
+    if pid is None:
+        return False
+    values = [components_of(value, pid.marks) + [""] * 5 for place in (3, 2, 4) for value in pid.repetitions(place)]
+    return are_placeholders([*(parts[0] for parts in values if parts[4].upper() not in VISITS), pid.first(19)])
+
+
 def told_apart(number: str) -> str:
-    """A number without signs; none where it stands for many people, as 999-99-9999 and UNKNOWN do."""
-    bare = (number if number.isalnum() else re.sub(r"[\W_]", "", number)).upper()
+    """A report's number without signs; none where many reports may have it: one without a digit, or 0, 1 and 11."""
+    bare = without_signs(number)
     return bare if len(set(bare)) > 1 and any(map(str.isdigit, bare)) else ""
+
+
+def patient_number(number: str) -> str:
+    """A patient's number without signs; none where it is a placeholder.
+
+    >>> [patient_number(number) for number in ("00-777", "999-99-9999", "000000000", "UNKNOWN", "123456789", "999")]
+    ['00777', '', '', '', '', '999']
+    """
+    bare = without_signs(number)
+    digits = bare.lstrip("0")
+    is_nines = len(digits) >= FEWEST_NINES and not digits.strip("9")
+    return "" if is_nines or digits in PLACEHOLDERS or not any(map(str.isdigit, digits)) else bare
+
+
+def are_placeholders(numbers: Iterable[str]) -> bool:
+    """Whether there are numbers of a patient, all of them placeholders."""
+    numbers = list(filter(None, numbers))
+    return bool(numbers) and not any(map(patient_number, numbers))
+
+
+def without_signs(number: str) -> str:
+    return (number if number.isalnum() else re.sub(r"[\W_]", "", number)).upper()
 
 
 def mask_of(segments: Iterable[Segment]) -> Mask:

@@ -29,6 +29,7 @@ from pathveil.identifiers.name_marks import NAME_ENDS, may_matter, note_at_capit
 from pathveil.identifiers.number_marks import (
     box_before,
     capitals_before,
+    end_of_colons,
     is_labelled,
     may_be_labelled,
     may_be_numeric,
@@ -85,6 +86,7 @@ def _find_marks(data, marks, counts, capital_at, digit_at, colon_at):
     data, marks, counts = borrow(data), borrow(marks), borrow(counts)
     capital_at, digit_at, colon_at = borrow(capital_at), borrow(digit_at), borrow(colon_at)
     run_end, size = 0, len(data) - AHEAD
+    colons_end, is_number = 0, False
     last_word, last_capitals, last_digits, last_blanks, last_hyphens, last_ends = (
         _NONE,
         _NONE,
@@ -131,7 +133,10 @@ def _find_marks(data, marks, counts, capital_at, digit_at, colon_at):
             found += may_be_labelled(load(data, place + 1))
         for number in range(found):
             place = colon_at[number]
-            if is_labelled(data, place):
+            if place >= colons_end:  # else what stands behind the colons is known from the first of them
+                colons_end = end_of_colons(data, place)
+                is_number = is_labelled(data, colons_end)
+            if is_number:
                 note(marks, counts, LABELLED, place)
         found = 0
         for number in range(capitals_):

@@ -213,10 +213,16 @@ def may_be_labelled(here):
 
 
 @compiled
-def is_labelled(data, place):
-    """Whether a number of four digits or more stands behind the colons that begin here."""
+def end_of_colons(data, place):
+    """Where the colons, and the blanks among them, end that begin here."""
     while data[place] == SPACE or data[place] == TAB or data[place] == HASH or data[place] == COLON:
         place += 1
+    return place
+
+
+@compiled
+def is_labelled(data, place):
+    """Whether a number of four digits or more stands here, behind colons."""
     letters = 0
     while letters < 3 and LETTER[data[place]]:
         place += 1

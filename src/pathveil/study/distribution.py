@@ -1,9 +1,9 @@
 """The distribution study: modes × seeds over registries that share no reports, as a resumable run.
 
 A unit of work is one mode with one seed. For every seed the registries' cases are split anew (or the newest are the
-test, whatever the seed), the vocabulary is chosen from the training documents alone (words that enough of them hold, as
-in the paper), and the mode is trained and judged on the unseen cases. Registries can be pooled into larger sites
-(``groups``), as when halves stand for two registries.
+test, whatever the seed), the vocabulary is chosen from the training documents alone (words that enough of their cases
+hold; in the paper, enough of them), and the mode is trained and judged on the unseen cases. Registries can be pooled
+into larger sites (``groups``), as when halves stand for two registries.
 """
 
 import shutil
@@ -56,7 +56,7 @@ from pathveil.training.metrics import evaluate
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import id_table
-from pathveil.vocabulary.words import FIRST_WORD, Vocabulary
+from pathveil.vocabulary.words import FIRST_WORD, Vocabulary, hash_order
 
 
 class DistributionSettings(HeldOutSettings):
@@ -72,7 +72,8 @@ class DistributionSettings(HeldOutSettings):
     groups: Mapping[str, tuple[str, ...]] = Field(
         default_factory=dict
     )  # pooled site: its registries; empty: each alone
-    minimum_documents: int = Field(5, ge=1)  # training documents that must hold a word, over all registries
+    minimum_cases: int = Field(5, ge=1)  # training cases that must hold a word, over all registries
+    minimum_documents: int | None = Field(None, ge=1)  # training documents that must, as in the paper, and not cases
     vocabulary: str | None = None  # a vocabulary file agreed on beforehand, instead of that rule
     release: bool = False  # keep each arm's shared encoder, for registries that join later
     class_samples: int = Field(100, ge=10)  # reports of a class that let it be among the ten most or least frequent
@@ -129,6 +130,13 @@ class DistributionSettings(HeldOutSettings):
             except ValueError as error:
                 raise ValueError(f"arm '{arm}': {error}") from None
         return self
+
+    @property
+    def minimum(self) -> tuple[int, str]:
+        """How many training cases, or documents, must hold a word."""
+        return (
+            (self.minimum_cases, "cases") if self.minimum_documents is None else (self.minimum_documents, "documents")
+        )
 
     def mode(self, arm: str) -> Mode:
         """The mode of training behind an arm."""
@@ -200,6 +208,7 @@ class DistributionStudy:
         self.cells = Cells(out / "cells")
         self.store, everything = read_study_corpus(corpus, tasks=settings.tasks, progress=progress)
         self.corpus = pooled_registries(everything, settings.groups)
+        self.order = np.array(hash_order(self.store.words), np.int64)
         arms = (*settings.modes, *settings.arms)
         self.arms = [(seed, arm) for seed in settings.seeds for arm in arms]
         self.configs = {arm: settings.config(arm) for arm in arms}
@@ -207,7 +216,7 @@ class DistributionStudy:
             check_sites(self.corpus, settings.unseen(self.corpus, seed=seed))
 
     def parts(self, seed: int, arm: str) -> dict[str, Any]:
-        names = {"tasks", "groups", "minimum_documents", "rehearsal", "release"}
+        names = {"tasks", "groups", "minimum_cases", "minimum_documents", "rehearsal", "release"}
         return {
             "study": "distribution",
             "corpus": self.store.provenance["corpus_sha256"],
@@ -236,7 +245,10 @@ class DistributionStudy:
                 name=f"{arm}, seed {seed}",
                 cells=(self.parts(seed, arm),),
                 function=train_arm,
-                arguments=(arm, seed, self.configs[arm], self.settings, table, size, device, self.parts(seed, arm)),
+                arguments=(
+                    *(arm, seed, self.configs[arm], self.settings),
+                    *(table, size, self.order, device, self.parts(seed, arm)),
+                ),
                 kind=arm,
                 documents=documents,
                 epochs=self.configs[arm].epochs,
@@ -270,7 +282,8 @@ class DistributionStudy:
                 continue
             config, words = self.configs[arm], self.agreed
             if words is None and kept is not None:
-                method = f"documents >= {self.settings.minimum_documents}"
+                least, unit = self.settings.minimum
+                method = f"{unit} >= {least}"
                 words = Vocabulary(tuple(self.store.words[number] for number in kept), method)
             Release(
                 tensors=arrays,
@@ -366,8 +379,9 @@ class DistributionStudy:
         given = {"adversarial", "strong"} & {self.settings.mode(arm) for arm in self.configs}
         if not self.settings.release or self.agreed or not given:
             return []
+        least, unit = self.settings.minimum
         text = (
-            f"the words in shared/ are those that at least {self.settings.minimum_documents} training reports hold, "
+            f"the words in shared/ are those that at least {least} training {unit} hold, "
             "people's names perhaps among them: agree on words and give them with --vocab before a shared encoder is "
             "given away"
         )
@@ -389,6 +403,7 @@ def train_arm(
     settings: DistributionSettings,
     table: np.ndarray | None,
     size: int,
+    order: np.ndarray,
     device: str,
     parts: Parts,
     keep: Keep,
@@ -400,7 +415,7 @@ def train_arm(
         held = np.concatenate(list(unseen.values()))
         corpus = corpus.take(np.setdiff1d(np.arange(corpus.documents), held))
         unseen = unseen_rows(corpus, share=settings.test_share, seed=seed)
-    encoded, kept = in_vocabulary(corpus, unseen, table=table, size=size, minimum=settings.minimum_documents)
+    encoded, kept = in_vocabulary(corpus, unseen, table=table, size=size, order=order, minimum=settings.minimum)
     mode = settings.mode(arm)
     outcome = run(encoded, mode=mode, settings=config, seed=seed, unseen=unseen, device=device, progress=progress)
     outcome.mode = arm
@@ -428,14 +443,22 @@ def said_by(outcome: Outcome, corpus: Encoded) -> dict[str, np.ndarray]:
 
 
 def in_vocabulary(
-    corpus: Encoded, unseen: Mapping[int, np.ndarray], *, table: np.ndarray | None, size: int, minimum: int
+    corpus: Encoded,
+    unseen: Mapping[int, np.ndarray],
+    *,
+    table: np.ndarray | None,
+    size: int,
+    order: np.ndarray,
+    minimum: tuple[int, str],
 ) -> tuple[Encoded, np.ndarray | None]:
     """The corpus in the ids of its vocabulary: the agreed one, given as a table; or the words that enough training
-    documents hold, whose numbers are returned beside it."""
+    cases or documents hold, whose numbers are returned beside it. ``order`` lists the numbers of all words as a
+    vocabulary orders them."""
     if table is not None:
         return relabelled(corpus, table, size), None
     training = np.setdiff1d(np.arange(corpus.documents), np.concatenate(list(unseen.values())))
-    kept = frequent_words(corpus, training, minimum=minimum)
+    frequent = frequent_words(corpus, training, *minimum)
+    kept = order[np.isin(order, frequent)]
     return relabelled(corpus, table_of(kept, corpus.vocabulary_size), FIRST_WORD + len(kept)), kept
 
 
@@ -492,12 +515,15 @@ def pooled_registries(corpus: Encoded, groups: Mapping[str, tuple[str, ...]]) ->
     return replace(taken, registries=site[taken.registries].astype(np.int32), registry_names=tuple(groups))
 
 
-def frequent_words(corpus: Encoded, rows: np.ndarray, *, minimum: int) -> np.ndarray:
-    """Numbers of the words that at least ``minimum`` of the given documents hold."""
+def frequent_words(corpus: Encoded, rows: np.ndarray, least: int, unit: str) -> np.ndarray:
+    """Numbers of the words that at least so many of the documents, or of their cases, hold."""
     words, taken = corpus.vocabulary_size, corpus.take(rows)
-    document = np.repeat(np.arange(taken.documents), taken.lengths)
-    pairs = np.unique(document * words + taken.ids)
-    kept = np.flatnonzero(np.bincount(pairs % words, minlength=words) >= minimum)
-    if not len(kept):
-        raise VocabularyError(f"no word is held by {minimum} training documents; lower the minimum or add reports")
-    return kept
+    if unit == "cases":
+        _, holder = np.unique(taken.cases, return_inverse=True)
+    else:
+        holder = np.arange(taken.documents)
+    pairs = np.unique(np.repeat(holder, taken.lengths) * words + taken.ids)
+    frequent = np.flatnonzero(np.bincount(pairs % words, minlength=words) >= least)
+    if not len(frequent):
+        raise VocabularyError(f"no word is held by {least} training {unit}; lower the minimum or add reports")
+    return frequent

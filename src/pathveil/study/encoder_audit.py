@@ -156,7 +156,9 @@ def arm_of(
         raise UsageError(f"{corpus}: is not the corpus of {run}, whose members and unseen cases are to be told apart")
     unseen = settings.unseen(study.corpus, seed=seed)
     table, size = study.words
-    encoded, _ = in_vocabulary(study.corpus, unseen, table=table, size=size, minimum=settings.minimum_documents)
+    encoded, _ = in_vocabulary(
+        study.corpus, unseen, table=table, size=size, order=study.order, minimum=settings.minimum
+    )
     known = np.setdiff1d(np.arange(encoded.documents), np.concatenate(list(unseen.values())))
     others, public = attacked_and_public(encoded, unseen, seed=seed)
     config, training = settings.config(arm), encoded.take(known)

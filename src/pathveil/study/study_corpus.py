@@ -152,7 +152,7 @@ def load_encoded(folder: Path, *, tasks: Iterable[str] | None = None) -> tuple[T
 
 
 def table_of(kept: np.ndarray, words: int) -> np.ndarray:
-    """From a store's word numbers to a vocabulary's ids, given the numbers it keeps, ascending: (words,) int32."""
+    """From a store's word numbers to a vocabulary's ids, given the numbers it keeps in its order: (words,) int32."""
     table = np.full(words, UNKNOWN, np.int32)
     table[kept] = np.arange(FIRST_WORD, FIRST_WORD + len(kept), dtype=np.int32)
     return table

@@ -154,10 +154,10 @@ def choose(
             if measures is None:
                 measures = Measures(count(store, corpus.labels, corpus.classes, rows=rows))
             words = select(measures, sentence).words if given is None else _words_of(given(measures))
-            numbers = [store.numbers[word] for word in words if word in store.numbers]
+            numbers = sorted(store.numbers[word] for word in words if word in store.numbers)
             cells.write(kept, {}, {"numbers": np.array(numbers, np.int32)})
         numbers = cells.read(kept)[1]["numbers"]
-        made[name] = Vocabulary(words=tuple(store.words[number] for number in numbers), method=sentence)
+        made[name] = Vocabulary.from_words((store.words[number] for number in numbers), method=sentence)
         if not made[name].words:
             raise VocabularyError(f"'{sentence}' keeps no word of the training reports; ask for less")
     progress(stage, len(wanted), len(wanted))
@@ -181,7 +181,7 @@ def choose_numbers(
     )
     measures = Measures(count(store, corpus.labels, corpus.classes, rows=rows))
     for sentence, parts in wanted.items():
-        numbers = np.array([int(word) for word in select(measures, sentence).words], np.int32)
+        numbers = np.sort(np.array([int(word) for word in select(measures, sentence).words], np.int32))
         keep(parts, {}, {"numbers": numbers})
 
 

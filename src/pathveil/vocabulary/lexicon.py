@@ -46,8 +46,8 @@ def read_lexicon(path: Path) -> set[str]:
 
 def public_words(path: Path) -> Vocabulary:
     """A vocabulary of every word of a public lexicon: one that says nothing about anybody's reports."""
-    return Vocabulary(
-        words=tuple(sorted(read_lexicon(path))),
+    return Vocabulary.from_words(
+        read_lexicon(path),
         method="words of a public list",
         parameters={"public": True, "lexicon_sha256": sha256_of_file(path)},
     )

@@ -132,8 +132,8 @@ def select_privately(
             f"no word is held by enough of the {len(cases):,} cases to pass with an epsilon of {epsilon:g}; take a "
             "larger epsilon, or more cases"
         )
-    return Vocabulary(
-        words=tuple(store.words[number] for number in passed),
+    return Vocabulary.from_words(
+        (store.words[number] for number in passed),
         method=f"private set union, epsilon {epsilon:g}, delta {delta:g}",
         parameters={
             "epsilon": epsilon,

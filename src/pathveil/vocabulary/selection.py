@@ -7,7 +7,7 @@ The papers' ways are sentences of `pathveil.vocabulary.expression`:
     mutual information   top N by mutual-information      as in the paper, rare words first (see docs/vocabulary.md)
     lexicon              in lexicon
 
-Words are kept in sorted order: a vocabulary's order says nothing about their counts.
+Words stand in the order of their sha256: a vocabulary's order says nothing about their counts.
 
 >>> from scipy import sparse
 >>> held = np.array([[5, 1, 2], [4, 0, 3]])
@@ -17,7 +17,7 @@ Words are kept in sorted order: a vocabulary's order says nothing about their co
 ...                 joint=(sparse.csr_array((3, 0), dtype=np.int32),) * 2)
 >>> vocabulary = select(Measures(counts), "registries >= 2")
 >>> vocabulary.words, vocabulary.method
-(('breast', 'left'), 'registries >= 2')
+(('left', 'breast'), 'registries >= 2')
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -41,6 +41,7 @@ from pathveil.vocabulary.lexicon import read_lexicon
 from pathveil.vocabulary.words import Vocabulary
 
 MINIMUM = 5  # occurrences, in both papers' baselines
+USUAL = "cases >= 5"  # where nothing else is asked for: a name in all page headers of one report is no word of it
 
 
 class SelectionSettings(Settings):
@@ -198,8 +199,8 @@ def select(
         method, informed = str(sentence), sentence.uses("mutual-information")
     else:
         kept, method = own_choice(measures, sentence), f"own choice: {getattr(sentence, '__name__', 'a function')}"
-    return Vocabulary(
-        words=tuple(counts.words[number] for number in np.flatnonzero(kept)),
+    return Vocabulary.from_words(
+        (counts.words[number] for number in np.flatnonzero(kept)),
         method=method,
         parameters={
             "words_offered": len(counts.words),

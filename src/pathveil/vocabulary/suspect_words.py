@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 MOST = 0.5  # the share of its occurrences that must stand in such places
 KINDS = ("contact", "address", "name", "record number", "date", "misspelling")  # the first that fits is taken
 
-_NAME = r"[A-Z][A-Za-z'\-]+"
-_INITIAL = r"(?:[A-Z]\.?\s+)?"
+_CAPITAL, _WITHIN = r"\p{Lu}\p{M}*", r"\p{L}\p{M}'’\-"  # of any alphabet, accents apart or not
+_NAME = rf"{_CAPITAL}[{_WITHIN}]+"
+_INITIAL = rf"(?:{_CAPITAL}\.?\s+)?"
 _MONTH = r"(?i:jan|feb|mar|apr|may|jun|jul|aug|sept?|oct|nov|dec)[a-z]*\.?"
 _STREET = r"(?:Street|St|Avenue|Ave|Road|Rd|Lane|Drive|Boulevard|Blvd|Court|Terrace|Way|Highway|Hwy|Place|Square|Close)"
 _ROLE = r"(?i:name|patient|pt|physician|pathologist|surgeon|consultant|attending|resident|provider|doctor|cc|copy to)"
@@ -41,7 +42,7 @@ _BY = (
 # Read by Rust's regular expressions: no look-around, one pass, all cores.
 PATTERNS = {
     "contact": r"[\w.+\-]+@[\w\-]+(?:\.[\w\-]+)+|\(?\d{3}\)?[ .\-]\d{3}[ .\-]\d{4}|(?:https?://|www\.)\S+",
-    "address": rf"\d{{1,6}}\s+(?:[A-Z][A-Za-z.'\-]*\s+){{1,3}}{_STREET}\b\.?(?:,? {_NAME})?",
+    "address": rf"\d{{1,6}}\s+(?:{_CAPITAL}[{_WITHIN}.]*\s+){{1,3}}{_STREET}\b\.?(?:,? {_NAME})?",
     "name": rf"\b(?:Dr|DR|Mr|MR|Mrs|MRS|Ms|MS|Miss|Prof|Drs)\.?\s+{_INITIAL}{_NAME}(?:\s+{_INITIAL}{_NAME})?"
     rf"|{_NAME},?\s+{_INITIAL}(?:{_NAME},?\s+)?(?:M\.?D|D\.?O|MBBS|Ph\.?D|FCAP|FRCPath)\b"
     rf"|\b(?:{_ROLE}\s*:|{_BY}:?)\s*{_INITIAL}{_NAME},?\s+{_INITIAL}{_NAME}"

@@ -1,7 +1,11 @@
 """The words a model may know: an ordered list, how it was chosen, and a hash.
 
-Ids follow the list: 0 is padding (never materialised), 1 is ``unknown_word``, the first word is 2.
+Ids follow the list: 0 is padding (never materialised), 1 is ``unknown_word``, the first word is 2. Chosen words stand
+in the order of their sha256, which says nothing about counts, and no report has neighbours of the list in a row, as it
+may have C10, C11 and C12 of a sorted one.
 
+>>> Vocabulary.from_words(["left", "c10", "carcinoma", "c11"], method="by hand").words
+('c10', 'left', 'carcinoma', 'c11')
 >>> vocabulary = Vocabulary(words=("carcinoma", "left"), method="baseline")
 >>> vocabulary
 2 words, by 'baseline'
@@ -20,7 +24,7 @@ import hashlib
 import hmac
 import html
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -61,6 +65,20 @@ class Vocabulary:
     def __post_init__(self) -> None:
         if len(set(self.words)) != len(self.words):
             raise VocabularyError(f"a vocabulary holds each word once; {len(self.words) - len(set(self.words))} repeat")
+
+    @classmethod
+    def from_words(
+        cls,
+        words: Iterable[str],
+        *,
+        method: str,
+        parameters: Mapping[str, Any] | None = None,
+        source: Mapping[str, Any] | None = None,
+    ) -> "Vocabulary":
+        """Words in the order of their sha256."""
+        words = tuple(words)
+        ordered = tuple(words[place] for place in hash_order(words))
+        return cls(ordered, method=method, parameters=parameters or {}, source=source or {})
 
     @property
     def size(self) -> int:
@@ -185,6 +203,12 @@ class Vocabulary:
         if content.get("sha256") != sha256:
             raise VocabularyError(f"{path}: its words do not match its sha256; the file was altered")
         return vocabulary
+
+
+def hash_order(words: Sequence[str]) -> list[int]:
+    """Places of words in the order of their sha256."""
+    hashes = [hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest() for word in words]
+    return sorted(range(len(words)), key=hashes.__getitem__)
 
 
 def keyed_word(key: bytes, word: str, *, length: int = 32) -> str:
