@@ -7,6 +7,7 @@ import re
 import shutil
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -436,6 +437,38 @@ def test_guessing_passwords_is_slowed_down(desk_service):
     client = TestClient(make_app(desk_service), follow_redirects=False, client=("10.0.0.9", 1))
     tried = [client.post("/login", data={"name": "cora2", "password": f"guess {n}"}).status_code for n in range(32)]
     assert tried[:30] == [403] * 30 and tried[30:] == [429] * 2
+
+
+def test_log_ins_at_once_are_counted_before_two_at_a_time_are_hashed(model, tmp_path, monkeypatch):
+    service = service_of(model)
+    service.failed = Buckets(30, clock=lambda: 0.0)
+    service.desk = desk = Desk(tmp_path, service.settings, cheap_passwords=True)
+    desk.accounts.add("cora", PASSWORD, "coder", by="test")
+    running, seen, verify = [], [], desk.accounts.hasher.verify
+
+    class Hasher:
+        def verify(self, *given):
+            running.append(1)
+            seen.append(len(running))
+            time.sleep(0.002)  # in which others could begin
+            running.pop()
+            return verify(*given)
+
+    monkeypatch.setattr(desk.accounts, "hasher", Hasher())
+    guesses = [f"guess {n}" for n in range(100)]
+    with TestClient(make_app(service), follow_redirects=False) as client, ThreadPoolExecutor(100) as threads:
+
+        def log_in(name, *passwords):
+            forms = [{"name": name, "password": password} for password in passwords]
+            return sorted(one.status_code for one in threads.map(lambda form: client.post("/login", data=form), forms))
+
+        assert log_in("dora", *guesses) == [403] * 30 + [429] * 70
+        assert len(seen) == 30 and max(seen) <= 2
+        assert log_in("cora", PASSWORD) == [429]
+        service.failed.left.clear()
+        assert log_in("cora", *guesses[:29]) == [403] * 29
+        for _ in range(40):  # the right password uses nothing up
+            assert log_in("cora", PASSWORD) == [303]
 
 
 def test_what_was_decided_goes_out_and_comes_back_as_labels(people, desk_service, tmp_path):
