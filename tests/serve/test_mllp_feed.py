@@ -206,12 +206,18 @@ def test_an_address_is_a_port_or_a_host_and_a_port(text):
         address_of(text)
 
 
-def test_a_crowd_of_idle_connections_leaves_a_sender_served(model, tmp_path):
+@pytest.mark.parametrize("refused", [b"x", oru("m8", "").encode()], ids=["AR", "AE"])
+def test_a_crowd_of_idle_connections_leaves_a_sender_served(model, tmp_path, refused):
     async def run():
         async with listening(model, tmp_path) as (_, feed):
             crowd = [await asyncio.open_connection("127.0.0.1", feed.port) for _ in range(300)]
             for _, writer in crowd[::7]:
                 writer.write(START + b"MSH|^~")
+            for _ in range(CONNECTIONS):  # answered, but nothing of it is stored
+                reader, writer = await asyncio.open_connection("127.0.0.1", feed.port)
+                writer.write(START + refused + END)
+                assert b"MSA|A" in await asyncio.wait_for(reader.readuntil(END), 30)
+                crowd.append((reader, writer))
             (answer,) = await exchange(feed.port, framed(oru("m9")))
             assert "MSA|AA|m9" in answer and len(feed.strangers) <= CONNECTIONS
             for _, writer in crowd:
