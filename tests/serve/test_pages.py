@@ -3,6 +3,7 @@
 import contextlib
 import csv
 import io
+import json
 import re
 import shutil
 import threading
@@ -19,12 +20,16 @@ from starlette.testclient import TestClient
 
 from bundle.conftest import reports
 from conftest import free_port
+from pathveil.bundle.predict import predict_to_file
+from pathveil.serve.accounts import User
 from pathveil.serve.app import make_app
+from pathveil.serve.bodies import read_body
 from pathveil.serve.coding import Asked, propose_case
 from pathveil.serve.desk import Desk
 from pathveil.serve.exports import corrections, final_decisions, labels, naaccr_xml
 from pathveil.serve.limits import Buckets
 from pathveil.serve.sent import Sent
+from pathveil.serve.start import queue_file
 from serve.conftest import BEARER, service_of
 
 PASSWORD = "correct horse battery"
@@ -198,6 +203,7 @@ def test_a_late_answer_changes_nothing(live, browser):
     expect(site.locator(".other")).to_contain_text("of the later list")
 
 
+TEXTS = ["carcinoma of the left breast", "prostate, adenocarcinoma", "adenocarcinoma of the colon"]
 TWO = ["lobular carcinoma of the right breast, upper outer quadrant", "prostate, adenocarcinoma, gleason 3+4=7"]
 
 
@@ -493,6 +499,33 @@ def test_what_was_decided_goes_out_and_comes_back_as_labels(people, desk_service
     label_corpus(tmp_path / "reports.parquet", tmp_path / "labels.csv", on=["report_id"], out=tmp_path / "out.parquet")
     joined = pl.read_parquet(tmp_path / "out.parquet")
     assert joined["subsite"].drop_nulls().len() >= len([row for row in rows if row["report_id"] != "r99"])
+
+
+def test_codes_of_a_queued_table_have_the_numbers_that_predict_writes(model, tmp_path):
+    service = service_of(model)
+    service.desk = desk = Desk(tmp_path / "store", service.settings, cheap_passwords=True)
+    user = User("anna", "admin", frozenset())
+    table = pl.DataFrame({"report_id": ["K7-1", "K8-1", "K9-1"], "case_id": ["17", "x8", None], "text": TEXTS})
+    table.write_csv(tmp_path / "lab.csv")
+    assert queue_file(service, tmp_path / "lab.csv") == 3
+    sent = [{"report_id": "S-4", "text": TEXTS[0]}]
+    body = json.dumps({"reports": sent}).encode()
+    desk.casework.receive(read_body("application/json", body, service.settings, key=service.key), source="api")
+    for case, texts in desk.casework.uncoded(9):
+        named = [Sent(str(one.place), one.text, case_id=case) for one in texts]
+        answer = propose_case(service.pool.answerer.answer(named, Asked(by_case=True)))
+        desk.casework.propose(case, answer, model=model.sha256, thresholds="t", reports=len(texts))
+        desk.casework.decide(case, user, [{task: code.code for task, code in answer.tumours[0].codes.items()}])
+    predict_to_file(model, tmp_path / "lab.csv", tmp_path / "codes.xml")
+
+    def numbers(xml):
+        cases = [case.findall(".//{*}Item") for case in ElementTree.fromstring(xml)]
+        items = [{one.get("naaccrId"): one.text for one in case} for case in cases]
+        return [(one.get("patientIdNumber"), one.get("pathReportNumber1")) for one in items]
+
+    found = numbers(naaccr_xml(final_decisions(desk.casework, user), model.tasks))
+    assert found == [*numbers((tmp_path / "codes.xml").read_text()), (None, "S-4")]
+    assert found[:3] == [("00000017", "K7-1"), (None, "K8-1"), (None, "K9-1")]
 
 
 def test_another_model_is_compared_before_it_is_used(model, model_folder, tmp_path):
