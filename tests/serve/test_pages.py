@@ -203,6 +203,54 @@ def test_a_late_answer_changes_nothing(live, browser):
     expect(site.locator(".other")).to_contain_text("of the later list")
 
 
+def test_a_search_offers_the_right_code_first_and_never_holds_keys_that_find_nothing(live, browser):
+    page = other_page(browser, live, "cora")
+    page.click("table.queue a")
+    page.wait_for_url("**/case/*")
+    opened = page.url
+
+    def search(task, words):
+        field = page.locator(f".task[data-task={task}]")
+        for _ in range(5):
+            page.keyboard.press("ArrowUp")
+        while page.locator(".task.active").get_attribute("data-task") != task:
+            page.keyboard.press("ArrowDown")
+        page.keyboard.press("/")
+        page.keyboard.type(words)
+        return field
+
+    for task, words, code in (
+        ("subsite", "upper inner", "C50.2"),
+        ("laterality", "2", "left"),
+        ("site", "c619", "C61"),
+        ("histology", "dcis", "8500"),
+    ):
+        field = search(task, words)
+        expect(field.locator(".found[aria-busy=false] li").first.locator("b")).to_have_text(code)
+        if words == "dcis":
+            expect(field.locator(".found li").first.locator("i")).to_have_text("DCIS")
+            assert not axe(page)
+        page.keyboard.press("Enter")
+        expect(field.locator("input:checked")).to_have_value(code)
+
+    field = search("subsite", "quadrant zzz")  # near, and not taken unasked
+    expect(field.locator(".hint")).to_contain_text("No name has all these words")
+    page.keyboard.press("Enter")
+    expect(field.locator("input[type=search]")).to_be_focused()
+    expect(field.locator("input:checked")).to_have_value("C50.2")
+    page.keyboard.press("Escape")
+
+    for key, chosen in (("Enter", "C50.2"), ("1", field.locator("input").first.get_attribute("value"))):
+        field = search("subsite", "zzz")
+        expect(field.locator(".hint")).to_contain_text("Nothing found")
+        assert not axe(page)
+        page.keyboard.press(key)
+        expect(field.locator("input[type=search]")).not_to_be_focused()
+        expect(field.locator(".hint")).to_have_text("")
+        expect(field.locator("input:checked")).to_have_value(chosen)
+    assert page.url == opened
+
+
 TEXTS = ["carcinoma of the left breast", "prostate, adenocarcinoma", "adenocarcinoma of the colon"]
 TWO = ["lobular carcinoma of the right breast, upper outer quadrant", "prostate, adenocarcinoma, gleason 3+4=7"]
 
@@ -331,7 +379,7 @@ def test_two_tumours_two_people_and_another_model(model, model_folder, tmp_path,
         assert tumours.count() == 1
         for task in plain.locator(".task").all():
             task.locator("input[type=radio]").first.check()
-        plain.fill("input[name='other.1.site']", "c61")
+        plain.fill("input[name='other.1.site']", "c619")
         plain.click("text=Another tumour")
         expect(tumours).to_have_count(2)
         assert "C61" in tumours.first.inner_text()
@@ -450,14 +498,14 @@ def test_log_ins_at_once_are_counted_before_two_at_a_time_are_hashed(model, tmp_
     service.failed = Buckets(30, clock=lambda: 0.0)
     service.desk = desk = Desk(tmp_path, service.settings, cheap_passwords=True)
     desk.accounts.add("cora", PASSWORD, "coder", by="test")
-    running, seen, verify = [], [], desk.accounts.hasher.verify
+    active, at_once, verify = [], [], desk.accounts.hasher.verify
 
     class Hasher:
         def verify(self, *given):
-            running.append(1)
-            seen.append(len(running))
+            active.append(1)
+            at_once.append(len(active))
             time.sleep(0.002)  # in which others could begin
-            running.pop()
+            active.pop()
             return verify(*given)
 
     monkeypatch.setattr(desk.accounts, "hasher", Hasher())
@@ -469,7 +517,7 @@ def test_log_ins_at_once_are_counted_before_two_at_a_time_are_hashed(model, tmp_
             return sorted(one.status_code for one in threads.map(lambda form: client.post("/login", data=form), forms))
 
         assert log_in("dora", *guesses) == [403] * 30 + [429] * 70
-        assert len(seen) == 30 and max(seen) <= 2
+        assert len(at_once) == 30 and max(at_once) <= 2
         assert log_in("cora", PASSWORD) == [429]
         service.failed.left.clear()
         assert log_in("cora", *guesses[:29]) == [403] * 29
@@ -508,8 +556,7 @@ def test_codes_of_a_queued_table_have_the_numbers_that_predict_writes(model, tmp
     table = pl.DataFrame({"report_id": ["K7-1", "K8-1", "K9-1"], "case_id": ["17", "x8", None], "text": TEXTS})
     table.write_csv(tmp_path / "lab.csv")
     assert queue_file(service, tmp_path / "lab.csv") == 3
-    sent = [{"report_id": "S-4", "text": TEXTS[0]}]
-    body = json.dumps({"reports": sent}).encode()
+    body = json.dumps({"report_id": "S-4", "text": TEXTS[0]}).encode()
     desk.casework.receive(read_body("application/json", body, service.settings, key=service.key), source="api")
     for case, texts in desk.casework.uncoded(9):
         named = [Sent(str(one.place), one.text, case_id=case) for one in texts]
@@ -523,9 +570,9 @@ def test_codes_of_a_queued_table_have_the_numbers_that_predict_writes(model, tmp
         items = [{one.get("naaccrId"): one.text for one in case} for case in cases]
         return [(one.get("patientIdNumber"), one.get("pathReportNumber1")) for one in items]
 
-    found = numbers(naaccr_xml(final_decisions(desk.casework, user), model.tasks))
-    assert found == [*numbers((tmp_path / "codes.xml").read_text()), (None, "S-4")]
-    assert found[:3] == [("00000017", "K7-1"), (None, "K8-1"), (None, "K9-1")]
+    page_numbers = numbers(naaccr_xml(final_decisions(desk.casework, user), model.tasks))
+    assert page_numbers == [*numbers((tmp_path / "codes.xml").read_text()), (None, "S-4")]
+    assert page_numbers[:3] == [("00000017", "K7-1"), (None, "K8-1"), (None, "K9-1")]
 
 
 def test_another_model_is_compared_before_it_is_used(model, model_folder, tmp_path):

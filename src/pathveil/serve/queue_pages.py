@@ -15,7 +15,7 @@ from pathveil.serve.casework import DIFFERS, MOST_TUMOURS, ORDERS, SECOND
 from pathveil.serve.faults import Fault
 from pathveil.serve.marking import pieces_of
 from pathveil.serve.pages import desk_of, for_people, form_of, show
-from pathveil.serve.terms import search, terms
+from pathveil.serve.terms import Hit, code_of, search, terms
 from pathveil.wording import listed
 
 if TYPE_CHECKING:
@@ -217,7 +217,8 @@ async def decide(request: Request, session: Session) -> Response:
     for codes in form.codes:
         for task, code in codes.items():
             known = {*model.labels.get(task, ()), *terms(task)}
-            codes[task] = next((one for one in (code, code.upper(), code.lower()) if one in known), "")  # as typed
+            typed = (code, code.upper(), code.lower(), code_of(task, code))
+            codes[task] = next((one for one in typed if one in known), "")
             if not codes[task]:
                 wrong = f"{task}: this is no code of ICD-O-3, nor one that the model knows; search for it"
                 return await show_case(request, session, form=form, fault=wrong)
@@ -254,22 +255,22 @@ def codes_in(request: Request, tasks: tuple[str, ...]) -> dict[str, str]:
 
 
 async def search_codes(request: Request, session: Session) -> Response:
-    """Codes by number or term, frequent ones first, each with whether it goes with the codes of the other tasks."""
+    """Codes by number or term, the best first, each with whether it goes with the codes of the other tasks."""
     model = request.state.service.pool.answerer.model
     task, query = request.query_params.get("task", ""), request.query_params.get("q", "")[:80]
     if task not in model.labels:
         raise Fault(422, "there is no such task")
     chosen = codes_in(request, model.tasks)
     counts = await run_in_threadpool(desk_of(request).frequencies, model, task)
-    found = [(one.code, one.term) for one in search(task, query, counts=counts)]
+    found = search(task, query, counts=counts)
     if not terms(task):  # a task of the registry's own
         own = sorted(model.labels[task], key=lambda code: -counts.get(code, 0))
-        found = [(code, "") for code in own if query.lower() in code.lower()][:12]
+        found = [Hit(code, "") for code in own if query.lower() in code.lower()][:12]
     rows = []
-    for code, term in found:
-        against = [one for one in contradictions(chosen | {task: code}) if task in one.tasks]
-        rows.append({"code": code, "term": term, "fits": not against})
-    return JSONResponse({"found": rows})
+    for one in found:
+        against = [other for other in contradictions(chosen | {task: one.code}) if task in other.tasks]
+        rows.append({"code": one.code, "term": one.term, "synonym": one.synonym, "fits": not against})
+    return JSONResponse({"found": rows, "near": any(one.is_near for one in found)})
 
 
 async def combinations(request: Request, session: Session) -> Response:

@@ -136,9 +136,12 @@ function caseKeys(event) {
   return true;
 }
 
+const NOTHING = "Nothing found. 1 to 3 take a code above, Esc leaves the search.";
+
 function searchBox(field, number) {
   const input = field.querySelector("input[type=search]");
   const list = field.querySelector(".found");
+  const note = field.querySelector(".find .hint");
   let asked = 0;
   let answered = 0;
   let picked = 0;
@@ -147,6 +150,7 @@ function searchBox(field, number) {
     list.hidden = true;
     list.setAttribute("aria-busy", "false");
     list.replaceChildren();
+    note.textContent = "";
     input.setAttribute("aria-expanded", "false");
     input.removeAttribute("aria-activedescendant");
   }
@@ -157,13 +161,18 @@ function searchBox(field, number) {
     items.forEach((item, at) => item.setAttribute("aria-selected", String(at === picked)));
     items[picked]?.scrollIntoView({ block: "nearest" });
     if (items[picked]) input.setAttribute("aria-activedescendant", items[picked].id);
+    else input.removeAttribute("aria-activedescendant");
+  }
+
+  function leave() {
+    input.value = "";
+    close();
+    input.blur();
   }
 
   function take(item) {
     takeOther(field, item.dataset.code, item.dataset.term);
-    input.value = "";
-    close();
-    input.blur();
+    leave();
     activate(nextTask(number));
   }
 
@@ -173,7 +182,7 @@ function searchBox(field, number) {
     list.setAttribute("aria-busy", "true");  // what it shows is of what was typed before
     const answer = await fetch("/search?" + new URLSearchParams([...chosen(field), ["task", field.dataset.task], ["q", query]]));
     if (!answer.ok) return;
-    const { found } = await answer.json();
+    const { found, near } = await answer.json();
     if (own !== asked || document.activeElement !== input) return;
     answered = own;
     list.setAttribute("aria-busy", "false");
@@ -186,16 +195,25 @@ function searchBox(field, number) {
       item.classList.toggle("against", !one.fits);
       const code = document.createElement("b");
       code.textContent = one.code;
+      const names = document.createElement("span");
       const term = document.createElement("span");
       term.className = "term";
       term.textContent = one.term;
-      item.append(code, term);
+      names.append(term);
+      if (one.synonym) {
+        const synonym = document.createElement("i");
+        synonym.textContent = one.synonym;
+        names.append(synonym);
+      }
+      item.append(code, names);
       item.addEventListener("mousedown", (event) => { event.preventDefault(); take(item); });
       return item;
     }));
     list.hidden = !found.length;
     input.setAttribute("aria-expanded", String(Boolean(found.length)));
-    pick(query ? 0 : -1);  // without a query the frequent codes are shown, and none is taken unasked
+    note.textContent = near ? "No name has all these words. The nearest: ↓ and Enter take one." : found.length || !query ? "" : NOTHING;
+    (list.hidden ? note : list).scrollIntoView({ block: "nearest" });
+    pick(query && !near ? 0 : -1);  // none of the nearest is taken unasked, nor of the frequent codes that an empty query shows
   }
 
   input.removeAttribute("name");  // without this script a code is typed, and goes with the form
@@ -206,8 +224,11 @@ function searchBox(field, number) {
   input.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown") pick(picked + 1);
     else if (event.key === "ArrowUp") pick(Math.max(0, picked - 1));
-    else if (event.key === "Escape") { input.value = ""; close(); input.blur(); }
-    else if (event.key === "Enter") {
+    else if (event.key === "Escape") leave();
+    else if (note.textContent === NOTHING && answered === asked && (event.key === "Enter" || (/^[1-3]$/.test(event.key) && !/\d/.test(input.value)))) {
+      leave();
+      if (event.key !== "Enter") caseKeys(event);
+    } else if (event.key === "Enter") {
       const item = all("li", list)[picked];
       if (item && answered === asked) take(item);  // never from the list of what was typed before
     }
