@@ -203,6 +203,57 @@ def test_a_late_answer_changes_nothing(live, browser):
     expect(site.locator(".other")).to_contain_text("of the later list")
 
 
+def code_of_task(page, task):
+    return page.locator(f".tumour >> nth=0 >> .task[data-task={task}] input:checked").get_attribute("value")
+
+
+def test_what_is_chosen_stays_and_a_tumour_that_was_added_is_taken_back_first(live, browser, desk_service):
+    page = other_page(browser, live, "cora")
+    page.click("table.queue a")
+    page.wait_for_url("**/case/*")
+    first = page.url
+    while page.locator(".task:not(:has(input:checked))").count():
+        page.keyboard.press("1")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "/case/" in url and url.split("?")[0] != first.split("?")[0])
+    case = page.url.split("?")[0]
+    decided = len(desk_service.desk.casework.decisions())
+
+    def wait_for_draft(added):  # the page sends it as it is left
+        base, query = desk_service.desk.base, "SELECT case_key FROM drafts WHERE who = 'cora' AND added = ?"
+        while not base.rows(query, added):
+            page.wait_for_timeout(10)
+
+    page.locator(".task[data-task=laterality]").first.click()
+    page.keyboard.press("3")
+    side = code_of_task(page, "laterality")
+    page.keyboard.press("Q")  # with Caps Lock
+    page.wait_for_url("**/queue")
+    wait_for_draft(0)
+    page.goto(case)
+    assert code_of_task(page, "laterality") == side
+    page.keyboard.press("T")
+    expect(page.locator(".tumour")).to_have_count(2)
+    assert page.inner_text(".said") == "Tumour 2 is added." and not axe(page)
+    page.locator(".tumour >> nth=1 >> .task[data-task=site] input").first.check()
+    page.click("text=Figures")
+    page.wait_for_url("**/figures")
+    wait_for_draft(1)
+    page.goto(case)
+    expect(page.locator(".tumour")).to_have_count(2)
+    assert page.locator(".tumour >> nth=1 >> input:checked").count() >= 1
+    page.keyboard.press("U")  # first the tumour, then what was decided of another case
+    expect(page.locator(".tumour")).to_have_count(1)
+    assert page.url.split("/tumours")[0] == case and code_of_task(page, "laterality") == side
+    assert len(desk_service.desk.casework.decisions()) == decided
+    page.keyboard.press("S")
+    expect(page.locator("#skip")).to_have_attribute("open", "")
+    page.keyboard.press("Escape")
+    page.keyboard.press("u")
+    page.wait_for_url(lambda url: url.split("?")[0] == first.split("?")[0])
+    assert len(desk_service.desk.casework.decisions()) == decided - 1
+
+
 def test_a_search_offers_the_right_code_first_and_never_holds_keys_that_find_nothing(live, browser):
     page = other_page(browser, live, "cora")
     page.click("table.queue a")

@@ -4,14 +4,23 @@
 const all = (selector, from = document) => [...from.querySelectorAll(selector)];
 const typing = (target) => target.matches("input:not([type=radio]), select, textarea");
 
+let leaving = false;  // another page is on its way: keys that follow are meant for it
+
 function press(selector) {
   const found = document.querySelector(selector);
   if (found) found.click();
 }
 
+// A key as it is without Caps Lock.
+const keyOf = (event) => (event.key.length === 1 ? event.key.toLowerCase() : event.key);
+
 function shared(event) {
-  if (/^[ut]$/.test(event.key)) press(`button[data-key=${event.key}]`);
-  else if (event.key === "q") location.href = "/queue";
+  const key = keyOf(event);
+  if (/^[ut]$/.test(key)) press(`button[data-key=${key}]`);
+  else if (key === "q") {
+    leaving = true;
+    location.href = "/queue";
+  }
   else return false;
   return true;
 }
@@ -31,6 +40,7 @@ function queueKeys(event) {
 // A case.
 
 let active = 0;
+let chosenHere = false;  // codes that the server does not have yet
 
 function tasks() {
   return all(".task");
@@ -88,6 +98,7 @@ async function checkCombination(field) {
 
 function choose(field, radio) {
   radio.checked = true;
+  chosenHere = true;
   document.querySelector("#hint").textContent = "";
   checkCombination(field);
 }
@@ -129,7 +140,7 @@ function caseKeys(event) {
       activate(nextTask(active));
     }
   } else if (event.key === "/") field.querySelector("input[type=search]").focus();
-  else if (event.key === "s") {
+  else if (keyOf(event) === "s") {
     aside.open = true;
     aside.querySelector("button").focus();
   } else return shared(event);
@@ -247,11 +258,17 @@ function startCase() {
     all("input[type=radio]", field).forEach((radio) => radio.addEventListener("change", () => choose(field, radio)));
     searchBox(field, number);
   });
-  document.querySelector("#codes")?.addEventListener("submit", (event) => {
+  const codes = document.querySelector("#codes");
+  codes.addEventListener("submit", (event) => {
     if (event.submitter && event.submitter.id !== "accept") return;  // one tumour more or less
-    if (undecided() < 0) { document.querySelector("#accept").disabled = true; return; }
+    if (undecided() < 0) { document.querySelector("#accept").disabled = true; chosenHere = false; return; }
     event.preventDefault();
     accept();
+  });
+  codes.addEventListener("change", () => { chosenHere = true; });
+  chosenHere = codes.hasAttribute("data-chosen");
+  addEventListener("pagehide", () => {
+    if (chosenHere) navigator.sendBeacon(codes.dataset.draft, new URLSearchParams(new FormData(codes)));
   });
   activate(Math.max(0, undecided()));
 }
@@ -260,8 +277,10 @@ const page = document.body.dataset.page;
 if (document.querySelector("[data-again]")) setTimeout(() => location.reload(), 1500);  // the first cases are being coded
 if (page === "case") startCase();
 if (page === "queue") all(".order select").forEach((select) => select.addEventListener("change", () => select.form.submit()));
+addEventListener("pageshow", () => { leaving = false; });
+document.addEventListener("submit", (event) => { leaving = !event.defaultPrevented; });
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
   const keys = { case: caseKeys, queue: queueKeys }[page] || shared;
-  if (keys(event)) event.preventDefault();
+  if (leaving || keys(event)) event.preventDefault();
 });
