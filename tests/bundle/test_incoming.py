@@ -49,13 +49,14 @@ def test_texts_and_frames(tmp_path):
 
 def test_words_for_nothing_are_no_ids(tmp_path):
     """As an import takes them: NULL would make one case of all patients without an id."""
-    (tmp_path / "in.csv").write_text("report_id,case_id,text\nNULL,NULL,left breast\nr2,N/A,colon\nr3,7,null\n")
-    found = incoming(tmp_path / "in.csv")
+    (tmp_path / "in.csv").write_text("report_id,case_id,text\nNULL,NULL,left breast\nr3,7,null\nr2,N/A,colon\n")
+    reading = OneReading(most_skipped=0.5)
+    (found,) = batches_of(tmp_path / "in.csv", key=KEY, reading=reading)
     assert [(one.origin.report_id, one.case_id, one.text) for one in found] == [
         ("1", None, "left breast"),
         ("r2", None, "colon"),
-        ("r3", "7", ""),
     ]
+    assert [(one.row, one.reason) for one in reading.rows.skipped] == [(3, "has no text")]
 
 
 def test_a_message_without_a_sender_is_coded(tmp_path):

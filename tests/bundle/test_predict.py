@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 from dataclasses import replace
+from xml.etree import ElementTree
 
 import numpy as np
 import polars as pl
@@ -16,9 +17,11 @@ from pathveil.bundle.coder import Coder
 from pathveil.bundle.outputs import NAACCR_HEAD
 from pathveil.bundle.predict import predict_to_file
 from pathveil.corpus import read
+from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.mapping import TableMapping
 from pathveil.errors import CorpusError, UsageError
 from pathveil.training.scores import Threshold
+from workbooks import workbook
 
 CODE_FIELDS = ("code", "probability", "abstained", "lifted", "term", "alternatives", "adjusted")
 IDS = {"report_id", "case_id", "report_number", "message_id", "file", "position"}
@@ -82,7 +85,7 @@ def test_jsonl_and_no_text_in_any_output(bundle, table, answers, tmp_path):
 
 
 def test_a_table_of_text_alone(bundle, tmp_path):
-    pl.DataFrame({"text": ["carcinoma of the left breast", None, "colon"]}).write_parquet(tmp_path / "in.parquet")
+    pl.DataFrame({"text": ["carcinoma of the left breast", "乳腺癌", "colon"]}).write_parquet(tmp_path / "in.parquet")
     predict_to_file(bundle, tmp_path / "in.parquet", tmp_path / "out.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert [line["report_id"] for line in lines] == ["1", "2", "3"]
@@ -90,7 +93,7 @@ def test_a_table_of_text_alone(bundle, tmp_path):
 
 
 def test_reports_without_a_known_word_are_counted(bundle, tmp_path):
-    pl.DataFrame({"text": ["carcinoma of the left breast", "", "乳腺癌"], "case_id": ["7"] * 3}).write_csv(
+    pl.DataFrame({"text": ["carcinoma of the left breast", "癌", "乳腺癌"], "case_id": ["7"] * 3}).write_csv(
         tmp_path / "in.csv"
     )
     for by_case in (False, True):
@@ -411,6 +414,38 @@ def test_lines_that_are_no_json_are_skipped_and_have_a_position(bundle, table, t
     assert (result.reports, result.tables.rows, result.tables.skipped_total) == (28, 29, 1)  # a blank line is no row
     assert [(one.row, one.reason) for one in result.tables.skipped] == [(5, "is not JSON; expected one object a line")]
     assert pl.read_csv(tmp_path / "out.csv")["position"].to_list() == [*range(1, 5), *range(6, 30)]
+
+
+def with_notes(table, path):
+    """A table in which a report has lost its text, and under which two notes stand, as people write them."""
+    rows = table.head(40).select("report_id", "case_id", "registry", "text").rows()
+    rows[20] = (*rows[20][:3], " ")
+    rows += [("Stand: 3.4.2024, Fr. Quillfeather", None, None, None), (None, "Ende", None, None)]
+    if path.suffix == ".xlsx":
+        return workbook(path, {"S": [("report_id", "case_id", "registry", "text"), *rows]})
+    write(pl.DataFrame(rows, schema=["report_id", "case_id", "registry", "text"], orient="row"), path)
+
+
+@pytest.mark.parametrize("name", ["in.xlsx", "in.csv", "in.jsonl", "in.parquet"])
+def test_rows_without_text_are_skipped_as_an_import_skips_them(bundle, table, tmp_path, name):
+    with_notes(table, tmp_path / name)
+    result = predict_to_file(bundle, tmp_path / name, tmp_path / "out.xml")
+    tumours = ElementTree.parse(tmp_path / "out.xml").findall(".//{*}Tumor")
+    assert result.reports == 39 and len(tumours) == result.answers and all(len(tumour) for tumour in tumours)
+    assert "Quillfeather" not in (tmp_path / "out.probabilities.jsonl").read_text() + repr(result) + result.to_json()
+    imported = import_corpus(tmp_path / name, out=tmp_path / "out.parquet").tables
+    assert (result.tables.rows, result.tables.skipped_total) == (imported.rows, imported.skipped_total) == (42, 3)
+    assert [(one.file, one.counted, one.row) for one in result.tables.skipped] == [
+        (one.file, one.counted, one.row) for one in imported.skipped
+    ]
+    assert result.tables.reasons == {"has no text": 3} and "42 read, 3 skipped" in repr(result)
+    predict_to_file(bundle, tmp_path / name, tmp_path / "out.jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [line["position"] for line in lines] == [number for number in range(1, 41) if number != 21]
+    with pytest.raises(CorpusError, match="has no text"):
+        predict_to_file(bundle, tmp_path / name, tmp_path / "strict.csv", strict=True)
+    with pytest.raises(CorpusError, match="3 of 42 rows cannot be used, more than the 5"):
+        predict_to_file(bundle, tmp_path / name, tmp_path / "few.csv", most_skipped=0.05)
 
 
 def test_strict_refuses_a_message_that_would_be_skipped(bundle, tmp_path):

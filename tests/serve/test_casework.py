@@ -84,6 +84,28 @@ def test_a_case_from_arrival_to_erasure(work):
     assert "zebedee" not in everything.lower()
 
 
+def test_choices_of_a_case_that_is_left_are_there_again_for_who_chose_them(work):
+    filled(work, 1)
+    (case,) = (row["id"] for row in work.queue(ANNA))
+    codes = [{"site": "C61"}, {}]
+    work.save_draft(case, ANNA, codes, [[0], []], added=1)
+    work.save_draft(case, ANNA, codes, [[0], [0]], added=1)
+    assert work.draft(case, ANNA) == {"codes": codes, "reports": [[0], [0]], "added": 1}
+    assert work.draft(case, RITA) is None
+    with pytest.raises(Fault, match="no such case"):
+        work.save_draft(case, NORTH, codes, [], added=0)
+    work.receive([Sent("r2", "Zebedee 2", case_id="1")], source="test")
+    filled(work, 3)
+    assert work.draft(case, ANNA) is None  # the proposals are others
+    work.save_draft(case, ANNA, codes, [[0], [0]], added=1)
+    decided = [{"site": "C50", "behavior": "3"}]
+    work.decide(case, ANNA, decided, reports=[[0]])
+    work.save_draft(case, ANNA, codes, [[0], [0]], added=1)  # comes too late
+    assert work.draft(case, ANNA) is None
+    work.undo(ANNA)
+    assert work.draft(case, ANNA) == {"codes": decided, "reports": [[0]], "added": 0}
+
+
 def test_a_second_person_codes_and_a_third_settles(work):
     filled(work, 1, 4)
     first, other = (row["id"] for row in work.queue(ANNA, order="date"))

@@ -155,7 +155,7 @@ def test_a_folder_is_read_file_by_file(model, tmp_path):
             await anew.look(service)
         assert (feed.taken, anew.taken) == (3, 0)
         rows = desk.base.rows("SELECT report_id, number, registry FROM reports")
-        assert {row["number"] for row in rows} == {"S-m1", "S-m2", "S-m3", None} and len(rows) == 6
+        assert {row["number"] for row in rows} == {"S-m1", "S-m2", "S-m3", "r0", "r1", "r2"} and len(rows) == 6
         assert {row["registry"] for row in rows} == {"NORTH", "R1", "R2"}
 
     asyncio.run(run())
@@ -182,12 +182,13 @@ def test_files_are_read_as_predict_reads_them(tmp_path):
     found = {}
     for path in sorted(tmp_path.iterdir()):
         sent = [one for batch in read_file(path, key=KEY) for one in batch]
-        coded = [one for batch in read_files(path, form="auto", key=KEY, reading=OneReading()) for one in batch]
-        assert [(one.report_id, one.case_id, one.text) for one in sent] == [
-            (one.origin.report_id, one.case_id, one.text) for one in coded
+        reading = OneReading(most_skipped=0.5)
+        coded = [one for batch in read_files(path, form="auto", key=KEY, reading=reading) for one in batch]
+        assert [(one.report_id, one.number, one.case_id, one.text) for one in sent] == [
+            (one.origin.report_id, one.origin.report_number, one.case_id, one.text) for one in coded
         ]
         found[path.name] = [one.text.splitlines()[-1:] for one in sent]
-    assert found == {"a.csv": [[text], []], "b.csv": [[text]], "c.ndjson": [[text]], "d.hl7": [[f"{text} F"]]}
+    assert found == {"a.csv": [[text]], "b.csv": [[text]], "c.ndjson": [[text]], "d.hl7": [[f"{text} F"]]}
 
 
 def test_a_message_is_the_same_report_by_mllp_and_in_a_file(tmp_path):
@@ -206,12 +207,18 @@ def test_an_address_is_a_port_or_a_host_and_a_port(text):
         address_of(text)
 
 
-def test_a_crowd_of_idle_connections_leaves_a_sender_served(model, tmp_path):
+@pytest.mark.parametrize("refused", [b"x", oru("m8", "").encode()], ids=["AR", "AE"])
+def test_a_crowd_of_idle_connections_leaves_a_sender_served(model, tmp_path, refused):
     async def run():
         async with listening(model, tmp_path) as (_, feed):
             crowd = [await asyncio.open_connection("127.0.0.1", feed.port) for _ in range(300)]
             for _, writer in crowd[::7]:
                 writer.write(START + b"MSH|^~")
+            for _ in range(CONNECTIONS):  # answered, but nothing of it is stored
+                reader, writer = await asyncio.open_connection("127.0.0.1", feed.port)
+                writer.write(START + refused + END)
+                assert b"MSA|A" in await asyncio.wait_for(reader.readuntil(END), 30)
+                crowd.append((reader, writer))
             (answer,) = await exchange(feed.port, framed(oru("m9")))
             assert "MSA|AA|m9" in answer and len(feed.strangers) <= CONNECTIONS
             for _, writer in crowd:

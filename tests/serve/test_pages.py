@@ -3,10 +3,12 @@
 import contextlib
 import csv
 import io
+import json
 import re
 import shutil
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from xml.etree import ElementTree
 
@@ -18,12 +20,16 @@ from starlette.testclient import TestClient
 
 from bundle.conftest import reports
 from conftest import free_port
+from pathveil.bundle.predict import predict_to_file
+from pathveil.serve.accounts import User
 from pathveil.serve.app import make_app
+from pathveil.serve.bodies import read_body
 from pathveil.serve.coding import Asked, propose_case
 from pathveil.serve.desk import Desk
 from pathveil.serve.exports import corrections, final_decisions, labels, naaccr_xml
 from pathveil.serve.limits import Buckets
 from pathveil.serve.sent import Sent
+from pathveil.serve.start import queue_file
 from serve.conftest import BEARER, service_of
 
 PASSWORD = "correct horse battery"
@@ -197,6 +203,106 @@ def test_a_late_answer_changes_nothing(live, browser):
     expect(site.locator(".other")).to_contain_text("of the later list")
 
 
+def code_of_task(page, task):
+    return page.locator(f".tumour >> nth=0 >> .task[data-task={task}] input:checked").get_attribute("value")
+
+
+def test_what_is_chosen_stays_and_a_tumour_that_was_added_is_taken_back_first(live, browser, desk_service):
+    page = other_page(browser, live, "cora")
+    page.click("table.queue a")
+    page.wait_for_url("**/case/*")
+    first = page.url
+    while page.locator(".task:not(:has(input:checked))").count():
+        page.keyboard.press("1")
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "/case/" in url and url.split("?")[0] != first.split("?")[0])
+    case = page.url.split("?")[0]
+    decided = len(desk_service.desk.casework.decisions())
+
+    def wait_for_draft(added):  # the page sends it as it is left
+        base, query = desk_service.desk.base, "SELECT case_key FROM drafts WHERE who = 'cora' AND added = ?"
+        while not base.rows(query, added):
+            page.wait_for_timeout(10)
+
+    page.locator(".task[data-task=laterality]").first.click()
+    page.keyboard.press("3")
+    side = code_of_task(page, "laterality")
+    page.keyboard.press("Q")  # with Caps Lock
+    page.wait_for_url("**/queue")
+    wait_for_draft(0)
+    page.goto(case)
+    assert code_of_task(page, "laterality") == side
+    page.keyboard.press("T")
+    expect(page.locator(".tumour")).to_have_count(2)
+    assert page.inner_text(".said") == "Tumour 2 is added." and not axe(page)
+    page.locator(".tumour >> nth=1 >> .task[data-task=site] input").first.check()
+    page.click("text=Figures")
+    page.wait_for_url("**/figures")
+    wait_for_draft(1)
+    page.goto(case)
+    expect(page.locator(".tumour")).to_have_count(2)
+    assert page.locator(".tumour >> nth=1 >> input:checked").count() >= 1
+    page.keyboard.press("U")  # first the tumour, then what was decided of another case
+    expect(page.locator(".tumour")).to_have_count(1)
+    assert page.url.split("/tumours")[0] == case and code_of_task(page, "laterality") == side
+    assert len(desk_service.desk.casework.decisions()) == decided
+    page.keyboard.press("S")
+    expect(page.locator("#skip")).to_have_attribute("open", "")
+    page.keyboard.press("Escape")
+    page.keyboard.press("u")
+    page.wait_for_url(lambda url: url.split("?")[0] == first.split("?")[0])
+    assert len(desk_service.desk.casework.decisions()) == decided - 1
+
+
+def test_a_search_offers_the_right_code_first_and_never_holds_keys_that_find_nothing(live, browser):
+    page = other_page(browser, live, "cora")
+    page.click("table.queue a")
+    page.wait_for_url("**/case/*")
+    opened = page.url
+
+    def search(task, words):
+        field = page.locator(f".task[data-task={task}]")
+        for _ in range(5):
+            page.keyboard.press("ArrowUp")
+        while page.locator(".task.active").get_attribute("data-task") != task:
+            page.keyboard.press("ArrowDown")
+        page.keyboard.press("/")
+        page.keyboard.type(words)
+        return field
+
+    for task, words, code in (
+        ("subsite", "upper inner", "C50.2"),
+        ("laterality", "2", "left"),
+        ("site", "c619", "C61"),
+        ("histology", "dcis", "8500"),
+    ):
+        field = search(task, words)
+        expect(field.locator(".found[aria-busy=false] li").first.locator("b")).to_have_text(code)
+        if words == "dcis":
+            expect(field.locator(".found li").first.locator("i")).to_have_text("DCIS")
+            assert not axe(page)
+        page.keyboard.press("Enter")
+        expect(field.locator("input:checked")).to_have_value(code)
+
+    field = search("subsite", "quadrant zzz")  # near, and not taken unasked
+    expect(field.locator(".hint")).to_contain_text("No name has all these words")
+    page.keyboard.press("Enter")
+    expect(field.locator("input[type=search]")).to_be_focused()
+    expect(field.locator("input:checked")).to_have_value("C50.2")
+    page.keyboard.press("Escape")
+
+    for key, chosen in (("Enter", "C50.2"), ("1", field.locator("input").first.get_attribute("value"))):
+        field = search("subsite", "zzz")
+        expect(field.locator(".hint")).to_contain_text("Nothing found")
+        assert not axe(page)
+        page.keyboard.press(key)
+        expect(field.locator("input[type=search]")).not_to_be_focused()
+        expect(field.locator(".hint")).to_have_text("")
+        expect(field.locator("input:checked")).to_have_value(chosen)
+    assert page.url == opened
+
+
+TEXTS = ["carcinoma of the left breast", "prostate, adenocarcinoma", "adenocarcinoma of the colon"]
 TWO = ["lobular carcinoma of the right breast, upper outer quadrant", "prostate, adenocarcinoma, gleason 3+4=7"]
 
 
@@ -324,7 +430,7 @@ def test_two_tumours_two_people_and_another_model(model, model_folder, tmp_path,
         assert tumours.count() == 1
         for task in plain.locator(".task").all():
             task.locator("input[type=radio]").first.check()
-        plain.fill("input[name='other.1.site']", "c61")
+        plain.fill("input[name='other.1.site']", "c619")
         plain.click("text=Another tumour")
         expect(tumours).to_have_count(2)
         assert "C61" in tumours.first.inner_text()
@@ -438,6 +544,38 @@ def test_guessing_passwords_is_slowed_down(desk_service):
     assert tried[:30] == [403] * 30 and tried[30:] == [429] * 2
 
 
+def test_log_ins_at_once_are_counted_before_two_at_a_time_are_hashed(model, tmp_path, monkeypatch):
+    service = service_of(model)
+    service.failed = Buckets(30, clock=lambda: 0.0)
+    service.desk = desk = Desk(tmp_path, service.settings, cheap_passwords=True)
+    desk.accounts.add("cora", PASSWORD, "coder", by="test")
+    active, at_once, verify = [], [], desk.accounts.hasher.verify
+
+    class Hasher:
+        def verify(self, *given):
+            active.append(1)
+            at_once.append(len(active))
+            time.sleep(0.002)  # in which others could begin
+            active.pop()
+            return verify(*given)
+
+    monkeypatch.setattr(desk.accounts, "hasher", Hasher())
+    guesses = [f"guess {n}" for n in range(100)]
+    with TestClient(make_app(service), follow_redirects=False) as client, ThreadPoolExecutor(100) as threads:
+
+        def log_in(name, *passwords):
+            forms = [{"name": name, "password": password} for password in passwords]
+            return sorted(one.status_code for one in threads.map(lambda form: client.post("/login", data=form), forms))
+
+        assert log_in("dora", *guesses) == [403] * 30 + [429] * 70
+        assert len(at_once) == 30 and max(at_once) <= 2
+        assert log_in("cora", PASSWORD) == [429]
+        service.failed.left.clear()
+        assert log_in("cora", *guesses[:29]) == [403] * 29
+        for _ in range(40):  # the right password uses nothing up
+            assert log_in("cora", PASSWORD) == [303]
+
+
 def test_what_was_decided_goes_out_and_comes_back_as_labels(people, desk_service, tmp_path):
     anna, work = people("anna"), desk_service.desk.casework
     user = desk_service.desk.accounts.session(anna.cookies["pathveil_session"]).user
@@ -460,6 +598,32 @@ def test_what_was_decided_goes_out_and_comes_back_as_labels(people, desk_service
     label_corpus(tmp_path / "reports.parquet", tmp_path / "labels.csv", on=["report_id"], out=tmp_path / "out.parquet")
     joined = pl.read_parquet(tmp_path / "out.parquet")
     assert joined["subsite"].drop_nulls().len() >= len([row for row in rows if row["report_id"] != "r99"])
+
+
+def test_codes_of_a_queued_table_have_the_numbers_that_predict_writes(model, tmp_path):
+    service = service_of(model)
+    service.desk = desk = Desk(tmp_path / "store", service.settings, cheap_passwords=True)
+    user = User("anna", "admin", frozenset())
+    table = pl.DataFrame({"report_id": ["K7-1", "K8-1", "K9-1"], "case_id": ["17", "x8", None], "text": TEXTS})
+    table.write_csv(tmp_path / "lab.csv")
+    assert queue_file(service, tmp_path / "lab.csv") == 3
+    body = json.dumps({"report_id": "S-4", "text": TEXTS[0]}).encode()
+    desk.casework.receive(read_body("application/json", body, service.settings, key=service.key), source="api")
+    for case, texts in desk.casework.uncoded(9):
+        named = [Sent(str(one.place), one.text, case_id=case) for one in texts]
+        answer = propose_case(service.pool.answerer.answer(named, Asked(by_case=True)))
+        desk.casework.propose(case, answer, model=model.sha256, thresholds="t", reports=len(texts))
+        desk.casework.decide(case, user, [{task: code.code for task, code in answer.tumours[0].codes.items()}])
+    predict_to_file(model, tmp_path / "lab.csv", tmp_path / "codes.xml")
+
+    def numbers(xml):
+        cases = [case.findall(".//{*}Item") for case in ElementTree.fromstring(xml)]
+        items = [{one.get("naaccrId"): one.text for one in case} for case in cases]
+        return [(one.get("patientIdNumber"), one.get("pathReportNumber1")) for one in items]
+
+    page_numbers = numbers(naaccr_xml(final_decisions(desk.casework, user), model.tasks))
+    assert page_numbers == [*numbers((tmp_path / "codes.xml").read_text()), (None, "S-4")]
+    assert page_numbers[:3] == [("00000017", "K7-1"), (None, "K8-1"), (None, "K9-1")]
 
 
 def test_another_model_is_compared_before_it_is_used(model, model_folder, tmp_path):

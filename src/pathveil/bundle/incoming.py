@@ -16,7 +16,7 @@ from pathveil.corpus import Corpus
 from pathveil.corpus.fhir import Beside, gather_beside
 from pathveil.corpus.intake import FRAME
 from pathveil.corpus.mapping import AnyMapping, TableMapping, mapping_of
-from pathveil.corpus.markup import plain_or_none
+from pathveil.corpus.markup import plain_or_none, plain_texts
 from pathveil.corpus.messages import Tally, read_reports, settle_versions
 from pathveil.corpus.opening import (
     MESSAGES,
@@ -31,9 +31,9 @@ from pathveil.corpus.opening import (
 )
 from pathveil.corpus.reading import as_polars
 from pathveil.corpus.report_rows import LINE, PLACE, SECTION, joins_rows, one_row_a_report
-from pathveil.corpus.rows import MOST_SKIPPED, RowCheck, RowCounts, Unread, check_most_skipped
-from pathveil.corpus.schema import MESSAGE_STARTS
-from pathveil.corpus.tables import ROW, unchanged
+from pathveil.corpus.rows import MOST_SKIPPED, SOURCE, RowCheck, RowCounts, Unread, check_most_skipped
+from pathveil.corpus.schema import AS_WRITTEN, MESSAGE_STARTS, no_text
+from pathveil.corpus.tables import ROW, unchanged, with_rows
 from pathveil.corpus.text_files import text_of
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import name_of
@@ -160,20 +160,18 @@ def read_files(
         note = notes if reading.may_skip else None
         with unchanged(tables_among([one])):
             table = open_source(one, mapping=told, note=note)
+            table = table if note else with_rows(table)
             named = columns_read(told)
             reading.put_together = reading.put_together or is_put_together(table, named)
             table, _ = one_row_a_report(table, source=path, columns=named, texts=told.texts, note=note)
             reading.numbered = reading.numbered or "report_number" in table.collect_schema()
-            where = {"source": path, "file": name_of(path), "first": first}
-            for batch in read_frame(table, **where, tally=reading.tally, unread=notes):
-                check.sizes[number] += len(batch)
-                yield batch
-        check.sizes[number] += len(notes.reasons) if notes.within else 0
-        check.total += check.sizes[number]
+            where = {"source": path, "file": name_of(path), "first": first, "number": number}
+            yield from read_frame(table, **where, tally=reading.tally, unread=notes, check=check)
         first += check.sizes[number] + (0 if notes.within else len(notes.reasons))
     if check.total or any(notes.reasons for notes in unread.values()):
         names = [str(one.name) for one in found]
-        reading.rows = check.account(names=names, unread=unread, most_skipped=reading.most_skipped)
+        most_skipped = reading.most_skipped if reading.may_skip else 0
+        reading.rows = check.account(names=names, unread=unread, most_skipped=most_skipped)
 
 
 def read_texts(found: list[Path], *, tally: Tally) -> Iterator[list[Incoming]]:
@@ -227,11 +225,14 @@ def read_frame(
     file: str | None,
     first: int,
     tally: Tally,
+    number: int = 0,
     unread: Unread | None = None,
+    check: RowCheck | None = None,
 ) -> Iterator[list[Incoming]]:
-    """The reports of a table; rows without an id are numbered after ``first``.
+    """The reports of a table; rows without an id are numbered after ``first``. ``check`` leaves out rows without text.
 
-    Positions count the records that its reader passed over (``unread``) too, so that they lead to the same rows.
+    Positions count what is left out and the records that its reader passed over (``unread``) too, so that they lead to
+    the same rows.
     """
     import polars as pl
 
@@ -245,32 +246,30 @@ def read_frame(
     chosen = [
         written_out(name, schema[name]) if name in schema else pl.lit(None, pl.String).alias(name) for name in COLUMNS
     ]
-    row, notes = 0, unread or Unread()
-    line = pl.col(ROW) if ROW in schema else pl.lit(None, pl.Int64).alias(ROW)
-    place = pl.col(PLACE) if PLACE in schema else pl.lit(None, pl.Int64).alias(PLACE)
+    notes = unread or Unread()
+    frame = frame if PLACE in schema else frame.with_row_index(PLACE)
+    others = [ROW] if ROW in schema else []
     try:
-        for rows in frame.select(*chosen, line, place).collect_batches(
+        for rows in frame.select(*chosen, PLACE, *others, pl.lit(number).alias(SOURCE)).collect_batches(
             chunk_size=BATCH, maintain_order=True, engine="streaming"
         ):
-            batch, passed = [], passed_before(notes, rows[ROW])
-            for (report_id, case_id, text, number, message, _, place), before in zip(
+            rows = rows.with_columns(pl.col("text").alias(AS_WRITTEN), plain_texts(rows["text"]))
+            rows = check.without({"text": no_text()}, rows.lazy()) if check else rows
+            batch, passed = [], passed_before(notes, rows)
+            for (report_id, case_id, text, lab_number, message, place, *_, written), before in zip(
                 rows.iter_rows(), passed, strict=True
             ):
-                row = row + 1 if place is None else place + 1
-                if notes.within and row in notes.reasons:  # an empty row that stands for a line that is no object
-                    continue
-                at = row + before
-                own, case, number, message = (known(name) for name in (report_id, case_id, number, message))
-                number = number if "report_number" in schema else own  # a table of one id means the laboratory's
+                at = place + 1 + before
+                own, case, lab_number, message = (known(name) for name in (report_id, case_id, lab_number, message))
+                lab_number = lab_number if "report_number" in schema else own  # its only id is the laboratory's
                 if (text or "").startswith(MESSAGE_STARTS):
                     raise CorpusError(
                         f"{source}: row {at:,} holds an HL7 message, no text; give messages in a file whose name ends "
                         "in .hl7"
                     )
-                origin = Origin(own or str(first + at), number, message, file, at)
-                plain = made_plain(text or "")
-                tally.rewritten += plain != (text or "")
-                batch.append(Incoming(origin, case, plain))
+                origin = Origin(own or str(first + at), lab_number, message, file, at)
+                tally.rewritten += text != written
+                batch.append(Incoming(origin, case, text or ""))
             if batch:
                 yield batch
     except pl.exceptions.PolarsError:
@@ -282,11 +281,11 @@ def made_plain(text: str) -> str:
     return plain_or_none(text) or ""
 
 
-def passed_before(notes: Unread, rows: "pl.Series") -> list[int]:
+def passed_before(notes: Unread, rows: "pl.DataFrame") -> list[int]:
     """How many records were passed over before each of these rows, named as in the notes."""
     if notes.within or not notes.reasons:
         return [0] * len(rows)
-    return np.searchsorted(sorted(notes.reasons), rows.to_numpy()).tolist()
+    return np.searchsorted(sorted(notes.reasons), rows[ROW].to_numpy()).tolist()
 
 
 def known(name: str | None) -> str | None:

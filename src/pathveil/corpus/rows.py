@@ -13,12 +13,12 @@ whole is not what it was taken for, and is refused.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
-from pathveil.corpus.schema import EXPECTED_DATE, problems, with_faults
+from pathveil.corpus.schema import EXPECTED_DATE, Fault, problems, with_faults
 from pathveil.corpus.seen import Seen
 from pathveil.corpus.tables import ROW, UNFIT, names_of
 from pathveil.errors import CorpusError, UsageError
@@ -115,14 +115,8 @@ class RowCheck:
         """The rows that can be used, with dates as dates and years as whole numbers."""
         import polars as pl
 
-        self.total += batch.height
-        self.sizes.update(dict(batch[SOURCE].drop_nulls().value_counts().iter_rows()))
         rows, faults = with_faults(batch.lazy())
-        found = rows.with_columns(pl.any_horizontal(fault.found for fault in faults.values()).alias(FAULTY)).collect()
-        if found[FAULTY].any():
-            reason = pl.coalesce(pl.when(fault.found).then(pl.lit(fault.row)) for fault in faults.values())
-            self.faulty.append(found.filter(FAULTY).select(SOURCE, ROW, reason.alias(REASON)))
-            found = found.filter(~pl.col(FAULTY))
+        found = self.without(faults, rows)
         new = pl.Series(self.seen.add_all(found["report_id"].hash(self.seed).to_numpy()), dtype=pl.Boolean)
         if not new.all():
             again = found.filter(~new)
@@ -132,6 +126,19 @@ class RowCheck:
             self.faulty.append(again.select(SOURCE, ROW, pl.lit(AGAIN).alias(REASON)))
             found = found.filter(new)
         return found.select(batch.columns)
+
+    def without(self, faults: Mapping[str, Fault], rows: "pl.LazyFrame") -> "pl.DataFrame":
+        """The rows that have none of these faults."""
+        import polars as pl
+
+        found = rows.with_columns(pl.any_horizontal(fault.found for fault in faults.values()).alias(FAULTY)).collect()
+        self.total += found.height
+        self.sizes.update(dict(found[SOURCE].drop_nulls().value_counts().iter_rows()))
+        if found[FAULTY].any():
+            reason = pl.coalesce(pl.when(fault.found).then(pl.lit(fault.row)) for fault in faults.values())
+            self.faulty.append(found.filter(FAULTY).select(SOURCE, ROW, reason.alias(REASON)))
+            found = found.filter(~pl.col(FAULTY))
+        return found.drop(FAULTY)
 
     def is_mistaken(self, ids: "pl.LazyFrame") -> bool:
         """Whether an id was taken for another's of the same hash: none of those that were kept is the same."""

@@ -240,13 +240,7 @@ def with_faults(
             "has a text in the place of its registry's name",
             "registry",
         ),
-        "text": Fault(
-            ~holds_letters(pl.col("text")).fill_null(False),
-            "is empty",
-            "are empty",
-            "remove it or fill it in",
-            "has no text",
-        ),
+        "text": no_text(),
         "messages": Fault(
             pl.any_horizontal(begins(pl.col("text"), start) for start in MESSAGE_STARTS).fill_null(False),
             "is an HL7 message",
@@ -271,6 +265,14 @@ def with_faults(
             f"has a {column} that cannot be read",
         )
     return rows, faults
+
+
+def no_text() -> Fault:
+    """The fault of a report that is coded as well as of one in a corpus."""
+    import polars as pl
+
+    found = ~holds_letters(pl.col("text")).fill_null(False)
+    return Fault(found, "is empty", "are empty", "remove it or fill it in", "has no text")
 
 
 def is_no_name(registry: "pl.Expr") -> "pl.Expr":

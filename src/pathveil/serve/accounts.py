@@ -8,24 +8,28 @@ A session is a random cookie of which the store keeps a hash, and has a second r
 along, so that another site cannot send a form in the person's name.
 """
 
+import asyncio
 import hashlib
 import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
+from starlette.concurrency import run_in_threadpool
 
 from pathveil.errors import UsageError
 from pathveil.serve.chain import note, now
 from pathveil.serve.database import Database
 
+Answer = TypeVar("Answer")
 Role = Literal["coder", "reviewer", "admin"]
 ROLES: tuple[Role, ...] = ("coder", "reviewer", "admin")  # each may do what the ones before may
 SHORTEST = 12  # characters of a password
+HASHES_AT_ONCE = 2  # of passwords: each takes 64 MiB and a core
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,39}")
 
 
@@ -56,6 +60,12 @@ class Accounts:
         self.base, self.hours = base, hours
         self.hasher = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1) if cheap else PasswordHasher()
         self.nobody = self.hasher.hash(secrets.token_hex(16))  # checked for unknown names: they must take as long
+        self.hashing = asyncio.Semaphore(HASHES_AT_ONCE)
+
+    async def hash_in_turn(self, work: Callable[..., Answer], *args: Any, **options: Any) -> Answer:
+        """Do what hashes a password in a thread; those that wait for their turn have none."""
+        async with self.hashing:
+            return await run_in_threadpool(work, *args, **options)
 
     def any(self) -> bool:
         return bool(self.base.rows("SELECT name FROM users LIMIT 1"))

@@ -72,7 +72,7 @@ async def add_user(request: Request, session: Session) -> Response:
     registries = [name.strip() for name in fields.get("registries", "").split(",") if name.strip()]
     given = fields.get("name", ""), fields.get("password", ""), fields.get("role", "")
     accounts = desk_of(request).accounts
-    await run_in_threadpool(accounts.add, *given, registries=registries, by=session.user.name)
+    await accounts.hash_in_turn(accounts.add, *given, registries=registries, by=session.user.name)
     return RedirectResponse("/admin?said=added", 303)
 
 
@@ -90,7 +90,7 @@ async def set_password(request: Request, session: Session) -> Response:
     fields = await form_of(request, session)
     accounts = desk_of(request).accounts
     given = fields.get("name", ""), fields.get("password", "")
-    await run_in_threadpool(accounts.set_password, *given, by=session.user.name)
+    await accounts.hash_in_turn(accounts.set_password, *given, by=session.user.name)
     return RedirectResponse("/admin?said=password", 303)
 
 

@@ -82,10 +82,11 @@ def read_json_body(body: bytes) -> list[Sent]:
     except ValidationError as error:
         wrong = explained(error, CodeRequest, quoting=False)
         raise Fault(422, f"the request is not as /openapi.json describes it: {wrong}") from None
-    return [
-        plainly(Sent(report_id=report.report_id or str(number), **report.model_dump(exclude={"report_id"})))
-        for number, report in enumerate(request.reports, start=1)
-    ]
+    reports = []
+    for place, report in enumerate(request.reports, start=1):
+        name, others = report.report_id, report.model_dump(exclude={"report_id"})
+        reports.append(plainly(Sent(report_id=name or str(place), number=name, **others)))  # its only id
+    return reports
 
 
 def read_text(body: bytes) -> list[Sent]:

@@ -122,6 +122,7 @@ class Casework:
                 "UPDATE cases SET status = ?, answer = ?, model = ?, abstained = ?, uncertainty = ? WHERE id = ?",
                 *(WAITING, answer.model_dump_json(exclude_none=True), model, abstained, answer.uncertainty, case),
             )
+            do("DELETE FROM drafts WHERE case_key = ?", case)  # they were chosen from other proposals
             codes = [{task: code.code for task, code in tumour.codes.items()} for tumour in answer.tumours]
             note(do, "model", "coded", {"case": case, "codes": codes, "model": model, "thresholds": thresholds})
         return True
@@ -234,6 +235,7 @@ class Casework:
                 "WHERE id = ?",
                 *(status, first, closed, case),
             )
+            do("DELETE FROM drafts WHERE case_key = ?", case)
             facts = {"case": case, "codes": list(tumours), "proposed": proposed, "round": number, "model": row["model"]}
             note(do, user.name, "accepted" if list(tumours) == proposed else "changed", facts)
         return status
@@ -285,6 +287,25 @@ class Casework:
                 *(SKIPPED, f"{user.name}: {reason}", case),
             )
             note(do, user.name, "skipped", {"case": case})
+
+    def save_draft(
+        self, case: str, user: User, codes: Sequence[Mapping[str, str]], reports: Sequence[Sequence[int]], *, added: int
+    ) -> None:
+        """Keep what a person has chosen of a case so far, for when they come back to it."""
+        with self.base.transaction() as do:
+            if self._own(do, case, user)["status"] not in (WAITING, SKIPPED, SECOND, DIFFERS):
+                return
+            do("DELETE FROM drafts WHERE case_key = ? AND who = ?", case, user.name)
+            values = (case, user.name, dumps(list(codes)), dumps(list(reports)), added)
+            do("INSERT INTO drafts (case_key, who, codes, reports, added) VALUES (?, ?, ?, ?, ?)", *values)
+
+    def draft(self, case: str, user: User) -> dict | None:
+        """What this person had chosen of a case when they left it: else what they had decided and taken back."""
+        rows = self.base.rows("SELECT * FROM drafts WHERE case_key = ? AND who = ?", case, user.name)
+        if not rows:
+            undone = self.last_undone(case, user)
+            return undone and {"codes": undone["codes"], "reports": undone["reports"], "added": 0}
+        return {"added": rows[0]["added"]} | {name: parse_json(rows[0][name]) for name in ("codes", "reports")}
 
     def by_status(self, status: str, user: User, *, most: int = 200) -> list[dict]:
         rows = self.base.rows("SELECT * FROM cases WHERE status = ? ORDER BY received LIMIT ?", status, most)

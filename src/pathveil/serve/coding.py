@@ -66,7 +66,7 @@ class ReportOut(Part):
     report_id: str | None = None
     report_ids: list[str] | None = Field(None, description="Of an answer by case.")
     case_id: str | None = None
-    report_number: str | None = Field(None, description="The laboratory's own, where the message had it.")
+    report_number: str | None = Field(None, description="The laboratory's own; of JSON, its report_id.")
     codes: dict[str, CodeOut]
     contradictions: list[str] = Field(description="Codes of different tasks that do not go together.")
     reports: list[ReportPlaces] | None = Field(None, description="Of an answer by case: the places in each report.")

@@ -22,7 +22,7 @@ from typing import Any
 from pathveil.errors import MissingExtraError, UsageError
 
 FILE = "store.sqlite"
-TABLES = "1"  # raised whenever the tables below change
+TABLES = "1"  # raised whenever the tables below change so that an older store lacks something
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS cases (
@@ -39,6 +39,9 @@ CREATE TABLE IF NOT EXISTS decisions (
     proposed TEXT NOT NULL, abstained TEXT NOT NULL, reports TEXT NOT NULL, model TEXT NOT NULL, made TEXT NOT NULL,
     undone BIGINT NOT NULL);
 CREATE INDEX IF NOT EXISTS decisions_by_case ON decisions (case_key);
+CREATE TABLE IF NOT EXISTS drafts (
+    case_key TEXT NOT NULL, who TEXT NOT NULL, codes TEXT NOT NULL, reports TEXT NOT NULL, added BIGINT NOT NULL,
+    PRIMARY KEY (case_key, who));
 CREATE TABLE IF NOT EXISTS log (
     number BIGINT PRIMARY KEY, made TEXT NOT NULL, who TEXT NOT NULL, what TEXT NOT NULL, detail TEXT NOT NULL,
     before TEXT NOT NULL, hash TEXT NOT NULL);

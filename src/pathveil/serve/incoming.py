@@ -23,16 +23,18 @@ from pathveil.corpus.opening import (
     with_plain_texts,
     written_out,
 )
-from pathveil.corpus.tables import polars_faults
+from pathveil.corpus.schema import no_text
+from pathveil.corpus.tables import ROW, polars_faults
 from pathveil.errors import CorpusError
 from pathveil.serve.sent import Sent
 
 BATCH = 200  # reports at a time
-COLUMNS = ("report_id", "case_id", "registry", "date", "text", "report_number")
+COLUMNS = ("report_id", "case_id", "registry", "date", "report_number", "text")
 
 
 def read_file(path: Path, *, key: bytes) -> Iterator[list[Sent]]:
-    """A file's reports, some at a time; a message that cannot be used is left out, a table without text refused."""
+    """A file's reports, some at a time; a message that cannot be used and a row without text are left out, a table
+    without a column of texts is refused."""
     form = detect_format(path)
     if form in MESSAGES:
         waiting: list[Sent] = []
@@ -70,18 +72,17 @@ def read_table(path: Path, *, form: str) -> Iterator[list[Sent]]:
     columns = [
         written_out(name, schema[name]) if name in schema else pl.lit(None, pl.String).alias(name) for name in COLUMNS
     ]
-    number = 0
+    frame = frame.select(columns).with_row_index(ROW, offset=1).filter(~no_text().found)
     try:
-        for rows in frame.select(columns).collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming"):
+        for rows in frame.collect_batches(chunk_size=BATCH, maintain_order=True, engine="streaming"):
             reports = []
-            for row in rows.iter_rows():
-                report_id, case_id, registry, date, text, own = map(known, row)
-                number += 1
-                name = report_id or f"{path.name} {number}"
-                reports.append(
-                    Sent(name, text or "", case_id=case_id, registry=registry, date=date and date[:10], number=own)
-                )
-            yield reports
+            for number, *row, text in rows.iter_rows():
+                report_id, case_id, registry, date, lab_number = map(known, row)
+                lab_number = lab_number if "report_number" in schema else report_id  # its only id is the laboratory's
+                name, day = report_id or f"{path.name} {number}", date and date[:10]
+                reports.append(Sent(name, text, case_id=case_id, registry=registry, date=day, number=lab_number))
+            if reports:
+                yield reports
     except polars_faults():
         raise CorpusError(f"{path}: cannot be read to its end; is it cut short or damaged?") from None
 

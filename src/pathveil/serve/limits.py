@@ -1,14 +1,20 @@
 """How much a client may ask for: requests a minute, the size of a body, and the time it takes to come.
 
->>> clock = iter([0.0, 0.0, 0.0, 30.0]).__next__
->>> bucket = Buckets(2, clock=clock)
->>> bucket.take("lab"), bucket.take("lab"), bucket.take("lab"), bucket.take("lab")
-(True, True, False, True)
+>>> clock = [0.0]
+>>> bucket = Buckets(2, clock=lambda: clock[0])
+>>> bucket.take("lab"), bucket.take("lab"), bucket.take("lab")
+(True, True, False)
+>>> bucket.give_back("lab")
+>>> bucket.take("lab", "other"), bucket.take("other", "lab"), bucket.take("other"), bucket.take("other")
+(True, False, True, False)
+>>> clock[0] = 30.0
+>>> bucket.take("lab")
+True
 """
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from starlette.requests import Request
 
@@ -25,13 +31,21 @@ class Buckets:
         self.size, self.clock = float(a_minute), clock
         self.left: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
-    def take(self, name: str) -> bool:
-        """Whether one more is allowed; if so, it is counted."""
-        level = self.level(name)
-        if level < 1:
+    def take(self, *names: str) -> bool:
+        """Whether one more is allowed for each of the names; if so, it is counted for each."""
+        if any(self.level(name) < 1 for name in names):
             return False
-        self.left[name] = (level - 1, self.left[name][1])
+        self.add(-1, names)
         return True
+
+    def give_back(self, *names: str) -> None:
+        """Count one less: it was none of those that are limited."""
+        self.add(1, names)
+
+    def add(self, number: float, names: Iterable[str]) -> None:
+        for name in names:
+            level = self.level(name)
+            self.left[name] = (min(self.size, level + number), self.left[name][1])
 
     def level(self, name: str) -> float:
         """How many are allowed now."""

@@ -8,7 +8,7 @@ that names the message by its control id (MSH-10):
     AR   it is no HL7 v2 message, or its character set (MSH-18) is not known
 
 A connection is a task of its own, with limits on size and time, so a slow or silent sender holds nobody else up; where
-there are too many, or unfinished messages hold too much memory together, one that has not sent a message yet gives way.
+there are too many, or unfinished messages hold too much memory together, one without a stored message gives way.
 """
 
 import asyncio
@@ -86,8 +86,8 @@ class MLLPFeed:
             await server.serve_forever()
 
     def make_room(self) -> bool:
-        """Close one of those who have not sent a message yet, drawn at random: whoever only sits there gives way to who
-        comes. False where all have sent one."""
+        """Close one of those without a stored message, drawn at random: whoever only sits there gives way to who
+        comes. False where something of all is stored."""
         if not self.strangers:
             return False
         self.close(random.choice(list(self.strangers)))
@@ -141,14 +141,15 @@ class MLLPFeed:
         """Messages of one sender, one after the other."""
         while True:
             message = await self.next_message(reader, writer)
-            answer = await self.answer(service, message)
-            self.strangers.pop(writer, None)  # has sent a message: no longer one of those who give way
+            code, answer = await self.answer(service, message)
+            if code == "AA":
+                self.strangers.pop(writer, None)  # a message of it is stored: no longer one of those who give way
             writer.write(START + answer + END)
             async with asyncio.timeout(self.slow):
                 await writer.drain()
 
-    async def answer(self, service: "Service", message: bytes) -> bytes:
-        """Store a message's reports and make the acknowledgement."""
+    async def answer(self, service: "Service", message: bytes) -> tuple[str, bytes]:
+        """Store a message's reports and make the acknowledgement; its code, and all of it."""
         desk = service.desk
         assert desk is not None
         code, why = "AA", ""
@@ -165,7 +166,7 @@ class MLLPFeed:
             code, why = "AE", "the message could not be stored; send it again"
         self.refused += code != "AA"
         service.metrics.messages.labels("mllp", code).inc()
-        return acknowledgement(message, code, why)
+        return code, acknowledgement(message, code, why)
 
 
 class NotReadable(Exception):

@@ -171,13 +171,14 @@ async def log_in(request: Request) -> Response:
     fields = await form_of(request, None)
     name, password = fields.get("name", "")[:100], fields.get("password", "")[:1000]
     address = request.client.host if request.client else "-"
-    for bucket in (address, f"name {name}"):  # many names from one place, or one name from many
-        if service.failed.level(bucket) < 1:
-            raise Fault(429, "too many wrong passwords; wait a minute", again=60)
-    found = await run_in_threadpool(desk_of(request).accounts.log_in, name, password)
+    buckets = address, f"name {name}"  # many names from one place, or one name from many
+    if not service.failed.take(*buckets):  # before the hash, so that guesses at once are counted too
+        raise Fault(429, "too many wrong passwords; wait a minute", again=60)
+    accounts = desk_of(request).accounts
+    found = await accounts.hash_in_turn(accounts.log_in, name, password)
     if found is None:
-        service.failed.take(address), service.failed.take(f"name {name}")
         return show(request, "login.html", status=403, given=name, fault="The name or the password is wrong.")
+    service.failed.give_back(*buckets)
     request.state.who = name
     response = RedirectResponse("/queue", 303)
     secure = request.url.scheme == "https"
@@ -217,7 +218,7 @@ async def set_up(request: Request) -> Response:
     async with SETTING_UP:
         desk = check_setup(request, fields.get("token", ""))
         try:
-            await run_in_threadpool(
+            await desk.accounts.hash_in_turn(
                 desk.accounts.add, fields.get("name", ""), fields.get("password", ""), "admin", by="setup"
             )
         except PathveilError as error:

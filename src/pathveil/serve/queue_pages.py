@@ -9,18 +9,20 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from pathveil.bundle.model import Model
 from pathveil.corpus.combinations import contradictions, term_of
 from pathveil.serve.accounts import Session
 from pathveil.serve.casework import DIFFERS, MOST_TUMOURS, ORDERS, SECOND
 from pathveil.serve.faults import Fault
 from pathveil.serve.marking import pieces_of
 from pathveil.serve.pages import desk_of, for_people, form_of, show
-from pathveil.serve.terms import search, terms
+from pathveil.serve.terms import Hit, code_of, search, terms
 from pathveil.wording import listed
 
 if TYPE_CHECKING:
     from pathveil.serve.app import Handler
 
+NUMBERS = ("tumours", "added")
 REASONS = ("no tumour described", "text incomplete", "needs another report", "not reportable")
 
 
@@ -30,6 +32,7 @@ def queue_routes() -> "list[tuple[str, str, Handler]]":
         ("GET", "/next", for_people(next_case)),
         ("GET", "/case/{case}", for_people(case)),
         ("POST", "/case/{case}/decide", for_people(decide)),
+        ("POST", "/case/{case}/draft", for_people(save_draft)),
         ("POST", "/case/{case}/tumours", for_people(change_tumours)),
         ("POST", "/case/{case}/skip", for_people(skip)),
         ("POST", "/undo", for_people(undo)),
@@ -88,17 +91,17 @@ async def case(request: Request, session: Session) -> Response:
 
 
 async def show_case(
-    request: Request, session: Session, *, form: "CodesForm | None" = None, fault: str = ""
+    request: Request, session: Session, *, form: "CodesForm | None" = None, fault: str = "", notice: str = ""
 ) -> Response:
-    """A case, with the codes of a form that was not accepted, or else those that a person took back."""
+    """A case, with the codes of a form that was not accepted, or else those that a person had chosen before."""
     desk, asked = desk_of(request), chosen_order(request)
     found = await run_in_threadpool(desk.casework.open, request.path_params["case"], session.user)
     answer, before = found["answer"], []
     if found["status"] == DIFFERS:
         before = await run_in_threadpool(desk.casework.decisions, case=found["id"])
     if form is None:
-        mine = await run_in_threadpool(desk.casework.last_undone, found["id"], session.user)
-        form = CodesForm(mine["codes"], mine["reports"]) if mine else None
+        draft = await run_in_threadpool(desk.casework.draft, found["id"], session.user)
+        form = CodesForm(**draft) if draft else None
     several = max([len(answer["tumours"]), *(len(one["codes"]) for one in before)])
     tumours = [tumour_facts(answer, number, form) for number in range(len(form.codes) if form else several)]
     return show(
@@ -109,6 +112,8 @@ async def show_case(
         case=found,
         note=answer.get("note"),
         tumours=tumours,
+        added=form.added if form else 0,
+        is_chosen=form is not None,
         reports=[(one, pieces_of(one.text, answer["places"].get(str(one.place), {}))) for one in found["texts"]],
         before=[one for one in before if one["round"] < 3],
         second=found["status"] == SECOND,
@@ -116,26 +121,28 @@ async def show_case(
         query=urlencode(asked),
         reasons=REASONS,
         left=await run_in_threadpool(desk.casework.waiting, session.user),
-        said=SAID.get(request.query_params.get("said", ""), ""),
+        said=notice or SAID.get(request.query_params.get("said", ""), ""),
     )
 
 
 class CodesForm(NamedTuple):
-    """What a person has chosen for each tumour: codes by task, and the places of its reports."""
+    """What a person has chosen for each tumour: codes by task, and the places of its reports; and how many tumours, the
+    last ones, the person has added."""
 
     codes: list[dict[str, str]]
     reports: list[list[int]]
+    added: int = 0
 
     @classmethod
     def read(cls, fields: Mapping[str, str]) -> "CodesForm":
         """From ``code.1.site``, or ``other.1.site`` where something was typed, and ``report.1.0``.
 
         >>> CodesForm.read({"tumours": "1", "code.1.site": "C50", "other.1.site": "C61", "report.1.0": "on"})
-        CodesForm(codes=[{'site': 'C61'}], reports=[[0]])
+        CodesForm(codes=[{'site': 'C61'}], reports=[[0]], added=0)
         """
-        number = fields.get("tumours", "1")
-        number = int(number) if re.fullmatch("[1-9]", number) else 1
-        found = cls([{} for _ in range(number)], [[] for _ in range(number)])
+        number, added = (int(text) if re.fullmatch("[0-9]", text := fields.get(name, "")) else 0 for name in NUMBERS)
+        number = max(1, number)
+        found = cls([{} for _ in range(number)], [[] for _ in range(number)], min(added, number - 1))
         for name, value in sorted(fields.items()):  # code before other
             if match := re.fullmatch(r"(code|other|report)\.([1-9])\.(.+)", name):
                 kind, place = match[1], int(match[2]) - 1
@@ -198,16 +205,40 @@ def task_facts(task: str, code: Mapping[str, Any], chosen: str | None) -> dict[s
 
 
 async def change_tumours(request: Request, session: Session) -> Response:
-    """The same case with one tumour more or less, what was chosen so far kept."""
+    """The same case with one tumour more or less; the other choices stay."""
     fields = await form_of(request, session)
-    form, removed = CodesForm.read(fields), fields.get("remove", "")
-    if removed and len(form.codes) > 1:
-        for part in form:
-            del part[min(int(removed[:1]) if removed[:1].isdigit() else 1, len(part)) - 1]
-    elif not removed and len(form.codes) < MOST_TUMOURS:
+    form, remove, notice = CodesForm.read(fields), fields.get("remove", ""), ""
+    last = len(form.codes)
+    if remove and last > 1:
+        number = min(int(remove) if re.fullmatch("[1-9]", remove) else 1, last)
+        del form.codes[number - 1], form.reports[number - 1]
+        form = form._replace(added=form.added - (number > last - form.added))
+        notice = f"Tumour {number} is taken away."
+    elif not remove and last < MOST_TUMOURS:
         form.codes.append({})
         form.reports.append([])
-    return await show_case(request, session, form=form)
+        form = form._replace(added=form.added + 1)
+        notice = f"Tumour {last + 1} is added."
+    return await show_case(request, session, form=form, notice=notice)
+
+
+def code_typed(model: Model, task: str, text: str) -> str:
+    """The code that a form has for a task, in any form that people write; empty where it is none."""
+    known = {*model.labels.get(task, ()), *terms(task)}
+    return next((code for code in (text, text.upper(), text.lower(), code_of(task, text)) if code in known), "")
+
+
+async def save_draft(request: Request, session: Session) -> Response:
+    """What a person leaves undecided."""
+    form = CodesForm.read(await form_of(request, session))
+    model = request.state.service.pool.answerer.model
+    codes = [
+        {task: code for task in model.tasks if (code := code_typed(model, task, one.get(task, "")))}
+        for one in form.codes
+    ]
+    save = desk_of(request).casework.save_draft
+    await run_in_threadpool(save, request.path_params["case"], session.user, codes, form.reports, added=form.added)
+    return Response(status_code=204)
 
 
 async def decide(request: Request, session: Session) -> Response:
@@ -215,9 +246,8 @@ async def decide(request: Request, session: Session) -> Response:
     form = CodesForm.read(await form_of(request, session))
     model = request.state.service.pool.answerer.model
     for codes in form.codes:
-        for task, code in codes.items():
-            known = {*model.labels.get(task, ()), *terms(task)}
-            codes[task] = next((one for one in (code, code.upper(), code.lower()) if one in known), "")  # as typed
+        for task, text in codes.items():
+            codes[task] = code_typed(model, task, text)
             if not codes[task]:
                 wrong = f"{task}: this is no code of ICD-O-3, nor one that the model knows; search for it"
                 return await show_case(request, session, form=form, fault=wrong)
@@ -254,22 +284,22 @@ def codes_in(request: Request, tasks: tuple[str, ...]) -> dict[str, str]:
 
 
 async def search_codes(request: Request, session: Session) -> Response:
-    """Codes by number or term, frequent ones first, each with whether it goes with the codes of the other tasks."""
+    """Codes by number or term, the best first, each with whether it goes with the codes of the other tasks."""
     model = request.state.service.pool.answerer.model
     task, query = request.query_params.get("task", ""), request.query_params.get("q", "")[:80]
     if task not in model.labels:
         raise Fault(422, "there is no such task")
     chosen = codes_in(request, model.tasks)
     counts = await run_in_threadpool(desk_of(request).frequencies, model, task)
-    found = [(one.code, one.term) for one in search(task, query, counts=counts)]
+    found = search(task, query, counts=counts)
     if not terms(task):  # a task of the registry's own
         own = sorted(model.labels[task], key=lambda code: -counts.get(code, 0))
-        found = [(code, "") for code in own if query.lower() in code.lower()][:12]
+        found = [Hit(code, "") for code in own if query.lower() in code.lower()][:12]
     rows = []
-    for code, term in found:
-        against = [one for one in contradictions(chosen | {task: code}) if task in one.tasks]
-        rows.append({"code": code, "term": term, "fits": not against})
-    return JSONResponse({"found": rows})
+    for one in found:
+        against = [other for other in contradictions(chosen | {task: one.code}) if task in other.tasks]
+        rows.append({"code": one.code, "term": one.term, "synonym": one.synonym, "fits": not against})
+    return JSONResponse({"found": rows, "near": any(one.is_near for one in found)})
 
 
 async def combinations(request: Request, session: Session) -> Response:

@@ -4,14 +4,23 @@
 const all = (selector, from = document) => [...from.querySelectorAll(selector)];
 const typing = (target) => target.matches("input:not([type=radio]), select, textarea");
 
+let leaving = false;  // another page is on its way: keys that follow are meant for it
+
 function press(selector) {
   const found = document.querySelector(selector);
   if (found) found.click();
 }
 
+// A key as it is without Caps Lock.
+const keyOf = (event) => (event.key.length === 1 ? event.key.toLowerCase() : event.key);
+
 function shared(event) {
-  if (/^[ut]$/.test(event.key)) press(`button[data-key=${event.key}]`);
-  else if (event.key === "q") location.href = "/queue";
+  const key = keyOf(event);
+  if (/^[ut]$/.test(key)) press(`button[data-key=${key}]`);
+  else if (key === "q") {
+    leaving = true;
+    location.href = "/queue";
+  }
   else return false;
   return true;
 }
@@ -31,6 +40,7 @@ function queueKeys(event) {
 // A case.
 
 let active = 0;
+let chosenHere = false;  // codes that the server does not have yet
 
 function tasks() {
   return all(".task");
@@ -88,6 +98,7 @@ async function checkCombination(field) {
 
 function choose(field, radio) {
   radio.checked = true;
+  chosenHere = true;
   document.querySelector("#hint").textContent = "";
   checkCombination(field);
 }
@@ -129,16 +140,19 @@ function caseKeys(event) {
       activate(nextTask(active));
     }
   } else if (event.key === "/") field.querySelector("input[type=search]").focus();
-  else if (event.key === "s") {
+  else if (keyOf(event) === "s") {
     aside.open = true;
     aside.querySelector("button").focus();
   } else return shared(event);
   return true;
 }
 
+const NOTHING = "Nothing found. 1 to 3 take a code above, Esc leaves the search.";
+
 function searchBox(field, number) {
   const input = field.querySelector("input[type=search]");
   const list = field.querySelector(".found");
+  const note = field.querySelector(".find .hint");
   let asked = 0;
   let answered = 0;
   let picked = 0;
@@ -147,6 +161,7 @@ function searchBox(field, number) {
     list.hidden = true;
     list.setAttribute("aria-busy", "false");
     list.replaceChildren();
+    note.textContent = "";
     input.setAttribute("aria-expanded", "false");
     input.removeAttribute("aria-activedescendant");
   }
@@ -157,13 +172,18 @@ function searchBox(field, number) {
     items.forEach((item, at) => item.setAttribute("aria-selected", String(at === picked)));
     items[picked]?.scrollIntoView({ block: "nearest" });
     if (items[picked]) input.setAttribute("aria-activedescendant", items[picked].id);
+    else input.removeAttribute("aria-activedescendant");
+  }
+
+  function leave() {
+    input.value = "";
+    close();
+    input.blur();
   }
 
   function take(item) {
     takeOther(field, item.dataset.code, item.dataset.term);
-    input.value = "";
-    close();
-    input.blur();
+    leave();
     activate(nextTask(number));
   }
 
@@ -173,7 +193,7 @@ function searchBox(field, number) {
     list.setAttribute("aria-busy", "true");  // what it shows is of what was typed before
     const answer = await fetch("/search?" + new URLSearchParams([...chosen(field), ["task", field.dataset.task], ["q", query]]));
     if (!answer.ok) return;
-    const { found } = await answer.json();
+    const { found, near } = await answer.json();
     if (own !== asked || document.activeElement !== input) return;
     answered = own;
     list.setAttribute("aria-busy", "false");
@@ -186,16 +206,25 @@ function searchBox(field, number) {
       item.classList.toggle("against", !one.fits);
       const code = document.createElement("b");
       code.textContent = one.code;
+      const names = document.createElement("span");
       const term = document.createElement("span");
       term.className = "term";
       term.textContent = one.term;
-      item.append(code, term);
+      names.append(term);
+      if (one.synonym) {
+        const synonym = document.createElement("i");
+        synonym.textContent = one.synonym;
+        names.append(synonym);
+      }
+      item.append(code, names);
       item.addEventListener("mousedown", (event) => { event.preventDefault(); take(item); });
       return item;
     }));
     list.hidden = !found.length;
     input.setAttribute("aria-expanded", String(Boolean(found.length)));
-    pick(query ? 0 : -1);  // without a query the frequent codes are shown, and none is taken unasked
+    note.textContent = near ? "No name has all these words. The nearest: ↓ and Enter take one." : found.length || !query ? "" : NOTHING;
+    (list.hidden ? note : list).scrollIntoView({ block: "nearest" });
+    pick(query && !near ? 0 : -1);  // none of the nearest is taken unasked, nor of the frequent codes that an empty query shows
   }
 
   input.removeAttribute("name");  // without this script a code is typed, and goes with the form
@@ -206,8 +235,11 @@ function searchBox(field, number) {
   input.addEventListener("keydown", (event) => {
     if (event.key === "ArrowDown") pick(picked + 1);
     else if (event.key === "ArrowUp") pick(Math.max(0, picked - 1));
-    else if (event.key === "Escape") { input.value = ""; close(); input.blur(); }
-    else if (event.key === "Enter") {
+    else if (event.key === "Escape") leave();
+    else if (note.textContent === NOTHING && answered === asked && (event.key === "Enter" || (/^[1-3]$/.test(event.key) && !/\d/.test(input.value)))) {
+      leave();
+      if (event.key !== "Enter") caseKeys(event);
+    } else if (event.key === "Enter") {
       const item = all("li", list)[picked];
       if (item && answered === asked) take(item);  // never from the list of what was typed before
     }
@@ -226,11 +258,17 @@ function startCase() {
     all("input[type=radio]", field).forEach((radio) => radio.addEventListener("change", () => choose(field, radio)));
     searchBox(field, number);
   });
-  document.querySelector("#codes")?.addEventListener("submit", (event) => {
+  const codes = document.querySelector("#codes");
+  codes.addEventListener("submit", (event) => {
     if (event.submitter && event.submitter.id !== "accept") return;  // one tumour more or less
-    if (undecided() < 0) { document.querySelector("#accept").disabled = true; return; }
+    if (undecided() < 0) { document.querySelector("#accept").disabled = true; chosenHere = false; return; }
     event.preventDefault();
     accept();
+  });
+  codes.addEventListener("change", () => { chosenHere = true; });
+  chosenHere = codes.hasAttribute("data-chosen");
+  addEventListener("pagehide", () => {
+    if (chosenHere) navigator.sendBeacon(codes.dataset.draft, new URLSearchParams(new FormData(codes)));
   });
   activate(Math.max(0, undecided()));
 }
@@ -239,8 +277,10 @@ const page = document.body.dataset.page;
 if (document.querySelector("[data-again]")) setTimeout(() => location.reload(), 1500);  // the first cases are being coded
 if (page === "case") startCase();
 if (page === "queue") all(".order select").forEach((select) => select.addEventListener("change", () => select.form.submit()));
+addEventListener("pageshow", () => { leaving = false; });
+document.addEventListener("submit", (event) => { leaving = !event.defaultPrevented; });
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || typing(event.target)) return;
   const keys = { case: caseKeys, queue: queueKeys }[page] || shared;
-  if (keys(event)) event.preventDefault();
+  if (leaving || keys(event)) event.preventDefault();
 });
