@@ -21,7 +21,7 @@ from compare import statistical_differences
 
 
 def part_of(corpus: Path, reports: int, out: Path) -> None:
-    """The first cases in the order of their hashes, with about so many reports; the corpus may stand in any order."""
+    """Whole cases with about so many reports, by their ids read backwards: the same ones however the corpus is ordered."""
     frame = pl.read_parquet(corpus)
     sizes = frame.group_by("case_id").len().sort(pl.col("case_id").cast(pl.String).str.reverse(), "case_id")
     chosen = sizes.filter(pl.col("len").cum_sum() <= reports)["case_id"]
