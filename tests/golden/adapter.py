@@ -320,6 +320,34 @@ def optimiser(name: str, network: Any) -> Any:
     return kind(dict(network.named_parameters()), lazy=(), learning_rate=rate)
 
 
+def task_loss(logits: Any, labels: Any, **how: Any) -> Any:
+    """``class_weights`` by task, ``smoothing``, ``gce_q``."""
+    from pathveil.training.losses import task_loss
+
+    return task_loss(logits, labels, robustness=how.pop("gce_q", 0.0), **how)
+
+
+def class_weights(labels: np.ndarray, classes: int, power: float) -> np.ndarray:
+    from pathveil.training.losses import balanced_weights
+
+    return balanced_weights(labels, classes, power=power)
+
+
+def threshold(confidence: np.ndarray, right: np.ndarray, cases: np.ndarray, accuracy: float) -> dict[str, float]:
+    """From which probability on codes are taken, and what that promises."""
+    from pathveil.training.calibration import threshold_for
+
+    found = threshold_for(confidence, right, cases=cases, accuracy=accuracy).to_dict()
+    return {name: found[name] for name in ("probability", "accuracy", "low", "abstained", "documents")}
+
+
+def near_duplicates(corpus: Any) -> list[int]:
+    """Of each report a number, equal for cases that near-duplicates join."""
+    from pathveil.training.near_duplicates import group_cases
+
+    return group_cases(corpus.cases, corpus.ids, corpus.offsets).tolist()
+
+
 def shared_and_private() -> tuple[Any, Any]:
     """A federation's two networks."""
     from pathveil.model.shared_private import Private, Shared

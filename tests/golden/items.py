@@ -644,6 +644,37 @@ def network_items() -> Items:
         yield f"kernel {kernel}", {"features": features[:8].tolist(), "gradients": sizes(found)}
 
 
+@tolerant("training")
+def training_items() -> Items:
+    import torch
+
+    network, batch, labels = adapter.network_and_batch()
+    logits = {task: values.detach().requires_grad_() for task, values in network(batch).items()}
+    known = {task: torch.where(one < logits[task].shape[1], one, -1) for task, one in labels.items()}
+    weights = {
+        task: torch.from_numpy(adapter.class_weights(one.numpy(), logits[task].shape[1], 0.5)).float()
+        for task, one in known.items()
+    }
+    for name, how in {
+        "plain": {},
+        "smoothing": {"smoothing": 0.1},
+        "generalised cross-entropy": {"gce_q": 0.7},
+        "class weights": {"class_weights": weights},
+    }.items():
+        loss = adapter.task_loss(logits, known, **how)
+        slopes = torch.autograd.grad(loss, list(logits.values()))
+        yield f"loss, {name}", [loss.item(), *(one.double().norm().item() for one in slopes)]
+    yield "class weights", {task: one.tolist() for task, one in weights.items()}
+    corpus = pl.read_parquet(CORPUS)
+    found, cases = adapter.answers(), corpus["case_id"].rank("dense").to_numpy()
+    for place, task in enumerate(adapter.TASKS):
+        confidence = np.array([one["probabilities"][place] for one in found])
+        said = [one["codes"][place].rstrip("?+~") for one in found]
+        right = np.array([code == label for code, label in zip(said, corpus[task], strict=True)])
+        yield f"threshold of {task}", [adapter.threshold(confidence, right, cases, share) for share in (0.9, 0.97)]
+    yield "near-duplicates", adapter.near_duplicates(adapter.encoded())
+
+
 @tolerant("answers")
 def answer_items() -> Items:
     yield "probabilities", [[*one["reports"], *one["probabilities"]] for one in adapter.answers()]

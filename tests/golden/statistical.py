@@ -21,7 +21,7 @@ from compare import statistical_differences
 
 
 def part_of(corpus: Path, reports: int, out: Path) -> None:
-    """Whole cases with about so many reports, by their ids read backwards: the same ones however the corpus is ordered."""
+    """Whole cases of about so many reports, by their ids read backwards: the same ones in any order of the corpus."""
     frame = pl.read_parquet(corpus)
     sizes = frame.group_by("case_id").len().sort(pl.col("case_id").cast(pl.String).str.reverse(), "case_id")
     chosen = sizes.filter(pl.col("len").cum_sum() <= reports)["case_id"]
