@@ -1,7 +1,7 @@
 """The only file of the net that knows today's names of the package: each function gives plain values.
 
 What a function is called and what it gives stays when the package is rebuilt; what it calls is changed here. Numbers of
-results are those of ``--json``, by names of our own.
+results are those of ``--json``, under neutral names.
 """
 
 import asyncio
@@ -45,82 +45,83 @@ def run(*arguments: Any) -> tuple[int, str, str]:
 # ------------------------------------------------------------------------------------------------- results of commands
 
 
-def taken(told: dict[str, Any], names: str) -> dict[str, Any]:
+def fields(result: dict[str, Any], names: str) -> dict[str, Any]:
     """Fields by their names, those that say something."""
-    return {name: told[name] for name in names.split() if told.get(name)}
+    return {name: result[name] for name in names.split() if result.get(name)}
 
 
-def unknown_codes(told: dict[str, Any]) -> list[list[Any]]:
-    return [[one["task"], one["reports"]] for one in told["codes"]["unknown"]]
+def unknown_codes(result: dict[str, Any]) -> list[list[Any]]:
+    return [[one["task"], one["reports"]] for one in result["codes"]["unknown"]]
 
 
-def import_counts(told: dict[str, Any]) -> dict[str, Any]:
-    messages, tables = told["hl7"] or {}, told["tables"] or {}
-    skipped = [*messages.get("skipped", []), *tables.get("skipped", [])]
-    return taken(told, "reports cases registries") | {
-        "files": [[Path(one["file"]).name, one["format"], one["encoding"], one["dates"]] for one in told["files"]],
-        "passed over": len(told["passed_over"]),
-        "codes rewritten": told["codes"]["rewritten"],
-        "codes unknown": unknown_codes(told),
-        "messages": taken(messages, "messages repeated replaced withdrawn undated masked masked_reports skipped_total"),
-        "rows": taken(tables, "rows skipped_total"),
-        "skipped": [[Path(one["file"]).name, one.get("line") or one.get("row"), one.get("message")] for one in skipped],
+def import_counts(result: dict[str, Any]) -> dict[str, Any]:
+    messages, tables = result["hl7"] or {}, result["tables"] or {}
+    counts = "messages repeated replaced withdrawn undated masked masked_reports skipped_total"
+    skips = [*messages.get("skipped", []), *tables.get("skipped", [])]
+    return fields(result, "reports cases registries") | {
+        "files": [[Path(one["file"]).name, one["format"], one["encoding"], one["dates"]] for one in result["files"]],
+        "passed over": len(result["passed_over"]),
+        "codes rewritten": result["codes"]["rewritten"],
+        "codes unknown": unknown_codes(result),
+        "messages": fields(messages, counts),
+        "rows": fields(tables, "rows skipped_total"),
+        "skipped": [[Path(one["file"]).name, one.get("line") or one.get("row"), one.get("message")] for one in skips],
     }
 
 
-def proposal(told: dict[str, Any]) -> dict[str, Any]:
-    return {name: told[name] for name in ("columns", "missing", "dates", "encoding", "delimiter")} | {
-        "doubts": sorted(told["doubts"])
+def proposal(result: dict[str, Any]) -> dict[str, Any]:
+    return {name: result[name] for name in ("columns", "missing", "dates", "encoding", "delimiter")} | {
+        "doubts": sorted(result["doubts"])
     }
 
 
-def label_counts(told: dict[str, Any]) -> dict[str, Any]:
+def label_counts(result: dict[str, Any]) -> dict[str, Any]:
     counts = "reports matched unmatched ambiguous shared loosely labelled "
     counts += "rows_read skipped_rows empty_rows undated_rows unused_rows"
-    return taken(told, counts) | {"codes unknown": unknown_codes(told)}
+    return fields(result, counts) | {"codes unknown": unknown_codes(result)}
 
 
-def check_figures(told: dict[str, Any]) -> dict[str, Any]:
-    return taken(told, "reports cases registries years words tasks") | {
-        "shared": [[*one["registries"], one["cases"], one["texts"]] for one in told["overlap"]["pairs"]],
-        "warnings": [[one["id"], one["count"], one["reports"]] for one in told["warnings"]],
+def check_figures(result: dict[str, Any]) -> dict[str, Any]:
+    return fields(result, "reports cases registries years words tasks") | {
+        "shared": [[*one["registries"], one["cases"], one["texts"]] for one in result["overlap"]["pairs"]],
+        "warnings": [[one["id"], one["count"], one["reports"]] for one in result["warnings"]],
     }
 
 
-def exposure_figures(told: dict[str, Any]) -> dict[str, Any]:
-    one = told["vocabularies"][0]
+def exposure_figures(result: dict[str, Any]) -> dict[str, Any]:
+    one = result["vocabularies"][0]
     planted = {kind: [count["planted"], count["kept"]] for kind, count in one["planted"].items()}
-    return taken(one, "words not_in_corpus by_cases cases_with_own_word suspects") | {"planted": planted}
+    return fields(one, "words not_in_corpus by_cases cases_with_own_word suspects") | {"planted": planted}
 
 
-def drift_figures(told: dict[str, Any]) -> dict[str, Any]:
-    tasks = {task: taken(one, "abstained probability mix_distance codes") for task, one in told["tasks"].items()}
-    return taken(told, "documents cases words_per_report unknown_words") | {"tasks": tasks}
+def drift_figures(result: dict[str, Any]) -> dict[str, Any]:
+    tasks = {task: fields(one, "abstained probability mix_distance codes") for task, one in result["tasks"].items()}
+    return fields(result, "documents cases words_per_report unknown_words") | {"tasks": tasks}
 
 
-def audit_figures(told: dict[str, Any]) -> dict[str, Any]:
-    verdict = told["verdict"]
+def audit_figures(result: dict[str, Any]) -> dict[str, Any]:
+    verdict = result["verdict"]
     names = ("criterion", "fpr", "state", "attack", "task", "value", "low", "high")
     controls = [[one["kind"], one["holds"], [[row["attack"], row["auc"]["value"]] for row in one["attacks"]]]
-                for one in told["controls"]]  # fmt: skip
+                for one in result["controls"]]  # fmt: skip
     return {
-        "data": told["data"],
+        "data": result["data"],
         "verdict": [verdict["answer"], verdict["exit_code"]],
         "limits": [[one[name] for name in names] for one in verdict["numbers"]],
         "controls": controls,
         "figures": [
             [one[name] for name in ("attack", "task", "bucket", "unit", "auc", "tpr_at_fpr", "accuracy")]
-            for one in told["rows"]
+            for one in result["rows"]
         ],
     }
 
 
-def written_answer(row: dict[str, Any]) -> str:
+def answer_line(row: dict[str, Any]) -> str:
     """A line of predict's JSONL, with the codes that come next in probability."""
     codes = [row["codes"][task] for task in TASKS]
-    told = [f"{one['code']}{'?' * one['abstained']} ({' '.join(other['code'] for other in one['alternatives'])})"
+    parts = [f"{one['code']}{'?' * one['abstained']} ({' '.join(other['code'] for other in one['alternatives'])})"
             for one in codes]  # fmt: skip
-    return " ".join([str(row.get("report_id")), str(row.get("case_id")), *told])
+    return " ".join([str(row.get("report_id")), str(row.get("case_id")), *parts])
 
 
 # ------------------------------------------------------------------------------------------------------ text and words
@@ -143,7 +144,7 @@ def identifiers(text: str) -> list[tuple[int, int, str]]:
     return [(start, end, kind) for start, end, kind, _ in stretches(text)]
 
 
-def selected(sentence: str | None = None, **options: Any) -> list[str]:
+def select_words(sentence: str | None = None, **options: Any) -> list[str]:
     """Words chosen from the corpus, in their order."""
     return list(pathveil.select_words(CORPUS, sentence, **options).words)
 
@@ -163,22 +164,22 @@ def mutual_information() -> dict[str, float]:
     return dict(zip(counts().words, map(float, information(counts())), strict=True))
 
 
-def agreed_words(sites: dict[str, dict[str, int]], *, threshold: int, least: int) -> dict[str, Any]:
+def agree_on_words(sites: dict[str, dict[str, int]], *, threshold: int, least: int) -> dict[str, Any]:
     from pathveil.vocabulary.agree.simulate import simulate
 
-    found = simulate(sites, threshold=threshold, min_cases=least, cap=512, batch=64, seed=b"golden")
-    named = {site: sum(not word.startswith("agreed word") for word in words.words)
-             for site, words in found.sites.items()}  # fmt: skip
-    return {"words": sorted(found.vocabulary.words), "named at": named, "left out": dict(found.left_out)}
+    outcome = simulate(sites, threshold=threshold, min_cases=least, cap=512, batch=64, seed=b"golden")
+    named_at = {site: sum(not word.startswith("agreed word") for word in words.words)
+             for site, words in outcome.sites.items()}  # fmt: skip
+    return {"words": sorted(outcome.vocabulary.words), "named at": named_at, "left out": dict(outcome.left_out)}
 
 
-def epsilon_spent(noise: float, **steps: Any) -> float:
+def epsilon_for_noise(noise: float, **steps: Any) -> float:
     from pathveil.training.accounting import spent_epsilon
 
     return spent_epsilon(noise=noise, **steps)
 
 
-def noise_needed(epsilon: float, **steps: Any) -> float:
+def noise_for_epsilon(epsilon: float, **steps: Any) -> float:
     from pathveil.training.accounting import needed_noise
 
     return needed_noise(epsilon=epsilon, **steps)
@@ -189,7 +190,7 @@ def noise_needed(epsilon: float, **steps: Any) -> float:
 
 @cache
 def model() -> Any:
-    """The stored weights as a model on disk in ``bundle``, whatever order its words are written in."""
+    """The stored weights as a model on disk in ``bundle``, in whichever order the package writes its words."""
     from safetensors.numpy import load_file
 
     from pathveil.bundle import Model
@@ -197,9 +198,9 @@ def model() -> Any:
     from pathveil.vocabulary.words import Vocabulary
 
     facts = json.loads(Path("model/model.json").read_text())
-    stored = Path("model/words.txt").read_text().split()
-    words = Vocabulary(words=tuple(stored), method="stored")
-    place = {word: row for row, word in enumerate(stored, start=2)}
+    listed_words = Path("model/words.txt").read_text().split()
+    words = Vocabulary(words=tuple(listed_words), method="stored")
+    place = {word: row for row, word in enumerate(listed_words, start=2)}
     order = [0, 1, *(place[word] for word in words.words)]
     arrays = load_file("model/weights.safetensors")
     for name, array in arrays.items():
@@ -208,7 +209,7 @@ def model() -> Any:
         elif name.startswith("linear.") and array.shape[-1] == len(order):
             arrays[name] = array[..., order]
     promise = {"wanted": 0.97, "accuracy": 0.97, "low": 0.9, "abstained": 0.1, "documents": 100}
-    made = Model(
+    new_model = Model(
         architecture=facts["architecture"],
         labels={task: tuple(names) for task, names in facts["labels"].items()},
         text=facts["text"],
@@ -219,7 +220,7 @@ def model() -> Any:
         scores={},
         provenance={"reports": 222, "cases": 110},
     )
-    return made.save(Path("bundle"))
+    return new_model.save(Path("bundle"))
 
 
 WEIGHTS = "model.safetensors"  # of a model on disk
@@ -230,37 +231,37 @@ def answers(**options: Any) -> list[dict[str, Any]]:
 
     A mark behind a code: ? is left to a person, + was lifted, ~ was adjusted. ``against``: how many contradictions.
     """
-    found = []
+    results = []
     for one in model().predict(pl.read_parquet(CORPUS), **options).results:
         codes = [one.codes[task] for task in TASKS]
-        shown = [f"{code.code or '-'}{'?' * code.abstained}{'+' * code.lifted}{'~' * code.adjusted}" for code in codes]
-        found.append(
+        marks = [f"{code.code or '-'}{'?' * code.abstained}{'+' * code.lifted}{'~' * code.adjusted}" for code in codes]
+        results.append(
             {
                 "case": one.case_id,
                 "reports": list(one.report_ids),
                 "tumour": f"{one.tumor}/{one.tumors}",
-                "codes": shown,
+                "codes": marks,
                 "terms": [f"{code.code} {code.term}" for code in codes],
                 "probabilities": [code.probability for code in codes],
                 "against": len(one.contradictions),
             }
         )
-    return found
+    return results
 
 
 def reasons(text: str) -> dict[str, list[tuple[int, int, float]]]:
     """By task the places that speak most for or against its code, with their weights."""
-    found = model().explain(text, top=4).tasks
-    return {task: [(one.start, one.end, one.weight) for one in told.places] for task, told in found.items()}
+    results = model().explain(text, top=4).tasks
+    return {task: [(one.start, one.end, one.weight) for one in result.places] for task, result in results.items()}
 
 
 def evaluation() -> dict[str, Any]:
-    told = pathveil.evaluate(model(), CORPUS, resamples=200).to_dict()["tasks"]
+    result = pathveil.evaluate(model(), CORPUS, resamples=200).to_dict()["tasks"]
     return {
-        "scores": {task: taken(one, "documents micro macro accuracy coded") for task, one in told.items()},
+        "scores": {task: fields(one, "documents micro macro accuracy coded") for task, one in result.items()},
         "by code": {task: [[row["label"], row["documents"], row["precision"], row["recall"], row["f1"]["value"]]
-                           for row in one["details"]["classes"]] for task, one in told.items()},
-        "in detail": {task: taken(one["details"], "registries calibration") for task, one in told.items()},
+                           for row in one["details"]["classes"]] for task, one in result.items()},
+        "in detail": {task: fields(one["details"], "registries calibration") for task, one in result.items()},
     }  # fmt: skip
 
 
@@ -273,13 +274,13 @@ def are_two_tumours(one: dict[str, str], other: dict[str, str]) -> bool:
 # ------------------------------------------------------------------------------------------------------------ networks
 
 
-def encoded(words: int | None = None, tasks: tuple[str, ...] = TASKS, classes: Any = None) -> Any:
+def encode_corpus(words: int | None = None, tasks: tuple[str, ...] = TASKS, classes: Any = None) -> Any:
     """The corpus as arrays, by the stored words or the first of them."""
     from pathveil.vocabulary.encoding import encode
     from pathveil.vocabulary.words import Vocabulary
 
-    known = tuple(Path("model/words.txt").read_text().split()[:words])
-    return encode(CORPUS, Vocabulary(words=known, method="stored") if words else model().vocabulary, tasks=tasks,
+    words_in_use = tuple(Path("model/words.txt").read_text().split()[:words])
+    return encode(CORPUS, Vocabulary(words=words_in_use, method="stored") if words else model().vocabulary, tasks=tasks,
                   classes=classes)  # fmt: skip
 
 
@@ -295,7 +296,7 @@ def network_and_batch() -> tuple[Any, Any, dict[str, Any]]:
     state = {name.removeprefix("member-0."): torch.from_numpy(np.array(array))
              for name, array in model().tensors.items() if name.startswith("member-0.")}  # fmt: skip
     network.load_state_dict(state)
-    corpus = encoded(classes=model().labels).take(np.arange(40))
+    corpus = encode_corpus(classes=model().labels).take(np.arange(40))
     labels = {task: torch.from_numpy(np.array(corpus.labels[task], dtype=np.int64)) for task in TASKS}
     return network, TokenBatch(ids=corpus.ids, offsets=corpus.offsets), labels
 
@@ -337,8 +338,8 @@ def threshold(confidence: np.ndarray, right: np.ndarray, cases: np.ndarray, accu
     """From which probability on codes are taken, and what that promises."""
     from pathveil.training.calibration import threshold_for
 
-    found = threshold_for(confidence, right, cases=cases, accuracy=accuracy).to_dict()
-    return {name: found[name] for name in ("probability", "accuracy", "low", "abstained", "documents")}
+    result = threshold_for(confidence, right, cases=cases, accuracy=accuracy).to_dict()
+    return {name: result[name] for name in ("probability", "accuracy", "low", "abstained", "documents")}
 
 
 def near_duplicates(corpus: Any) -> list[int]:
@@ -371,11 +372,11 @@ def attack_scores(log_p: np.ndarray, margin: np.ndarray, inside: np.ndarray) -> 
     from pathveil.audit.lira import lira, lira_offline
     from pathveil.audit.rmia import log_ratio, rmia
 
-    target, shadows, seen = margin[0], margin[1:], inside[1:]
-    ratio, offline = (log_ratio(log_p[0], log_p[1:], seen, offline=one) for one in (False, True))
+    target, shadows, membership = margin[0], margin[1:], inside[1:]
+    ratio, offline = (log_ratio(log_p[0], log_p[1:], membership, offline=one) for one in (False, True))
     return {
-        **{f"LiRA {kind}": lira(target, shadows, seen, variance=kind) for kind in ("record", "global", "shrunk")},
-        "LiRA offline": lira_offline(target, shadows, seen),
+        **{f"LiRA {kind}": lira(target, shadows, membership, variance=kind) for kind in ("record", "global", "shrunk")},
+        "LiRA offline": lira_offline(target, shadows, membership),
         "RMIA": rmia(ratio, population=ratio),
         "RMIA offline": rmia(offline, population=offline),
     }
@@ -387,13 +388,13 @@ def attack_figures(scores: np.ndarray, member: np.ndarray) -> dict[str, float]:
     return {"AUC": float(auc(scores, member)), "TPR at 10 %": tpr_at(roc(scores, member), 0.1)}
 
 
-def trained_and_audited(folder: Path, *, seed: int, shadows: int, epochs: int) -> dict[str, float]:
+def train_and_audit(folder: Path, *, seed: int, shadows: int, epochs: int) -> dict[str, float]:
     """F1 on the test part and AUC of each attack, of a small model trained on a folder's parts."""
     train, test = folder / "train.parquet", folder / "test.parquet"
     how: dict[str, Any] = {"preset": "small", "epochs": epochs, "patience": None, "seed": seed}
-    made = pathveil.train(train, validation=folder / "validation.parquet", out=folder / f"model-{seed}", **how)
-    told = pathveil.evaluate(made, test, resamples=10).to_dict()["tasks"]
-    figures = {f"{kind} F1 {task}": one[kind]["value"] for task, one in told.items() for kind in ("micro", "macro")}
+    new_model = pathveil.train(train, validation=folder / "validation.parquet", out=folder / f"model-{seed}", **how)
+    result = pathveil.evaluate(new_model, test, resamples=10).to_dict()["tasks"]
+    figures = {f"{kind} F1 {task}": one[kind]["value"] for task, one in result.items() for kind in ("micro", "macro")}
     audit = pathveil.audit(folder / f"model-{seed}", members=train, non_members=test, shadows=shadows, seed=seed)
     for row in audit.to_dict()["rows"]:
         if (row["task"], row["bucket"], row["unit"]) == ("all tasks", "all", "report"):
@@ -412,7 +413,7 @@ def messages_of_sites(mode: str, folder: Path, **changes: Any) -> list[tuple[str
     from pathveil.federation.protocol.site_run import SiteRun
     from pathveil.federation.settings import FederationSettings
 
-    corpus = encoded(300, ("site", "laterality"))
+    corpus = encode_corpus(300, ("site", "laterality"))
     names = corpus.registry_names[:3]
     settings = FederationSettings.strong if mode == "strong" else FederationSettings
     plan = Plan(
@@ -428,12 +429,12 @@ def messages_of_sites(mode: str, folder: Path, **changes: Any) -> list[tuple[str
     for number, name in enumerate(names):
         reports, _ = fitted(corpus.take(np.flatnonzero(corpus.registries == number)), plan, name)
         sites[name] = SiteRun(plan, reports, name=name, session=f"ab{number}", folder=folder / name)
-    sent, pending = [], {name: one.hello() for name, one in sites.items()}
+    messages, pending = [], {name: one.hello() for name, one in sites.items()}
     while pending:
         for name in list(pending):
             message = read(pending[name], sender=name)
             if "waiting" not in message.facts:
-                sent.append((name, dict(message.facts), dict(message.arrays)))
+                messages.append((name, dict(message.facts), dict(message.arrays)))
             question = read(hub.exchange(name, pending[name], wait=0), sender="hub")
             if question.facts.get("end"):
                 del pending[name]
@@ -441,7 +442,7 @@ def messages_of_sites(mode: str, folder: Path, **changes: Any) -> list[tuple[str
                 pending[name] = sites[name].say({"waiting": True})
             else:
                 pending[name] = sites[name].answer(question)
-    return sent
+    return messages
 
 
 def service(**limits: Any) -> Any:
@@ -494,11 +495,11 @@ def acknowledgements(messages: list[bytes], folder: Path) -> list[str]:
 
 
 def parameters(function: Any) -> list[str]:
-    def described(one: inspect.Parameter) -> str:
+    def describe(one: inspect.Parameter) -> str:
         default = one.default.__name__ if callable(one.default) else repr(one.default)
         return f"{one.kind.description} {one.name}" + ("" if one.default is one.empty else f" = {default}")
 
-    return [described(one) for one in inspect.signature(function).parameters.values()]
+    return [describe(one) for one in inspect.signature(function).parameters.values()]
 
 
 def signatures() -> Iterator[tuple[str, list[str]]]:
@@ -517,17 +518,17 @@ def options() -> Iterator[tuple[str, list[str]]]:
 
     from pathveil.cli import app
 
-    def described(one: inspect.Parameter) -> str:
-        told, kind = one.default, inspect.formatannotation(one.annotation).replace("pathlib.", "")
-        names = "/".join(getattr(told, "param_decls", None) or [f"{'--' * isinstance(told, OptionInfo)}{one.name}"])
-        value = getattr(told, "default", told)
+    def describe(one: inspect.Parameter) -> str:
+        info, kind = one.default, inspect.formatannotation(one.annotation).replace("pathlib.", "")
+        names = "/".join(getattr(info, "param_decls", None) or [f"{'--' * isinstance(info, OptionInfo)}{one.name}"])
+        value = getattr(info, "default", info)
         return f"{names.replace('_', '-')} {kind}" + (" required" if value is ... else f" = {value}")
 
     def walk(group: Any, path: str) -> Iterator[tuple[str, list[str]]]:
         for command in group.registered_commands:
             name = command.name or command.callback.__name__.replace("_", "-")
-            found = inspect.signature(command.callback).parameters.values()
-            yield f"{path} {name}".strip(), [re.sub(r"\s+", " ", described(one)) for one in found]
+            options = inspect.signature(command.callback).parameters.values()
+            yield f"{path} {name}".strip(), [re.sub(r"\s+", " ", describe(one)) for one in options]
         for inner in group.registered_groups:
             yield from walk(inner.typer_instance, f"{path} {inner.name or inner.typer_instance.info.name}".strip())
 

@@ -26,10 +26,10 @@ from typing import Any, NamedTuple
 HERE = Path(__file__).parent
 RECORDS, ACCEPTED = HERE / "records", HERE / "accepted.toml"
 RTOL, ATOL = 1e-4, 1e-6
-ROWS = 5  # that are shown of a difference
+ROWS = 5  # to show of a difference
 FAILS = "the group ends here"  # instead of the items that a group had left when it failed
 FEWEST_PAIRS = 5  # of seeds and splits, below which means say nothing
-WIDE = 300  # characters that are shown of a row
+WIDE = 300  # characters to show of a row
 
 
 class Difference(NamedTuple):
@@ -42,7 +42,7 @@ class Difference(NamedTuple):
         return "\n".join([self.item, *note, *(f"  {line}" for line in self.lines)])
 
 
-def shown(value: Any) -> str:
+def shorten(value: Any) -> str:
     """A value on one line, cut where it is long."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= WIDE else f"{text[:WIDE]}… ({len(text):,} characters)"
@@ -56,15 +56,15 @@ def exact_differences(before: Any, after: Any) -> list[str]:
         lines = []
         for key in [*before, *(key for key in after if key not in before)]:
             if key not in after:
-                lines.append(f"{key}: is gone; was {shown(before[key])}")
+                lines.append(f"{key}: is gone; was {shorten(before[key])}")
             elif key not in before:
-                lines.append(f"{key}: is new: {shown(after[key])}")
+                lines.append(f"{key}: is new: {shorten(after[key])}")
             else:
                 lines += [f"{key}: {line}" for line in exact_differences(before[key], after[key])]
         return lines
     if isinstance(before, list) and isinstance(after, list):
         return row_differences(before, after)
-    return [f"{shown(before)} → {shown(after)}"]
+    return [f"{shorten(before)} → {shorten(after)}"]
 
 
 def row_differences(before: list, after: list) -> list[str]:
@@ -72,11 +72,11 @@ def row_differences(before: list, after: list) -> list[str]:
     if len(before) == len(after):
         places = [number for number, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
         lines = [f"{len(places):,} of {len(before):,} rows differ"]
-        return lines + [f"row {n}: {shown(before[n])} → {shown(after[n])}" for n in places[:ROWS]]
+        return lines + [f"row {n}: {shorten(before[n])} → {shorten(after[n])}" for n in places[:ROWS]]
     counts = [Counter(json.dumps(row, sort_keys=True, ensure_ascii=False) for row in rows) for rows in (before, after)]
     lines = [f"{len(before):,} → {len(after):,} rows"]
     for word, rows in (("gone", counts[0] - counts[1]), ("new", counts[1] - counts[0])):
-        lines += [f"{word}: {shown(row)}" for row in list(rows.elements())[:ROWS]]
+        lines += [f"{word}: {shorten(row)}" for row in list(rows.elements())[:ROWS]]
     return lines
 
 
@@ -136,18 +136,18 @@ def statistical_differences(before: Iterable[Mapping[str, Any]], after: Iterable
     return lines
 
 
-def rounded(value: Any) -> Any:
+def round_numbers(value: Any) -> Any:
     """The same with seven digits of each number: all that a tolerant record needs."""
     if isinstance(value, float):
         return float(f"{value:.7g}") if math.isfinite(value) else str(value)
     if isinstance(value, list):
-        return [rounded(one) for one in value]
-    return {key: rounded(one) for key, one in value.items()} if isinstance(value, dict) else value
+        return [round_numbers(one) for one in value]
+    return {key: round_numbers(one) for key, one in value.items()} if isinstance(value, dict) else value
 
 
 def plain(value: Any, kind: str) -> Any:
     """As it comes back from its record."""
-    return json.loads(json.dumps(rounded(value) if kind == "tolerant" else value))
+    return json.loads(json.dumps(round_numbers(value) if kind == "tolerant" else value))
 
 
 def lines_of(value: Any, indent: str = "") -> str:
@@ -165,14 +165,14 @@ def lines_of(value: Any, indent: str = "") -> str:
 
 
 def write(path: Path, items: Mapping[str, Any], known_wrong: Mapping[str, str]) -> None:
-    noted = {name: why for name, why in known_wrong.items() if name in items}
+    notes = {name: why for name, why in known_wrong.items() if name in items}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
-        lines_of(({"known wrong": noted} if noted else {}) | {"items": dict(items)}) + "\n", encoding="utf-8"
+        lines_of(({"known wrong": notes} if notes else {}) | {"items": dict(items)}) + "\n", encoding="utf-8"
     )
 
 
-def recorded() -> tuple[dict[str, Any], dict[str, str]]:
+def read_records() -> tuple[dict[str, Any], dict[str, str]]:
     """Every recorded value by list/group/name, and what is known to be wrong with some."""
     values: dict[str, Any] = {}
     wrong: dict[str, str] = {}
@@ -184,65 +184,67 @@ def recorded() -> tuple[dict[str, Any], dict[str, str]]:
     return values, wrong
 
 
-def accepted() -> dict[str, str]:
+def read_accepted() -> dict[str, str]:
     """Items, or patterns of items, that may differ, each with its reason."""
     return tomllib.loads(ACCEPTED.read_text(encoding="utf-8")) if ACCEPTED.exists() else {}
 
 
-def differences(found: Mapping[str, Any], only: str = "*") -> Iterator[Difference]:
-    """All differences between the records and what was found."""
-    values, wrong = recorded()
-    for item in [*values, *(item for item in found if item not in values)]:
+def differences(current: Mapping[str, Any], only: str = "*") -> Iterator[Difference]:
+    """All differences between the records and what the package does now."""
+    values, wrong = read_records()
+    for item in [*values, *(item for item in current if item not in values)]:
         kind, group, name = item.split("/", 2)
         if name == FAILS:
-            lines = "".join(found[item]).splitlines()
-        elif not fnmatch(item, only) or (item not in found and f"{kind}/{group}/{FAILS}" in found):
+            lines = "".join(current[item]).splitlines()
+        elif not fnmatch(item, only) or (item not in current and f"{kind}/{group}/{FAILS}" in current):
             continue
-        elif item not in found:
+        elif item not in current:
             lines = ["was recorded, and is not there any more"]
         elif item not in values:
-            lines = [f"is not recorded: {shown(found[item])}"]
+            lines = [f"is not recorded: {shorten(current[item])}"]
         else:
-            lines = COMPARE[kind](values[item], found[item])
+            lines = COMPARE[kind](values[item], current[item])
         if lines:
             yield Difference(item, lines, wrong.get(item))
 
 
-def judged(found: Mapping[str, Any], only: str = "*") -> tuple[list[Difference], list[str], list[str]]:
+def judge(current: Mapping[str, Any], only: str = "*") -> tuple[list[Difference], list[str], list[str]]:
     """Differences that nobody accepted; lines on those that somebody did; accepted items that differ no more."""
-    reasons = accepted()
-    fresh, lines, used = [], [], set()
-    for one in differences(found, only):
-        fitting = [name for name in reasons if fnmatch(one.item, name)]
-        used.update(fitting)
-        if fitting:
-            lines.append(f"{one.item}: accepted, {reasons[fitting[0]]}")
+    reasons = read_accepted()
+    fresh, lines, needed = [], [], set()
+    for one in differences(current, only):
+        patterns = [name for name in reasons if fnmatch(one.item, name)]
+        needed.update(patterns)
+        if patterns:
+            lines.append(f"{one.item}: accepted, {reasons[patterns[0]]}")
         else:
             fresh.append(one)
-    stale = [name for name in reasons if name not in used] if only == "*" else []
+    stale = [name for name in reasons if name not in needed] if only == "*" else []
     return fresh, lines, stale
 
 
-def found_now(only: str = "*") -> tuple[dict[str, Any], dict[str, str]]:
+def run_items(only: str = "*") -> tuple[dict[str, Any], dict[str, str]]:
     """What the package does now, in a folder that goes again."""
     from items import KNOWN_WRONG, groups
 
-    found: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder, groups(Path(folder)) as asked:
-        for kind, name, items in asked:
+    current: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder, groups(Path(folder)) as listing:
+        for kind, name, items in listing:
             group = f"{kind}/{name}"
             if fnmatch(group, "/".join(only.split("/")[:2])) or only == "*":
                 try:
                     for item, value in items():
-                        found[f"{group}/{item}"] = plain(value, kind)
+                        current[f"{group}/{item}"] = plain(value, kind)
                 except Exception as error:  # one part that is being rebuilt hides no other
-                    found[f"{group}/{FAILS}"] = traceback.format_exception(error)[-2:]
-    return {item: value for item, value in found.items() if fnmatch(item, only) or item.endswith(FAILS)}, KNOWN_WRONG
+                    current[f"{group}/{FAILS}"] = traceback.format_exception(error)[-2:]
+    return {item: value for item, value in current.items() if fnmatch(item, only) or item.endswith(FAILS)}, KNOWN_WRONG
 
 
-def record(found: Mapping[str, Any], known_wrong: Mapping[str, str], only: str) -> None:
-    values = dict(found) if only == "*" else recorded()[0]
-    values = {item: value for item, value in values.items() if item in found or not fnmatch(item, only)} | dict(found)
+def record(current: Mapping[str, Any], known_wrong: Mapping[str, str], only: str) -> None:
+    values = dict(current) if only == "*" else read_records()[0]
+    values = {item: value for item, value in values.items() if item in current or not fnmatch(item, only)} | dict(
+        current
+    )
     by_group: dict[str, dict[str, Any]] = {}
     for item, value in values.items():
         kind, group, name = item.split("/", 2)
@@ -255,9 +257,9 @@ def record(found: Mapping[str, Any], known_wrong: Mapping[str, str], only: str) 
             name.removeprefix(f"{group}/"): why for name, why in known_wrong.items() if name.startswith(f"{group}/")
         }
         write(RECORDS / f"{group}.json", items, wrong)
-    kept = {name: why for name, why in accepted().items() if only != "*" and not fnmatch(name, only)}
+    remaining = {name: why for name, why in read_accepted().items() if only != "*" and not fnmatch(name, only)}
     head = [line for line in ACCEPTED.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
-    lines = [f"{json.dumps(name)} = {json.dumps(why, ensure_ascii=False)}" for name, why in kept.items()]
+    lines = [f"{json.dumps(name)} = {json.dumps(why, ensure_ascii=False)}" for name, why in remaining.items()]
     ACCEPTED.write_text("\n".join([*head, *lines]) + "\n", encoding="utf-8")
 
 
@@ -266,22 +268,22 @@ def main() -> int:
     parser.add_argument("--record", action="store_true", help="record anew what the package does now")
     parser.add_argument("--only", default="*", metavar="PATTERN", help="look at these items only, list/group/name")
     options = parser.parse_args()
-    found, known_wrong = found_now(options.only)
+    current, known_wrong = run_items(options.only)
     if options.record:
-        for one in differences(found, options.only):
+        for one in differences(current, options.only):
             print(one, end="\n\n")
-        if any(item.endswith(FAILS) for item in found):
+        if any(item.endswith(FAILS) for item in current):
             print("a group fails, so nothing is recorded")
             return 1
-        record(found, known_wrong, options.only)
-        print(f"{len(found):,} items recorded")
+        record(current, known_wrong, options.only)
+        print(f"{len(current):,} items recorded")
         return 0
-    fresh, lines, stale = judged(found, options.only)
+    fresh, lines, stale = judge(current, options.only)
     for one in fresh:
         print(one, end="\n\n")
     for line in [*lines, *(f"accepted.toml: {name} differs no more; remove the line" for name in stale)]:
         print(line)
-    print(f"{len(found):,} items, {len(fresh)} differ, {len(lines)} differences accepted")
+    print(f"{len(current):,} items, {len(fresh)} differ, {len(lines)} differences accepted")
     return 1 if fresh or stale else 0
 
 

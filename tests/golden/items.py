@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import stat
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
@@ -67,15 +68,15 @@ def groups(folder: Path) -> Iterator[list[tuple[str, str, Callable[[], Items]]]]
         with contextlib.chdir(folder):
             yield GROUPS
     finally:
-        for made in (adapter.model, adapter.counts, trained):
-            made.cache_clear()
+        for cached in (adapter.model, adapter.counts, small_model):
+            cached.cache_clear()
         os.umask(mask)
         if cache is not None:
             os.environ["PATHVEIL_CACHE"] = cache
 
 
-def quotes(*said: str) -> bool:
-    return any(SECRETS.search(one) for one in said)
+def quotes(*texts: str) -> bool:
+    return any(SECRETS.search(one) for one in texts)
 
 
 def refusal(code: int, out: str, errors: str, *arguments: Any) -> dict[str, Any]:
@@ -129,8 +130,8 @@ def text_items() -> Items:
         "places": adapter.places,
         "places without identifiers": partial(adapter.places, identifiers=False),
     }.items():
-        found = ((report, function(text)) for report, text in reports)
-        yield f"{name} of reports", [f"{report} {len(one)} {digest(one)}" for report, one in found]
+        results = ((report, function(text)) for report, text in reports)
+        yield f"{name} of reports", [f"{report} {len(one)} {digest(one)}" for report, one in results]
     spans = ((report, adapter.identifiers(text)) for report, text in reports)
     yield (
         "identifiers of reports",
@@ -163,25 +164,25 @@ def tables() -> list[Path]:
     return sorted(path for path in Path("tables").iterdir() if path.suffix not in (".toml", ".pathveil", ""))
 
 
-def imported(*arguments: Any) -> dict[str, Any]:
+def import_result(*arguments: Any) -> dict[str, Any]:
     """The corpus that an import writes, and what it counted; or what counts of a refusal."""
     out = fresh("corpus.parquet")
     code, text, errors = run("corpus", "import", *arguments, "--out", out, "--json")
     if code:
         return refusal(code, text, errors, *arguments)
     types = [f"{name}: {kind}" for name, kind in pl.read_parquet_schema(out).items()]
-    told = {"counts": adapter.import_counts(json.loads(text)), "quotes a report": quotes(text, errors)}
-    return told | {"columns": types, "rows": rows_of(out)}
+    result = {"counts": adapter.import_counts(json.loads(text)), "quotes a report": quotes(text, errors)}
+    return result | {"columns": types, "rows": rows_of(out)}
 
 
 @exact("import")
 def import_items() -> Items:
     for path in [*sorted(Path("hl7").iterdir()), *sorted(Path("fhir").iterdir())]:
-        yield path.name, imported(path, *KEY)
-    yield "all messages", {name: value for name, value in imported("hl7", *KEY).items() if name != "rows"}
+        yield path.name, import_result(path, *KEY)
+    yield "all messages", {name: value for name, value in import_result("hl7", *KEY).items() if name != "rows"}
     for path in tables():
         registry = ("--registry", "R") if path.name in TABLES else ()
-        yield path.name, imported(path, *registry, *TABLES.get(path.name, ()))
+        yield path.name, import_result(path, *registry, *TABLES.get(path.name, ()))
     sheet = ("--sheet", "Befunde", "--registry", "R", *BEFUNDE)
     for name, arguments in {
         "bom_cp1252.csv as cp1252": ("tables/bom_cp1252.csv", "--encoding", "cp1252"),
@@ -198,7 +199,7 @@ def import_items() -> Items:
         "broken_line.ndjson, some skipped": ("fhir/broken_line.ndjson", "--most-skipped", "0.5", *KEY),
         "two tables": ("tables/usual.csv", "tables/list.json"),
     }.items():  # fmt: skip
-        yield name, imported(*arguments)
+        yield name, import_result(*arguments)
 
 
 @exact("map")
@@ -206,8 +207,8 @@ def map_items() -> Items:
     for path in [*tables(), *sorted(Path("labels").iterdir()), Path("tables/texts")]:
         query = ("--query", "select * from header") if path.suffix == ".sqlite" else ()
         code, text, errors = run("corpus", "map", path, *query, "--out", fresh("map.toml"), "--json")
-        told = refusal(code, text, errors, path) if code else adapter.proposal(json.loads(text))
-        yield "a folder" if path.is_dir() else path.name, told | {"quotes a report": quotes(text, errors)}
+        result = refusal(code, text, errors, path) if code else adapter.proposal(json.loads(text))
+        yield "a folder" if path.is_dir() else path.name, result | {"quotes a report": quotes(text, errors)}
 
 
 @exact("label")
@@ -254,8 +255,8 @@ def check_items() -> Items:
         if how is not None:
             run("corpus", "import", source, *how, "--out", path)
         code, text, errors = run("corpus", "check", path, "--json")
-        told = adapter.check_figures(json.loads(text)) if not code else refusal(code, text, errors, source)
-        yield Path(source).name, told | {"quotes a report": quotes(text, errors)}
+        result = adapter.check_figures(json.loads(text)) if not code else refusal(code, text, errors, source)
+        yield Path(source).name, result | {"quotes a report": quotes(text, errors)}
 
 
 @exact("split")
@@ -288,9 +289,9 @@ def word_items() -> Items:
     ways["by itself"] = {}
     ways["without a registry"] = {"sentence": "cases >= 3", "leave_out": "R2", "tasks": "site"}
     for name, how in ways.items():
-        words = adapter.selected(**how)
-        known = sorted(words) if len(words) <= 500 else digest(sorted(words))
-        yield name, {"number": len(words), "order": digest(words), "words": known}
+        words = adapter.select_words(**how)
+        listing = sorted(words) if len(words) <= 500 else digest(sorted(words))
+        yield name, {"number": len(words), "order": digest(words), "words": listing}
     counts = adapter.counts()
     rows = [
         f"{word} {counts.occurrences[:, n].tolist()} {counts.reports[:, n].tolist()} {counts.cases[:, n].tolist()}"
@@ -299,6 +300,12 @@ def word_items() -> Items:
     yield "counts", {"number": len(rows), "all": digest(sorted(rows)), "of some": sorted(rows)[::100]}
     joint = [[int(one.sum()), int(one.nnz)] for one in counts.joint]
     yield "counts with labels", {"joint": joint, "labels": counts.labels.tolist(), "tasks": list(counts.classes)}
+    groups: dict[int, list[str]] = {}
+    cases = pl.read_parquet(CORPUS)["case_id"]
+    for number, case in zip(adapter.near_duplicates(adapter.encode_corpus()), cases, strict=True):
+        groups.setdefault(number, []).append(case)
+    joined_cases = [sorted(set(one)) for one in groups.values()]
+    yield "cases joined by near-duplicates", sorted(one for one in joined_cases if len(one) > 1)
     out = fresh("words.json")
     run("vocab", "select", CORPUS, "--choose", sentences[0], "--out", out)
     _, text, _ = run("vocab", "exposure", out, CORPUS, "--truth", "truth.parquet", "--json")
@@ -313,8 +320,8 @@ def agreement_items() -> Items:
         for row, name in enumerate(counts.registry_names)
     }
     for threshold, least in ((3, 10), (4, 5)):
-        found = adapter.agreed_words(sites, threshold=threshold, least=least)
-        yield f"{threshold} of 4 sites, {least} cases", found
+        agreement = adapter.agree_on_words(sites, threshold=threshold, least=least)
+        yield f"{threshold} of 4 sites, {least} cases", agreement
 
 
 def line(answer: dict[str, Any]) -> str:
@@ -323,15 +330,15 @@ def line(answer: dict[str, Any]) -> str:
 
 @exact("predict")
 def predict_items() -> Items:
-    found = adapter.answers()
-    yield "codes", [line(one) for one in found]
-    yield "terms", sorted({term for one in found for term in one["terms"]})
+    results = adapter.answers()
+    yield "codes", [line(one) for one in results]
+    yield "terms", sorted({term for one in results for term in one["terms"]})
     yield "codes that fit together", [line(one) for one in adapter.answers(joint="subsite,histology,laterality")]
     for name, how in {"by case": {}, "one tumour a case": {"one_tumor": True}}.items():
-        found = adapter.answers(by_case=True, **how)
-        yield f"codes {name}", [f"{one['case']} {one['tumour']} {line(one)}" for one in found]
-    told = adapter.reasons(pl.read_parquet(CORPUS)["text"][0])
-    yield "places", {task: [list(one[:2]) for one in places] for task, places in told.items()}
+        results = adapter.answers(by_case=True, **how)
+        yield f"codes {name}", [f"{one['case']} {one['tumour']} {line(one)}" for one in results]
+    result = adapter.reasons(pl.read_parquet(CORPUS)["text"][0])
+    yield "places", {task: [list(one[:2]) for one in places] for task, places in result.items()}
     for source, how in {
         str(CORPUS): (),
         "hl7/several_reports.hl7": KEY,
@@ -352,7 +359,7 @@ def predict_items() -> Items:
                 yield f"{kind} of {name}", refusal(code, text, errors, source)
                 continue
             lines = [one.strip() for one in out.read_text().splitlines()]
-            rows = lines if kind == "xml" else [adapter.written_answer(json.loads(one)) for one in lines]
+            rows = lines if kind == "xml" else [adapter.answer_line(json.loads(one)) for one in lines]
             yield f"{kind} of {name}", rows if len(rows) < 150 else {"number": len(rows), "all": digest(rows)}
     out = fresh("codes.csv")
     run("predict", "bundle", CORPUS, "--out", out)
@@ -423,15 +430,18 @@ def federation_items() -> Items:
         "adversarial, masked": ("adversarial", {"bits": 32}),
         "noised": ("adversarial", {"clip": 1.0, "noise": 2.0}),
     }.items():
-        kinds: dict[str, Any] = {}
+        kinds: dict[tuple[str, ...], Counter[str]] = {}
         for site, facts, arrays in adapter.messages_of_sites(mode, fresh("federation"), **changes):
-            said = " ".join(f"{fact}:{type(value).__name__}" for fact, value in sorted(facts.items()))
-            sent = [
-                f"{array} {list(one.shape)} {one.dtype} {one.nbytes} bytes" for array, one in sorted(arrays.items())
-            ]
-            kind = kinds.setdefault(f"{said} {digest(sent)}", {"facts": said, "arrays": sent, "sent by": {}})
-            kind["sent by"][site] = kind["sent by"].get(site, 0) + 1
-        yield name, [kinds[said] | {"sent by": dict(sorted(kinds[said]["sent by"].items()))} for said in sorted(kinds)]
+            names = " ".join(f"{fact}:{type(value).__name__}" for fact, value in sorted(facts.items()))
+            layout = [f"{array} {list(one.shape)} {one.dtype} {one.nbytes} bytes" for array, one in arrays.items()]
+            kinds.setdefault((names, *sorted(layout)), Counter())[site] += 1
+        yield (
+            name,
+            [
+                {"facts": names, "arrays": layout, "sent by": dict(sorted(sites.items()))}
+                for (names, *layout), sites in sorted(kinds.items(), key=lambda kind: kind[0])
+            ],
+        )
 
 
 def without_numbers(value: Any) -> Any:
@@ -447,7 +457,7 @@ def service_items() -> Items:
     bearer = {"authorization": f"Bearer {adapter.TOKEN}"}
     fhir = {"accept": "application/fhir+json"}
     reports = pl.read_parquet(CORPUS).select("report_id", "case_id", "text").head(6).to_dicts()
-    presented = ("application/fhir+json", Path("fhir/presented.json").read_bytes())
+    diagnostic_report = ("application/fhir+json", Path("fhir/presented.json").read_bytes())
     code = "/v1/code"
     with adapter.http_client() as client:
         for name, (path, body, headers) in {
@@ -456,8 +466,8 @@ def service_items() -> Items:
             "places": (f"{code}?explain=3", {"text": "Invasive ductal carcinoma of the left breast."}, bearer),
             "plain text": (code, ("text/plain", b"Colon: adenocarcinoma."), bearer),
             "HL7": (code, ("application/hl7-v2", Path("hl7/usual.hl7").read_bytes()), bearer),
-            "FHIR": (code, presented, bearer),
-            "FHIR in and out": (code, presented, bearer | fhir),
+            "FHIR": (code, diagnostic_report, bearer),
+            "FHIR in and out": (code, diagnostic_report, bearer | fhir),
             "no JSON": (code, ("application/json", b"{"), bearer),
             "unknown field": (code, {"reports": [{"text": "a", "Quastenflosser": 1}]}, bearer),
             "no reports": (code, {"reports": []}, bearer),
@@ -480,15 +490,15 @@ def service_items() -> Items:
             "wrong method": (code, None, bearer),
         }.items():
             kind, content = body if isinstance(body, tuple) else ("application/json", json.dumps(body).encode())
-            sent = {} if body is None else {"content": content, "headers": headers | {"content-type": kind}}
-            answer = client.request("GET" if body is None else "POST", path, **{"headers": headers} | sent)
+            request = {} if body is None else {"content": content, "headers": headers | {"content-type": kind}}
+            answer = client.request("GET" if body is None else "POST", path, **{"headers": headers} | request)
             value: dict[str, Any] = {"status": answer.status_code, "type": answer.headers.get("content-type")}
             value["headers"] = sorted(set(answer.headers) - {"content-length", "content-type"})
             if answer.status_code == 200 and path.startswith(code):
                 value["answer"] = without_numbers(answer.json())
             elif name in ("metrics", "description", "model"):
-                told = re.findall(r"^(pathveil_\w+)", answer.text, re.M)
-                value["names"] = sorted(set(told) or set(answer.json().get("paths", answer.json())))
+                names = re.findall(r"^(pathveil_\w+)", answer.text, re.M)
+                value["names"] = sorted(set(names) or set(answer.json().get("paths", answer.json())))
             else:
                 value["quotes a report"] = quotes(answer.text)
             yield name, value
@@ -503,14 +513,14 @@ def acknowledgement_items() -> Items:
         messages += [(name, part.replace(b"\n", b"\r")) for part in parts]
     messages.append(messages[2])  # sent twice
     answers = adapter.acknowledgements([message for _, message in messages], fresh("store"))
-    told = [re.search(r"MSA\|(\w+)\|([^|\r]*)", answer).groups() for answer in answers]
-    rows = zip(messages, told, answers, strict=True)
+    codes = [re.search(r"MSA\|(\w+)\|([^|\r]*)", answer).groups() for answer in answers]
+    rows = zip(messages, codes, answers, strict=True)
     yield "answers", [f"{name} {b}: {a}{', quotes a report' * quotes(answer)}" for (name, _), (a, b), answer in rows]
 
 
 @cache
-def trained() -> Path:
-    """A model that the package trained and audited itself, of a size that takes a few seconds."""
+def small_model() -> Path:
+    """A model that the package trains and audits itself, of a size that takes a few seconds."""
     folder = Path("trained")
     folder.mkdir()
     train, test = folder / "parts/train.parquet", folder / "parts/test.parquet"
@@ -530,7 +540,7 @@ def trained() -> Path:
 
 @exact("release")
 def release_items() -> Items:
-    folder = trained()
+    folder = small_model()
     out, key = folder / "release", ("--key", folder / "key.pub.pem")
     evidence = ("--audit", folder / "audit", "--appetite", folder / "appetite.toml", "--key", folder / "key.pem")
     yield "refused by the verdict", run("release", folder / "model", *evidence, "--out", out)[0]
@@ -541,15 +551,15 @@ def release_items() -> Items:
     yield "with an override", {"exit": code, "files": modes}
     yield "verified", run("verify", out, *key)[0]
     yield "codes", run("predict", out, CORPUS, "--out", fresh("codes.csv"))[0]
-    changed = {}
+    exit_codes = {}
     for name in files:
         spoilt = fresh("spoilt")
         shutil.copytree(out, spoilt)
         content = bytearray((spoilt / name).read_bytes())
         content[len(content) // 2] ^= 1
         (spoilt / name).write_bytes(content)
-        changed[name] = run("verify", spoilt, *key)[0]
-    yield "verified with a changed file", changed
+        exit_codes[name] = run("verify", spoilt, *key)[0]
+    yield "verified with a changed file", exit_codes
     for path in sorted(folder.glob("*log*")):
         yield path.name, len(path.read_text().splitlines())
         yield f"verified with {path.name}", run("verify", out, *key, "--log", path)[0]
@@ -561,7 +571,7 @@ def release_items() -> Items:
 @exact("modes")
 def mode_items() -> Items:
     """Who may read what the commands write, with the usual umask; names of hashes are left out."""
-    folder = trained()
+    folder = small_model()
     answers = ("--out", folder / "answers", "--records", folder / "records.csv")
     for arguments in (
         ("corpus", "synth", "--reports", 20, "--out", folder / "synth.parquet", "--truth", folder / "truth.parquet"),
@@ -585,8 +595,8 @@ def mode_items() -> Items:
 @exact("public")
 def public_items() -> Items:
     yield from adapter.signatures()
-    for name, found in adapter.options():
-        yield f"--help of {name}", found
+    for name, options in adapter.options():
+        yield f"--help of {name}", options
 
 
 # ------------------------------------------------------------------------------------------------------------ tolerant
@@ -597,8 +607,8 @@ def loss_of(network: Any, batch: Any, labels: dict[str, Any]) -> Any:
 
     losses = []
     for task, scores in network(batch).items():
-        known = (labels[task] >= 0) & (labels[task] < scores.shape[1])
-        losses.append(cross_entropy(scores[known], labels[task][known]))
+        labelled = (labels[task] >= 0) & (labels[task] < scores.shape[1])
+        losses.append(cross_entropy(scores[labelled], labels[task][labelled]))
     return sum(losses)
 
 
@@ -640,8 +650,8 @@ def network_items() -> Items:
         network, batch, _ = adapter.network_and_batch()
         features, arrays = adapter.pooled(network, batch, kernel)
         gradients = torch.autograd.grad(features.square().sum(), arrays)
-        found = dict(zip(("embedding", "filters", "bias"), gradients, strict=True))
-        yield f"kernel {kernel}", {"features": features[:8].tolist(), "gradients": sizes(found)}
+        results = dict(zip(("embedding", "filters", "bias"), gradients, strict=True))
+        yield f"kernel {kernel}", {"features": features[:8].tolist(), "gradients": sizes(results)}
 
 
 @tolerant("training")
@@ -650,10 +660,10 @@ def training_items() -> Items:
 
     network, batch, labels = adapter.network_and_batch()
     logits = {task: values.detach().requires_grad_() for task, values in network(batch).items()}
-    known = {task: torch.where(one < logits[task].shape[1], one, -1) for task, one in labels.items()}
+    targets = {task: torch.where(one < logits[task].shape[1], one, -1) for task, one in labels.items()}
     weights = {
         task: torch.from_numpy(adapter.class_weights(one.numpy(), logits[task].shape[1], 0.5)).float()
-        for task, one in known.items()
+        for task, one in targets.items()
     }
     for name, how in {
         "plain": {},
@@ -661,33 +671,32 @@ def training_items() -> Items:
         "generalised cross-entropy": {"gce_q": 0.7},
         "class weights": {"class_weights": weights},
     }.items():
-        loss = adapter.task_loss(logits, known, **how)
+        loss = adapter.task_loss(logits, targets, **how)
         slopes = torch.autograd.grad(loss, list(logits.values()))
         yield f"loss, {name}", [loss.item(), *(one.double().norm().item() for one in slopes)]
     yield "class weights", {task: one.tolist() for task, one in weights.items()}
     corpus = pl.read_parquet(CORPUS)
-    found, cases = adapter.answers(), corpus["case_id"].rank("dense").to_numpy()
+    results, cases = adapter.answers(), corpus["case_id"].rank("dense").to_numpy()
     for place, task in enumerate(adapter.TASKS):
-        confidence = np.array([one["probabilities"][place] for one in found])
-        said = [one["codes"][place].rstrip("?+~") for one in found]
-        right = np.array([code == label for code, label in zip(said, corpus[task], strict=True)])
+        confidence = np.array([one["probabilities"][place] for one in results])
+        codes = [one["codes"][place].rstrip("?+~") for one in results]
+        right = np.array([code == label for code, label in zip(codes, corpus[task], strict=True)])
         yield f"threshold of {task}", [adapter.threshold(confidence, right, cases, share) for share in (0.9, 0.97)]
-    yield "near-duplicates", adapter.near_duplicates(adapter.encoded())
 
 
 @tolerant("answers")
 def answer_items() -> Items:
     yield "probabilities", [[*one["reports"], *one["probabilities"]] for one in adapter.answers()]
-    found = adapter.answers(by_case=True)
-    yield "probabilities by case", [[one["case"], one["tumour"], *one["probabilities"]] for one in found]
+    results = adapter.answers(by_case=True)
+    yield "probabilities by case", [[one["case"], one["tumour"], *one["probabilities"]] for one in results]
     texts = pl.read_parquet(CORPUS)["text"].head(3)
-    told = [adapter.reasons(text) for text in texts]
-    yield "weights of places", [{task: [one[2] for one in places] for task, places in one.items()} for one in told]
+    result = [adapter.reasons(text) for text in texts]
+    yield "weights of places", [{task: [one[2] for one in places] for task, places in one.items()} for one in result]
     for name, value in adapter.evaluation().items():
         yield f"evaluation {name}", value
-    dated = pl.read_parquet(CORPUS).sort("date", maintain_order=True)
-    dated.head(150).write_parquet("early.parquet")
-    dated.tail(150).write_parquet("late.parquet")
+    by_date = pl.read_parquet(CORPUS).sort("date", maintain_order=True)
+    by_date.head(150).write_parquet("early.parquet")
+    by_date.tail(150).write_parquet("late.parquet")
     _, text, _ = run("drift", "bundle", "late.parquet", "--reference", "early.parquet", "--json")
     yield "drift", adapter.drift_figures(json.loads(text))
 
@@ -708,8 +717,8 @@ def audit_items() -> Items:
 def measure_items() -> Items:
     yield "mutual information", dict(sorted(adapter.mutual_information().items())[::25])
     steps = {"sampling_rate": 0.01, "steps": 1000, "delta": 1e-5}
-    yield "epsilon spent", [adapter.epsilon_spent(noise, **steps) for noise in (0.6, 1.0, 2.0)]
-    yield "noise needed", [adapter.noise_needed(epsilon, **steps) for epsilon in (1.0, 2.0, 8.0)]
+    yield "epsilon spent", [adapter.epsilon_for_noise(noise, **steps) for noise in (0.6, 1.0, 2.0)]
+    yield "noise needed", [adapter.noise_for_epsilon(epsilon, **steps) for epsilon in (1.0, 2.0, 8.0)]
 
 
 @tolerant("shared and private")
@@ -730,5 +739,5 @@ def shared_items() -> Items:
     (adapter.orthogonality(*pair) + logits["site"].square().mean()).backward()
     yield "features", {part: one[:6].tolist() for part, one in features.items()}
     yield "logits", logits["site"][:6].tolist()
-    yield "orthogonality", {scale: float(adapter.orthogonality(*pair, scale)) for scale in ("raw", "sum", "mean")}
+    yield "orthogonality", {scale: adapter.orthogonality(*pair, scale).item() for scale in ("raw", "sum", "mean")}
     yield "gradients", sizes({name: one.grad for name, one in parameters.items() if one.grad is not None})

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from adapter import run, trained_and_audited
+from adapter import run, train_and_audit
 from compare import statistical_differences
 
 
@@ -24,8 +24,8 @@ def part_of(corpus: Path, reports: int, out: Path) -> None:
     """Whole cases of about so many reports, by their ids read backwards: the same ones in any order of the corpus."""
     frame = pl.read_parquet(corpus)
     sizes = frame.group_by("case_id").len().sort(pl.col("case_id").cast(pl.String).str.reverse(), "case_id")
-    chosen = sizes.filter(pl.col("len").cum_sum() <= reports)["case_id"]
-    frame.filter(pl.col("case_id").is_in(chosen.implode())).sort("case_id", "report_id").write_parquet(out)
+    cases = sizes.filter(pl.col("len").cum_sum() <= reports)["case_id"]
+    frame.filter(pl.col("case_id").is_in(cases.implode())).sort("case_id", "report_id").write_parquet(out)
 
 
 def main() -> int:
@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("--epochs", type=int, default=15, help="of every model")
     options = parser.parse_args()
     rows: list[dict[str, Any]] = json.loads(options.out.read_text()) if options.out.exists() else []
-    done = {(row["split"], row["seed"]) for row in rows}
+    finished = {(row["split"], row["seed"]) for row in rows}
     with tempfile.TemporaryDirectory() as folder:
         corpus = Path(folder) / "reports.parquet"
         part_of(options.corpus, options.reports, corpus)
@@ -50,18 +50,18 @@ def main() -> int:
             if code:
                 sys.exit(errors)
             for seed in range(options.seeds):
-                if (split, seed) in done:
+                if (split, seed) in finished:
                     continue
-                figures = trained_and_audited(parts, seed=seed, shadows=options.shadows, epochs=options.epochs)
+                figures = train_and_audit(parts, seed=seed, shadows=options.shadows, epochs=options.epochs)
                 rows.append({"split": split, "seed": seed, "figures": {k: round(v, 6) for k, v in figures.items()}})
                 lines = ",\n ".join(json.dumps(row) for row in rows)
                 options.out.write_text(f"[\n {lines}\n]\n")
                 print(f"split {split}, seed {seed}: {len(figures)} figures", flush=True)
     if options.against is None:
         return 0
-    found = statistical_differences(json.loads(options.against.read_text()), rows)
-    print("\n".join(found) or "no figure differs by more than two standard errors")
-    return 1 if found else 0
+    lines = statistical_differences(json.loads(options.against.read_text()), rows)
+    print("\n".join(lines) or "no figure differs by more than two standard errors")
+    return 1 if lines else 0
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 import pytest
 from compare import (
-    accepted,
     exact_differences,
-    found_now,
-    judged,
-    recorded,
-    rounded,
+    judge,
+    read_accepted,
+    read_records,
+    round_numbers,
+    run_items,
     statistical_differences,
     tolerant_differences,
 )
@@ -18,7 +18,7 @@ NAMES = [f"{kind}/{name}" for kind, name, _ in GROUPS]
 
 @pytest.fixture(scope="module")
 def verdict(one_thread):
-    fresh, _, stale = judged(found_now()[0])
+    fresh, _, stale = judge(run_items()[0])
     return fresh, stale
 
 
@@ -30,14 +30,14 @@ def test_the_package_does_what_was_recorded(verdict, name):
 
 
 def test_the_records_hold_what_is_looked_at(verdict):
-    values, wrong = recorded()
+    values, wrong = read_records()
     assert {"/".join(item.split("/")[:2]) for item in values} == set(NAMES)
     assert wrong == KNOWN_WRONG and not verdict[1], f"accepted, and differ no more: {verdict[1]}"
-    assert all(accepted().values())
+    assert all(read_accepted().values())
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "seen"),
+    ("before", "after", "expected"),
     [
         ([1, 2, 3], [1, 2, 3], []),
         ({"a": 1}, {"a": 1}, []),
@@ -48,12 +48,12 @@ def test_the_records_hold_what_is_looked_at(verdict):
         ({"n": 1, "m": 2}, {"n": 2, "k": 3}, ["n: 1 → 2", "m: is gone; was 2", "k: is new: 3"]),
     ],
 )
-def test_an_exact_difference_is_named(before, after, seen):
-    assert exact_differences(before, after) == seen
+def test_an_exact_difference_is_named(before, after, expected):
+    assert exact_differences(before, after) == expected
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "seen"),
+    ("before", "after", "expected"),
     [
         ({"a": [1.0, "x", None]}, {"a": [1.00005, "x", None]}, []),
         ([0.0, 1e-7], [5e-7, 0.0], []),
@@ -63,14 +63,14 @@ def test_an_exact_difference_is_named(before, after, seen):
         ([1.0], [None], ["[0]: 1.0 → null"]),
     ],
 )
-def test_a_number_may_differ_by_little(before, after, seen):
-    assert tolerant_differences(before, after) == seen
+def test_a_number_may_differ_by_little(before, after, expected):
+    assert tolerant_differences(before, after) == expected
 
 
 def test_many_numbers_are_summed_up():
-    *shown, last = tolerant_differences([1.0] * 9, [1.5] * 9)
-    assert len(shown) == 5 and last == "and 4 more; the largest relative difference is 0.33"
-    assert rounded({"a": [1 / 3, float("nan")]}) == {"a": [0.3333333, "nan"]}
+    *first, last = tolerant_differences([1.0] * 9, [1.5] * 9)
+    assert len(first) == 5 and last == "and 4 more; the largest relative difference is 0.33"
+    assert round_numbers({"a": [1 / 3, float("nan")]}) == {"a": [0.3333333, "nan"]}
 
 
 def pairs(*figures: float) -> list[dict]:
