@@ -64,7 +64,20 @@ def exact_differences(before: Any, after: Any) -> list[str]:
         return lines
     if isinstance(before, list) and isinstance(after, list):
         return row_differences(before, after)
+    if isinstance(before, str) and isinstance(after, str) and max(len(before), len(after)) > WIDE:
+        start = max(0, next_difference(before, after) - 40)
+        return [f"from character {start}: {shorten(before[start:])} → {shorten(after[start:])}"]
     return [f"{shorten(before)} → {shorten(after)}"]
+
+
+def next_difference(before: str, after: str) -> int:
+    """The first place where two different texts differ.
+
+    >>> next_difference("left", "lend"), next_difference("left", "lefts")
+    (2, 4)
+    """
+    places = (place for place, pair in enumerate(zip(before, after, strict=False)) if pair[0] != pair[1])
+    return next(places, min(len(before), len(after)))
 
 
 def row_differences(before: list, after: list) -> list[str]:
@@ -72,7 +85,9 @@ def row_differences(before: list, after: list) -> list[str]:
     if len(before) == len(after):
         places = [number for number, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]]
         lines = [f"{len(places):,} of {len(before):,} rows differ"]
-        return lines + [f"row {n}: {shorten(before[n])} → {shorten(after[n])}" for n in places[:ROWS]]
+        return lines + [
+            f"row {n}: {line}" for n in places[:ROWS] for line in exact_differences(before[n], after[n])[:ROWS]
+        ]
     counts = [Counter(json.dumps(row, sort_keys=True, ensure_ascii=False) for row in rows) for rows in (before, after)]
     lines = [f"{len(before):,} → {len(after):,} rows"]
     for word, rows in (("gone", counts[0] - counts[1]), ("new", counts[1] - counts[0])):

@@ -446,6 +446,8 @@ def federation_items() -> Items:
 
 def without_numbers(value: Any) -> Any:
     """An answer without its probabilities, and without the hash that names the model."""
+    if isinstance(value, str):
+        return re.sub(r"\b[0-9a-f]{64}\b", "(hash)", value)
     if isinstance(value, dict):
         left = ("model", "probability", "weight", "valueDecimal")
         return {key: without_numbers(one) for key, one in value.items() if key not in left}
