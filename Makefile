@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test check lint fuzz lock sbom advisories notebooks clean
+.PHONY: demo test golden check lint fuzz lock sbom advisories notebooks clean
 
 demo: $(VENV)/.installed
 	$(BIN)/pathveil demo --out demo
@@ -15,6 +15,11 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev check
 	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder \
 	    --max-worker-restart 0 --durations 15
+
+# What the package does, against what was recorded (tests/golden). RECORD=1 records it anew; ONLY='exact/import/*' is a part.
+ONLY ?= *
+golden: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 NUMBA_NUM_THREADS=1 $(BIN)/python -W ignore tests/golden/compare.py --only '$(ONLY)' $(if $(RECORD),--record)
 
 # Lint, types and the layer rule; doctests run with the tests.
 check: $(VENV)/.installed-dev
