@@ -21,7 +21,7 @@ def row(low, value, high, *, sure=None, auc=0.6, **changes):
     area = Figure(value=auc, low=auc - 0.02, high=auc + 0.02)
     found = ShareFound(value=value, low=low, high=high, sure=low if sure is None else sure)
     sizes = dict.fromkeys(("n_members", "n_non_members", "member_cases", "non_member_cases"), 500)
-    accuracies = {"accuracy": area, "balanced_accuracy": area, "auc": area}
+    accuracies = {"accuracy": area, "report_accuracy": area, "balanced_accuracy": area, "auc": area}
     return MeasuredRow(**(dict(CELL) | changes), **sizes, **accuracies, tpr_at_fpr={"0.1": found})
 
 

@@ -29,7 +29,7 @@ def test_a_model_without_a_defence_is_held_beside_release(made):
     card = replace(made, provenance=source | {"preset": "default"}).card
     assert (
         "an AUC of 0.99 where a model is trained as preset `default`" in card
-        and "of 0.62 with preset `release`" in card
+        and "of 0.63 with preset `release`" in card
     )
     assert "Trained without a defence" not in made.card  # nobody has measured its preset
 
