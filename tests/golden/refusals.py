@@ -1,0 +1,313 @@
+"""The table of refusals: what is refused, what the refusal must name, and what no message may show.
+
+``refusals/<package>.toml`` has groups of rows. A row is a group's fields with its own over them:
+
+- what is called: ``run`` (a command line, ``more`` behind it), ``call`` (a public function, with ``args`` and
+  ``options``), or ``get`` or ``post`` (a path of the service, with ``headers``, ``type``, ``content``);
+- its input: golden inputs by their names, those of ``MAKE``, and ``files`` of its own (``content`` of one ``file``);
+- what must come: ``exit`` (2), ``error`` (a class) or ``status``; ``names``, words and numbers that the message has;
+  ``absent``, further words that it has not. Sentences are not compared.
+"""
+
+import contextlib
+import csv
+import functools
+import gc
+import gzip
+import io
+import itertools
+import json
+import logging
+import os
+import re
+import shlex
+import shutil
+import sqlite3
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import adapter
+import numpy as np
+import pathveil
+import polars as pl
+import pytest
+from items import INPUTS, SECRETS
+from workbooks import workbook
+
+TABLE = Path(__file__).parent / "refusals"
+PLANTED = "zwertowskaja"  # in every text and patient of a row's own files
+FIELDS = {
+    "title", "run", "more", "call", "args", "options", "get", "post", "headers", "type", "file", "content", "files",
+    "folders", "environment", "exit", "error", "status", "names", "absent", "rows",
+}  # fmt: skip
+VALUES = {"none": None, "nan": float("nan"), "object": object(), "function": len}
+
+# Inputs that commands make when a row first names one.
+MAKE: dict[str, tuple[str, ...]] = {
+    "words.json": ("vocab select reports.parquet --choose 'cases >= 5' --out words.json",),
+    "counts.npz": ("vocab count reports.parquet --out counts.npz",),
+    "messages.parquet": ("corpus import hl7/for_labels.hl7 --key-file hl7.key --out messages.parquet",),
+}
+
+
+class Row(dict):
+    """One refusal, with the fields of its group."""
+
+    def __str__(self) -> str:
+        return self["id"]
+
+
+def read_rows() -> Iterator[Row]:
+    for path in sorted(TABLE.glob("*.toml")):
+        for group in tomllib.loads(path.read_text(encoding="utf-8"))["group"]:
+            for number, own in enumerate(group.get("rows", [{}]), start=1):
+                row = Row({**group, **own})
+                unknown = sorted(set(row) - FIELDS)
+                assert not unknown, f"{path.name}: {group['title']}: {unknown}"
+                row["names"] = [*group.get("names", []), *own.get("names", [])]
+                row["absent"] = [*group.get("absent", []), *own.get("absent", [])]
+                row["files"] = {**group.get("files", {}), **own.get("files", {})}
+                if "file" in row:
+                    row["files"][row["file"]] = row["content"]
+                label = own.get("title") or own.get("more") or str(number)
+                row["id"] = f"{path.stem}: {group['title']}: {label}" if "rows" in group else f"{path.stem}: {label}"
+                if "rows" not in group:
+                    row["id"] = f"{path.stem}: {group['title']}"
+                yield row
+
+
+# ------------------------------------------------------------------------------------------------------ a row's files
+
+
+def text_of(lines: list[Any]) -> str:
+    """Lines of a text; [line, times] is a line so many times, # its number."""
+    rows = ([one] if isinstance(one, str) else (one[0].replace("#", str(n)) for n in range(one[1])) for one in lines)
+    return "\n".join(itertools.chain.from_iterable(rows)) + "\n"
+
+
+def frame_of(value: Mapping[str, Any]) -> pl.DataFrame:
+    if "sql" in value:
+        return pl.read_parquet(value["of"]).sql(value["sql"])
+    header, *rows = [[None if cell == "∅" else cell for cell in row] for row in value["table"]]
+    rows = [[f"{c}".replace("#", str(n)) if isinstance(c, str) else c for c in row]
+            for row in rows for n in range(value.get("times", 1))]  # fmt: skip
+    return pl.DataFrame(rows, schema=header, orient="row", infer_schema_length=None, strict=False)
+
+
+def set_field(content: Any, path: str, value: Any) -> None:
+    *parents, last = (int(part) if part.isdigit() else part for part in path.split("."))
+    inner = functools.reduce(lambda one, part: one[part], parents, content)
+    inner[last] = value
+
+
+def change_arrays(path: Path, target: Path, change: Mapping[str, Any]) -> None:
+    """A file of arrays with one number, or all of an array, replaced."""
+    with np.load(path) as stored:
+        arrays = {name: stored[name].copy() for name in stored.files}
+    array = arrays[change["array"]]
+    if "place" in change:
+        array.flat[change["place"]] = change["number"]
+    else:
+        arrays[change["array"]] = np.frombuffer(change["text"].encode(), np.uint8)
+    with target.open("wb") as file:
+        np.savez(file, **arrays)
+
+
+def bytes_of(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if "json" in value:
+        content: bytes = json.dumps(value["json"]).encode()
+    elif "hex" in value:
+        content = bytes.fromhex(value["hex"])
+    elif "copy" in value:
+        content = Path(value["copy"]).read_bytes()
+        if "set" in value:
+            tree = json.loads(content)
+            for path, new in value["set"].items():
+                set_field(tree, path, new)
+            content = json.dumps(tree).encode()
+        for old, new in value.get("replace", []):
+            assert old.encode() in content, f"{value['copy']} has no {old}"
+            content = content.replace(old.encode(), new.encode())
+    else:
+        text = text_of(value["lines"]) if "lines" in value else value["text"] * value.get("times", 1)
+        content = text.replace("\n", value.get("newline", "\n")).encode(value.get("encoding", "utf-8"))
+    content += bytes_of(value["then"]) if "then" in value else b""
+    content = gzip.compress(content, mtime=0) if value.get("gzip") else content
+    return content[: int(len(content) * value["cut"])] if "cut" in value else content
+
+
+def write_file(path: Path, value: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(value, dict) and "workbook" in value:
+        workbook(path, value["workbook"], strings=value.get("strings"), **value.get("parts", {}))
+    elif isinstance(value, dict) and "arrays" in value:
+        change_arrays(Path(value["copy"]), path, value["arrays"])
+    elif isinstance(value, dict) and "statements" in value:
+        with contextlib.closing(sqlite3.connect(path)) as database:
+            database.executescript(value["statements"]).close()
+    elif isinstance(value, dict) and value.get("folder"):
+        shutil.copytree(value["copy"], path) if "copy" in value else path.mkdir()
+    elif isinstance(value, dict) and ("table" in value or "sql" in value):
+        frame = frame_of(value)
+        if path.suffix == ".parquet":
+            frame.write_parquet(path)
+        elif path.suffix == ".xlsx":
+            workbook(path, {"S": [frame.columns, *map(list, frame.rows())]})
+        elif path.suffix == ".jsonl":
+            path.write_text("".join(json.dumps(row, default=str) + "\n" for row in frame.to_dicts()))
+        else:
+            text = io.StringIO(newline="")
+            csv.writer(text, lineterminator="\n").writerows([frame.columns, *frame.rows()])
+            path.write_text(text.getvalue())
+    else:
+        path.write_bytes(bytes_of(value))
+
+
+# ---------------------------------------------------------------------------------------------------- what is called
+
+
+def value_of(value: Any) -> Any:
+    """An argument in Python of a value in TOML."""
+    if isinstance(value, list):
+        return [value_of(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if "value" in value:
+        return VALUES[value["value"]]
+    if "table" in value or "sql" in value:
+        return frame_of(value)
+    if "model" in value:
+        return pathveil.load(value["model"])
+    if "corpus" in value:
+        return pathveil.read(value["corpus"])
+    return {name: value_of(one) for name, one in value.items()}
+
+
+def call_api(row: Row) -> tuple[list[str], str]:
+    """The error that a public function raises: its classes and its message."""
+    first, _, method = row["call"].partition(".")
+    args = [value_of(one) for one in row.get("args", [])]
+    options = {name: value_of(one) for name, one in row.get("options", {}).items()}
+    function: Callable[..., Any] = getattr(args.pop(0), method) if method else getattr(pathveil, first)
+    try:
+        function(*args, **options)
+    except Exception as error:
+        names = [one.__name__ for one in type(error).__mro__]
+        if "PathveilError" not in names:
+            raise
+        return names, str(error)
+    return ["no error"], ""
+
+
+def ask_service(row: Row, client: Any) -> tuple[list[str], str]:
+    headers = {"authorization": f"Bearer {adapter.TOKEN}"} | row.get("headers", {})
+    headers = {name: value for name, value in headers.items() if value}
+    content = row.get("content")
+    if content is None:
+        answer = client.request("GET" if "get" in row else "POST", row.get("get") or row["post"], headers=headers)
+    else:
+        headers["content-type"] = row.get("type", "application/json")
+        answer = client.request("POST", row["post"], headers=headers, content=bytes_of(content))
+    return [str(answer.status_code)], answer.text + str(dict(answer.headers))
+
+
+def paths_of(folder: str, *, caches: bool = False) -> dict[str, Any]:
+    """Every file and folder, with the size and time of files."""
+    result: dict[str, Any] = {}
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [one for one in folders if caches or not one.endswith(".pathveil")]
+        for name in [*folders, *files]:
+            path = os.path.join(parent, name)
+            facts = os.lstat(path)
+            result[os.path.normpath(path)] = (facts.st_size, facts.st_mtime_ns) if name in files else None
+    return result
+
+
+def has_word(text: str, word: Any) -> bool:
+    return re.search(rf"(?<!\w){re.escape(str(word))}(?!\w)", text) is not None
+
+
+def message_faults(row: Row, message: str, log: str) -> list[str]:
+    """What the message lacks, and what it shows of a report."""
+    faults = [f"does not name {word}" for word in row["names"] if not has_word(message, word)]
+    if "run" in row and message.count("pathveil: ") != 1 and "Usage: " not in message:
+        faults.append("is not one sentence")
+    if "Traceback" in message + log:
+        faults.append("has a traceback")
+    shown = (message + log).lower()
+    planted = [word for word in [PLANTED, *row["absent"]] if word.lower() in shown]
+    return faults + [f"shows {word}" for word in [*planted, *SECRETS.findall(shown)]]
+
+
+class Refusals:
+    """Runs rows in a folder that has the golden inputs."""
+
+    def __init__(self, folder: Path, stack: contextlib.ExitStack):
+        shutil.copytree(INPUTS, folder, dirs_exist_ok=True)
+        for name in ("out", "scratch"):
+            (folder / name).mkdir()
+        self.folder, self.stack, self.client = folder, stack, None
+
+    def make_inputs(self, content: str) -> None:
+        """The inputs of ``MAKE`` that a row, or the command of such an input, names."""
+        if "bundle" in content and not Path("bundle").exists():
+            adapter.model()
+        for name, commands in MAKE.items():
+            if name in content and not Path(name).exists():
+                for command in commands:
+                    self.make_inputs(command.replace(name, ""))
+                    code, _, errors = adapter.run(*shlex.split(command))
+                    assert code in (0, 3, 4), errors
+
+    def outcome(self, row: Row) -> tuple[list[str], str]:
+        """What came of a row as words, and its message."""
+        if "call" in row:
+            return call_api(row)
+        if "get" in row or "post" in row:
+            self.client = self.client or self.stack.enter_context(adapter.http_client())
+            return ask_service(row, self.client)
+        code, out, errors = adapter.run(*shlex.split(f"{row['run']} {row.get('more', '')}"))
+        return [str(code)], out + errors
+
+    def faults(self, row: Row) -> list[str]:
+        """What is not as a row says."""
+        log, top = io.StringIO(), logging.getLogger()
+        handler = logging.StreamHandler(log)
+        with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
+            stack.enter_context(contextlib.chdir(self.folder))
+            self.make_inputs(json.dumps(row, default=str) + "bundle" * ("get" in row or "post" in row))
+            empty = paths_of(".", caches=True)
+            stack.callback(remove_new, empty)
+            for name in row.get("folders", []):
+                Path(name).mkdir(parents=True, exist_ok=True)
+            for name, value in row["files"].items():
+                assert not Path(name).exists(), f"{name} is there already"
+                write_file(Path(name), value)
+            for name, value in row.get("environment", {}).items():
+                patch.setenv(name, value)
+            patch.setattr(tempfile, "tempdir", str(self.folder / "scratch"))
+            top.addHandler(handler)
+            stack.callback(top.removeHandler, handler)
+            before = paths_of(".")
+            outcome, message = self.outcome(row)
+            gc.collect() if "call" in row else None
+            after = paths_of(".")
+        expected = str(row.get("error") or row.get("status") or row.get("exit", 2))
+        faults = [f"ends with {outcome[0]}, not {expected}"] if expected not in outcome else []
+        faults += message_faults(row, message, log.getvalue())
+        faults += [f"leaves {name}" for name in sorted(set(after) - set(before))]
+        faults += [f"changes {name}" for name in before if name not in after or before[name] != after[name]]
+        return [*faults, f"the message: {message}"] if faults else []
+
+
+def remove_new(before: Mapping[str, Any]) -> None:
+    """Remove what a row wrote; the caches of golden inputs stay."""
+    for name in sorted(set(paths_of(".", caches=True)) - set(before), reverse=True):
+        owner, _, cache = name.partition(".pathveil")
+        if not (cache or name.endswith(".pathveil")) or owner not in before:
+            Path(name).rmdir() if Path(name).is_dir() and not Path(name).is_symlink() else Path(name).unlink()
