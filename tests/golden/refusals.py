@@ -31,10 +31,11 @@ from typing import Any
 
 import adapter
 import numpy as np
-import pathveil
 import polars as pl
 import pytest
 from items import INPUTS, SECRETS
+
+import pathveil
 from workbooks import workbook
 
 TABLE = Path(__file__).parent / "refusals"
