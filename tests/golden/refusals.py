@@ -14,6 +14,7 @@ import csv
 import functools
 import gc
 import gzip
+import hashlib
 import io
 import itertools
 import json
@@ -33,6 +34,7 @@ import adapter
 import numpy as np
 import polars as pl
 import pytest
+import safetensors.numpy
 from items import INPUTS, SECRETS
 
 import pathveil
@@ -46,11 +48,19 @@ FIELDS = {
 }  # fmt: skip
 VALUES = {"none": None, "nan": float("nan"), "object": object(), "function": len}
 
-# Inputs that commands make when a row first names one.
-MAKE: dict[str, tuple[str, ...]] = {
-    "words.json": ("vocab select reports.parquet --choose 'cases >= 5' --out words.json",),
-    "counts.npz": ("vocab count reports.parquet --out counts.npz",),
-    "messages.parquet": ("corpus import hl7/for_labels.hl7 --key-file hl7.key --out messages.parquet",),
+# Inputs that commands make when a row, or the command of another input, first names one.
+TINY = "--epochs 1 --set dim=8 --set filters=4"
+MAKE: dict[str, str] = {
+    "words.json": "vocab select reports.parquet --choose 'cases >= 5' --out words.json",
+    "counts.npz": "vocab count reports.parquet --out counts.npz",
+    "messages.parquet": "corpus import hl7/for_labels.hl7 --key-file hl7.key --out messages.parquet",
+    "halves": "corpus split reports.parquet --test 0.4 --out halves",
+    "trained": f"train halves/train.parquet --preset small {TINY} --out trained",
+    "codes.csv": "predict bundle reports.parquet --out codes.csv",
+    "officer.pem": "keys new --out officer.pem --kind ed25519",
+    "stranger.pem": "keys new --out stranger.pem",
+    "appetite.toml": "appetite new --out appetite.toml --name 'A. Officer' --organisation North --date 2025-01-02",
+    "released": "release trained --audit passed --appetite appetite.toml --key officer.pem --out released",
 }
 
 
@@ -73,7 +83,7 @@ def read_rows() -> Iterator[Row]:
                 row["files"] = {**group.get("files", {}), **own.get("files", {})}
                 if "file" in row:
                     row["files"][row["file"]] = row["content"]
-                label = own.get("title") or own.get("more") or str(number)
+                label = own.get("title") or own.get("more") or own.get("run") or str(number)
                 row["id"] = f"{path.stem}: {group['title']}: {label}" if "rows" in group else f"{path.stem}: {label}"
                 if "rows" not in group:
                     row["id"] = f"{path.stem}: {group['title']}"
@@ -106,15 +116,38 @@ def set_field(content: Any, path: str, value: Any) -> None:
 
 def change_arrays(path: Path, target: Path, change: Mapping[str, Any]) -> None:
     """A file of arrays with one number, or all of an array, replaced."""
-    with np.load(path) as stored:
-        arrays = {name: stored[name].copy() for name in stored.files}
-    array = arrays[change["array"]]
-    if "place" in change:
-        array.flat[change["place"]] = change["number"]
+    if path.suffix == ".safetensors":
+        arrays = {name: np.array(array) for name, array in safetensors.numpy.load_file(path).items()}
     else:
-        arrays[change["array"]] = np.frombuffer(change["text"].encode(), np.uint8)
-    with target.open("wb") as file:
-        np.savez(file, **arrays)
+        with np.load(path) as stored:
+            arrays = {name: stored[name].copy() for name in stored.files}
+    name = change["array"]
+    if "number" in change:
+        arrays[name].flat[change["place"]] = change["number"]
+    elif "text" in change:
+        arrays[name] = np.frombuffer(change["text"].encode(), np.uint8)
+    elif "type" in change:
+        arrays[name] = arrays[name].astype(change["type"])
+    elif "rows" in change:
+        arrays[name] = arrays[name][: change["rows"]]
+    elif change.get("new"):
+        arrays[name] = np.zeros(1, np.float32)
+    else:
+        del arrays[name]
+    if path.suffix == ".safetensors":
+        safetensors.numpy.save_file(arrays, target)
+    else:
+        with target.open("wb") as file:
+            np.savez(file, **arrays)
+
+
+def list_again(manifest: Path, names: list[str]) -> None:
+    """Make a folder's manifest agree with changed files, as a forger does."""
+    content = json.loads(manifest.read_text())
+    for name in names:
+        data = (manifest.parent / name).read_bytes()
+        content["files"][name] = {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+    manifest.write_text(json.dumps(content))
 
 
 def bytes_of(value: Any) -> bytes:
@@ -153,6 +186,10 @@ def write_file(path: Path, value: Any) -> None:
             database.executescript(value["statements"]).close()
     elif isinstance(value, dict) and value.get("folder"):
         shutil.copytree(value["copy"], path) if "copy" in value else path.mkdir()
+        for name, change in value.get("change", {}).items():
+            write_file(path / name, change) if change else (path / name).unlink()
+        if "listed" in value:
+            list_again(path / adapter.MANIFEST, value["listed"])
     elif isinstance(value, dict) and ("table" in value or "sql" in value):
         frame = frame_of(value)
         if path.suffix == ".parquet":
@@ -258,12 +295,14 @@ class Refusals:
         """The inputs of ``MAKE`` that a row, or the command of such an input, names."""
         if "bundle" in content and not Path("bundle").exists():
             adapter.model()
-        for name, commands in MAKE.items():
-            if name in content and not Path(name).exists():
-                for command in commands:
-                    self.make_inputs(command.replace(name, ""))
-                    code, _, errors = adapter.run(*shlex.split(command))
-                    assert code in (0, 3, 4), errors
+        if has_word(content, "passed") and not Path("passed").exists():
+            self.make_inputs("trained appetite.toml")
+            adapter.write_passing_audit("trained", "appetite.toml", "passed")
+        for name, command in MAKE.items():
+            if has_word(content, name) and not Path(name).exists():
+                self.make_inputs(re.sub(rf"--out {name}", "", command))
+                code, _, errors = adapter.run(*shlex.split(command))
+                assert code == 0, errors
 
     def outcome(self, row: Row) -> tuple[list[str], str]:
         """What came of a row as words, and its message."""
@@ -287,7 +326,7 @@ class Refusals:
             for name in row.get("folders", []):
                 Path(name).mkdir(parents=True, exist_ok=True)
             for name, value in row["files"].items():
-                assert not Path(name).exists(), f"{name} is there already"
+                assert name not in empty, f"{name} is there already"
                 write_file(Path(name), value)
             for name, value in row.get("environment", {}).items():
                 patch.setenv(name, value)
