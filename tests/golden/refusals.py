@@ -44,7 +44,7 @@ TABLE = Path(__file__).parent / "refusals"
 PLANTED = "zwertowskaja"  # in every text and patient of a row's own files
 FIELDS = {
     "title", "run", "more", "call", "args", "options", "get", "post", "headers", "type", "file", "content", "files",
-    "folders", "environment", "exit", "error", "status", "names", "absent", "rows",
+    "folders", "environment", "exit", "error", "status", "names", "absent", "leaves", "rows",
 }  # fmt: skip
 VALUES = {"none": None, "nan": float("nan"), "object": object(), "function": len}
 
@@ -108,8 +108,8 @@ def frame_of(value: Mapping[str, Any]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=header, orient="row", infer_schema_length=None, strict=False)
 
 
-def set_field(content: Any, path: str, value: Any) -> None:
-    *parents, last = (int(part) if part.isdigit() else part for part in path.split("."))
+def set_field(content: Any, path: list[str], value: Any) -> None:
+    *parents, last = (int(part) if part.isdigit() else part for part in path)
     inner = functools.reduce(lambda one, part: one[part], parents, content)
     inner[last] = value
 
@@ -159,10 +159,15 @@ def bytes_of(value: Any) -> bytes:
         content = bytes.fromhex(value["hex"])
     elif "copy" in value:
         content = Path(value["copy"]).read_bytes()
+        if "fields" in value:
+            tree = json.loads(content)
+            for path in value["fields"]:
+                set_field(tree, path, value["number"])
+            content = json.dumps(tree).encode()
         if "set" in value:
             tree = json.loads(content)
             for path, new in value["set"].items():
-                set_field(tree, path, new)
+                set_field(tree, path.split("."), new)
             content = json.dumps(tree).encode()
         for old, new in value.get("replace", []):
             assert old.encode() in content, f"{value['copy']} has no {old}"
@@ -340,7 +345,8 @@ class Refusals:
         expected = str(row.get("error") or row.get("status") or row.get("exit", 2))
         faults = [f"ends with {outcome[0]}, not {expected}"] if expected not in outcome else []
         faults += message_faults(row, message, log.getvalue())
-        faults += [f"leaves {name}" for name in sorted(set(after) - set(before))]
+        faults += [f"leaves {name}" for name in sorted(set(after) - set(before) - set(row.get("leaves", [])))]
+        faults += [f"does not leave {name} any more" for name in row.get("leaves", []) if name not in after]
         faults += [f"changes {name}" for name in before if name not in after or before[name] != after[name]]
         return [*faults, f"the message: {message}"] if faults else []
 
