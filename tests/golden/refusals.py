@@ -27,6 +27,7 @@ import sqlite3
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,19 @@ MAKE: dict[str, str] = {
     "halves": "corpus split reports.parquet --test 0.4 --out halves",
     "trained": f"train halves/train.parquet --preset small {TINY} --out trained",
     "codes.csv": "predict bundle reports.parquet --out codes.csv",
+    "encoded": "study encode reports.parquet --out encoded",
+    "kits": "federate provision --site north --site south --hub hub.example.org:8443 --admin lead@example.org --out kits",
+    "north-own": "federate request north --out north-own",
+    "south-own": "federate request south --out south-own",
+    "signed": "federate sign north-own/request.csr south-own/request.csr --hub hub.example.org:8443 --out signed",
+    "classes.json": "federate classes reports.parquet --out classes.json",
+    "shared-run": f"federate run reports.parquet --group A=R1 --group B=R2 --tasks site {TINY} --out shared-run",
+    "offer-hub": "vocab agree offer --name hub --address https://hub.example --out offer-hub",
+    "offer-a": "vocab agree offer --name offer-a --address https://a.example --out offer-a",
+    "offer-b": "vocab agree offer --name offer-b --address https://b.example --out offer-b",
+    "agreement.json": "vocab agree propose --site R1 --site R2 --site R3 --hub offer-hub/hub.offer.json "
+    "--holder offer-a/offer-a.offer.json --holder offer-b/offer-b.offer.json --out agreement.json",
+    "tokens-a": "vocab agree tokens agreement.json --server offer-a --out tokens-a",
     "officer.pem": "keys new --out officer.pem --kind ed25519",
     "stranger.pem": "keys new --out stranger.pem",
     "appetite.toml": "appetite new --out appetite.toml --name 'A. Officer' --organisation North --date 2025-01-02",
@@ -186,6 +200,11 @@ def write_file(path: Path, value: Any) -> None:
         workbook(path, value["workbook"], strings=value.get("strings"), **value.get("parts", {}))
     elif isinstance(value, dict) and "arrays" in value:
         change_arrays(Path(value["copy"]), path, value["arrays"])
+    elif isinstance(value, dict) and "array" in value:
+        change, array = value["array"], np.load(value["copy"])
+        if "number" in change:
+            array.flat[change["place"]] = change["number"]
+        np.save(path, array[: change.get("rows")].astype(change.get("type", array.dtype)))
     elif isinstance(value, dict) and "statements" in value:
         with contextlib.closing(sqlite3.connect(path)) as database:
             database.executescript(value["statements"]).close()
@@ -305,7 +324,7 @@ class Refusals:
             adapter.write_passing_audit("trained", "appetite.toml", "passed")
         for name, command in MAKE.items():
             if has_word(content, name) and not Path(name).exists():
-                self.make_inputs(re.sub(rf"--out {name}", "", command))
+                self.make_inputs(re.sub(rf"(?<=[ =]){re.escape(name)}(?!/)", "", command))
                 code, _, errors = adapter.run(*shlex.split(command))
                 assert code == 0, errors
 
@@ -345,8 +364,9 @@ class Refusals:
         expected = str(row.get("error") or row.get("status") or row.get("exit", 2))
         faults = [f"ends with {outcome[0]}, not {expected}"] if expected not in outcome else []
         faults += message_faults(row, message, log.getvalue())
-        faults += [f"leaves {name}" for name in sorted(set(after) - set(before) - set(row.get("leaves", [])))]
-        faults += [f"does not leave {name} any more" for name in row.get("leaves", []) if name not in after]
+        new, known = sorted(set(after) - set(before)), row.get("leaves", [])
+        faults += [f"leaves {name}" for name in new if not any(fnmatch(name, one) for one in known)]
+        faults += [f"leaves no {one} any more" for one in known if not any(fnmatch(name, one) for name in new)]
         faults += [f"changes {name}" for name in before if name not in after or before[name] != after[name]]
         return [*faults, f"the message: {message}"] if faults else []
 
