@@ -477,6 +477,40 @@ def http_client() -> Iterator[Any]:
         yield client
 
 
+@contextlib.contextmanager
+def browsers(store: Path) -> Iterator[Any]:
+    """Of a name, a client that has logged in to a service with a store, and the secret of its forms.
+
+    ``anna`` is an administrator, ``cora`` a coder, ``nora`` a coder of registry North; ``nobody`` has not logged in.
+    One case of registry South waits.
+    """
+    from starlette.testclient import TestClient
+
+    from pathveil.serve.app import make_app
+    from pathveil.serve.desk import Desk
+    from pathveil.serve.sent import Sent
+
+    one, password = service(failures_a_minute=100_000), "correct horse battery"
+    one.desk = desk = Desk(store, one.settings, cheap_passwords=True)
+    for name, role, registries in (("anna", "admin", ()), ("cora", "coder", ()), ("nora", "coder", ("North",))):
+        desk.accounts.add(name, password, role, registries=registries, by="test")
+    desk.setup_token = None
+    app = make_app(one)
+
+    @cache
+    def log_in(name: str) -> tuple[Any, str]:
+        client = TestClient(app, base_url="https://registry.example", follow_redirects=False)
+        if name == "nobody":
+            return client, ""
+        client.post("/login", data={"name": name, "password": password})
+        found = re.search('name="csrf" value="([^"]+)"', client.get("/queue").text)
+        return client, found[1] if found else ""
+
+    desk.casework.receive([Sent("r1", "Zwertowskaja, left breast", case_id="c1", registry="South")], source="test")
+    yield log_in
+    desk.base.close()
+
+
 def acknowledgements(messages: list[bytes], folder: Path) -> list[str]:
     """What a sender gets by MLLP for each message."""
     from pathveil.serve.app import make_app

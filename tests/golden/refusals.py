@@ -44,8 +44,8 @@ from workbooks import workbook
 TABLE = Path(__file__).parent / "refusals"
 PLANTED = "zwertowskaja"  # in every text and patient of a row's own files
 FIELDS = {
-    "title", "run", "more", "call", "args", "options", "get", "post", "headers", "type", "file", "content", "files",
-    "folders", "environment", "exit", "error", "status", "names", "absent", "leaves", "rows",
+    "title", "run", "more", "call", "args", "options", "get", "post", "person", "secret_of", "form", "headers", "type",
+    "file", "content", "files", "folders", "environment", "exit", "error", "status", "names", "absent", "leaves", "rows",
 }  # fmt: skip
 VALUES = {"none": None, "nan": float("nan"), "object": object(), "function": len}
 
@@ -59,7 +59,8 @@ MAKE: dict[str, str] = {
     "trained": f"train halves/train.parquet --preset small {TINY} --out trained",
     "codes.csv": "predict bundle reports.parquet --out codes.csv",
     "encoded": "study encode reports.parquet --out encoded",
-    "kits": "federate provision --site north --site south --hub hub.example.org:8443 --admin lead@example.org --out kits",
+    "kits": "federate provision --site north --site south --hub hub.example.org:8443 --admin lead@example.org "
+    "--out kits",
     "north-own": "federate request north --out north-own",
     "south-own": "federate request south --out south-own",
     "signed": "federate sign north-own/request.csr south-own/request.csr --hub hub.example.org:8443 --out signed",
@@ -228,6 +229,8 @@ def write_file(path: Path, value: Any) -> None:
             path.write_text(text.getvalue())
     else:
         path.write_bytes(bytes_of(value))
+        if isinstance(value, dict) and "mode" in value:
+            path.chmod(int(value["mode"], 8))
 
 
 # ---------------------------------------------------------------------------------------------------- what is called
@@ -264,6 +267,18 @@ def call_api(row: Row) -> tuple[list[str], str]:
             raise
         return names, str(error)
     return ["no error"], ""
+
+
+def fill_in_form(row: Row, log_in: Any) -> tuple[list[str], str]:
+    """What a person gets who sends a form, or opens a page."""
+    client, _ = log_in(row["person"])
+    if "get" in row:
+        answer = client.get(row["get"], headers=row.get("headers", {}))
+    else:
+        owner = row.get("secret_of", row["person"])
+        form = ({"csrf": log_in(owner)[1]} if owner else {}) | row.get("form", {})
+        answer = client.post(row["post"], data=form, headers=row.get("headers", {}))
+    return [str(answer.status_code)], answer.text + str(dict(answer.headers))
 
 
 def ask_service(row: Row, client: Any) -> tuple[list[str], str]:
@@ -313,7 +328,7 @@ class Refusals:
         shutil.copytree(INPUTS, folder, dirs_exist_ok=True)
         for name in ("out", "scratch"):
             (folder / name).mkdir()
-        self.folder, self.stack, self.client = folder, stack, None
+        self.folder, self.stack, self.client, self.log_in = folder, stack, None, None
 
     def make_inputs(self, content: str) -> None:
         """The inputs of ``MAKE`` that a row, or the command of such an input, names."""
@@ -332,6 +347,9 @@ class Refusals:
         """What came of a row as words, and its message."""
         if "call" in row:
             return call_api(row)
+        if "person" in row:
+            self.log_in = self.log_in or self.stack.enter_context(adapter.browsers(self.folder.with_name("store")))
+            return fill_in_form(row, self.log_in)
         if "get" in row or "post" in row:
             self.client = self.client or self.stack.enter_context(adapter.http_client())
             return ask_service(row, self.client)
@@ -358,16 +376,19 @@ class Refusals:
             top.addHandler(handler)
             stack.callback(top.removeHandler, handler)
             before = paths_of(".")
+            own = {name: Path(name).read_bytes() for name in row["files"] if Path(name).is_file()}
             outcome, message = self.outcome(row)
             gc.collect() if "call" in row else None
             after = paths_of(".")
+            changed = [name for name, facts in before.items() if after.get(name) != facts or name not in after]
+            changed = [name for name in changed if name not in own or own[name] != Path(name).read_bytes()]
         expected = str(row.get("error") or row.get("status") or row.get("exit", 2))
         faults = [f"ends with {outcome[0]}, not {expected}"] if expected not in outcome else []
         faults += message_faults(row, message, log.getvalue())
         new, known = sorted(set(after) - set(before)), row.get("leaves", [])
         faults += [f"leaves {name}" for name in new if not any(fnmatch(name, one) for one in known)]
         faults += [f"leaves no {one} any more" for one in known if not any(fnmatch(name, one) for name in new)]
-        faults += [f"changes {name}" for name in before if name not in after or before[name] != after[name]]
+        faults += [f"changes {name}" for name in changed]
         return [*faults, f"the message: {message}"] if faults else []
 
 
