@@ -24,6 +24,7 @@ import re
 import shlex
 import shutil
 import sqlite3
+import struct
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -170,6 +171,9 @@ def bytes_of(value: Any) -> bytes:
         return value.encode()
     if "json" in value:
         content: bytes = json.dumps(value["json"]).encode()
+    elif "header" in value:
+        header = bytes_of(value["header"])
+        content = struct.pack("<Q", len(header)) + header + bytes.fromhex(value.get("data", ""))
     elif "hex" in value:
         content = bytes.fromhex(value["hex"])
     elif "copy" in value:
@@ -212,7 +216,7 @@ def write_file(path: Path, value: Any) -> None:
     elif isinstance(value, dict) and value.get("folder"):
         shutil.copytree(value["copy"], path) if "copy" in value else path.mkdir()
         for name, change in value.get("change", {}).items():
-            write_file(path / name, change) if change else (path / name).unlink()
+            (path / name).unlink() if change is False else write_file(path / name, change)
         if "listed" in value:
             list_again(path / adapter.MANIFEST, value["listed"])
     elif isinstance(value, dict) and ("table" in value or "sql" in value):
@@ -348,7 +352,7 @@ class Refusals:
         if "call" in row:
             return call_api(row)
         if "person" in row:
-            self.log_in = self.log_in or self.stack.enter_context(adapter.browsers(self.folder.with_name("store")))
+            self.log_in = self.log_in or self.stack.enter_context(adapter.browsers(self.folder.with_name(f"{self.folder.name}-store")))
             return fill_in_form(row, self.log_in)
         if "get" in row or "post" in row:
             self.client = self.client or self.stack.enter_context(adapter.http_client())
