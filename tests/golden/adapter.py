@@ -477,6 +477,30 @@ def http_client() -> Iterator[Any]:
         yield client
 
 
+@cache
+def points() -> list[bytes]:
+    """Blinded words, as a site sends them to a key holder."""
+    from pathveil.vocabulary.agree import oprf
+
+    return [oprf.random_point() for _ in range(24)]
+
+
+def agreement_party(name: str) -> tuple[Any, str, dict[str, str]]:
+    """A server of a private agreement of R1, R2 and R3, in batches of 8 and 20 words at most: a client of key holder
+    ``north`` or of ``hub``, the start of its paths, and the tokens of its sites."""
+    from starlette.testclient import TestClient
+
+    from pathveil.vocabulary.agree.agreement import new_tokens
+    from pathveil.vocabulary.agree.hub import Hub
+    from pathveil.vocabulary.agree.service import hub_app, keyholder_app
+    from vocabulary.agree.parties import key_holder, terms
+
+    agreement = terms(cap=20)
+    tokens, digests = new_tokens(agreement.sites)
+    app = hub_app(Hub(agreement), digests) if name == "hub" else keyholder_app(key_holder(agreement, name), digests)
+    return TestClient(app), f"/v1/{agreement.sha256}/", tokens
+
+
 @contextlib.contextmanager
 def browsers(store: Path) -> Iterator[Any]:
     """Of a name, a client that has logged in to a service with a store, and the secret of its forms.

@@ -38,17 +38,41 @@ import polars as pl
 import pytest
 import safetensors.numpy
 from items import INPUTS, SECRETS
+from sklearn.naive_bayes import GaussianNB
+from sklearn.svm import LinearSVC
 
 import pathveil
 from workbooks import workbook
 
 TABLE = Path(__file__).parent / "refusals"
+CACHE = ".pathveil"  # ends the name of the folder beside a corpus
 PLANTED = "zwertowskaja"  # in every text and patient of a row's own files
-FIELDS = {
-    "title", "run", "more", "call", "args", "options", "get", "post", "person", "secret_of", "form", "headers", "type",
-    "file", "content", "files", "folders", "environment", "exit", "error", "status", "names", "absent", "leaves", "rows",
-}  # fmt: skip
-VALUES = {"none": None, "nan": float("nan"), "object": object(), "function": len}
+FIELDS = {"run", "more", "call", "args", "options", "get", "post", "headers", "type", "person", "secret_of", "form"}
+FIELDS |= {"party", "site", "start", "before", "environment", "title", "rows", "file", "content", "files", "folders"}
+FIELDS |= {"exit", "error", "status", "names", "absent", "leaves"}
+VALUES: dict[str, Callable[[], Any]] = {  # what TOML cannot write
+    "none": lambda: None,
+    "nan": lambda: float("nan"),
+    "object": object,
+    "function": lambda: len,
+    "local function": lambda: lambda corpus, settings, seed: corpus,
+    "one score": lambda: lambda given: [1.0],
+    "scores of words": lambda: lambda given: ["high"] * 200,
+    "no words": lambda: lambda measures: np.zeros(3, bool),
+    "estimator": lambda: GaussianNB(),
+    "class of estimators": lambda: GaussianNB,
+    "estimator without probabilities": lambda: LinearSVC(),
+    "fitted estimator": lambda: GaussianNB().fit(RECORDS, LABELS),
+    "records": lambda: RECORDS,
+    "labels": lambda: LABELS,
+    "numbers as labels": lambda: np.arange(200) % 2,
+    "half of the records": lambda: np.arange(200) < 100,
+    "five of the records": lambda: np.arange(200) < 5,
+    "every other record": lambda: np.arange(200) % 2 == 0,
+    "two records a case": lambda: np.arange(200) // 2,
+    "ones": lambda: np.ones(200),
+}
+RECORDS, LABELS = np.random.default_rng(0).normal(size=(200, 2)), np.array(["a", "b"])[np.arange(200) % 2]
 
 # Inputs that commands make when a row, or the command of another input, first names one.
 TINY = "--epochs 1 --set dim=8 --set filters=4"
@@ -65,7 +89,7 @@ MAKE: dict[str, str] = {
     "north-own": "federate request north --out north-own",
     "south-own": "federate request south --out south-own",
     "signed": "federate sign north-own/request.csr south-own/request.csr --hub hub.example.org:8443 --out signed",
-    "classes.json": "federate classes reports.parquet --out classes.json",
+    "labels.json": "federate classes reports.parquet --out labels.json",
     "shared-run": f"federate run reports.parquet --group A=R1 --group B=R2 --tasks site {TINY} --out shared-run",
     "offer-hub": "vocab agree offer --name hub --address https://hub.example --out offer-hub",
     "offer-a": "vocab agree offer --name offer-a --address https://a.example --out offer-a",
@@ -171,6 +195,8 @@ def bytes_of(value: Any) -> bytes:
         return value.encode()
     if "json" in value:
         content: bytes = json.dumps(value["json"]).encode()
+    elif "points" in value:
+        content = b"".join(adapter.points()[value.get("after", 0) :][: value["points"]])
     elif "header" in value:
         header = bytes_of(value["header"])
         content = struct.pack("<Q", len(header)) + header + bytes.fromhex(value.get("data", ""))
@@ -247,7 +273,7 @@ def value_of(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if "value" in value:
-        return VALUES[value["value"]]
+        return VALUES[value["value"]]()
     if "table" in value or "sql" in value:
         return frame_of(value)
     if "model" in value:
@@ -285,6 +311,21 @@ def fill_in_form(row: Row, log_in: Any) -> tuple[list[str], str]:
     return [str(answer.status_code)], answer.text + str(dict(answer.headers))
 
 
+def ask_party(row: Row) -> tuple[list[str], str]:
+    """What a server of an agreement says to the last of a site's requests."""
+    client, start, tokens = adapter.agreement_party(row["party"])
+    answer = None
+    for one in [*row.get("before", []), row]:
+        token = tokens.get(one.get("site", "R1"), "wrong")
+        path = row.get("start", start) + (one.get("get") or one["post"])
+        headers = {"authorization": f"Bearer {token}"}
+        if answer is not None:
+            assert answer.status_code == 200, answer.text
+        answer = client.request("GET" if "get" in one else "POST", path, headers=headers,
+                                content=bytes_of(one.get("content", "")))  # fmt: skip
+    return [str(answer.status_code)], answer.text
+
+
 def ask_service(row: Row, client: Any) -> tuple[list[str], str]:
     headers = {"authorization": f"Bearer {adapter.TOKEN}"} | row.get("headers", {})
     headers = {name: value for name, value in headers.items() if value}
@@ -297,15 +338,19 @@ def ask_service(row: Row, client: Any) -> tuple[list[str], str]:
     return [str(answer.status_code)], answer.text + str(dict(answer.headers))
 
 
-def paths_of(folder: str, *, caches: bool = False) -> dict[str, Any]:
-    """Every file and folder, with the size and time of files."""
+def paths_of(folder: str = ".") -> dict[str, Any]:
+    """Every file and folder, with the size and time of files; caches are named, not looked into."""
     result: dict[str, Any] = {}
-    for parent, folders, files in os.walk(folder):
-        folders[:] = [one for one in folders if caches or not one.endswith(".pathveil")]
-        for name in [*folders, *files]:
-            path = os.path.join(parent, name)
-            facts = os.lstat(path)
-            result[os.path.normpath(path)] = (facts.st_size, facts.st_mtime_ns) if name in files else None
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            path = entry.path.removeprefix("./")
+            if not entry.is_dir(follow_symlinks=False):
+                facts = entry.stat(follow_symlinks=False)
+                result[path] = (facts.st_size, facts.st_mtime_ns)
+            else:
+                result[path] = None
+                if not path.endswith(CACHE):
+                    result.update(paths_of(entry.path))
     return result
 
 
@@ -351,8 +396,11 @@ class Refusals:
         """What came of a row as words, and its message."""
         if "call" in row:
             return call_api(row)
+        if "party" in row:
+            return ask_party(row)
         if "person" in row:
-            self.log_in = self.log_in or self.stack.enter_context(adapter.browsers(self.folder.with_name(f"{self.folder.name}-store")))
+            store = self.folder.with_name(f"{self.folder.name}-store")
+            self.log_in = self.log_in or self.stack.enter_context(adapter.browsers(store))
             return fill_in_form(row, self.log_in)
         if "get" in row or "post" in row:
             self.client = self.client or self.stack.enter_context(adapter.http_client())
@@ -367,7 +415,7 @@ class Refusals:
         with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
             stack.enter_context(contextlib.chdir(self.folder))
             self.make_inputs(json.dumps(row, default=str) + "bundle" * ("get" in row or "post" in row))
-            empty = paths_of(".", caches=True)
+            empty = paths_of()
             stack.callback(remove_new, empty)
             for name in row.get("folders", []):
                 Path(name).mkdir(parents=True, exist_ok=True)
@@ -379,17 +427,19 @@ class Refusals:
             patch.setattr(tempfile, "tempdir", str(self.folder / "scratch"))
             top.addHandler(handler)
             stack.callback(top.removeHandler, handler)
-            before = paths_of(".")
+            before = paths_of()
             own = {name: Path(name).read_bytes() for name in row["files"] if Path(name).is_file()}
             outcome, message = self.outcome(row)
-            gc.collect() if "call" in row else None
-            after = paths_of(".")
+            if (after := paths_of()).keys() - before.keys():
+                gc.collect()  # a frame's own file goes with it
+                after = paths_of()
             changed = [name for name, facts in before.items() if after.get(name) != facts or name not in after]
             changed = [name for name in changed if name not in own or own[name] != Path(name).read_bytes()]
         expected = str(row.get("error") or row.get("status") or row.get("exit", 2))
         faults = [f"ends with {outcome[0]}, not {expected}"] if expected not in outcome else []
         faults += message_faults(row, message, log.getvalue())
         new, known = sorted(set(after) - set(before)), row.get("leaves", [])
+        new = [name for name in new if not name.endswith(CACHE)]
         faults += [f"leaves {name}" for name in new if not any(fnmatch(name, one) for one in known)]
         faults += [f"leaves no {one} any more" for one in known if not any(fnmatch(name, one) for name in new)]
         faults += [f"changes {name}" for name in changed]
@@ -398,7 +448,9 @@ class Refusals:
 
 def remove_new(before: Mapping[str, Any]) -> None:
     """Remove what a row wrote; the caches of golden inputs stay."""
-    for name in sorted(set(paths_of(".", caches=True)) - set(before), reverse=True):
-        owner, _, cache = name.partition(".pathveil")
-        if not (cache or name.endswith(".pathveil")) or owner not in before:
-            Path(name).rmdir() if Path(name).is_dir() and not Path(name).is_symlink() else Path(name).unlink()
+    for name in sorted(set(paths_of()) - set(before), reverse=True):
+        path = Path(name)
+        if not path.is_dir() or path.is_symlink():
+            path.unlink()
+        elif not name.endswith(CACHE) or name.removesuffix(CACHE) not in before:
+            shutil.rmtree(path)
