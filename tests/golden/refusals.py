@@ -355,7 +355,7 @@ def paths_of(folder: str = ".") -> dict[str, Any]:
 
 
 def has_word(text: str, word: Any) -> bool:
-    return re.search(rf"(?<!\w){re.escape(str(word))}(?!\w)", text) is not None
+    return re.search(rf"(?<!\w)(?<!\w-){re.escape(str(word))}(?![\w-]|\.\w)", text) is not None
 
 
 def message_faults(row: Row, message: str, log: str) -> list[str]:
