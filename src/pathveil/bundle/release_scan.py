@@ -21,10 +21,10 @@ from pathveil.bundle.release import Scan
 from pathveil.corpus.schema import Paths, scan
 from pathveil.errors import BundleError, UsageError, short
 from pathveil.files import WORDS
-from pathveil.foreign import Refused, parse_json
+from pathveil.formatting import counted
 from pathveil.progress import Progress, silent
-from pathveil.text import DECIMAL, LARGE_INTEGER, tokenize
-from pathveil.wording import counted
+from pathveil.text.tokenizer import DECIMAL, LARGE_INTEGER, tokenize
+from pathveil.untrusted import Refused, parse_json
 
 RUN = 6  # words of a report in a row that count as a piece of it
 SHORTEST = 4  # characters of an id or name that is looked for; shorter ones stand everywhere by chance

@@ -1,0 +1,1 @@
+"""A report's text: what it says of people hidden, and its tokens."""
