@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pathveil.text.tokenizer import settings, tokenize, tokenize_spans
+from pathveil.text import tokenize
+from pathveil.text.tokenizer import settings, tokenize_spans
 
 # Reports as OCR and keyboards make them: clinical pieces, numbers, punctuation and any unicode, glued at random.
 PIECES = st.sampled_from(
