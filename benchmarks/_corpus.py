@@ -22,7 +22,7 @@ def read_corpus(options: argparse.Namespace) -> "Encoded":
         raise UsageError("give --corpus FILE or --encoded FOLDER")
     if options.encoded:
         return Encoded.load(options.encoded)
-    from pathveil.bundle.train import baseline_words
+    from pathveil.bundle.train import usual_words
     from pathveil.vocabulary.encoding import encode
 
-    return encode(options.corpus, baseline_words(options.corpus))
+    return encode(options.corpus, usual_words(options.corpus, preset="paper"))

@@ -16,10 +16,10 @@ from multiprocessing import get_context
 from typing import Any
 
 from _timing import alternate, peak_rss
+from pathveil.agreement import oprf
+from pathveil.agreement.hub import HEADER, TAG
+from pathveil.agreement.simulate import simulate
 from pathveil.progress import Progress
-from pathveil.vocabulary.agree import oprf
-from pathveil.vocabulary.agree.hub import HEADER, TAG
-from pathveil.vocabulary.agree.simulate import simulate
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

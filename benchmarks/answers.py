@@ -29,10 +29,9 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
     from starlette.testclient import TestClient
 
     from pathveil.bundle import Model
-    from pathveil.bundle.release import read_release
     from pathveil.serve.app import Service, make_app
     from pathveil.serve.coding import Answerer
-    from pathveil.serve.detail import allowed, most_detail
+    from pathveil.serve.detail import allowed
     from pathveil.serve.pool import Pool
     from pathveil.serve.settings import DETAILS, ServeSettings
     from pathveil.serve.tokens import Clients, digest_of
@@ -40,8 +39,7 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
     model, settings = Model.load(options.model), ServeSettings()
     tables = {name: pl.read_parquet(path) for name, path in (("in", options.members), ("out", options.others))}
     rows = []
-    form = most_detail(read_release(options.model))  # a release's may allow less
-    details = DETAILS[DETAILS.index(allowed(form, None)) :]
+    details = DETAILS[DETAILS.index(allowed(model.form, None)) :]  # a release's form may allow less
     for place, detail in enumerate(details):
         pool = Pool(Answerer(model, detail=detail), waiting=8, seconds=600)
         clients = Clients({"attacker": digest_of(TOKEN)})

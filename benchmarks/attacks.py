@@ -52,7 +52,7 @@ def models_of(options: argparse.Namespace, progress: Progress) -> tuple[np.ndarr
     from sklearn.datasets import load_digits
     from sklearn.neural_network import MLPClassifier
 
-    from pathveil.audit.shadows import shadow_rows
+    from pathveil.auditing.shadows import shadow_rows
 
     rng = np.random.default_rng(0)
     x, y = load_digits(return_X_y=True)
@@ -74,10 +74,10 @@ def models_of(options: argparse.Namespace, progress: Progress) -> tuple[np.ndarr
 def attacks_on(
     target: int, logits: np.ndarray, inside: np.ndarray, labels: np.ndarray, counts: list[int]
 ) -> dict[tuple[str, int], np.ndarray]:
-    from pathveil.audit import shokri
-    from pathveil.audit.attacks import confidence_margin, log_softmax, of_label
-    from pathveil.audit.lira import lira
-    from pathveil.audit.rmia import log_ratio, rmia
+    from pathveil.auditing import shokri
+    from pathveil.auditing.attacks import confidence_margin, log_softmax, of_label
+    from pathveil.auditing.lira import lira
+    from pathveil.auditing.rmia import log_ratio, rmia
 
     # Its twin trained on exactly the other half: no attacker has that.
     others = np.array([number for number in range(len(logits)) if number // 2 != target // 2])
@@ -103,7 +103,7 @@ def attacks_on(
 
 
 def figures(scores: np.ndarray, member: np.ndarray) -> list[float]:
-    from pathveil.audit import metrics
+    from pathveil.auditing import metrics
 
     kept = ~np.isnan(scores)
     curve = metrics.roc(scores[kept], member[kept])

@@ -32,8 +32,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str, Any]:
-    from pathveil.study.study_corpus import read_study_corpus, relabelled, table_of
-    from pathveil.study.study_file import read
+    from pathveil.studies.study_corpus import read_study_corpus, relabelled, table_of
+    from pathveil.studies.study_file import read
     from pathveil.training import speed as speeds
     from pathveil.vocabulary.folds import PAPER_SIZES
     from pathveil.vocabulary.words import FIRST_WORD

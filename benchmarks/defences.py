@@ -1,7 +1,7 @@
 """What each defence leaves to the strongest attack, and what it costs in F1: many worlds of one corpus.
 
 One model a world and a way of training, each attacked with the other worlds' models, which were trained with the same
-defence (``pathveil.audit.worlds``). On one H200 a row takes seconds to a minute; on a CPU take few worlds and filters.
+defence (``auditing.worlds``). On one H200 a row takes seconds to a minute; on a CPU take few worlds and filters.
 """
 
 import argparse
@@ -59,7 +59,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str, Any]:
-    from pathveil.audit.worlds import CANARIES, answer_worlds, judge_worlds, make_worlds
+    from pathveil.auditing.worlds import CANARIES, answer_worlds, judge_worlds, make_worlds
 
     corpus = read_corpus(options)
     changes = dict(change.partition("=")[::2] for change in options.set)

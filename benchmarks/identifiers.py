@@ -19,7 +19,7 @@ import polars as pl
 
 from pathveil.corpus.synth import SynthSettings, write_corpus
 from pathveil.progress import Progress
-from pathveil.text import tokenize_spans
+from pathveil.text.tokenizer import tokenize_spans
 from pathveil.training.linear import fit_linear, weighted_counts, word_weights
 from pathveil.training.metrics import evaluate, paired_difference
 from pathveil.vocabulary.corpus_counts import count_corpus

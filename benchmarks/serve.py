@@ -206,7 +206,7 @@ def random_model(texts: list[str]) -> Any:
     """A model of the default's shape that knows the reports' words, filled up to 20,000, with weights at random."""
     from pathveil.bundle.folder import shapes
     from pathveil.bundle.model import Model
-    from pathveil.text import settings, tokenize
+    from pathveil.text.tokenizer import settings, tokenize
     from pathveil.training.settings import PRESETS
     from pathveil.vocabulary.words import Vocabulary
 

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
 
     import torch
 
-    from pathveil.audit.shadows import Store, jobs_of, train_here, train_missing
+    from pathveil.auditing.shadows import Store, jobs_of, train_here, train_missing
     from pathveil.training.settings import PRESETS
     from pathveil.training.stacked import train_many
 

@@ -1,6 +1,6 @@
 """The synthetic corpus: how fast it is made, in how much memory, and how hard its labels are to find.
 
-Making reports is timed beside cleaning the same reports by plain `re` (`pathveil.text.tokenize`), alternately, in CPU
+Making reports is timed beside cleaning the same reports by plain `re` (`text.tokenizer.tokenize`), alternately, in CPU
 seconds: both work on one core. ``--memory`` makes ``--reports`` of them and watches memory; ``--difficulty`` asks a
 look-up of class names, a search for literal codes, and TF-IDF with logistic regression, on cases held out (slow).
 """
@@ -16,9 +16,9 @@ from typing import Any
 
 from _timing import alternate, rss
 from pathveil.corpus.synth import SynthSettings, synthesise, write_corpus
-from pathveil.corpus.synth.codes import code_lists
+from pathveil.icdo.lists import code_lists
 from pathveil.progress import Progress
-from pathveil.text import tokenize
+from pathveil.text.tokenizer import tokenize
 
 TASKS = ("site", "subsite", "laterality", "histology", "behavior")
 CODE = r"\bC\d\d\.\d\b|\bM-\d{5}\b"

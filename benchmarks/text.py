@@ -25,7 +25,7 @@ import numpy as np
 from _timing import alternate, rss
 from pathveil.errors import UsageError
 from pathveil.progress import Progress
-from pathveil.text import tokenize
+from pathveil.text.tokenizer import tokenize
 from pathveil.vocabulary.column import Column, Numbers
 
 HIDING = "column, identifiers hidden"  # the default, and what bardi does

@@ -2,7 +2,7 @@
 
 import base64
 
-from pathveil.corpus.fhir import read_resource
+from pathveil.corpus.messages.fhir import read_resource
 
 KEY = b"a secret of the registry"
 TEXT = "FINAL DIAGNOSIS\nLeft breast of Candy McMuffin, born 7/6/1957, MRN 00466144:\ncarcinoma, grade 2."

@@ -1,4 +1,4 @@
-"""Functions that ``tests/foreign/test_apart.py`` calls in another process."""
+"""Functions that ``tests/untrusted/test_apart.py`` calls in another process."""
 
 import os
 import time

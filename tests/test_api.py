@@ -121,11 +121,11 @@ def test_the_commands_are_made_of_the_public_functions(command, monkeypatch):
 
 
 def test_a_room_is_a_function_and_still_a_room():
-    import pathveil.audit.metrics
-    import pathveil.study.findings
+    import pathveil.auditing.metrics
+    import pathveil.studies.findings
 
-    assert callable(pathveil.audit) and pathveil.audit.metrics.auc
-    assert callable(pathveil.study) and pathveil.study.findings
+    assert callable(pathveil.audit) and pathveil.auditing.metrics.auc
+    assert callable(pathveil.study) and pathveil.studies.findings
     with pytest.raises(UsageError, match="needs its records and their labels"):
         pathveil.audit(type("Estimator", (), {"predict_proba": None})())
 

@@ -9,10 +9,10 @@
     pathveil.audit(model, members=corpus, non_members="others.parquet").verdict
 
 The names of ``__all__`` are the public ones (``docs/api.md``); each is loaded when it is first used, so that the import
-itself is quick. Behind them the package reads in the order data flows: ``corpus`` (reports in), ``text`` (a report to
-tokens), ``vocabulary`` (the words a model may know), ``model`` (token batches to logits), ``training``, ``bundle`` (a
-model on disk and at work), ``federation`` and ``audit``, ``study``, ``report``, ``api`` and last ``cli``. A room
-imports only the rooms before it.
+itself is quick. Behind them the package reads in the order data flows: ``icdo`` (codes), ``text`` (a report to
+tokens), ``corpus`` (reports in), ``vocabulary`` (the words a model may know), ``agreement`` (words agreed on
+privately), ``model`` (token batches to logits), ``training``, ``bundle`` (a model on disk and at work), ``auditing``,
+``federation``, ``studies``, ``serve``, ``api`` and last ``cli``. A package imports only those before it.
 """
 
 import importlib
@@ -46,14 +46,10 @@ __all__ = [
     "train",
 ]
 
-_ROOMS = ("audit", "study")  # rooms of these names are called like functions: see pathveil.callable_room
-
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'pathveil' has no attribute '{name}'")
-    if name in _ROOMS:
-        return importlib.import_module(f"pathveil.{name}")
     return getattr(importlib.import_module("pathveil.api"), name)
 
 

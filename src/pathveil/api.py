@@ -16,18 +16,18 @@ from pathveil.progress import Progress, silent
 from pathveil.training.device import choose_device
 
 if TYPE_CHECKING:
-    from pathveil.audit.appetite import Appetite
-    from pathveil.audit.own_attacks import OwnAttack
-    from pathveil.audit.plan import AuditPlan
-    from pathveil.audit.result import Audit
+    from pathveil.auditing.appetite import Appetite
+    from pathveil.auditing.own_attacks import OwnAttack
+    from pathveil.auditing.plan import AuditPlan
+    from pathveil.auditing.result import Audit
     from pathveil.bundle import Model
     from pathveil.bundle.evaluation import Evaluation
     from pathveil.bundle.plan import TrainingPlan
     from pathveil.corpus import Corpus
     from pathveil.corpus.mapping import AnyMapping
-    from pathveil.study.plan import StudyPlan
-    from pathveil.study.result import StudyResult
-    from pathveil.study.study_file import StudySettings
+    from pathveil.studies.plan import StudyPlan
+    from pathveil.studies.result import StudyResult
+    from pathveil.studies.study_file import StudySettings
     from pathveil.training.defences import AnyDefence
     from pathveil.training.settings import TrainingSettings
     from pathveil.training.workers import EngineName
@@ -308,7 +308,7 @@ def audit(
     that keeps shadows' answers, so that a stopped audit goes on. ``records_file`` is a CSV for each record's scores,
     which tell members apart: never publish it.
     """
-    from pathveil.audit.settings import AuditSettings
+    from pathveil.auditing.settings import AuditSettings
 
     if not isinstance(attacks, Mapping | None):
         raise UsageError(f"attacks: expected functions by name; got {type(attacks).__name__}")
@@ -322,7 +322,7 @@ def audit(
         "progress": progress,
     }
     if isinstance(model, Mapping) or hasattr(model, "predict_proba"):
-        from pathveil.audit.estimator_audit import audit_estimator
+        from pathveil.auditing.estimator_audit import audit_estimator
 
         if records is None or labels is None:
             raise UsageError("an audit of a model with fit and predict_proba needs its records and their labels")
@@ -332,8 +332,8 @@ def audit(
             "expected a model of Pathveil's, its folder, or an estimator with fit and predict_proba; "
             f"{type(model).__name__} is neither"
         )
-    from pathveil.audit.bundle_audit import audit_bundle
-    from pathveil.audit.shadows import engine_for
+    from pathveil.auditing.bundle_audit import audit_bundle
+    from pathveil.auditing.shadows import engine_for
     from pathveil.bundle import attach_audit
 
     if attach and (unbound or not isinstance(model, str | Path)):
@@ -369,8 +369,8 @@ def plan_audit(
     **settings: Any,
 ) -> "AuditPlan":
     """What ``audit`` of a bundle with the same arguments will train, and about how long that takes here."""
-    from pathveil.audit.plan import plan_audit
-    from pathveil.audit.settings import AuditSettings
+    from pathveil.auditing.plan import plan_audit
+    from pathveil.auditing.settings import AuditSettings
 
     with _corpora_of(members, non_members, attacker) as corpora:
         return plan_audit(
@@ -400,8 +400,8 @@ def audit_predictions(
     Columns: record_id, case_id, member, label and ``p:<class>`` for each class (several tasks: ``label:<task>``,
     ``p:<task>:<class>``). There are no shadow models here, so a pass is weaker evidence than one of ``audit``.
     """
-    from pathveil.audit.prediction_audit import audit_predictions
-    from pathveil.audit.settings import AuditSettings
+    from pathveil.auditing.prediction_audit import audit_predictions
+    from pathveil.auditing.settings import AuditSettings
 
     return audit_predictions(
         predictions,
@@ -433,7 +433,7 @@ def study(
     in a new temporary folder, which is left for you to keep or delete. ``workers`` processes share the work, ``None``
     takes what suits the machine; ``engine="dask"`` trains on the workers of a cluster's ``scheduler`` instead.
     """
-    from pathveil.report.run import run_study
+    from pathveil.studies.report.run import run_study
 
     if not isinstance(vocabularies, Mapping | None):
         raise UsageError(f"vocabularies: expected vocabularies by name; got {type(vocabularies).__name__}")
@@ -465,7 +465,7 @@ def plan_study(
     progress: Progress = silent,
 ) -> "StudyPlan":
     """What is left of a study file's run in ``out``, and how long it will take on this machine."""
-    from pathveil.study.plan import plan
+    from pathveil.studies.plan import plan
 
     held = None if corpus is None else _kept(corpus)
     where = choose_device(device)
@@ -481,7 +481,7 @@ def plan_study(
 
 def tokenize(text: str) -> list[str]:
     """One report's text as the words that models read."""
-    from pathveil.text import tokenize
+    from pathveil.text.tokenizer import tokenize
 
     if not isinstance(text, str):
         raise UsageError(f"expected the text of one report; got {type(text).__name__}")
@@ -490,7 +490,7 @@ def tokenize(text: str) -> list[str]:
 
 def _appetite(appetite: "Appetite | str | Path | None") -> "Appetite | None":
     """The appetite in a file; none where none is given: what stands in its place depends on what is audited."""
-    from pathveil.audit.appetite import Appetite, read_appetite
+    from pathveil.auditing.appetite import Appetite, read_appetite
 
     if not isinstance(appetite, str | Path | Appetite | None):
         raise UsageError(f"appetite: expected a risk appetite or its file; got {type(appetite).__name__}")

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from pathveil.errors import PathveilError, UsageError
-from pathveil.foreign import Refused, bounds, parse_json, parse_toml, read_bytes
-from pathveil.foreign.text import open_regular
+from pathveil.untrusted import Refused, bounds, parse_json, parse_toml, read_bytes
+from pathveil.untrusted.text import open_regular
 
 MANIFEST, WORDS = "MANIFEST.json", "vocabulary.json"  # by which a model's folder is known
 START = 4_096  # bytes in which a mark tells what made a file

@@ -15,8 +15,8 @@ import numpy as np
 from pathveil.bundle import Model
 from pathveil.bundle.evaluation import evaluate_encoded
 from pathveil.bundle.train import make_model
-from pathveil.text import settings as text_settings
-from pathveil.text import tokenize
+from pathveil.text.tokenizer import settings as text_settings
+from pathveil.text.tokenizer import tokenize
 from pathveil.training.ensemble import train
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded

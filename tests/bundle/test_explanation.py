@@ -14,7 +14,7 @@ from pathveil.bundle.predict import predict_to_file
 from pathveil.corpus.mapping import TableMapping
 from pathveil.errors import UsageError
 from pathveil.model.explain import explain, spans
-from pathveil.text import tokenize_spans
+from pathveil.text.tokenizer import tokenize_spans
 from pathveil.training.linear import weighted_counts
 from pathveil.training.loop import document_logits
 from pathveil.vocabulary.encoding import encode_texts

@@ -9,7 +9,7 @@ from pathveil.bundle.incoming import BATCH, OneReading, batches_of, read_files
 from pathveil.corpus import read
 from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.opening import open_source, sources_of
+from pathveil.corpus.tables.opening import open_source, sources_of
 from pathveil.errors import CorpusError, UsageError
 
 KEY = b"0123456789abcdef"

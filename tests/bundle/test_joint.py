@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pathveil.bundle.joint import RULES, Rules, choose_together
-from pathveil.corpus.combinations import contradictions
 from pathveil.errors import UsageError
+from pathveil.icdo.combinations import contradictions
 
 LABELS = {
     "site": ("C50", "C61", "C18", "left over"),

@@ -15,7 +15,7 @@ from pathveil.bundle.incoming import Origin
 from pathveil.bundle.naaccr_xml import naaccr_items, xml_writer
 from pathveil.bundle.outputs import Coded
 from pathveil.bundle.predict import predict_to_file
-from pathveil.corpus.abstracts import open_abstracts
+from pathveil.corpus.tables.abstracts import open_abstracts
 from pathveil.errors import UsageError
 
 RECORDED = json.loads(Path(__file__).with_name("naaccr_reader.json").read_text())["files"]

@@ -9,8 +9,8 @@ import pytest
 from pathveil.bundle.coder import Alternative, Code
 from pathveil.bundle.incoming import Origin
 from pathveil.bundle.outputs import Coded, format_of, line_writer
-from pathveil.corpus.combinations import contradictions
 from pathveil.errors import UsageError
+from pathveil.icdo.combinations import contradictions
 
 SITE = Code("C61", 0.91, False, False, "prostate gland", (Alternative("C50", "breast", 0.05),))
 CODES = {"site": SITE, "laterality": Code("left", 0.5, True, True, "left", (), True)}

@@ -3,8 +3,8 @@
 from pathveil.bundle.coder import Code
 from pathveil.bundle.incoming import Origin
 from pathveil.bundle.predictions import Prediction, Predictions, PredictionSummary, TaskCounts
-from pathveil.corpus.combinations import contradictions
 from pathveil.corpus.intake import SkippedMessage
+from pathveil.icdo.combinations import contradictions
 
 
 def prediction(number: int, *, side: str = "left", abstained: bool = False) -> Prediction:

@@ -3,7 +3,7 @@
 import re
 
 from pathveil.bundle.row_names import MORE_ROOM, ROOM, draw_rows, shortened, width_of
-from pathveil.svg import Mark
+from pathveil.charts import Mark
 
 
 def labels(names, ends=()):

@@ -15,8 +15,8 @@ import pytest
 import typer
 
 from pathveil.cli.console import Lines, Pace, bar, emit, progress_bars, resumable
-from pathveil.foreign.text import UNPRINTABLE
 from pathveil.results import Result
+from pathveil.untrusted.text import UNPRINTABLE
 
 WHOLE = ("cells", "reports to train")
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from audit.made import ready_to_release
+from auditing.made import ready_to_release
 from pathveil.cli import app
 from pathveil.errors import UsageError
 

@@ -14,10 +14,10 @@ from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.labels import label_corpus
 from pathveil.corpus.mapping import TableMapping
 from pathveil.corpus.one_pass import OnePass
-from pathveil.corpus.opening import detect_format
 from pathveil.corpus.proposal import propose_mapping
 from pathveil.corpus.schema import scan, validate
 from pathveil.corpus.synth import SynthSettings, write_corpus
+from pathveil.corpus.tables.opening import detect_format
 from pathveil.errors import CorpusError, UsageError
 
 KEY = b"a key of sixteen bytes"

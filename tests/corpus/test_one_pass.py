@@ -10,10 +10,10 @@ import polars as pl
 import pytest
 
 from pathveil.corpus import one_pass
-from pathveil.corpus.codes import READERS
 from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.rows import RowCheck
 from pathveil.errors import CorpusError
+from pathveil.icdo.codes import READERS
 
 COLUMNS = ["report_id", "case_id", "registry", "date", "text", "subsite", "histology", "laterality"]
 
@@ -104,7 +104,7 @@ def test_messy_rows_in_batches_are_what_a_plain_loop_makes_of_them(tmp_path, mon
     kept, reasons = plain_import([{name: value or "" for name, value in one.items()} for one in records])
     for rows, block in ((10_000, 1 << 22), (37, 4_096)):
         monkeypatch.setattr(one_pass, "AT_ONCE", rows)
-        monkeypatch.setattr("pathveil.corpus.csv_files.BLOCK", block)
+        monkeypatch.setattr("pathveil.corpus.tables.csv_files.BLOCK", block)
         result = import_corpus(path, out=tmp_path / "c.parquet", most_skipped=0.5)
         corpus = pl.read_parquet(tmp_path / "c.parquet")
         order = [*COLUMNS[:5], "subsite", "histology", "laterality", "site", "behavior"]

@@ -8,8 +8,8 @@ from pathveil.bundle.incoming import OneReading, batches_of
 from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.labels import label_corpus
 from pathveil.corpus.mapping import TableMapping, read_mapping
-from pathveil.corpus.opening import rename_columns
 from pathveil.corpus.proposal import propose_mapping
+from pathveil.corpus.tables.opening import rename_columns
 from pathveil.errors import UsageError
 
 FIRST = (

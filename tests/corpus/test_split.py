@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pathveil.corpus.split import assign, cases_of, split_corpus, write_parts
-from pathveil.corpus.tables import stream_parquet
+from pathveil.corpus.tables.files import stream_parquet
 from pathveil.errors import CorpusError, UsageError
 
 

@@ -59,7 +59,7 @@ def agree_on_keys(folder: Path) -> None:
 def parsed(path: Path) -> Any:
     """The facts of a message: they come through the same parser as all others."""
     from pathveil.errors import FederationError
-    from pathveil.foreign import Refused, parse_json
+    from pathveil.untrusted import Refused, parse_json
 
     try:
         return parse_json(path.read_bytes())
@@ -198,21 +198,21 @@ def read_revoked(folder: Path) -> None:
 
 
 def offer_file(path: Path) -> None:
-    from pathveil.vocabulary.agree.offer import made_up_offers
+    from pathveil.agreement.offer import made_up_offers
 
     ((offer,), _) = made_up_offers("north")
     path.write_text(offer.model_dump_json())
 
 
 def load_offer(folder: Path) -> None:
-    from pathveil.vocabulary.agree.offer import Offer
+    from pathveil.agreement.offer import Offer
 
     assert Offer.load(folder / "offer.json").fingerprint
 
 
 def announce(folder: Path) -> None:
     """What a site says to the hub of an agreement."""
-    from pathveil.vocabulary.agree.service import _announcement
+    from pathveil.agreement.service import _announcement
 
     _announcement((folder / "set.json").read_bytes())
 

@@ -87,14 +87,14 @@ def choose_words(folder: Path) -> None:
 
 
 def encoded_folder(folder: Path) -> None:
-    from pathveil.study.study_corpus import encode_corpus
+    from pathveil.studies.study_corpus import encode_corpus
 
     write_parquet(folder / "a.parquet")
     encode_corpus(folder / "a.parquet", folder / "encoded")
 
 
 def study_encoded(folder: Path) -> None:
-    from pathveil.study.study_corpus import load_encoded
+    from pathveil.studies.study_corpus import load_encoded
     from pathveil.vocabulary.counting import count
 
     store, encoded = load_encoded(folder / "encoded")
@@ -145,7 +145,7 @@ def load_vocabulary(folder: Path) -> None:
 def bundle_folder(folder: Path) -> None:
     from pathveil.bundle.folder import shapes
     from pathveil.bundle.model import Model
-    from pathveil.text import settings
+    from pathveil.text.tokenizer import settings
     from pathveil.training.scores import Interval, Scores, Threshold
     from pathveil.vocabulary.words import Vocabulary
 
@@ -280,7 +280,7 @@ RESOURCE = {
 
 
 def resources(folder: Path) -> None:
-    from pathveil.corpus.fhir import read_resources
+    from pathveil.corpus.messages.fhir import read_resources
 
     with (folder / "a.json").open("rb") as file:
         for found in read_resources(file, key=b"secret", registry=None):
@@ -313,7 +313,7 @@ def ods_file(path: Path) -> None:
 
 def opened(form: str, name: str) -> Callable[[Path], None]:
     def read(folder: Path) -> None:
-        from pathveil.corpus.tables import open_table, polars_faults
+        from pathveil.corpus.tables.files import open_table, polars_faults
 
         try:
             open_table(folder / name, form=form).collect()
@@ -327,7 +327,8 @@ def as_large(read: Callable[[Path], object]) -> Callable[[Path], None]:
     """A file read as a large one is: compiled code looks at its bytes, and nothing there holds an index in bounds."""
 
     def reading(folder: Path) -> None:
-        from pathveil.corpus import csv_files, excel, sources, tables
+        from pathveil.corpus.tables import csv_files, excel, sources
+        from pathveil.corpus.tables import files as tables
 
         with ExitStack() as patches:
             for module in (csv_files, excel, sources, tables):
@@ -344,7 +345,7 @@ def predictions_file(path: Path) -> None:
 
 
 def audit_predictions(folder: Path) -> None:
-    from pathveil.audit.prediction_audit import read_predictions
+    from pathveil.auditing.prediction_audit import read_predictions
 
     read_predictions(folder / "p.csv")
 
@@ -352,23 +353,23 @@ def audit_predictions(folder: Path) -> None:
 def study_file(path: Path) -> None:
     from importlib.resources import files
 
-    path.write_bytes((files("pathveil.study") / "demo.toml").read_bytes())
+    path.write_bytes((files("pathveil.studies") / "demo.toml").read_bytes())
 
 
 def read_study(folder: Path) -> None:
-    from pathveil.study.study_file import read
+    from pathveil.studies.study_file import read
 
     read(folder / "study.toml")
 
 
 def appetite_file(path: Path) -> None:
-    from pathveil.audit.appetite import default_appetite_text
+    from pathveil.auditing.appetite import default_appetite_text
 
     path.write_text(default_appetite_text())
 
 
 def read_appetite(folder: Path) -> None:
-    from pathveil.audit.appetite import read_appetite as read
+    from pathveil.auditing.appetite import read_appetite as read
 
     read(folder / "appetite.toml")
 
@@ -380,13 +381,13 @@ def read_mapping(folder: Path) -> None:
 
 
 def agreement_file(path: Path) -> None:
-    from vocabulary.agree.parties import terms
+    from agreement.parties import terms
 
     terms().save(path)
 
 
 def load_agreement(folder: Path) -> None:
-    from pathveil.vocabulary.agree.agreement import Agreement
+    from pathveil.agreement.agreement import Agreement
 
     Agreement.load(folder / "agreement.json")
 
@@ -396,8 +397,8 @@ def digests_file(path: Path) -> None:
 
 
 def load_digests(folder: Path) -> None:
-    from pathveil.vocabulary.agree.agreement import load_digests as load
-    from vocabulary.agree.parties import terms
+    from agreement.parties import terms
+    from pathveil.agreement.agreement import load_digests as load
 
     load(folder / "tokens.json", terms())
 

@@ -179,14 +179,14 @@ def read_key(folder: Path) -> None:
 
 
 def audit_file(path: Path) -> None:
-    from audit.made import audit_of_predictions
+    from auditing.made import audit_of_predictions
 
     path.write_text(json.dumps(audit_of_predictions().to_dict()))
 
 
 def read_audit(folder: Path) -> None:
-    from pathveil.audit.page import render
-    from pathveil.audit.result import read_audit as read
+    from pathveil.auditing.page import render
+    from pathveil.auditing.result import read_audit as read
 
     audit = read(folder / "audit.json")
     assert str(audit) and render(audit)
@@ -194,7 +194,7 @@ def read_audit(folder: Path) -> None:
 
 def study_report(folder: Path) -> None:
     """A run's result that somebody sent, made into a page again."""
-    from pathveil.report.page import write_again
+    from pathveil.studies.report.page import write_again
 
     write_again(folder)
 

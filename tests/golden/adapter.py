@@ -133,13 +133,13 @@ def tokens(text: str) -> list[str]:
 
 def places(text: str, *, identifiers: bool = True) -> list[tuple[str, int, int]]:
     """Tokens with the places where they stand."""
-    from pathveil.text import tokenize_spans
+    from pathveil.text.tokenizer import tokenize_spans
 
     return tokenize_spans(text, identifiers=identifiers)
 
 
 def identifiers(text: str) -> list[tuple[int, int, str]]:
-    from pathveil.identifiers import stretches
+    from pathveil.text.identifiers import stretches
 
     return [(start, end, kind) for start, end, kind, _ in stretches(text)]
 
@@ -165,7 +165,7 @@ def mutual_information() -> dict[str, float]:
 
 
 def agree_on_words(sites: dict[str, dict[str, int]], *, threshold: int, least: int) -> dict[str, Any]:
-    from pathveil.vocabulary.agree.simulate import simulate
+    from pathveil.agreement.simulate import simulate
 
     outcome = simulate(sites, threshold=threshold, min_cases=least, cap=512, batch=64, seed=b"golden")
     named_at = {site: sum(not word.startswith("agreed word") for word in words.words)
@@ -378,8 +378,8 @@ def orthogonality(shared: Any, private: Any, scale: str = "mean") -> Any:
 
 def attack_scores(log_p: np.ndarray, margin: np.ndarray, inside: np.ndarray) -> dict[str, np.ndarray]:
     """Scores of the first model's records by the others as shadows; arrays (models, records)."""
-    from pathveil.audit.lira import lira, lira_offline
-    from pathveil.audit.rmia import log_ratio, rmia
+    from pathveil.auditing.lira import lira, lira_offline
+    from pathveil.auditing.rmia import log_ratio, rmia
 
     target, shadows, membership = margin[0], margin[1:], inside[1:]
     ratio, offline = (log_ratio(log_p[0], log_p[1:], membership, offline=one) for one in (False, True))
@@ -392,7 +392,7 @@ def attack_scores(log_p: np.ndarray, margin: np.ndarray, inside: np.ndarray) -> 
 
 
 def attack_figures(scores: np.ndarray, member: np.ndarray) -> dict[str, float]:
-    from pathveil.audit.metrics import auc, roc, tpr_at
+    from pathveil.auditing.metrics import auc, roc, tpr_at
 
     return {"AUC": float(auc(scores, member)), "TPR at 10 %": tpr_at(roc(scores, member), 0.1)}
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pathveil.model import MTCNN, Tabulated, TokenBatch
 from pathveil.model.explain import explain, spans
-from pathveil.text import tokenize_spans
+from pathveil.text.tokenizer import tokenize_spans
 
 SHAPE = {"vocabulary_size": 40, "classes": {"site": 6, "behavior": 2}, "dim": 10, "filters": 30}
 

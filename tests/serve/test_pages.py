@@ -612,7 +612,7 @@ def test_codes_of_a_queued_table_have_the_numbers_that_predict_writes(model, tmp
     for case, texts in desk.casework.uncoded(9):
         named = [Sent(str(one.place), one.text, case_id=case) for one in texts]
         answer = propose_case(service.pool.answerer.answer(named, Asked(by_case=True)))
-        desk.casework.propose(case, answer, model=model.sha256, thresholds="t", reports=len(texts))
+        desk.casework.propose(case, answer, model=model.model_sha256, thresholds="t", reports=len(texts))
         desk.casework.decide(case, user, [{task: code.code for task, code in answer.tumours[0].codes.items()}])
     predict_to_file(model, tmp_path / "lab.csv", tmp_path / "codes.xml")
 

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from schemathesis import checks
 
+from pathveil.agreement.certificates import make_certificate
 from pathveil.errors import UsageError
 from pathveil.serve.app import make_app
 from pathveil.serve.desk import Desk
 from pathveil.serve.server import check_place, make_server, serve_behind
-from pathveil.vocabulary.agree.certificates import make_certificate
 from serve.conftest import BEARER, service_of
 
 EXAMPLES = int(os.environ.get("PATHVEIL_API_EXAMPLES", "4"))  # an operation; more by hand

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pathveil.text import tokenize
+from pathveil.text.tokenizer import tokenize
 from pathveil.vocabulary.column import Column, Numbers
 
 PIECES = st.sampled_from(

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from pathveil.errors import VocabularyError
-from pathveil.text import tokenize
+from pathveil.text.tokenizer import tokenize
 from pathveil.vocabulary.corpus_counts import count_corpus
 from vocabulary.corpora import random_corpus, unfolded
 

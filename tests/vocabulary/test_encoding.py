@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from pathveil.errors import CorpusError
-from pathveil.text import tokenize
+from pathveil.text.tokenizer import tokenize
 from pathveil.vocabulary import MISSING, Vocabulary
 from pathveil.vocabulary.encoding import encode, encode_texts, text_encoder
 

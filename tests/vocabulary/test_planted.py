@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pathveil.errors import CorpusError
-from pathveil.text import tokenize_spans
+from pathveil.text.tokenizer import tokenize_spans
 from pathveil.vocabulary.planted import cut_out_spans, planted_words
 
 PIECES = st.sampled_from("Kowalski|Dr.|May|S16-45357|left|May's|(Ann|Smith/Jones|1.5|ﬁ|12 Elm| |, ".split("|"))

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numba import njit
 
-from pathveil.text import SEPARATORS, scan_chunks, word_for
+from pathveil.text.tokenizer import SEPARATORS, scan_chunks, word_for
 from pathveil.vocabulary.scanning import DECIMAL, FOLDED, LARGE, NOTHING, fold, is_ascii, token_at
 
 PLAIN = "".join(

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from pathveil.errors import UsageError, VocabularyError
-from pathveil.text import tokenize
+from pathveil.text.tokenizer import tokenize
 from pathveil.vocabulary import Vocabulary
 from pathveil.vocabulary.corpus_counts import gather_counts
 from pathveil.vocabulary.selection import Measures, SelectionSettings, select, select_words

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from pathveil.identifiers import SIGN
-from pathveil.text import tokenize_spans
+from pathveil.text.identifiers import SIGN
+from pathveil.text.tokenizer import tokenize_spans
 from pathveil.vocabulary.spans import _as_bytes, token_spans
 
 SIGNS = "aAbx sS.,-/+'%<>=019 5&():\n\x0c`m•†–²"  # each stays one character

@@ -16,7 +16,7 @@ import pytest
 from pathveil.corpus import content_sha256, scan, validate
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import sha256_of_file
-from pathveil.text import settings, tokenize
+from pathveil.text.tokenizer import settings, tokenize
 from pathveil.vocabulary import tokens as module
 from pathveil.vocabulary.encoding import encode
 from pathveil.vocabulary.tokens import cache_folder, case_number, tokens

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pathveil.bundle.class_floor import floor_lines
 from pathveil.bundle.defence import card_lines
-from pathveil.foreign import printable
-from pathveil.wording import counted, listed
+from pathveil.formatting import counted, listed
+from pathveil.untrusted import printable
 
 if TYPE_CHECKING:
     from pathveil.bundle.model import Model

@@ -12,9 +12,9 @@ import numpy as np
 
 from pathveil.disclosure import may_be_told
 from pathveil.errors import UsageError
+from pathveil.formatting import counted, listed
 from pathveil.results import Part
 from pathveil.vocabulary.encoded import MISSING, Encoded
-from pathveil.wording import counted, listed
 
 
 class UnlearntCodes(Part):

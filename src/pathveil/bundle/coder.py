@@ -21,13 +21,13 @@ import numpy as np
 
 from pathveil.bundle.joint import Rules, choose_together
 from pathveil.bundle.model import Model
-from pathveil.corpus.combinations import term_of
 from pathveil.errors import BundleError
+from pathveil.formatting import counted
+from pathveil.icdo.combinations import term_of
 from pathveil.training.blend import choose
 from pathveil.training.scores import NEVER
 from pathveil.vocabulary.encoding import encode_texts, text_encoder
 from pathveil.vocabulary.words import FIRST_WORD
-from pathveil.wording import counted
 
 if TYPE_CHECKING:
     from pathveil.training.ensemble import Ensemble

@@ -14,12 +14,12 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter
 
 from pathveil.errors import UsageError
+from pathveil.formatting import counted, listed
 from pathveil.results import Part
 from pathveil.training.accounting import Privacy
 from pathveil.training.defences import AnyDefence, DPSettings, OwnDefence, TeacherSettings, defence_named
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.words import Vocabulary
-from pathveil.wording import counted, listed
 
 # AUC of the strongest membership attack on a model of a preset, halves of TCGA's reports (docs/training.md).
 LEAK_OF_PRESET = {"default": 0.99, "small": 0.88, "paper": 0.92, "release": 0.63}

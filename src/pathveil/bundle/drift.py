@@ -22,19 +22,19 @@ from pathveil.bundle.incoming import Incoming, OneReading, Reports, batches_of
 from pathveil.bundle.model import Model
 from pathveil.bundle.predictions import skipped_lines
 from pathveil.bundle.profile import Profile, shares_told
-from pathveil.corpus.combinations import named, term_of
 from pathveil.corpus.intake import check_messages
 from pathveil.corpus.mapping import AnyMapping
 from pathveil.corpus.rows import MOST_SKIPPED, RowCounts
 from pathveil.disclosure import FEWEST_CASES_TOLD, NOT_TOLD, TOO_FEW, may_be_told
 from pathveil.errors import UsageError
+from pathveil.formatting import counted, percent
+from pathveil.icdo.combinations import named, term_of
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
-from pathveil.seeds import generator
+from pathveil.rng import generator
 from pathveil.training.blend import choose
 from pathveil.training.scores import NEVER, Interval
 from pathveil.vocabulary.words import UNKNOWN
-from pathveil.wording import counted, percent
 
 MORE_UNKNOWN = 1.5  # times as many unknown words are worth a look, if they are also
 UNKNOWN_POINTS = 0.02  # of all words, or of reports without one, more

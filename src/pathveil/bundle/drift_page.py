@@ -3,8 +3,8 @@
 from pathveil.bundle.drift import Drift, TaskDrift, shown
 from pathveil.bundle.page import fill
 from pathveil.bundle.row_names import draw_rows
-from pathveil.svg import Mark
-from pathveil.wording import counted
+from pathveil.charts import Mark
+from pathveil.formatting import counted
 
 SHOWN = 12  # codes of a figure
 

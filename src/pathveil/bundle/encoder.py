@@ -18,9 +18,9 @@ from pathveil.bundle.folder import check_architecture, read_tensors, verify
 from pathveil.bundle.release import form_of
 from pathveil.errors import BundleError, VocabularyError
 from pathveil.files import WORDS, read_json, write_json
-from pathveil.foreign.tensors import written
-from pathveil.identifiers import Hiding
-from pathveil.text import read_settings
+from pathveil.text.identifiers import Hiding
+from pathveil.text.tokenizer import read_settings
+from pathveil.untrusted.tensors import written
 from pathveil.vocabulary.encoding import encode_texts
 from pathveil.vocabulary.words import Vocabulary
 

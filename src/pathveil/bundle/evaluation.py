@@ -16,9 +16,10 @@ from pathveil.bundle.joint import RULES, Rules
 from pathveil.bundle.model import Model
 from pathveil.bundle.training_cases import read_training_cases
 from pathveil.corpus import Corpus, read
-from pathveil.corpus.codes import is_another_form
 from pathveil.corpus.rows import MOST_SKIPPED, RowCounts
 from pathveil.errors import CorpusError, UsageError
+from pathveil.formatting import counted, listed, width_of
+from pathveil.icdo.codes import is_another_form
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.training.blend import choose
@@ -26,7 +27,6 @@ from pathveil.training.metrics import TaskScores, evaluate
 from pathveil.training.scores import NEVER, Scores
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import encode, read_days
-from pathveil.wording import counted, listed, width_of
 
 
 class CodedShare(Part):

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pathveil.corpus.combinations import term_of
 from pathveil.disclosure import may_be_told
+from pathveil.icdo.combinations import term_of
 from pathveil.results import Part
 from pathveil.training.metrics import TaskScores
 from pathveil.training.scores import Interval

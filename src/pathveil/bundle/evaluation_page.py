@@ -9,11 +9,11 @@ from pathveil.bundle.evaluation import Evaluation, TaskEvaluation
 from pathveil.bundle.evaluation_details import GroupRow, wilson
 from pathveil.bundle.page import as_share, fill
 from pathveil.bundle.row_names import draw_rows
-from pathveil.corpus.combinations import named
+from pathveil.charts import Mark, Series, curves, key
 from pathveil.disclosure import FEWEST_CASES_TOLD, TOO_FEW, may_be_told
 from pathveil.errors import UsageError
-from pathveil.svg import Mark, Series, curves, key
-from pathveil.wording import counted, listed
+from pathveil.formatting import counted, listed
+from pathveil.icdo.combinations import named
 
 SHOWN = 15  # confusions, and rows of a figure
 

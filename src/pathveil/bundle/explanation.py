@@ -12,12 +12,12 @@ import numpy as np
 
 from pathveil.bundle.coder import Code, Coder, decide, unread
 from pathveil.bundle.model import Model
+from pathveil.formatting import width_of
 from pathveil.model.explain import head_rows
 from pathveil.results import Part, Result
 from pathveil.training.linear import document_vector
 from pathveil.vocabulary.spans import token_spans
 from pathveil.vocabulary.words import FIRST_WORD
-from pathveil.wording import width_of
 
 if TYPE_CHECKING:
     from pathveil.training.linear_view import LinearView

@@ -32,8 +32,8 @@ from pathveil.bundle.figure import draw_history
 from pathveil.bundle.release import RELEASE, SIGNATURE, TEST_RESULT, form_of
 from pathveil.errors import BundleError, VocabularyError
 from pathveil.files import MANIFEST, WORDS, read_json, sha256_of_file, write_json, write_text
-from pathveil.foreign import Refused, are_names, bounds, tensors
 from pathveil.training.scores import NEVER, Scores, Threshold
+from pathveil.untrusted import Refused, are_names, bounds, tensors
 from pathveil.vocabulary.words import Vocabulary
 
 if TYPE_CHECKING:

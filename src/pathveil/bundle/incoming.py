@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pathveil.corpus import Corpus
-from pathveil.corpus.fhir import Beside, gather_beside
 from pathveil.corpus.intake import FRAME
 from pathveil.corpus.mapping import AnyMapping, TableMapping, mapping_of
-from pathveil.corpus.markup import plain_or_none, plain_texts
-from pathveil.corpus.messages import Tally, read_reports, settle_versions
-from pathveil.corpus.opening import (
+from pathveil.corpus.messages.fhir import Beside, gather_beside
+from pathveil.corpus.messages.files import Tally, read_reports, settle_versions
+from pathveil.corpus.messages.markup import plain_or_none, plain_texts
+from pathveil.corpus.reading import as_polars
+from pathveil.corpus.report_rows import LINE, PLACE, SECTION, joins_rows, one_row_a_report
+from pathveil.corpus.rows import MOST_SKIPPED, SOURCE, RowCheck, RowCounts, Unread, check_most_skipped
+from pathveil.corpus.schema import AS_WRITTEN, MESSAGE_STARTS, no_text
+from pathveil.corpus.tables.files import ROW, unchanged, with_rows
+from pathveil.corpus.tables.opening import (
     MESSAGES,
     Columns,
     check_for_reports,
@@ -29,12 +34,7 @@ from pathveil.corpus.opening import (
     tables_among,
     written_out,
 )
-from pathveil.corpus.reading import as_polars
-from pathveil.corpus.report_rows import LINE, PLACE, SECTION, joins_rows, one_row_a_report
-from pathveil.corpus.rows import MOST_SKIPPED, SOURCE, RowCheck, RowCounts, Unread, check_most_skipped
-from pathveil.corpus.schema import AS_WRITTEN, MESSAGE_STARTS, no_text
-from pathveil.corpus.tables import ROW, unchanged, with_rows
-from pathveil.corpus.text_files import text_of
+from pathveil.corpus.tables.text_files import text_of
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import name_of
 

@@ -1,6 +1,6 @@
 """One decision over all tasks, so that a report's codes go together: the most probable combination that is valid.
 
-Each task alone takes its best code, and the codes may then contradict each other (``pathveil.corpus.combinations``).
+Each task alone takes its best code, and the codes may then contradict each other (``pathveil.icdo.combinations``).
 Such a report gets, of all combinations that the rules allow, the one of the largest product of probabilities. The
 search is exact: for every place (subsite, or site where a model has no subsites) the best of everything else that fits
 it. Lifts have no say in it, since they were chosen for each task alone. Reports whose codes go together keep them.
@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pathveil.arguments import names_given
-from pathveil.corpus.combinations import contradicts_pair_at, is_implausible_at, is_outside
 from pathveil.errors import UsageError
-from pathveil.wording import listed
+from pathveil.formatting import listed
+from pathveil.icdo.combinations import contradicts_pair_at, is_implausible_at, is_outside
 
 RULES = ("subsite", "histology", "laterality")  # what must fit: a subsite its site, a morphology or a side the place
 USUAL_RULES = ("subsite", "histology")

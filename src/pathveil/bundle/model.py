@@ -21,13 +21,13 @@ from pathveil.bundle.joint import rules_named
 from pathveil.bundle.release import RELEASE, Form
 from pathveil.errors import BundleError, UsageError, VocabularyError
 from pathveil.files import new_folder, sha256_of_file, sha256_of_json
-from pathveil.identifiers import Hiding
+from pathveil.formatting import counted, listed, width_of
 from pathveil.progress import Progress, silent
-from pathveil.seeds import check_seed
+from pathveil.rng import check_seed
+from pathveil.text.identifiers import Hiding
 from pathveil.training.device import choose_device
 from pathveil.training.scores import Scores, Threshold
 from pathveil.vocabulary.words import Vocabulary
-from pathveil.wording import counted, listed, width_of
 
 if TYPE_CHECKING:
     from pathveil.bundle.drift import Drift
@@ -111,7 +111,7 @@ class Model:
 
     @cached_property
     def _text_settings(self) -> tuple[int, Hiding]:
-        from pathveil.text import read_settings, settings
+        from pathveil.text.tokenizer import read_settings, settings
 
         told = read_settings(self.text)
         if told is None:
@@ -265,7 +265,7 @@ class Model:
 
     def with_words_key(self, path: Path) -> "Model":
         """The model of a release whose words are hashed, with the key to look them up."""
-        from pathveil.corpus.patient import read_key
+        from pathveil.corpus.messages.patient import read_key
 
         try:
             return replace(self, vocabulary=self.vocabulary.with_key(read_key(path)))

@@ -29,8 +29,8 @@ from xml.sax.saxutils import escape
 from pathveil.bundle.coder import Code
 from pathveil.bundle.incoming import Origin
 from pathveil.bundle.outputs import NAACCR_HEAD, Coded, Write, json_line, one_line
-from pathveil.corpus.combinations import contradictions
 from pathveil.corpus.seen import Seen
+from pathveil.icdo.combinations import contradictions
 
 LATERALITY = {
     "not_paired": "0",

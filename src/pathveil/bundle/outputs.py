@@ -30,9 +30,9 @@ from typing import IO, Any
 from pathveil.bundle.coder import Code
 from pathveil.bundle.explanation import Explanation
 from pathveil.bundle.incoming import Origin
-from pathveil.corpus.combinations import Contradiction
-from pathveil.corpus.opening import check_output
+from pathveil.corpus.tables.opening import check_output
 from pathveil.errors import UsageError
+from pathveil.icdo.combinations import Contradiction
 
 FORMATS = {".csv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xml": "naaccr-xml"}
 NAACCR_HEAD = (

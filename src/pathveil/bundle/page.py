@@ -7,7 +7,7 @@
 from typing import Any
 
 from pathveil.disclosure import NOT_TOLD
-from pathveil.wording import percent
+from pathveil.formatting import percent
 
 
 def fill(template: str, **content: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pathveil.bundle.train import read_training_corpus
+from pathveil.formatting import duration
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.training.defences import DPSettings, TeacherSettings
@@ -23,7 +24,6 @@ from pathveil.training.speed import ASSUMED, BATCHES, STACK, Speed, model_speed,
 from pathveil.training.teachers import teacher_settings
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.words import Vocabulary
-from pathveil.wording import duration
 
 LINEAR_TRIED = 4  # steps of a linear view that are timed, after the first
 

@@ -29,14 +29,14 @@ from pathveil.bundle.text_answers import contradictions_of
 from pathveil.bundle.tumours import answer_tumours
 from pathveil.corpus.intake import check_messages
 from pathveil.corpus.mapping import AnyMapping
-from pathveil.corpus.opening import MESSAGES, passed_over, sentence_of
 from pathveil.corpus.rows import MOST_SKIPPED
 from pathveil.corpus.seen import Seen
-from pathveil.corpus.tables import FORMS, OTHER_FORMS
+from pathveil.corpus.tables.files import FORMS, OTHER_FORMS
+from pathveil.corpus.tables.opening import MESSAGES, passed_over, sentence_of
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file
+from pathveil.formatting import counted, listed
 from pathveil.progress import Progress, silent
-from pathveil.wording import counted, listed
 
 FORGOTTEN_KEY = (
     "case and report ids of messages were made with a key that was not kept, so they match no other run; "

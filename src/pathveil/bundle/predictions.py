@@ -6,11 +6,11 @@ from typing import Any
 from pathveil.bundle.coder import Code
 from pathveil.bundle.incoming import Origin
 from pathveil.bundle.text_answers import answer_lines
-from pathveil.corpus.combinations import Contradiction
 from pathveil.corpus.intake import SkippedMessage
 from pathveil.corpus.rows import RowCounts
+from pathveil.formatting import counted, width_of
+from pathveil.icdo.combinations import Contradiction
 from pathveil.results import Part, Result
-from pathveil.wording import counted, width_of
 
 
 class Prediction(Part):

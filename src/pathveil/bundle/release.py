@@ -21,8 +21,8 @@ from pydantic import AfterValidator, ValidationError
 
 from pathveil.errors import BundleError, explained
 from pathveil.files import read_json
+from pathveil.formatting import counted
 from pathveil.results import Part, Result
-from pathveil.wording import counted
 
 FORMAT = "pathveil-release/1"
 RELEASE = "release.json"

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from pathveil.bundle.release import FORMS, Release
 from pathveil.corpus.schema import Paths
 from pathveil.disclosure import TOO_FEW, may_be_told
+from pathveil.formatting import counted, listed
 from pathveil.progress import Progress, silent
 from pathveil.vocabulary.exposure import measure_exposure
-from pathveil.wording import counted, listed
 
 if TYPE_CHECKING:
     from pathveil.bundle.model import Model

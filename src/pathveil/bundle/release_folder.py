@@ -37,7 +37,7 @@ from pathveil.bundle.release_scan import RUN, scan_release
 from pathveil.bundle.statements import TEST_RESULT_TYPE, sign, signature_bundle, statement
 from pathveil.bundle.verification import APPETITE, AUDIT, verify_release
 from pathveil.corpus.schema import Paths, scan
-from pathveil.corpus.tables import content_sha256
+from pathveil.corpus.tables.files import content_sha256
 from pathveil.errors import UsageError
 from pathveil.files import new_folder, sha256_of_file, write_json, write_text
 from pathveil.progress import Progress, silent
@@ -108,7 +108,7 @@ def write_release(
     name: str = "",
     progress: Progress = silent,
 ) -> Release:
-    """Write, search and sign a release. Whether there may be one is for the caller to say (``audit.release``).
+    """Write, search and sign a release. Whether there may be one is for the caller to say (``auditing.release``).
 
     ``reports`` is the training corpus: its ids and text are looked for in every file, and the words' exposure is
     measured in it; ``names`` are looked for as well. ``words_key`` hashes the words.

@@ -24,8 +24,8 @@ from typing import Any
 
 from pathveil.errors import BundleError, UsageError
 from pathveil.files import only_process
-from pathveil.foreign import Refused, parse_json, read_text
 from pathveil.signatures import PrivateKey, PublicKey, holds, sign_for
+from pathveil.untrusted import Refused, parse_json, read_text
 
 START = "0" * 64  # what the first line has in the place of the line before it
 PURPOSE = "release log"  # of a line's signature

@@ -10,7 +10,6 @@ error names the file and how many there are; words only where they stand in a ro
 ({'card.md': 1}, {'card.md': 1})
 """
 
-import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +21,10 @@ from pathveil.bundle.release import Scan
 from pathveil.corpus.schema import Paths, scan
 from pathveil.errors import BundleError, UsageError, short
 from pathveil.files import WORDS
+from pathveil.formatting import counted
 from pathveil.progress import Progress, silent
-from pathveil.text import DECIMAL, LARGE_INTEGER, tokenize
-from pathveil.wording import counted
+from pathveil.text.tokenizer import DECIMAL, LARGE_INTEGER, tokenize
+from pathveil.untrusted import Refused, parse_json
 
 RUN = 6  # words of a report in a row that count as a piece of it
 SHORTEST = 4  # characters of an id or name that is looked for; shorter ones stand everywhere by chance
@@ -97,8 +97,8 @@ class Searched:
     def word_list(self) -> set[str]:
         """The runs of the model's list of words, which its release publishes; none where the file is no such list."""
         try:
-            return pieces_of(all_words(" ".join(json.loads(self.texts[WORDS])["words"])))
-        except (KeyError, TypeError, ValueError):
+            return pieces_of(all_words(" ".join(parse_json(self.texts[WORDS].encode())["words"])))
+        except (KeyError, TypeError, Refused):
             return set()
 
 

@@ -12,7 +12,7 @@ numbered, and a sentence says what each stands for.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pathveil.svg import Mark, intervals
+from pathveil.charts import Mark, intervals
 
 ROOM, MORE_ROOM = 150, 230  # of the figure's width, for names as they mostly are and for long ones
 MARGIN = 12

@@ -27,8 +27,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pathveil.errors import BundleError
-from pathveil.foreign import Refused, parse_json
 from pathveil.signatures import PrivateKey, PublicKey
+from pathveil.untrusted import Refused, parse_json
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 STATEMENT_TYPE = "https://in-toto.io/Statement/v1"

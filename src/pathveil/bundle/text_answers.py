@@ -13,9 +13,9 @@ from typing import Any
 from pathveil.bundle.coder import Code, Coder, decide
 from pathveil.bundle.explanation import Explanation, explain_reading, read_to_explain
 from pathveil.bundle.joint import Rules
-from pathveil.corpus.combinations import Contradiction, contradictions
+from pathveil.formatting import width_of
+from pathveil.icdo.combinations import Contradiction, contradictions
 from pathveil.results import Result
-from pathveil.wording import width_of
 
 NOTHING_READ = "the model can read nothing of this text (no word it knows, or too few): these codes say nothing of it"
 

@@ -22,13 +22,14 @@ from pathveil.bundle.profile import profile_of
 from pathveil.bundle.training_cases import write_training_cases
 from pathveil.bundle.weights import architecture_of, to_arrays
 from pathveil.corpus import Corpus, read
-from pathveil.corpus.codes import tasks_of_another_form
 from pathveil.corpus.schema import Paths
 from pathveil.errors import CorpusError, UsageError, VocabularyError, short
 from pathveil.files import check_new, read_json
+from pathveil.formatting import counted, listed, width_of
+from pathveil.icdo.codes import tasks_of_another_form
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
-from pathveil.seeds import check_seed
+from pathveil.rng import check_seed
 from pathveil.training.blend import HeldOut
 from pathveil.training.calibration import threshold_for
 from pathveil.training.defences import AnyDefence, DPSettings, defence_named
@@ -41,7 +42,6 @@ from pathveil.vocabulary.encoded import MISSING, Encoded, join_documents
 from pathveil.vocabulary.encoding import encode
 from pathveil.vocabulary.selection import MINIMUM, USUAL, Measures, select
 from pathveil.vocabulary.words import Vocabulary
-from pathveil.wording import counted, listed, width_of
 
 ACCURACY = 0.97  # what registries ask of codes that no person looks at
 

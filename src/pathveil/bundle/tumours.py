@@ -35,8 +35,8 @@ import numpy as np
 from pathveil.bundle.coder import Code, decide
 from pathveil.bundle.joint import Rules
 from pathveil.bundle.model import Model
-from pathveil.corpus.combinations import subsites_of
-from pathveil.corpus.synth.codes import code_lists
+from pathveil.icdo.combinations import subsites_of
+from pathveil.icdo.lists import code_lists
 from pathveil.training.blend import log_softmax
 
 ILL_DEFINED = frozenset({"C14", "C26", "C39", "C55", "C76", "C77", "C80"})

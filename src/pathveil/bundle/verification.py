@@ -16,9 +16,9 @@ from pathveil.bundle.release_log import check_in_log
 from pathveil.bundle.statements import TEST_RESULT_TYPE, opened, signed_files
 from pathveil.errors import BundleError
 from pathveil.files import read_json, sha256_of_file
+from pathveil.formatting import counted
 from pathveil.results import Result
 from pathveil.signatures import PublicKey, read_public_key
-from pathveil.wording import counted
 
 AUDIT, APPETITE = folders.AUDIT, "appetite.toml"
 

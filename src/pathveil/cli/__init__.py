@@ -16,7 +16,7 @@ import typer
 from pathveil import __version__
 from pathveil.cli import audit, bench, cache, coding, corpus, demo, federate, model, release, serve, study, vocab
 from pathveil.errors import PathveilError
-from pathveil.foreign import printable
+from pathveil.untrusted import printable
 
 app = typer.Typer(
     name="pathveil",

@@ -16,9 +16,9 @@ from pathveil.errors import UsageError
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
-    from pathveil.vocabulary.agree.agreement import Agreement
-    from pathveil.vocabulary.agree.hub import Hub
-    from pathveil.vocabulary.agree.keyholder import KeyHolder
+    from pathveil.agreement.agreement import Agreement
+    from pathveil.agreement.hub import Hub
+    from pathveil.agreement.keyholder import KeyHolder
 
 app = typer.Typer(
     help="Agree on the words that at least k registries have, without any of them showing the rest. "
@@ -69,8 +69,8 @@ def _warn(threshold: int) -> None:
 
 def _load(path: Path, sha256: str | None, signed_by: list[Path] | None) -> "Agreement":
     """The agreement, known by its sha256 or by who signed it."""
+    from pathveil.agreement.agreement import Agreement
     from pathveil.signatures import read_public_key
-    from pathveil.vocabulary.agree.agreement import Agreement
 
     terms = Agreement.load(path)
     terms.expect(sha256=sha256, signers=[read_public_key(one) for one in signed_by or []])
@@ -93,8 +93,8 @@ def offer(
     NAME.offer.json goes to whoever proposes the agreement, which then pins the server to this certificate and key;
     everything else stays where it is. A key holder's key serves one agreement: make an offer for each.
     """
-    from pathveil.vocabulary.agree.offer import Offer, make_offer
-    from pathveil.vocabulary.agree.results import OfferFiles
+    from pathveil.agreement.offer import Offer, make_offer
+    from pathveil.agreement.results import OfferFiles
 
     *kept, made = make_offer(out, name, address=address, certificate=certificate, days=days)
     fingerprint = Offer.load(made).fingerprint
@@ -121,10 +121,10 @@ def propose(
     its way could put servers of their own in. The sha256 goes with every request too, so a party with another version
     is refused.
     """
+    from pathveil.agreement.agreement import Agreement
+    from pathveil.agreement.offer import Offer
+    from pathveil.agreement.results import ProposedAgreement
     from pathveil.files import check_new
-    from pathveil.vocabulary.agree.agreement import Agreement
-    from pathveil.vocabulary.agree.offer import Offer
-    from pathveil.vocabulary.agree.results import ProposedAgreement
 
     check_new(out)  # an agreement is known by its hash, and may be signed
     terms = Agreement.propose(
@@ -178,9 +178,9 @@ def sign(
 
     The signature is written into the file; the terms and their sha256 stay the same.
     """
-    from pathveil.vocabulary.agree.agreement import Agreement
-    from pathveil.vocabulary.agree.offer import Offer
-    from pathveil.vocabulary.agree.results import SignedAgreement
+    from pathveil.agreement.agreement import Agreement
+    from pathveil.agreement.offer import Offer
+    from pathveil.agreement.results import SignedAgreement
 
     terms = Agreement.load(agreement)
     for one in map(Offer.load, offer or []):
@@ -214,7 +214,7 @@ def tokens(
     Writes tokens.json, which the server keeps (it holds only hashes), and SITE/SERVER.token, which goes to that site
     by a safe way and is then deleted here.
     """
-    from pathveil.vocabulary.agree.agreement import Agreement, write_tokens
+    from pathveil.agreement.agreement import Agreement, write_tokens
 
     emit(write_tokens(Agreement.load(agreement), server, out), as_json=as_json)
 
@@ -222,7 +222,7 @@ def tokens(
 def _serve(
     role: "KeyHolder | Hub", web: "Starlette", name: str, listen: str, port: int | None, certificate: Path, key: Path
 ) -> None:
-    from pathveil.vocabulary.agree.service import make_agreement_server, serve
+    from pathveil.agreement.service import make_agreement_server, serve
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     pinned = role.agreement.server(name)
@@ -269,10 +269,10 @@ def keyholder(
     when every site is done or the agreement expires; then the command ends. Run it in another organisation than the
     other key holder and the hub.
     """
-    from pathveil.vocabulary.agree.agreement import load_digests
-    from pathveil.vocabulary.agree.keyholder import KeyHolder
-    from pathveil.vocabulary.agree.results import ServerEnd
-    from pathveil.vocabulary.agree.service import keyholder_app
+    from pathveil.agreement.agreement import load_digests
+    from pathveil.agreement.keyholder import KeyHolder
+    from pathveil.agreement.results import ServerEnd
+    from pathveil.agreement.service import keyholder_app
 
     terms = _load(agreement, sha256, signed_by)
     digests = load_digests(tokens, terms)
@@ -304,11 +304,11 @@ def hub(
 
     Ends when every site has its answer, or the agreement expires; the tags are then erased.
     """
-    from pathveil.vocabulary.agree.agreement import load_digests
-    from pathveil.vocabulary.agree.hub import Hub
-    from pathveil.vocabulary.agree.offer import HUB
-    from pathveil.vocabulary.agree.results import HubEnd
-    from pathveil.vocabulary.agree.service import hub_app
+    from pathveil.agreement.agreement import load_digests
+    from pathveil.agreement.hub import Hub
+    from pathveil.agreement.offer import HUB
+    from pathveil.agreement.results import HubEnd
+    from pathveil.agreement.service import hub_app
 
     terms = _load(agreement, sha256, signed_by)
     digests = load_digests(tokens, terms)
@@ -354,9 +354,9 @@ def site(
     Waits for the other sites. Stopped, it goes on by the same command. Of your words, only those in at least m cases
     are used, and nobody else sees them: key holders get random points, the hub gets tags.
     """
-    from pathveil.vocabulary.agree.client import already_done, read_tokens, take_part
-    from pathveil.vocabulary.agree.results import SiteResult
-    from pathveil.vocabulary.agree.site import Site, cases_of
+    from pathveil.agreement.client import already_done, read_tokens, take_part
+    from pathveil.agreement.results import SiteResult
+    from pathveil.agreement.site import Site, cases_of
     from pathveil.vocabulary.corpus_counts import gather_counts
     from pathveil.vocabulary.words import check_vocabulary_file
 
@@ -397,8 +397,8 @@ def publish(
 
     A second, deliberate step: whoever does it sees every agreed word. Each was submitted by at least k sites.
     """
-    from pathveil.vocabulary.agree.results import PublishedWords
-    from pathveil.vocabulary.agree.site import publish as join
+    from pathveil.agreement.results import PublishedWords
+    from pathveil.agreement.site import publish as join
     from pathveil.vocabulary.words import Vocabulary, check_vocabulary_file
 
     check_vocabulary_file(out, reads=[files])
@@ -433,9 +433,9 @@ def simulate(
 
     The same code as in a deployment, without the network, on one corpus of several registries.
     """
-    from pathveil.vocabulary.agree.results import SimulatedAgreement
-    from pathveil.vocabulary.agree.simulate import by_registry
-    from pathveil.vocabulary.agree.simulate import simulate as run
+    from pathveil.agreement.results import SimulatedAgreement
+    from pathveil.agreement.simulate import by_registry
+    from pathveil.agreement.simulate import simulate as run
     from pathveil.vocabulary.corpus_counts import gather_counts
     from pathveil.vocabulary.words import check_vocabulary_file
 
@@ -481,7 +481,7 @@ def leftover(
 
     A personal word is one that stands in planted text alone. Numbers are written, never the words.
     """
-    from pathveil.vocabulary.agree.leftover import measure_leftover, write_leftover
+    from pathveil.agreement.leftover import measure_leftover, write_leftover
     from pathveil.vocabulary.corpus_counts import gather_counts
     from pathveil.vocabulary.planted import planted_words
 

@@ -11,7 +11,7 @@ from pathveil.cli.tables import reads_tables
 from pathveil.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathveil.audit.result import Audit
+    from pathveil.auditing.result import Audit
 
 APPETITE_OPTION = typer.Option(
     None, "--appetite", help="The risk appetite (TOML) the verdict is held against; otherwise an example, of nobody."
@@ -26,7 +26,7 @@ STORE_OPTION = typer.Option(
 
 def show_appetite(wanted: bool) -> None:
     if wanted:
-        from pathveil.audit.appetite import default_appetite_text
+        from pathveil.auditing.appetite import default_appetite_text
 
         typer.echo(default_appetite_text(), nl=False)
         raise typer.Exit()
@@ -34,7 +34,7 @@ def show_appetite(wanted: bool) -> None:
 
 def show_schema(wanted: bool) -> None:
     if wanted:
-        from pathveil.audit.result import schema
+        from pathveil.auditing.result import schema
         from pathveil.files import json_text
 
         typer.echo(json_text(schema()), nl=False)
@@ -171,7 +171,7 @@ def run(
         raise UsageError("give a BUNDLE with --members and --non-members, or --predictions FILE")
     if out is None and not plan:
         raise UsageError("give --out FOLDER for audit.json and audit.html")
-    from pathveil.audit.appetite import asked_appetite
+    from pathveil.auditing.appetite import asked_appetite
 
     settings: dict[str, Any] = {
         "shadows": models,

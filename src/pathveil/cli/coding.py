@@ -23,8 +23,8 @@ from pathveil.cli.console import (
 from pathveil.cli.tables import mapping_from, tells_of_tables
 from pathveil.errors import UsageError
 from pathveil.files import write_text
-from pathveil.foreign import printable
 from pathveil.training.device import choose_device
+from pathveil.untrusted import printable
 
 if TYPE_CHECKING:
     from pathveil.corpus.mapping import TableMapping
@@ -163,8 +163,8 @@ def predict(
     Reports are streamed, so any number of them fits. Report text is read and not written, unless --with-text asks.
     """
     from pathveil.bundle.incoming import made_plain
-    from pathveil.corpus.patient import read_key
-    from pathveil.corpus.text_files import text_from
+    from pathveil.corpus.messages.patient import read_key
+    from pathveil.corpus.tables.text_files import text_from
 
     if (source is None) == (text is None):
         raise UsageError("give INPUT, a file or folder of reports, or --text with one text")
@@ -269,7 +269,7 @@ def drift(
 
 def tell_passed_over(*sources: Path | None) -> None:
     """Name on stderr what lies in a given folder and was not read."""
-    from pathveil.corpus.opening import passed_over, sentence_of
+    from pathveil.corpus.tables.opening import passed_over, sentence_of
 
     for source in filter(None, sources):
         if others := passed_over(source):
@@ -279,7 +279,7 @@ def tell_passed_over(*sources: Path | None) -> None:
 def check_page(page: Path | None, *, sources: list[Path]) -> None:
     """Refuse a place where a page may not be written, before the work is done; an earlier page gives way."""
     from pathveil.bundle.outputs import PAGE_MARK
-    from pathveil.corpus.opening import check_output
+    from pathveil.corpus.tables.opening import check_output
 
     if page is None:
         return

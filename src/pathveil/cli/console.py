@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pathveil.arguments import names_given
-from pathveil.foreign import printable
-from pathveil.foreign.text import UNPRINTABLE
 from pathveil.progress import Progress
+from pathveil.untrusted import printable
+from pathveil.untrusted.text import UNPRINTABLE
 
 if TYPE_CHECKING:
     from pathveil.results import Result

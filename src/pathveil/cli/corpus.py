@@ -69,9 +69,9 @@ def import_reports(
     checked against ICD-O-3. Messages and rows that cannot be used are skipped, counted and named by their position.
     Patient fields (PID) make the case id and are taken out of the text where it repeats them; they go nowhere else.
     """
-    from pathveil.corpus.database import address_from_environment
     from pathveil.corpus.intake import import_corpus
-    from pathveil.corpus.patient import read_key
+    from pathveil.corpus.messages.patient import read_key
+    from pathveil.corpus.tables.database import address_from_environment
 
     if not sources and database is None:
         raise UsageError("give files to read, or a database with --database and --query")
@@ -95,7 +95,7 @@ def import_reports(
 
 def address_of(source: Path | None, variable: str | None) -> str | None:
     """The address of the database that stands in place of a file, where there is none."""
-    from pathveil.corpus.database import address_from_environment
+    from pathveil.corpus.tables.database import address_from_environment
 
     if (source is None) == (variable is None):
         raise UsageError("give a file to read, or a database with --database and --query: one of them")
@@ -162,7 +162,7 @@ def label_reports(
     answers is left without labels and counted, as are reports and rows that match nothing.
     """
     from pathveil.corpus.labels import label_corpus
-    from pathveil.corpus.patient import read_key
+    from pathveil.corpus.messages.patient import read_key
 
     with ended_like_ctrl_c(), bar() as progress:
         result = label_corpus(

@@ -14,10 +14,10 @@ def run(
 ) -> None:
     """Everything, small, on the embedded corpus: a model, its reasons, four studies and their report, and whether the
     model may be released."""
-    from pathveil.report import page
-    from pathveil.study import demo
-    from pathveil.study.scheduler import WORK
-    from pathveil.study.study_file import CELLS
+    from pathveil.studies import demo
+    from pathveil.studies.report import page
+    from pathveil.studies.scheduler import WORK
+    from pathveil.studies.study_file import CELLS
 
     with resumable(), bar((CELLS, WORK)) as progress, crew_for("local", None, None, "cpu") as crew:
         report = out / "report.html"

@@ -191,7 +191,7 @@ def submit(
     from pathveil.federation.flare.submit import submit as train
     from pathveil.federation.protocol.classes import read_classes
     from pathveil.federation.protocol.plan import TWO
-    from pathveil.study.store import check_run
+    from pathveil.studies.store import check_run
 
     settings = {"epochs": epochs, "filters": filters, "dim": dim, "batch_size": batch_size, "local_steps": local_steps}
     names, documents = sites_from(sites)

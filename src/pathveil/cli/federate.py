@@ -82,11 +82,11 @@ def run(
 ) -> None:
     """Train in one process: the same sites and hub as over a network, without the network."""
     from pathveil.corpus.split import first_day
-    from pathveil.report.page import write_again
-    from pathveil.study import distribution
-    from pathveil.study.scheduler import run_in_folder
-    from pathveil.study.settings import validated
-    from pathveil.study.store import check_run
+    from pathveil.studies import distribution
+    from pathveil.studies.report.page import write_again
+    from pathveil.studies.scheduler import run_in_folder
+    from pathveil.studies.settings import validated
+    from pathveil.studies.store import check_run
 
     given = {"epochs": epochs, "filters": filters, "local_steps": local_steps}
     training = {name: value for name, value in given.items() if value is not None} | values_of(changes)
@@ -205,9 +205,9 @@ def audit(
     0 pass, 3 fail, 4 not enough evidence. A run that was interrupted goes on where it stopped when the same command is
     given again.
     """
-    from pathveil.audit.appetite import read_appetite
-    from pathveil.audit.settings import AuditSettings
-    from pathveil.study.encoder_audit import audit_encoder
+    from pathveil.auditing.appetite import read_appetite
+    from pathveil.auditing.settings import AuditSettings
+    from pathveil.studies.encoder_audit import audit_encoder
 
     held_against = read_appetite(appetite)
     device = choose_device(device)

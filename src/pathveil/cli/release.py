@@ -66,10 +66,10 @@ def release(
     what may leave and nothing else, is searched for ids, names and pieces of reports, and is signed so that 'pathveil
     verify' and OpenSSF's 'model_signing verify key' can check it without a network.
     """
-    from pathveil.audit.release import ReleaseRefused, read_given, release_bundle
+    from pathveil.auditing.release import ReleaseRefused, read_given, release_bundle
     from pathveil.bundle.release_folder import Signing
     from pathveil.bundle.release_scan import read_names
-    from pathveil.corpus.patient import read_key
+    from pathveil.corpus.messages.patient import read_key
 
     given = read_given(audit, appetite_file)
     longest = given.appetite.valid_days if given.appetite is not None else 365
@@ -164,7 +164,7 @@ def new_appetite(
 
     from pydantic import ValidationError
 
-    from pathveil.audit.appetite import AppetiteAnswers, write_appetite
+    from pathveil.auditing.appetite import AppetiteAnswers, write_appetite
     from pathveil.errors import explained
     from pathveil.files import check_new
 

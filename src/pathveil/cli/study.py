@@ -20,7 +20,7 @@ from pathveil.cli.tables import reads_tables
 from pathveil.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathveil.study.result import StudyResult
+    from pathveil.studies.result import StudyResult
     from pathveil.training.workers import EngineName
 
 app = typer.Typer(help="The papers' experiments on your corpus, from one file.", no_args_is_help=True)
@@ -62,8 +62,8 @@ def run(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Run a study, or go on with one that was stopped, and write its report."""
-    from pathveil.study.scheduler import WORK
-    from pathveil.study.study_file import CELLS
+    from pathveil.studies.scheduler import WORK
+    from pathveil.studies.study_file import CELLS
     from pathveil.training.workers import Scheduler
 
     shared: dict[str, Any] = {"out": out, "corpus": corpus, "device": device, "workers": workers}
@@ -107,7 +107,7 @@ def encode(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Put a corpus into a folder from which a machine without the reports can run studies (it holds their words)."""
-    from pathveil.study import study_corpus
+    from pathveil.studies import study_corpus
 
     with bar() as progress:
         made = study_corpus.encode_corpus(corpus, out, tasks=names_from(tasks), progress=progress)
@@ -119,7 +119,7 @@ def schema() -> None:
     """Print the JSON schema of a run's result.json, made from the types that write it."""
     import json
 
-    from pathveil.study.result import StudyResult
+    from pathveil.studies.result import StudyResult
 
     typer.echo(json.dumps(StudyResult.model_json_schema(), indent=2, ensure_ascii=False))
 
@@ -132,6 +132,6 @@ def report(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Write a run's report again, from its result.json, and from times.json where it is there."""
-    from pathveil.report.page import write_again
+    from pathveil.studies.report.page import write_again
 
     show(write_again(run), run, as_json=as_json)

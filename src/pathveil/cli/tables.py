@@ -18,7 +18,7 @@ import typer
 from pathveil.cli.console import bar, ended_like_ctrl_c
 from pathveil.errors import UsageError
 from pathveil.files import check_not_read
-from pathveil.foreign import printable
+from pathveil.untrusted import printable
 
 if TYPE_CHECKING:
     from pathveil.corpus.mapping import TableMapping
@@ -144,7 +144,7 @@ def corpora_made(map_file: Path | None, *, written: Path | None = None) -> Gener
     from pathveil.corpus.intake import import_corpus
     from pathveil.corpus.mapping import read_mapping
     from pathveil.corpus.reading import is_corpus_already
-    from pathveil.corpus.tables import names_of
+    from pathveil.corpus.tables.files import names_of
 
     mapping = read_mapping(map_file)
     with ended_like_ctrl_c(), tempfile.TemporaryDirectory(prefix="pathveil-") as folder:

@@ -7,7 +7,7 @@ Polars is imported inside functions, so that this package can be named where pol
 from typing import TYPE_CHECKING, Any
 
 from pathveil.corpus.schema import REQUIRED, TASKS, scan, tasks_of, validate
-from pathveil.corpus.tables import content_sha256
+from pathveil.corpus.tables.files import content_sha256
 
 if TYPE_CHECKING:
     from pathveil.corpus.reading import Corpus, read

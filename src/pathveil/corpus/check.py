@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from pathveil.corpus.check_warnings import CorpusWarning, warnings_of
-from pathveil.corpus.codes import shown_label
 from pathveil.corpus.schema import tasks_of, validate
-from pathveil.corpus.tables import Paths, polars_faults
+from pathveil.corpus.tables.files import Paths, polars_faults
 from pathveil.errors import CorpusError
+from pathveil.icdo.codes import shown_label
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pathveil.corpus.check import CLIP, CheckResult
-from pathveil.wording import counted, whole_percent
+from pathveil.formatting import counted, whole_percent
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -6,10 +6,10 @@ The rules see a table of facts (one row a report, no text), as ``check.facts_of`
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from pathveil.corpus.codes import check_labels, contradicts_pair, is_implausible, shown_label
 from pathveil.corpus.schema import SHOWN, clipped, shortened
+from pathveil.formatting import counted
+from pathveil.icdo.codes import check_labels, contradicts_pair, is_implausible, shown_label
 from pathveil.results import Part
-from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl

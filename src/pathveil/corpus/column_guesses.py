@@ -12,19 +12,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from pathveil.corpus.codes import (
-    known_histologies,
-    read_behavior,
-    read_laterality,
-    read_morphology,
-    read_topography,
-)
-from pathveil.corpus.csv_files import LONGEST_NAME
 from pathveil.corpus.dates import ISO_DATE, formats_of
-from pathveil.corpus.opening import heading_of_column
+from pathveil.corpus.messages.sections import SECTIONS, TELLING, heading_of_name
 from pathveil.corpus.report_rows import row_columns
-from pathveil.corpus.sections import SECTIONS, TELLING, heading_of_name
-from pathveil.wording import whole_percent
+from pathveil.corpus.tables.csv_files import LONGEST_NAME
+from pathveil.corpus.tables.opening import heading_of_column
+from pathveil.formatting import whole_percent
+from pathveil.icdo.codes import known_histologies, read_behavior, read_laterality, read_morphology, read_topography
 
 BIRTH = re.compile("birth|dob|geb|naiss|nacim|nasc|born|^(pat|patient|pt)?bdat|death|^dod|tod|deces|décès")
 ISO_DAY = re.compile(r"(?a)\s*\d{4}(-?)(0[1-9]|1[0-2])\1(0[1-9]|[12]\d|3[01])([T ]?\d{2}.*|\.0)?\s*", re.DOTALL)

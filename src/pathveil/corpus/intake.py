@@ -23,12 +23,26 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from pathveil.corpus.codes import CodeCounts
-from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.mapping import Columns, TableMapping
-from pathveil.corpus.messages import SkippedMessage, Tally, scan_messages
+from pathveil.corpus.messages.files import SkippedMessage, Tally, scan_messages
+from pathveil.corpus.messages.versions import Settled
 from pathveil.corpus.one_pass import Learned, OnePass
-from pathveil.corpus.opening import (
+from pathveil.corpus.report_rows import PLACE, JoinedRows, one_row_a_report
+from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread, check_most_skipped
+from pathveil.corpus.schema import REQUIRED, with_corpus_types
+from pathveil.corpus.tables.database import NAME as DATABASE
+from pathveil.corpus.tables.files import (
+    BATCH,
+    ROW,
+    Paths,
+    content_sha256,
+    one_file,
+    streamed,
+    unchanged,
+    with_rows,
+    write_parquet,
+)
+from pathveil.corpus.tables.opening import (
     MESSAGES,
     Source,
     check_for_reports,
@@ -43,27 +57,13 @@ from pathveil.corpus.opening import (
     tables_among,
     title_above,
 )
-from pathveil.corpus.report_rows import PLACE, JoinedRows, one_row_a_report
-from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SOURCE, RowCounts, Unread, check_most_skipped
-from pathveil.corpus.schema import REQUIRED, with_corpus_types
-from pathveil.corpus.tables import (
-    BATCH,
-    ROW,
-    Paths,
-    content_sha256,
-    one_file,
-    streamed,
-    unchanged,
-    with_rows,
-    write_parquet,
-)
-from pathveil.corpus.versions import Settled
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import new_file, scratch_file
-from pathveil.foreign.parquet import MAGIC
+from pathveil.formatting import counted
+from pathveil.icdo.codes import CodeCounts
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
-from pathveil.wording import counted
+from pathveil.untrusted.parquet import MAGIC
 
 if TYPE_CHECKING:
     import polars as pl

@@ -16,8 +16,8 @@ zeros and registries' systems add some, so numbers are tried with as many of the
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from pathveil.corpus.naaccr import patient_number
-from pathveil.corpus.patient import case_id
+from pathveil.corpus.messages.naaccr import patient_number
+from pathveil.corpus.messages.patient import case_id
 
 if TYPE_CHECKING:
     import polars as pl

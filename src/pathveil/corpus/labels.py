@@ -24,13 +24,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pathveil.arguments import check_whole_number, names_given
-from pathveil.corpus.codes import CodeCounts, normalise_codes
-from pathveil.corpus.database import NAME as DATABASE
+from pathveil.corpus.code_columns import normalise_codes
 from pathveil.corpus.dates import EXAMPLES, find_format, in_iso_form
 from pathveil.corpus.intake import code_lines
 from pathveil.corpus.keyed_patients import AUTHORITY, PADDED, PATIENT, with_case_ids
 from pathveil.corpus.mapping import Columns, TableMapping
-from pathveil.corpus.opening import (
+from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SkippedRow, Unread
+from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
+from pathveil.corpus.tables.database import NAME as DATABASE
+from pathveil.corpus.tables.files import (
+    Paths,
+    check_is_file,
+    content_sha256,
+    polars_faults,
+    unchanged,
+    write_parquet,
+)
+from pathveil.corpus.tables.opening import (
     MESSAGES,
     check_output,
     column_of,
@@ -42,14 +52,12 @@ from pathveil.corpus.opening import (
     tables_among,
     written_out,
 )
-from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SkippedRow, Unread
-from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
-from pathveil.corpus.tables import Paths, check_is_file, content_sha256, polars_faults, unchanged, write_parquet
 from pathveil.errors import CorpusError, UsageError
-from pathveil.foreign.parquet import MAGIC
+from pathveil.formatting import counted, percent
+from pathveil.icdo.codes import CodeCounts
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
-from pathveil.wording import counted, percent
+from pathveil.untrusted.parquet import MAGIC
 
 if TYPE_CHECKING:
     import polars as pl

@@ -20,8 +20,8 @@ from typing import Any, Self
 from pydantic import Field, ValidationError, field_validator
 
 from pathveil.corpus.dates import check_format
-from pathveil.corpus.encodings import check_encoding
 from pathveil.corpus.schema import REQUIRED, TASKS, WHEN
+from pathveil.corpus.tables.encodings import check_encoding
 from pathveil.errors import UsageError, explained
 from pathveil.files import read_toml
 from pathveil.settings import Settings

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pathveil.corpus.codes import CodeReader
+from pathveil.corpus.code_columns import CodeReader
 from pathveil.corpus.dates import EXAMPLES, ISO, in_iso_form, mixed_formats, only_format, possible_formats
-from pathveil.corpus.markup import plain_texts
+from pathveil.corpus.messages.markup import plain_texts
 from pathveil.corpus.recurring import Recurring
 from pathveil.corpus.rows import SOURCE, RowCheck
 from pathveil.corpus.schema import EXPECTED_DATE, TASKS, given, parsed_date, with_dates
 from pathveil.corpus.seen import Seen
-from pathveil.corpus.tables import ROW, as_written, one_file, pieces_of, stream_parquet
-from pathveil.wording import listed
+from pathveil.corpus.tables.files import ROW, as_written, one_file, pieces_of, stream_parquet
+from pathveil.formatting import listed
 
 if TYPE_CHECKING:
     import polars as pl

@@ -35,28 +35,21 @@ from pathveil.corpus.column_guesses import (
     share_of,
     typical_length,
 )
-from pathveil.corpus.csv_files import delimiter_of, first_lines
-from pathveil.corpus.database import NAME as DATABASE
 from pathveil.corpus.dates import ISO, find_format, formats_of, mixed_formats
-from pathveil.corpus.excel import other_sheets
 from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.opening import (
-    MESSAGES,
-    Source,
-    column_of,
-    open_source,
-    sources_of,
-    title_above,
-)
 from pathveil.corpus.rows import Unread
 from pathveil.corpus.schema import IMPORT_MESSAGES, MESSAGE_STARTS, REQUIRED, TASKS, given
-from pathveil.corpus.sources import nested_names
-from pathveil.corpus.tables import ROW, check_is_file, polars_faults
+from pathveil.corpus.tables.csv_files import delimiter_of, first_lines
+from pathveil.corpus.tables.database import NAME as DATABASE
+from pathveil.corpus.tables.excel import other_sheets
+from pathveil.corpus.tables.files import ROW, check_is_file, polars_faults
+from pathveil.corpus.tables.opening import MESSAGES, Source, column_of, open_source, sources_of, title_above
+from pathveil.corpus.tables.sources import nested_names
 from pathveil.errors import CorpusError, UsageError, short
 from pathveil.files import check_new, name_of, write_text
-from pathveil.foreign import printable
+from pathveil.formatting import counted, listed
 from pathveil.results import Result
-from pathveil.wording import counted, listed
+from pathveil.untrusted import printable
 
 ROWS = 2_000  # of a table that a proposal looks at
 IDS = ("report_id", "case_id")  # by which a table of codes finds its reports, the surer one first

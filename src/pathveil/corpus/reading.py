@@ -28,19 +28,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pathveil.arguments import names_given
 from pathveil.corpus.check import CheckResult, check
-from pathveil.corpus.codes import normalise_codes
+from pathveil.corpus.code_columns import normalise_codes
 from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.mapping import AnyMapping, Columns, TableMapping, mapping_of
-from pathveil.corpus.opening import MESSAGES, detect_format, expand_folders
 from pathveil.corpus.relevance import DAYS
 from pathveil.corpus.rows import RowCounts, check_most_skipped
 from pathveil.corpus.schema import REQUIRED, scan, tasks_of, validate, with_dates
 from pathveil.corpus.split import VALIDATION, split_corpus
 from pathveil.corpus.synth import SynthResult, SynthSettings, write_corpus
-from pathveil.corpus.tables import Paths, form_of, open_table, write_parquet
+from pathveil.corpus.tables.files import Paths, form_of, open_table, write_parquet
+from pathveil.corpus.tables.opening import MESSAGES, detect_format, expand_folders
 from pathveil.errors import CorpusError, UsageError, short
+from pathveil.formatting import counted
 from pathveil.progress import Progress, silent
-from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl

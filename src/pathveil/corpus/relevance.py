@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from pathveil.corpus.dates import find_format, in_iso_form
 from pathveil.corpus.schema import SHOWN, clipped, did_you_mean, parsed_date, shortened, with_dates
 from pathveil.errors import CorpusError, UsageError
-from pathveil.wording import counted
+from pathveil.formatting import counted
 
 if TYPE_CHECKING:
     import polars as pl

@@ -21,15 +21,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pathveil.corpus.mapping import Columns
-from pathveil.corpus.opening import rename_columns, written_out
+from pathveil.corpus.messages.sections import TELLING, heading_of_name, render, tidy
 from pathveil.corpus.schema import TASKS, given
-from pathveil.corpus.sections import TELLING, heading_of_name, render, tidy
 from pathveil.corpus.seen import Seen
-from pathveil.corpus.tables import ROW, Note, streamed
-from pathveil.corpus.text_files import with_texts_of_files
+from pathveil.corpus.tables.files import ROW, Note, streamed
+from pathveil.corpus.tables.opening import rename_columns, written_out
+from pathveil.corpus.tables.text_files import with_texts_of_files
 from pathveil.errors import CorpusError, UsageError
+from pathveil.formatting import counted
 from pathveil.results import Part
-from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Literal
 
 from pathveil.corpus.schema import EXPECTED_DATE, Fault, problems, with_faults
 from pathveil.corpus.seen import Seen
-from pathveil.corpus.tables import ROW, UNFIT, names_of
+from pathveil.corpus.tables.files import ROW, UNFIT, names_of
 from pathveil.errors import CorpusError, UsageError
+from pathveil.formatting import counted, percent
 from pathveil.results import Part
-from pathveil.wording import counted, percent
 
 if TYPE_CHECKING:
     import polars as pl

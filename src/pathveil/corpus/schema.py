@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pathveil.corpus.tables import Paths, files, names_of, open_table, polars_faults
+from pathveil.corpus.tables.files import Paths, files, names_of, open_table, polars_faults
 from pathveil.errors import CorpusError
 
 if TYPE_CHECKING:

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any
 
 from pathveil.corpus.relevance import DAYS, relevant_reports
 from pathveil.corpus.schema import scan, tasks_of, validate
-from pathveil.corpus.tables import Paths, content_sha256, stream_parquet
+from pathveil.corpus.tables.files import Paths, content_sha256, stream_parquet
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import check_new, check_writable, claimed, new_file, write_json
+from pathveil.formatting import counted
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
-from pathveil.seeds import check_seed, generator
-from pathveil.wording import counted
+from pathveil.rng import check_seed, generator
 
 if TYPE_CHECKING:
     import numpy as np

@@ -25,7 +25,7 @@ from cryptography.x509.oid import NameOID
 from pathveil.errors import FederationError, UsageError
 from pathveil.federation.wire import PlanError
 from pathveil.files import read_json
-from pathveil.foreign import Refused, read_bytes
+from pathveil.untrusted import Refused, read_bytes
 
 Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 # What bytes of others may raise; of a certificate's or request's version, an exception that is no ValueError.

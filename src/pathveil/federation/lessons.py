@@ -14,7 +14,7 @@ import torch
 
 from pathveil.federation.settings import FederationSettings
 from pathveil.progress import Progress, silent
-from pathveil.seeds import child
+from pathveil.rng import child
 from pathveil.training.defences import TeacherSettings
 from pathveil.training.settings import TrainingSettings
 from pathveil.vocabulary.encoded import Encoded

@@ -9,7 +9,7 @@ import torch
 from pathveil.federation.settings import FederationSettings
 from pathveil.model import MTCNN
 from pathveil.model.shared_private import Private, Shared
-from pathveil.seeds import Seed, child
+from pathveil.rng import Seed, child
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ mean, and weighs as its share does (``shares``), so that filling up moves no wei
 import numpy as np
 
 from pathveil.errors import CorpusError
-from pathveil.wording import counted
+from pathveil.formatting import counted
 
 
 def cut(order: np.ndarray, cases: np.ndarray, *, steps: int, least: int, rng: np.random.Generator) -> list[np.ndarray]:

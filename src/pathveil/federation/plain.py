@@ -22,7 +22,7 @@ from pathveil.federation.shares import steps_of
 from pathveil.federation.site import Turn, batches_of, dropout_numbers, optimiser_for, rate_at, snapshot, targets_of
 from pathveil.model import TokenBatch
 from pathveil.progress import Progress, silent
-from pathveil.seeds import Seed, generator
+from pathveil.rng import Seed, generator
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.losses import task_loss
 from pathveil.vocabulary.encoded import Encoded, take_documents

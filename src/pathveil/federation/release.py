@@ -30,9 +30,9 @@ import torch
 from pathveil.errors import FederationError, UsageError, VocabularyError
 from pathveil.federation import wire
 from pathveil.files import new_folder, read_json, sha256_of_file, write_json
-from pathveil.foreign import Refused, are_names
-from pathveil.foreign.tensors import read_tensors, written
 from pathveil.model.shared_private import Linear, Shared
+from pathveil.untrusted import Refused, are_names
+from pathveil.untrusted.tensors import read_tensors, written
 from pathveil.vocabulary.words import Vocabulary
 
 FORMAT = "pathveil-shared/1"

@@ -31,14 +31,14 @@ from pathveil.federation.probe import Probe, probe
 from pathveil.federation.release import arrays_of
 from pathveil.federation.settings import FederationSettings
 from pathveil.federation.site import Site
+from pathveil.formatting import counted
 from pathveil.model.mtcnn import Encoder
 from pathveil.model.shared_private import Shared
 from pathveil.progress import Progress, silent
-from pathveil.seeds import generator
+from pathveil.rng import generator
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.metrics import commonest_macro_f1, evaluate
 from pathveil.vocabulary.encoded import Encoded
-from pathveil.wording import counted
 
 Mode = Literal["single", "centralized", "adversarial", "strong", "fedavg", "cyclic"]
 MODES: tuple[Mode, ...] = ("single", "centralized", "adversarial", "strong", "fedavg", "cyclic")

@@ -30,7 +30,7 @@ from pathveil.federation.settings import FederationSettings
 from pathveil.model import TokenBatch
 from pathveil.model.mtcnn import drop
 from pathveil.model.shared_private import Private, Shared
-from pathveil.seeds import Seed, generator
+from pathveil.rng import Seed, generator
 from pathveil.training.batches import hold_out_cases, noise, spans
 from pathveil.training.losses import task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser

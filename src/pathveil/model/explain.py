@@ -71,5 +71,5 @@ def head_rows(model: MTCNN | Tabulated, labels: Mapping[str, int]) -> np.ndarray
 
 def spans(parts: LogitParts, tokens: Sequence[tuple[int, int]]) -> list[tuple[int, int, float]]:
     """The windows as (start, end, weight) in the original text, given where each token of the document stood in it
-    (``pathveil.text.tokenize_spans`` tells). They overlap; their weights and the bias add up to the logit."""
+    (``pathveil.text.tokenizer.tokenize_spans`` tells). They overlap; their weights and the bias add up to the logit."""
     return [(tokens[w.start][0], tokens[w.end - 1][1], w.weight) for w in parts.windows]

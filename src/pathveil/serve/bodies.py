@@ -18,16 +18,16 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, ValidationError
 
 from pathveil.bundle.incoming import made_plain
-from pathveil.corpus.naaccr import Skipped, read_messages
+from pathveil.corpus.messages.naaccr import Skipped, read_messages
 from pathveil.errors import explained
-from pathveil.foreign import Refused, parse_json
+from pathveil.formatting import counted
 from pathveil.results import Part
 from pathveil.serve.faults import Fault
 from pathveil.serve.fhir import read_fhir
 from pathveil.serve.incoming import sent_report
 from pathveil.serve.sent import Sent
 from pathveil.serve.settings import ServeSettings
-from pathveil.wording import counted
+from pathveil.untrusted import Refused, parse_json
 
 JSON, TEXT, FHIR = "application/json", "text/plain", "application/fhir+json"
 HL7 = ("application/hl7-v2", "x-application/hl7-v2+er7", "text/hl7v2")

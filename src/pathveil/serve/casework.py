@@ -19,13 +19,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from pathveil.foreign import parse_json
 from pathveil.serve.accounts import User
 from pathveil.serve.chain import note, now
 from pathveil.serve.database import Database, Do
 from pathveil.serve.faults import Fault
 from pathveil.serve.sealing import Sealer
 from pathveil.serve.sent import Sent
+from pathveil.untrusted import parse_json
 
 if TYPE_CHECKING:
     from pathveil.serve.coding import CaseOut  # heavy: brings the networks

@@ -17,11 +17,11 @@ from pathveil.bundle.explanation import Reading, explain_reading, read_to_explai
 from pathveil.bundle.model import Model
 from pathveil.bundle.text_answers import contradictions_of
 from pathveil.bundle.tumours import answer_tumours
+from pathveil.formatting import counted
 from pathveil.results import Part
 from pathveil.serve.detail import shown_probability
 from pathveil.serve.sent import Sent
 from pathveil.serve.settings import Detail
-from pathveil.wording import counted
 
 
 class Place(Part):

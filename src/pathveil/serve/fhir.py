@@ -12,8 +12,8 @@ it was trained on. Its subject's reference is the case, where it means one patie
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
-from pathveil.corpus.fhir import Index, Reader, Resource, readers_of
-from pathveil.corpus.fhir_index import object_of, text_of, without_history
+from pathveil.corpus.messages.fhir import Index, Reader, Resource, readers_of
+from pathveil.corpus.messages.fhir_index import object_of, text_of, without_history
 from pathveil.serve.faults import Fault
 from pathveil.serve.sent import Sent
 

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pathveil.bundle.incoming import ANY_SENDER, known
-from pathveil.corpus.fhir import gather_beside
 from pathveil.corpus.mapping import TableMapping
-from pathveil.corpus.messages import Tally, read_reports, settle_versions
-from pathveil.corpus.naaccr import Report
-from pathveil.corpus.opening import (
+from pathveil.corpus.messages.fhir import gather_beside
+from pathveil.corpus.messages.files import Tally, read_reports, settle_versions
+from pathveil.corpus.messages.naaccr import Report
+from pathveil.corpus.schema import no_text
+from pathveil.corpus.tables.files import ROW, polars_faults
+from pathveil.corpus.tables.opening import (
     MESSAGES,
     Source,
     detect_format,
@@ -23,8 +25,6 @@ from pathveil.corpus.opening import (
     with_plain_texts,
     written_out,
 )
-from pathveil.corpus.schema import no_text
-from pathveil.corpus.tables import ROW, polars_faults
 from pathveil.errors import CorpusError
 from pathveil.serve.sent import Sent
 

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable
 
 from starlette.requests import Request
 
-from pathveil.foreign.body import read_body
 from pathveil.serve.faults import Fault
+from pathveil.untrusted.body import read_body
 
 REMEMBERED = 10_000  # names whose use is remembered; of more, those that came longest ago are forgotten
 

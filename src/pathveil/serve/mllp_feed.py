@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 
-from pathveil.corpus.hl7 import HEADER, Delimiters, UnusableMessage, charset_of, delimiters_of, in_lines
-from pathveil.corpus.naaccr import read_message
+from pathveil.corpus.messages.hl7 import HEADER, Delimiters, UnusableMessage, charset_of, delimiters_of, in_lines
+from pathveil.corpus.messages.naaccr import read_message
 from pathveil.serve.incoming import sent_report
 
 if TYPE_CHECKING:

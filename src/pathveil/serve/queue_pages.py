@@ -10,14 +10,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from pathveil.bundle.model import Model
-from pathveil.corpus.combinations import contradictions, term_of
+from pathveil.formatting import listed
+from pathveil.icdo.combinations import contradictions, term_of
 from pathveil.serve.accounts import Session
 from pathveil.serve.casework import DIFFERS, MOST_TUMOURS, ORDERS, SECOND
 from pathveil.serve.faults import Fault
 from pathveil.serve.marking import pieces_of
 from pathveil.serve.pages import desk_of, for_people, form_of, show
 from pathveil.serve.terms import Hit, code_of, search, terms
-from pathveil.wording import listed
 
 if TYPE_CHECKING:
     from pathveil.serve.app import Handler

@@ -3,7 +3,7 @@
 uvicorn waits for ever for a request's head, and counts whoever is connected against its limit; so a few hundred idle
 connections would shut everybody else out. Here a connection has ``header_seconds`` for its TLS and each head, and an
 address can have so many connections that have not yet sent a head and no more: a further one takes the place of one of
-these, so that whoever has something to ask is let in, however many sit idle (``foreign/gate.py``).
+these, so that whoever has something to ask is let in, however many sit idle (``gate.py``).
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pathveil.errors import UsageError
-from pathveil.foreign.gate import Gate, Limits
+from pathveil.gate import Gate, Limits
 from pathveil.serve.settings import ServeSettings
 
 AT_A_TIME = 64  # connections taken in before what came over others is looked at

@@ -16,11 +16,10 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from pathveil.corpus.codes import LATERALITIES as SIDES
-from pathveil.corpus.codes import read_laterality
-from pathveil.corpus.combinations import BEHAVIORS, LATERALITIES, morphology_terms, term_of, topography_terms
-from pathveil.corpus.synth.codes import code_lists
-from pathveil.corpus.synth.resources import lines
+from pathveil.icdo.codes import LATERALITIES as SIDES
+from pathveil.icdo.codes import read_laterality
+from pathveil.icdo.combinations import BEHAVIORS, LATERALITIES, morphology_terms, term_of, topography_terms
+from pathveil.icdo.lists import code_lists, lines
 
 PLACES = ("site", "subsite")
 MORE_DIGITS = {"site": 1, "histology": 2}  # that a code may have behind it: a subsite's; a behavior and a grade

@@ -19,7 +19,7 @@ from typing import Literal
 
 import numpy as np
 
-from pathveil.seeds import Seed, generator
+from pathveil.rng import Seed, generator
 from pathveil.vocabulary.words import UNKNOWN
 
 Order = Literal["random", "length"]

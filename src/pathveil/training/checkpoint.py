@@ -27,8 +27,8 @@ from torch import Tensor
 
 from pathveil.errors import UsageError
 from pathveil.files import new_file
-from pathveil.foreign import parse_json
-from pathveil.foreign.tensors import check_tensors, written
+from pathveil.untrusted import parse_json
+from pathveil.untrusted.tensors import check_tensors, written
 
 FORMAT = "pathveil-checkpoint/1"
 

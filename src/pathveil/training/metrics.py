@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from pathveil.seeds import generator
+from pathveil.rng import generator
 from pathveil.training.scores import Interval
 
 BLOCK_CELLS = 8_000_000  # case counts held at a time: 32 MB as float32

@@ -23,7 +23,7 @@ from numba import njit
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from pathveil.seeds import generator
+from pathveil.rng import generator
 
 SHINGLE = 3  # words: with one word in ten changed, three quarters of the shingles stay
 SHARE = 0.4  # of the shingles of both documents that they must have in common

@@ -32,10 +32,8 @@ from scipy.special import softmax
 
 from pathveil.errors import UsageError
 from pathveil.files import new_file
-from pathveil.foreign import Refused
-from pathveil.foreign.arrays import read_arrays
 from pathveil.progress import Progress, silent
-from pathveil.seeds import child, generator
+from pathveil.rng import child, generator
 from pathveil.training import checkpoint as checkpoints
 from pathveil.training.blend import rarity_of
 from pathveil.training.defences import TeacherSettings
@@ -44,6 +42,8 @@ from pathveil.training.own_defence import append_documents
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.stacked import ManyOptions, logits_many
 from pathveil.training.workers import crew
+from pathveil.untrusted import Refused
+from pathveil.untrusted.arrays import read_arrays
 from pathveil.vocabulary.encoded import MISSING, Encoded
 
 DEALING, TEACHING = 6, 7  # branches of a run's seed

@@ -20,11 +20,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pathveil.corpus.tables import names_of
+from pathveil.corpus.tables.files import names_of
 from pathveil.errors import UsageError
+from pathveil.formatting import counted
 from pathveil.results import Part, Result
 from pathveil.vocabulary.tokens import BESIDE, beside, users_cache
-from pathveil.wording import counted
 
 # A corpus's tokens, its ids in a vocabulary, and what a killed run left of either.
 OURS = re.compile(r"\.?(?:tokens-[0-9a-f]{24}(?:-\w+)?|ids-[0-9a-f]{24}\.(?:npy|json)(?:\.\w+)*)")

@@ -1,6 +1,6 @@
-"""A column of texts to word numbers: the tokens of `pathveil.text.tokenize`, many times faster.
+"""A column of texts to word numbers: the tokens of `pathveil.text.tokenizer.tokenize`, many times faster.
 
-The rules of `pathveil.text` see one chunk at a time, and text is Zipfian: of a hundred chunks some ninety-five were
+The rules of `text.tokenizer` see one chunk at a time, and text is Zipfian: of a hundred chunks some ninety-five were
 met before. A compiled loop cuts the UTF-8 bytes into lower-case chunks, eight bytes at a time, and looks each up in a
 hash table. Chunks that are new go through the rules, compiled as well (`pathveil.vocabulary.scanning`) but for those
 with characters beyond ASCII, and only words that are new are met by Python. At most ``limit`` chunks are remembered
@@ -19,8 +19,8 @@ from itertools import count
 
 import numpy as np
 
-from pathveil.identifiers import Hiding, hide_all
-from pathveil.identifiers.bytes_at_once import (
+from pathveil.text.identifiers import Hiding, hide_all
+from pathveil.text.identifiers.bytes_at_once import (
     alphanumeric,
     bits_between,
     borrow,
@@ -31,9 +31,9 @@ from pathveil.identifiers.bytes_at_once import (
     load_16,
     lowest,
 )
-from pathveil.identifiers.expressions import AHEAD
-from pathveil.text import DECIMAL as DECIMAL_WORD
-from pathveil.text import LARGE_INTEGER, WORDS, scan_chunks, word_for
+from pathveil.text.identifiers.expressions import AHEAD
+from pathveil.text.tokenizer import DECIMAL as DECIMAL_WORD
+from pathveil.text.tokenizer import LARGE_INTEGER, WORDS, scan_chunks, word_for
 from pathveil.vocabulary.scanning import DECIMAL, ITSELF, LINE, NOTHING, fold, is_ascii, token_at
 
 BATCH = 1 << 20  # bytes of text handled at a time

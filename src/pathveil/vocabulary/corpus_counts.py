@@ -15,10 +15,10 @@ from pathveil.corpus import content_sha256, scan
 from pathveil.corpus.schema import Paths
 from pathveil.errors import UsageError
 from pathveil.files import check_file
-from pathveil.identifiers import Hiding
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
-from pathveil.text import IDENTIFIERS, WORDS
+from pathveil.text.identifiers import Hiding
+from pathveil.text.tokenizer import IDENTIFIERS, WORDS
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.counts import FIRST, Counts, merge, without_rare
 from pathveil.vocabulary.encoding import read_labels

@@ -27,8 +27,8 @@ from scipy import sparse
 
 from pathveil.errors import VocabularyError
 from pathveil.files import new_file
-from pathveil.foreign import Refused, are_names, bounds, parse_json
-from pathveil.foreign.arrays import check_range, check_sparse, check_whole, read_arrays
+from pathveil.untrusted import Refused, are_names, bounds, parse_json
+from pathveil.untrusted.arrays import check_range, check_sparse, check_whole, read_arrays
 
 FORMAT = "pathveil-counts/1"
 ARRAYS = ("total_reports", "total_cases", "occurrences", "reports", "cases", "labels")

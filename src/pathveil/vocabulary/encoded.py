@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from pathveil.files import write_json
-from pathveil.foreign import Refused, are_names, bounds, parse_json, read_bytes
-from pathveil.foreign.arrays import check_offsets, check_range, check_whole, read_array
+from pathveil.untrusted import Refused, are_names, bounds, parse_json, read_bytes
+from pathveil.untrusted.arrays import check_offsets, check_range, check_whole, read_array
 
 FORMAT = "pathveil-encoded/1"
 MISSING = -1

@@ -15,11 +15,11 @@ from pathveil.corpus import scan, tasks_of
 from pathveil.corpus.schema import Paths, with_dates
 from pathveil.corpus.split import known_day
 from pathveil.files import json_text, new_file, sha256_of_file, sha256_of_json
-from pathveil.foreign import Refused, parse_json, read_bytes
-from pathveil.foreign.arrays import read_array
-from pathveil.identifiers import Hiding
 from pathveil.progress import Progress, silent
-from pathveil.text import WORDS, tokenize
+from pathveil.text.identifiers import Hiding
+from pathveil.text.tokenizer import WORDS, tokenize
+from pathveil.untrusted import Refused, parse_json, read_bytes
+from pathveil.untrusted.arrays import read_array
 from pathveil.vocabulary.encoded import MISSING, Encoded
 from pathveil.vocabulary.tokens import Tokens, cache_folder, tokens, translate
 from pathveil.vocabulary.words import Vocabulary

@@ -23,9 +23,9 @@ import numpy as np
 
 from pathveil.corpus.schema import Paths, scan
 from pathveil.errors import UsageError
-from pathveil.identifiers import TOKENS
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
+from pathveil.text.identifiers import TOKENS
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.planted import Planted, planted_words
 from pathveil.vocabulary.suspect_words import KINDS, count_places, suspects

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from pathveil.errors import VocabularyError
 from pathveil.files import sha256_of_file
-from pathveil.foreign.archives import open_bytes
-from pathveil.text import tokenize
+from pathveil.text.tokenizer import tokenize
+from pathveil.untrusted.archives import open_bytes
 from pathveil.vocabulary.words import Vocabulary
 
 TERM, LANGUAGE, FIELDS = 14, 1, 18  # of MRCONSO.RRF, counted from 0

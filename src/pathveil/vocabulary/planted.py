@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pathveil.corpus.schema import Paths, scan
-from pathveil.corpus.tables import open_parquet, polars_faults
+from pathveil.corpus.tables.files import open_parquet, polars_faults
 from pathveil.errors import CorpusError
 from pathveil.progress import Progress, silent
-from pathveil.text import chunks, tokenize_spans
+from pathveil.text.tokenizer import chunks, tokenize_spans
 from pathveil.vocabulary.column import Column, Numbers
 
 if TYPE_CHECKING:

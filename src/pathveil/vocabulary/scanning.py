@@ -1,6 +1,6 @@
-"""The rules of ``pathveil.text``, compiled, for chunks of plain ASCII: nearly all of those that are no plain word.
+"""The rules of ``text.tokenizer``, compiled, for chunks of plain ASCII: nearly all of those that are no plain word.
 
-``token_at`` tries the rules in their order at one place of a chunk, as the expression in ``pathveil.text`` does; that
+``token_at`` tries the rules in their order at one place of a chunk, as the expression in ``text.tokenizer`` does; that
 expression is the reference, and tests hold the two against each other. Chunks with other characters, which may become
 several, are left to it (``is_ascii``).
 
@@ -17,8 +17,8 @@ several, are left to it (``is_ascii``).
 
 import numpy as np
 
-from pathveil.identifiers.bytes_at_once import kept
-from pathveil.text import SEPARATORS
+from pathveil.text.identifiers.bytes_at_once import kept
+from pathveil.text.tokenizer import SEPARATORS
 
 NOTHING, ITSELF, DECIMAL, LARGE = -1, 0, 1, 2  # what a token is: none, the word it spells, or a word for numbers
 

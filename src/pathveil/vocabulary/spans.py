@@ -1,4 +1,4 @@
-"""Where each token of a text stood: the places of ``pathveil.text.tokenize_spans``, many times faster.
+"""Where each token of a text stood: the places of ``pathveil.text.tokenizer.tokenize_spans``, many times faster.
 
 Where each character stays one, and is ASCII or a sign that no rule knows, as in nearly all texts, the compiled rules
 (``scanning``) cut it; any other goes through the rules' own expression. What names people and days is found once, and
@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pathveil import identifiers as hidden
-from pathveil.text import IDENTIFIERS, PARTED, WORDS, tokenize_spans
+from pathveil.text import identifiers as hidden
+from pathveil.text.tokenizer import IDENTIFIERS, PARTED, WORDS, tokenize_spans
 from pathveil.vocabulary.scanning import FOLDED, HIDDEN, SIGN, places_in
 
 _ODD = re.compile(r"[^\t-\r\x1c-_a-~]")  # characters that do not stand for themselves

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pathveil.text import DECIMAL, LARGE_INTEGER
+from pathveil.text.tokenizer import DECIMAL, LARGE_INTEGER
 from pathveil.vocabulary.column import Column, Numbers
 
 if TYPE_CHECKING:

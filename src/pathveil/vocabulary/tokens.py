@@ -37,11 +37,11 @@ from pathveil.corpus import content_sha256, scan, validate
 from pathveil.corpus.schema import Paths, files
 from pathveil.errors import UsageError
 from pathveil.files import new_folder, remove_leftovers, sha256_of_file, sha256_of_json
-from pathveil.foreign import Refused, parse_json, read_bytes
-from pathveil.foreign.arrays import check_offsets, check_range, read_array
-from pathveil.identifiers import Hiding
 from pathveil.progress import Progress, silent
-from pathveil.text import IDENTIFIERS, WORDS, settings
+from pathveil.text.identifiers import Hiding
+from pathveil.text.tokenizer import IDENTIFIERS, WORDS, settings
+from pathveil.untrusted import Refused, parse_json, read_bytes
+from pathveil.untrusted.arrays import check_offsets, check_range, read_array
 
 if TYPE_CHECKING:
     import polars as pl
@@ -77,7 +77,7 @@ class Tokens:
 def tokens(
     paths: Paths, *, words: int = WORDS, identifiers: Hiding = IDENTIFIERS, progress: Progress = silent
 ) -> Tokens:
-    """The token store of a corpus, made if it is not there yet; ``identifiers`` as in ``pathveil.text.tokenize``."""
+    """The token store of a corpus, made if it is not there yet; ``identifiers`` as in ``tokenizer.tokenize``."""
     text = settings(words=words, identifiers=identifiers)
     provenance = {"corpus_sha256": content_sha256(paths), "text": text}
     root = cache_folder(paths)

@@ -32,10 +32,10 @@ from typing import TYPE_CHECKING, Any
 
 from pathveil.errors import VocabularyError
 from pathveil.files import check_file, read_json, write_json
-from pathveil.foreign import bounds
-from pathveil.identifiers import Hiding
-from pathveil.text import IDENTIFIERS, read_settings
-from pathveil.wording import counted
+from pathveil.formatting import counted
+from pathveil.text.identifiers import Hiding
+from pathveil.text.tokenizer import IDENTIFIERS, read_settings
+from pathveil.untrusted import bounds
 
 if TYPE_CHECKING:
     import polars as pl
@@ -135,7 +135,7 @@ class Vocabulary:
         """What sites that train together must have in common: an id means one word at all of them.
 
         The sha256, except for words agreed on privately: there a site has ids for words that it cannot name, so two
-        sites' words differ though their ids do not (see ``pathveil.vocabulary.agree``).
+        sites' words differ though their ids do not (see ``pathveil.agreement``).
         """
         return str(self.source.get("id_space", self.sha256))
 

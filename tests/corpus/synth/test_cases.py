@@ -2,7 +2,8 @@
 
 import polars as pl
 
-from pathveil.corpus.synth.codes import LATERALITIES, code_lists
+from pathveil.corpus.synth.codes import LATERALITIES
+from pathveil.icdo.lists import code_lists
 
 
 def test_labels_agree_with_each_other(made):

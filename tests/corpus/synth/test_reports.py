@@ -1,6 +1,6 @@
 """Reports: a label is not simply there to be read."""
 
-from pathveil.corpus.synth.codes import code_lists
+from pathveil.icdo.lists import code_lists
 
 
 def look_up(text: str, names: dict[str, list[str]]) -> str:

@@ -35,7 +35,7 @@ from pathveil.federation.flare.provision import provision
 from pathveil.federation.protocol.message import Message
 from pathveil.federation.protocol.plan import Plan, read_reports
 from pathveil.federation.protocol.secret import for_run, site_secret
-from pathveil.text import tokenize
+from pathveil.text.tokenizer import tokenize
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.words import Vocabulary
 

@@ -37,7 +37,7 @@ from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.protocol.site_run import SiteRun
 from pathveil.federation.sums import Sums
 from pathveil.model.shared_private import Private, Shared
-from pathveil.seeds import Seed
+from pathveil.rng import Seed
 from pathveil.vocabulary.encoded import Encoded
 
 ALLOWED = "update of the shared part"

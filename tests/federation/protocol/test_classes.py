@@ -32,8 +32,8 @@ def test_classes_are_lists_of_labels_by_task(tmp_path, content):
 
 def test_labels_are_agreed_on_like_words_without_showing_a_list(tmp_path):
     """Three sites: what all have in two cases each is agreed on; a code of one site, or of one case, is nowhere."""
-    from pathveil.vocabulary.agree.simulate import simulate
-    from pathveil.vocabulary.agree.site import cases_of
+    from pathveil.agreement.simulate import simulate
+    from pathveil.agreement.site import cases_of
     from pathveil.vocabulary.counts import Counts
     from pathveil.vocabulary.words import Vocabulary
 

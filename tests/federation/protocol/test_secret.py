@@ -6,7 +6,7 @@ import pytest
 
 from pathveil.errors import UsageError
 from pathveil.federation.protocol.secret import for_run, site_secret
-from pathveil.seeds import generator
+from pathveil.rng import generator
 
 
 def test_a_secret_is_made_once_and_private(tmp_path):

@@ -1,8 +1,6 @@
-"""The labels: ICD-O-3 sites, subsites and morphologies, which go together, and how common they are.
+"""The labels of an invented corpus: as many of ICD-O-3's codes as are asked for, and how common they are.
 
-Topography and morphology are ICD-O-3's codes with their terms; which morphology is plausible at which site follows
-SEER's site/histology validation list (2015); how common each is follows, roughly, the incidence in a western
-population (``data/mix.txt``). What the mix does not name shares a long tail, so that rare classes exist and are rare.
+What the usual mix (``icdo.lists``) does not name shares a long tail, so that rare classes exist and are rare.
 
 >>> classes = select_classes()
 >>> len(classes.sites), len(classes.subsites), len(classes.histologies), len(classes.behaviors)
@@ -12,36 +10,23 @@ population (``data/mix.txt``). What the mix does not name shares a long tail, so
 """
 
 from bisect import bisect_right
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, lru_cache
 from itertools import accumulate
-from typing import NamedTuple
 from zlib import crc32
 
 from pathveil.corpus.synth.grammar import Draw
-from pathveil.corpus.synth.resources import blocks, lines, options
 from pathveil.errors import UsageError
-from pathveil.wording import counted
+from pathveil.formatting import counted
+from pathveil.icdo.lists import Site, code_lists
+from pathveil.resources import blocks, options
 
 BEHAVIORS = ("3", "2", "0", "1")  # by how common they are
 LATERALITIES = ("not_paired", "right", "left", "paired_unknown", "bilateral", "one_side", "midline")
 MOST_SUBSITES = 326  # the papers'; the rarest four of ICD-O-3 are left out unless asked for
 TAIL = 8.0  # the share of a site's cases left to morphologies that the mix does not name, where it names 92
-
-
-@dataclass(frozen=True)
-class Site:
-    """One line of the mix."""
-
-    code: str
-    chapter: str  # of organs.txt
-    weight: float
-    female: int  # per cent
-    age: int
-    subsites: Mapping[str, float]
-    morphologies: Mapping[str, float]
 
 
 @dataclass(frozen=True)
@@ -75,63 +60,6 @@ class WeightedDraw:
 def scale_weight(weight: float, rarity: float) -> float:
     """A weight made rarer or commoner: weight to the power of rarity, in decimal so that no libm has a say."""
     return weight if rarity == 1 else float(Decimal(weight) ** Decimal(str(rarity)))
-
-
-class CodeLists(NamedTuple):
-    """Everything the word lists say about codes."""
-
-    sites: dict[str, Site]
-    names: dict[str, list[str]]  # of subsites
-    terms: dict[str, list[str]]  # of morphologies
-    paired: frozenset[str]  # subsites
-    plausible: dict[str, list[str]]  # subsite: its morphologies
-
-
-@lru_cache(maxsize=1)
-def code_lists() -> CodeLists:
-    terms = {}
-    for line in lines("morphology.txt"):
-        code, _, rest = line.partition(" ")
-        terms[code] = rest.split("; ")
-    names, paired = {}, set()
-    for line in lines("topography.txt"):
-        code, _, rest = line.partition(" ")
-        if rest.startswith("= "):
-            paired.add(code)
-        names[code] = rest.removeprefix("= ").split("; ")
-    plausible = read_plausible(names, list(terms))
-    sites = {}
-    for line in lines("mix.txt"):
-        head, subsites, morphologies = (part.split() for part in line.split(" | "))
-        code, chapter, weight, female, age = head
-        own = {subsite: 1.0 for subsite in names if subsite.startswith(code)}
-        own |= {f"{code}.{pair[0]}": float(pair[2:]) for pair in subsites}
-        mix = {pair.partition(":")[0]: float(pair.partition(":")[2]) for pair in morphologies}
-        sites[code] = Site(code, chapter, float(weight), int(female), int(age), own, mix)
-        # SEER's list is silent on a few that do occur (serous carcinoma of the fallopian tube): the mix may add them.
-        known = {found for subsite in own for found in plausible[subsite]}
-        for subsite in own:
-            plausible[subsite] = sorted({*plausible[subsite], *(found for found in mix if found not in known)})
-    return CodeLists(sites, names, terms, frozenset(paired), plausible)
-
-
-def read_plausible(subsites: Container[str], morphologies: list[str]) -> dict[str, list[str]]:
-    """The plausible morphologies of each subsite; both stand in the file as ranges of codes."""
-    at = {code: number for number, code in enumerate(morphologies)}
-    plausible: dict[str, list[str]] = {}
-    for line in lines("plausible.txt"):
-        group, _, rest = line.partition(": ")
-        codes: list[str] = []
-        for run in rest.split():
-            first, _, last = run.partition("-")
-            codes += morphologies[at[first] : at[last or first] + 1]
-        for span in group.split(","):
-            first, _, last = span.partition("-")
-            for number in range(int(first), int(last or first) + 1):
-                subsite = f"C{number // 10:02d}.{number % 10}"
-                if subsite in subsites:
-                    plausible[subsite] = codes
-    return plausible
 
 
 def morphology_weights(site: Site, plausible: Sequence[str]) -> dict[str, float]:
@@ -242,7 +170,7 @@ def check_range(name: str, value: int, low: int, high: int) -> None:
 def families() -> dict[str, str]:
     """The family of each morphology: the first whose ranges hold it."""
     ranges = []
-    for name, spans, _ in blocks("families.txt"):
+    for name, spans, _ in blocks("corpus.synth", "families.txt"):
         for span in spans:
             first, _, last = span.partition("-")
             ranges.append((name, first, last or first))
@@ -291,13 +219,13 @@ def family(morphology: str, chapter: str) -> str:
 @lru_cache(maxsize=1)
 def chapters() -> dict[str, dict[str, list[str]]]:
     """What each chapter of organs.txt talks about."""
-    return {name: dict(options(line) for line in body) for name, _, body in blocks("organs.txt")}
+    return {name: dict(options(line) for line in body) for name, _, body in blocks("corpus.synth", "organs.txt")}
 
 
 @lru_cache(maxsize=1)
 def looks() -> dict[str, dict[str, list[str]]]:
     """What each family of families.txt looks like."""
-    return {name: dict(options(line) for line in body) for name, _, body in blocks("families.txt")}
+    return {name: dict(options(line) for line in body) for name, _, body in blocks("corpus.synth", "families.txt")}
 
 
 def relevant_options(said: Sequence[str], morphology: str) -> list[str]:

@@ -18,7 +18,7 @@ from random import Random
 from typing import Any
 from zlib import crc32
 
-from pathveil.corpus.synth.codes import Classes, WeightedDraw, code_lists, descriptions_of, scale_weight
+from pathveil.corpus.synth.codes import Classes, WeightedDraw, descriptions_of, scale_weight
 from pathveil.corpus.synth.grammar import Draw, Table, compile_rules
 from pathveil.corpus.synth.layouts import (
     ACCESSIONS,
@@ -34,8 +34,9 @@ from pathveil.corpus.synth.layouts import (
     dimensions,
 )
 from pathveil.corpus.synth.people import Habits, laboratory, lists, physician, pick, town
-from pathveil.corpus.synth.resources import blocks
 from pathveil.corpus.synth.spelling import Spelling
+from pathveil.icdo.lists import code_lists
+from pathveil.resources import blocks
 
 SHARED = -1  # the number of the house to which laboratories that serve every registry belong
 LABORATORIES, PHYSICIANS, PATHOLOGISTS, TOWNS = 5, 120, 7, 60
@@ -131,7 +132,9 @@ def house(number: int, *, seed: int) -> House:
     # Two of the usual seven spell the British way, whatever the seed, so that a small corpus shows both.
     british = number in (2, 5) or (number > 6 and draw() < 0.3)
     spelling = Spelling(british=british, hyphens=draw() < 0.5, terse=draw() < 0.4, key=f"{seed}/{number}")
-    phrases = {name: [line.replace("\\n", "\n") for line in body] for name, _, body in blocks("phrases.txt")}
+    phrases = {
+        name: [line.replace("\\n", "\n") for line in body] for name, _, body in blocks("corpus.synth", "phrases.txt")
+    }
     rules: dict[str, Any] = {**NUMBERS, **compile_rules(phrases, spell=spelling.phrase, draw=draw)}
     rules |= {name: Table(names[name]) for name in ("occupation", "hobby", "mishap", "animal")}
     base = {section: int(draw() * len(HEADINGS[section])) for section in HEADINGS}

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from pathveil.corpus.synth.grammar import Draw
-from pathveil.corpus.synth.resources import blocks
+from pathveil.resources import blocks
 
 KINDS = (
     "patient_name",
@@ -57,7 +57,7 @@ def reveal(marked: str) -> tuple[str, list[tuple[str, int, int]]]:
 def lists() -> dict[str, tuple[str, ...]]:
     """The lists of people.txt; lists of phrases are divided by '|', lists of words by spaces."""
     found = {}
-    for name, _, body in blocks("people.txt"):
+    for name, _, body in blocks("corpus.synth", "people.txt"):
         text = " ".join(body)
         found[name] = tuple(text.split("|") if "|" in text else text.split())
     return found

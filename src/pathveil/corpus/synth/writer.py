@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, ValidationError
 
-from pathveil.corpus import tables
 from pathveil.corpus.schema import TASKS
 from pathveil.corpus.synth.cases import draw_case
 from pathveil.corpus.synth.codes import BEHAVIORS, LATERALITIES, Classes, select_classes
 from pathveil.corpus.synth.houses import Mix, draw_stream
 from pathveil.corpus.synth.reports import write_report
+from pathveil.corpus.tables import files as tables
 from pathveil.errors import UsageError, explained
 from pathveil.files import check_new
+from pathveil.formatting import counted
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.settings import Settings
-from pathveil.wording import counted
 
 if TYPE_CHECKING:
     import polars as pl

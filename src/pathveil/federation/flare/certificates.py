@@ -35,7 +35,7 @@ from pathveil.federation.flare import policy
 from pathveil.federation.flare.signed_kit import check_description, files_of, role_of
 from pathveil.federation.identity import UNREADABLE, revoked_serials
 from pathveil.files import new_file, read_json, write_json
-from pathveil.foreign import parse_json, read_bytes
+from pathveil.untrusted import parse_json, read_bytes
 
 Kind = Literal["hub", "site"]  # an administrator's kit has a site's files
 KEY = {"hub": "server.key", "site": "client.key"}

@@ -31,8 +31,8 @@ from pydantic import Field
 from pathveil.errors import MissingExtraError, UsageError
 from pathveil.federation.flare import policy
 from pathveil.files import new_folder
+from pathveil.formatting import counted
 from pathveil.results import Result
-from pathveil.wording import counted
 
 PORT = 8002
 DAYS = 360  # that FLARE makes certificates valid for

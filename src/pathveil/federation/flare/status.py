@@ -28,8 +28,8 @@ from pathveil.errors import UsageError
 from pathveil.federation.flare import policy
 from pathveil.federation.flare.provision import needed
 from pathveil.files import read_json
+from pathveil.formatting import counted
 from pathveil.results import Part, Result
-from pathveil.wording import counted
 
 KINDS = {"fed_server.json": "hub", "fed_client.json": "site", "fed_admin.json": "administrator"}
 REACHED = 3.0  # seconds to open a connection in

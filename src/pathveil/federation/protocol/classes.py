@@ -1,7 +1,7 @@
 """Classes that sites agree on: each lists its labels, and the joined lists number them for everybody.
 
 Codes of a public scheme such as ICD-O-3 say little, but a list shows that its site has a very rare one. Sites that mind
-agree on labels as they agree on words (``vocabulary.agree``): each counts its labels at home, as if "site=C50.9" were a
+agree on labels as they agree on words (``agreement``): each counts its labels at home, as if "site=C50.9" were a
 word; tags of them go through the key holders to a hub that counts sites; and what k sites have, each in m cases, is
 known to all without anyone having shown a list. Or they take the scheme's whole list.
 
@@ -17,8 +17,8 @@ import numpy as np
 
 from pathveil.errors import CorpusError, UsageError
 from pathveil.files import check_file, check_new, write_json
-from pathveil.foreign import parse_json, read_bytes
 from pathveil.results import Result
+from pathveil.untrusted import parse_json, read_bytes
 from pathveil.vocabulary.words import FORMAT
 
 JOINT = "="  # between a task and its label, where the two are one word

@@ -21,7 +21,7 @@ from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.shares import bounded
 from pathveil.federation.wire import PlanError
 from pathveil.files import read_json, write_json
-from pathveil.wording import counted
+from pathveil.formatting import counted
 
 REPEATS = 4  # how often all of a plan's updates may leave: a run that is killed again and again repeats rounds
 FILE = "agreed.json"

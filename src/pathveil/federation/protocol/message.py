@@ -25,8 +25,8 @@ from safetensors.numpy import save
 
 from pathveil.errors import CorpusError, FederationError, PathveilError, VocabularyError
 from pathveil.federation import wire
-from pathveil.foreign import Refused, parse_json
-from pathveil.foreign.tensors import parse_tensors
+from pathveil.untrusted import Refused, parse_json
+from pathveil.untrusted.tensors import parse_tensors
 
 # Faults a site may report: a word each, never a message, because a message could name a file of the site's.
 FAULTS = {

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from pydantic import Field, ValidationError
 
-from pathveil import text
 from pathveil.errors import FederationError, UsageError, VocabularyError, explained, meant
 from pathveil.federation.settings import FederationSettings, settings_for
 from pathveil.files import read_json
-from pathveil.foreign.tensors import read_tensors
-from pathveil.seeds import Seed
+from pathveil.rng import Seed
 from pathveil.settings import Settings
+from pathveil.text import tokenizer as text
+from pathveil.untrusted.tensors import read_tensors
 from pathveil.vocabulary.encoded import MISSING, Encoded
 from pathveil.vocabulary.words import Vocabulary
 

@@ -16,8 +16,8 @@ from safetensors.numpy import save_file
 from pathveil.errors import FederationError
 from pathveil.federation.protocol.plan import Plan
 from pathveil.files import new_file, read_json, write_json, write_text
-from pathveil.foreign.tensors import written
 from pathveil.results import Result
+from pathveil.untrusted.tensors import written
 
 
 class RunResult(Result):

@@ -36,6 +36,6 @@ def site_secret(kit: Path) -> bytes:
 
 
 def for_run(secret: bytes, run: str) -> list[int]:
-    """The secret of one run, as a seed (``pathveil.seeds``)."""
+    """The secret of one run, as a seed (``pathveil.rng``)."""
     digest = hmac.digest(secret, b"pathveil batches of run " + run.encode(), "sha256")
     return [int.from_bytes(digest[start : start + 4], "big") for start in range(0, len(digest), 4)]

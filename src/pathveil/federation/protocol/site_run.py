@@ -30,13 +30,13 @@ from pathveil.federation.protocol.message import UPDATES, Message, outgoing
 from pathveil.federation.protocol.plan import Plan
 from pathveil.federation.protocol.site_work import NOTHING, PlainWork, SharedWork, contribution
 from pathveil.files import new_file, read_json, write_json, write_text
-from pathveil.foreign.tensors import written
-from pathveil.seeds import Seed
+from pathveil.formatting import counted
+from pathveil.rng import Seed
 from pathveil.training import checkpoint
 from pathveil.training.metrics import evaluate
+from pathveil.untrusted.tensors import written
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.words import Vocabulary
-from pathveil.wording import counted
 
 log = logging.getLogger(__name__)
 KEPT = 2  # states on disk: the hub may be one behind

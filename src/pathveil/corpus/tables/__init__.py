@@ -1,0 +1,1 @@
+"""Tables of every kind, opened: CSV, Excel, JSON, Parquet, databases, texts in files of their own, NAACCR XML."""
