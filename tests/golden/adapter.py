@@ -228,9 +228,9 @@ WEIGHTS, MANIFEST = "model.safetensors", "MANIFEST.json"  # of a model on disk
 
 def write_passing_audit(bundle: str, appetite: str, out: str) -> None:
     """An audit of a model on disk whose attacks find nothing: their scores are drawn at random."""
-    from audit.made import audit_without_leak
-    from pathveil.audit.appetite import read_appetite
-    from pathveil.audit.result import write_audit
+    from auditing.made import audit_without_leak
+    from pathveil.auditing.appetite import read_appetite
+    from pathveil.auditing.result import write_audit
 
     write_audit(audit_without_leak(pathveil.load(bundle), read_appetite(Path(appetite))), Path(out))
 
@@ -480,7 +480,7 @@ def http_client() -> Iterator[Any]:
 @cache
 def points() -> list[bytes]:
     """Blinded words, as a site sends them to a key holder."""
-    from pathveil.vocabulary.agree import oprf
+    from pathveil.agreement import oprf
 
     return [oprf.random_point() for _ in range(24)]
 
@@ -490,10 +490,10 @@ def agreement_party(name: str) -> tuple[Any, str, dict[str, str]]:
     ``north`` or of ``hub``, the start of its paths, and the tokens of its sites."""
     from starlette.testclient import TestClient
 
-    from pathveil.vocabulary.agree.agreement import new_tokens
-    from pathveil.vocabulary.agree.hub import Hub
-    from pathveil.vocabulary.agree.service import hub_app, keyholder_app
-    from vocabulary.agree.parties import key_holder, terms
+    from pathveil.agreement.agreement import new_tokens
+    from pathveil.agreement.hub import Hub
+    from pathveil.agreement.service import hub_app, keyholder_app
+    from agreement.parties import key_holder, terms
 
     agreement = terms(cap=20)
     tokens, digests = new_tokens(agreement.sites)
