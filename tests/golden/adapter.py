@@ -490,10 +490,10 @@ def agreement_party(name: str) -> tuple[Any, str, dict[str, str]]:
     ``north`` or of ``hub``, the start of its paths, and the tokens of its sites."""
     from starlette.testclient import TestClient
 
+    from agreement.parties import key_holder, terms
     from pathveil.agreement.agreement import new_tokens
     from pathveil.agreement.hub import Hub
     from pathveil.agreement.service import hub_app, keyholder_app
-    from agreement.parties import key_holder, terms
 
     agreement = terms(cap=20)
     tokens, digests = new_tokens(agreement.sites)
