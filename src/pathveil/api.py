@@ -310,12 +310,10 @@ def audit(
     """
     from pathveil.auditing.settings import AuditSettings
 
-    if not isinstance(attacks, Mapping | None):
-        raise UsageError(f"attacks: expected functions by name; got {type(attacks).__name__}")
     shared: dict[str, Any] = {
         "appetite": _appetite(appetite),
         "settings": AuditSettings().changed(**settings),
-        "attacks": attacks,
+        "attacks": _own_attacks(attacks),
         "store": store,
         "out": out,
         "records_file": records_file,
@@ -407,7 +405,7 @@ def audit_predictions(
         predictions,
         appetite=_appetite(appetite),
         settings=AuditSettings().changed(**settings),
-        attacks=attacks,
+        attacks=_own_attacks(attacks),
         out=out,
         records_file=records_file,
         progress=progress,
@@ -486,6 +484,12 @@ def tokenize(text: str) -> list[str]:
     if not isinstance(text, str):
         raise UsageError(f"expected the text of one report; got {type(text).__name__}")
     return tokenize(text)
+
+
+def _own_attacks(attacks: Any) -> "Mapping[str, OwnAttack] | None":
+    if not isinstance(attacks, Mapping | None):
+        raise UsageError(f"attacks: expected functions by name; got {type(attacks).__name__}")
+    return attacks
 
 
 def _appetite(appetite: "Appetite | str | Path | None") -> "Appetite | None":

@@ -44,6 +44,8 @@ def make_certificate(
     for path in paths:
         if path.exists():
             raise UsageError(f"{path}: is already there; remove it, or give another folder")
+    if days <= 0:
+        raise UsageError(f"--days: expected more than 0; got {days:g}")
     certificate, key = self_signed(name, hosts=hosts, days=days, now=now)
     for path, content in zip(paths, (key, certificate), strict=True):
         with new_file(path, private=content is key) as part:

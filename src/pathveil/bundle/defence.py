@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
 
-from pathveil.errors import UsageError
+from pathveil.errors import BundleError, UsageError
 from pathveil.formatting import counted, listed
 from pathveil.results import Part
 from pathveil.training.accounting import Privacy
@@ -135,6 +135,8 @@ def shadow_settings(
     """The settings by which a model like this one is trained on other cases: with the noise it had, whatever ε that
     gives them. ``defence`` is the function of a model that was defended by one: code is run because the user names it,
     never because a bundle does."""
+    if "settings" not in provenance:
+        raise BundleError("the model does not say how it was trained, so no shadow can be; train it again")
     settings = TrainingSettings(**provenance["settings"])
     own, given = settings.defence, None if defence is None else defence_named(defence)
     if isinstance(own, OwnDefence) and given != own:
