@@ -1,4 +1,4 @@
-"""The vocabularies a study compares: the papers' by name, any sentence of ``pathveil.vocabulary.expression``, and own
+"""The vocabularies a study compares: the papers' by name, any sentence of ``pathveil.vocabulary.sentence``, and own
 ones: a file, a ``Vocabulary``, or a function that chooses words in each fold from what was counted in its training
 documents.
 
@@ -26,9 +26,9 @@ from pathveil.studies.scheduler import Keep
 from pathveil.studies.store import Cells
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.encoded import Encoded
-from pathveil.vocabulary.expression import parse
 from pathveil.vocabulary.folds import PAPER_BASELINE, PAPER_SIZES, paper_sentences, scaled
 from pathveil.vocabulary.selection import Measures, select
+from pathveil.vocabulary.sentence import Sentence
 from pathveil.vocabulary.tokens import Tokens
 from pathveil.vocabulary.words import Vocabulary
 
@@ -74,7 +74,7 @@ def sentences(names: Sequence[str] | None, *, registries: int, minimum: int, siz
             chosen[name] = known[name]
             continue
         try:
-            sentence = str(parse(name))
+            sentence = str(Sentence.parse(name))
         except VocabularyError as error:
             if " " in name.strip():
                 raise UsageError(f"vocabulary '{name}': {error}") from None

@@ -1,6 +1,6 @@
 """Choosing words: from counts and a sentence to a vocabulary.
 
-The papers' ways are sentences of `pathveil.vocabulary.expression`:
+The papers' ways are sentences of `pathveil.vocabulary.sentence`:
 
     baseline             occurrences >= 5                 (vocabulary paper; the distribution paper: reports >= 5)
     intersection of k    registries >= k                  rare words too, as in the paper (its finding on I2)
@@ -35,9 +35,9 @@ from pathveil.results import Result
 from pathveil.settings import Settings
 from pathveil.vocabulary.corpus_counts import gather_counts
 from pathveil.vocabulary.counts import Counts
-from pathveil.vocabulary.expression import LEXICON, Sentence, parse
 from pathveil.vocabulary.information import information
 from pathveil.vocabulary.lexicon import read_lexicon
+from pathveil.vocabulary.sentence import LEXICON, Sentence
 from pathveil.vocabulary.words import Vocabulary
 
 MINIMUM = 5  # occurrences, in both papers' baselines
@@ -48,7 +48,7 @@ class SelectionSettings(Settings):
     """How words are chosen: by one of the papers' methods with its number, or by a sentence that says everything."""
 
     method: Literal["baseline", "intersection", "mutual-information", "lexicon"] | None = None
-    choose: str | None = None  # a sentence of `pathveil.vocabulary.expression`
+    choose: str | None = None  # a sentence of `pathveil.vocabulary.sentence`
     min_count: int | None = Field(default=None, ge=1)  # baseline: how often a word must occur
     unit: Literal["occurrences", "reports", "cases"] = "occurrences"  # baseline: what is counted
     threshold: int | None = None  # intersection: in reports of how many registries
@@ -169,7 +169,7 @@ def select_words(
     """
     settings = SelectionSettings(choose=choose) if isinstance(choose, str) else choose
     if isinstance(settings, SelectionSettings):
-        settings = parse(settings.sentence(lexicon=lexicon is not None))
+        settings = Sentence.parse(settings.sentence(lexicon=lexicon is not None))
     elif not callable(settings):
         raise UsageError(
             "words are chosen by a sentence, such as 'registries >= 2 and cases >= 3', or by a function that marks "
@@ -191,11 +191,11 @@ def select(
     A function marks the words to keep: ``lambda measures: measures("cases") >= 5``.
     """
     counts = measures.counts
-    sentence = parse(choose) if isinstance(choose, str) else choose
+    sentence = Sentence.parse(choose) if isinstance(choose, str) else choose
     informed = False
     if isinstance(sentence, Sentence):
         check_registries(counts, sentence)
-        kept = sentence.keep(measures, words=len(counts.words))
+        kept = sentence.apply(measures, words=len(counts.words))
         method, informed = str(sentence), sentence.uses("mutual-information")
     else:
         kept, method = own_choice(measures, sentence), f"own choice: {getattr(sentence, '__name__', 'a function')}"
