@@ -80,10 +80,10 @@ def counts_folder(folder: Path) -> None:
 
 def choose_words(folder: Path) -> None:
     from pathveil.vocabulary.counts import Counts, merge
-    from pathveil.vocabulary.information import information
+    from pathveil.vocabulary.mutual_information import mutual_information
 
     both = merge([Counts.load(folder / "north.npz"), Counts.load(folder / "south.npz")])
-    information(both)
+    mutual_information(both)
 
 
 def encoded_folder(folder: Path) -> None:

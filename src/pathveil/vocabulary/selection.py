@@ -35,8 +35,8 @@ from pathveil.results import Result
 from pathveil.settings import Settings
 from pathveil.vocabulary.corpus_counts import gather_counts
 from pathveil.vocabulary.counts import Counts
-from pathveil.vocabulary.information import information
 from pathveil.vocabulary.lexicon import read_lexicon
+from pathveil.vocabulary.mutual_information import mutual_information
 from pathveil.vocabulary.sentence import LEXICON, Sentence
 from pathveil.vocabulary.words import Vocabulary
 
@@ -140,7 +140,7 @@ class Measures:
 
     def measure(self, name: str) -> np.ndarray:
         if name == "mutual-information":
-            return information(self.counts, tasks=informative_tasks(self.counts, self.tasks))
+            return mutual_information(self.counts, tasks=informative_tasks(self.counts, self.tasks))
         if name == "registries":
             return (self.counts.reports > 0).sum(axis=0)
         if name == LEXICON:
