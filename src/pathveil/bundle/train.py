@@ -26,7 +26,7 @@ from pathveil.corpus.schema import Paths
 from pathveil.errors import CorpusError, UsageError, VocabularyError, short
 from pathveil.files import check_new, read_json
 from pathveil.formatting import counted, listed, width_of
-from pathveil.icdo.codes import tasks_of_another_form
+from pathveil.icdo.codes import tasks_in_another_form
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.rng import check_seed
@@ -106,7 +106,7 @@ def training_summary(model: Model, path: Path) -> TrainingSummary:
 
 def warnings_of(model: Model) -> tuple[str, ...]:
     """What a model that was trained will say otherwise than its user may expect."""
-    tasks = tasks_of_another_form(model.labels)
+    tasks = tasks_in_another_form(model.labels)
     if not tasks:
         return ()
     return (

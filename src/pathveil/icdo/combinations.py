@@ -18,27 +18,10 @@ laterality left is a side, and C61.9 (prostate gland) is not one of a pair
 from collections.abc import Mapping
 from functools import cache, lru_cache
 
-from pathveil.icdo.codes import contradicts_pair, is_implausible
-from pathveil.icdo.lists import code_lists, lines
+from pathveil.icdo.codes import known_histologies
+from pathveil.icdo.lists import BEHAVIORS, LATERALITIES, code_lists, lines
 from pathveil.results import Part
 
-BEHAVIORS = {
-    "0": "benign",
-    "1": "uncertain whether benign or malignant",
-    "2": "in situ",
-    "3": "malignant",
-    "6": "metastatic",
-    "9": "malignant, uncertain whether primary or metastatic",
-}
-LATERALITIES = {
-    "not_paired": "not a paired site",
-    "right": "right",
-    "left": "left",
-    "one_side": "one side, unknown which",
-    "bilateral": "both sides",
-    "midline": "midline",
-    "paired_unknown": "paired site, side unknown",
-}
 USUAL_BEHAVIORS = ("3", "2", "1", "0")  # of a histology alone, the term of the first of these that there is
 
 
@@ -74,7 +57,8 @@ def term_of(task: str, code: str, behavior: str | None = None) -> str:
     if task == "histology":
         terms, wanted = morphology_terms(), [behavior] if behavior else []
         return next((terms[one] for one in (f"{code}/{b}" for b in (*wanted, *USUAL_BEHAVIORS)) if one in terms), "")
-    return {"behavior": BEHAVIORS, "laterality": LATERALITIES}.get(task, {}).get(code, "")
+    labels = {"behavior": BEHAVIORS, "laterality": LATERALITIES}.get(task, {})
+    return labels[code].term if code in labels else ""
 
 
 def contradictions(codes: Mapping[str, str]) -> tuple[Contradiction, ...]:
@@ -125,6 +109,38 @@ def subsites_of(place: str) -> tuple[str, ...]:
     """A subsite itself, or those of a site; none where it is neither."""
     names = code_lists().names
     return (place,) if place in names else tuple(one for one in names if len(place) == 3 and one.startswith(place))
+
+
+def is_implausible(subsite: str, histology: str, behavior: str | None = None) -> bool:
+    """Whether SEER's list has other morphologies for a subsite; of what it does not know, nothing is said.
+
+    >>> is_implausible("C50.4", "8500", "3"), is_implausible("C61.9", "8500", "3"), is_implausible("C61.9", "9440", "3")
+    (False, False, True)
+    """
+    plausible = plausible_at(subsite)
+    if not plausible or histology not in known_histologies():
+        return False
+    return (f"{histology}/{behavior}" if behavior else histology) not in plausible
+
+
+@cache
+def plausible_at(subsite: str) -> frozenset[str]:
+    """The morphologies that SEER lists at a subsite, with their behavior and without."""
+    morphologies = code_lists().plausible.get(subsite, [])
+    return frozenset(morphologies) | {morphology[:4] for morphology in morphologies}
+
+
+def contradicts_pair(subsite: str, laterality: str) -> bool:
+    """Whether a side is said of what is not one of a pair, or none of what is.
+
+    >>> contradicts_pair("C50.4", "left"), contradicts_pair("C61.9", "left"), contradicts_pair("C50.4", "not_paired")
+    (False, True, True)
+    """
+    if subsite not in code_lists().names:
+        return False
+    if subsite in code_lists().paired:
+        return laterality == "not_paired"
+    return laterality in ("left", "right", "bilateral", "one_side", "paired_unknown")
 
 
 @cache

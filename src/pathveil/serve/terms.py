@@ -16,10 +16,9 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from pathveil.icdo.codes import LATERALITIES as SIDES
-from pathveil.icdo.codes import read_laterality
-from pathveil.icdo.combinations import BEHAVIORS, LATERALITIES, morphology_terms, term_of, topography_terms
-from pathveil.icdo.lists import code_lists, lines
+from pathveil.icdo.codes import parse_laterality
+from pathveil.icdo.combinations import morphology_terms, term_of, topography_terms
+from pathveil.icdo.lists import BEHAVIORS, LATERALITIES, code_lists, lines
 
 PLACES = ("site", "subsite")
 MORE_DIGITS = {"site": 1, "histology": 2}  # that a code may have behind it: a subsite's; a behavior and a grade
@@ -63,7 +62,9 @@ def terms(task: str) -> dict[str, Term]:
         for code, term in morphology_terms().items():
             names.setdefault(code[:4], []).extend([*lists.terms.get(code, ()), term, *more.get(code, ())])
     elif task == "laterality":
-        names = {code: [word.replace("_", " ") for word in SIDES[code].split()] for code in LATERALITIES}
+        names = {
+            side: [word.replace("_", " ") for word in (one.digit, *one.words)] for side, one in LATERALITIES.items()
+        }
     elif task == "behavior":
         names = {code: [] for code in BEHAVIORS}
     by_code = {}
@@ -178,7 +179,7 @@ def code_of(task: str, text: str) -> str:
     ('C25', 'C50.9', '8500', 'left')
     """
     if task == "laterality":
-        return read_laterality(text) or ""
+        return parse_laterality(text) or ""
     return next((code for code in terms(task) if is_code(task, code, text, whole=True)), "")
 
 
