@@ -30,7 +30,7 @@ from pathveil.bundle.coder import Code
 from pathveil.bundle.incoming import Origin
 from pathveil.bundle.outputs import NAACCR_HEAD, Coded, Write, json_line, one_line
 from pathveil.corpus.seen import Seen
-from pathveil.icdo.combinations import contradictions
+from pathveil.icdo.combinations import find_contradictions
 from pathveil.icdo.lists import LATERALITIES
 
 TASKS = ("subsite", "laterality", "histology", "behavior")  # that it has items for
@@ -99,7 +99,7 @@ def naaccr_items(codes: Mapping[str, Code], *, decided: bool = False) -> dict[st
     """The standard's items, in its order of numbers, for codes that are sure, go together (unless a person has
     ``decided`` on them) and have a form it knows."""
     sure = {task: code.code for task, code in codes.items() if not code.abstained}
-    doubtful = set() if decided else {task for one in contradictions(sure) for task in one.tasks}
+    doubtful = set() if decided else {task for one in find_contradictions(sure) for task in one.tasks}
     sure = {task: code for task, code in sure.items() if task not in doubtful}
     side = sure.get("laterality", "")
     found = {

@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from pathveil.icdo.codes import parse_laterality
-from pathveil.icdo.combinations import morphology_terms, term_of, topography_terms
+from pathveil.icdo.combinations import find_term, morphology_terms, topography_terms
 from pathveil.icdo.lists import BEHAVIORS, LATERALITIES, code_lists, lines
 
 PLACES = ("site", "subsite")
@@ -69,8 +69,8 @@ def terms(task: str) -> dict[str, Term]:
         names = {code: [] for code in BEHAVIORS}
     by_code = {}
     for code, others in names.items():
-        usual_term = term_of(task, code)
-        of_behaviors = {term_of(task, code, behavior) for behavior in BEHAVIORS}
+        usual_term = find_term(task, code)
+        of_behaviors = {find_term(task, code, behavior) for behavior in BEHAVIORS}
         by_code[code] = Term(code, usual_term, tuple(dict.fromkeys((usual_term, *others))), frozenset(of_behaviors))
     return by_code
 
@@ -186,5 +186,5 @@ def code_of(task: str, text: str) -> str:
 def term_as_typed(task: str, one: Term, text: str) -> str:
     """The term with the behavior that was typed, if it is another than the usual one."""
     behavior = digits_of(task, text)[4:5] if task == "histology" else ""
-    term = term_of(task, one.code, behavior) if behavior else one.term
+    term = find_term(task, one.code, behavior) if behavior else one.term
     return term if term != one.term else ""
