@@ -40,7 +40,7 @@ from pathveil.training.settings import TrainingSettings, settings_for
 from pathveil.vocabulary.corpus_counts import count_corpus
 from pathveil.vocabulary.encoded import MISSING, Encoded, join_documents
 from pathveil.vocabulary.encoding import encode
-from pathveil.vocabulary.selection import MINIMUM, USUAL, Measures, select
+from pathveil.vocabulary.selection import BASELINE_MIN_COUNT, DEFAULT_SENTENCE, Measures, select
 from pathveil.vocabulary.words import Vocabulary
 
 ACCURACY = 0.97  # what registries ask of codes that no person looks at
@@ -261,7 +261,7 @@ def with_validation(given: TrainingCorpus, validation: Any, progress: Progress =
 
 def usual_words(paths: Paths, *, preset: str | None = None, progress: Progress = silent) -> Vocabulary:
     """Words that enough cases hold; with the papers' preset, the vocabulary paper's baseline."""
-    sentence = f"occurrences >= {MINIMUM}" if preset == "paper" else USUAL
+    sentence = f"occurrences >= {BASELINE_MIN_COUNT}" if preset == "paper" else DEFAULT_SENTENCE
     try:
         return select(Measures(count_corpus(paths, tasks=(), progress=progress)), sentence)
     except VocabularyError as fault:

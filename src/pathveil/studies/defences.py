@@ -41,7 +41,7 @@ from pathveil.training.settings import UNDONE_BY, TrainingSettings, preset_setti
 from pathveil.training.workers import Crew
 from pathveil.vocabulary.encoded import Encoded
 from pathveil.vocabulary.encoding import id_table
-from pathveil.vocabulary.selection import USUAL
+from pathveil.vocabulary.selection import DEFAULT_SENTENCE
 from pathveil.vocabulary.words import Vocabulary
 
 Way = Mapping[str, Any]
@@ -56,7 +56,7 @@ class DefencesSettings(Settings):
     ways: Mapping[str, str | Mapping[str, Any]] = Field(
         default_factory=lambda: {"none": {}, "word dropout .5": {"word_dropout": 0.5}, "release": "release"}
     )  # by name: a preset, or a table with one and changes to it; the others are held against the first
-    vocabularies: Names = (USUAL,)  # names as in the vocabulary study, or sentences
+    vocabularies: Names = (DEFAULT_SENTENCE,)  # names as in the vocabulary study, or sentences
     own: Mapping[str, str] = Field(default_factory=dict)  # vocabulary files of one's own, by name
     sizes: Sizes | None = None
     minimum: int = Field(5, ge=1)

@@ -26,7 +26,7 @@ from pathveil.studies.scheduler import Keep
 from pathveil.studies.store import Cells
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.encoded import Encoded
-from pathveil.vocabulary.folds import PAPER_BASELINE, PAPER_SIZES, paper_sentences, scaled
+from pathveil.vocabulary.folds import PAPER_BASELINE, PAPER_SIZES, paper_sentences, two_digits
 from pathveil.vocabulary.selection import Measures, select
 from pathveil.vocabulary.sentence import Sentence
 from pathveil.vocabulary.tokens import Tokens
@@ -116,10 +116,10 @@ def described(name: str, words: int, *, minimum: int) -> str:
 
 
 def sizes_for(store: Tokens, *, minimum: int) -> tuple[int, ...]:
-    """The paper's sizes of mutual-information vocabularies, scaled by the words of the whole corpus, so that
+    """The paper's sizes of mutual-information vocabularies, two_digits by the words of the whole corpus, so that
     a vocabulary has the same name in every fold."""
     words = (np.bincount(np.asarray(store.ids), minlength=len(store.words)) >= minimum).sum()
-    return tuple(dict.fromkeys(scaled(size * float(words) / PAPER_BASELINE) for size in PAPER_SIZES))
+    return tuple(dict.fromkeys(two_digits(size * float(words) / PAPER_BASELINE) for size in PAPER_SIZES))
 
 
 def cell_of_words(parts: Mapping[str, Any], sentence: str) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def count(
     rows: np.ndarray | None = None,
     progress: Progress = silent,
 ) -> Counts:
-    """Count a token store's reports (or the given rows of it), a registry at a time, so memory is bounded by one."""
+    """Count the words of a token store (or of some rows of it)."""
     rows = np.arange(store.documents) if rows is None else np.asarray(rows)
     ids, offsets = np.asarray(store.ids), np.asarray(store.offsets)
     registries, cases = np.asarray(store.registries), np.asarray(store.cases)

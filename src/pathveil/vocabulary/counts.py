@@ -1,4 +1,4 @@
-"""How often each word occurs, a registry at a time: all that choosing words needs, and all that a site must share.
+"""Counts of words by registry: all that choosing words needs, and all that a site must share.
 
 For every registry and word: occurrences, reports and cases that hold it; for every task the reports of each class; and
 for every word and class the reports that hold the word and carry the label (the joint counts of mutual information).
@@ -37,7 +37,7 @@ FIRST = f"{ARRAYS[0]}.npy"  # what the archive of a count file begins with
 
 @dataclass(frozen=True)
 class Counts:
-    """Counts of R registries, W words (sorted) and C classes (all tasks' classes, one task after another)."""
+    """Counts of words: R registries, W words (sorted), C classes (of all tasks, one after another)."""
 
     words: tuple[str, ...]
     registry_names: tuple[str, ...]
@@ -56,25 +56,25 @@ class Counts:
         return tuple(self.classes)
 
     def take(self, registries: Iterable[str]) -> "Counts":
-        """The given registries only, and the words they have."""
+        """Take the given registries, and the words they have."""
         rows = np.array([self.registry_names.index(name) for name in registries], np.int64)
-        kept = np.flatnonzero(self.reports[rows].any(axis=0))
+        words = np.flatnonzero(self.reports[rows].any(axis=0))
         return Counts(
-            words=tuple(self.words[number] for number in kept),
+            words=tuple(self.words[number] for number in words),
             registry_names=tuple(self.registry_names[row] for row in rows),
             classes=self.classes,
             total_reports=self.total_reports[rows],
             total_cases=self.total_cases[rows],
-            occurrences=self.occurrences[np.ix_(rows, kept)],
-            reports=self.reports[np.ix_(rows, kept)],
-            cases=self.cases[np.ix_(rows, kept)],
+            occurrences=self.occurrences[np.ix_(rows, words)],
+            reports=self.reports[np.ix_(rows, words)],
+            cases=self.cases[np.ix_(rows, words)],
             labels=self.labels[rows],
-            joint=tuple(self.joint[row][kept] for row in rows),
+            joint=tuple(self.joint[row][words] for row in rows),
             source=self.source,
         )
 
     def save(self, path: Path) -> None:
-        """One compressed ``.npz`` file without pickles."""
+        """Write one compressed ``.npz`` file without pickles."""
         about = {
             "format": FORMAT,
             "registry_names": self.registry_names,
@@ -91,12 +91,12 @@ class Counts:
 
     @classmethod
     def load(cls, path: Path) -> "Counts":
-        """The counts in a file, held against each other: it may come from a site that one does not know."""
+        """Read a count file and check its tables against each other: it may come from an unknown site."""
         wrong = f"{path}: is not a whole counts file"
         try:
             arrays = read_arrays(path)
-            counts = _from_arrays(arrays)
-            _check(counts)
+            counts = counts_from_arrays(arrays)
+            check_counts(counts)
         except OSError as error:
             raise VocabularyError(f"{path}: cannot be read ({error.strerror}); expected a counts file") from None
         except Refused as fault:
@@ -106,8 +106,8 @@ class Counts:
         return counts
 
 
-def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Counts:
-    """Counts from a file's arrays; the sparse tables are judged before they are made."""
+def counts_from_arrays(arrays: Mapping[str, np.ndarray]) -> Counts:
+    """Make counts from a file's arrays; the parts of sparse tables are checked first."""
     about = parse_json(arrays["about"].tobytes())
     if about["format"] != FORMAT:
         raise Refused(f"is not of format {FORMAT}")
@@ -134,7 +134,7 @@ def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Counts:
     )
 
 
-def _check(counts: Counts) -> None:
+def check_counts(counts: Counts) -> None:
     """Refuse counts that no corpus has: out of order, negative, or a part larger than its whole."""
     registries, words = len(counts.registry_names), len(counts.words)
     classes = sum(map(len, counts.classes.values()))
@@ -153,17 +153,17 @@ def _check(counts: Counts) -> None:
         if (part > whole).any():
             raise Refused("has a count that is larger than the whole it is part of")
     for row, table in enumerate(counts.joint):
-        held = np.repeat(counts.reports[row], np.diff(table.indptr))  # by the reports that hold the word, …
+        by_word = np.repeat(counts.reports[row], np.diff(table.indptr))  # by the reports that have the word, …
         if (
             (table.data < 0).any()
-            or (table.data > held).any()
+            or (table.data > by_word).any()
             or (table.data > counts.labels[row][table.indices]).any()
         ):
             raise Refused("has a count that is larger than the whole it is part of")  # … and by those of the class
 
 
 def merge(parts: Sequence[Counts]) -> Counts:
-    """Counts of several sites as one; equal to counting their reports together."""
+    """Merge the counts of several sites; equal to counting their reports together."""
     if len(parts) == 1:
         return parts[0]
     names = sorted(name for part in parts for name in part.registry_names)
@@ -178,7 +178,7 @@ def merge(parts: Sequence[Counts]) -> Counts:
     classes = {task: tuple(sorted({name for part in parts for name in part.classes.get(task, ())})) for task in tasks}
     rows: dict[str, dict[str, Any]] = {}
     for part in parts:
-        rows |= _spread(part, words, classes)
+        rows |= widen(part, words, classes)
     tables = {key: np.array([rows[name][key] for name in names]) for key in ARRAYS}
     hashes = sorted({value for part in parts for value in str(part.source.get("corpus_sha256", "")).split()})
     return Counts(
@@ -191,13 +191,13 @@ def merge(parts: Sequence[Counts]) -> Counts:
     )
 
 
-def _spread(part: Counts, words: Sequence[str], classes: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
-    """A site's tables for each of its registries, widened to the words and classes of all sites."""
+def widen(part: Counts, words: Sequence[str], classes: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
+    """Widen a site's tables, by registry, to the words and classes of all sites."""
     numbers = {word: number for number, word in enumerate(words)}
     kinds = {key: place for place, key in enumerate((task, name) for task in classes for name in classes[task])}
     word_at = np.fromiter((numbers[word] for word in part.words), np.int64, len(part.words))
-    mine = [(task, name) for task in part.classes for name in part.classes[task]]
-    class_at = np.fromiter((kinds[key] for key in mine), np.int64, len(mine))
+    own_classes = [(task, name) for task in part.classes for name in part.classes[task]]
+    class_at = np.fromiter((kinds[key] for key in own_classes), np.int64, len(own_classes))
     rows = {}
     for row, name in enumerate(part.registry_names):
         joint = part.joint[row].tocoo()
@@ -218,11 +218,8 @@ def _spread(part: Counts, words: Sequence[str], classes: Mapping[str, Sequence[s
 
 
 def without_rare(counts: Counts, minimum_cases: int) -> Counts:
-    """Leave out words that fewer cases of a registry hold, for a site that shows its rare words to no one."""
+    """Leave out words that fewer cases of a registry have, for a site that shows its rare words to nobody."""
     rare = counts.cases < minimum_cases
-
-    def without(table: np.ndarray) -> np.ndarray:
-        return np.where(rare, 0, table)
 
     joint = []
     for row, table in enumerate(counts.joint):
@@ -232,9 +229,9 @@ def without_rare(counts: Counts, minimum_cases: int) -> Counts:
         joint.append(table)
     thinned = replace(
         counts,
-        occurrences=without(counts.occurrences),
-        reports=without(counts.reports),
-        cases=without(counts.cases),
+        occurrences=np.where(rare, 0, counts.occurrences),
+        reports=np.where(rare, 0, counts.reports),
+        cases=np.where(rare, 0, counts.cases),
         joint=tuple(joint),
         source={**counts.source, "minimum_cases": minimum_cases},
     )

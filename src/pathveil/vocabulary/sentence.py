@@ -143,16 +143,16 @@ def parse_step(text: str) -> Top | ast.expr:
 
 
 def parse_top(text: str) -> Top:
-    found = TOP.fullmatch(text)
-    if not found:
+    match = TOP.fullmatch(text)
+    if not match:
         raise VocabularyError(f"expected 'top N by MEASURE', found '{text}'")
     try:
-        number = float(found[1])
+        number = float(match[1])
     except ValueError:
         number = 0.0
     if number < 1 or number != int(number):
-        raise VocabularyError(f"expected a whole number of words, found '{found[1]}'")
-    return Top(int(number), find_measure(found[2]))
+        raise VocabularyError(f"expected a whole number of words, found '{match[1]}'")
+    return Top(int(number), find_measure(match[2]))
 
 
 def find_measure(name: str) -> str:

@@ -109,10 +109,10 @@ def plain_or_none(text: str) -> str | None:
 def without_rtf(text: str) -> str:
     """Replace each RTF document in a text by its plain text."""
     pieces, at = [], 0
-    while found := (AGAIN.match(text, at) if at else None) or OPENS.search(text, at):
-        pieces.append(text[at : found.start()] if found.re is OPENS else "\n")
+    while head := (AGAIN.match(text, at) if at else None) or OPENS.search(text, at):
+        pieces.append(text[at : head.start()] if head.re is OPENS else "\n")
         document = RtfDocument()
-        at = document.read(text, found.end() - len(RTF))
+        at = document.read(text, head.end() - len(RTF))
         pieces.append(document.text())
     return "".join([*pieces, text[at:]])
 
