@@ -19,7 +19,7 @@ from _timing import peak_rss
 from pathveil.progress import Progress
 from pathveil.vocabulary.column import Column, Numbers
 from pathveil.vocabulary.counting import count
-from pathveil.vocabulary.counts import Counts
+from pathveil.vocabulary.counts import WordCounts
 from pathveil.vocabulary.mutual_information import mutual_information, scores
 from pathveil.vocabulary.tokens import Tokens
 
@@ -168,7 +168,7 @@ def beside_sklearn(
     }
 
 
-def one_class(counts: Counts, classes: dict, kind: int, reports: int) -> np.ndarray:
+def one_class(counts: WordCounts, classes: dict, kind: int, reports: int) -> np.ndarray:
     """Each word's score for one class against the rest."""
     joint = counts.joint[0]
     for table in counts.joint[1:]:

@@ -79,10 +79,10 @@ def counts_folder(folder: Path) -> None:
 
 
 def choose_words(folder: Path) -> None:
-    from pathveil.vocabulary.counts import Counts, merge
+    from pathveil.vocabulary.counts import WordCounts, merge
     from pathveil.vocabulary.mutual_information import mutual_information
 
-    both = merge([Counts.load(folder / "north.npz"), Counts.load(folder / "south.npz")])
+    both = merge([WordCounts.load(folder / "north.npz"), WordCounts.load(folder / "south.npz")])
     mutual_information(both)
 
 

@@ -39,7 +39,7 @@ from pathveil.training.defences import DPSettings, TeacherSettings
 from pathveil.training.metrics import commonest_macro_f1
 from pathveil.training.settings import UNDONE_BY, TrainingSettings, preset_settings
 from pathveil.training.workers import Crew
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.encoding import id_table
 from pathveil.vocabulary.selection import DEFAULT_SENTENCE
 from pathveil.vocabulary.words import Vocabulary
@@ -331,7 +331,7 @@ class DefencesStudy:
         return seconds_of(self.cells, [part for place in self.places for part in (place.worlds, place.attacks)])
 
 
-def check_enough_cases(corpus: Encoded, settings: DefencesSettings) -> None:
+def check_enough_cases(corpus: EncodedCorpus, settings: DefencesSettings) -> None:
     """Every task must have as many cases to test on, and a world as many to attack, as figures may be told of."""
     for seed in settings.seeds:
         worlds = make_worlds(corpus, worlds=1, test_share=settings.test_share, seed=seed)

@@ -25,7 +25,7 @@ from pathveil.progress import Progress, silent
 from pathveil.studies.scheduler import Keep
 from pathveil.studies.store import Cells
 from pathveil.vocabulary.counting import count
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.folds import PAPER_BASELINE, PAPER_SIZES, paper_sentences, two_digits
 from pathveil.vocabulary.selection import Measures, select
 from pathveil.vocabulary.sentence import Sentence
@@ -131,7 +131,7 @@ def choose(
     wanted: Mapping[str, str],
     *,
     store: Tokens,
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     rows: np.ndarray,
     cells: Cells,
     parts: Mapping[str, Any],
@@ -165,7 +165,7 @@ def choose(
 
 
 def choose_numbers(
-    corpus: Encoded, rows: np.ndarray, wanted: Mapping[str, Mapping[str, Any]], keep: Keep, progress: Progress
+    corpus: EncodedCorpus, rows: np.ndarray, wanted: Mapping[str, Mapping[str, Any]], keep: Keep, progress: Progress
 ) -> None:
     """A unit of a study's work: the numbers of the words that each sentence chooses from these documents. Words stand
     in the order of their numbers, so numbers serve as words, and a worker needs no text."""

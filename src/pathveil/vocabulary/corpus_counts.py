@@ -20,7 +20,7 @@ from pathveil.results import Result
 from pathveil.text.identifiers import Hiding
 from pathveil.text.tokenizer import IDENTIFIERS, WORDS
 from pathveil.vocabulary.counting import count
-from pathveil.vocabulary.counts import FIRST, Counts, merge, without_rare
+from pathveil.vocabulary.counts import FIRST, WordCounts, merge, without_rare
 from pathveil.vocabulary.encoding import read_labels
 from pathveil.vocabulary.tokens import Tokens, case_number, tokens
 
@@ -52,7 +52,7 @@ def gather_counts(
     without: Paths | None = None,
     words: int = WORDS,
     progress: Progress = silent,
-) -> Counts:
+) -> WordCounts:
     """Gather the counts of corpora, of count files (``.npz``), or of both together.
 
     ``leave_out`` names registries to ignore; ``without`` is a corpus (the test reports) whose cases are left out of the
@@ -63,7 +63,7 @@ def gather_counts(
     corpora = [path for path in paths if path.suffix != ".npz"]
     if without is not None and files:
         raise UsageError(f"{files[0]}: cases cannot be left out of counts; leave them out in 'pathveil vocab count'")
-    parts = [Counts.load(path) for path in files]
+    parts = [WordCounts.load(path) for path in files]
     if corpora:
         parts.append(
             count_corpus(corpora, tasks=tasks, leave_out=leave_out, without=without, words=words, progress=progress)
@@ -118,7 +118,7 @@ def count_corpus(
     words: int = WORDS,
     identifiers: Hiding = IDENTIFIERS,
     progress: Progress = silent,
-) -> Counts:
+) -> WordCounts:
     """Count the words of a corpus, without the registries and cases left out."""
     store = tokens(paths, words=words, identifiers=identifiers, progress=progress)
     rows, notes = remaining_rows(store, leave_out=leave_out, without=without)
@@ -140,6 +140,6 @@ def remaining_rows(
     return np.flatnonzero(remaining), notes
 
 
-def with_source(counts: Counts, **notes: object) -> Counts:
+def with_source(counts: WordCounts, **notes: object) -> WordCounts:
     """Add notes to the source of counts."""
     return replace(counts, source={**counts.source, **notes})

@@ -30,7 +30,7 @@ from scipy import sparse
 
 from pathveil.errors import VocabularyError
 from pathveil.progress import Progress, silent
-from pathveil.vocabulary.counts import ARRAYS, Counts
+from pathveil.vocabulary.counts import ARRAYS, WordCounts
 from pathveil.vocabulary.encoded import MISSING, take_documents
 from pathveil.vocabulary.tokens import Tokens
 
@@ -42,7 +42,7 @@ def count(
     *,
     rows: np.ndarray | None = None,
     progress: Progress = silent,
-) -> Counts:
+) -> WordCounts:
     """Count the words of a token store (or of some rows of it)."""
     rows = np.arange(store.documents) if rows is None else np.asarray(rows)
     ids, offsets = np.asarray(store.ids), np.asarray(store.offsets)
@@ -81,7 +81,7 @@ def count(
         tables["total_reports"].append(len(reports))
         tables["total_cases"].append(len(first_reports))
     progress("counting words", len(names), len(names))
-    everything = Counts(
+    everything = WordCounts(
         words=store.words,
         registry_names=tuple(names),
         classes={task: tuple(classes[task]) for task in classes},

@@ -7,7 +7,7 @@ bit, as counting pooled text. Cases are counted within a registry.
 
 >>> def site(name, words, numbers):
 ...     row, joint = np.array([numbers]), (sparse.csr_array((len(words), 0), dtype=np.int32),)
-...     return Counts(words=words, registry_names=(name,), classes={}, total_reports=np.array([9]),
+...     return WordCounts(words=words, registry_names=(name,), classes={}, total_reports=np.array([9]),
 ...                   total_cases=np.array([9]), occurrences=row, reports=row, cases=row,
 ...                   labels=np.zeros((1, 0), np.int64), joint=joint, source={"corpus_sha256": name})
 >>> both = merge([site("R2", ("left", "zebra"), [4, 1]), site("R1", ("breast", "left"), [2, 3])])
@@ -36,7 +36,7 @@ FIRST = f"{ARRAYS[0]}.npy"  # what the archive of a count file begins with
 
 
 @dataclass(frozen=True)
-class Counts:
+class WordCounts:
     """Counts of words: R registries, W words (sorted), C classes (of all tasks, one after another)."""
 
     words: tuple[str, ...]
@@ -55,11 +55,11 @@ class Counts:
     def tasks(self) -> tuple[str, ...]:
         return tuple(self.classes)
 
-    def take(self, registries: Iterable[str]) -> "Counts":
+    def take(self, registries: Iterable[str]) -> "WordCounts":
         """Take the given registries, and the words they have."""
         rows = np.array([self.registry_names.index(name) for name in registries], np.int64)
         words = np.flatnonzero(self.reports[rows].any(axis=0))
-        return Counts(
+        return WordCounts(
             words=tuple(self.words[number] for number in words),
             registry_names=tuple(self.registry_names[row] for row in rows),
             classes=self.classes,
@@ -90,7 +90,7 @@ class Counts:
             np.savez_compressed(file, **arrays)
 
     @classmethod
-    def load(cls, path: Path) -> "Counts":
+    def load(cls, path: Path) -> "WordCounts":
         """Read a count file and check its tables against each other: it may come from an unknown site."""
         wrong = f"{path}: is not a whole counts file"
         try:
@@ -106,7 +106,7 @@ class Counts:
         return counts
 
 
-def counts_from_arrays(arrays: Mapping[str, np.ndarray]) -> Counts:
+def counts_from_arrays(arrays: Mapping[str, np.ndarray]) -> WordCounts:
     """Make counts from a file's arrays; the parts of sparse tables are checked first."""
     about = parse_json(arrays["about"].tobytes())
     if about["format"] != FORMAT:
@@ -124,7 +124,7 @@ def counts_from_arrays(arrays: Mapping[str, np.ndarray]) -> Counts:
         data, indices, indptr = (arrays[f"joint-{number}-{part}"] for part in ("data", "indices", "indptr"))
         check_sparse(data, indices, indptr, shape=shape)
         joint.append(sparse.csr_array((data, indices, indptr), shape=shape))
-    return Counts(
+    return WordCounts(
         words=words,
         registry_names=tuple(names),
         classes={task: tuple(labels) for task, labels in classes.items()},
@@ -134,7 +134,7 @@ def counts_from_arrays(arrays: Mapping[str, np.ndarray]) -> Counts:
     )
 
 
-def check_counts(counts: Counts) -> None:
+def check_counts(counts: WordCounts) -> None:
     """Refuse counts that no corpus has: out of order, negative, or a part larger than its whole."""
     registries, words = len(counts.registry_names), len(counts.words)
     classes = sum(map(len, counts.classes.values()))
@@ -162,7 +162,7 @@ def check_counts(counts: Counts) -> None:
             raise Refused("has a count that is larger than the whole it is part of")  # … and by those of the class
 
 
-def merge(parts: Sequence[Counts]) -> Counts:
+def merge(parts: Sequence[WordCounts]) -> WordCounts:
     """Merge the counts of several sites; equal to counting their reports together."""
     if len(parts) == 1:
         return parts[0]
@@ -181,7 +181,7 @@ def merge(parts: Sequence[Counts]) -> Counts:
         rows |= widen(part, words, classes)
     tables = {key: np.array([rows[name][key] for name in names]) for key in ARRAYS}
     hashes = sorted({value for part in parts for value in str(part.source.get("corpus_sha256", "")).split()})
-    return Counts(
+    return WordCounts(
         words=tuple(words),
         registry_names=tuple(names),
         classes=classes,
@@ -191,7 +191,7 @@ def merge(parts: Sequence[Counts]) -> Counts:
     )
 
 
-def widen(part: Counts, words: Sequence[str], classes: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
+def widen(part: WordCounts, words: Sequence[str], classes: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
     """Widen a site's tables, by registry, to the words and classes of all sites."""
     numbers = {word: number for number, word in enumerate(words)}
     kinds = {key: place for place, key in enumerate((task, name) for task in classes for name in classes[task])}
@@ -217,7 +217,7 @@ def widen(part: Counts, words: Sequence[str], classes: Mapping[str, Sequence[str
     return rows
 
 
-def without_rare(counts: Counts, minimum_cases: int) -> Counts:
+def without_rare(counts: WordCounts, minimum_cases: int) -> WordCounts:
     """Leave out words that fewer cases of a registry have, for a site that shows its rare words to nobody."""
     rare = counts.cases < minimum_cases
 

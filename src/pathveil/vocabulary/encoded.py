@@ -5,7 +5,7 @@ are numbers into ``classes``, −1 if missing. The folder has ``.npy`` files, ma
 hundred models share one copy and a GPU node needs neither polars nor the reports.
 
 >>> import numpy as np
->>> corpus = Encoded(
+>>> corpus = EncodedCorpus(
 ...     ids=np.array([2, 3, 3], np.int32), offsets=np.array([0, 2, 3]), cases=np.array([0, 1]),
 ...     registries=np.array([0, 0]), registry_names=("R1",), labels={"site": np.array([0, -1])},
 ...     classes={"site": ("C50",)}, vocabulary_size=4)
@@ -31,7 +31,7 @@ MISSING = -1
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedCorpus:
     """Encoded documents with their labels, cases and registries."""
 
     ids: np.ndarray  # (tokens,) int32, word ids of a vocabulary
@@ -57,10 +57,10 @@ class Encoded:
     def tasks(self) -> tuple[str, ...]:
         return tuple(self.classes)
 
-    def take(self, rows: np.ndarray) -> "Encoded":
+    def take(self, rows: np.ndarray) -> "EncodedCorpus":
         """Take the given documents, in this order, as arrays in memory."""
         ids, offsets = take_documents(self.ids, self.offsets, rows)
-        return Encoded(
+        return EncodedCorpus(
             ids=ids,
             offsets=offsets,
             cases=self.cases[rows],
@@ -91,7 +91,7 @@ class Encoded:
         write_json(folder / "encoded.json", content)
 
     @classmethod
-    def load(cls, folder: Path) -> "Encoded":
+    def load(cls, folder: Path) -> "EncodedCorpus":
         """Load the corpus in a folder, and check its numbers: another party may have made it.
 
         Raises ``Refused`` if something is wrong, OSError if a file is missing.
@@ -159,7 +159,7 @@ def take_documents(ids: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> tu
     return np.asarray(ids[places]), starts
 
 
-def join_documents(parts: Sequence[Encoded]) -> Encoded:
+def join_documents(parts: Sequence[EncodedCorpus]) -> EncodedCorpus:
     """Join corpora of one vocabulary that have the same registries and classes."""
     first = parts[0]
     starts = np.cumsum([0, *(len(part.ids) for part in parts)])

@@ -20,7 +20,7 @@ from pathveil.text.identifiers import Hiding
 from pathveil.text.tokenizer import WORDS, tokenize
 from pathveil.untrusted import Refused, parse_json, read_bytes
 from pathveil.untrusted.arrays import read_array
-from pathveil.vocabulary.encoded import MISSING, Encoded
+from pathveil.vocabulary.encoded import MISSING, EncodedCorpus
 from pathveil.vocabulary.tokens import Tokens, cache_folder, tokens, translate
 from pathveil.vocabulary.words import Vocabulary
 
@@ -39,7 +39,7 @@ def encode(
     words: int = WORDS,
     identifiers: Hiding | None = None,
     progress: Progress = silent,
-) -> Encoded:
+) -> EncodedCorpus:
     """Encode a corpus with a vocabulary; reports are tokenised once for all vocabularies.
 
     ``tasks`` defaults to the usual ones the corpus has. ``classes`` (a trained model's) come first in the numbers of
@@ -49,7 +49,7 @@ def encode(
     hiding = vocabulary.identifiers if identifiers is None else identifiers
     store = tokens(paths, words=words, identifiers=hiding, progress=progress)
     labels, names = read_labels(paths, tasks=tasks, classes=classes)
-    return Encoded(
+    return EncodedCorpus(
         ids=word_ids(paths, store, vocabulary),
         offsets=np.array(store.offsets),
         cases=np.array(store.cases),

@@ -10,7 +10,7 @@ from pathveil.errors import VocabularyError
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.vocabulary.corpus_counts import with_source
-from pathveil.vocabulary.counts import Counts
+from pathveil.vocabulary.counts import WordCounts
 from pathveil.vocabulary.selection import BASELINE_MIN_COUNT, Measures, select
 from pathveil.vocabulary.words import Vocabulary
 
@@ -58,7 +58,7 @@ def two_digits(size: float) -> int:
 
 
 def folds(
-    counts: Counts,
+    counts: WordCounts,
     *,
     minimum: int = BASELINE_MIN_COUNT,
     sizes: Sequence[int] | None = None,

@@ -17,13 +17,13 @@ import numpy as np
 from scipy import sparse
 from scipy.special import xlog1py, xlogy
 
-from pathveil.vocabulary.counts import Counts
+from pathveil.vocabulary.counts import WordCounts
 
 DIGITS = 12  # scores are rounded here, so that equal words tie whatever a machine's logarithm does in the last place
 BLOCK = 1 << 19  # cells of a dense table in memory at a time
 
 
-def mutual_information(counts: Counts, *, tasks: tuple[str, ...] | None = None) -> np.ndarray:
+def mutual_information(counts: WordCounts, *, tasks: tuple[str, ...] | None = None) -> np.ndarray:
     """Score each word over the given tasks (all by default), all registries together: (words,)."""
     chosen = counts.tasks if tasks is None else tasks
     task_of = np.repeat(np.arange(len(counts.tasks)), [len(counts.classes[task]) for task in counts.tasks])

@@ -11,7 +11,7 @@ Words are in the order of their sha256, which says nothing about their counts.
 
 >>> from scipy import sparse
 >>> table = np.array([[5, 1, 2], [4, 0, 3]])
->>> counts = Counts(words=("breast", "kowalski", "left"), registry_names=("R1", "R2"), classes={},
+>>> counts = WordCounts(words=("breast", "kowalski", "left"), registry_names=("R1", "R2"), classes={},
 ...                 total_reports=np.array([9, 9]), total_cases=np.array([9, 9]),
 ...                 occurrences=table, reports=table, cases=table, labels=np.zeros((2, 0), np.int64),
 ...                 joint=(sparse.csr_array((3, 0), dtype=np.int32),) * 2)
@@ -34,7 +34,7 @@ from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.settings import Settings
 from pathveil.vocabulary.corpus_counts import gather_counts
-from pathveil.vocabulary.counts import Counts
+from pathveil.vocabulary.counts import WordCounts
 from pathveil.vocabulary.lexicon import read_lexicon
 from pathveil.vocabulary.mutual_information import mutual_information
 from pathveil.vocabulary.sentence import LEXICON, Sentence
@@ -128,7 +128,7 @@ class SelectionResult(Result):
 class Measures:
     """The measures of all words, each computed once, to choose several times from one corpus."""
 
-    def __init__(self, counts: Counts, *, tasks: Iterable[str] | None = None, lexicon: Set[str] | None = None):
+    def __init__(self, counts: WordCounts, *, tasks: Iterable[str] | None = None, lexicon: Set[str] | None = None):
         self.counts, self.lexicon = counts, lexicon
         self.tasks = None if tasks is None else tuple(dict.fromkeys(tasks))
         self.values: dict[str, np.ndarray] = {}
@@ -231,7 +231,7 @@ def apply_function(measures: Measures, choose: Choice) -> np.ndarray:
     return chosen
 
 
-def check_tasks(counts: Counts, tasks: Sequence[str] | None) -> tuple[str, ...]:
+def check_tasks(counts: WordCounts, tasks: Sequence[str] | None) -> tuple[str, ...]:
     """Return the tasks whose labels mutual information uses (all by default); refuse a task that is missing."""
     chosen = counts.tasks if tasks is None else tuple(tasks)
     for task in chosen:
@@ -245,7 +245,7 @@ def check_tasks(counts: Counts, tasks: Sequence[str] | None) -> tuple[str, ...]:
     return chosen
 
 
-def check_registries(counts: Counts, sentence: Sentence) -> None:
+def check_registries(counts: WordCounts, sentence: Sentence) -> None:
     """Refuse a sentence that asks for words of more registries than there are."""
     names = counts.registry_names
     for comparison in sentence.comparisons:
