@@ -137,10 +137,15 @@ def test_behaviors():
     assert [parse_behavior(value) for value in ("3", "/3", "3.0", "3,0", "3 malignant", "in situ", "4", "x")] == [
         "3", "3", "3", "3", "3", "2", None, None,
     ]  # fmt: skip
-    told = {"Malignant, primary site": "3", "noninvasive": "2", "3 - noninvasive": None, "Borderline malignancy": "1"}
-    assert {value: parse_behavior(value) for value in told} == told
-    told = {"1=malignant": None, "3 - in situ": None, "2 in situ": "2", "3 - Malignant, primary": "3"}
-    assert {value: parse_behavior(value) for value in told} == told
+    behaviors = {
+        "Malignant, primary site": "3",
+        "noninvasive": "2",
+        "3 - noninvasive": None,
+        "Borderline malignancy": "1",
+    }
+    assert {value: parse_behavior(value) for value in behaviors} == behaviors
+    behaviors = {"1=malignant": None, "3 - in situ": None, "2 in situ": "2", "3 - Malignant, primary": "3"}
+    assert {value: parse_behavior(value) for value in behaviors} == behaviors
 
 
 def test_every_code_of_the_lists_is_known_and_stays():

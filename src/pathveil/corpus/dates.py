@@ -40,7 +40,7 @@ TOKEN = re.compile("yyyy|yy|mmm|mm|dd")
 EXAMPLES = "dd/mm/yyyy, mm/dd/yyyy, dd.mm.yyyy, dd-mmm-yyyy"
 NAMES = "|".join(MONTHS).replace("ä", "[äÄ]")
 # Every way in which reports write a date: 1957-07-06, 1957/7/6, 19570706, 7/6/57, 07 06 1957, July 6th, 1957,
-# 6-JUL-1957, 6th of July 1957, 6. Juli 1957; a time may stand behind it.
+# 6-JUL-1957, 6th of July 1957, 6. Juli 1957; a time may follow.
 WRITTEN_DATE = re.compile(
     r"(?ai)(?<!\d)(?:(\d{4})(?:[-/.]?(\d{2})[-/.]?(\d{2})|\s?[-/.]\s?(\d{1,2})\s?[-/.]\s?(\d{1,2}))"
     r"|(\d{1,2})\s?[-/.]\s?(\d{1,2})\s?[-/.]\s?(\d{4}|\d{2})|(\d{1,2})\s(\d{1,2})\s(\d{4})"
@@ -137,7 +137,7 @@ def in_iso_form(column: "pl.Expr", form: str) -> "pl.Expr":
     groups = {part[0]: column.str.extract(pattern, place) for place, part in enumerate(order, start=1)}
     if "mmm" in order:
         numbers = {month: f"{number:02}" for month, number in MONTHS.items()}
-        # A batch at a time: as an expression, a replacement holds the whole frame in memory.
+        # A batch at a time: as an expression, a replacement needs the whole frame in memory.
         groups["m"] = groups["m"].map_batches(
             lambda months: months.str.to_lowercase().replace_strict(numbers, default=None, return_dtype=pl.String),
             return_dtype=pl.String,
@@ -187,7 +187,7 @@ def possible_days(date: re.Match[str]) -> set[str]:
 
 
 def may_contain_day(squeezed: str, day: str) -> bool:
-    """Return true if text without signs and blanks can hold a day, YYYYMMDD: a quick look before dates are searched.
+    """Return true if text without signs and blanks can contain a day, YYYYMMDD: a quick look before dates are searched.
 
     >>> [may_contain_day(text, "19570706") for text in ("born7657", "july6th1957", "5of12nodes")]
     [True, True, False]

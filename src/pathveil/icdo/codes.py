@@ -22,15 +22,15 @@ from pathveil.formatting import counted
 from pathveil.icdo.lists import BEHAVIORS, LATERALITIES, code_lists, lines
 from pathveil.results import Part
 
-# What a code may stand in, and the term that lists of choices write before one in brackets; or behind it.
+# What may surround a code: marks, a term before a code in brackets, a term behind it.
 BEFORE = r"""(?:[^\d()\[\]\n]{1,100}[(\[]|['"(\[]*)\s*"""
 AFTER = r"(?:(?:[\s\xa0,;:(]|[.](?!\w)|_(?!\d)|[^\w\s.](?!\s?\d)).*)?"
 TOPOGRAPHY = re.compile(rf"{BEFORE}C\s?(\d\d)(?:[.,]?(\d)|[.,]?[-X])?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII)
-# Behind the behavior may stand a grade, which benign tumours do not have: 8500/03 may as well be behavior 3.
+# A grade may follow the behavior, but benign tumours have none: 8500/03 may as well be behavior 3.
 MORPHOLOGY = re.compile(
     rf"{BEFORE}M?[-\s]?([89]\d{{3}})(?:\s?[/.,-]?\s?(?!0[1-4])(\d)\d?|/)?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII
 )
-TOPOGRAPHIES = re.compile(r"\bC\s?\d\d(?:[.,]?\d)?\b", re.IGNORECASE | re.ASCII)  # all in a value that may hold several
+TOPOGRAPHIES = re.compile(r"\bC\s?\d\d(?:[.,]?\d)?\b", re.IGNORECASE | re.ASCII)  # all in a value that may have several
 MORPHOLOGIES = re.compile(r"\b[89]\d{3}(?:/?\d{1,2})?\b", re.ASCII)
 DIGITS = re.compile(r"\b\d\b", re.ASCII)
 WHOLE = re.compile(r"(\d+)[.,]0+", re.ASCII)  # a whole number that went through a spreadsheet
@@ -40,7 +40,7 @@ BEHAVIOR_OF = {word: code for code, one in BEHAVIORS.items() for word in one.wor
 SIDE_OF = {word: side for side, one in LATERALITIES.items() for word in (one.digit, *one.words)}
 VAGUE = ("not_paired", "one_side", "paired_unknown")  # sides that a later word may say more exactly, or not contradict
 
-# What may be shown of a value that is no known code: nothing else that stands in a wrong column, such as a name.
+# Unknown values that may be shown: they look like codes. Others in a wrong column may be names.
 SHOWABLE = re.compile(r"(?i:C\d{2,3}|C\d\d[.,]\d{1,2}|M?[- ]?\d{4}|M?[- ]?\d{4}[/.,]?\d?|\d|[A-Z])", re.ASCII)
 LISTED = 20  # unknown codes that a result names
 
@@ -86,7 +86,7 @@ def known_histologies() -> frozenset[str]:
 
 
 def has_two_codes(value: str, codes: re.Pattern[str]) -> bool:
-    """Return true if a value has two different codes, as of two primaries in one cell: nobody knows which is meant.
+    """Return true if a value has two different codes, as of two primaries in one cell.
 
     >>> has_two_codes("C504;C509", TOPOGRAPHIES), has_two_codes("C50.4 breast (C50)", TOPOGRAPHIES)
     (True, False)
@@ -112,6 +112,7 @@ def parse_morphology(value: str) -> tuple[str, str | None] | None:
 
 
 def parse_behavior(value: str) -> str | None:
+    """Parse a behavior from a digit, from words, or from both if they agree."""
     digit, words = split_digit(value)
     by_words = BEHAVIOR_OF.get(joined_words(words))
     if digit is None:
@@ -121,6 +122,7 @@ def parse_behavior(value: str) -> str | None:
 
 
 def parse_laterality(value: str) -> str | None:
+    """Parse a laterality from NAACCR's digit, from letters or words, or from both if they agree."""
     digit, words = split_digit(value)
     by_words = parse_side(joined_words(words))
     if digit is None:

@@ -50,14 +50,14 @@ class CacheResult(Result):
 
     def summary(self) -> str:
         if not self.folders:
-            return f"nothing is kept in {names_of(self.looked_at)}"
+            return f"there is no cache in {names_of(self.looked_at)}"
         did = "removed " if self.removed else ""
         lines = [
             f"{one.folder}: {did}{counted(one.stores, 'entry', 'entries')}, {one.bytes / 2**20:,.1f} MiB"
             for one in self.folders
         ]
         if not self.removed:
-            lines.append("It holds words of reports and is as private as they are; --clear removes it.")
+            lines.append("A cache has words of reports and is as private as they are; --clear removes it.")
         return "\n".join(lines)
 
 

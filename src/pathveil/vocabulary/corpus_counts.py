@@ -89,7 +89,7 @@ def write_counts(
     identifiers: Hiding = IDENTIFIERS,
     progress: Progress = silent,
 ) -> CountResult:
-    """Count a corpus's words into the file ``out``, without those that fewer than ``min_cases`` cases hold."""
+    """Count a corpus's words into the file ``out``, without words of fewer than ``min_cases`` cases."""
     if out.suffix != ".npz":
         raise UsageError(f"{out}: a count file's name ends in .npz, so that 'vocab select' knows it for one")
     check_file(out, renews=[FIRST.encode()], reads=[corpus, without])

@@ -1,7 +1,7 @@
 """Counts of words by registry: all that choosing words needs, and all that a site must share.
 
-For every registry and word: occurrences, reports and cases that hold it; for every task the reports of each class; and
-for every word and class the reports that hold the word and carry the label (the joint counts of mutual information).
+For every registry and word: its occurrences, reports and cases; for every task the reports of each class; for every
+word and class the reports with both (the joint counts of mutual information).
 All are whole numbers that add up over registries, so counting at home and combining gives the same vocabulary, to the
 bit, as counting pooled text. Cases are counted within a registry.
 
@@ -48,7 +48,7 @@ class WordCounts:
     reports: np.ndarray  # (R, W)
     cases: np.ndarray  # (R, W)
     labels: np.ndarray  # (R, C) reports of each class
-    joint: tuple[sparse.csr_array, ...]  # R of (W, C): reports that hold the word and are of the class
+    joint: tuple[sparse.csr_array, ...]  # R of (W, C): reports that have the word and are of the class
     source: Mapping[str, Any] = field(default_factory=dict)  # corpus hashes, text settings, what was left out at home
 
     @property

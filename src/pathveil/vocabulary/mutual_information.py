@@ -19,7 +19,7 @@ from scipy.special import xlog1py, xlogy
 
 from pathveil.vocabulary.counts import WordCounts
 
-DIGITS = 12  # scores are rounded here, so that equal words tie whatever a machine's logarithm does in the last place
+DIGITS = 12  # of scores: equal words must tie, and the last place of a logarithm depends on the machine
 BLOCK = 1 << 19  # cells of a dense table in memory at a time
 
 

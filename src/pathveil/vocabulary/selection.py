@@ -53,7 +53,7 @@ class SelectionSettings(Settings):
     unit: Literal["occurrences", "reports", "cases"] = "occurrences"  # baseline: what is counted
     threshold: int | None = None  # intersection: in reports of how many registries
     top: int | None = Field(default=None, ge=1)  # mutual information: how many words
-    min_cases: int | None = Field(default=None, ge=1)  # any method: cases that must hold a word
+    min_cases: int | None = Field(default=None, ge=1)  # any method: cases that must have a word
 
     def sentence(self, *, lexicon: bool = False) -> str:
         """Write these settings as a sentence; refuse options of another method."""

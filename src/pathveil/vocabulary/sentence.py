@@ -6,8 +6,8 @@
     a condition          measures compared (>=, >, <=, <, =) with numbers, "in lexicon", and, or, not, parentheses
 
 Occurrences, reports and cases are summed over the registries; ``registries`` counts those that have the word. Python's
-own parser reads a condition, and its tree may hold nothing else. No step needs polars: studies choose words on machines
-that have only an encoded corpus.
+own parser reads a condition; anything else in its tree is refused. Nothing here needs polars, so that studies choose
+words on machines that have only an encoded corpus.
 
 >>> sentence = Sentence.parse("Registries>=2 and not cases < 3 then top 2 by occurrences")
 >>> str(sentence)
@@ -117,6 +117,7 @@ class Sentence:
                 yield from (parse_comparison(node) for node in ast.walk(step) if isinstance(node, ast.Compare))
 
     def uses(self, measure: str) -> bool:
+        """Return true if a step depends on a measure."""
         tops = {step.measure for step in self.steps if isinstance(step, Top)}
         return measure in tops | {one.measure for one in self.comparisons}
 
@@ -143,6 +144,7 @@ def parse_step(text: str) -> Top | ast.expr:
 
 
 def parse_top(text: str) -> Top:
+    """Parse "top N by MEASURE"."""
     match = TOP.fullmatch(text)
     if not match:
         raise VocabularyError(f"expected 'top N by MEASURE', found '{text}'")
@@ -183,6 +185,7 @@ def check_condition(node: ast.expr) -> None:
 
 
 def parse_comparison(node: ast.Compare) -> Comparison:
+    """Parse a comparison of a measure, on the left, with a number."""
     match node:
         case ast.Compare(
             left=ast.Name(id=name), ops=[sign], comparators=[ast.Constant(value=int() | float() as number)]
@@ -193,7 +196,7 @@ def parse_comparison(node: ast.Compare) -> Comparison:
 
 
 def evaluate(node: ast.expr, measured: Measured) -> np.ndarray:
-    """Mark the words for which a condition holds: (words,) bool."""
+    """Mark the words for which a condition is true: (words,) bool."""
     match node:
         case ast.BoolOp(op=join, values=parts):
             reduce = np.logical_and.reduce if isinstance(join, ast.And) else np.logical_or.reduce

@@ -26,7 +26,7 @@ from pathveil.vocabulary.column import Column, Numbers
 if TYPE_CHECKING:
     import polars as pl
 
-MOST = 0.5  # the share of its occurrences that must stand in such places
+MOST = 0.5  # the share of its occurrences that must be in such places
 KINDS = ("contact", "address", "name", "record number", "date", "misspelling")  # the first that fits is taken
 
 _CAPITAL, _WITHIN = r"\p{Lu}\p{M}*", r"\p{L}\p{M}'’\-"  # of any alphabet, accents apart or not

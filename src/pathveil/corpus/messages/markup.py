@@ -2,8 +2,8 @@ r"""RTF and web pages as plain text: laboratories' systems send both where a tex
 
 Of RTF (Microsoft's specification 1.9.1) the text is taken as it is shown: paragraphs and table rows on lines,
 characters in the code page of the document or of their font, Unicode characters without their stand-ins; fonts, styles,
-pictures, headers, footers, hidden and deleted text are left out. Of a page (HTML) the tags are. Both are read in one go
-from left to right, in time proportional to their length, whatever they hold.
+pictures, headers, footers, hidden and deleted text are left out. Of a page (HTML) the tags are. Both are read once
+from left to right, so that time is proportional to their length.
 
 >>> plain_text(r"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 Arial;}}\f0 Pr\'e4parat:\par\b Karzinom\b0  \u8804 ?2 mm}")
 'Präparat:\nKarzinom ≤2 mm'
@@ -37,7 +37,7 @@ CHARACTERS = {
     "emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”",
 }  # fmt: skip
 SIGNS = {"\\": "\\", "{": "{", "}": "}", "~": " ", "_": "-", "\n": "\n", "\r": "\n", "\t": "\t"}
-# Groups that hold no text of the report; so do all that begin with \*.
+# Groups without text of the report; all that begin with \* are others.
 UNSHOWN = frozenset(
     "fonttbl colortbl stylesheet info pict nonshppict filetbl revtbl header headerl headerr headerf footer footerl "
     "footerr footerf ftnsep ftnsepc aftnsep aftnsepc tc xe objdata fldinst template listtable".split()
@@ -50,12 +50,12 @@ BEGUN = re.compile(r"(?<!\\)(?:\\\\)*+\\(?:'[0-9A-Fa-f]?|(?P<word>[A-Za-z]+|u-?[
 CHARSETS = {0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 130: "johab", 134: "cp936", 136: "cp950"}
 CHARSETS |= {161: "cp1253", 162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251"}
 CHARSETS |= {222: "cp874", 238: "cp1250", 254: "cp437", 255: "cp850"}
-# Code pages with characters of two codes, of which the second may stand as the letter that it is elsewhere.
+# Code pages with characters of two codes; the second may be written as a letter.
 DOUBLE = frozenset(("cp932", "cp949", "johab", "cp936", "cp950"))
 CODE_PAGES = {"ansi": "cp1252", "mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
 
-# An attribute's value may hold what ends a tag; none holds what begins one, so that each search ends at the next.
-# Few tags have one letter: "if x <y and z> w" holds none.
+# An attribute's value may contain ">", never "<", so that each search ends at the next "<".
+# Few tags have one letter: "if x <y and z> w" has none.
 TAG = re.compile(
     r"<(?:!--|(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]++|[ABIPQSUabipqsu])(?![^\s/>])"
     r"(?:(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+')*+>|[^<>]*+>)|[!?][^<>]*+>)"
@@ -142,7 +142,7 @@ def join_rtf(pieces: list[str]) -> str:
 
 
 class Group(NamedTuple):
-    """What holds within a group of RTF, and ends with it."""
+    """Properties of a group of RTF, which end with it."""
 
     skipped: bool = False  # a picture, a style sheet, …
     hidden: bool = False  # text that is not shown
@@ -212,7 +212,7 @@ class RtfDocument:
             self.codes.clear()
 
     def change(self, group: Group | None = None, **values: Any) -> None:
-        """Change what holds from here on: to that of another group, or single values of it."""
+        """Change properties: to those of another group, or some of them."""
         self.flush()
         self.group = (group or self.group)._replace(**values)
 
@@ -233,7 +233,7 @@ class RtfDocument:
 
     def usual_encoding(self) -> str:
         encoding = self.fonts.get(self.default_font) if self.default_font is not None else None
-        # Most fonts say 0, whatever the code page is.
+        # Most fonts have character set 0, in documents of any code page.
         return encoding if encoding and encoding != CHARSETS[0] else self.code_page
 
     def control(self, word: str, number: int | None) -> None:
@@ -285,7 +285,7 @@ def without_tags(page: str) -> str:
             in_head = not tag["end"] and not is_whole
         elif name and not tag["end"]:
             in_head = in_head and name in IN_HEAD  # a head that was never closed hides nothing behind it
-            if name in HIDDEN and not is_whole:  # what is in it is no page, whatever it looks like
+            if name in HIDDEN and not is_whole:  # its content is no page
                 end = HIDDEN[name].search(page, at)
                 at = end.start() if end else len(page)
         if name in BLOCKS:
@@ -299,5 +299,5 @@ def without_tags(page: str) -> str:
 
 
 def unescape_entities(text: str) -> str:
-    """Replace ``&lt;`` and ``&#181;`` by the characters that they stand for."""
+    """Replace entities such as ``&lt;`` and ``&#181;`` by their characters."""
     return html.unescape(HUGE.sub("\ufffd", text))
