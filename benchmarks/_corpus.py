@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pathveil.errors import UsageError
 
 if TYPE_CHECKING:
-    from pathveil.vocabulary.encoded import Encoded
+    from pathveil.vocabulary.encoded import EncodedCorpus
 
 
 def add_corpus(parser: argparse.ArgumentParser) -> None:
@@ -15,13 +15,13 @@ def add_corpus(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--encoded", type=Path, help="or a folder with an encoded corpus")
 
 
-def read_corpus(options: argparse.Namespace) -> "Encoded":
-    from pathveil.vocabulary.encoded import Encoded
+def read_corpus(options: argparse.Namespace) -> "EncodedCorpus":
+    from pathveil.vocabulary.encoded import EncodedCorpus
 
     if bool(options.corpus) == bool(options.encoded):
         raise UsageError("give --corpus FILE or --encoded FOLDER")
     if options.encoded:
-        return Encoded.load(options.encoded)
+        return EncodedCorpus.load(options.encoded)
     from pathveil.bundle.train import usual_words
     from pathveil.vocabulary.encoding import encode
 

@@ -97,14 +97,14 @@ class Workload:
         from pathveil.training.defences import DPSettings
         from pathveil.training.dp import PrivateStack, Trainee
         from pathveil.training.settings import TrainingSettings
-        from pathveil.vocabulary.encoded import Encoded
+        from pathveil.vocabulary.encoded import EncodedCorpus
 
         rng = np.random.default_rng(0)
         lengths = np.clip(rng.lognormal(np.log(600) - 0.18, 0.6, options.batch).astype(int), 50, options.words)
         chance = 1 / np.arange(1, options.vocabulary - FIRST_WORD + 1) ** 1.1
         ids = rng.choice(len(chance), size=lengths.sum(), p=chance / chance.sum()) + FIRST_WORD
         self.options, self.tokens, self.device = options, len(ids), torch.device(options.device)
-        corpus = Encoded(
+        corpus = EncodedCorpus(
             ids=ids.astype(np.int32),
             offsets=np.concatenate([[0], np.cumsum(lengths)]),
             cases=np.arange(options.batch),

@@ -34,10 +34,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def corpus_of(options: argparse.Namespace):
-    from pathveil.vocabulary import Encoded
+    from pathveil.vocabulary import EncodedCorpus
 
     if options.encoded:
-        return Encoded.load(options.encoded)
+        return EncodedCorpus.load(options.encoded)
     rng = np.random.default_rng(0)
     documents = 16 * options.batch
     lengths = np.full(documents, options.words)
@@ -45,7 +45,7 @@ def corpus_of(options: argparse.Namespace):
         lengths = np.clip(rng.lognormal(6.2, 0.6, documents).astype(int), 50, options.words)
     frequency = 1 / np.arange(1, options.vocabulary - 1)
     ids = rng.choice(options.vocabulary - 2, size=lengths.sum(), p=frequency / frequency.sum()).astype(np.int32) + 2
-    return Encoded(
+    return EncodedCorpus(
         ids=ids.astype(np.int32),
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         cases=np.arange(documents),

@@ -35,12 +35,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def made_up(options: argparse.Namespace, number: int):
     """Reports of random words, as long as real ones are."""
-    from pathveil.vocabulary.encoded import Encoded
+    from pathveil.vocabulary.encoded import EncodedCorpus
 
     rng = np.random.default_rng(number)
     lengths = rng.integers(WORDS_A_REPORT // 2, WORDS_A_REPORT * 3 // 2, options.reports)
     ids = np.minimum(rng.zipf(1.3, lengths.sum()), options.words - 1)
-    return Encoded(
+    return EncodedCorpus(
         ids=(2 + ids % (options.words - 2)).astype(np.int32),
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         cases=np.arange(options.reports),

@@ -29,14 +29,14 @@ def run(options: argparse.Namespace, *, progress: Progress = silent) -> dict[str
     from pathveil.training.loop import fit
     from pathveil.training.settings import TrainingSettings
     from pathveil.training.stacked import train_many
-    from pathveil.vocabulary import Encoded
+    from pathveil.vocabulary import EncodedCorpus
 
     rng = np.random.default_rng(0)
     lengths = np.clip(rng.lognormal(6.2, 0.6, options.documents).astype(int), 50, 1500)
     frequency = 1 / np.arange(1, options.vocabulary - 1)
     ids = rng.choice(options.vocabulary - 2, size=lengths.sum(), p=frequency / frequency.sum()).astype(np.int32) + 2
     classes = {"site": 45, "subsite": 120, "laterality": 6, "behavior": 3, "histology": 110}
-    corpus = Encoded(
+    corpus = EncodedCorpus(
         ids=ids.astype(np.int32),
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         cases=np.arange(options.documents),

@@ -19,8 +19,8 @@ from _timing import peak_rss
 from pathveil.progress import Progress
 from pathveil.vocabulary.column import Column, Numbers
 from pathveil.vocabulary.counting import count
-from pathveil.vocabulary.counts import Counts
-from pathveil.vocabulary.information import information, scores
+from pathveil.vocabulary.counts import WordCounts
+from pathveil.vocabulary.mutual_information import mutual_information, scores
 from pathveil.vocabulary.tokens import Tokens
 
 CLASSES = {"site": 70, "subsite": 326, "histology": 639, "laterality": 7, "behavior": 4}
@@ -46,7 +46,7 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
         start, busy = time.perf_counter(), time.process_time()
         counts = count(store, labels, classes, rows=rows, progress=progress)
         counted = time.process_time()
-        information(counts)
+        mutual_information(counts)
         growth.append(
             {
                 "reports": len(rows),
@@ -102,7 +102,7 @@ def drawn(options: argparse.Namespace, *, progress: Progress) -> tuple[Tokens, d
 
 def warm_up(store: Tokens, labels: dict, classes: dict) -> None:
     """Compile, so that no compilation is timed."""
-    information(count(store, labels, classes, rows=np.arange(20)))
+    mutual_information(count(store, labels, classes, rows=np.arange(20)))
     Column(Numbers().__getitem__).add(["warm up"])
 
 
@@ -134,7 +134,7 @@ def beside_sklearn(
         provenance=store.provenance,
     )
     counts = count(part, {task: label[rows] for task, label in labels.items()}, classes)
-    information(counts)
+    mutual_information(counts)
     ours = time.process_time() - start
 
     start = time.process_time()
@@ -168,7 +168,7 @@ def beside_sklearn(
     }
 
 
-def one_class(counts: Counts, classes: dict, kind: int, reports: int) -> np.ndarray:
+def one_class(counts: WordCounts, classes: dict, kind: int, reports: int) -> np.ndarray:
     """Each word's score for one class against the rest."""
     joint = counts.joint[0]
     for table in counts.joint[1:]:

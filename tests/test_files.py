@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -234,17 +233,6 @@ def test_a_folder_in_which_nothing_came_to_be_is_removed(tmp_path):
     with only_process(tmp_path / "a" / "run"):
         pass
     assert not (tmp_path / "a").exists()
-
-
-def test_the_lock_is_windows_own_where_there_is_no_fcntl(tmp_path, monkeypatch):
-    """Windows has no fcntl; its locking call is what is asked for there (Windows itself is not run here)."""
-    asked = []
-    windows = SimpleNamespace(LK_NBLCK=2, locking=lambda file, kind, size: asked.append((kind, size)))
-    monkeypatch.setitem(sys.modules, "fcntl", None)  # importing it then fails, as it does there
-    monkeypatch.setitem(sys.modules, "msvcrt", windows)
-    with only_process(tmp_path / "run"):
-        pass
-    assert asked == [(2, 1)]
 
 
 def test_processes_that_write_one_shared_file_at_once_leave_a_whole_one(tmp_path):

@@ -109,7 +109,7 @@ def select_words(
     ``lexicon`` a list of terms for ``in lexicon``.
     """
     from pathveil.vocabulary.private_union import select_words_privately
-    from pathveil.vocabulary.selection import USUAL, select_words
+    from pathveil.vocabulary.selection import DEFAULT_SENTENCE, select_words
     from pathveil.vocabulary.words import check_vocabulary_file
 
     if epsilon is not None and (choose is not None or lexicon is not None):
@@ -127,7 +127,7 @@ def select_words(
     else:
         vocabulary = select_words(
             _paths(reports),
-            USUAL if choose is None else choose,
+            DEFAULT_SENTENCE if choose is None else choose,
             tasks=names_given(tasks, "tasks"),
             lexicon=None if lexicon is None else Path(lexicon),
             **shared,

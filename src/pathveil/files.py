@@ -21,9 +21,9 @@ import shutil
 import tempfile
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from pathveil.errors import PathveilError, UsageError
 from pathveil.untrusted import Refused, bounds, parse_json, parse_toml, read_bytes
@@ -333,20 +333,16 @@ def only_process(folder: Path) -> Generator[None]:
 
     The hold ends with the process, however it ends. A folder in which nothing came to be is removed again.
     """
+    from filelock import FileLock, Timeout
+
     new = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
     path = folder / "lock"
-    with ExitStack() as stack:
-        while True:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context(open(path, "a"))
-            try:
-                _lock(lock)
-            except OSError:
-                raise UsageError(
-                    f"{folder}: another process is working in this folder; wait for it, or stop it"
-                ) from None
-            if path.exists() and os.path.samestat(os.fstat(lock.fileno()), path.stat()):
-                break  # else a process that left an empty folder has removed it
+    try:
+        lock = FileLock(path).acquire(blocking=False)
+    except Timeout:
+        raise UsageError(f"{folder}: another process is working in this folder; wait for it, or stop it") from None
+    with lock:
         try:
             yield
         finally:
@@ -354,18 +350,6 @@ def only_process(folder: Path) -> Generator[None]:
                 path.unlink()
                 for place in new:
                     place.rmdir()
-
-
-def _lock(file: IO[str]) -> None:
-    """Lock a file for this process, or fail at once; the system lets go of it when the process ends."""
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        import msvcrt
-
-        msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)  # ty: ignore[missing-attribute]
-    else:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _hold(folder: Path) -> int | None:

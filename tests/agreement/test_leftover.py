@@ -12,7 +12,7 @@ from pathveil.agreement.simulate import by_registry, simulate
 from pathveil.corpus.synth import SynthSettings, write_corpus
 from pathveil.errors import CorpusError, UsageError
 from pathveil.vocabulary.corpus_counts import count_corpus
-from pathveil.vocabulary.planted import Planted, planted_words
+from pathveil.vocabulary.planted import PlantedWords, planted_words
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_every_cell_against_a_loop():
     draw = np.random.default_rng(0)
     cases = draw.integers(0, 12, (7, 60))
     words = [f"w{number}" for number in range(60)]
-    planted = Planted(
+    planted = PlantedWords(
         only={"patient_name": frozenset(words[:20]), "address": frozenset(words[10:25])},
         also={"address": frozenset(words[30:33])},
     )
@@ -108,5 +108,5 @@ def test_bad_input(tmp_path, synthetic):
         with pytest.raises(CorpusError, match="is not a truth file"):
             planted_words(corpus, wrong)
     with pytest.raises(UsageError, match="the corpus has 3"):
-        measure_leftover(["a"], np.ones((3, 1)), Planted(only={"x": frozenset(["a"])}, also={}))
+        measure_leftover(["a"], np.ones((3, 1)), PlantedWords(only={"x": frozenset(["a"])}, also={}))
     assert leftover.THRESHOLDS == range(2, 8) and leftover.MIN_CASES == range(1, 11)

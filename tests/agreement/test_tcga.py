@@ -8,7 +8,7 @@ import pytest
 from pathveil.agreement.simulate import by_registry, simulate
 from pathveil.agreement.site import cases_of
 from pathveil.vocabulary.corpus_counts import count_corpus
-from pathveil.vocabulary.counts import Counts, without_rare
+from pathveil.vocabulary.counts import WordCounts, without_rare
 from pathveil.vocabulary.selection import Measures, select
 from pathveil.vocabulary.tokens import tokens
 
@@ -16,7 +16,7 @@ MIN_CASES = 250  # some 200 words a site, so that seven folds of real cryptograp
 
 
 @pytest.fixture(scope="module")
-def counts(tcga) -> Counts:
+def counts(tcga) -> WordCounts:
     return count_corpus(tcga, tasks=())
 
 

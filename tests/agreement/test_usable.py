@@ -14,7 +14,7 @@ from pathveil.federation.site import Site
 from pathveil.model.shared_private import Private, Shared
 from pathveil.training.loop import fit
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary import FIRST_WORD, UNKNOWN, Encoded
+from pathveil.vocabulary import FIRST_WORD, UNKNOWN, EncodedCorpus
 from pathveil.vocabulary.corpus_counts import count_corpus
 from pathveil.vocabulary.encoding import encode
 
@@ -33,7 +33,7 @@ def one_thread():
 
 
 @pytest.fixture(scope="module")
-def agreed(tmp_path_factory) -> tuple[Outcome, dict[str, Encoded], dict[str, Encoded]]:
+def agreed(tmp_path_factory) -> tuple[Outcome, dict[str, EncodedCorpus], dict[str, EncodedCorpus]]:
     """An agreement of three registries at two of them, and each registry's corpus encoded with its own vocabulary."""
     folder = tmp_path_factory.mktemp("sites")
     write_corpus(SynthSettings(reports=150, registries=REGISTRIES, seed=2), out=folder / "all.parquet")

@@ -20,7 +20,7 @@ from pathveil.bundle import Model
 from pathveil.bundle.train import train_model
 from pathveil.signatures import new_key
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 
 def two_tasks(n: int = 900, *, seed: int = 0) -> pl.DataFrame:
@@ -46,7 +46,7 @@ def audit_of_predictions() -> Audit:
     return audit_predictions(two_tasks(), settings=AuditSettings(edges=(100,)))
 
 
-def encoded(documents: int = 240, *, registries: int = 2, reports_a_case: int = 1, seed: int = 0) -> Encoded:
+def encoded(documents: int = 240, *, registries: int = 2, reports_a_case: int = 1, seed: int = 0) -> EncodedCorpus:
     """Documents of a few telling words and many that are not; a tenth of the labels are wrong, to be memorised."""
     rng = np.random.default_rng(seed)
     cases = np.arange(documents) // reports_a_case
@@ -58,7 +58,7 @@ def encoded(documents: int = 240, *, registries: int = 2, reports_a_case: int = 
         for row in range(documents)
     ]
     noisy = rng.random(documents) < 0.1
-    return Encoded(
+    return EncodedCorpus(
         ids=np.concatenate(words).astype(np.int32),
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         cases=cases,

@@ -60,15 +60,15 @@ def test_copies_with_a_word_changed_are_no_others(place):
     """Under other ids, with one word in twelve another: fingerprints do not know them, and nothing could tell them
     from members. In a registry of templates, whose members are as alike, the same is how reports are written."""
     from pathveil.auditing.binding import Sides, check_not_copies
-    from pathveil.vocabulary.encoded import Encoded
+    from pathveil.vocabulary.encoded import EncodedCorpus
 
     rng = np.random.default_rng(5)
     own = rng.integers(2, 500, (40, 60))
     copy = np.where(np.arange(60) == 30, 1, own)
 
-    def encoded(words: np.ndarray) -> Encoded:
+    def encoded(words: np.ndarray) -> EncodedCorpus:
         count = len(words)
-        return Encoded(
+        return EncodedCorpus(
             ids=words.ravel().astype(np.int32), offsets=np.arange(count + 1) * 60, cases=np.arange(count),
             registries=np.zeros(count, np.int32), registry_names=("R1",), labels={}, classes={}, vocabulary_size=500,
         )  # fmt: skip

@@ -19,7 +19,7 @@ from pathveil.text.tokenizer import settings as text_settings
 from pathveil.text.tokenizer import tokenize
 from pathveil.training.ensemble import train
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.encoding import encode_texts
 from pathveil.vocabulary.words import Vocabulary
 
@@ -49,9 +49,9 @@ def texts(count: int, *, seed: int) -> tuple[list[str], list[str]]:
     return [f"{words}. Diagnosis: {KINDS[site]}." for words, site in zip(filler, sites, strict=True)], sites
 
 
-def encoded(reports: list[str], sites: list[str], vocabulary: Vocabulary) -> Encoded:
+def encoded(reports: list[str], sites: list[str], vocabulary: Vocabulary) -> EncodedCorpus:
     ids, offsets = encode_texts(reports, vocabulary)
-    return Encoded(
+    return EncodedCorpus(
         ids=ids,
         offsets=offsets,
         cases=np.arange(len(reports)) // 2,

@@ -7,7 +7,7 @@ import pytest
 
 from pathveil.bundle.joint import RULES, Rules, choose_together
 from pathveil.errors import UsageError
-from pathveil.icdo.combinations import contradictions
+from pathveil.icdo.combinations import find_contradictions
 
 LABELS = {
     "site": ("C50", "C61", "C18", "left over"),
@@ -26,7 +26,7 @@ def best_of_all(logs, row, rules, labels):
     tasks, best = list(labels), (-np.inf, None)
     for classes in product(*(range(len(labels[task])) for task in tasks)):
         codes = {task: labels[task][label] for task, label in zip(tasks, classes, strict=True)}
-        broken = {one.tasks for one in contradictions(codes)}
+        broken = {one.tasks for one in find_contradictions(codes)}
         if not broken & {KINDS[rule] for rule in rules}:
             total = sum(logs[task][row, label] for task, label in zip(tasks, classes, strict=True))
             best = max(best, (total, classes))

@@ -10,12 +10,12 @@ from pathveil.bundle.coder import Alternative, Code
 from pathveil.bundle.incoming import Origin
 from pathveil.bundle.outputs import Coded, format_of, line_writer
 from pathveil.errors import UsageError
-from pathveil.icdo.combinations import contradictions
+from pathveil.icdo.combinations import find_contradictions
 
 SITE = Code("C61", 0.91, False, False, "prostate gland", (Alternative("C50", "breast", 0.05),))
 CODES = {"site": SITE, "laterality": Code("left", 0.5, True, True, "left", (), True)}
 REPORTS = (Origin("r1", "S-97-1", "MSG7", "lab.hl7", 3), Origin("r2", None, None, "lab.hl7", 4))
-AGAINST = contradictions({"site": "C61", "laterality": "left"})
+AGAINST = find_contradictions({"site": "C61", "laterality": "left"})
 
 
 def written(form: str, coded: Coded, **options) -> str:

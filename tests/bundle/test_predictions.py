@@ -4,12 +4,12 @@ from pathveil.bundle.coder import Code
 from pathveil.bundle.incoming import Origin
 from pathveil.bundle.predictions import Prediction, Predictions, PredictionSummary, TaskCounts
 from pathveil.corpus.intake import SkippedMessage
-from pathveil.icdo.combinations import contradictions
+from pathveil.icdo.combinations import find_contradictions
 
 
 def prediction(number: int, *, side: str = "left", abstained: bool = False) -> Prediction:
     codes = {"site": Code("C61", 0.9, False, term="prostate gland"), "laterality": Code(side, 0.4, abstained)}
-    against = contradictions({task: code.code for task, code in codes.items()})
+    against = find_contradictions({task: code.code for task, code in codes.items()})
     where = (Origin(f"r{number}"),)
     return Prediction(report_ids=(f"r{number}",), case_id=None, codes=codes, contradictions=against, reports=where)
 

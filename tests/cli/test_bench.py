@@ -8,7 +8,7 @@ import pytest
 
 from pathveil.cli import bench
 from pathveil.errors import UsageError
-from pathveil.vocabulary import Encoded
+from pathveil.vocabulary import EncodedCorpus
 
 
 def test_lists_the_benchmarks_with_a_line_each(pathveil):
@@ -70,7 +70,7 @@ def test_the_vocabulary_benchmark_agrees_with_scikit_learn(pathveil):
 
 def test_the_federation_benchmark_trains_at_every_site(pathveil, tmp_path):
     rng = np.random.default_rng(0)
-    Encoded(
+    EncodedCorpus(
         ids=rng.integers(2, 40, 600).astype(np.int32),
         offsets=np.arange(0, 601, 10),
         cases=np.arange(60),

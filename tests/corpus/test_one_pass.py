@@ -13,7 +13,7 @@ from pathveil.corpus import one_pass
 from pathveil.corpus.intake import import_corpus
 from pathveil.corpus.rows import RowCheck
 from pathveil.errors import CorpusError
-from pathveil.icdo.codes import READERS
+from pathveil.icdo.codes import PARSERS
 
 COLUMNS = ["report_id", "case_id", "registry", "date", "text", "subsite", "histology", "laterality"]
 
@@ -68,7 +68,7 @@ def plain_import(records: list[dict[str, str]]) -> tuple[list[tuple], list[str]]
             reasons.append(fault)
             continue
         ids.add(given["report_id"])
-        codes = {task: READERS[task](given[task]) for task in COLUMNS[5:] if given[task]}
+        codes = {task: PARSERS[task](given[task]) for task in COLUMNS[5:] if given[task]}
         labels = {}
         for task in ("subsite", "histology", "laterality"):
             if task in codes and not codes[task].unknown:

@@ -22,16 +22,16 @@ from pathveil.federation.shares import steps_of
 from pathveil.federation.site import Site, Turn
 from pathveil.model import TokenBatch
 from pathveil.model.shared_private import Private, Shared
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 SHAPE = {"vocabulary_size": 40, "classes": {"site": 3, "side": 2}, "dim": 6, "filters": 4, "kernel": "reference"}
 SMALL = {"dim": 6, "filters": 4, "epochs": 2, "batch_size": 12}
 
 
-def reports(documents: int, seed: int) -> Encoded:
+def reports(documents: int, seed: int) -> EncodedCorpus:
     rng = np.random.default_rng(seed)
     lengths = rng.integers(0, 15, documents)
-    return Encoded(
+    return EncodedCorpus(
         ids=rng.integers(2, 40, lengths.sum()).astype(np.int32),
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         cases=np.arange(documents) // 2,

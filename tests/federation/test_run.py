@@ -10,16 +10,16 @@ from pathveil.federation.heads import Confidence
 from pathveil.federation.probe import probe
 from pathveil.federation.run import MODES, Outcome, result_of, run, unseen_rows
 from pathveil.federation.settings import FederationSettings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 
-def corpus(*, documents: int = 240, registries: int = 3) -> Encoded:
+def corpus(*, documents: int = 240, registries: int = 3) -> EncodedCorpus:
     """Word 2 + class marks the class; word 30 + registry marks the registry; the rest is noise."""
     rng = np.random.default_rng(0)
     label, registry = rng.integers(0, 4, documents), np.arange(documents) % registries
     lines = [np.r_[rng.integers(10, 28, 8), 2 + y, 30 + r, 2 + y] for y, r in zip(label, registry, strict=True)]
     lines = [rng.permutation(line) for line in lines]
-    return Encoded(
+    return EncodedCorpus(
         ids=np.concatenate(lines).astype(np.int32),
         offsets=np.arange(documents + 1) * 11,
         cases=np.arange(documents),
@@ -66,7 +66,7 @@ def test_training_that_diverges_is_a_sentence(mode):
 def test_nothing_is_told_of_few_cases_however_many_reports_they_have():
     """A registry's 20 test reports: 10 of class 0 are 3 cases' and 10 of class 1 are 10 cases'; another has 9 cases."""
     cases = np.concatenate([np.arange(10) % 3, np.arange(10, 20), 100 + np.arange(20) % 9])
-    reports = Encoded(
+    reports = EncodedCorpus(
         ids=np.zeros(40, np.int32),
         offsets=np.arange(41),
         cases=cases,

@@ -79,11 +79,11 @@ def counts_folder(folder: Path) -> None:
 
 
 def choose_words(folder: Path) -> None:
-    from pathveil.vocabulary.counts import Counts, merge
-    from pathveil.vocabulary.information import information
+    from pathveil.vocabulary.counts import WordCounts, merge
+    from pathveil.vocabulary.mutual_information import mutual_information
 
-    both = merge([Counts.load(folder / "north.npz"), Counts.load(folder / "south.npz")])
-    information(both)
+    both = merge([WordCounts.load(folder / "north.npz"), WordCounts.load(folder / "south.npz")])
+    mutual_information(both)
 
 
 def encoded_folder(folder: Path) -> None:

@@ -159,9 +159,9 @@ def counts() -> Any:
 
 
 def mutual_information() -> dict[str, float]:
-    from pathveil.vocabulary.information import information
+    from pathveil.vocabulary.mutual_information import mutual_information
 
-    return dict(zip(counts().words, map(float, information(counts())), strict=True))
+    return dict(zip(counts().words, map(float, mutual_information(counts())), strict=True))
 
 
 def agree_on_words(sites: dict[str, dict[str, int]], *, threshold: int, least: int) -> dict[str, Any]:

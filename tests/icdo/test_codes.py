@@ -6,16 +6,15 @@ import polars as pl
 import pytest
 
 from pathveil.corpus.code_columns import normalise_codes
-from pathveil.corpus.synth.codes import LATERALITIES
 from pathveil.icdo.codes import (
     known_histologies,
     known_sites,
-    read_behavior,
-    read_laterality,
-    read_morphology,
-    read_topography,
+    parse_behavior,
+    parse_laterality,
+    parse_morphology,
+    parse_topography,
 )
-from pathveil.icdo.lists import code_lists
+from pathveil.icdo.lists import LATERALITIES, code_lists
 
 SECRET = "Quastenflosser"
 
@@ -25,7 +24,7 @@ SECRET = "Quastenflosser"
     ["C504", "C50.4", "c50.4", " c504 ", "C50.4 upper outer quadrant", "C504: breast", "C50,4", "C50.4\xa0breast"],
 )
 def test_topography(value):
-    assert read_topography(value) == ("C50", "C50.4")
+    assert parse_topography(value) == ("C50", "C50.4")
 
 
 @pytest.mark.parametrize(
@@ -47,7 +46,7 @@ def test_topography(value):
     ],
 )
 def test_a_topography_among_marks_and_terms(value):
-    assert read_topography(value) == ("C50", "C50.4")
+    assert parse_topography(value) == ("C50", "C50.4")
 
 
 @pytest.mark.parametrize(
@@ -62,19 +61,20 @@ def test_a_topography_among_marks_and_terms(value):
     ],
 )
 def test_a_morphology_among_marks_and_terms(value):
-    assert read_morphology(value) == ("8500", "3")
+    assert parse_morphology(value) == ("8500", "3")
 
 
 def test_ranges_and_what_may_mean_two_things_are_no_codes():
-    assert [read_topography(value) for value in ("C50-59", "C50.1/2", "C50.1-C50.4", "C50.A1", "C50-C58")] == [None] * 5
+    for value in ("C50-59", "C50.1/2", "C50.1-C50.4", "C50.A1", "C50-C58"):
+        assert parse_topography(value) is None, value
     text = "Received is a breast with a lump of 3 cm in the upper outer quadrant (C50.4)"
-    assert [read_topography(value) for value in (text, "breast\n(C50.4)")] == [None] * 2
-    assert [read_morphology(value) for value in ("8500/03", "850003", "8500/3/2", "8500_3", "8140-8150")] == [None] * 5
-    assert read_morphology("9530/09") == ("9530", "0")  # a benign tumour, its grade unknown
+    assert [parse_topography(value) for value in (text, "breast\n(C50.4)")] == [None] * 2
+    assert [parse_morphology(value) for value in ("8500/03", "850003", "8500/3/2", "8500_3", "8140-8150")] == [None] * 5
+    assert parse_morphology("9530/09") == ("9530", "0")  # a benign tumour, its grade unknown
 
 
 def test_a_site_without_a_subsite():
-    assert [read_topography(value) for value in ("C50", "C50.-", "c50.X")] == [("C50", None)] * 3
+    assert [parse_topography(value) for value in ("C50", "C50.-", "c50.X")] == [("C50", None)] * 3
 
 
 @pytest.mark.parametrize(
@@ -82,35 +82,35 @@ def test_a_site_without_a_subsite():
     ["8500/3", "M-85003", "M8500/3", "85003", "8500/33", "8500 / 3", "8500/3 ductal", "8500,3", "M 8500/3"],
 )
 def test_morphology(value):
-    assert read_morphology(value) == ("8500", "3")
+    assert parse_morphology(value) == ("8500", "3")
 
 
 def test_a_histology_alone_and_one_of_a_spreadsheet():
-    assert [read_morphology(value) for value in ("8500", "8500.0", "8500,00", "8500/")] == [("8500", None)] * 4
-    assert read_morphology("85003.0") == ("8500", "3")
+    assert [parse_morphology(value) for value in ("8500", "8500.0", "8500,00", "8500/")] == [("8500", None)] * 4
+    assert parse_morphology("85003.0") == ("8500", "3")
 
 
 @pytest.mark.parametrize(
     "value", ["banana", "", "C", "C5", "C50.411", "50.4", "7500/3", "8500/3/3", "850", f"C50{SECRET}"]
 )
 def test_what_is_no_code(value):
-    assert read_topography(value) is None and read_morphology(value) is None
+    assert parse_topography(value) is None and parse_morphology(value) is None
 
 
 def test_two_codes_in_one_value_are_none():
-    assert [read_topography(value) for value in ("C504;C509", "C50.4, C34.1", "C50 C61")] == [None] * 3
-    assert [read_morphology(value) for value in ("8500/3;8520/3", "8500, 8520", "8500/3; 8500/2")] == [None] * 3
-    assert (read_behavior("3; 2"), read_laterality("1,2")) == (None, None)
-    assert read_topography("C50.4 breast (C50)") == ("C50", "C50.4") and read_laterality("2: left") == "left"
-    assert read_morphology("8500/3 ductal (M-8500/3)") == ("8500", "3") and read_behavior("3 malignant") == "3"
+    assert [parse_topography(value) for value in ("C504;C509", "C50.4, C34.1", "C50 C61")] == [None] * 3
+    assert [parse_morphology(value) for value in ("8500/3;8520/3", "8500, 8520", "8500/3; 8500/2")] == [None] * 3
+    assert (parse_behavior("3; 2"), parse_laterality("1,2")) == (None, None)
+    assert parse_topography("C50.4 breast (C50)") == ("C50", "C50.4") and parse_laterality("2: left") == "left"
+    assert parse_morphology("8500/3 ductal (M-8500/3)") == ("8500", "3") and parse_behavior("3 malignant") == "3"
 
 
 def test_sides_as_naaccr_numbers_letters_and_words():
     names = ["not_paired", "right", "left", "one_side", "bilateral", "midline", "paired_unknown"]
-    assert [read_laterality(number) for number in "0123459"] == names and set(names) == set(LATERALITIES)
-    assert [read_laterality(f"{number}.0") for number in "12"] == ["right", "left"]
-    assert [read_laterality(name) for name in names] == names
-    assert [read_laterality(word) for word in ("R", "l", "Rechts", "Right: origin of primary", "both")] == [
+    assert [parse_laterality(number) for number in "0123459"] == names and set(names) == set(LATERALITIES)
+    assert [parse_laterality(f"{number}.0") for number in "12"] == ["right", "left"]
+    assert [parse_laterality(name) for name in names] == names
+    assert [parse_laterality(word) for word in ("R", "l", "Rechts", "Right: origin of primary", "both")] == [
         "right", "left", "right", "right", "bilateral",
     ]  # fmt: skip
     texts = {
@@ -126,27 +126,34 @@ def test_sides_as_naaccr_numbers_letters_and_words():
         "3 - Only one side involved, right or left origin unspecified": "one_side",
         "9: Paired site, but no information concerning laterality; midline tumor": "paired_unknown",
         "rechte Mamma": "right", "linksseitig": "left", "lado derecho": None, "izquierdo": "left",
+        "nicht paarig": "not_paired", "entfällt": "not_paired", "trifft nicht zu": "not_paired", "T": "not_paired",
+        "keine Angabe": "paired_unknown", "Keine Angabe.": "paired_unknown", "unbekannt": "paired_unknown",
     }  # fmt: skip
-    assert {text: read_laterality(text) for text in texts} == texts
-    assert [read_laterality(word) for word in ("7", "N", "right-handed pitcher", "", "r b")][:2] == [None, None]
+    assert {text: parse_laterality(text) for text in texts} == texts
+    assert [parse_laterality(word) for word in ("7", "N", "right-handed pitcher", "", "r b")][:2] == [None, None]
 
 
 def test_behaviors():
-    assert [read_behavior(value) for value in ("3", "/3", "3.0", "3,0", "3 malignant", "in situ", "4", "x")] == [
+    assert [parse_behavior(value) for value in ("3", "/3", "3.0", "3,0", "3 malignant", "in situ", "4", "x")] == [
         "3", "3", "3", "3", "3", "2", None, None,
     ]  # fmt: skip
-    told = {"Malignant, primary site": "3", "noninvasive": "2", "3 - noninvasive": None, "Borderline malignancy": "1"}
-    assert {value: read_behavior(value) for value in told} == told
-    told = {"1=malignant": None, "3 - in situ": None, "2 in situ": "2", "3 - Malignant, primary": "3"}
-    assert {value: read_behavior(value) for value in told} == told
+    behaviors = {
+        "Malignant, primary site": "3",
+        "noninvasive": "2",
+        "3 - noninvasive": None,
+        "Borderline malignancy": "1",
+    }
+    assert {value: parse_behavior(value) for value in behaviors} == behaviors
+    behaviors = {"1=malignant": None, "3 - in situ": None, "2 in situ": "2", "3 - Malignant, primary": "3"}
+    assert {value: parse_behavior(value) for value in behaviors} == behaviors
 
 
 def test_every_code_of_the_lists_is_known_and_stays():
     lists = code_lists()
     for subsite in lists.names:
-        assert read_topography(subsite) == read_topography(subsite.replace(".", "")) == (subsite[:3], subsite)
+        assert parse_topography(subsite) == parse_topography(subsite.replace(".", "")) == (subsite[:3], subsite)
     for morphology in lists.terms:
-        assert read_morphology(morphology) == (morphology[:4], morphology[5]) and morphology[:4] in known_histologies()
+        assert parse_morphology(morphology) == (morphology[:4], morphology[5]) and morphology[:4] in known_histologies()
     assert len(known_sites()) == 70 and {"8086", "8820", "8509"} <= known_histologies()
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from conftest import SHARED
 from pathveil.icdo.codes import known_histologies, known_sites
-from pathveil.icdo.combinations import contradictions, is_implausible_at, named, term_of
+from pathveil.icdo.combinations import find_contradictions, find_term, is_implausible_at, with_term
 from pathveil.icdo.lists import code_lists
 
 
@@ -18,11 +18,11 @@ def test_every_known_code_has_a_term():
         ("behavior", "012369"),
         ("laterality", ("not_paired", "right", "left", "one_side", "bilateral", "midline", "paired_unknown")),
     ):
-        assert [code for code in codes if not term_of(task, code)] == []
-    assert term_of("site", "C99") == term_of("grade", "2") == term_of("histology", "banana") == ""
-    assert term_of("histology", "8500", behavior="2") == "ductal carcinoma in situ"
-    assert term_of("histology", "8500", behavior="0") == term_of("histology", "8500")  # has no benign form
-    assert named("subsite", "C18.7") == "C18.7 (sigmoid colon)" and named("site", "X") == "X"
+        assert [code for code in codes if not find_term(task, code)] == []
+    assert find_term("site", "C99") == find_term("grade", "2") == find_term("histology", "banana") == ""
+    assert find_term("histology", "8500", behavior="2") == "ductal carcinoma in situ"
+    assert find_term("histology", "8500", behavior="0") == find_term("histology", "8500")  # has no benign form
+    assert with_term("subsite", "C18.7") == "C18.7 (sigmoid colon)" and with_term("site", "X") == "X"
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_every_known_code_has_a_term():
     ],
 )
 def test_contradictions(codes, tasks):
-    found = contradictions(codes)
+    found = find_contradictions(codes)
     assert [one.tasks for one in found] == tasks
     for one in found:
         assert one.codes == tuple(codes[task] for task in one.tasks) and one.codes[0] in one.sentence

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from pathveil.vocabulary import Encoded
+from pathveil.vocabulary import EncodedCorpus
 
 
 def encoded(
     documents=120, *, vocabulary=60, seed=0, missing=0.1, classes=(4, 3), reports_a_case=1, length=25
-) -> Encoded:
+) -> EncodedCorpus:
     rng = np.random.default_rng(seed)
     names = {f"task{number}": tuple(f"c{label}" for label in range(size)) for number, size in enumerate(classes)}
     labels = {task: rng.integers(0, len(names[task]), documents) for task in names}
@@ -22,7 +22,7 @@ def encoded(
         first += len(names[task])
     for label in labels.values():
         label[rng.random(documents) < missing] = -1
-    return Encoded(
+    return EncodedCorpus(
         ids=ids,
         offsets=offsets,
         cases=np.arange(documents) // reports_a_case,

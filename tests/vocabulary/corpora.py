@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from pathveil.vocabulary.counts import Counts
+from pathveil.vocabulary.counts import WordCounts
 
 REGISTRIES = ("R1", "R2", "R3")
 
@@ -30,7 +30,7 @@ def random_corpus(path: Path, *, reports: int = 60, seed: int = 0, words: int = 
     return path
 
 
-def unfolded(counts: Counts) -> dict:
+def unfolded(counts: WordCounts) -> dict:
     """Counts as a dictionary, without zeros: {(what, registry, word[, task, class]): number}."""
     found = {}
     kinds = [(task, name) for task in counts.classes for name in counts.classes[task]]

@@ -54,7 +54,7 @@ def test_what_is_kept_is_found_by_a_folder_by_its_own_name_and_without_its_corpu
     assert [one.folder for one in clear_cache([corpus]).folders] == [str(beside[2])] and not beside[2].exists()
     clear_cache([corpus.parent])
     assert not any(path.exists() for path in beside) and other.exists()
-    assert show_cache([other]).summary() == f"nothing is kept in {beside[1]}"
+    assert show_cache([other]).summary() == f"there is no cache in {beside[1]}"
 
 
 def test_what_cannot_be_removed_is_not_called_removed(corpus, monkeypatch):
@@ -102,4 +102,4 @@ def test_another_place_by_option_or_variable(corpus, tmp_path, monkeypatch, caps
     assert users_cache() == tmp_path / "home" / "mine"
     monkeypatch.setenv("PATHVEIL_CACHE", str(elsewhere))
     assert "1 entry" in pathveil("cache") and "removed 1 entry" in pathveil("cache", "--clear")
-    assert "nothing is kept" in pathveil("cache")
+    assert "there is no cache" in pathveil("cache")

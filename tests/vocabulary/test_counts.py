@@ -8,7 +8,7 @@ import pytest
 
 from pathveil.errors import VocabularyError
 from pathveil.vocabulary.corpus_counts import count_corpus
-from pathveil.vocabulary.counts import Counts, merge, without_rare
+from pathveil.vocabulary.counts import WordCounts, merge, without_rare
 from vocabulary.corpora import random_corpus, unfolded
 
 
@@ -17,7 +17,7 @@ def corpus(tmp_path_factory):
     return random_corpus(tmp_path_factory.mktemp("counts") / "reports.parquet")
 
 
-def same(one: Counts, other: Counts) -> bool:
+def same(one: WordCounts, other: WordCounts) -> bool:
     return (
         unfolded(one) == unfolded(other)
         and one.words == other.words
@@ -34,14 +34,14 @@ def test_sites_counting_at_home_equal_pooled_text(corpus, tmp_path):
         home = tmp_path / f"{registry}.parquet"
         frame.filter(pl.col("registry") == registry).write_parquet(home)
         count_corpus(home).save(tmp_path / f"{registry}.npz")
-        parts.append(Counts.load(tmp_path / f"{registry}.npz"))
+        parts.append(WordCounts.load(tmp_path / f"{registry}.npz"))
     assert same(merge(parts), count_corpus(corpus))
 
 
 def test_saved_and_loaded(corpus, tmp_path):
     counts = count_corpus(corpus)
     counts.save(tmp_path / "counts.npz")
-    loaded = Counts.load(tmp_path / "counts.npz")
+    loaded = WordCounts.load(tmp_path / "counts.npz")
     assert same(loaded, counts) and loaded.source == counts.source and loaded.classes == counts.classes
     assert [path.name for path in tmp_path.iterdir()] == ["counts.npz"]
 
@@ -119,5 +119,5 @@ def test_a_file_that_is_no_count_file(corpus, tmp_path, harm):
     else:
         path.unlink()
     with pytest.raises(VocabularyError, match=r"counts\.npz") as caught:
-        Counts.load(path)
+        WordCounts.load(path)
     assert "kowalski" not in str(caught.value)

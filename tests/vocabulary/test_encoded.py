@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pathveil.vocabulary.encoded import MISSING, Encoded, join_documents, take_documents
+from pathveil.vocabulary.encoded import MISSING, EncodedCorpus, join_documents, take_documents
 
 
 def made(documents):
     """A corpus of the given lists of words."""
     count = len(documents)
-    return Encoded(
+    return EncodedCorpus(
         ids=np.array([word for words in documents for word in words], np.int32),
         offsets=np.cumsum([0, *map(len, documents)]),
         cases=np.arange(count) // 2,
@@ -58,8 +58,8 @@ def test_parts_end_to_end_are_the_whole(documents, at):
 def test_a_folder_comes_back_as_it_was_and_is_mapped_not_read(tmp_path):
     whole = made([[2, 3], [], [4]])
     whole.save(tmp_path)
-    again = Encoded.load(tmp_path)
-    for field in fields(Encoded):
+    again = EncodedCorpus.load(tmp_path)
+    for field in fields(EncodedCorpus):
         before, after = getattr(whole, field.name), getattr(again, field.name)
         if isinstance(before, np.ndarray):
             assert isinstance(after, np.memmap) and after.dtype == before.dtype and np.array_equal(after, before)
@@ -70,4 +70,4 @@ def test_a_folder_comes_back_as_it_was_and_is_mapped_not_read(tmp_path):
     content = json.loads((tmp_path / "encoded.json").read_text())
     (tmp_path / "encoded.json").write_text(json.dumps(content | {"format": "pathveil-encoded/0"}))
     with pytest.raises(ValueError, match="is not of format pathveil-encoded/1"):
-        Encoded.load(tmp_path)
+        EncodedCorpus.load(tmp_path)

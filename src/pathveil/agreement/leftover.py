@@ -19,7 +19,7 @@ from pydantic import Field
 from pathveil.errors import UsageError
 from pathveil.files import new_file, write_text
 from pathveil.results import Part, Result
-from pathveil.vocabulary.planted import Planted
+from pathveil.vocabulary.planted import PlantedWords
 
 THRESHOLDS, MIN_CASES = range(2, 8), range(1, 11)
 
@@ -74,7 +74,7 @@ class LeftoverResult(Result):
 def measure_leftover(
     words: Sequence[str],
     cases: np.ndarray,  # (registries, words)
-    planted: Planted,
+    planted: PlantedWords,
     *,
     thresholds: Sequence[int] = THRESHOLDS,
     min_cases: Sequence[int] = MIN_CASES,

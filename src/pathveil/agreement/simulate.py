@@ -26,7 +26,7 @@ from pathveil.agreement.offer import HUB, made_up_offers
 from pathveil.agreement.results import HubCounts
 from pathveil.agreement.site import Site, publish
 from pathveil.progress import Progress, silent
-from pathveil.vocabulary.counts import Counts
+from pathveil.vocabulary.counts import WordCounts
 from pathveil.vocabulary.words import Vocabulary
 
 
@@ -105,7 +105,7 @@ def simulate(
     )
 
 
-def by_registry(counts: Counts) -> dict[str, dict[str, int]]:
+def by_registry(counts: WordCounts) -> dict[str, dict[str, int]]:
     """For each registry its words and how many of its cases hold each, as a site would count them."""
     return {
         registry: {counts.words[place]: int(held[place]) for place in np.flatnonzero(held)}

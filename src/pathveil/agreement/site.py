@@ -31,7 +31,7 @@ from pathveil.agreement.keyholder import split, split_answer
 from pathveil.agreement.store import Store
 from pathveil.errors import AgreementError, UsageError, VocabularyError
 from pathveil.untrusted import parse_json
-from pathveil.vocabulary.counts import Counts
+from pathveil.vocabulary.counts import WordCounts
 from pathveil.vocabulary.words import Vocabulary
 
 TABLES = """
@@ -41,7 +41,7 @@ CREATE INDEX by_tag ON entry (tag)
 UNNAMED = "agreed word {}"
 
 
-def cases_of(counts: Counts) -> dict[str, int]:
+def cases_of(counts: WordCounts) -> dict[str, int]:
     """A site's words and how many of its cases hold each, whatever registries its reports name."""
     return {word: int(held) for word, held in zip(counts.words, counts.cases.sum(axis=0), strict=True)}
 

@@ -21,7 +21,7 @@ from pathveil.errors import UsageError
 from pathveil.formatting import counted, percent
 from pathveil.results import Part, Result
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 LEAST_SHARE = 0.5  # of the training cases that members must cover: a chosen few say little about the others
 ALIKE = 0.05  # of non-members that may read like a training report: short ones do by chance
@@ -58,8 +58,8 @@ class Sides:
 
     members: Paths
     non_members: Paths
-    member_reports: Encoded
-    non_member_reports: Encoded
+    member_reports: EncodedCorpus
+    non_member_reports: EncodedCorpus
 
 
 def seal_of(audit: Result, bundle: Model) -> str:

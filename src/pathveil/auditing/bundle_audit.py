@@ -37,7 +37,7 @@ from pathveil.formatting import counted
 from pathveil.progress import Progress, silent
 from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import MISSING, Encoded
+from pathveil.vocabulary.encoded import MISSING, EncodedCorpus
 from pathveil.vocabulary.encoding import encode
 
 
@@ -260,7 +260,7 @@ def read_audited_model(
     return AuditedBundle(model, list(places), hashes, notes, binding)
 
 
-def _gradient_norms(bundle: Model, corpus: Encoded) -> np.ndarray:
+def _gradient_norms(bundle: Model, corpus: EncodedCorpus) -> np.ndarray:
     """How far each document would move the networks' weights, as attacks on weights take it; on the CPU, which is as
     good for this."""
     ids, offsets = np.asarray(corpus.ids), np.asarray(corpus.offsets)
@@ -293,14 +293,14 @@ def with_fewer_teachers(settings: TrainingSettings, teachers: int) -> tuple[Trai
     return settings.changed(defence=defence.changed(teachers=teachers, unseen=unseen)), said
 
 
-def join(parts: list[Encoded], classes: Mapping[str, tuple[str, ...]]) -> Encoded:
+def join(parts: list[EncodedCorpus], classes: Mapping[str, tuple[str, ...]]) -> EncodedCorpus:
     """Corpora end to end, numbered alike, with the model's classes only."""
     known = dict(classes)
     if len({part.vocabulary_size for part in parts}) > 1:
         raise UsageError("corpora that are audited together must be encoded with one vocabulary")
     names = tuple(dict.fromkeys(name for part in parts for name in part.registry_names))
     starts = np.cumsum([0, *(len(part.ids) for part in parts)])
-    return Encoded(
+    return EncodedCorpus(
         ids=np.concatenate([part.ids for part in parts]),
         offsets=np.concatenate([[0], *(part.offsets[1:] + start for part, start in zip(parts, starts, strict=False))]),
         cases=np.concatenate([part.cases for part in parts]),

@@ -4,7 +4,7 @@ Half of the canaries are planted, the other half kept out; both are alike, so te
 nothing else (Carlini et al., 2019, "The Secret Sharer").
 
 >>> import numpy as np
->>> corpus = Encoded(
+>>> corpus = EncodedCorpus(
 ...     ids=np.tile(np.array([2, 3, 4], np.int32), 8), offsets=np.arange(0, 25, 3), cases=np.arange(8),
 ...     registries=np.zeros(8, np.int32), registry_names=("R1",), labels={"site": np.tile([0, 1], 4)},
 ...     classes={"site": ("C18", "C50")}, vocabulary_size=40)
@@ -19,7 +19,7 @@ import numpy as np
 
 from pathveil.auditing.shadows import Job
 from pathveil.rng import generator
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.words import FIRST_WORD
 
 CANARIES = 80
@@ -30,20 +30,20 @@ WORDS = (20, 40)
 
 @dataclass(frozen=True)
 class Planted:
-    corpus: Encoded  # the given documents, then the canaries
+    corpus: EncodedCorpus  # the given documents, then the canaries
     job: Job  # a model to train: the base documents, and the planted canaries several times
     canaries: np.ndarray  # rows of the canaries
     member: np.ndarray  # (canaries,) bool: planted
 
 
-def plant(corpus: Encoded, base: np.ndarray, *, seed: int, canaries: int = CANARIES) -> Planted:
+def plant(corpus: EncodedCorpus, base: np.ndarray, *, seed: int, canaries: int = CANARIES) -> Planted:
     """Canaries beside the documents of a corpus, half of them for the training set of the ``base`` rows."""
     rng = generator(seed, 3)
     frequency = np.bincount(corpus.ids, minlength=corpus.vocabulary_size)[FIRST_WORD:]
     rare = FIRST_WORD + np.argsort(frequency, kind="stable")[:RAREST]
     lengths = rng.integers(*WORDS, canaries)
     first = corpus.cases.max(initial=0) + 1
-    made = Encoded(
+    made = EncodedCorpus(
         ids=np.concatenate([corpus.ids, rng.choice(rare, lengths.sum()).astype(corpus.ids.dtype)]),
         offsets=np.concatenate([corpus.offsets, corpus.offsets[-1] + np.cumsum(lengths)]),
         cases=np.concatenate([corpus.cases, first + np.arange(canaries)]),

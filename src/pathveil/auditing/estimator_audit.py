@@ -48,7 +48,7 @@ from pathveil.formatting import counted
 from pathveil.progress import Progress, silent
 from pathveil.rng import child, generator
 from pathveil.settings import Settings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 ONE_TASK = "the label"
 NUMBERS = "biuf"  # kinds of NumPy's types
@@ -187,7 +187,7 @@ class EstimatorFitter:
         return found
 
     def engine(
-        self, corpus: Encoded, jobs: Sequence[Job], settings: Any, progress: Progress, stage: str
+        self, corpus: EncodedCorpus, jobs: Sequence[Job], settings: Any, progress: Progress, stage: str
     ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         """Trains shadows for ``shadows.ShadowTrainer``; documents of the corpus are the records."""
         for job in jobs:
@@ -305,7 +305,7 @@ def _numbered(values: Any, told: Any, task: str) -> tuple[np.ndarray, np.ndarray
     return numbers, classes
 
 
-def _corpus(fitter: EstimatorFitter, cases: Sequence[Any] | None, registries: Sequence[Any] | None) -> Encoded:
+def _corpus(fitter: EstimatorFitter, cases: Sequence[Any] | None, registries: Sequence[Any] | None) -> EncodedCorpus:
     """The records as an audit sees them: cases, registries, labels. Each is a document of one word, its own number; the
     records themselves stay with the fitter."""
     count = _length(fitter.records)
@@ -313,7 +313,7 @@ def _corpus(fitter: EstimatorFitter, cases: Sequence[Any] | None, registries: Se
         if given is not None and len(given) != count:
             raise UsageError(f"{name}: {len(given)} values for {counted(count, 'record')}")
     sources, places = np.unique(np.zeros(count) if registries is None else np.asarray(registries), return_inverse=True)
-    return Encoded(
+    return EncodedCorpus(
         ids=np.arange(count, dtype=np.int32),
         offsets=np.arange(count + 1),
         cases=np.arange(count) if cases is None else np.unique(np.asarray(cases), return_inverse=True)[1],
@@ -325,7 +325,7 @@ def _corpus(fitter: EstimatorFitter, cases: Sequence[Any] | None, registries: Se
     )
 
 
-def _membership(members: Sequence[bool] | None, corpus: Encoded, *, seed: int) -> np.ndarray:
+def _membership(members: Sequence[bool] | None, corpus: EncodedCorpus, *, seed: int) -> np.ndarray:
     """Which records are members: those told, or half of the cases."""
     if members is None:
         names, place = np.unique(corpus.cases, return_inverse=True)
@@ -336,7 +336,7 @@ def _membership(members: Sequence[bool] | None, corpus: Encoded, *, seed: int) -
     return member
 
 
-def _fitted_rows(corpus: Encoded, job: Job, settings: Any) -> np.ndarray:  # (records,) bool
+def _fitted_rows(corpus: EncodedCorpus, job: Job, settings: Any) -> np.ndarray:  # (records,) bool
     inside = np.zeros(corpus.documents, bool)
     inside[job.rows] = True
     return inside

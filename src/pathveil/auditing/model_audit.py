@@ -29,7 +29,7 @@ from pathveil.auditing.worlds import CANARIES
 from pathveil.errors import UsageError
 from pathveil.rng import generator
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 FEWEST_TO_TRAIN = 20  # cases a shadow's pool must have
 CANARY_BASE = 500  # documents beside the canaries, at most
@@ -39,7 +39,7 @@ CANARY_BASE = 500  # documents beside the canaries, at most
 class AuditedModel:
     """A model under audit, and the documents it is audited with."""
 
-    corpus: Encoded  # all documents below, labelled with the model's classes (−1 where it has none)
+    corpus: EncodedCorpus  # all documents below, labelled with the model's classes (−1 where it has none)
     members: np.ndarray  # rows it was trained on
     non_members: np.ndarray  # rows it was not
     attacker: np.ndarray  # rows an attacker owns, none of them members; may be empty, may overlap the non-members

@@ -28,13 +28,13 @@ from pathveil.auditing.worlds import (
 )
 from pathveil.disclosure import may_be_told
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 RARE_CASES = "real rare cases"
 
 
 def measure_canaries(
-    corpus: Encoded, settings: TrainingSettings, trainer: ShadowTrainer, *, canaries: int, models: int, seed: int
+    corpus: EncodedCorpus, settings: TrainingSettings, trainer: ShadowTrainer, *, canaries: int, models: int, seed: int
 ) -> list[CanaryRow]:
     """Train ``models`` with canaries (so many of each kind) and measure every attack on every kind."""
     worlds = make_worlds(corpus, worlds=models, test_share=0.0, canaries=canaries, seed=seed)

@@ -45,7 +45,7 @@ from pathveil.training.settings import TrainingSettings
 from pathveil.training.workers import EngineName, crew
 from pathveil.untrusted import Refused
 from pathveil.untrusted.arrays import read_arrays
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 Sampling = Literal["split", "bootstrap"]
 RESULTS = 2  # raised when the code changes what a shadow's inputs lead to
@@ -62,8 +62,8 @@ class Job:
 
 # Trains jobs on a corpus and hands over each one's logits, {task: (documents, classes) float16}, in any order. Settings
 # are of the kind that it trains by: a network's, or those of a whole federation.
-Engine = Callable[[Encoded, Sequence[Job], Any, Progress, str], Iterator[tuple[int, Mapping[str, np.ndarray]]]]
-Inside = Callable[[Encoded, Job, Any], np.ndarray]  # (documents,) bool: whose gradient a job's model followed
+Engine = Callable[[EncodedCorpus, Sequence[Job], Any, Progress, str], Iterator[tuple[int, Mapping[str, np.ndarray]]]]
+Inside = Callable[[EncodedCorpus, Job, Any], np.ndarray]  # (documents,) bool: whose gradient a job's model followed
 
 
 def shadow_rows(cases: np.ndarray, *, number: int, sampling: Sampling = "split", seed: int) -> np.ndarray:
@@ -79,7 +79,9 @@ def shadow_rows(cases: np.ndarray, *, number: int, sampling: Sampling = "split",
     return np.repeat(np.arange(len(cases)), chosen[place])
 
 
-def jobs_of(corpus: Encoded, pool: np.ndarray, *, count: int, sampling: Sampling = "split", seed: int) -> list[Job]:
+def jobs_of(
+    corpus: EncodedCorpus, pool: np.ndarray, *, count: int, sampling: Sampling = "split", seed: int
+) -> list[Job]:
     """``count`` shadows on a pool of documents; the first so many of a longer list are the same."""
     return [
         Job(
@@ -92,7 +94,7 @@ def jobs_of(corpus: Encoded, pool: np.ndarray, *, count: int, sampling: Sampling
 
 
 def trained_on(
-    corpus: Encoded, job: Job, settings: TrainingSettings, *, networks: int | None = None
+    corpus: EncodedCorpus, job: Job, settings: TrainingSettings, *, networks: int | None = None
 ) -> np.ndarray:  # (documents,) bool
     """The documents whose gradient a model followed: those of its job but for the ones it held out to stop by."""
     inside = np.zeros(corpus.documents, bool)
@@ -103,7 +105,7 @@ def trained_on(
 class Store:
     """Finished models' answers in a folder of their own inputs' name."""
 
-    def __init__(self, root: Path, corpus: Encoded, settings: BaseModel, inputs: Mapping[str, Any]):
+    def __init__(self, root: Path, corpus: EncodedCorpus, settings: BaseModel, inputs: Mapping[str, Any]):
         described = {
             "results": RESULTS,
             "pathveil": __version__,
@@ -143,7 +145,7 @@ class Store:
             return False
 
 
-def digest(corpus: Encoded) -> str:
+def digest(corpus: EncodedCorpus) -> str:
     """A hash of everything of a corpus that a model or an attack can see."""
     found = hashlib.sha256()
     arrays = {"ids": corpus.ids, "offsets": corpus.offsets, "cases": corpus.cases}
@@ -157,7 +159,7 @@ def digest(corpus: Encoded) -> str:
 
 
 def train_missing(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     jobs: Sequence[Job],
     settings: BaseModel,
     *,
@@ -212,7 +214,7 @@ def averaged(engine: Engine, networks: int) -> Engine:
         return engine
 
     def train(
-        corpus: Encoded, jobs: Sequence[Job], settings: TrainingSettings, progress: Progress, stage: str
+        corpus: EncodedCorpus, jobs: Sequence[Job], settings: TrainingSettings, progress: Progress, stage: str
     ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
         single = [
             Job(place * networks + network, job.rows, seed=member_seed(job.seed, network))
@@ -232,14 +234,19 @@ def averaged(engine: Engine, networks: int) -> Engine:
 
 
 def train_jobs(
-    corpus: Encoded, jobs: Sequence[Job], settings: TrainingSettings, *, device: str = "cpu", stack: int | None = None
+    corpus: EncodedCorpus,
+    jobs: Sequence[Job],
+    settings: TrainingSettings,
+    *,
+    device: str = "cpu",
+    stack: int | None = None,
 ) -> list[tuple[int, dict[str, np.ndarray]]]:
     """Train models and return their logits on all documents: pure, picklable, the same wherever it runs."""
     return list(train_here(corpus, jobs, settings, silent, "", device=device, stack=stack))
 
 
 def train_here(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     jobs: Sequence[Job],
     settings: TrainingSettings,
     progress: Progress,
@@ -269,7 +276,7 @@ def train_here(
 
 
 def train_by_crew(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     jobs: Sequence[Job],
     settings: TrainingSettings,
     progress: Progress,
@@ -305,7 +312,9 @@ class ShadowTrainer:
     inputs: Mapping[str, Any] = field(default_factory=dict)  # what else determines a trained model's answers
     progress: Progress = silent
 
-    def train(self, corpus: Encoded, jobs: Sequence[Job], settings: BaseModel, *, stage: str, **inputs: Any) -> Store:
+    def train(
+        self, corpus: EncodedCorpus, jobs: Sequence[Job], settings: BaseModel, *, stage: str, **inputs: Any
+    ) -> Store:
         """The store that holds the jobs' answers, trained now where they are not there yet."""
         several = {"networks": self.networks} if self.networks > 1 else {}
         store = Store(self.store, corpus, settings, {"device": self.device[:4], **several, **self.inputs, **inputs})

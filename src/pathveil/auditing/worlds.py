@@ -32,7 +32,7 @@ from pathveil.rng import child, generator
 from pathveil.training.ensemble import learned
 from pathveil.training.metrics import macro_f1
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import Encoded, join_documents
+from pathveil.vocabulary.encoded import EncodedCorpus, join_documents
 from pathveil.vocabulary.words import UNKNOWN
 
 MISLABELLED, DUPLICATED, ONE_TASK = "mislabelled", "mislabelled, with a near-duplicate", "one wrong code"
@@ -50,7 +50,7 @@ Arrays = dict[str, np.ndarray]
 class Worlds:
     """Who is in which world."""
 
-    corpus: Encoded  # near-duplicates of canaries at its end
+    corpus: EncodedCorpus  # near-duplicates of canaries at its end
     inside: np.ndarray  # (worlds, documents) bool: drawn for a world; once ``learned``, what its model learned from
     test: np.ndarray  # (documents,) bool: in no world
     canary: np.ndarray  # (documents,) int8: 0 an ordinary report, else 1 + its place in CANARIES; −1 a near-duplicate
@@ -122,7 +122,7 @@ class DefenceRow(Part):
 
 
 def make_worlds(
-    corpus: Encoded, *, worlds: int = 20, test_share: float = 0.2, canaries: int = 0, seed: int = 0
+    corpus: EncodedCorpus, *, worlds: int = 20, test_share: float = 0.2, canaries: int = 0, seed: int = 0
 ) -> Worlds:
     """Draw who is in which world, by case, and plant so many canaries of each kind."""
     cases, place = np.unique(corpus.cases, return_inverse=True)
@@ -164,7 +164,7 @@ def plant_canaries(worlds: Worlds, count: int, rng: np.random.Generator) -> Worl
     )
 
 
-def _one_wrong_code(labels: Arrays, corpus: Encoded, rows: np.ndarray, rng: np.random.Generator) -> None:
+def _one_wrong_code(labels: Arrays, corpus: EncodedCorpus, rows: np.ndarray, rng: np.random.Generator) -> None:
     """Give each row another code in one task, drawn from the codes of reports that share its other labels if any do."""
     tasks = [task for task, names in corpus.classes.items() if len(names) > 1]
     for row in rows:

@@ -14,7 +14,7 @@ from pathveil.disclosure import may_be_told
 from pathveil.errors import UsageError
 from pathveil.formatting import counted, listed
 from pathveil.results import Part
-from pathveil.vocabulary.encoded import MISSING, Encoded
+from pathveil.vocabulary.encoded import MISSING, EncodedCorpus
 
 
 class UnlearntCodes(Part):
@@ -32,7 +32,7 @@ class ClassFloor(Part):
     tasks: dict[str, UnlearntCodes]
 
 
-def without_rare_codes(corpus: Encoded, fewest_cases: int) -> tuple[Encoded, Encoded, ClassFloor]:
+def without_rare_codes(corpus: EncodedCorpus, fewest_cases: int) -> tuple[EncodedCorpus, EncodedCorpus, ClassFloor]:
     """The corpus to learn from, without labels of rarer codes; the same with these labels numbered after the codes that
     are learnt, to judge by; and what is left out."""
     classes, learnt, judged, left_out = {}, {}, {}, {}

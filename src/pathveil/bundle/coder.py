@@ -23,7 +23,7 @@ from pathveil.bundle.joint import Rules, choose_together
 from pathveil.bundle.model import Model
 from pathveil.errors import BundleError
 from pathveil.formatting import counted
-from pathveil.icdo.combinations import term_of
+from pathveil.icdo.combinations import find_term
 from pathveil.training.blend import choose
 from pathveil.training.scores import NEVER
 from pathveil.vocabulary.encoding import encode_texts, text_encoder
@@ -180,8 +180,8 @@ def decide(
 def terms_of(task: str, names: tuple[str, ...], *, behaviors: tuple[str, ...]) -> list[list[str]]:
     """The term of each class of a task; of histology, for each behavior that the report may have."""
     if task == "histology" and behaviors:
-        return [[term_of(task, name, behavior) for name in names] for behavior in behaviors]
-    return [[term_of(task, name) for name in names]]
+        return [[find_term(task, name, behavior) for name in names] for behavior in behaviors]
+    return [[find_term(task, name) for name in names]]
 
 
 def next_probable(logs: np.ndarray, chosen: np.ndarray, number: int = ALTERNATIVES) -> tuple[np.ndarray, np.ndarray]:

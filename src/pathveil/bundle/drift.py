@@ -28,7 +28,7 @@ from pathveil.corpus.rows import MOST_SKIPPED, RowCounts
 from pathveil.disclosure import FEWEST_CASES_TOLD, NOT_TOLD, TOO_FEW, may_be_told
 from pathveil.errors import UsageError
 from pathveil.formatting import counted, percent
-from pathveil.icdo.combinations import named, term_of
+from pathveil.icdo.combinations import find_term, with_term
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.rng import generator
@@ -408,7 +408,7 @@ def compare_task(model: Model, task: str, seen: Seen, before: Before) -> TaskDri
         mix_distance=distance,
         mix_expected=expected,
         codes=[
-            CodeShare(code=name, term=term_of(task, name), new=new.get(name), reference=old.get(name))
+            CodeShare(code=name, term=find_term(task, name), new=new.get(name), reference=old.get(name))
             for name in changed
         ],
     )
@@ -444,7 +444,7 @@ def findings_of(drift: Drift, *, unread_before: float = 0.0) -> list[DriftFindin
             most = ""
             if first:
                 before, now = how_common(first.reference), how_common(first.new)
-                most = f"; most of all {named(task, first.code)}, {before} before and {now} now"
+                most = f"; most of all {with_term(task, first.code)}, {before} before and {now} now"
             told = f"{task}: the mix of codes differs by {percent(one.mix_distance)}{most}"
             found.append(DriftFinding(kind="mix", task=task, sentence=told))
     return found

@@ -25,7 +25,7 @@ from pathveil.results import Part, Result
 from pathveil.training.blend import choose
 from pathveil.training.metrics import TaskScores, evaluate
 from pathveil.training.scores import NEVER, Scores
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.encoding import encode, read_days
 
 
@@ -209,7 +209,7 @@ def is_written_otherwise(reports: Corpus, model: Model) -> bool:
     return False
 
 
-def training_overlap(model: Model, corpus: Encoded) -> dict[str, int]:
+def training_overlap(model: Model, corpus: EncodedCorpus) -> dict[str, int]:
     """How many reports belong to training cases, and how many others read exactly like a training report; empty where
     nothing tells."""
     named = model.provenance.get("corpus_sha256")
@@ -235,7 +235,7 @@ def cases_among(cases: np.ndarray, chosen: np.ndarray) -> int:
 
 def evaluate_encoded(
     model: Model,
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     *,
     resamples: int = 1000,
     seed: int = 0,
@@ -315,7 +315,7 @@ def task_evaluation(
     )
 
 
-def groups_of(corpus: Encoded) -> dict[str, np.ndarray]:
+def groups_of(corpus: EncodedCorpus) -> dict[str, np.ndarray]:
     """Each document's registry and year as text; empty where they are unknown."""
     names = np.array(corpus.registry_names or ("",), dtype=np.str_)
     years = np.full(corpus.documents, "", dtype="<U4")
@@ -325,7 +325,7 @@ def groups_of(corpus: Encoded) -> dict[str, np.ndarray]:
     return {"registry": names[corpus.registries], "year": years}
 
 
-def warnings_of(model: Model, corpus: Encoded) -> tuple[str, ...]:
+def warnings_of(model: Model, corpus: EncodedCorpus) -> tuple[str, ...]:
     """What makes the figures say less than they seem to."""
     trained_on = model.provenance.get("corpus_sha256")
     if trained_on and trained_on == corpus.provenance.get("corpus_sha256"):

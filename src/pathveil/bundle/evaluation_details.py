@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pathveil.disclosure import may_be_told
-from pathveil.icdo.combinations import term_of
+from pathveil.icdo.combinations import find_term
 from pathveil.results import Part
 from pathveil.training.metrics import TaskScores
 from pathveil.training.scores import Interval
@@ -142,7 +142,7 @@ def detail_task(
         classes=[
             ClassRow(
                 label=names[one.label],
-                term=term_of(task, names[one.label]),
+                term=find_term(task, names[one.label]),
                 documents=one.support,
                 precision=one.precision,
                 recall=one.recall,

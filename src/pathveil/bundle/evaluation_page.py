@@ -13,7 +13,7 @@ from pathveil.charts import Mark, Series, curves, key
 from pathveil.disclosure import FEWEST_CASES_TOLD, TOO_FEW, may_be_told
 from pathveil.errors import UsageError
 from pathveil.formatting import counted, listed
-from pathveil.icdo.combinations import named
+from pathveil.icdo.combinations import with_term
 
 SHOWN = 15  # confusions, and rows of a figure
 
@@ -67,7 +67,7 @@ def render(result: Evaluation) -> str:
         ),
         legend=[(Markup(key(line)), line.name) for line in covered],
         charts={task: [(title, Markup(chart)) for title, chart in charts_of(task, one)] for task, one in told.items()},
-        named=named,
+        named=with_term,
         shown=SHOWN,
     )
 

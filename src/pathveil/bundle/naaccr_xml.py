@@ -30,17 +30,9 @@ from pathveil.bundle.coder import Code
 from pathveil.bundle.incoming import Origin
 from pathveil.bundle.outputs import NAACCR_HEAD, Coded, Write, json_line, one_line
 from pathveil.corpus.seen import Seen
-from pathveil.icdo.combinations import contradictions
+from pathveil.icdo.combinations import find_contradictions
+from pathveil.icdo.lists import LATERALITIES
 
-LATERALITY = {
-    "not_paired": "0",
-    "right": "1",
-    "left": "2",
-    "one_side": "3",
-    "bilateral": "4",
-    "midline": "5",
-    "paired_unknown": "9",
-}
 TASKS = ("subsite", "laterality", "histology", "behavior")  # that it has items for
 SHAPES = {
     "primarySite": r"C\d{3}",
@@ -107,11 +99,12 @@ def naaccr_items(codes: Mapping[str, Code], *, decided: bool = False) -> dict[st
     """The standard's items, in its order of numbers, for codes that are sure, go together (unless a person has
     ``decided`` on them) and have a form it knows."""
     sure = {task: code.code for task, code in codes.items() if not code.abstained}
-    doubtful = set() if decided else {task for one in contradictions(sure) for task in one.tasks}
+    doubtful = set() if decided else {task for one in find_contradictions(sure) for task in one.tasks}
     sure = {task: code for task, code in sure.items() if task not in doubtful}
+    side = sure.get("laterality", "")
     found = {
         "primarySite": sure.get("subsite", "").replace(".", "").upper(),
-        "laterality": LATERALITY.get(sure.get("laterality", ""), sure.get("laterality", "")),
+        "laterality": LATERALITIES[side].digit if side in LATERALITIES else side,
         "histologicTypeIcdO3": sure.get("histology", ""),
         "behaviorCodeIcdO3": sure.get("behavior", ""),
     }

@@ -22,7 +22,7 @@ from pathveil.training.near_duplicates import group_cases
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.speed import ASSUMED, BATCHES, STACK, Speed, model_speed, ranged
 from pathveil.training.teachers import teacher_settings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.words import Vocabulary
 
 LINEAR_TRIED = 4  # steps of a linear view that are timed, after the first
@@ -148,7 +148,7 @@ def planned(
     return PlannedTraining(work=work, models=models, epochs=epochs, documents=round(learnt), **expected)
 
 
-def rest_seconds(few: Encoded, corpus: Encoded, settings: TrainingSettings) -> float:
+def rest_seconds(few: EncodedCorpus, corpus: EncodedCorpus, settings: TrainingSettings) -> float:
     """Word vectors, near-duplicates and the linear view. Vectors cost by the words, so that a few documents tell what
     all will; near-duplicates by the documents."""
     began = perf_counter()
@@ -161,7 +161,7 @@ def rest_seconds(few: Encoded, corpus: Encoded, settings: TrainingSettings) -> f
     return seconds + (linear_seconds(corpus, members=settings.members) if settings.linear else 0.0)
 
 
-def linear_seconds(corpus: Encoded, *, members: int) -> float:
+def linear_seconds(corpus: EncodedCorpus, *, members: int) -> float:
     """So many linear views of the whole corpus: a few steps for the task of most classes, and as many times more as
     there are steps and classes in all. Several go on from a common one. A view learns a number for each word and class,
     however few the documents."""

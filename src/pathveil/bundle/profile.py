@@ -4,9 +4,9 @@ A bundle keeps how many words a report had, which share of them the vocabulary d
 of ten cases or more was, to a tenth of a per cent, so that what they leave of the whole tells of no fewer either.
 Bundles whose promise is differential privacy keep none of it.
 
->>> from pathveil.vocabulary.encoded import Encoded
+>>> from pathveil.vocabulary.encoded import EncodedCorpus
 >>> labels = {"site": np.array([0] * 30 + [1] * 15 + [2] * 5)}
->>> corpus = Encoded(ids=np.array([2, 1] * 50), offsets=np.arange(0, 101, 2), cases=np.arange(50),
+>>> corpus = EncodedCorpus(ids=np.array([2, 1] * 50), offsets=np.arange(0, 101, 2), cases=np.arange(50),
 ...                  registries=np.zeros(50, int), registry_names=("R1",), labels=labels,
 ...                  classes={"site": ("C18", "C50", "C61")}, vocabulary_size=3)
 >>> profile_of(corpus).mix, profile_of(corpus).unknown_words
@@ -17,7 +17,7 @@ import numpy as np
 
 from pathveil.disclosure import may_be_told
 from pathveil.results import Part
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.words import UNKNOWN
 
 DIGITS = 3  # of a share
@@ -32,7 +32,7 @@ class Profile(Part):
     mix: dict[str, dict[str, float]]  # task: code of ten cases or more: share of the reports with a label
 
 
-def profile_of(corpus: Encoded, *, rows: slice = slice(None)) -> Profile:
+def profile_of(corpus: EncodedCorpus, *, rows: slice = slice(None)) -> Profile:
     """The profile of the documents ``rows``."""
     offsets = np.asarray(corpus.offsets)
     first, last, _ = rows.indices(corpus.documents)

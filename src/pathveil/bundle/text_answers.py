@@ -14,7 +14,7 @@ from pathveil.bundle.coder import Code, Coder, decide
 from pathveil.bundle.explanation import Explanation, explain_reading, read_to_explain
 from pathveil.bundle.joint import Rules
 from pathveil.formatting import width_of
-from pathveil.icdo.combinations import Contradiction, contradictions
+from pathveil.icdo.combinations import Contradiction, find_contradictions
 from pathveil.results import Result
 
 NOTHING_READ = "the model can read nothing of this text (no word it knows, or too few): these codes say nothing of it"
@@ -94,4 +94,4 @@ def answer_of(codes: Mapping[str, Code], *, explanation: Explanation | None = No
 
 def contradictions_of(codes: Mapping[str, Code]) -> tuple[Contradiction, ...]:
     """Between the codes given, sure or not: one that is left to a person misleads as well."""
-    return contradictions({task: code.code for task, code in codes.items()})
+    return find_contradictions({task: code.code for task, code in codes.items()})

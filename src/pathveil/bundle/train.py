@@ -26,7 +26,7 @@ from pathveil.corpus.schema import Paths
 from pathveil.errors import CorpusError, UsageError, VocabularyError, short
 from pathveil.files import check_new, read_json
 from pathveil.formatting import counted, listed, width_of
-from pathveil.icdo.codes import tasks_of_another_form
+from pathveil.icdo.codes import tasks_in_another_form
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.rng import check_seed
@@ -38,9 +38,9 @@ from pathveil.training.metrics import evaluate
 from pathveil.training.scores import Scores, Threshold
 from pathveil.training.settings import TrainingSettings, settings_for
 from pathveil.vocabulary.corpus_counts import count_corpus
-from pathveil.vocabulary.encoded import MISSING, Encoded, join_documents
+from pathveil.vocabulary.encoded import MISSING, EncodedCorpus, join_documents
 from pathveil.vocabulary.encoding import encode
-from pathveil.vocabulary.selection import MINIMUM, USUAL, Measures, select
+from pathveil.vocabulary.selection import BASELINE_MIN_COUNT, DEFAULT_SENTENCE, Measures, select
 from pathveil.vocabulary.words import Vocabulary
 
 ACCURACY = 0.97  # what registries ask of codes that no person looks at
@@ -106,7 +106,7 @@ def training_summary(model: Model, path: Path) -> TrainingSummary:
 
 def warnings_of(model: Model) -> tuple[str, ...]:
     """What a model that was trained will say otherwise than its user may expect."""
-    tasks = tasks_of_another_form(model.labels)
+    tasks = tasks_in_another_form(model.labels)
     if not tasks:
         return ()
     return (
@@ -193,8 +193,8 @@ def train_model(
 class TrainingCorpus:
     """What a model is trained with."""
 
-    corpus: Encoded
-    judged: Encoded  # the same with labels of codes that are not learnt, to judge held-out cases by
+    corpus: EncodedCorpus
+    judged: EncodedCorpus  # the same with labels of codes that are not learnt, to judge held-out cases by
     vocabulary: Vocabulary
     floor: ClassFloor | None
     source: Corpus  # a frame's files last as long as this object
@@ -261,7 +261,7 @@ def with_validation(given: TrainingCorpus, validation: Any, progress: Progress =
 
 def usual_words(paths: Paths, *, preset: str | None = None, progress: Progress = silent) -> Vocabulary:
     """Words that enough cases hold; with the papers' preset, the vocabulary paper's baseline."""
-    sentence = f"occurrences >= {MINIMUM}" if preset == "paper" else USUAL
+    sentence = f"occurrences >= {BASELINE_MIN_COUNT}" if preset == "paper" else DEFAULT_SENTENCE
     try:
         return select(Measures(count_corpus(paths, tasks=(), progress=progress)), sentence)
     except VocabularyError as fault:
@@ -283,7 +283,7 @@ def checked_classes(classes: Mapping[str, Any], *, source: str = "public_classes
     return {task: list(codes) for task, codes in classes.items()}
 
 
-def with_classes(corpus: Encoded, classes: Mapping[str, Sequence[str]]) -> Encoded:
+def with_classes(corpus: EncodedCorpus, classes: Mapping[str, Sequence[str]]) -> EncodedCorpus:
     """The corpus with the given codes only, of the tasks it has; other labels are missing."""
     for task in corpus.tasks:
         if not classes.get(task):
@@ -298,7 +298,7 @@ def with_classes(corpus: Encoded, classes: Mapping[str, Sequence[str]]) -> Encod
     )
 
 
-def check_labels(corpus: Encoded) -> None:
+def check_labels(corpus: EncodedCorpus) -> None:
     """A model needs a task, and each task a label."""
     if not corpus.tasks:
         raise CorpusError(
@@ -310,7 +310,7 @@ def check_labels(corpus: Encoded) -> None:
 
 
 def judge(
-    held_out: HeldOut, corpus: Encoded, *, accuracy: float, seed: int
+    held_out: HeldOut, corpus: EncodedCorpus, *, accuracy: float, seed: int
 ) -> tuple[dict[str, Scores], dict[str, Threshold]]:
     """Each task's scores and threshold by what was said about held-out cases; a task without labels there has none."""
     scores: dict[str, Scores] = {}
@@ -332,7 +332,7 @@ def judge(
 
 def make_model(
     trained: Trained,
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     vocabulary: Vocabulary,
     *,
     settings: TrainingSettings,

@@ -26,7 +26,7 @@ import numpy as np
 from pathveil.errors import BundleError
 from pathveil.files import new_folder, read_json, sha256_of_json, write_json
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 if TYPE_CHECKING:
     from pathveil.bundle.model import Model
@@ -54,25 +54,25 @@ class TrainingCases:
         """A keyed hash of what was found with these reports: a file that somebody edited does not have it any more."""
         return hmac.digest(self.key, b"seal" + sha256_of_json(content).encode(), "sha256").hex()
 
-    def trained_with(self, corpus: Encoded, classes: Classes) -> tuple[np.ndarray, np.ndarray]:
+    def trained_with(self, corpus: EncodedCorpus, classes: Classes) -> tuple[np.ndarray, np.ndarray]:
         """Which reports the model was trained with, words and codes alike, and which of those it learned."""
         found = [self.labelled.get(mark) for mark in labelled_marks(self.key, corpus, classes)]
         return np.array([one is not None for one in found], bool), np.array([one is True for one in found], bool)
 
-    def has_cases_of(self, corpus: Encoded) -> np.ndarray:
+    def has_cases_of(self, corpus: EncodedCorpus) -> np.ndarray:
         """Which reports belong to a case that the model was trained with."""
         return np.array([mark in self.cases for mark in case_marks(self.key, corpus)], bool)
 
-    def has_texts_of(self, corpus: Encoded) -> np.ndarray:
+    def has_texts_of(self, corpus: EncodedCorpus) -> np.ndarray:
         """Which reports read, to the model, like one that it was trained with; reports of a few words may by chance."""
         return np.array([mark in self.texts for mark in text_marks(self.key, corpus)], bool)
 
-    def cases_covered(self, corpus: Encoded) -> tuple[int, int]:
+    def cases_covered(self, corpus: EncodedCorpus) -> tuple[int, int]:
         """How many of the training cases a corpus has, and of how many."""
         return len(self.cases & set(case_marks(self.key, corpus))), len(self.cases)
 
 
-def write_training_cases(corpus: Encoded, model: "Model", bundle: Path) -> None:
+def write_training_cases(corpus: EncodedCorpus, model: "Model", bundle: Path) -> None:
     """Keep the fingerprints of a model's training reports beside its bundle, for its owner's eyes only."""
     key = secrets.token_bytes(32)
     corpus = corpus.take(np.arange(model.provenance["reports"]))  # what lies behind them was given to be held out
@@ -128,11 +128,11 @@ def never_learned(cases: np.ndarray, settings: TrainingSettings, provenance: Map
     return split(cases, settings, seed=provenance["seed"])[1]
 
 
-def text_marks(key: bytes, corpus: Encoded) -> list[str]:
+def text_marks(key: bytes, corpus: EncodedCorpus) -> list[str]:
     return [_mark(key, b"text", words) for words in _words(corpus)]
 
 
-def labelled_marks(key: bytes, corpus: Encoded, classes: Classes) -> list[str]:
+def labelled_marks(key: bytes, corpus: EncodedCorpus, classes: Classes) -> list[str]:
     """Of each report's words and its codes among ``classes``; other codes count as missing, as in training."""
     columns = []
     for task in sorted(classes):
@@ -144,11 +144,11 @@ def labelled_marks(key: bytes, corpus: Encoded, classes: Classes) -> list[str]:
     return [_mark(key, b"labelled", words, row) for words, row in zip(_words(corpus), codes, strict=True)]
 
 
-def case_marks(key: bytes, corpus: Encoded) -> list[str]:
+def case_marks(key: bytes, corpus: EncodedCorpus) -> list[str]:
     return [_mark(key, b"case", int(case).to_bytes(8, "little", signed=True)) for case in corpus.cases]
 
 
-def _words(corpus: Encoded) -> list[bytes]:
+def _words(corpus: EncodedCorpus) -> list[bytes]:
     ids, offsets = np.ascontiguousarray(corpus.ids, "<i4"), np.asarray(corpus.offsets)
     return [ids[start:end].tobytes() for start, end in pairwise(offsets)]
 

@@ -35,7 +35,7 @@ import numpy as np
 from pathveil.bundle.coder import Code, decide
 from pathveil.bundle.joint import Rules
 from pathveil.bundle.model import Model
-from pathveil.icdo.combinations import subsites_of
+from pathveil.icdo.combinations import find_subsites
 from pathveil.icdo.lists import code_lists
 from pathveil.training.blend import log_softmax
 
@@ -98,12 +98,14 @@ def is_blood(histology: int) -> bool:
 def site_of(codes: Mapping[str, str]) -> str | None:
     """The three-character site; none where no topography code is there."""
     place = codes.get("subsite") or codes.get("site") or ""
-    return place[:3] if subsites_of(place) else None
+    return place[:3] if find_subsites(place) else None
 
 
 def is_paired(*reports: Mapping[str, str]) -> bool:
     """Whether both reports' places have two sides."""
-    return all(bool(code_lists().paired & set(subsites_of(codes.get("subsite") or codes["site"]))) for codes in reports)
+    return all(
+        bool(code_lists().paired & set(find_subsites(codes.get("subsite") or codes["site"]))) for codes in reports
+    )
 
 
 def may_be_bilateral(site: str | None, histologies: Sequence[int | None]) -> bool:

@@ -26,7 +26,7 @@ from pathveil.corpus.check_warnings import CorpusWarning, warnings_of
 from pathveil.corpus.schema import tasks_of, validate
 from pathveil.corpus.tables.files import Paths, polars_faults
 from pathveil.errors import CorpusError
-from pathveil.icdo.codes import shown_label
+from pathveil.icdo.codes import showable_label
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 
@@ -276,7 +276,7 @@ def task_of(facts: "pl.DataFrame", task: str) -> TaskCounts:
         labelled=len(labels),
         missing=facts.height - len(labels),
         classes=counts.height,
-        largest=None if largest[0] is None else shown_label(task, largest[0]),
+        largest=None if largest[0] is None else showable_label(task, largest[0]),
         largest_share=round(largest[1] / max(len(labels), 1), 4),
         rarity=[bucket(low, high) for low, high in BUCKETS],
     )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from pathveil.corpus.schema import SHOWN, clipped, shortened
 from pathveil.formatting import counted
-from pathveil.icdo.codes import check_labels, contradicts_pair, is_implausible, shown_label
+from pathveil.icdo.codes import check_labels, showable_label
+from pathveil.icdo.combinations import contradicts_pair, is_implausible
 from pathveil.results import Part
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def warn_of_task(warnings: Warnings, task: str) -> None:
     counts = labels.value_counts().sort("count", labels.name, descending=[True, False])
     largest, reports = counts.row(0)
     if round(reports / len(labels), 4) >= CONSTANT and len(labels) > 1:
-        named = shown_label(task, largest)
+        named = showable_label(task, largest)
         sentence = f"task {task} is nearly constant: {named} is {reports / len(labels):.1%} of its labels"
         warnings.add("constant-task", sentence, len(labels))
     rare = counts["count"].filter(counts["count"] < RARE)

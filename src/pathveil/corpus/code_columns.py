@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pathveil.corpus.recurring import Recurring
 from pathveil.corpus.schema import TASKS, given
-from pathveil.icdo.codes import READERS, CodeCounts, Codes, unknown_codes
+from pathveil.icdo.codes import PARSERS, CodeCounts, ParsedCode, count_unknown
 
 if TYPE_CHECKING:
     import polars as pl
@@ -26,7 +26,7 @@ class CodeReader:
         self.values = {column: Recurring() for column in self.columns}
         # The values without blanks around, none for words such as NULL.
         self.bare: dict[str, list[str | None]] = {column: [] for column in self.columns}
-        self.codes: dict[str, dict[str, Codes]] = {column: {} for column in self.columns}  # of bare values
+        self.codes: dict[str, dict[str, ParsedCode]] = {column: {} for column in self.columns}  # of bare values
         self.said: dict[str, dict[str, list[str | None]]] = {column: {} for column in self.columns}  # of all values
 
     def add(self, batch: "pl.DataFrame") -> None:
@@ -36,7 +36,7 @@ class CodeReader:
         for column in self.columns:
             if new := self.values[column].add(batch[column]):
                 bare = pl.select(given(pl.lit(pl.Series(new))).str.strip_chars()).to_series().to_list()
-                reader, said, known = READERS[column], self.said[column], len(self.bare[column])
+                reader, said, known = PARSERS[column], self.said[column], len(self.bare[column])
                 codes = {value: reader(value) for value in bare if value}
                 self.codes[column].update(codes)
                 self.bare[column] += bare
@@ -74,7 +74,7 @@ class CodeReader:
                 said.setdefault(task, []).insert(0 if task == column else len(said.get(task, ())), answer)
         return said
 
-    def _answers(self, column: str, codes: Mapping[str, Codes]) -> dict[str, dict[str, str]]:
+    def _answers(self, column: str, codes: Mapping[str, ParsedCode]) -> dict[str, dict[str, str]]:
         """What values of a column say of each task."""
         answers: dict[str, dict[str, str]] = {column: {}}
         for value, (labels, unknown) in codes.items():
@@ -98,7 +98,7 @@ class CodeReader:
             codes = self.codes[column]
             strange = sorted(value for value, code in codes.items() if code.unknown)
             if strange:
-                unknown.append(unknown_codes(column, {value: counts[value] for value in strange}))
+                unknown.append(count_unknown(column, {value: counts[value] for value in strange}))
             answers = self._answers(column, codes)[column]
             if changed := sum(counts[value] for value, label in answers.items() if label != value):
                 rewritten[column] = changed

@@ -18,7 +18,7 @@ from pathveil.corpus.report_rows import row_columns
 from pathveil.corpus.tables.csv_files import LONGEST_NAME
 from pathveil.corpus.tables.opening import heading_of_column
 from pathveil.formatting import whole_percent
-from pathveil.icdo.codes import known_histologies, read_behavior, read_laterality, read_morphology, read_topography
+from pathveil.icdo.codes import known_histologies, parse_behavior, parse_laterality, parse_morphology, parse_topography
 
 BIRTH = re.compile("birth|dob|geb|naiss|nacim|nasc|born|^(pat|patient|pt)?bdat|death|^dod|tod|deces|décès")
 ISO_DAY = re.compile(r"(?a)\s*\d{4}(-?)(0[1-9]|1[0-2])\1(0[1-9]|[12]\d|3[01])([T ]?\d{2}.*|\.0)?\s*", re.DOTALL)
@@ -62,18 +62,18 @@ HINTS = {
 }
 CONTENTS: Mapping[str, Callable[[str], object]] = {
     "date": lambda value: ISO_DAY.fullmatch(value) or formats_of(value) or SHORT_YEAR.fullmatch(value),
-    "subsite": lambda value: (read_topography(value) or (None, None))[1],
-    "site": read_topography,
-    "histology": read_morphology,
-    "behavior": read_behavior,
-    "laterality": read_laterality,
+    "subsite": lambda value: (parse_topography(value) or (None, None))[1],
+    "site": parse_topography,
+    "histology": parse_morphology,
+    "behavior": parse_behavior,
+    "laterality": parse_laterality,
 }
 # Told by their contents alone, where no column has such a name. Of four digits only ICD-O-3's own say a histology.
 BY_CONTENT = {
     "date": CONTENTS["date"],
     "subsite": CONTENTS["subsite"],
     "site": CONTENTS["site"],
-    "histology": lambda value: (read_morphology(value) or ("",))[0] in known_histologies(),
+    "histology": lambda value: (parse_morphology(value) or ("",))[0] in known_histologies(),
 }
 NUMBER = re.compile(r"(?=.*\d)\S{1,40}")  # an id by its form: no name of a person, no sentence
 SENTENCE, SHORTEST = 20, 50  # characters of a section on average, and of all; less are codes and the names of diseases
@@ -92,7 +92,7 @@ class Column(NamedTuple):
 
 def holds_value(name: str) -> bool:
     """Whether what stands for a column's name is a value, as in a table without a header."""
-    return bool(ISO_DATE.fullmatch(name) or formats_of(name) or read_topography(name) or read_morphology(name))
+    return bool(ISO_DATE.fullmatch(name) or formats_of(name) or parse_topography(name) or parse_morphology(name))
 
 
 def is_of_a_record(column: Column) -> bool:
@@ -107,7 +107,7 @@ def is_of_a_record(column: Column) -> bool:
     """
     if len(column.name) > LONGEST_NAME or re.search(r"\d{6}", column.name):
         return True
-    if read_laterality(column.name) and share_of(column, says_side) >= 0.5:
+    if parse_laterality(column.name) and share_of(column, says_side) >= 0.5:
         return True
     shape = re.sub(r"\d+", "9", column.name)
     if shape == column.name or re.fullmatch(r"\d{1,2}", column.name):  # programs number columns that have no names
@@ -117,7 +117,7 @@ def is_of_a_record(column: Column) -> bool:
 
 def says_side(value: str) -> bool:
     """Whether a value is a side in letters; numbers may be anything's."""
-    return not value.strip()[:1].isdigit() and read_laterality(value) is not None
+    return not value.strip()[:1].isdigit() and parse_laterality(value) is not None
 
 
 def propose_columns(columns: list[Column]) -> dict[str, tuple[Column, str]]:

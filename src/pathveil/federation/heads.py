@@ -16,7 +16,7 @@ from pathveil.federation.site import batches_of
 from pathveil.model.mtcnn import Encoder
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.metrics import evaluate
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 HEAD_BATCH, HEAD_STEPS, HEAD_EPOCHS = 128, 1000, 20  # of a new head; steps enough for one on few documents
 
@@ -30,7 +30,7 @@ class Confidence:
     cases: np.ndarray  # (documents,)
 
 
-def confidence_of(logits: Mapping[str, np.ndarray], reports: Encoded) -> np.ndarray:
+def confidence_of(logits: Mapping[str, np.ndarray], reports: EncodedCorpus) -> np.ndarray:
     """The log-probability of each document's labels, added over the tasks that have one."""
     total = np.zeros(reports.documents)
     for task, scores in logits.items():
@@ -41,7 +41,7 @@ def confidence_of(logits: Mapping[str, np.ndarray], reports: Encoded) -> np.ndar
 
 
 @torch.no_grad()
-def features_of(encoder: Encoder, reports: Encoded) -> np.ndarray:
+def features_of(encoder: Encoder, reports: EncodedCorpus) -> np.ndarray:
     """Pooled features (documents, K·F), frozen."""
     device = encoder.embedding.weight.device
     return np.concatenate([encoder.features(batch).cpu().numpy() for batch in batches_of(reports, device=device)])
@@ -49,9 +49,9 @@ def features_of(encoder: Encoder, reports: Encoded) -> np.ndarray:
 
 def fresh_head(
     known: np.ndarray,
-    training: Encoded,
+    training: EncodedCorpus,
     unseen: np.ndarray,
-    tests: Encoded,
+    tests: EncodedCorpus,
     *,
     seed: int,
     epochs: int = HEAD_EPOCHS,
@@ -68,9 +68,9 @@ def fresh_head(
 
 def public_confidence(
     known: np.ndarray,
-    members: Encoded,
+    members: EncodedCorpus,
     unseen: np.ndarray,
-    others: Encoded,
+    others: EncodedCorpus,
     *,
     seed: int,
     device: torch.device | str = "cpu",
@@ -98,7 +98,7 @@ def public_confidence(
 
 def public_heads(
     known: np.ndarray,
-    public: Encoded,
+    public: EncodedCorpus,
     asked: Sequence[np.ndarray],
     *,
     seed: int,
@@ -111,7 +111,7 @@ def public_heads(
 
 def new_heads(
     known: np.ndarray,
-    training: Encoded,
+    training: EncodedCorpus,
     asked: Sequence[np.ndarray],
     *,
     seed: int,

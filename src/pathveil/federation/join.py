@@ -49,7 +49,7 @@ from pathveil.training.loop import judged, validation_scores
 from pathveil.training.metrics import evaluate
 from pathveil.training.scores import Interval
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.words import Vocabulary
 
 # What can be set: the rest of the settings is for registries that train together.
@@ -102,7 +102,7 @@ class Joined:
 
     site: Site
     shared: Shared
-    training: Encoded
+    training: EncodedCorpus
     history: list[dict[str, Any]] = field(default_factory=list)  # an entry an epoch
     kept: int = 0  # the epoch whose parameters it has, from 1
     scores: tuple[JoinScore, ...] = ()  # of joining and of training alone, on unseen cases
@@ -185,7 +185,7 @@ def join_settings(release: Release, changes: Mapping[str, Any]) -> FederationSet
 
 def train_beside(
     release: Release,
-    reports: Encoded,
+    reports: EncodedCorpus,
     *,
     settings: FederationSettings,
     seed: int = 0,
@@ -233,7 +233,7 @@ def train_beside(
     return joined
 
 
-def of_one_registry(reports: Encoded, release: Release) -> tuple[Encoded, str]:
+def of_one_registry(reports: EncodedCorpus, release: Release) -> tuple[EncodedCorpus, str]:
     """The reports of the one registry that joins, which is number 0 here whatever its number in a larger corpus."""
     numbers = np.unique(reports.registries)
     if len(numbers) != 1:
@@ -249,7 +249,7 @@ def of_one_registry(reports: Encoded, release: Release) -> tuple[Encoded, str]:
 
 
 def scores_of(
-    logits: Mapping[str, np.ndarray], tests: Encoded, *, mode: Literal["joined", "single"], seed: int
+    logits: Mapping[str, np.ndarray], tests: EncodedCorpus, *, mode: Literal["joined", "single"], seed: int
 ) -> list[JoinScore]:
     """A network's scores, task by task; of tasks with too few cases nothing is told."""
     scores = []
@@ -273,7 +273,7 @@ def scores_of(
     return scores
 
 
-def only(reports: Encoded, registry: str) -> Encoded:
+def only(reports: EncodedCorpus, registry: str) -> EncodedCorpus:
     """The reports of one registry."""
     if registry not in reports.registry_names:
         raise UsageError(f"there is no registry '{registry}'; the corpus has {', '.join(reports.registry_names)}")
@@ -330,7 +330,7 @@ def bundle_of(joined: Joined, vocabulary: Vocabulary, *, release: Release, seed:
 def bundled(
     model: MTCNN,
     logits: Mapping[str, np.ndarray],
-    training: Encoded,
+    training: EncodedCorpus,
     *,
     held_out: np.ndarray,
     vocabulary: Vocabulary,

@@ -17,13 +17,13 @@ from pathveil.progress import Progress, silent
 from pathveil.rng import child
 from pathveil.training.defences import TeacherSettings
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 AT_HOME = 11  # branch of a run's seed
 
 
 def taught_at_home(
-    reports: Encoded,
+    reports: EncodedCorpus,
     settings: FederationSettings,
     *,
     seed: int,
@@ -31,7 +31,7 @@ def taught_at_home(
     device: torch.device | str = "cpu",
     checkpoint: Path | None = None,
     progress: Progress = silent,
-) -> Encoded:
+) -> EncodedCorpus:
     """One site's reports with lessons in the place of labels, where the settings ask for teachers; else as they are."""
     if not settings.teachers:
         return reports
@@ -43,14 +43,14 @@ def taught_at_home(
 
 
 def each_taught_at_home(
-    training: Encoded,
+    training: EncodedCorpus,
     sites: Sequence[tuple[int, np.ndarray]],
     settings: FederationSettings,
     *,
     seed: int,
     device: torch.device | str = "cpu",
     progress: Progress = silent,
-) -> Encoded:
+) -> EncodedCorpus:
     """The documents of several sites, given as numbers and rows, each taught by the models of its own site."""
     if not settings.teachers:
         return training

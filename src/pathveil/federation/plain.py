@@ -25,7 +25,7 @@ from pathveil.progress import Progress, silent
 from pathveil.rng import Seed, generator
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.losses import task_loss
-from pathveil.vocabulary.encoded import Encoded, take_documents
+from pathveil.vocabulary.encoded import EncodedCorpus, take_documents
 
 EMBEDDING = "embedding.weight"
 
@@ -35,7 +35,7 @@ class PlainSite:
 
     def __init__(
         self,
-        reports: Encoded,
+        reports: EncodedCorpus,
         *,
         settings: FederationSettings,
         seed: int,
@@ -84,7 +84,7 @@ class PlainSite:
         self.optimiser.settle()
 
     @torch.no_grad()
-    def logits(self, reports: Encoded) -> dict[str, np.ndarray]:
+    def logits(self, reports: EncodedCorpus) -> dict[str, np.ndarray]:
         """Each task's logits (documents, classes)."""
         self.model.eval()
         parts = [self.model(batch) for batch in batches_of(reports, device=self.device)]

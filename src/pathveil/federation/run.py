@@ -38,7 +38,7 @@ from pathveil.progress import Progress, silent
 from pathveil.rng import generator
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.metrics import commonest_macro_f1, evaluate
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 Mode = Literal["single", "centralized", "adversarial", "strong", "fedavg", "cyclic"]
 MODES: tuple[Mode, ...] = ("single", "centralized", "adversarial", "strong", "fedavg", "cyclic")
@@ -47,7 +47,7 @@ FEWEST_TRAINING_CASES = 5  # with labels, of a registry: some to learn from and 
 LARGEST_SEED = 2**32 - 1  # torch and NumPy derive others from it
 
 
-Answer = Callable[[int, Encoded], dict[str, np.ndarray]]  # a registry and its reports to each task's logits
+Answer = Callable[[int, EncodedCorpus], dict[str, np.ndarray]]  # a registry and its reports to each task's logits
 
 
 @dataclass
@@ -69,7 +69,7 @@ class Outcome:
 
 
 def run(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     *,
     mode: Mode,
     settings: FederationSettings,
@@ -119,7 +119,7 @@ def run(
     return outcome
 
 
-def check_sites(corpus: Encoded, unseen: Mapping[int, np.ndarray]) -> None:
+def check_sites(corpus: EncodedCorpus, unseen: Mapping[int, np.ndarray]) -> None:
     """Every registry must have what a mode takes: cases to learn from, to choose the epoch by, and to be scored on."""
     registries = np.unique(corpus.registries)
     if len(registries) < 2:
@@ -135,7 +135,7 @@ def check_sites(corpus: Encoded, unseen: Mapping[int, np.ndarray]) -> None:
             )
 
 
-def labelled_cases(corpus: Encoded, unseen: np.ndarray) -> dict[int, tuple[int, int]]:
+def labelled_cases(corpus: EncodedCorpus, unseen: np.ndarray) -> dict[int, tuple[int, int]]:
     """Of every registry, how many cases with labels there are to train on, and how many among documents ``unseen``."""
     labelled = np.any([np.asarray(label) >= 0 for label in corpus.labels.values()], axis=0)
     held = np.isin(np.arange(corpus.documents), unseen)
@@ -148,7 +148,7 @@ def labelled_cases(corpus: Encoded, unseen: np.ndarray) -> dict[int, tuple[int, 
 
 
 def train(
-    training: Encoded,
+    training: EncodedCorpus,
     *,
     mode: Mode,
     settings: FederationSettings,
@@ -168,7 +168,7 @@ def train(
     return train_plain(training, registries, mode=mode, **told)
 
 
-def learnt(training: Encoded, *, settings: FederationSettings, seed: int) -> np.ndarray:
+def learnt(training: EncodedCorpus, *, settings: FederationSettings, seed: int) -> np.ndarray:
     """The training documents that gradients came from, in every mode: cases that chose the best epoch are not among
     them, and are not unseen either."""
     kept = []
@@ -185,7 +185,7 @@ def encoder_of(network: Shared | Encoder | None) -> Encoder | None:
     return network.encoder if isinstance(network, Shared) else network
 
 
-def unseen_rows(corpus: Encoded, *, share: float, seed: int) -> dict[int, np.ndarray]:
+def unseen_rows(corpus: EncodedCorpus, *, share: float, seed: int) -> dict[int, np.ndarray]:
     """Each registry's test documents, by case."""
     rows = {}
     for number in np.unique(corpus.registries):
@@ -195,7 +195,7 @@ def unseen_rows(corpus: Encoded, *, share: float, seed: int) -> dict[int, np.nda
     return rows
 
 
-def unseen_from(corpus: Encoded, day: str) -> dict[int, np.ndarray]:
+def unseen_from(corpus: EncodedCorpus, day: str) -> dict[int, np.ndarray]:
     """Each registry's documents of cases with a report on or after a day (or year); those without a date are older."""
     days = np.full(corpus.documents, "NaT", "datetime64[D]") if corpus.days is None else np.asarray(corpus.days)
     late = on_or_after(days, day, option="test_from")
@@ -212,7 +212,7 @@ def unseen_from(corpus: Encoded, day: str) -> dict[int, np.ndarray]:
 
 
 def train_shared_private(
-    training: Encoded,
+    training: EncodedCorpus,
     registries: Sequence[int],
     *,
     settings: FederationSettings,
@@ -237,14 +237,14 @@ def train_shared_private(
     }
     _, history = embedded.train(list(sites.values()), shared, settings=settings, progress=progress)
 
-    def answer(number: int, reports: Encoded) -> dict[str, np.ndarray]:
+    def answer(number: int, reports: EncodedCorpus) -> dict[str, np.ndarray]:
         return sites[number].logits(shared, reports)
 
     return answer, [history], shared
 
 
 def train_plain(
-    training: Encoded,
+    training: EncodedCorpus,
     registries: Sequence[int],
     *,
     mode: Mode,
@@ -253,7 +253,7 @@ def train_plain(
     device: torch.device,
     progress: Progress,
 ) -> tuple[Answer, list[History], Encoder | None]:
-    def site(reports: Encoded, registry: int) -> plain.PlainSite:
+    def site(reports: EncodedCorpus, registry: int) -> plain.PlainSite:
         return plain.PlainSite(
             reports,
             settings=settings,
@@ -291,7 +291,7 @@ def cases_of(labels: np.ndarray, cases: np.ndarray, *, classes: int) -> tuple[in
     return len(np.unique(pairs[1])), np.bincount(pairs[0], minlength=classes)
 
 
-def result_of(corpus: Encoded, outcomes: Sequence[Outcome], *, resamples: int = 1000) -> dict[str, Any]:
+def result_of(corpus: EncodedCorpus, outcomes: Sequence[Outcome], *, resamples: int = 1000) -> dict[str, Any]:
     """The design's result: scores, per_class, probe and traffic of several modes and seeds. Aggregates only."""
     scores, per_class, probes, traffic = [], [], [], []
     for outcome in outcomes:

@@ -34,7 +34,7 @@ from pathveil.rng import Seed, generator
 from pathveil.training.batches import hold_out_cases, noise, spans
 from pathveil.training.losses import task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser
-from pathveil.vocabulary.encoded import Encoded, take_documents
+from pathveil.vocabulary.encoded import EncodedCorpus, take_documents
 
 EMBEDDING = "encoder.embedding.weight"
 TOKENS_AT_ONCE = 200_000  # of a pass without gradients
@@ -87,7 +87,7 @@ class Site:
 
     def __init__(
         self,
-        reports: Encoded,
+        reports: EncodedCorpus,
         *,
         name: str,
         registry: int,
@@ -263,7 +263,7 @@ class Site:
         return self.local
 
     @torch.no_grad()
-    def scores(self, shared: Shared, reports: Encoded, *, features: Tensor | None = None) -> dict[str, Tensor]:
+    def scores(self, shared: Shared, reports: EncodedCorpus, *, features: Tensor | None = None) -> dict[str, Tensor]:
         """Each task's logits (documents, classes) without dropout, where the site works; ``features`` are the shared
         ones (documents, K·F), where they are known."""
         self.optimiser.settle()
@@ -274,12 +274,12 @@ class Site:
             done += batch.documents
         return {task: torch.cat([part[task] for part in parts]) for task in reports.tasks}
 
-    def logits(self, shared: Shared, reports: Encoded) -> dict[str, np.ndarray]:
+    def logits(self, shared: Shared, reports: EncodedCorpus) -> dict[str, np.ndarray]:
         """Each task's logits (documents, classes) of any reports."""
         return {task: scores.cpu().numpy() for task, scores in self.scores(shared, reports).items()}
 
     @cached_property
-    def validation_reports(self) -> Encoded:
+    def validation_reports(self) -> EncodedCorpus:
         """The reports of the site's validation cases."""
         return self.reports.take(self.validate)
 
@@ -384,7 +384,7 @@ def snapshot(module: torch.nn.Module) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
 
 
-def batches_of(reports: Encoded, *, device: torch.device | str = "cpu") -> Iterator[TokenBatch]:
+def batches_of(reports: EncodedCorpus, *, device: torch.device | str = "cpu") -> Iterator[TokenBatch]:
     """All documents in order, in batches of bounded size."""
     return batches_between(reports.ids, reports.offsets, device=device)
 
@@ -396,7 +396,7 @@ def batches_between(ids: np.ndarray, offsets: np.ndarray, *, device: torch.devic
 
 
 @torch.no_grad()
-def shared_features(shared: Shared, reports: Sequence[Encoded], *, device: torch.device) -> list[Tensor]:
+def shared_features(shared: Shared, reports: Sequence[EncodedCorpus], *, device: torch.device) -> list[Tensor]:
     """The shared features of several sites' documents, each (documents, K·F), all through the encoder together."""
     starts = np.concatenate([[0], np.cumsum([len(own.ids) for own in reports])])
     ends = [own.offsets[1:] + start for own, start in zip(reports, starts, strict=False)]
@@ -405,7 +405,7 @@ def shared_features(shared: Shared, reports: Sequence[Encoded], *, device: torch
     return list(features.split([own.documents for own in reports]))
 
 
-def targets_of(reports: Encoded, device: torch.device) -> dict[str, Tensor]:
+def targets_of(reports: EncodedCorpus, device: torch.device) -> dict[str, Tensor]:
     """Each task's labels (documents,) where they are used."""
     return {
         task: torch.from_numpy(np.asarray(label).astype(np.int64)).to(device) for task, label in reports.labels.items()

@@ -1,67 +1,46 @@
-"""Codes as registries write them, made into the names this project uses, and checked against ICD-O-3.
+"""Parse codes as registries write them into this project's labels, and check them against ICD-O-3.
 
 C504, c50.4, C50,4 and "C50.4 upper outer quadrant" are site C50 and subsite C50.4; 8500/3, M-85003 and 8500.0 (a
-spreadsheet's 8500) are histology 8500, with behavior 3 where it is said; laterality comes as NAACCR's numbers (item
-410), letters or words. A code that ICD-O-3 does not have is counted, and its label left out unless it is to be kept;
+spreadsheet's 8500) are histology 8500, with behavior 3 where it is there; laterality is one of NAACCR's digits (item
+410), letters or words. A code that ICD-O-3 does not have is counted, and its label left out unless unknown codes stay;
 its report stays.
 
->>> read_topography("C504"), read_topography("c50.4"), read_topography("C50"), read_topography("banana")
+>>> parse_topography("C504"), parse_topography("c50.4"), parse_topography("C50"), parse_topography("banana")
 (('C50', 'C50.4'), ('C50', 'C50.4'), ('C50', None), None)
->>> read_morphology("8500/3"), read_morphology("M-85003"), read_morphology("8500.0")
+>>> parse_morphology("8500/3"), parse_morphology("M-85003"), parse_morphology("8500.0")
 (('8500', '3'), ('8500', '3'), ('8500', None))
->>> [read_laterality(side) for side in ("1", "L", "beidseits", "Not a paired site", "up")]
+>>> [parse_laterality(side) for side in ("1", "L", "beidseits", "nicht paarig", "up")]
 ['right', 'left', 'bilateral', 'not_paired', None]
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from pathveil.formatting import counted
-from pathveil.icdo.lists import code_lists, lines
+from pathveil.icdo.lists import BEHAVIORS, LATERALITIES, code_lists, lines
 from pathveil.results import Part
 
-# What a code may stand in, and the term that lists of choices write before one in brackets; or behind it.
+# What may surround a code: marks, a term before a code in brackets, a term behind it.
 BEFORE = r"""(?:[^\d()\[\]\n]{1,100}[(\[]|['"(\[]*)\s*"""
 AFTER = r"(?:(?:[\s\xa0,;:(]|[.](?!\w)|_(?!\d)|[^\w\s.](?!\s?\d)).*)?"
 TOPOGRAPHY = re.compile(rf"{BEFORE}C\s?(\d\d)(?:[.,]?(\d)|[.,]?[-X])?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII)
-# Behind the behavior may stand a grade, which benign tumours do not have: 8500/03 may as well be behavior 3.
+# A grade may follow the behavior, but benign tumours have none: 8500/03 may as well be behavior 3.
 MORPHOLOGY = re.compile(
     rf"{BEFORE}M?[-\s]?([89]\d{{3}})(?:\s?[/.,-]?\s?(?!0[1-4])(\d)\d?|/)?{AFTER}", re.IGNORECASE | re.DOTALL | re.ASCII
 )
-TOPOGRAPHIES = re.compile(r"\bC\s?\d\d(?:[.,]?\d)?\b", re.IGNORECASE | re.ASCII)  # all in a value that may hold several
+TOPOGRAPHIES = re.compile(r"\bC\s?\d\d(?:[.,]?\d)?\b", re.IGNORECASE | re.ASCII)  # all in a value that may have several
 MORPHOLOGIES = re.compile(r"\b[89]\d{3}(?:/?\d{1,2})?\b", re.ASCII)
-NUMBERS = re.compile(r"\b\d\b", re.ASCII)
+DIGITS = re.compile(r"\b\d\b", re.ASCII)
 WHOLE = re.compile(r"(\d+)[.,]0+", re.ASCII)  # a whole number that went through a spreadsheet
 LEADING_DIGIT = re.compile(r"/?0?(\d)([\s\xa0,;:(=-].*)?", re.DOTALL | re.ASCII)
 
-BEHAVIORS = {"0", "1", "2", "3", "6", "9"}
-BEHAVIOR_WORDS = {"benign": "0", "borderline": "1", "uncertain": "1", "in_situ": "2", "insitu": "2", "malignant": "3"}
-BEHAVIOR_WORDS |= {
-    "invasive": "3",
-    "metastatic": "6",
-    "carcinoma_in_situ": "2",
-    "non_invasive": "2",
-    "noninvasive": "2",
-}
-BEHAVIOR_WORDS |= {"uncertain_whether_benign_or_malignant": "1", "borderline_malignancy": "1"}
-BEHAVIOR_WORDS |= {"malignant_primary_site": "3", "malignant_metastatic_site": "6"}
-LATERALITIES = {
-    "not_paired": "0 t not_paired not_a_paired_site not_applicable",
-    "right": "1 r re rt right rechts rechte rechter rechtes rechtsseitig droite droit derecha derecho",
-    "left": "2 l li lt left links linke linker linkes linksseitig gauche izquierda izquierdo",
-    "one_side": "3 one_side only_one_side unilateral",
-    "bilateral": "4 b bds bilat bilateral both beids beidseits beidseitig beide",
-    "midline": "5 m midline mittellinie mittig",
-    "paired_unknown": "9 u paired_unknown unknown unbekannt",
-}
-SIDES = {word: side for side, words in LATERALITIES.items() for word in words.split()}
-# How NAACCR's texts of the codes begin, where their first word does not say it.
-SIDE_TEXTS = {"only_one_side": "one_side", "paired_site_midline": "midline", "bilateral_involvement": "bilateral"}
-SIDE_TEXTS |= {"paired_site_but_no_information": "paired_unknown", "paired_site_no_information": "paired_unknown"}
+BEHAVIOR_OF = {word: code for code, one in BEHAVIORS.items() for word in one.words}
+SIDE_OF = {word: side for side, one in LATERALITIES.items() for word in (one.digit, *one.words)}
+VAGUE = ("not_paired", "one_side", "paired_unknown")  # sides that a later word may say more exactly, or not contradict
 
-# What may be shown of a value that is no known code: nothing else that stands in a wrong column, such as a name.
+# Unknown values that may be shown: they look like codes. Others in a wrong column may be names.
 SHOWABLE = re.compile(r"(?i:C\d{2,3}|C\d\d[.,]\d{1,2}|M?[- ]?\d{4}|M?[- ]?\d{4}[/.,]?\d?|\d|[A-Z])", re.ASCII)
 LISTED = 20  # unknown codes that a result names
 
@@ -75,25 +54,25 @@ class UnknownCodes(Part):
     no_codes: int  # reports whose label does not look like a code, and is not shown
 
     def sentence(self) -> str:
-        named = [f"{code} {count:,}" for code, count in self.codes.items()]
-        named += [f"what looks like no code {self.no_codes:,}"] if self.no_codes else []
+        parts = [f"{code} {count:,}" for code, count in self.codes.items()]
+        parts += [f"what looks like no code {self.no_codes:,}"] if self.no_codes else []
         more = self.reports - self.no_codes - sum(self.codes.values())
-        return f"{self.task}: {counted(self.reports, 'report')} ({', '.join(named)}{', …' if more else ''})"
+        return f"{self.task}: {counted(self.reports, 'report')} ({', '.join(parts)}{', …' if more else ''})"
 
 
 class CodeCounts(Part):
-    """What became of codes that were written otherwise."""
+    """Counts of codes that were put into this project's form, and of unknown ones."""
 
     rewritten: dict[str, int]  # task: reports
     unknown: list[UnknownCodes]
     kept_unknown: bool
 
 
-class Codes(NamedTuple):
-    """What one value says of one or two tasks; a part that is missing was not said."""
+class ParsedCode(NamedTuple):
+    """The labels parsed from one value: 8500/3 is a histology and a behavior."""
 
-    labels: dict[str, str]
-    unknown: bool
+    labels: dict[str, str]  # by task
+    unknown: bool  # no code, or one that ICD-O-3 does not have
 
 
 @lru_cache(maxsize=1)
@@ -106,223 +85,192 @@ def known_histologies() -> frozenset[str]:
     return frozenset(line[:4] for line in (*code_lists().terms, *lines("other_morphology.txt")))
 
 
-def holds_several(value: str, codes: re.Pattern[str]) -> bool:
-    """Whether a value names two codes, as of two primaries in one cell: which of them it were nobody knows.
+def has_two_codes(value: str, codes: re.Pattern[str]) -> bool:
+    """Return true if a value has two different codes, as of two primaries in one cell.
 
-    >>> holds_several("C504;C509", TOPOGRAPHIES), holds_several("C50.4 breast (C50)", TOPOGRAPHIES)
+    >>> has_two_codes("C504;C509", TOPOGRAPHIES), has_two_codes("C50.4 breast (C50)", TOPOGRAPHIES)
     (True, False)
     """
     first, *others = [re.sub(r"\W", "", code).upper() for code in codes.findall(value)] or [""]
     return any(not first.startswith(other) for other in others)
 
 
-def read_topography(value: str) -> tuple[str, str | None] | None:
-    """The site and, where it is said, the subsite; none where the value is no topography code."""
-    found = TOPOGRAPHY.fullmatch(value.strip())
-    if not found or holds_several(value, TOPOGRAPHIES):
+def parse_topography(value: str) -> tuple[str, str | None] | None:
+    """Parse a site and, where there is one, a subsite; return None if the value is no topography code."""
+    match = TOPOGRAPHY.fullmatch(value.strip())
+    if not match or has_two_codes(value, TOPOGRAPHIES):
         return None
-    site = f"C{found[1]}"
-    return site, f"{site}.{found[2]}" if found[2] else None
+    site = f"C{match[1]}"
+    return site, f"{site}.{match[2]}" if match[2] else None
 
 
-def read_morphology(value: str) -> tuple[str, str | None] | None:
-    """The histology and, where it is said, the behavior; none where the value is no morphology code."""
-    value = value.strip()
-    if whole := WHOLE.fullmatch(value):
-        value = whole[1]
-    found = MORPHOLOGY.fullmatch(value)
-    return (found[1], found[2]) if found and not holds_several(value, MORPHOLOGIES) else None
+def parse_morphology(value: str) -> tuple[str, str | None] | None:
+    """Parse a histology and, where there is one, a behavior; return None if the value is no morphology code."""
+    value = without_decimals(value)
+    match = MORPHOLOGY.fullmatch(value)
+    return (match[1], match[2]) if match and not has_two_codes(value, MORPHOLOGIES) else None
 
 
-def read_behavior(value: str) -> str | None:
-    number, words = number_and_words(value)
-    said = BEHAVIOR_WORDS.get(words_of(words))
-    return said if number is None else agreed(number if number in BEHAVIORS else None, said)
+def parse_behavior(value: str) -> str | None:
+    """Parse a behavior from a digit, from words, or from both if they agree."""
+    digit, words = split_digit(value)
+    by_words = BEHAVIOR_OF.get(joined_words(words))
+    if digit is None:
+        return by_words
+    by_digit = digit if digit in BEHAVIORS else None
+    return by_digit if by_words in (None, by_digit) else None  # whose digits these are nobody knows
 
 
-def read_laterality(value: str) -> str | None:
-    number, words = number_and_words(value)
-    said = side_of_words(words_of(words))
-    return said if number is None else agreed(SIDES.get(number), said)
+def parse_laterality(value: str) -> str | None:
+    """Parse a laterality from NAACCR's digit, from letters or words, or from both if they agree."""
+    digit, words = split_digit(value)
+    by_words = parse_side(joined_words(words))
+    if digit is None:
+        return by_words
+    by_digit = SIDE_OF.get(digit)
+    return by_digit if by_words in (None, by_digit) else None  # 1=left: whose digits these are nobody knows
 
 
-def number_and_words(value: str) -> tuple[str | None, str]:
-    """The number with which a value begins, "" where it names several, none where it has none; and the words.
+def without_decimals(value: str) -> str:
+    """Strip blanks, and the decimals that a spreadsheet adds to a whole number."""
+    whole = WHOLE.fullmatch(value.strip())
+    return whole[1] if whole else value.strip()
 
-    >>> number_and_words("1.0"), number_and_words("2=left"), number_and_words("left"), number_and_words("1,2")
+
+def split_digit(value: str) -> tuple[str | None, str]:
+    """Split a value into the digit that it begins with (None without one, "" for several) and the words behind it.
+
+    >>> split_digit("1.0"), split_digit("2=left"), split_digit("left"), split_digit("1,2")
     (('1', ''), ('2', '=left'), (None, 'left'), ('', ''))
     """
-    value = value.strip()
-    if whole := WHOLE.fullmatch(value):
-        value = whole[1]
-    if not (found := LEADING_DIGIT.fullmatch(value)):
+    value = without_decimals(value)
+    if not (match := LEADING_DIGIT.fullmatch(value)):
         return None, value
-    return ("", "") if holds_several(value, NUMBERS) else (found[1], found[2] or "")
+    return ("", "") if has_two_codes(value, DIGITS) else (match[1], match[2] or "")
 
 
-def agreed(meant: str | None, said: str | None) -> str | None:
-    """What a number means, unless the words behind it say another: whose numbers these are nobody knows (1=left)."""
-    return meant if said in (None, meant) else None
+def joined_words(value: str) -> str:
+    """Join the words of a value, in lower case, by _."""
+    return re.sub(r"[\W_]+", "_", value.lower()).strip("_")
 
 
-def side_of_words(words: str) -> str | None:
-    told = SIDES.get(words) or next((side for text, side in SIDE_TEXTS.items() if words.startswith(text)), None)
-    return told or side_in(words.split("_"))
+def parse_side(words: str) -> str | None:
+    """Parse joined words: all of them, NAACCR's text of a code, or a side as the first of them.
 
+    A later word may say more exactly what a vague first one says; one that says another side makes it none.
 
-def side_in(words: Sequence[str]) -> str | None:
-    """The side that the first word says, unless later ones say another; none where it says nothing.
-
-    >>> side_in(["left", "breast"]), side_in(["unilateral", "left"]), side_in(["left", "and", "right"])
+    >>> parse_side("left_breast"), parse_side("unilateral_left"), parse_side("left_and_right")
     ('left', 'left', None)
     """
-    first = SIDES.get(words[0]) if len(words[0]) > 1 else None
-    others = {SIDES[word] for word in words[1:] if len(word) > 1 and word in SIDES} - {first, *VAGUE}
+    if words in SIDE_OF:
+        return SIDE_OF[words]
+    for side, one in LATERALITIES.items():
+        if one.beginnings and words.startswith(one.beginnings):
+            return side
+    first, *later = (SIDE_OF.get(word) if len(word) > 1 else None for word in words.split("_"))
+    others = {side for side in later if side} - {first, *VAGUE}
     if first in VAGUE and len(others) == 1:
         return others.pop()
     return None if others else first
 
 
-VAGUE = ("not_paired", "one_side", "paired_unknown")  # sides that a later word may say more exactly, or not contradict
-
-
-def words_of(value: str) -> str:
-    return re.sub(r"[\W_]+", "_", value.lower()).strip("_")
-
-
-def topography_codes(value: str) -> Codes:
-    found = read_topography(value)
-    if not found:
-        return Codes({}, True)
-    site, subsite = found
+def topography_labels(value: str) -> ParsedCode:
+    parsed = parse_topography(value)
+    if not parsed:
+        return ParsedCode({}, True)
+    site, subsite = parsed
     labels = {"site": site} | ({"subsite": subsite} if subsite else {})
     known = site in known_sites() and (subsite is None or subsite in code_lists().names)
-    return Codes(labels, not known)
+    return ParsedCode(labels, not known)
 
 
-def morphology_codes(value: str) -> Codes:
-    found = read_morphology(value)
-    if not found:
-        return Codes({}, True)
-    histology, behavior = found
+def morphology_labels(value: str) -> ParsedCode:
+    parsed = parse_morphology(value)
+    if not parsed:
+        return ParsedCode({}, True)
+    histology, behavior = parsed
     labels = {"histology": histology} | ({"behavior": behavior} if behavior else {})
-    return Codes(labels, histology not in known_histologies() or (behavior or "3") not in BEHAVIORS)
+    return ParsedCode(labels, histology not in known_histologies() or (behavior or "3") not in BEHAVIORS)
 
 
-def behavior_codes(value: str) -> Codes:
-    behavior = read_behavior(value)
-    return Codes({"behavior": behavior} if behavior else {}, not behavior)
+def behavior_labels(value: str) -> ParsedCode:
+    behavior = parse_behavior(value)
+    return ParsedCode({"behavior": behavior} if behavior else {}, not behavior)
 
 
-def laterality_codes(value: str) -> Codes:
-    side = read_laterality(value)
-    return Codes({"laterality": side} if side else {}, not side)
+def laterality_labels(value: str) -> ParsedCode:
+    side = parse_laterality(value)
+    return ParsedCode({"laterality": side} if side else {}, not side)
 
 
-READERS: Mapping[str, Callable[[str], Codes]] = {
-    "site": topography_codes,
-    "subsite": topography_codes,
-    "histology": morphology_codes,
-    "behavior": behavior_codes,
-    "laterality": laterality_codes,
+PARSERS: Mapping[str, Callable[[str], ParsedCode]] = {
+    "site": topography_labels,
+    "subsite": topography_labels,
+    "histology": morphology_labels,
+    "behavior": behavior_labels,
+    "laterality": laterality_labels,
 }
 
 
-def unknown_codes(task: str, counts: Mapping[str, int]) -> UnknownCodes:
-    """The unknown values of a task as a result may show them."""
-    shown = {value: count for value, count in counts.items() if SHOWABLE.fullmatch(value.strip())}
-    first = sorted(shown, key=lambda value: (-shown[value], value))[:LISTED]
+def count_unknown(task: str, counts: Mapping[str, int]) -> UnknownCodes:
+    """Count the unknown values of a task, and list those that a result may show."""
+    showable = {value: count for value, count in counts.items() if SHOWABLE.fullmatch(value.strip())}
+    commonest = sorted(showable, key=lambda value: (-showable[value], value))[:LISTED]
     return UnknownCodes(
         task=task,
         reports=sum(counts.values()),
-        codes={value: shown[value] for value in first},
-        no_codes=sum(counts.values()) - sum(shown.values()),
+        codes={value: showable[value] for value in commonest},
+        no_codes=sum(counts.values()) - sum(showable.values()),
     )
 
 
 def check_labels(counts: Mapping[str, Mapping[str, int]]) -> tuple[list[UnknownCodes], dict[str, int]]:
-    """Of the labels of each task, from each label's count, those that are no code, and how many are written otherwise
-    than here.
+    """Find the labels that are no code, and count those written in another form, from each task's counts of labels.
 
-    >>> unknown, otherwise = check_labels({"subsite": {"C50.4": 7, "C504": 2, "C99.9": 1}})
-    >>> unknown[0].codes, otherwise
+    >>> unknown, another_form = check_labels({"subsite": {"C50.4": 7, "C504": 2, "C99.9": 1}})
+    >>> unknown[0].codes, another_form
     ({'C99.9': 1}, {'subsite': 2})
     """
-    unknown, otherwise = [], {}
-    for task, reader in READERS.items():
-        read = {label: reader(label) for label in counts.get(task, {})}
-        strange = {
-            label: counts[task][label] for label, codes in read.items() if codes.unknown or not codes.labels.get(task)
+    unknown, another_form = [], {}
+    for task, parse in PARSERS.items():
+        parsed = {label: parse(label) for label in counts.get(task, {})}
+        no_codes = {
+            label: counts[task][label] for label, code in parsed.items() if code.unknown or not code.labels.get(task)
         }
-        if strange:
-            unknown.append(unknown_codes(task, strange))
-        other = {label for label, codes in read.items() if codes.labels.get(task, label) != label} - strange.keys()
-        if other:
-            otherwise[task] = sum(counts[task][label] for label in other)
-    return unknown, otherwise
+        if no_codes:
+            unknown.append(count_unknown(task, no_codes))
+        others = {label for label, code in parsed.items() if code.labels.get(task, label) != label} - no_codes.keys()
+        if others:
+            another_form[task] = sum(counts[task][label] for label in others)
+    return unknown, another_form
 
 
-def shown_label(task: str, label: str) -> str:
-    """A label as a page may show it: one of a task with codes that looks like none may be anything, such as a name.
+def showable_label(task: str, label: str) -> str:
+    """Return a label as a page may show it: what looks like no code of its task may be anything, such as a name.
 
-    >>> shown_label("site", "Quastenflosser"), shown_label("laterality", "Right"), shown_label("stage", "early")
-    ('what looks like no code', 'right', 'early')
+    >>> showable_label("site", "Quastenflosser"), showable_label("laterality", "Right")
+    ('what looks like no code', 'right')
     """
-    codes = READERS[task](label) if task in READERS else None
-    if codes is None or SHOWABLE.fullmatch(label.strip()):
+    code = PARSERS[task](label) if task in PARSERS else None
+    if code is None or SHOWABLE.fullmatch(label.strip()):
         return label
-    return "what looks like no code" if codes.unknown else codes.labels.get(task, "what looks like no code")
+    return "what looks like no code" if code.unknown else code.labels.get(task, "what looks like no code")
 
 
-def tasks_of_another_form(labels: Mapping[str, Iterable[str]]) -> list[str]:
-    """The tasks with labels that are codes and written otherwise than here.
+def tasks_in_another_form(labels: Mapping[str, Iterable[str]]) -> list[str]:
+    """List the tasks with codes that are written in another form.
 
-    >>> tasks_of_another_form({"site": ["C50", "breast"], "subsite": ["C504"], "laterality": ["R", "left"]})
+    >>> tasks_in_another_form({"site": ["C50", "breast"], "subsite": ["C504"], "laterality": ["R", "left"]})
     ['subsite', 'laterality']
     """
-
-    def is_otherwise(task: str, label: str) -> bool:
-        return READERS[task](label).labels.get(task, label) != label
-
-    return [task for task, some in labels.items() if task in READERS and any(is_otherwise(task, one) for one in some)]
+    tasks = [task for task in labels if task in PARSERS]
+    return [task for task in tasks if any(PARSERS[task](one).labels.get(task, one) != one for one in labels[task])]
 
 
 def is_another_form(task: str, label: str, known: Collection[str]) -> bool:
-    """Whether a label is one of those known, written otherwise.
+    """Return true if a label is one of those known, in another form.
 
     >>> [is_another_form("subsite", label, ("C50.4",)) for label in ("C504", "C50.4", "C509")]
     [True, False, False]
     """
-    return label not in known and task in READERS and READERS[task](label).labels.get(task) in known
-
-
-def is_implausible(subsite: str, histology: str, behavior: str | None = None) -> bool:
-    """Whether SEER's list has other morphologies for a subsite; of what it does not know, nothing is said.
-
-    >>> is_implausible("C50.4", "8500", "3"), is_implausible("C61.9", "8500", "3"), is_implausible("C61.9", "9440", "3")
-    (False, False, True)
-    """
-    plausible = plausible_at(subsite)
-    if not plausible or histology not in known_histologies():
-        return False
-    return (f"{histology}/{behavior}" if behavior else histology) not in plausible
-
-
-@cache
-def plausible_at(subsite: str) -> frozenset[str]:
-    """The morphologies that SEER lists at a subsite, with their behavior and without."""
-    morphologies = code_lists().plausible.get(subsite, [])
-    return frozenset(morphologies) | {morphology[:4] for morphology in morphologies}
-
-
-def contradicts_pair(subsite: str, laterality: str) -> bool:
-    """Whether a side is said of what is not one of a pair, or none of what is.
-
-    >>> contradicts_pair("C50.4", "left"), contradicts_pair("C61.9", "left"), contradicts_pair("C50.4", "not_paired")
-    (False, True, True)
-    """
-    if subsite not in code_lists().names:
-        return False
-    if subsite in code_lists().paired:
-        return laterality == "not_paired"
-    return laterality in ("left", "right", "bilateral", "one_side", "paired_unknown")
+    return label not in known and task in PARSERS and PARSERS[task](label).labels.get(task) in known

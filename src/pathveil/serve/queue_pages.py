@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from pathveil.bundle.model import Model
 from pathveil.formatting import listed
-from pathveil.icdo.combinations import contradictions, term_of
+from pathveil.icdo.combinations import find_contradictions, find_term
 from pathveil.serve.accounts import Session
 from pathveil.serve.casework import DIFFERS, MOST_TUMOURS, ORDERS, SECOND
 from pathveil.serve.faults import Fault
@@ -176,7 +176,7 @@ def tumour_facts(answer: Mapping[str, Any], number: int, form: CodesForm | None)
 
 
 def said_against(chosen: Mapping[str, str]) -> list[str]:
-    return [one.sentence for one in contradictions(chosen)]
+    return [one.sentence for one in find_contradictions(chosen)]
 
 
 def task_facts(task: str, code: Mapping[str, Any], chosen: str | None) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def task_facts(task: str, code: Mapping[str, Any], chosen: str | None) -> dict[s
             for one in offered
         ],
         "other": "" if known else chosen,
-        "term": "" if known else term_of(task, chosen),
+        "term": "" if known else find_term(task, chosen),
     }
 
 
@@ -297,7 +297,7 @@ async def search_codes(request: Request, session: Session) -> Response:
         found = [Hit(code, "") for code in own if query.lower() in code.lower()][:12]
     rows = []
     for one in found:
-        against = [other for other in contradictions(chosen | {task: one.code}) if task in other.tasks]
+        against = [other for other in find_contradictions(chosen | {task: one.code}) if task in other.tasks]
         rows.append({"code": one.code, "term": one.term, "synonym": one.synonym, "fits": not against})
     return JSONResponse({"found": rows, "near": any(one.is_near for one in found)})
 
@@ -306,5 +306,5 @@ async def combinations(request: Request, session: Session) -> Response:
     """What the chosen codes say against each other."""
     chosen = codes_in(request, request.state.service.pool.answerer.model.tasks)
     behavior = chosen.get("behavior")
-    named = {task: term_of(task, code, behavior if task == "histology" else None) for task, code in chosen.items()}
+    named = {task: find_term(task, code, behavior if task == "histology" else None) for task, code in chosen.items()}
     return JSONResponse({"contradictions": said_against(chosen), "terms": named})

@@ -16,10 +16,9 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from pathveil.icdo.codes import LATERALITIES as SIDES
-from pathveil.icdo.codes import read_laterality
-from pathveil.icdo.combinations import BEHAVIORS, LATERALITIES, morphology_terms, term_of, topography_terms
-from pathveil.icdo.lists import code_lists, lines
+from pathveil.icdo.codes import parse_laterality
+from pathveil.icdo.combinations import find_term, morphology_terms, topography_terms
+from pathveil.icdo.lists import BEHAVIORS, LATERALITIES, code_lists, lines
 
 PLACES = ("site", "subsite")
 MORE_DIGITS = {"site": 1, "histology": 2}  # that a code may have behind it: a subsite's; a behavior and a grade
@@ -63,13 +62,15 @@ def terms(task: str) -> dict[str, Term]:
         for code, term in morphology_terms().items():
             names.setdefault(code[:4], []).extend([*lists.terms.get(code, ()), term, *more.get(code, ())])
     elif task == "laterality":
-        names = {code: [word.replace("_", " ") for word in SIDES[code].split()] for code in LATERALITIES}
+        names = {
+            side: [word.replace("_", " ") for word in (one.digit, *one.words)] for side, one in LATERALITIES.items()
+        }
     elif task == "behavior":
         names = {code: [] for code in BEHAVIORS}
     by_code = {}
     for code, others in names.items():
-        usual_term = term_of(task, code)
-        of_behaviors = {term_of(task, code, behavior) for behavior in BEHAVIORS}
+        usual_term = find_term(task, code)
+        of_behaviors = {find_term(task, code, behavior) for behavior in BEHAVIORS}
         by_code[code] = Term(code, usual_term, tuple(dict.fromkeys((usual_term, *others))), frozenset(of_behaviors))
     return by_code
 
@@ -178,12 +179,12 @@ def code_of(task: str, text: str) -> str:
     ('C25', 'C50.9', '8500', 'left')
     """
     if task == "laterality":
-        return read_laterality(text) or ""
+        return parse_laterality(text) or ""
     return next((code for code in terms(task) if is_code(task, code, text, whole=True)), "")
 
 
 def term_as_typed(task: str, one: Term, text: str) -> str:
     """The term with the behavior that was typed, if it is another than the usual one."""
     behavior = digits_of(task, text)[4:5] if task == "histology" else ""
-    term = term_of(task, one.code, behavior) if behavior else one.term
+    term = find_term(task, one.code, behavior) if behavior else one.term
     return term if term != one.term else ""

@@ -31,7 +31,7 @@ from pathveil.studies.study_corpus import provenance, read_study_corpus, relabel
 from pathveil.studies.tables import CombinedPoint, CombinedResult
 from pathveil.studies.vocabularies import OwnWords, choose, key_of_own, own_words, sentences, sizes_for
 from pathveil.training.workers import Crew
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.encoding import id_table
 from pathveil.vocabulary.words import FIRST_WORD, Vocabulary
 
@@ -66,7 +66,7 @@ class CombinedSettings(HeldOutSettings):
         return training
 
 
-def check_enough_cases(corpus: Encoded, held: Mapping[int, np.ndarray]) -> None:
+def check_enough_cases(corpus: EncodedCorpus, held: Mapping[int, np.ndarray]) -> None:
     """Some registry must have as many unseen cases of a task as scores may be told of, or no combination has any."""
     most = max(
         cases_of(np.asarray(corpus.labels[task])[rows], corpus.cases[rows], classes=len(names))[0]
@@ -206,7 +206,7 @@ class CombinedStudy:
 
 
 def train_point(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     mode: str,
     config: FederationSettings,
     settings: CombinedSettings,

@@ -39,9 +39,9 @@ from pathveil.training.defences import DPSettings, TeacherSettings
 from pathveil.training.metrics import commonest_macro_f1
 from pathveil.training.settings import UNDONE_BY, TrainingSettings, preset_settings
 from pathveil.training.workers import Crew
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.encoding import id_table
-from pathveil.vocabulary.selection import USUAL
+from pathveil.vocabulary.selection import DEFAULT_SENTENCE
 from pathveil.vocabulary.words import Vocabulary
 
 Way = Mapping[str, Any]
@@ -56,7 +56,7 @@ class DefencesSettings(Settings):
     ways: Mapping[str, str | Mapping[str, Any]] = Field(
         default_factory=lambda: {"none": {}, "word dropout .5": {"word_dropout": 0.5}, "release": "release"}
     )  # by name: a preset, or a table with one and changes to it; the others are held against the first
-    vocabularies: Names = (USUAL,)  # names as in the vocabulary study, or sentences
+    vocabularies: Names = (DEFAULT_SENTENCE,)  # names as in the vocabulary study, or sentences
     own: Mapping[str, str] = Field(default_factory=dict)  # vocabulary files of one's own, by name
     sizes: Sizes | None = None
     minimum: int = Field(5, ge=1)
@@ -331,7 +331,7 @@ class DefencesStudy:
         return seconds_of(self.cells, [part for place in self.places for part in (place.worlds, place.attacks)])
 
 
-def check_enough_cases(corpus: Encoded, settings: DefencesSettings) -> None:
+def check_enough_cases(corpus: EncodedCorpus, settings: DefencesSettings) -> None:
     """Every task must have as many cases to test on, and a world as many to attack, as figures may be told of."""
     for seed in settings.seeds:
         worlds = make_worlds(corpus, worlds=1, test_share=settings.test_share, seed=seed)

@@ -54,7 +54,7 @@ from pathveil.studies.tables import (
 from pathveil.studies.training_choice import recommend_training
 from pathveil.training.metrics import evaluate
 from pathveil.training.workers import Crew
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.encoding import id_table
 from pathveil.vocabulary.words import FIRST_WORD, Vocabulary, hash_order
 
@@ -396,7 +396,7 @@ class DistributionStudy:
 
 
 def train_arm(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     arm: str,
     seed: int,
     config: FederationSettings,
@@ -433,7 +433,7 @@ def train_arm(
     keep(parts, found, arrays, training_seconds=training)
 
 
-def said_by(outcome: Outcome, corpus: Encoded) -> dict[str, np.ndarray]:
+def said_by(outcome: Outcome, corpus: EncodedCorpus) -> dict[str, np.ndarray]:
     """The classes that an arm names for unseen documents, by task, −1 for others: what a bootstrap over cases reads."""
     found = {f"said-{task}": np.full(corpus.documents, -1, np.int32) for task in corpus.tasks}
     for number, predicted in outcome.predictions.items():
@@ -443,14 +443,14 @@ def said_by(outcome: Outcome, corpus: Encoded) -> dict[str, np.ndarray]:
 
 
 def in_vocabulary(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     unseen: Mapping[int, np.ndarray],
     *,
     table: np.ndarray | None,
     size: int,
     order: np.ndarray,
     minimum: tuple[int, str],
-) -> tuple[Encoded, np.ndarray | None]:
+) -> tuple[EncodedCorpus, np.ndarray | None]:
     """The corpus in the ids of its vocabulary: the agreed one, given as a table; or the words that enough training
     cases or documents hold, whose numbers are returned beside it. ``order`` lists the numbers of all words as a
     vocabulary orders them."""
@@ -476,7 +476,7 @@ def membership_rows(outcome: Outcome) -> list[dict[str, Any]]:
     return found
 
 
-def class_scores(corpus: Encoded, outcome: Outcome) -> list[dict[str, Any]]:
+def class_scores(corpus: EncodedCorpus, outcome: Outcome) -> list[dict[str, Any]]:
     """F1 of each class over all registries' unseen cases together, beside how many reports of it there are."""
     rows = np.concatenate([outcome.unseen[number] for number in outcome.predictions])
     found = []
@@ -497,7 +497,7 @@ def class_scores(corpus: Encoded, outcome: Outcome) -> list[dict[str, Any]]:
     return found
 
 
-def pooled_registries(corpus: Encoded, groups: Mapping[str, tuple[str, ...]]) -> Encoded:
+def pooled_registries(corpus: EncodedCorpus, groups: Mapping[str, tuple[str, ...]]) -> EncodedCorpus:
     """Registries pooled into sites; reports of registries that no group names are left out."""
     if not groups:
         return corpus
@@ -515,7 +515,7 @@ def pooled_registries(corpus: Encoded, groups: Mapping[str, tuple[str, ...]]) ->
     return replace(taken, registries=site[taken.registries].astype(np.int32), registry_names=tuple(groups))
 
 
-def frequent_words(corpus: Encoded, rows: np.ndarray, least: int, unit: str) -> np.ndarray:
+def frequent_words(corpus: EncodedCorpus, rows: np.ndarray, least: int, unit: str) -> np.ndarray:
     """Numbers of the words that at least so many of the documents, or of their cases, hold."""
     words, taken = corpus.vocabulary_size, corpus.take(rows)
     if unit == "cases":

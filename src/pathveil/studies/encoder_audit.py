@@ -37,7 +37,7 @@ from pathveil.studies.distribution import DistributionSettings, DistributionStud
 from pathveil.studies.result import read_distribution
 from pathveil.training.batches import hold_out_cases
 from pathveil.training.workers import Crew
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 FEWEST_SHADOWS = 4  # federations: with fewer, too many reports were in all of them or in none
 FEWEST = 20  # unseen cases of a registry: a quarter of them trains the null control's sites
@@ -51,14 +51,14 @@ class AuditedArm:
     seed: int
     mode: Mode
     config: FederationSettings
-    corpus: Encoded
+    corpus: EncodedCorpus
     members: np.ndarray
     non_members: np.ndarray
-    public: Encoded
+    public: EncodedCorpus
     released: Release | None
     corpus_sha256: str
 
-    def encoder(self, training: Encoded, *, device: str, progress: Progress) -> Encoder:
+    def encoder(self, training: EncodedCorpus, *, device: str, progress: Progress) -> Encoder:
         """As it was released; of a mode that releases nothing, trained again as it was."""
         if self.released is not None:
             classes = {task: len(names) for task, names in self.corpus.classes.items()}
@@ -137,7 +137,7 @@ def audit_encoder(
 
 def arm_of(
     run: Path, corpus: Path, *, arm: str | None, seed: int | None, progress: Progress = silent
-) -> tuple[AuditedArm, Encoded]:
+) -> tuple[AuditedArm, EncodedCorpus]:
     """An arm of a finished run, and all its training documents."""
     result = read_distribution(run / "result.json")
     told = {name: value for name, value in result.settings.items() if value is not None}
@@ -191,7 +191,7 @@ def _chosen(wanted: Any, known: Sequence[Any], *, option: str, run: Path) -> Any
 
 
 def attacked_and_public(
-    corpus: Encoded, unseen: Mapping[int, np.ndarray], *, seed: int
+    corpus: EncodedCorpus, unseen: Mapping[int, np.ndarray], *, seed: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Every registry's unseen documents, by case: the half that is attacked, and the half that is public."""
     attacked, public = [], []
@@ -207,7 +207,13 @@ def attacked_and_public(
 
 
 def train_encoder(
-    training: Encoded, *, mode: Mode, config: FederationSettings, seed: int, device: str, progress: Progress = silent
+    training: EncodedCorpus,
+    *,
+    mode: Mode,
+    config: FederationSettings,
+    seed: int,
+    device: str,
+    progress: Progress = silent,
 ) -> Encoder:
     """The encoder that a mode makes of training documents."""
     encoder = encoder_of(train(training, mode=mode, settings=config, seed=seed, device=device, progress=progress)[2])
@@ -216,7 +222,9 @@ def train_encoder(
     return encoder
 
 
-def under_public_head(encoder: Encoder, corpus: Encoded, public: Encoded, *, seed: int, device: str) -> Logits:
+def under_public_head(
+    encoder: Encoder, corpus: EncodedCorpus, public: EncodedCorpus, *, seed: int, device: str
+) -> Logits:
     """What heads that were trained on public documents say of every document, {task: (documents, classes)}."""
     known, asked = features_of(encoder, public), features_of(encoder, corpus)
     (answers,) = public_heads(known, public, [asked], seed=seed, device=device)
@@ -224,7 +232,7 @@ def under_public_head(encoder: Encoder, corpus: Encoded, public: Encoded, *, see
 
 
 def shadow_encoders(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     jobs: Sequence[Job],
     config: FederationSettings,
     progress: Progress,
@@ -232,7 +240,7 @@ def shadow_encoders(
     *,
     crew: Crew,
     mode: Mode,
-    public: Encoded,
+    public: EncodedCorpus,
     device: str,
 ) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
     """An engine for ``auditing.shadows``: each job is a federation of its own."""
@@ -243,7 +251,7 @@ def shadow_encoders(
 
 
 def shadow_encoder(
-    corpus: Encoded, job: Job, config: FederationSettings, mode: Mode, public: Encoded, device: str
+    corpus: EncodedCorpus, job: Job, config: FederationSettings, mode: Mode, public: EncodedCorpus, device: str
 ) -> tuple[int, dict[str, np.ndarray]]:
     """One shadow: its encoder, from its documents; its heads, from the public ones; what it says of all documents."""
     encoder = train_encoder(sites_of(corpus, job), mode=mode, config=config, seed=job.seed, device=device)
@@ -251,7 +259,7 @@ def shadow_encoder(
     return job.number, {task: values.astype(np.float16) for task, values in answers.items()}
 
 
-def sites_of(corpus: Encoded, job: Job) -> Encoded:
+def sites_of(corpus: EncodedCorpus, job: Job) -> EncodedCorpus:
     """A job's documents, their registries numbered from 0: a small job may lack one."""
     taken = corpus.take(job.rows)
     there, numbers = np.unique(taken.registries, return_inverse=True)
@@ -259,7 +267,7 @@ def sites_of(corpus: Encoded, job: Job) -> Encoded:
     return replace(taken, registries=numbers.astype(np.int32), registry_names=names)
 
 
-def learnt_by_shadow(corpus: Encoded, job: Job, config: FederationSettings) -> np.ndarray:  # (documents,) bool
+def learnt_by_shadow(corpus: EncodedCorpus, job: Job, config: FederationSettings) -> np.ndarray:  # (documents,) bool
     """The documents that a shadow's gradients came from."""
     found = np.zeros(corpus.documents, bool)
     found[job.rows[learnt(sites_of(corpus, job), settings=config, seed=job.seed)]] = True

@@ -50,7 +50,7 @@ from pathveil.studies.over_cases import CaseDraws, ResampledFigures, class_score
 from pathveil.studies.rows import Finding
 from pathveil.studies.statistics import Comparison, compare
 from pathveil.studies.tables import AttackRow, ProbeRow, RegistryClassScore, RegistryScore, TaskScore
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 
 def paired(
@@ -203,7 +203,7 @@ def _rare_gain(
 
 
 def resampled_modes(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     answers: Iterable[tuple[str, int, Mapping[int, np.ndarray], Mapping[str, np.ndarray]]],
     scores: Sequence[RegistryScore],
     per_class: Sequence[RegistryClassScore],

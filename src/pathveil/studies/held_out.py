@@ -17,7 +17,7 @@ from pathveil.corpus.split import first_day
 from pathveil.errors import UsageError
 from pathveil.federation.run import unseen_from, unseen_rows
 from pathveil.settings import Settings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 
 class HeldOutSettings(Settings):
@@ -48,7 +48,7 @@ class HeldOutSettings(Settings):
         """What of it determines a result."""
         return {"test_share": self.test_share} if self.test_from is None else {"test_from": self.test_from}
 
-    def unseen(self, corpus: Encoded, *, seed: int) -> dict[int, np.ndarray]:
+    def unseen(self, corpus: EncodedCorpus, *, seed: int) -> dict[int, np.ndarray]:
         """Each registry's test documents, by case."""
         if self.test_from is None:
             return unseen_rows(corpus, share=self.test_share, seed=seed)

@@ -27,7 +27,7 @@ from pathveil.training.batches import hold_out_cases
 from pathveil.training.ensemble import learned
 from pathveil.training.metrics import evaluate
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -42,7 +42,7 @@ class Fold:
     unseen: np.ndarray  # held-out rows of the same registries
     foreign: np.ndarray  # rows of the left-out registry
 
-    def learned(self, corpus: Encoded, training: TrainingSettings, *, seed: int) -> np.ndarray:
+    def learned(self, corpus: EncodedCorpus, training: TrainingSettings, *, seed: int) -> np.ndarray:
         """The rows that the target learns from."""
         return self.training[learned(corpus.cases[self.training], training, seed=seed)]
 
@@ -72,7 +72,7 @@ class Attack:
 
 
 def train_target(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     fold: Fold,
     words: Words,
     training: TrainingSettings,
@@ -104,7 +104,7 @@ def train_target(
 
 
 def train_shadows(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     fold: Fold,
     words: Words,
     training: TrainingSettings,
@@ -141,14 +141,14 @@ def train_shadows(
         keep(wanted[numbers[place]], epochs[place], arrays | {"features": arrays["features"][own]})
 
 
-def shadow_job(corpus: Encoded, fold: Fold, number: int, *, seed: int) -> Job:
+def shadow_job(corpus: EncodedCorpus, fold: Fold, number: int, *, seed: int) -> Job:
     """One shadow: it trains on half of the attacker's documents, by case."""
     half, _ = hold_out_cases(corpus.cases[fold.foreign], share=0.5, seed=[seed, 2, number])
     return Job(number, fold.foreign[half], seed=seed * 10_000 + number + 1)
 
 
 def read_by_attacks(
-    corpus: Encoded, attacked: str, rows: np.ndarray, logits: "dict[str, Tensor]"
+    corpus: EncodedCorpus, attacked: str, rows: np.ndarray, logits: "dict[str, Tensor]"
 ) -> "dict[str, Tensor]":
     """What attacks read of a model's answers on these rows, made where the logits are, so that few numbers leave a GPU.
     It is what ``attacks.of_label`` and ``shokri.attack_features`` make, in float64 as they do."""
@@ -168,7 +168,7 @@ def read_by_attacks(
 
 
 def attack(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     folder: str,
     fold: Fold,
     settings: Attack,
@@ -219,7 +219,7 @@ StoredAnswers = Mapping[str, np.ndarray]  # what ``read_by_attacks`` kept of a m
 
 
 def _scores(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     fold: Fold,
     settings: Attack,
     records: evidence.Records,

@@ -51,7 +51,7 @@ from pathveil.training.settings import TrainingSettings
 from pathveil.training.speed import ASSUMED, BATCHES, STACK, Speed, model_speed, ranged, speed_of
 from pathveil.training.workers import threads_of
 from pathveil.vocabulary.counting import count
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.selection import Measures, select
 from pathveil.vocabulary.words import FIRST_WORD
 
@@ -350,9 +350,9 @@ def _judge_speed(study: AnyStudy, training: FederationSettings, device: str) -> 
     return Speed(fixed=0.0, document=(head * heads + probe * probes) / documents)
 
 
-def _few(study: AnyStudy, documents: int) -> Encoded:
+def _few(study: AnyStudy, documents: int) -> EncodedCorpus:
     """So many reports, alike from every registry, with the words that are frequent in the whole corpus."""
-    corpus: Encoded = study.corpus
+    corpus: EncodedCorpus = study.corpus
     numbers = np.unique(corpus.registries)
     each = max(documents // len(numbers), 20)
     rows = np.concatenate([np.flatnonzero(corpus.registries == number)[:each] for number in numbers])

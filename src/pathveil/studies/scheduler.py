@@ -20,7 +20,7 @@ from pathveil.studies.machine import TIMES, name_of
 from pathveil.studies.rows import OneStudy, StudyWarning
 from pathveil.studies.store import Cells, key_of
 from pathveil.training.workers import Crew, OnDask, ThisProcess
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 WORK = "reports to train"  # the stage that tells how much of a study's work is done, where cells differ in size
 Parts = Mapping[str, Any]
@@ -93,7 +93,14 @@ def run_in_folder(study: Study[Found], *, crew: Crew | None = None, device: str 
 
 
 def finish(
-    units: Sequence[Unit], *, cells: Cells, crew: Crew, corpus: Encoded, device: str, progress: Progress, stage: str
+    units: Sequence[Unit],
+    *,
+    cells: Cells,
+    crew: Crew,
+    corpus: EncodedCorpus,
+    device: str,
+    progress: Progress,
+    stage: str,
 ) -> None:
     """See that every unit's cells are there."""
     missing = [unit for unit in units if not all(map(cells.has, unit.cells))]
@@ -140,7 +147,7 @@ def _open(units: Sequence[Unit], cells: Cells) -> int:
 
 
 def _do(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     function: Callable[..., None],
     arguments: tuple[Any, ...],
     name: str,

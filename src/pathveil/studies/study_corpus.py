@@ -19,7 +19,7 @@ from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.studies.settings import naming_errors
 from pathveil.untrusted import Refused, read_bytes
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.encoding import read_days, read_labels
 from pathveil.vocabulary.tokens import Tokens, tokens
 from pathveil.vocabulary.words import FIRST_WORD, UNKNOWN
@@ -29,7 +29,7 @@ ENCODED, WORDS = "encoded.json", "words.txt"
 
 def read_study_corpus(
     corpus: Path, *, tasks: Iterable[str] | None = None, progress: Progress = silent
-) -> tuple[Tokens, Encoded]:
+) -> tuple[Tokens, EncodedCorpus]:
     """The token store of a corpus or an encoded folder, and its reports in the store's word numbers with labels."""
     if (corpus / ENCODED).is_file():
         return load_encoded(corpus, tasks=tasks)
@@ -49,7 +49,7 @@ def read_study_corpus(
     if not classes:
         raise CorpusError(f"{corpus}: no task has two different labels; there is nothing to learn")
     labels = {task: labels[task] for task in classes}
-    encoded = Encoded(
+    encoded = EncodedCorpus(
         ids=store.ids,
         offsets=np.asarray(store.offsets),
         cases=np.asarray(store.cases),
@@ -114,10 +114,10 @@ def encode_corpus(
     )
 
 
-def load_encoded(folder: Path, *, tasks: Iterable[str] | None = None) -> tuple[Tokens, Encoded]:
+def load_encoded(folder: Path, *, tasks: Iterable[str] | None = None) -> tuple[Tokens, EncodedCorpus]:
     """What ``read_study_corpus`` gives, from a folder that ``encode_corpus`` wrote."""
     try:
-        encoded = Encoded.load(folder)
+        encoded = EncodedCorpus.load(folder)
         text = read_bytes(folder / WORDS).decode("utf-8", "surrogatepass")
     except Refused as fault:
         raise CorpusError(
@@ -158,12 +158,12 @@ def table_of(kept: np.ndarray, words: int) -> np.ndarray:
     return table
 
 
-def relabelled(corpus: Encoded, table: np.ndarray, size: int) -> Encoded:
+def relabelled(corpus: EncodedCorpus, table: np.ndarray, size: int) -> EncodedCorpus:
     """A corpus in a store's word numbers, with the ids of a vocabulary of this size instead."""
     return replace(corpus, ids=table[corpus.ids], vocabulary_size=size)
 
 
-def provenance(store: Tokens, corpus: Encoded) -> dict[str, Any]:
+def provenance(store: Tokens, corpus: EncodedCorpus) -> dict[str, Any]:
     """Where the numbers come from: hashes, registries and how many reports each has."""
     reports = np.bincount(corpus.registries, minlength=len(corpus.registry_names))
     return {

@@ -1,4 +1,4 @@
-"""The vocabularies a study compares: the papers' by name, any sentence of ``pathveil.vocabulary.expression``, and own
+"""The vocabularies a study compares: the papers' by name, any sentence of ``pathveil.vocabulary.sentence``, and own
 ones: a file, a ``Vocabulary``, or a function that chooses words in each fold from what was counted in its training
 documents.
 
@@ -25,10 +25,10 @@ from pathveil.progress import Progress, silent
 from pathveil.studies.scheduler import Keep
 from pathveil.studies.store import Cells
 from pathveil.vocabulary.counting import count
-from pathveil.vocabulary.encoded import Encoded
-from pathveil.vocabulary.expression import parse
-from pathveil.vocabulary.folds import PAPER_BASELINE, PAPER_SIZES, paper_sentences, scaled
+from pathveil.vocabulary.encoded import EncodedCorpus
+from pathveil.vocabulary.folds import PAPER_BASELINE, PAPER_SIZES, paper_sentences, two_digits
 from pathveil.vocabulary.selection import Measures, select
+from pathveil.vocabulary.sentence import Sentence
 from pathveil.vocabulary.tokens import Tokens
 from pathveil.vocabulary.words import Vocabulary
 
@@ -74,7 +74,7 @@ def sentences(names: Sequence[str] | None, *, registries: int, minimum: int, siz
             chosen[name] = known[name]
             continue
         try:
-            sentence = str(parse(name))
+            sentence = str(Sentence.parse(name))
         except VocabularyError as error:
             if " " in name.strip():
                 raise UsageError(f"vocabulary '{name}': {error}") from None
@@ -116,10 +116,10 @@ def described(name: str, words: int, *, minimum: int) -> str:
 
 
 def sizes_for(store: Tokens, *, minimum: int) -> tuple[int, ...]:
-    """The paper's sizes of mutual-information vocabularies, scaled by the words of the whole corpus, so that
+    """The paper's sizes of mutual-information vocabularies, two_digits by the words of the whole corpus, so that
     a vocabulary has the same name in every fold."""
     words = (np.bincount(np.asarray(store.ids), minlength=len(store.words)) >= minimum).sum()
-    return tuple(dict.fromkeys(scaled(size * float(words) / PAPER_BASELINE) for size in PAPER_SIZES))
+    return tuple(dict.fromkeys(two_digits(size * float(words) / PAPER_BASELINE) for size in PAPER_SIZES))
 
 
 def cell_of_words(parts: Mapping[str, Any], sentence: str) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def choose(
     wanted: Mapping[str, str],
     *,
     store: Tokens,
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     rows: np.ndarray,
     cells: Cells,
     parts: Mapping[str, Any],
@@ -165,7 +165,7 @@ def choose(
 
 
 def choose_numbers(
-    corpus: Encoded, rows: np.ndarray, wanted: Mapping[str, Mapping[str, Any]], keep: Keep, progress: Progress
+    corpus: EncodedCorpus, rows: np.ndarray, wanted: Mapping[str, Mapping[str, Any]], keep: Keep, progress: Progress
 ) -> None:
     """A unit of a study's work: the numbers of the words that each sentence chooses from these documents. Words stand
     in the order of their numbers, so numbers serve as words, and a worker needs no text."""

@@ -54,7 +54,7 @@ from pathveil.studies.vocabularies import (
 from pathveil.training.metrics import commonest_macro_f1
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.workers import Crew
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.encoding import id_table
 
 TOGETHER = {"cpu": 1, "cuda": 50}  # shadows a unit: a GPU trains many at once
@@ -115,7 +115,7 @@ class VocabularySettings(HeldOutSettings):
         return tuple(sorted({n for n in self.counts if n < self.shadows} | {self.shadows}))
 
 
-def folds_of(corpus: Encoded, settings: VocabularySettings, *, seed: int | None = None) -> list[Fold]:
+def folds_of(corpus: EncodedCorpus, settings: VocabularySettings, *, seed: int | None = None) -> list[Fold]:
     """The folds asked for; every registry's cases are held out alike in each of them. Another ``seed`` than the
     settings' is another split."""
     names = settings.folds or corpus.registry_names
@@ -142,7 +142,7 @@ def folds_of(corpus: Encoded, settings: VocabularySettings, *, seed: int | None 
     return folds
 
 
-def check_left_out(corpus: Encoded, fold: Fold) -> None:
+def check_left_out(corpus: EncodedCorpus, fold: Fold) -> None:
     """Refuse to leave out a registry too small for the attacker's halves."""
     cases = len(np.unique(corpus.cases[fold.foreign]))
     if cases < FEWEST_LEFT_OUT:

@@ -13,7 +13,7 @@ from pathveil.studies.scheduler import Keep, Parts
 from pathveil.studies.store import Cells
 from pathveil.studies.study_corpus import relabelled
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.words import FIRST_WORD
 
 
@@ -28,7 +28,7 @@ class WorldsDraw:
     canaries: int
     seed: int
 
-    def draw(self, corpus: Encoded) -> Worlds:
+    def draw(self, corpus: EncodedCorpus) -> Worlds:
         assert self.table is not None, "words are chosen before models are trained"
         encoded = relabelled(corpus, self.table, self.size)
         about: dict[str, Any] = {"worlds": self.worlds, "test_share": self.test_share, "canaries": self.canaries}
@@ -36,7 +36,7 @@ class WorldsDraw:
 
 
 def train_worlds(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     draw: WorldsDraw,
     numbers: range,
     settings: TrainingSettings,
@@ -57,7 +57,7 @@ def train_worlds(
 
 
 def attack_worlds(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     folder: str,
     draw: WorldsDraw,
     way: str,

@@ -23,8 +23,8 @@ cases, from which sampling rate and steps follow, is taken to be public.
 >>> import numpy as np
 >>> from pathveil.training.defences import DPSettings
 >>> from pathveil.training.settings import TrainingSettings
->>> from pathveil.vocabulary import Encoded
->>> corpus = Encoded(
+>>> from pathveil.vocabulary import EncodedCorpus
+>>> corpus = EncodedCorpus(
 ...     ids=np.tile(np.array([2, 3, 4, 5, 6, 7], np.int32), 200), offsets=np.arange(0, 1201, 3), cases=np.arange(400),
 ...     registries=np.zeros(400, np.int32), registry_names=("R1",), labels={"site": np.tile([0, 1], 200)},
 ...     classes={"site": ("C18", "C50")}, vocabulary_size=8)
@@ -62,7 +62,7 @@ from pathveil.training.loop import EMBEDDING, SAVE_SECONDS, Fitted, fingerprint,
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.stacked import FinishedModel, model_of, starting_weights
-from pathveil.vocabulary.encoded import Encoded, take_documents
+from pathveil.vocabulary.encoded import EncodedCorpus, take_documents
 from pathveil.vocabulary.words import UNKNOWN
 
 ENCODER = (EMBEDDING, "convolution.weight", "convolution.bias")
@@ -81,7 +81,7 @@ class PrivateFitted(Fitted):
 
 
 def fit_private(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     settings: TrainingSettings,
     *,
     seed: int = 0,
@@ -138,7 +138,7 @@ def fit_private(
 
 
 def train_many_private(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     members: Sequence[np.ndarray],
     settings: TrainingSettings,
     *,
@@ -176,7 +176,7 @@ def train_many_private(
 
 
 def trained(
-    trainee: "Trainee", weights: Arrays, corpus: Encoded, settings: TrainingSettings, *, device: torch.device
+    trainee: "Trainee", weights: Arrays, corpus: EncodedCorpus, settings: TrainingSettings, *, device: torch.device
 ) -> FinishedModel:
     """A finished model of many, judged on its held-out cases."""
     if trainee.mask is not None:
@@ -199,7 +199,7 @@ class Trainee:
         self,
         number: int,
         rows: np.ndarray,
-        corpus: Encoded,
+        corpus: EncodedCorpus,
         settings: TrainingSettings,
         *,
         seed: int,
@@ -239,7 +239,7 @@ class PrivateStack:
 
     def __init__(
         self,
-        corpus: Encoded,
+        corpus: EncodedCorpus,
         settings: TrainingSettings,
         trainees: Sequence[Trainee],
         *,

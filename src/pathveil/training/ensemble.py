@@ -38,7 +38,7 @@ from pathveil.training.settings import TrainingSettings
 from pathveil.training.stacked import ManyOptions, logits_many
 from pathveil.training.teachers import teach
 from pathveil.training.vectors import word_vectors
-from pathveil.vocabulary.encoded import Encoded, take_documents
+from pathveil.vocabulary.encoded import EncodedCorpus, take_documents
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Trained:
 
 
 def train(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     settings: TrainingSettings,
     *,
     seed: int = 0,
@@ -198,7 +198,7 @@ def train(
 
 
 def ensemble_logits_many(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     members: Sequence[np.ndarray],
     settings: TrainingSettings,
     *,
@@ -234,7 +234,7 @@ def ensemble_logits_many(
 
 
 def held_out_of(
-    corpus: Encoded, settings: TrainingSettings, number: int, seed: int, held_out: np.ndarray | None
+    corpus: EncodedCorpus, settings: TrainingSettings, number: int, seed: int, held_out: np.ndarray | None
 ) -> np.ndarray:
     """The rows that a member, from 0, does not learn from."""
     if held_out is not None:
@@ -248,7 +248,7 @@ def held_out_of(
 
 
 def fit_views(
-    lessons: Encoded,
+    lessons: EncodedCorpus,
     settings: TrainingSettings,
     held_rows: Sequence[np.ndarray],
     judged: Sequence[np.ndarray],
@@ -313,7 +313,7 @@ class Stopped(Exception):
     """Another network failed, or the run was interrupted."""
 
 
-def with_lessons(corpus: Encoded, rows: np.ndarray, lessons: Mapping[str, np.ndarray]) -> Encoded:
+def with_lessons(corpus: EncodedCorpus, rows: np.ndarray, lessons: Mapping[str, np.ndarray]) -> EncodedCorpus:
     """The corpus with lessons in the place of the labels of some rows; the others keep theirs, to be judged by."""
     labels = {task: np.array(label) for task, label in corpus.labels.items()}
     for task, lesson in lessons.items():
@@ -325,7 +325,7 @@ def assemble(
     members: Sequence[MTCNN],
     linear: LinearView | None,
     views: Mapping[str, Sequence[np.ndarray]],
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     rows: np.ndarray,
     *,
     common: Mapping[str, np.ndarray] | None = None,
@@ -341,7 +341,7 @@ def assemble(
 
 
 def start_vectors(
-    corpus: Encoded, settings: TrainingSettings, *, seed: int = 0, progress: Progress = silent
+    corpus: EncodedCorpus, settings: TrainingSettings, *, seed: int = 0, progress: Progress = silent
 ) -> np.ndarray | None:
     """Where embeddings start (words, dim), from the corpus's text; None where the settings say at random."""
     if not settings.vectors:

@@ -39,7 +39,7 @@ from pathveil.training.stacked import (
     starting_weights,
     train_epoch,
 )
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.words import UNKNOWN
 
 try:
@@ -60,7 +60,7 @@ class GraphedStack:
 
     def __init__(
         self,
-        corpus: Encoded,
+        corpus: EncodedCorpus,
         settings: TrainingSettings,
         *,
         slots: int,
@@ -288,7 +288,7 @@ class GraphedStack:
 
 
 def fit_graphed(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     settings: TrainingSettings,
     *,
     device: torch.device,
@@ -323,7 +323,7 @@ def fit_graphed(
     return Fitted(model=model, history=trainee.history, best_epoch=trainee.best_epoch, validation=trainee.held_out)
 
 
-def affordable_models(corpus: Encoded, settings: TrainingSettings, device: torch.device) -> int:
+def affordable_models(corpus: EncodedCorpus, settings: TrainingSettings, device: torch.device) -> int:
     """How many models fit into the device's free memory at once, with a third of it to spare."""
     filters = sum(settings.windows) * settings.filters
     classes = sum(map(len, corpus.classes.values()))

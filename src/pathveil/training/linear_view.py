@@ -13,7 +13,7 @@ from scipy import sparse
 
 from pathveil.progress import Progress, silent
 from pathveil.training.linear import document_vector, fit_linear, weighted_counts, word_weights
-from pathveil.vocabulary.encoded import Encoded, take_documents
+from pathveil.vocabulary.encoded import EncodedCorpus, take_documents
 
 STRENGTH, BALANCE = 100.0, 1.0
 ITERATIONS, MORE = 60, 20  # of a fit from nothing, and of one from a start that is nearly there
@@ -57,7 +57,7 @@ class LinearView:
 PlainViews = tuple[LinearView, list[dict[str, np.ndarray]]]  # a view, and a task's logits on each set of held-out rows
 
 
-def linear_views(corpus: Encoded, held_rows: Sequence[np.ndarray], *, progress: Progress = silent) -> PlainViews:
+def linear_views(corpus: EncodedCorpus, held_rows: Sequence[np.ndarray], *, progress: Progress = silent) -> PlainViews:
     """The mean of the linear views that leave out each of some sets of rows, and each one's logits of its own set.
 
     All weigh words alike, by the documents that at least one of them learns from: only then is the mean of linear views
@@ -76,7 +76,7 @@ def linear_views(corpus: Encoded, held_rows: Sequence[np.ndarray], *, progress: 
     return mean_view(views), logits
 
 
-def common_view(corpus: Encoded, held_rows: Sequence[np.ndarray], idf: np.ndarray) -> LinearView | None:
+def common_view(corpus: EncodedCorpus, held_rows: Sequence[np.ndarray], idf: np.ndarray) -> LinearView | None:
     """Where the fits of several views begin: a view of the documents that none of them leaves out, so that each one's
     held-out documents stay unseen. None where one view is fitted, or where too few documents are common to all."""
     common = np.setdiff1d(np.arange(corpus.documents), np.concatenate(held_rows))
@@ -85,7 +85,9 @@ def common_view(corpus: Encoded, held_rows: Sequence[np.ndarray], idf: np.ndarra
     return linear_view(corpus, common, idf)
 
 
-def linear_view(corpus: Encoded, rows: np.ndarray, idf: np.ndarray, *, start: LinearView | None = None) -> LinearView:
+def linear_view(
+    corpus: EncodedCorpus, rows: np.ndarray, idf: np.ndarray, *, start: LinearView | None = None
+) -> LinearView:
     """A logistic regression a task on the given documents, perhaps from a start that is nearly there."""
     documents = weighted_counts(*take_documents(corpus.ids, corpus.offsets, rows), idf)
     weights, biases = {}, {}

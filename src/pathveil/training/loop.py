@@ -6,8 +6,8 @@ ends with the weights, bit for bit, of a run that was never stopped (on the same
 
 >>> import numpy as np
 >>> from pathveil.training.settings import TrainingSettings
->>> from pathveil.vocabulary import Encoded
->>> corpus = Encoded(
+>>> from pathveil.vocabulary import EncodedCorpus
+>>> corpus = EncodedCorpus(
 ...     ids=np.tile(np.array([2, 3, 4, 5, 6, 7], np.int32), 20), offsets=np.arange(0, 121, 3), cases=np.arange(40),
 ...     registries=np.zeros(40, np.int32), registry_names=("R1",), labels={"site": np.tile([0, 1], 20)},
 ...     classes={"site": ("C18", "C50")}, vocabulary_size=8)
@@ -38,7 +38,7 @@ from pathveil.training.defences import DPSettings, OwnDefence, TeacherSettings
 from pathveil.training.losses import balanced_weights, task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import Encoded, take_documents
+from pathveil.vocabulary.encoded import EncodedCorpus, take_documents
 
 EMBEDDING = "embedding.weight"
 INFERENCE_TOKENS = 150_000  # words in flight when a corpus is read without training
@@ -71,7 +71,11 @@ class FitOptions(TypedDict, total=False):
 
 
 def fit(
-    corpus: Encoded, settings: TrainingSettings, *, device: str | torch.device = "cpu", **options: Unpack[FitOptions]
+    corpus: EncodedCorpus,
+    settings: TrainingSettings,
+    *,
+    device: str | torch.device = "cpu",
+    **options: Unpack[FitOptions],
 ) -> Fitted:
     """Train one model. On a GPU a step is one CUDA graph, and checkpoints are written between epochs."""
     device = torch.device(device)
@@ -100,7 +104,7 @@ def fit(
 
 
 def _fit_step_by_step(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     settings: TrainingSettings,
     *,
     device: torch.device,
@@ -140,7 +144,7 @@ class _Run:
 
     def __init__(
         self,
-        corpus: Encoded,
+        corpus: EncodedCorpus,
         settings: TrainingSettings,
         *,
         seed: int,
@@ -303,7 +307,7 @@ def split(cases: np.ndarray, settings: TrainingSettings, *, seed: int) -> tuple[
 
 
 def fingerprint(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     settings: TrainingSettings,
     *,
     seed: int,
@@ -349,7 +353,7 @@ def check_loss(loss: float, settings: TrainingSettings, *, epoch: int) -> None:
         )
 
 
-def validate(model: MTCNN, corpus: Encoded, rows: np.ndarray) -> dict[str, Any]:
+def validate(model: MTCNN, corpus: EncodedCorpus, rows: np.ndarray) -> dict[str, Any]:
     """The loss summed over tasks, and each task's loss and accuracy, on the given documents."""
     return validation_scores(answers_of(model, corpus, rows, lambda rows, logits: judged(logits, corpus.labels, rows)))
 
@@ -380,7 +384,7 @@ def validation_scores(answers: Mapping[str, np.ndarray]) -> dict[str, Any]:
 
 def logits_of(
     model: MTCNN,
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     rows: np.ndarray | None = None,
     *,
     progress: Progress = silent,
@@ -390,7 +394,7 @@ def logits_of(
     return document_logits(model.eval(), *_documents(corpus, rows), progress=progress, stage=stage)
 
 
-def answers_of(model: MTCNN, corpus: Encoded, rows: np.ndarray, reduce: Reduce) -> dict[str, np.ndarray]:
+def answers_of(model: MTCNN, corpus: EncodedCorpus, rows: np.ndarray, reduce: Reduce) -> dict[str, np.ndarray]:
     """What ``reduce`` keeps of a model's answers on the given rows, without dropout; logits stay on the device."""
     parts = [
         {name: kept.cpu().numpy() for name, kept in reduce(rows[start:stop], logits).items()}
@@ -399,7 +403,7 @@ def answers_of(model: MTCNN, corpus: Encoded, rows: np.ndarray, reduce: Reduce) 
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
-def _documents(corpus: Encoded, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+def _documents(corpus: EncodedCorpus, rows: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     return (corpus.ids, corpus.offsets) if rows is None else take_documents(corpus.ids, corpus.offsets, rows)
 
 

@@ -1,6 +1,6 @@
 """A defence of one's own: a function that changes what networks learn from, as teachers do with lessons.
 
-    def my_defence(corpus: Encoded, settings: TrainingSettings, seed: int) -> Encoded: ...
+    def my_defence(corpus: EncodedCorpus, settings: TrainingSettings, seed: int) -> EncodedCorpus: ...
 
 It is given the documents that a model would learn from and gives back as many, of the same cases and classes, with
 other labels (``MISSING`` for none) or other words. The same arguments must give the same corpus. It stands at the top
@@ -18,17 +18,17 @@ import numpy as np
 from pathveil.errors import UsageError
 from pathveil.training.defences import OwnDefence
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import MISSING, Encoded, join_documents
+from pathveil.vocabulary.encoded import MISSING, EncodedCorpus, join_documents
 
-Defend = Callable[[Encoded, TrainingSettings, int], Encoded]
+Defend = Callable[[EncodedCorpus, TrainingSettings, int], EncodedCorpus]
 
 
-def defended(corpus: Encoded, settings: TrainingSettings, *, seed: int) -> Encoded:
+def defended(corpus: EncodedCorpus, settings: TrainingSettings, *, seed: int) -> EncodedCorpus:
     """What a model learns from in the place of a corpus, as the settings' own defence makes it."""
     defence = settings.defence
     assert isinstance(defence, OwnDefence), "only for a model with a defence of one's own"
     found = imported(defence.function)(corpus, settings.changed(defence=None), seed)
-    if not isinstance(found, Encoded) or found.documents != corpus.documents or found.classes != corpus.classes:
+    if not isinstance(found, EncodedCorpus) or found.documents != corpus.documents or found.classes != corpus.classes:
         raise UsageError(
             f"defence {defence.function}: must give back an encoded corpus with the same documents and classes"
         )
@@ -48,14 +48,14 @@ def imported(function: str) -> Defend:
 
 
 def defended_many(
-    corpus: Encoded, members: Sequence[np.ndarray], settings: TrainingSettings, *, seeds: Sequence[int]
-) -> tuple[Encoded, list[np.ndarray]]:
+    corpus: EncodedCorpus, members: Sequence[np.ndarray], settings: TrainingSettings, *, seeds: Sequence[int]
+) -> tuple[EncodedCorpus, list[np.ndarray]]:
     """What several models learn from, each defended by itself; as ``append_documents`` has it."""
     taught = [defended(corpus.take(rows), settings, seed=seed) for rows, seed in zip(members, seeds, strict=True)]
     return append_documents(corpus, taught)
 
 
-def append_documents(corpus: Encoded, taught: Sequence[Encoded]) -> tuple[Encoded, list[np.ndarray]]:
+def append_documents(corpus: EncodedCorpus, taught: Sequence[EncodedCorpus]) -> tuple[EncodedCorpus, list[np.ndarray]]:
     """A corpus that begins with the given one and goes on with what each model is taught, and each one's rows of it."""
     parts = [corpus, *taught]
     ends = np.cumsum([part.documents for part in parts])

@@ -16,14 +16,14 @@ from pathveil.training.losses import task_loss
 from pathveil.training.optimisers import Adadelta, Adam, Optimiser, gradient_norm
 from pathveil.training.settings import TrainingSettings
 from pathveil.training.stacked import Trainee, read_in_parts, shape_of
-from pathveil.vocabulary.encoded import Encoded, take_documents
+from pathveil.vocabulary.encoded import EncodedCorpus, take_documents
 from pathveil.vocabulary.words import UNKNOWN
 
 
 class PlainStack:
     """A stack on the CPU: each model has its optimiser, which leaves untouched words alone."""
 
-    def __init__(self, corpus: Encoded, settings: TrainingSettings, *, slots: int):
+    def __init__(self, corpus: EncodedCorpus, settings: TrainingSettings, *, slots: int):
         self.corpus, self.settings, self.slots = corpus, settings, slots
         with torch.device("meta"):
             self.model = StackedMTCNN(models=slots, **shape_of(corpus, settings), sparse=True)

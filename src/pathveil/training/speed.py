@@ -16,7 +16,7 @@ import numpy as np
 
 from pathveil.training.defences import DPSettings
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 ASSUMED = 12  # epochs of a model that stops early, where none is finished
 BATCHES = {"cpu": 3, "cuda": 32}  # of a model in calibration
@@ -47,7 +47,7 @@ def ranged(seconds: float, *, more: float = 0.0, less: float = 0.0) -> dict[str,
     return {"seconds": seconds, "low": (seconds - less) / VARIES, "high": (seconds + more) * VARIES}
 
 
-def model_speed(corpus: Encoded, training: TrainingSettings, *, models: int, device: str) -> Speed:
+def model_speed(corpus: EncodedCorpus, training: TrainingSettings, *, models: int, device: str) -> Speed:
     """Measure the training and reading of so many models at once, each on all of these documents."""
 
     def trial(epochs: int, reads: int) -> None:
@@ -86,7 +86,13 @@ def speed_of(trial: Callable[[int, int], None], *, models: int, documents: int, 
 
 
 def train_models(
-    corpus: Encoded, members: Sequence[np.ndarray], training: TrainingSettings, *, epochs: int, reads: int, device: str
+    corpus: EncodedCorpus,
+    members: Sequence[np.ndarray],
+    training: TrainingSettings,
+    *,
+    epochs: int,
+    reads: int,
+    device: str,
 ) -> None:
     """A model on each of ``members`` for so many epochs, which then reads so many documents, the same ones again where
     there are not enough."""

@@ -12,8 +12,8 @@ memory is full all the same, what is left goes on in stacks of half the size.
 
 >>> import numpy as np
 >>> from pathveil.training.settings import TrainingSettings
->>> from pathveil.vocabulary import Encoded
->>> corpus = Encoded(
+>>> from pathveil.vocabulary import EncodedCorpus
+>>> corpus = EncodedCorpus(
 ...     ids=np.tile(np.array([2, 3, 4, 5, 6, 7], np.int32), 20), offsets=np.arange(0, 121, 3), cases=np.arange(40),
 ...     registries=np.zeros(40, np.int32), registry_names=("R1",), labels={"site": np.tile([0, 1], 20)},
 ...     classes={"site": ("C18", "C50")}, vocabulary_size=8)
@@ -53,7 +53,7 @@ from pathveil.training.loop import (
 )
 from pathveil.training.losses import balanced_weights
 from pathveil.training.settings import TrainingSettings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 DOCUMENTS_AT_ONCE = 1024  # in a step of a stack on a GPU: enough to fill it
 READ_AT_ONCE = 1024  # documents a model in one pass without training: a table of their words is made for each pass
@@ -69,7 +69,7 @@ class FinishedModel:
     best_epoch: int  # whose weights these are, from 1
     validation: np.ndarray  # rows of the corpus that were held out
 
-    def model(self, corpus: Encoded, settings: TrainingSettings) -> MTCNN:
+    def model(self, corpus: EncodedCorpus, settings: TrainingSettings) -> MTCNN:
         return model_of(self.state, corpus, settings)
 
 
@@ -85,7 +85,7 @@ class ManyOptions(TypedDict, total=False):
 
 
 def train_many(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     members: Sequence[np.ndarray],
     settings: TrainingSettings,
     *,
@@ -114,7 +114,7 @@ def halved(rows: np.ndarray, logits: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def logits_many(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     members: Sequence[np.ndarray],
     settings: TrainingSettings,
     *,
@@ -159,7 +159,7 @@ def logits_many(
 
 def _logits_one_by_one(
     models: Iterator[FinishedModel],
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     settings: TrainingSettings,
     wanted: np.ndarray,
     *,
@@ -182,7 +182,7 @@ class Trainee:
         self,
         number: int,
         rows: np.ndarray,
-        corpus: Encoded,
+        corpus: EncodedCorpus,
         settings: TrainingSettings,
         *,
         seed: int,
@@ -272,7 +272,7 @@ HandOver = Callable[[Machine, Mapping[int, Trainee]], Iterator[tuple[int, Made]]
 
 
 def _train(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     members: Sequence[np.ndarray],
     settings: TrainingSettings,
     seeds: Sequence[int],
@@ -341,7 +341,7 @@ def _through_a_stack(
 
 
 def starts(
-    corpus: Encoded, settings: TrainingSettings, seeds: Sequence[int], vectors: np.ndarray | None, *, ahead: int
+    corpus: EncodedCorpus, settings: TrainingSettings, seeds: Sequence[int], vectors: np.ndarray | None, *, ahead: int
 ) -> Iterator[tuple[int, dict[str, Tensor]]]:
     """Each model's number and the weights it starts from, in order; ``ahead`` of them are drawn while a GPU is busy."""
     if not ahead:
@@ -391,7 +391,7 @@ def schedule(
     return rows, words, features
 
 
-def shape_of(corpus: Encoded, settings: TrainingSettings) -> dict[str, Any]:
+def shape_of(corpus: EncodedCorpus, settings: TrainingSettings) -> dict[str, Any]:
     """The architecture that a corpus and settings ask for."""
     return {
         "vocabulary_size": corpus.vocabulary_size,
@@ -400,7 +400,7 @@ def shape_of(corpus: Encoded, settings: TrainingSettings) -> dict[str, Any]:
     }
 
 
-def model_of(state: Mapping[str, Tensor], corpus: Encoded, settings: TrainingSettings) -> MTCNN:
+def model_of(state: Mapping[str, Tensor], corpus: EncodedCorpus, settings: TrainingSettings) -> MTCNN:
     """A model with the given weights, for reading."""
     with torch.device("meta"):
         model = MTCNN(**shape_of(corpus, settings))
@@ -409,7 +409,7 @@ def model_of(state: Mapping[str, Tensor], corpus: Encoded, settings: TrainingSet
 
 
 def starting_weights(
-    corpus: Encoded, settings: TrainingSettings, seed: int, vectors: np.ndarray | None
+    corpus: EncodedCorpus, settings: TrainingSettings, seed: int, vectors: np.ndarray | None
 ) -> dict[str, Tensor]:
     """The weights a model of this seed starts with."""
     state = MTCNN(**shape_of(corpus, settings), seed=seed).state_dict()
@@ -418,7 +418,7 @@ def starting_weights(
     return state
 
 
-def usual_slots(device: torch.device, corpus: Encoded, settings: TrainingSettings) -> int:
+def usual_slots(device: torch.device, corpus: EncodedCorpus, settings: TrainingSettings) -> int:
     """How many models a stack has on a device."""
     if device.type != "cuda":
         return 1  # cores are busy with one model already: a stack costs memory there and saves next to nothing
@@ -428,7 +428,7 @@ def usual_slots(device: torch.device, corpus: Encoded, settings: TrainingSetting
 
 
 def machine_for(
-    device: torch.device, corpus: Encoded, settings: TrainingSettings, *, slots: int, masked: bool
+    device: torch.device, corpus: EncodedCorpus, settings: TrainingSettings, *, slots: int, masked: bool
 ) -> Machine:
     if device.type == "cuda":
         from pathveil.training.graphed import GraphedStack

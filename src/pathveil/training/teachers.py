@@ -44,7 +44,7 @@ from pathveil.training.stacked import ManyOptions, logits_many
 from pathveil.training.workers import crew
 from pathveil.untrusted import Refused
 from pathveil.untrusted.arrays import read_arrays
-from pathveil.vocabulary.encoded import MISSING, Encoded
+from pathveil.vocabulary.encoded import MISSING, EncodedCorpus
 
 DEALING, TEACHING = 6, 7  # branches of a run's seed
 
@@ -54,7 +54,7 @@ TrainMany = Callable[[Sequence[np.ndarray], Sequence[np.ndarray], Sequence[int]]
 
 
 def teach(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     settings: TrainingSettings,
     *,
     seed: int = 0,
@@ -63,7 +63,7 @@ def teach(
     workers: int = 1,
     checkpoint: Path | None = None,
     progress: Progress = silent,
-) -> Encoded:
+) -> EncodedCorpus:
     """The corpus with lessons in the place of its labels.
 
     ``workers`` processes share the teachers on a CPU; a GPU trains them as a stack. ``checkpoint`` is a folder that
@@ -123,7 +123,7 @@ def deal(groups: np.ndarray, *, teachers: int, unseen: int, seed: int) -> np.nda
 
 
 def lessons_many(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     pools: Sequence[np.ndarray],
     settings: TrainingSettings,
     train: TrainMany,
@@ -200,7 +200,7 @@ def agreed_codes(codes: Answers, labels: Answers, contradicted: int | str) -> di
 
 
 def train_here(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     rows: Sequence[np.ndarray],
     asked: Sequence[np.ndarray],
     settings: TrainingSettings,
@@ -215,7 +215,7 @@ def train_here(
 
 
 def train_by_crew(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     rows: Sequence[np.ndarray],
     asked: Sequence[np.ndarray],
     settings: TrainingSettings,
@@ -233,7 +233,7 @@ def train_by_crew(
 
 
 def train_one(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     number: int,
     rows: np.ndarray,
     asked: np.ndarray,
@@ -274,13 +274,13 @@ def remembered(train: TrainMany, folder: Path | None, *, fingerprint: str) -> Tr
 
 
 def with_lessons(
-    corpus: Encoded,
+    corpus: EncodedCorpus,
     members: Sequence[np.ndarray],
     settings: TrainingSettings,
     *,
     seeds: Sequence[int],
     options: ManyOptions,
-) -> tuple[Encoded, list[np.ndarray]]:
+) -> tuple[EncodedCorpus, list[np.ndarray]]:
     """What several students learn from, each with teachers of its own: a corpus that begins with the given one and goes
     on with every student's documents under lessons in the place of labels, and each student's rows of it."""
     own, vectors, device = teacher_settings(settings), options.get("vectors"), options.get("device", "cpu")

@@ -6,8 +6,8 @@ once a job. Functions stand at the top level of a module and take and return wha
 same wherever they run. A worker that dies costs the jobs it had in hand.
 
 >>> import numpy as np
->>> from pathveil.vocabulary.encoded import Encoded
->>> corpus = Encoded(ids=np.array([2, 3], np.int32), offsets=np.array([0, 1, 2]), cases=np.array([0, 1]),
+>>> from pathveil.vocabulary.encoded import EncodedCorpus
+>>> corpus = EncodedCorpus(ids=np.array([2, 3], np.int32), offsets=np.array([0, 1, 2]), cases=np.array([0, 1]),
 ...     registries=np.array([0, 0]), registry_names=("R1",), labels={}, classes={}, vocabulary_size=4)
 >>> def words(corpus, document):
 ...     return corpus.lengths[document].item()
@@ -44,7 +44,7 @@ import numpy as np
 
 from pathveil.errors import MissingExtraError, UsageError
 from pathveil.training.device import kind_of, take_device
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 EngineName = Literal["local", "dask"]
 CONNECT_TIMEOUT = "10s"
@@ -56,7 +56,7 @@ PROCESS_MEMORY = 3 << 30  # bytes that a process which trains small models may c
 class Crew(Protocol):
     """Whoever does the work."""
 
-    def share(self, corpus: Encoded) -> Any:
+    def share(self, corpus: EncodedCorpus) -> Any:
         """A corpus that jobs can be given."""
 
     def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, local: bool = False) -> None:
@@ -111,7 +111,7 @@ class ThisProcess:
     def __init__(self) -> None:
         self.waiting: deque[tuple[Callable[..., Any], tuple[Any, ...]]] = deque()
 
-    def share(self, corpus: Encoded) -> Encoded:
+    def share(self, corpus: EncodedCorpus) -> EncodedCorpus:
         return corpus
 
     def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, local: bool = False) -> None:
@@ -158,11 +158,11 @@ class Processes:
 
     def __init__(self, pool: ProcessPoolExecutor, workers: int, folder: Path):
         self.pool, self.workers, self.folder = pool, workers, folder
-        self.shared: list[Encoded] = []
+        self.shared: list[EncodedCorpus] = []
         self.waiting: deque[tuple[Any, ...]] = deque()
         self.running: set[Future[Any]] = set()
 
-    def share(self, corpus: Encoded) -> str:
+    def share(self, corpus: EncodedCorpus) -> str:
         for number, known in enumerate(self.shared):
             if known is corpus:
                 return str(self.folder / str(number))
@@ -242,8 +242,8 @@ def _start_worker(threads: int, parent: int, devices: str, workers: int, started
 
 
 @lru_cache(maxsize=2)
-def _opened(folder: str) -> Encoded:
-    return Encoded.load(Path(folder))
+def _opened(folder: str) -> EncodedCorpus:
+    return EncodedCorpus.load(Path(folder))
 
 
 def _work(function: Callable[..., Any], corpus: str, arguments: tuple[Any, ...]) -> Any:
@@ -324,19 +324,19 @@ class OnDask:
     def __init__(self, client: Any):
         self.client, self.dask = client, import_module("distributed")
         self.this_process = ThisProcess()
-        self.given: list[Encoded] = []
-        self.corpora: list[Encoded] = []
+        self.given: list[EncodedCorpus] = []
+        self.corpora: list[EncodedCorpus] = []
         self.scattered: dict[int, Any] = {}
         self.running: dict[Any, tuple[Callable[..., Any], int, tuple[Any, ...], int]] = {}
         self.finished = self.dask.as_completed()
 
-    def share(self, corpus: Encoded) -> int:
+    def share(self, corpus: EncodedCorpus) -> int:
         for number, known in enumerate(self.given):
             if known is corpus:
                 return number
         self.given.append(corpus)
         # Another machine cannot open this one's files.
-        self.corpora.append(Encoded(**{name: _in_memory(value) for name, value in vars(corpus).items()}))
+        self.corpora.append(EncodedCorpus(**{name: _in_memory(value) for name, value in vars(corpus).items()}))
         return len(self.corpora) - 1
 
     def submit(self, function: Callable[..., Any], corpus: Any, *arguments: Any, local: bool = False) -> None:
@@ -352,7 +352,7 @@ class OnDask:
         self.running[future] = function, corpus, arguments, attempt
         self.finished.add(future)
 
-    def _scatter(self, corpus: Encoded) -> Any:
+    def _scatter(self, corpus: EncodedCorpus) -> Any:
         """The corpus at every worker; one that dies while it is on its way closes the scheduler's answer, or is missing
         from the scheduler's list."""
         for attempt in range(1, ATTEMPTS + 1):

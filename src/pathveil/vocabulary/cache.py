@@ -1,7 +1,7 @@
-"""What is kept of corpora that were read: which folders hold it, how much it is, and its removal.
+"""List and clear the caches of corpora: their tokens, and their ids in a vocabulary.
 
-A cache holds every word of the reports it was made from, so it is as private as they are. What is removed is made again
-when it is next needed; nothing but what a cache is made of is ever touched, whatever else lies in the folder.
+A cache has every word of its reports, so it is as private as they are. A cleared cache is made again when it is needed.
+Other files in its folder are never touched.
 
 >>> import tempfile
 >>> folder = Path(tempfile.mkdtemp())
@@ -31,7 +31,7 @@ OURS = re.compile(r"\.?(?:tokens-[0-9a-f]{24}(?:-\w+)?|ids-[0-9a-f]{24}\.(?:npy|
 
 
 class CacheFolder(Part):
-    """A folder and what of it is a cache."""
+    """The cache in a folder."""
 
     folder: str
     stores: int
@@ -39,7 +39,7 @@ class CacheFolder(Part):
 
 
 class CacheResult(Result):
-    """What is kept, or was."""
+    """The caches of some corpora, or what was removed of them."""
 
     folders: list[CacheFolder]
     removed: bool
@@ -50,30 +50,30 @@ class CacheResult(Result):
 
     def summary(self) -> str:
         if not self.folders:
-            return f"nothing is kept in {names_of(self.looked_at)}"
+            return f"there is no cache in {names_of(self.looked_at)}"
         did = "removed " if self.removed else ""
         lines = [
             f"{one.folder}: {did}{counted(one.stores, 'entry', 'entries')}, {one.bytes / 2**20:,.1f} MiB"
             for one in self.folders
         ]
         if not self.removed:
-            lines.append("It holds words of reports and is as private as they are; --clear removes it.")
+            lines.append("A cache has words of reports and is as private as they are; --clear removes it.")
         return "\n".join(lines)
 
 
 def show_cache(corpora: Sequence[Path] = ()) -> CacheResult:
-    """What is kept beside the given corpora, or, of none given, in the user's cache."""
-    places = _folders(corpora)
-    folders = [told for folder in places if (told := _told(folder)).stores]
+    """List the caches beside corpora, or without any the user's cache."""
+    places = list_folders(corpora)
+    folders = [cache for cache in map(measure, places) if cache.stores]
     return CacheResult(folders=folders, removed=False, looked_at=list(map(str, places)))
 
 
 def clear_cache(corpora: Sequence[Path] = ()) -> CacheResult:
     """Remove what ``show_cache`` shows, and a folder that is then empty."""
     shown = show_cache(corpora)
-    for told in shown.folders:
-        folder = Path(told.folder)
-        for entry in _entries(folder):
+    for cache in shown.folders:
+        folder = Path(cache.folder)
+        for entry in list_entries(folder):
             try:
                 shutil.rmtree(entry) if entry.is_dir() else entry.unlink(missing_ok=True)
             except OSError as error:
@@ -83,14 +83,14 @@ def clear_cache(corpora: Sequence[Path] = ()) -> CacheResult:
     return CacheResult(folders=shown.folders, removed=True, looked_at=shown.looked_at)
 
 
-def _folders(corpora: Sequence[Path]) -> list[Path]:
-    """Where a cache of these corpora may lie: beside each, and of a folder beside what it holds.
+def list_folders(corpora: Sequence[Path]) -> list[Path]:
+    """List the folders that may have a cache: beside each corpus, and of a folder beside each of its files.
 
-    A corpus may be gone, and what is kept of it not.
+    A corpus may be gone, and its cache not.
     """
     if not corpora:
         return [users_cache()]
-    found: dict[Path, None] = {}
+    folders: dict[Path, None] = {}
     for path in corpora:
         is_cache = path.name.endswith(BESIDE) and path.is_dir()
         places = [path.resolve()] if is_cache else [beside(path)]
@@ -98,18 +98,20 @@ def _folders(corpora: Sequence[Path]) -> list[Path]:
             places += [one for one in sorted(path.resolve().glob(f"*{BESIDE}")) if one.is_dir()]
         if not path.exists() and not places[0].is_dir():
             raise UsageError(f"{path}: there is no such corpus")
-        found |= dict.fromkeys(places)
-    return list(found)
+        folders |= dict.fromkeys(places)
+    return list(folders)
 
 
-def _entries(folder: Path) -> list[Path]:
+def list_entries(folder: Path) -> list[Path]:
+    """List the files and folders of a cache; all others stay out of it."""
     if not folder.is_dir():
         return []
     return [path for path in sorted(folder.iterdir()) if OURS.fullmatch(path.name) and not path.is_symlink()]
 
 
-def _told(folder: Path) -> CacheFolder:
-    entries = _entries(folder)
+def measure(folder: Path) -> CacheFolder:
+    """Count the entries of a folder's cache, and their bytes."""
+    entries = list_entries(folder)
     files = [file for entry in entries for file in ([entry] if entry.is_file() else entry.rglob("*")) if file.is_file()]
     stores = sum(entry.suffix != ".json" for entry in entries)
     return CacheFolder(folder=str(folder), stores=stores, bytes=sum(file.stat().st_size for file in files))

@@ -1,7 +1,7 @@
-"""Counts of corpora and of count files: what a vocabulary is chosen from, at one registry or from several together.
+"""Gather the counts that a vocabulary is chosen from: of corpora, of count files, or of both together.
 
-A registry can count at home and give away the counts alone (``write_counts``); choosing from the files of several gives
-the same words, to the bit, as choosing from their reports.
+A registry can count at home and give away the counts alone (``write_counts``). The files of several registries give the
+same words, to the bit, as their reports.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,13 +20,13 @@ from pathveil.results import Result
 from pathveil.text.identifiers import Hiding
 from pathveil.text.tokenizer import IDENTIFIERS, WORDS
 from pathveil.vocabulary.counting import count
-from pathveil.vocabulary.counts import FIRST, Counts, merge, without_rare
+from pathveil.vocabulary.counts import FIRST, WordCounts, merge, without_rare
 from pathveil.vocabulary.encoding import read_labels
 from pathveil.vocabulary.tokens import Tokens, case_number, tokens
 
 
 class CountResult(Result):
-    """What a registry counted for others to choose from."""
+    """A count file that a registry wrote for others to choose from."""
 
     out: str
     registries: list[str]
@@ -52,31 +52,31 @@ def gather_counts(
     without: Paths | None = None,
     words: int = WORDS,
     progress: Progress = silent,
-) -> Counts:
-    """Counts of corpora, of count files (``.npz``), or of both together.
+) -> WordCounts:
+    """Gather the counts of corpora, of count files (``.npz``), or of both together.
 
-    ``leave_out`` names registries that are not looked at; ``without`` is a corpus (the test reports) whose cases are
-    passed over in the others. Cases cannot be told apart in a count file: leave them out where they are counted.
+    ``leave_out`` names registries to ignore; ``without`` is a corpus (the test reports) whose cases are left out of the
+    others. A count file does not name its cases: leave them out where they are counted.
     """
-    given = [Path(sources)] if isinstance(sources, str | Path) else [Path(path) for path in sources]
-    files = [path for path in given if path.suffix == ".npz"]
-    corpora = [path for path in given if path.suffix != ".npz"]
+    paths = [Path(sources)] if isinstance(sources, str | Path) else [Path(path) for path in sources]
+    files = [path for path in paths if path.suffix == ".npz"]
+    corpora = [path for path in paths if path.suffix != ".npz"]
     if without is not None and files:
         raise UsageError(f"{files[0]}: cases cannot be left out of counts; leave them out in 'pathveil vocab count'")
-    parts = [Counts.load(path) for path in files]
+    parts = [WordCounts.load(path) for path in files]
     if corpora:
         parts.append(
             count_corpus(corpora, tasks=tasks, leave_out=leave_out, without=without, words=words, progress=progress)
         )
-    there = {name for part in parts for name in (*part.registry_names, *part.source.get("left_out", ()))}
+    registries = {name for part in parts for name in (*part.registry_names, *part.source.get("left_out", ()))}
     for name in leave_out:
-        if name not in there:
-            raise UsageError(f"there is no registry '{name}' to leave out; there are {', '.join(sorted(there))}")
+        if name not in registries:
+            raise UsageError(f"there is no registry '{name}' to leave out; there are {', '.join(sorted(registries))}")
     together = merge(parts)
-    kept = [name for name in together.registry_names if name not in leave_out]
-    if not kept:
+    remaining = [name for name in together.registry_names if name not in leave_out]
+    if not remaining:
         raise UsageError("every registry is left out; leave out fewer")
-    return with_source(together.take(kept), left_out=sorted(leave_out)) if leave_out else together
+    return with_source(together.take(remaining), left_out=sorted(leave_out)) if leave_out else together
 
 
 def write_counts(
@@ -89,7 +89,7 @@ def write_counts(
     identifiers: Hiding = IDENTIFIERS,
     progress: Progress = silent,
 ) -> CountResult:
-    """Count a corpus's words into the file ``out``, without those that fewer than ``min_cases`` cases hold."""
+    """Count a corpus's words into the file ``out``, without words of fewer than ``min_cases`` cases."""
     if out.suffix != ".npz":
         raise UsageError(f"{out}: a count file's name ends in .npz, so that 'vocab select' knows it for one")
     check_file(out, renews=[FIRST.encode()], reads=[corpus, without])
@@ -118,8 +118,8 @@ def count_corpus(
     words: int = WORDS,
     identifiers: Hiding = IDENTIFIERS,
     progress: Progress = silent,
-) -> Counts:
-    """Counts of a corpus; registries and cases that are left out are never counted."""
+) -> WordCounts:
+    """Count the words of a corpus, without the registries and cases left out."""
     store = tokens(paths, words=words, identifiers=identifiers, progress=progress)
     rows, notes = remaining_rows(store, leave_out=leave_out, without=without)
     labels, classes = read_labels(paths, tasks=tasks)
@@ -129,17 +129,17 @@ def count_corpus(
 def remaining_rows(
     store: Tokens, *, leave_out: Sequence[str], without: Paths | None
 ) -> tuple[np.ndarray, dict[str, object]]:
-    """The reports that are neither of a registry left out nor of a case of ``without``; and what to say about that."""
+    """Return the rows of no registry left out and no case of ``without``, and notes on that for the source."""
     absent = [name for name in leave_out if name in store.registry_names]
-    kept = ~np.isin(store.registries, [store.registry_names.index(name) for name in absent])
+    remaining = ~np.isin(store.registries, [store.registry_names.index(name) for name in absent])
     notes: dict[str, object] = {"left_out": sorted(absent)} if absent else {}
     if without is not None:
-        held = scan(without).select("case_id").unique().collect(engine="streaming")["case_id"]
-        kept &= ~np.isin(store.cases, np.fromiter(map(case_number, held), np.int64, len(held)))
+        cases = scan(without).select("case_id").unique().collect(engine="streaming")["case_id"]
+        remaining &= ~np.isin(store.cases, np.fromiter(map(case_number, cases), np.int64, len(cases)))
         notes["without_cases_of"] = content_sha256(without)
-    return np.flatnonzero(kept), notes
+    return np.flatnonzero(remaining), notes
 
 
-def with_source(counts: Counts, **notes: object) -> Counts:
-    """The counts with more said about their source."""
+def with_source(counts: WordCounts, **notes: object) -> WordCounts:
+    """Add notes to the source of counts."""
     return replace(counts, source={**counts.source, **notes})

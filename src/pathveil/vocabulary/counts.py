@@ -1,13 +1,13 @@
-"""How often each word occurs, a registry at a time: all that choosing words needs, and all that a site must share.
+"""Counts of words by registry: all that choosing words needs, and all that a site must share.
 
-For every registry and word: occurrences, reports and cases that hold it; for every task the reports of each class; and
-for every word and class the reports that hold the word and carry the label (the joint counts of mutual information).
+For every registry and word: its occurrences, reports and cases; for every task the reports of each class; for every
+word and class the reports with both (the joint counts of mutual information).
 All are whole numbers that add up over registries, so counting at home and combining gives the same vocabulary, to the
 bit, as counting pooled text. Cases are counted within a registry.
 
 >>> def site(name, words, numbers):
 ...     row, joint = np.array([numbers]), (sparse.csr_array((len(words), 0), dtype=np.int32),)
-...     return Counts(words=words, registry_names=(name,), classes={}, total_reports=np.array([9]),
+...     return WordCounts(words=words, registry_names=(name,), classes={}, total_reports=np.array([9]),
 ...                   total_cases=np.array([9]), occurrences=row, reports=row, cases=row,
 ...                   labels=np.zeros((1, 0), np.int64), joint=joint, source={"corpus_sha256": name})
 >>> both = merge([site("R2", ("left", "zebra"), [4, 1]), site("R1", ("breast", "left"), [2, 3])])
@@ -36,8 +36,8 @@ FIRST = f"{ARRAYS[0]}.npy"  # what the archive of a count file begins with
 
 
 @dataclass(frozen=True)
-class Counts:
-    """Counts of R registries, W words (sorted) and C classes (all tasks' classes, one task after another)."""
+class WordCounts:
+    """Counts of words: R registries, W words (sorted), C classes (of all tasks, one after another)."""
 
     words: tuple[str, ...]
     registry_names: tuple[str, ...]
@@ -48,33 +48,33 @@ class Counts:
     reports: np.ndarray  # (R, W)
     cases: np.ndarray  # (R, W)
     labels: np.ndarray  # (R, C) reports of each class
-    joint: tuple[sparse.csr_array, ...]  # R of (W, C): reports that hold the word and are of the class
+    joint: tuple[sparse.csr_array, ...]  # R of (W, C): reports that have the word and are of the class
     source: Mapping[str, Any] = field(default_factory=dict)  # corpus hashes, text settings, what was left out at home
 
     @property
     def tasks(self) -> tuple[str, ...]:
         return tuple(self.classes)
 
-    def take(self, registries: Iterable[str]) -> "Counts":
-        """The given registries only, and the words they have."""
+    def take(self, registries: Iterable[str]) -> "WordCounts":
+        """Take the given registries, and the words they have."""
         rows = np.array([self.registry_names.index(name) for name in registries], np.int64)
-        kept = np.flatnonzero(self.reports[rows].any(axis=0))
-        return Counts(
-            words=tuple(self.words[number] for number in kept),
+        words = np.flatnonzero(self.reports[rows].any(axis=0))
+        return WordCounts(
+            words=tuple(self.words[number] for number in words),
             registry_names=tuple(self.registry_names[row] for row in rows),
             classes=self.classes,
             total_reports=self.total_reports[rows],
             total_cases=self.total_cases[rows],
-            occurrences=self.occurrences[np.ix_(rows, kept)],
-            reports=self.reports[np.ix_(rows, kept)],
-            cases=self.cases[np.ix_(rows, kept)],
+            occurrences=self.occurrences[np.ix_(rows, words)],
+            reports=self.reports[np.ix_(rows, words)],
+            cases=self.cases[np.ix_(rows, words)],
             labels=self.labels[rows],
-            joint=tuple(self.joint[row][kept] for row in rows),
+            joint=tuple(self.joint[row][words] for row in rows),
             source=self.source,
         )
 
     def save(self, path: Path) -> None:
-        """One compressed ``.npz`` file without pickles."""
+        """Write one compressed ``.npz`` file without pickles."""
         about = {
             "format": FORMAT,
             "registry_names": self.registry_names,
@@ -90,13 +90,13 @@ class Counts:
             np.savez_compressed(file, **arrays)
 
     @classmethod
-    def load(cls, path: Path) -> "Counts":
-        """The counts in a file, held against each other: it may come from a site that one does not know."""
+    def load(cls, path: Path) -> "WordCounts":
+        """Read a count file and check its tables against each other: it may come from an unknown site."""
         wrong = f"{path}: is not a whole counts file"
         try:
             arrays = read_arrays(path)
-            counts = _from_arrays(arrays)
-            _check(counts)
+            counts = counts_from_arrays(arrays)
+            check_counts(counts)
         except OSError as error:
             raise VocabularyError(f"{path}: cannot be read ({error.strerror}); expected a counts file") from None
         except Refused as fault:
@@ -106,8 +106,8 @@ class Counts:
         return counts
 
 
-def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Counts:
-    """Counts from a file's arrays; the sparse tables are judged before they are made."""
+def counts_from_arrays(arrays: Mapping[str, np.ndarray]) -> WordCounts:
+    """Make counts from a file's arrays; the parts of sparse tables are checked first."""
     about = parse_json(arrays["about"].tobytes())
     if about["format"] != FORMAT:
         raise Refused(f"is not of format {FORMAT}")
@@ -124,7 +124,7 @@ def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Counts:
         data, indices, indptr = (arrays[f"joint-{number}-{part}"] for part in ("data", "indices", "indptr"))
         check_sparse(data, indices, indptr, shape=shape)
         joint.append(sparse.csr_array((data, indices, indptr), shape=shape))
-    return Counts(
+    return WordCounts(
         words=words,
         registry_names=tuple(names),
         classes={task: tuple(labels) for task, labels in classes.items()},
@@ -134,7 +134,7 @@ def _from_arrays(arrays: Mapping[str, np.ndarray]) -> Counts:
     )
 
 
-def _check(counts: Counts) -> None:
+def check_counts(counts: WordCounts) -> None:
     """Refuse counts that no corpus has: out of order, negative, or a part larger than its whole."""
     registries, words = len(counts.registry_names), len(counts.words)
     classes = sum(map(len, counts.classes.values()))
@@ -153,17 +153,17 @@ def _check(counts: Counts) -> None:
         if (part > whole).any():
             raise Refused("has a count that is larger than the whole it is part of")
     for row, table in enumerate(counts.joint):
-        held = np.repeat(counts.reports[row], np.diff(table.indptr))  # by the reports that hold the word, …
+        by_word = np.repeat(counts.reports[row], np.diff(table.indptr))  # by the reports that have the word, …
         if (
             (table.data < 0).any()
-            or (table.data > held).any()
+            or (table.data > by_word).any()
             or (table.data > counts.labels[row][table.indices]).any()
         ):
             raise Refused("has a count that is larger than the whole it is part of")  # … and by those of the class
 
 
-def merge(parts: Sequence[Counts]) -> Counts:
-    """Counts of several sites as one; equal to counting their reports together."""
+def merge(parts: Sequence[WordCounts]) -> WordCounts:
+    """Merge the counts of several sites; equal to counting their reports together."""
     if len(parts) == 1:
         return parts[0]
     names = sorted(name for part in parts for name in part.registry_names)
@@ -178,10 +178,10 @@ def merge(parts: Sequence[Counts]) -> Counts:
     classes = {task: tuple(sorted({name for part in parts for name in part.classes.get(task, ())})) for task in tasks}
     rows: dict[str, dict[str, Any]] = {}
     for part in parts:
-        rows |= _spread(part, words, classes)
+        rows |= widen(part, words, classes)
     tables = {key: np.array([rows[name][key] for name in names]) for key in ARRAYS}
     hashes = sorted({value for part in parts for value in str(part.source.get("corpus_sha256", "")).split()})
-    return Counts(
+    return WordCounts(
         words=tuple(words),
         registry_names=tuple(names),
         classes=classes,
@@ -191,13 +191,13 @@ def merge(parts: Sequence[Counts]) -> Counts:
     )
 
 
-def _spread(part: Counts, words: Sequence[str], classes: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
-    """A site's tables for each of its registries, widened to the words and classes of all sites."""
+def widen(part: WordCounts, words: Sequence[str], classes: Mapping[str, Sequence[str]]) -> dict[str, dict[str, Any]]:
+    """Widen a site's tables, by registry, to the words and classes of all sites."""
     numbers = {word: number for number, word in enumerate(words)}
     kinds = {key: place for place, key in enumerate((task, name) for task in classes for name in classes[task])}
     word_at = np.fromiter((numbers[word] for word in part.words), np.int64, len(part.words))
-    mine = [(task, name) for task in part.classes for name in part.classes[task]]
-    class_at = np.fromiter((kinds[key] for key in mine), np.int64, len(mine))
+    own_classes = [(task, name) for task in part.classes for name in part.classes[task]]
+    class_at = np.fromiter((kinds[key] for key in own_classes), np.int64, len(own_classes))
     rows = {}
     for row, name in enumerate(part.registry_names):
         joint = part.joint[row].tocoo()
@@ -217,12 +217,9 @@ def _spread(part: Counts, words: Sequence[str], classes: Mapping[str, Sequence[s
     return rows
 
 
-def without_rare(counts: Counts, minimum_cases: int) -> Counts:
-    """Leave out words that fewer cases of a registry hold, for a site that shows its rare words to no one."""
+def without_rare(counts: WordCounts, minimum_cases: int) -> WordCounts:
+    """Leave out words that fewer cases of a registry have, for a site that shows its rare words to nobody."""
     rare = counts.cases < minimum_cases
-
-    def without(table: np.ndarray) -> np.ndarray:
-        return np.where(rare, 0, table)
 
     joint = []
     for row, table in enumerate(counts.joint):
@@ -232,9 +229,9 @@ def without_rare(counts: Counts, minimum_cases: int) -> Counts:
         joint.append(table)
     thinned = replace(
         counts,
-        occurrences=without(counts.occurrences),
-        reports=without(counts.reports),
-        cases=without(counts.cases),
+        occurrences=np.where(rare, 0, counts.occurrences),
+        reports=np.where(rare, 0, counts.reports),
+        cases=np.where(rare, 0, counts.cases),
         joint=tuple(joint),
         source={**counts.source, "minimum_cases": minimum_cases},
     )

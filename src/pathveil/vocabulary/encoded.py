@@ -1,11 +1,11 @@
-"""A corpus as arrays: what training, audit and studies work from, without the reports' text.
+"""An encoded corpus: the arrays that training, audit and studies need, without the reports' text.
 
-Documents lie end to end in ``ids``, document ``i`` between ``offsets[i]`` and ``offsets[i + 1]``. Labels are numbers
-into ``classes``, −1 where a label is missing. Saved as a folder of ``.npy`` files and one JSON, mapped on loading,
-so that a hundred models share one copy and a GPU node needs neither polars nor the reports.
+``ids`` has the word ids of all documents, those of document ``i`` between ``offsets[i]`` and ``offsets[i + 1]``. Labels
+are numbers into ``classes``, −1 if missing. The folder has ``.npy`` files, mapped on loading, and one JSON, so that a
+hundred models share one copy and a GPU node needs neither polars nor the reports.
 
 >>> import numpy as np
->>> corpus = Encoded(
+>>> corpus = EncodedCorpus(
 ...     ids=np.array([2, 3, 3], np.int32), offsets=np.array([0, 2, 3]), cases=np.array([0, 1]),
 ...     registries=np.array([0, 0]), registry_names=("R1",), labels={"site": np.array([0, -1])},
 ...     classes={"site": ("C50",)}, vocabulary_size=4)
@@ -31,7 +31,7 @@ MISSING = -1
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedCorpus:
     """Encoded documents with their labels, cases and registries."""
 
     ids: np.ndarray  # (tokens,) int32, word ids of a vocabulary
@@ -57,10 +57,10 @@ class Encoded:
     def tasks(self) -> tuple[str, ...]:
         return tuple(self.classes)
 
-    def take(self, rows: np.ndarray) -> "Encoded":
-        """The given documents, in the given order, as arrays in memory."""
+    def take(self, rows: np.ndarray) -> "EncodedCorpus":
+        """Take the given documents, in this order, as arrays in memory."""
         ids, offsets = take_documents(self.ids, self.offsets, rows)
-        return Encoded(
+        return EncodedCorpus(
             ids=ids,
             offsets=offsets,
             cases=self.cases[rows],
@@ -74,7 +74,7 @@ class Encoded:
         )
 
     def save(self, folder: Path) -> None:
-        """Write into an existing, empty folder, such as one of ``files.new_folder`` that is whole or not there."""
+        """Write into an existing, empty folder, such as one of ``files.new_folder``."""
         arrays = {"ids": self.ids, "offsets": self.offsets, "cases": self.cases, "registries": self.registries}
         arrays |= {f"label-{number}": self.labels[task] for number, task in enumerate(self.tasks)}
         if self.days is not None:
@@ -91,13 +91,13 @@ class Encoded:
         write_json(folder / "encoded.json", content)
 
     @classmethod
-    def load(cls, folder: Path) -> "Encoded":
-        """The corpus in a folder, judged before anything follows its numbers: another party may have made it.
+    def load(cls, folder: Path) -> "EncodedCorpus":
+        """Load the corpus in a folder, and check its numbers: another party may have made it.
 
-        ``Refused`` says what is wrong; OSError where a file is missing.
+        Raises ``Refused`` if something is wrong, OSError if a file is missing.
         """
         content = parse_json(read_bytes(folder / "encoded.json"))
-        classes, registries, words, source = _described(content)
+        classes, registries, words, source = parse_description(content)
 
         def array(name: str) -> np.ndarray:
             return read_array(folder / f"{name}.npy", mapped=True)
@@ -135,8 +135,8 @@ class Encoded:
             raise Refused("its files do not belong together")
 
 
-def _described(content: Any) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...], int, dict[str, str]]:
-    """Classes, registries, number of words and provenance, as ``encoded.json`` has them."""
+def parse_description(content: Any) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...], int, dict[str, str]]:
+    """Parse ``encoded.json``: classes, registries, number of words and provenance."""
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise Refused(f"is not of format {FORMAT}")
     classes, registries, words = (content.get(name) for name in ("classes", "registry_names", "vocabulary_size"))
@@ -151,16 +151,16 @@ def _described(content: Any) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...
 
 
 def take_documents(ids: np.ndarray, offsets: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens and offsets of the chosen documents, end to end: (tokens,) and (rows + 1,)."""
+    """Take the word ids of some documents and their offsets: (tokens,) and (rows + 1,)."""
     lengths = offsets[rows + 1] - offsets[rows]
-    taken = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     # Position of every token: its document's start, plus how far it is into the document.
-    where = np.repeat(offsets[rows] - taken[:-1], lengths) + np.arange(taken[-1])
-    return np.asarray(ids[where]), taken
+    places = np.repeat(offsets[rows] - starts[:-1], lengths) + np.arange(starts[-1])
+    return np.asarray(ids[places]), starts
 
 
-def join_documents(parts: Sequence[Encoded]) -> Encoded:
-    """Corpora of one vocabulary, with the same registries and classes, end to end."""
+def join_documents(parts: Sequence[EncodedCorpus]) -> EncodedCorpus:
+    """Join corpora of one vocabulary that have the same registries and classes."""
     first = parts[0]
     starts = np.cumsum([0, *(len(part.ids) for part in parts)])
     return replace(

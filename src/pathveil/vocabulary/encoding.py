@@ -1,4 +1,4 @@
-"""Reports to the word ids of a vocabulary: a corpus through its token store, or texts as they come.
+"""Encode reports with a vocabulary: a corpus by its token store, or texts one after another.
 
 >>> from pathveil.vocabulary.words import Vocabulary
 >>> ids, offsets = encode_texts(["Left breast", "zebra"], Vocabulary(words=("breast", "left"), method="by hand"))
@@ -20,7 +20,7 @@ from pathveil.text.identifiers import Hiding
 from pathveil.text.tokenizer import WORDS, tokenize
 from pathveil.untrusted import Refused, parse_json, read_bytes
 from pathveil.untrusted.arrays import read_array
-from pathveil.vocabulary.encoded import MISSING, Encoded
+from pathveil.vocabulary.encoded import MISSING, EncodedCorpus
 from pathveil.vocabulary.tokens import Tokens, cache_folder, tokens, translate
 from pathveil.vocabulary.words import Vocabulary
 
@@ -39,17 +39,17 @@ def encode(
     words: int = WORDS,
     identifiers: Hiding | None = None,
     progress: Progress = silent,
-) -> Encoded:
-    """Encode a corpus with a vocabulary; reports are tokenised once for all vocabularies, then looked up.
+) -> EncodedCorpus:
+    """Encode a corpus with a vocabulary; reports are tokenised once for all vocabularies.
 
-    ``tasks`` defaults to the usual ones the corpus has. ``classes`` (a trained model's) numbers labels as it does;
-    labels the model never saw are appended after its own. Text is cut as the vocabulary's was, unless ``identifiers``
-    says whether to hide what names people and days.
+    ``tasks`` defaults to the usual ones the corpus has. ``classes`` (a trained model's) come first in the numbers of
+    labels, labels that the model never saw behind them. Text is tokenised as the vocabulary's was, unless
+    ``identifiers`` says whether to mask names and dates.
     """
     hiding = vocabulary.identifiers if identifiers is None else identifiers
     store = tokens(paths, words=words, identifiers=hiding, progress=progress)
     labels, names = read_labels(paths, tasks=tasks, classes=classes)
-    return Encoded(
+    return EncodedCorpus(
         ids=word_ids(paths, store, vocabulary),
         offsets=np.array(store.offsets),
         cases=np.array(store.cases),
@@ -67,7 +67,7 @@ def encode(
 
 
 def word_ids(paths: Paths, store: Tokens, vocabulary: Vocabulary) -> np.ndarray:
-    """A corpus's word ids end to end, mapped from a file beside its token store and made if that is not there yet."""
+    """Map a corpus's word ids from the file beside its token store, which is made if it is missing."""
     key = sha256_of_json({**store.provenance, "words": vocabulary.sha256})[:24]
     path = cache_folder(paths) / f"ids-{key}.npy"
     about = path.with_suffix(".json")  # its hash: pages that a full disk or a power cut left empty look like ids
@@ -87,14 +87,14 @@ def word_ids(paths: Paths, store: Tokens, vocabulary: Vocabulary) -> np.ndarray:
 
 
 def id_table(store: Tokens, vocabulary: Vocabulary) -> np.ndarray:
-    """The table from a store's word numbers to a vocabulary's ids: (store words,) int32."""
+    """Make the table from a store's word numbers to a vocabulary's ids: (store words,) int32."""
     return np.fromiter((vocabulary.id_of(word) for word in store.words), np.int32, len(store.words))
 
 
 def read_labels(
     paths: Paths, *, tasks: Iterable[str] | None = None, classes: Mapping[str, Sequence[str]] | None = None
 ) -> tuple[dict[str, np.ndarray], dict[str, tuple[str, ...]]]:
-    """Labels of each task as numbers into its classes, −1 where missing: {task: (documents,)} and {task: names}."""
+    """Read the labels of each task as numbers into its classes, −1 if missing: {task: (documents,)}, {task: names}."""
     wanted = None if tasks is None else tuple(tasks)
     frame = scan(paths, tasks=wanted)
     columns = frame.select(tasks_of(frame, wanted)).collect(engine="streaming")
@@ -108,7 +108,7 @@ def read_labels(
 
 
 def read_days(paths: Paths) -> np.ndarray:
-    """The day each report is known to be of, as ``corpus.split`` takes it: (documents,) datetime64[D], NaT unknown."""
+    """Read the day of each report, as ``corpus.split`` takes it: (documents,) datetime64[D], NaT if unknown."""
     frame = with_dates(scan(paths))
     days = frame.select("report_id", known_day(frame).alias("day")).collect(engine="streaming")["day"]
     return days.to_numpy().astype("datetime64[D]")
@@ -117,7 +117,7 @@ def read_days(paths: Paths) -> np.ndarray:
 def encode_texts(
     texts: Sequence[str], vocabulary: Vocabulary, *, words: int = WORDS, identifiers: Hiding | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Word ids of texts end to end, (tokens,) int32, and where each starts, (texts + 1,) int64."""
+    """Encode texts: their word ids, (tokens,) int32, and where each text starts, (texts + 1,) int64."""
     if len(texts) > FEW:
         return text_encoder(vocabulary, words=words, identifiers=identifiers).add(texts)
     hiding = vocabulary.identifiers if identifiers is None else identifiers
@@ -129,7 +129,7 @@ def encode_texts(
 
 
 def text_encoder(vocabulary: Vocabulary, *, words: int = WORDS, identifiers: Hiding | None = None) -> "Column":
-    """An encoder for a stream of texts: ``add(texts)`` is `encode_texts`, and remembers words between calls."""
+    """Make an encoder for a stream of texts: ``add(texts)`` is `encode_texts` with a memory for words."""
     from pathveil.vocabulary.column import Column
 
     hiding = vocabulary.identifiers if identifiers is None else identifiers

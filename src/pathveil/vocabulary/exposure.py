@@ -1,8 +1,8 @@
-"""How much of a person is left in a vocabulary: what each strategy keeps of rare words, of words that look like people,
-and, where a truth file says what was planted, of the personal words themselves.
+"""Measure what vocabularies expose of people: rare words, words that look like people, and, of a synthetic corpus
+with a truth file, the personal words themselves.
 
-A word that only one case holds points at that case: whoever sees it in the vocabulary learns that the case was in the
-training text. So words are counted by the cases that hold them, and cases by whether they hold a word of their own.
+A word of only one case points at that case: a reader of the vocabulary learns that the case was in the training text.
+So words are counted by the number of cases that have them, and cases by whether they have a word of their own.
 
 >>> import tempfile, polars as pl
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -27,7 +27,7 @@ from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
 from pathveil.text.identifiers import TOKENS
 from pathveil.vocabulary.counting import count
-from pathveil.vocabulary.planted import Planted, planted_words
+from pathveil.vocabulary.planted import PlantedWords, planted_words
 from pathveil.vocabulary.suspect_words import KINDS, count_places, suspects
 from pathveil.vocabulary.tokens import Tokens, tokens
 from pathveil.vocabulary.words import Vocabulary
@@ -35,11 +35,11 @@ from pathveil.vocabulary.words import Vocabulary
 IDENTIFIER_WORDS = frozenset(TOKENS.values())
 BUCKETS = {"1": (1, 1), "2–4": (2, 4), "5–9": (5, 9), "10–49": (10, 49), "50+": (50, np.iinfo(np.int64).max)}
 SHOWN = 20  # words of a kind, where they are asked for
-BLOCK = 1 << 24  # tokens looked at a time
+BLOCK = 1 << 24  # tokens in memory at a time
 
 
-class PlantedKept(Part):
-    """Of the personal words of a kind that were planted: how many a vocabulary keeps."""
+class PlantedCount(Part):
+    """How many of the planted personal words of a kind are in a vocabulary."""
 
     planted: int
     kept: int
@@ -47,14 +47,14 @@ class PlantedKept(Part):
 
 
 class MeanScores(Part):
-    """A model's F1, averaged over its tasks."""
+    """F1 of a model, averaged over its tasks."""
 
     micro: float
     macro: float
 
 
 class VocabularyExposure(Part):
-    """What a vocabulary keeps of people."""
+    """What a vocabulary exposes of people."""
 
     name: str
     method: str
@@ -62,10 +62,10 @@ class VocabularyExposure(Part):
     words: int
     not_in_corpus: int
     coverage: float  # share of the running text
-    by_cases: dict[str, int]  # words by how many cases hold them
-    cases_with_own_word: int  # cases that hold a word no other case holds
+    by_cases: dict[str, int]  # words by the number of cases that have them
+    cases_with_own_word: int  # cases with a word that no other case has
     suspects: dict[str, int]  # words that look like people, by kind
-    planted: dict[str, PlantedKept] | None = None  # by kind, for a synthetic corpus
+    planted: dict[str, PlantedCount] | None = None  # by kind, for a synthetic corpus
     scores: MeanScores | None = None  # of a model with these words
     shown: dict[str, list[str]] | None = None  # suspected words, where they are asked for
 
@@ -120,9 +120,9 @@ def planted_table(rows: Sequence[VocabularyExposure], width: int) -> list[str]:
     if not kinds:
         return []
     lines = ["", f"{'planted, kept':<{width}}" + "".join(f"{kind.replace('_', ' '):>16}" for kind in kinds)]
-    lines.append(f"{'(of)':<{width}}" + "".join(f"{found.planted:>16,}" for found in kinds.values()))
+    lines.append(f"{'(of)':<{width}}" + "".join(f"{count.planted:>16,}" for count in kinds.values()))
     for row in rows:
-        cells = (f"{found.kept:,} ({found.share:.0%})" for found in (row.planted or {}).values())
+        cells = (f"{count.kept:,} ({count.share:.0%})" for count in (row.planted or {}).values())
         lines.append(f"{row.name:<{width}}" + "".join(f"{cell:>16}" for cell in cells))
     return lines
 
@@ -150,7 +150,7 @@ def measure_exposure(
     show_words: bool = False,
     progress: Progress = silent,
 ) -> ExposureResult:
-    """The exposure of each vocabulary in a corpus's reports (without the registries left out).
+    """Measure the exposure of each vocabulary in a corpus's reports (without the registries left out).
 
     ``scores`` are F1 of models, by vocabulary: {sha256: {task: {"micro": …, "macro": …}}}. Words are in the result only
     where ``show_words`` asks for them.
@@ -169,15 +169,15 @@ def measure_exposure(
     texts = scan(corpus).select("text").collect(engine="streaming")["text"]
     suspected = suspects(counts.words, occurrences, cases, count_places(texts.gather(rows)))
     planted = planted_words(corpus, truth, progress=progress) if truth else None
-    owners = only_case(store, rows)
+    owners = find_case(store, rows)
     numbers = {word: number for number, word in enumerate(counts.words)}
     owner = np.array([owners[store.numbers[word]] for word in counts.words], np.int64)
 
     def exposure_of(name: str, vocabulary: Vocabulary) -> VocabularyExposure:
         known = [numbers[word] for word in vocabulary.words if word in numbers]
         made_up = sum(word in IDENTIFIER_WORDS for word in vocabulary.words)  # they stand for people without naming one
-        kept = np.zeros(len(counts.words), bool)
-        kept[known] = True
+        chosen = np.zeros(len(counts.words), bool)
+        chosen[known] = True
         kinds = [suspected[word] for word in vocabulary.words if word in suspected]
         return VocabularyExposure(
             name=name,
@@ -185,13 +185,14 @@ def measure_exposure(
             sha256=vocabulary.sha256,
             words=len(vocabulary.words),
             not_in_corpus=len(vocabulary.words) - len(known) - made_up,
-            coverage=float(occurrences[kept].sum() / max(1, occurrences.sum())),
+            coverage=float(occurrences[chosen].sum() / max(1, occurrences.sum())),
             by_cases={
-                bucket: int((kept & (cases >= low) & (cases <= high)).sum()) for bucket, (low, high) in BUCKETS.items()
+                bucket: int((chosen & (cases >= low) & (cases <= high)).sum())
+                for bucket, (low, high) in BUCKETS.items()
             },
-            cases_with_own_word=len(np.unique(owner[kept & (cases == 1)])),
+            cases_with_own_word=len(np.unique(owner[chosen & (cases == 1)])),
             suspects={kind: kinds.count(kind) for kind in KINDS},
-            planted=kept_of_planted(planted, set(counts.words), set(vocabulary.words)) if planted else None,
+            planted=count_planted(planted, set(counts.words), set(vocabulary.words)) if planted else None,
             scores=mean_scores((scores or {}).get(vocabulary.sha256)),
             shown=examples(vocabulary, suspected, numbers, cases) if show_words else None,
         )
@@ -206,32 +207,32 @@ def measure_exposure(
     )
 
 
-def only_case(store: Tokens, rows: np.ndarray) -> np.ndarray:
-    """For each word of the store a case that holds it, which is the only one for a word of one case: (words,)."""
+def find_case(store: Tokens, rows: np.ndarray) -> np.ndarray:
+    """Find for each word of the store one case that has it: (words,)."""
     owner = np.zeros(len(store.words), np.int64)
     offsets, cases = np.asarray(store.offsets), np.asarray(store.cases)
-    taken = np.zeros(store.documents, bool)
-    taken[rows] = True
+    is_counted = np.zeros(store.documents, bool)
+    is_counted[rows] = True
     for start in range(0, len(store.ids), BLOCK):
         block = np.asarray(store.ids[start : start + BLOCK])
         document = np.searchsorted(offsets, np.arange(start, start + len(block)), side="right") - 1
-        owner[block[taken[document]]] = cases[document[taken[document]]]
+        owner[block[is_counted[document]]] = cases[document[is_counted[document]]]
     return owner
 
 
-def kept_of_planted(planted: Planted, there: set[str], kept: set[str]) -> dict[str, PlantedKept]:
-    """Of the personal words in the reports, by kind: how many the vocabulary keeps."""
-    kinds = {kind: words & there for kind, words in planted.only.items()}
+def count_planted(planted: PlantedWords, corpus_words: set[str], vocabulary: set[str]) -> dict[str, PlantedCount]:
+    """Count the planted words of the reports, by kind, and those in the vocabulary."""
+    kinds = {kind: words & corpus_words for kind, words in planted.only.items()}
     kinds["any"] = frozenset().union(*kinds.values())
     return {
-        kind: PlantedKept(planted=len(words), kept=len(words & kept), share=len(words & kept) / len(words))
+        kind: PlantedCount(planted=len(words), kept=len(words & vocabulary), share=len(words & vocabulary) / len(words))
         for kind, words in kinds.items()
         if words
     }
 
 
 def mean_scores(scores: Mapping[str, Any] | None) -> MeanScores | None:
-    """Mean micro and macro F1 over a model's tasks."""
+    """Average micro and macro F1 over a model's tasks."""
     if not scores:
         return None
     micro, macro = (
@@ -244,7 +245,7 @@ def mean_scores(scores: Mapping[str, Any] | None) -> MeanScores | None:
 def examples(
     vocabulary: Vocabulary, suspected: Mapping[str, str], numbers: Mapping[str, int], cases: np.ndarray
 ) -> dict[str, list[str]]:
-    """Words of each kind, those of the fewest cases first."""
+    """List words of each kind, those of the fewest cases first."""
     shown: dict[str, list[str]] = {kind: [] for kind in (*KINDS, "in one case")}
     for word in sorted(vocabulary.words, key=lambda word: (cases[numbers[word]] if word in numbers else 0, word)):
         kind = suspected.get(word)

@@ -1,4 +1,4 @@
-"""The exposure of several vocabularies side by side: a figure, and a page that stands on its own.
+"""Draw the exposure of several vocabularies side by side: a figure, and a page without other files.
 
 >>> from pathveil.vocabulary.exposure import VocabularyExposure
 >>> row = VocabularyExposure(name="B", method="occurrences >= 5", sha256="", words=9, not_in_corpus=0, coverage=0.9,
@@ -26,7 +26,7 @@ TITLE = "<title>What is left of people in these words"  # of the page
 
 
 def draw(result: ExposureResult) -> str:
-    """Small charts beside each other, a row a vocabulary, as an SVG element."""
+    """Draw small charts beside each other, a row for each vocabulary, as an SVG element."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -84,17 +84,17 @@ def draw_planted(axes: Any, result: ExposureResult) -> None:
 
 def draw_suspects(axes: Any, result: ExposureResult) -> None:
     kinds = list(result.vocabularies[0].suspects)
-    found = [[row.suspects[kind] for kind in kinds] for row in result.vocabularies]
-    most = [max(1, *column) for column in zip(*found, strict=True)]
-    shades = [[number / top for number, top in zip(line, most, strict=True)] for line in found]
-    draw_grid(axes, kinds, found, shades, "{:,}")
+    numbers = [[row.suspects[kind] for kind in kinds] for row in result.vocabularies]
+    most = [max(1, *column) for column in zip(*numbers, strict=True)]
+    shades = [[number / top for number, top in zip(line, most, strict=True)] for line in numbers]
+    draw_grid(axes, kinds, numbers, shades, "{:,}")
     axes.set_title("words that look like a …", fontsize=9)
 
 
 def draw_grid(
     axes: Any, names: list[str], numbers: Sequence[Sequence[float]], shades: list[list[float]], form: str
 ) -> None:
-    """Numbers in cells, darker where there is more; a shade says the same as the number, for the eye."""
+    """Draw numbers in cells, the larger the darker."""
     axes.imshow(shades, cmap="Oranges", vmin=0, vmax=1.4, aspect="auto")
     for down, line in enumerate(numbers):
         for across, number in enumerate(line):
@@ -120,7 +120,7 @@ def legend_below(axes: Any, *, columns: int, labels: list[str] | None = None) ->
 
 
 def render(result: ExposureResult) -> str:
-    """One HTML file with the figure and the tables in it; nothing is fetched."""
+    """Render one HTML file with the figure and the tables; it loads nothing."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -130,14 +130,14 @@ def render(result: ExposureResult) -> str:
 
 
 def check_places(folder: Path) -> None:
-    """Refuse, before any work, a folder where the page may not be written; an earlier page gives way."""
+    """Refuse, before any work, a folder with other files of these names; an earlier page may be replaced."""
     check_writable(folder)
     check_file(folder / PAGE, renews=[TITLE.encode()])
     check_file(folder / FIGURE, renews=[b"<svg"])
 
 
 def write_page(result: ExposureResult, folder: Path) -> list[Path]:
-    """exposure.html and exposure.svg."""
+    """Write exposure.html and exposure.svg."""
     contents = {PAGE: render(result), FIGURE: draw(result)}
     for name, content in contents.items():
         write_text(folder / name, content)

@@ -1,4 +1,4 @@
-"""The vocabulary paper's vocabularies for every fold: each registry left out in turn, B, I2 …, and MI at four sizes."""
+"""Choose the vocabulary paper's ten vocabularies (B, I2 …, MI at four sizes), each registry left out in turn."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,8 +10,8 @@ from pathveil.errors import VocabularyError
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.vocabulary.corpus_counts import with_source
-from pathveil.vocabulary.counts import Counts
-from pathveil.vocabulary.selection import MINIMUM, Measures, select
+from pathveil.vocabulary.counts import WordCounts
+from pathveil.vocabulary.selection import BASELINE_MIN_COUNT, Measures, select
 from pathveil.vocabulary.words import Vocabulary
 
 PAPER_BASELINE = 58_332  # words, on average over the paper's folds
@@ -37,7 +37,7 @@ class FoldsResult(Result):
 
 
 def paper_sentences(registries: int, *, minimum: int, sizes: Sequence[int]) -> dict[str, str]:
-    """The paper's vocabularies by name: B, I2 … I(R), and mutual information at the given sizes.
+    """Write the sentences of the paper's vocabularies by name: B, I2 … I(R), and mutual information at the given sizes.
 
     >>> paper_sentences(2, minimum=5, sizes=[2000])
     {'B': 'occurrences >= 5', 'I2': 'registries >= 2', 'MI2000': 'top 2000 by mutual-information'}
@@ -47,10 +47,10 @@ def paper_sentences(registries: int, *, minimum: int, sizes: Sequence[int]) -> d
     return sentences | {f"MI{size}": f"top {size} by mutual-information" for size in sizes}
 
 
-def scaled(size: float) -> int:
-    """A size rounded to two digits, as people give them.
+def two_digits(size: float) -> int:
+    """Round a size to two digits, as people give them.
 
-    >>> scaled(3243.2), scaled(87.6), scaled(3)
+    >>> two_digits(3243.2), two_digits(87.6), two_digits(3)
     (3200, 88, 3)
     """
     digits = max(0, len(str(int(size))) - 2)
@@ -58,9 +58,9 @@ def scaled(size: float) -> int:
 
 
 def folds(
-    counts: Counts,
+    counts: WordCounts,
     *,
-    minimum: int = MINIMUM,
+    minimum: int = BASELINE_MIN_COUNT,
     sizes: Sequence[int] | None = None,
     tasks: Iterable[str] | None = None,
     progress: Progress = silent,
@@ -79,25 +79,25 @@ def folds(
     others = {name: counts.take([other for other in names if other != name]) for name in names}
     if sizes is None:
         baselines = [(fold.occurrences.sum(axis=0) >= minimum).sum() for fold in others.values()]
-        sizes = list(dict.fromkeys(scaled(size * np.mean(baselines) / PAPER_BASELINE) for size in PAPER_SIZES))
+        sizes = list(dict.fromkeys(two_digits(size * np.mean(baselines) / PAPER_BASELINE) for size in PAPER_SIZES))
     sentences = paper_sentences(len(names) - 1, minimum=minimum, sizes=sizes)
     tasks = None if tasks is None else tuple(tasks)
-    made: dict[str, dict[str, Vocabulary]] = {}
+    vocabularies: dict[str, dict[str, Vocabulary]] = {}
     for number, (left_out, fold) in enumerate(others.items()):
         progress("choosing words", number, len(names))
         measures = Measures(with_source(fold, left_out=[left_out]), tasks=tasks)
-        made[left_out] = {name: select(measures, sentence) for name, sentence in sentences.items()}
+        vocabularies[left_out] = {name: select(measures, sentence) for name, sentence in sentences.items()}
     progress("choosing words", len(names), len(names))
-    return made
+    return vocabularies
 
 
-def save_folds(made: Mapping[str, Mapping[str, Vocabulary]], out: Path) -> FoldsResult:
+def save_folds(vocabularies: Mapping[str, Mapping[str, Vocabulary]], out: Path) -> FoldsResult:
     """Write each fold's vocabularies into a folder of the registry left out: ``OUT/R1/I2.json``."""
-    for registry, vocabularies in made.items():
-        for name, vocabulary in vocabularies.items():
+    for registry, by_name in vocabularies.items():
+        for name, vocabulary in by_name.items():
             vocabulary.save(out / registry / f"{name}.json")
     sizes = {
-        registry: {name: len(vocabulary.words) for name, vocabulary in vocabularies.items()}
-        for registry, vocabularies in made.items()
+        registry: {name: len(vocabulary.words) for name, vocabulary in by_name.items()}
+        for registry, by_name in vocabularies.items()
     }
     return FoldsResult(out=str(out), folds=sizes)

@@ -1,6 +1,6 @@
-"""Words of an open lexicon, by our own cleaning: a plain list, or UMLS's MRCONSO.RRF.
+"""Read the words of an open lexicon, cleaned as reports are: a plain list, or UMLS's MRCONSO.RRF.
 
-The earlier way of keeping names out (the vocabulary paper's reference 31): only words of a medical lexicon. A term of
+Only words of a medical lexicon was the earlier way to have no names (the vocabulary paper's reference 31). A term of
 several words gives each of them, as a report's text would.
 
 >>> import tempfile
@@ -29,7 +29,7 @@ LONGEST = 1 << 20  # characters of a line
 
 
 def read_lexicon(path: Path) -> set[str]:
-    """Every word of the lexicon's terms; English ones only of an MRCONSO file."""
+    """Read all words of a lexicon's terms, of an MRCONSO file the English ones."""
     words: set[str] = set()
     try:
         lines = _terms(path)
@@ -45,7 +45,7 @@ def read_lexicon(path: Path) -> set[str]:
 
 
 def public_words(path: Path) -> Vocabulary:
-    """A vocabulary of every word of a public lexicon: one that says nothing about anybody's reports."""
+    """Make a vocabulary of all words of a public lexicon, which says nothing about anybody's reports."""
     return Vocabulary.from_words(
         read_lexicon(path),
         method="words of a public list",

@@ -1,8 +1,8 @@
-"""Words that a truth file says are personal: the synthetic corpus's planted names, numbers, addresses and details.
+"""Find the personal words of a synthetic corpus: planted names, numbers, addresses and details, by its truth file.
 
-A word is *personal* of a kind if planted stretches of that kind cover it, wholly or in part, and it stands in no other
-text; the "street" of an address and the "Dr" before a name stand elsewhere too and are counted apart. Only the chunks
-that a stretch touches are looked at character by character; the rest of the text goes through the fast path.
+A word is *personal* of a kind if planted spans of that kind overlap it and it occurs in no other text; the "street" of
+an address and the "Dr" before a name occur elsewhere too and are counted apart. Only the chunks that a span touches are
+read character by character.
 
 >>> import tempfile, polars as pl
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -36,18 +36,18 @@ EVERY = 1 << 30  # no clipping: a word past the clip is ordinary text all the sa
 
 
 @dataclass(frozen=True)
-class Planted:
-    """Words that stand in planted stretches, by kind."""
+class PlantedWords:
+    """Words of planted spans, by kind."""
 
-    only: Mapping[str, frozenset[str]]  # kind: words that stand in no other text
-    also: Mapping[str, frozenset[str]]  # kind: words that stand elsewhere too
+    only: Mapping[str, frozenset[str]]  # kind: words that occur in no other text
+    also: Mapping[str, frozenset[str]]  # kind: words that occur elsewhere too
 
 
 Span = tuple[int, int, str]  # start, end, kind
 
 
-def planted_words(corpus: Paths, truth: Path, *, progress: Progress = silent) -> Planted:
-    """Every word of the corpus that a planted stretch covers, wholly or in part."""
+def planted_words(corpus: Paths, truth: Path, *, progress: Progress = silent) -> PlantedWords:
+    """Find all words of the corpus that a planted span overlaps."""
     spans = read_truth(truth)
     inside: dict[str, set[str]] = {}
     outside = Numbers()
@@ -59,19 +59,19 @@ def planted_words(corpus: Paths, truth: Path, *, progress: Progress = silent) ->
         for report, text in frame.slice(start, BATCH).iter_rows():
             plain, touched = cut_out_spans(text, spans.get(report, []))
             rest.append(plain)
-            for piece, here in touched:
-                sort_tokens(piece, here, inside, outside)
+            for piece, piece_spans in touched:
+                sort_tokens(piece, piece_spans, inside, outside)
         column.add(rest)
         progress("finding planted words", min(start + BATCH, frame.height), frame.height)
     ordinary = set(outside)
-    return Planted(
+    return PlantedWords(
         only={kind: frozenset(words - ordinary) for kind, words in sorted(inside.items())},
         also={kind: frozenset(words & ordinary) for kind, words in sorted(inside.items())},
     )
 
 
 def check_truth(path: Path, reports: "pl.DataFrame") -> None:
-    """Refuse the truth of other reports, which would find nobody left; a truth without its text cannot be checked."""
+    """Refuse the truth file of another corpus, which would find nobody; one without text cannot be checked."""
     import polars as pl
 
     truth = open_parquet(path)
@@ -87,7 +87,7 @@ def check_truth(path: Path, reports: "pl.DataFrame") -> None:
 
 
 def cut_out_spans(text: str, spans: list[Span]) -> tuple[str, list[tuple[str, list[Span]]]]:
-    """Cut the chunks that spans touch out of a text; give what is left, and each chunk with the spans inside it."""
+    """Cut the chunks that spans touch out of a text; return the rest, and each chunk with its spans."""
     if not spans:
         return text, []
     starts, ends = [], []
@@ -102,14 +102,15 @@ def cut_out_spans(text: str, spans: list[Span]) -> tuple[str, list[tuple[str, li
                 break
             if ends[chunk] > start:
                 touched.setdefault(chunk, []).append((start - starts[chunk], end - starts[chunk], kind))
-    kept, last = [], 0
+    untouched, last = [], 0
     for chunk in sorted(touched):
-        kept += [text[last : starts[chunk]], " "]
+        untouched += [text[last : starts[chunk]], " "]
         last = ends[chunk]
-    return "".join([*kept, text[last:]]), [(text[starts[c] : ends[c]], here) for c, here in touched.items()]
+    return "".join([*untouched, text[last:]]), [(text[starts[c] : ends[c]], inner) for c, inner in touched.items()]
 
 
 def sort_tokens(piece: str, spans: list[Span], inside: dict[str, set[str]], outside: Numbers) -> None:
+    """Add each token of a chunk to the words inside of spans, by kind, or to those outside."""
     for word, start, end in tokenize_spans(piece, words=EVERY, identifiers=False):
         kinds = [kind for begin, stop, kind in spans if begin < end and start < stop]
         for kind in kinds:
@@ -119,7 +120,7 @@ def sort_tokens(piece: str, spans: list[Span], inside: dict[str, set[str]], outs
 
 
 def read_truth(path: Path) -> dict[str, list[Span]]:
-    """The planted stretches of each report."""
+    """Read the planted spans of each report."""
     import polars as pl
 
     try:

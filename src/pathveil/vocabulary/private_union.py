@@ -1,4 +1,4 @@
-"""Words chosen with noise, so that the list hardly depends on any one case: differentially private set union.
+"""Choose words with noise, so that the list hardly depends on any one case: differentially private set union.
 
 The policy Gaussian method of Gopi, Gulhane, Kulkarni, Shen, Shokouhi and Yekhanin (2020, "Differentially private set
 union", arXiv:2002.09745). Cases come one after another in random order. Each has a budget of 1 in the Euclidean norm
@@ -9,7 +9,7 @@ with which such noise is (ε, δ/2)-private (Balle & Wang 2018). A word is taken
 
     ρ = max over t ≤ most of  1/√t + σ Φ⁻¹((1 − δ/2)^(1/t))
 
-which the words that one case alone holds, t of them at weights of at most 1/√t, all stay below with a chance of
+which the words that one case alone has, t of them at weights of at most 1/√t, all stay below with a chance of
 1 − δ/2. Together (ε, δ) for the whole list; the unit is a case.
 
 >>> round(noise_scale(1.0, 2e-5), 3), round(threshold(1.0, 2e-5, most=1), 3)
@@ -41,7 +41,7 @@ CUTOFF = 5.0  # standard deviations of noise above the threshold at which a word
 
 @lru_cache
 def noise_scale(epsilon: float, delta: float) -> float:
-    """σ for a change of norm 1 that is hidden up to (ε, δ/2): the analytic Gaussian mechanism."""
+    """Compute σ for a change of norm 1 that is hidden up to (ε, δ/2): the analytic Gaussian mechanism."""
 
     def excess(sigma: float) -> float:
         shift = epsilon * sigma
@@ -53,7 +53,7 @@ def noise_scale(epsilon: float, delta: float) -> float:
 
 @lru_cache
 def threshold(epsilon: float, delta: float, *, most: int) -> float:
-    """ρ, the noised weight that a word must exceed."""
+    """Compute ρ, the noised weight that a word must exceed."""
     alone = np.arange(1, most + 1)  # words of one case that no other case has
     chance = -np.expm1(np.log1p(-delta / 2) / alone)  # 1 − (1 − δ/2)^(1/t)
     return float((1 / np.sqrt(alone) + noise_scale(epsilon, delta) * norm.isf(chance)).max())
@@ -62,11 +62,11 @@ def threshold(epsilon: float, delta: float, *, most: int) -> float:
 def policy_weights(
     cases: Iterable[np.ndarray], *, words: int, cutoff: float, progress: Progress = silent, total: int = 0
 ) -> np.ndarray:
-    """The weights (words,) after each case in turn, given as its distinct words, has spent its budget."""
+    """Compute the weights (words,) after each case, given as its distinct words, has spent its budget."""
     weights = np.zeros(words)
-    for number, held in enumerate(cases):
-        gap = np.maximum(cutoff - weights[held], 0.0)
-        weights[held] += gap / max(float(np.linalg.norm(gap)), 1.0)
+    for number, case in enumerate(cases):
+        gap = np.maximum(cutoff - weights[case], 0.0)
+        weights[case] += gap / max(float(np.linalg.norm(gap)), 1.0)
         if number % 1000 == 0:
             progress("choosing words", number, total)
     return weights
@@ -81,7 +81,7 @@ def select_words_privately(
     without: Paths | None = None,
     progress: Progress = silent,
 ) -> Vocabulary:
-    """``select_privately`` from files of reports; registries and cases can be left out."""
+    """Choose words privately from files of reports, without some registries and cases."""
     for path in [corpus] if isinstance(corpus, str | Path) else corpus:
         if Path(path).suffix == ".npz":
             raise UsageError(f"{path}: words are chosen with noise from reports, a case at a time, not from counts")
@@ -104,11 +104,10 @@ def select_privately(
     rng: np.random.Generator | None = None,
     progress: Progress = silent,
 ) -> Vocabulary:
-    """The vocabulary of a corpus's words that pass; ``rows`` says which reports are looked at.
+    """Choose words privately from a token store, or from some ``rows`` of it.
 
     Without ``rng`` noise and order come from the operating system: who can repeat them can undo them. For the same
-    reason nothing else about the corpus goes into the vocabulary, neither its hash nor how many words it has; the
-    number of cases does.
+    reason the vocabulary has the number of cases, but neither the hash of the corpus nor its number of words.
     """
     if not 0 < epsilon < np.inf or not 0 < delta < 1:
         raise VocabularyError("choosing words with noise needs an epsilon above 0 and a delta between 0 and 1")
@@ -122,7 +121,7 @@ def select_privately(
     sigma, least = noise_scale(epsilon, delta), threshold(epsilon, delta, most=most)
     order = rng.permutation(len(cases))
     sampled = (
-        held if len(held) <= most else rng.choice(held, most, replace=False) for held in (cases[n] for n in order)
+        case if len(case) <= most else rng.choice(case, most, replace=False) for case in (cases[n] for n in order)
     )
     cutoff = least + CUTOFF * sigma
     weights = policy_weights(sampled, words=len(store.words), cutoff=cutoff, progress=progress, total=len(cases))
@@ -147,7 +146,7 @@ def select_privately(
 
 
 def words_of_cases(store: Tokens, rows: np.ndarray) -> Sequence[np.ndarray]:
-    """Each case's distinct words."""
+    """List the distinct words of each case."""
     _, case = np.unique(np.asarray(store.cases)[rows], return_inverse=True)
     lengths = np.diff(store.offsets)[rows]
     starts = np.asarray(store.offsets)[rows]

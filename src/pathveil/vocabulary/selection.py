@@ -1,19 +1,19 @@
-"""Choosing words: from counts and a sentence to a vocabulary.
+"""Choose a vocabulary from counts, by a sentence or a function.
 
-The papers' ways are sentences of `pathveil.vocabulary.expression`:
+The papers' methods are sentences of `pathveil.vocabulary.sentence`:
 
     baseline             occurrences >= 5                 (vocabulary paper; the distribution paper: reports >= 5)
     intersection of k    registries >= k                  rare words too, as in the paper (its finding on I2)
     mutual information   top N by mutual-information      as in the paper, rare words first (see docs/vocabulary.md)
     lexicon              in lexicon
 
-Words stand in the order of their sha256: a vocabulary's order says nothing about their counts.
+Words are in the order of their sha256, which says nothing about their counts.
 
 >>> from scipy import sparse
->>> held = np.array([[5, 1, 2], [4, 0, 3]])
->>> counts = Counts(words=("breast", "kowalski", "left"), registry_names=("R1", "R2"), classes={},
+>>> table = np.array([[5, 1, 2], [4, 0, 3]])
+>>> counts = WordCounts(words=("breast", "kowalski", "left"), registry_names=("R1", "R2"), classes={},
 ...                 total_reports=np.array([9, 9]), total_cases=np.array([9, 9]),
-...                 occurrences=held, reports=held, cases=held, labels=np.zeros((2, 0), np.int64),
+...                 occurrences=table, reports=table, cases=table, labels=np.zeros((2, 0), np.int64),
 ...                 joint=(sparse.csr_array((3, 0), dtype=np.int32),) * 2)
 >>> vocabulary = select(Measures(counts), "registries >= 2")
 >>> vocabulary.words, vocabulary.method
@@ -34,29 +34,29 @@ from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.settings import Settings
 from pathveil.vocabulary.corpus_counts import gather_counts
-from pathveil.vocabulary.counts import Counts
-from pathveil.vocabulary.expression import LEXICON, Sentence, parse
-from pathveil.vocabulary.information import information
+from pathveil.vocabulary.counts import WordCounts
 from pathveil.vocabulary.lexicon import read_lexicon
+from pathveil.vocabulary.mutual_information import mutual_information
+from pathveil.vocabulary.sentence import LEXICON, Sentence
 from pathveil.vocabulary.words import Vocabulary
 
-MINIMUM = 5  # occurrences, in both papers' baselines
-USUAL = "cases >= 5"  # where nothing else is asked for: a name in all page headers of one report is no word of it
+BASELINE_MIN_COUNT = 5  # occurrences, in both papers
+DEFAULT_SENTENCE = "cases >= 5"  # a name in all page headers of one report has many occurrences, and one case
 
 
 class SelectionSettings(Settings):
-    """How words are chosen: by one of the papers' methods with its number, or by a sentence that says everything."""
+    """How words are chosen: by a method of the papers with its number, or by a sentence."""
 
     method: Literal["baseline", "intersection", "mutual-information", "lexicon"] | None = None
-    choose: str | None = None  # a sentence of `pathveil.vocabulary.expression`
+    choose: str | None = None  # a sentence of `pathveil.vocabulary.sentence`
     min_count: int | None = Field(default=None, ge=1)  # baseline: how often a word must occur
     unit: Literal["occurrences", "reports", "cases"] = "occurrences"  # baseline: what is counted
     threshold: int | None = None  # intersection: in reports of how many registries
     top: int | None = Field(default=None, ge=1)  # mutual information: how many words
-    min_cases: int | None = Field(default=None, ge=1)  # any method: cases that must hold a word
+    min_cases: int | None = Field(default=None, ge=1)  # any method: cases that must have a word
 
     def sentence(self, *, lexicon: bool = False) -> str:
-        """What these settings say as a sentence; an option of another method is a mistake, not ignored."""
+        """Write these settings as a sentence; refuse options of another method."""
         if self.choose:
             if self.method or self.min_count or self.threshold or self.min_cases or self.top:
                 raise UsageError("--choose says everything; leave --method and its options away")
@@ -76,7 +76,7 @@ class SelectionSettings(Settings):
                 raise UsageError(f"{option} belongs to --method {owner}; to combine ways of choosing, use --choose")
         rare = f"cases >= {self.min_cases}" if self.min_cases else ""
         if self.method == "baseline":
-            return " and ".join(filter(None, [f"{self.unit} >= {self.min_count or MINIMUM}", rare]))
+            return " and ".join(filter(None, [f"{self.unit} >= {self.min_count or BASELINE_MIN_COUNT}", rare]))
         if self.method == "intersection":
             if self.threshold is None or self.threshold < 2:
                 raise UsageError("--method intersection needs --threshold K: in how many registries, 2 or more")
@@ -91,11 +91,11 @@ class SelectionSettings(Settings):
 
 
 class SelectionResult(Result):
-    """Which vocabulary was chosen, from what, and where it is."""
+    """A chosen vocabulary: its file, its size, and what it was chosen from."""
 
     out: str
     words: int
-    of: int | None  # words there were to choose from; not told of a choice that hides them
+    of: int | None  # words to choose from; None where the choice hides their number
     method: str
     sha256: str
     source: dict[str, Any]
@@ -126,21 +126,21 @@ class SelectionResult(Result):
 
 
 class Measures:
-    """What a sentence can ask about words, each worked out once: hand it on to choose several times from one corpus."""
+    """The measures of all words, each computed once, to choose several times from one corpus."""
 
-    def __init__(self, counts: Counts, *, tasks: Iterable[str] | None = None, lexicon: Set[str] | None = None):
+    def __init__(self, counts: WordCounts, *, tasks: Iterable[str] | None = None, lexicon: Set[str] | None = None):
         self.counts, self.lexicon = counts, lexicon
         self.tasks = None if tasks is None else tuple(dict.fromkeys(tasks))
-        self.known: dict[str, np.ndarray] = {}
+        self.values: dict[str, np.ndarray] = {}
 
     def __call__(self, name: str) -> np.ndarray:
-        if name not in self.known:
-            self.known[name] = self.measure(name)
-        return self.known[name]
+        if name not in self.values:
+            self.values[name] = self.compute(name)
+        return self.values[name]
 
-    def measure(self, name: str) -> np.ndarray:
+    def compute(self, name: str) -> np.ndarray:
         if name == "mutual-information":
-            return information(self.counts, tasks=informative_tasks(self.counts, self.tasks))
+            return mutual_information(self.counts, tasks=check_tasks(self.counts, self.tasks))
         if name == "registries":
             return (self.counts.reports > 0).sum(axis=0)
         if name == LEXICON:
@@ -150,7 +150,7 @@ class Measures:
         return getattr(self.counts, name).sum(axis=0)
 
 
-Choice = Callable[[Measures], np.ndarray]  # which words to keep, (words,) bool: a way of choosing of one's own
+Choice = Callable[[Measures], np.ndarray]  # a user's function that marks the words to keep: (words,) bool
 
 
 def select_words(
@@ -169,7 +169,7 @@ def select_words(
     """
     settings = SelectionSettings(choose=choose) if isinstance(choose, str) else choose
     if isinstance(settings, SelectionSettings):
-        settings = parse(settings.sentence(lexicon=lexicon is not None))
+        settings = Sentence.parse(settings.sentence(lexicon=lexicon is not None))
     elif not callable(settings):
         raise UsageError(
             "words are chosen by a sentence, such as 'registries >= 2 and cases >= 3', or by a function that marks "
@@ -186,26 +186,27 @@ def select_words(
 def select(
     measures: Measures, choose: str | Sentence | Choice, *, parameters: Mapping[str, object] | None = None
 ) -> Vocabulary:
-    """The vocabulary a sentence or a function chooses; ``parameters`` are recorded in it beside the sentence.
+    """Choose a vocabulary by a sentence or a function; ``parameters`` are recorded in it beside the sentence.
 
     A function marks the words to keep: ``lambda measures: measures("cases") >= 5``.
     """
     counts = measures.counts
-    sentence = parse(choose) if isinstance(choose, str) else choose
-    informed = False
+    sentence = Sentence.parse(choose) if isinstance(choose, str) else choose
+    uses_labels = False
     if isinstance(sentence, Sentence):
         check_registries(counts, sentence)
-        kept = sentence.keep(measures, words=len(counts.words))
-        method, informed = str(sentence), sentence.uses("mutual-information")
+        chosen = sentence.apply(measures, words=len(counts.words))
+        method, uses_labels = str(sentence), sentence.uses("mutual-information")
     else:
-        kept, method = own_choice(measures, sentence), f"own choice: {getattr(sentence, '__name__', 'a function')}"
+        chosen = apply_function(measures, sentence)
+        method = f"own choice: {getattr(sentence, '__name__', 'a function')}"
     return Vocabulary.from_words(
-        (counts.words[number] for number in np.flatnonzero(kept)),
+        (counts.words[number] for number in np.flatnonzero(chosen)),
         method=method,
         parameters={
             "words_offered": len(counts.words),
             "seed": None,  # nothing is drawn at random: equal counts choose equal words
-            **({"tasks": list(informative_tasks(counts, measures.tasks))} if informed else {}),
+            **({"tasks": list(check_tasks(counts, measures.tasks))} if uses_labels else {}),
             **(parameters or {}),
         },
         source={
@@ -217,21 +218,21 @@ def select(
     )
 
 
-def own_choice(measures: Measures, choose: Choice) -> np.ndarray:
-    """What a function of the user's chooses, checked."""
-    kept = np.asarray(choose(measures))
-    if kept.dtype != bool or kept.shape != (len(measures.counts.words),):
+def apply_function(measures: Measures, choose: Choice) -> np.ndarray:
+    """Mark the words that a user's function chooses; refuse marks of another type or number."""
+    chosen = np.asarray(choose(measures))
+    if chosen.dtype != bool or chosen.shape != (len(measures.counts.words),):
         raise UsageError(
             f"a choice of words must give one true or false for each of the {len(measures.counts.words):,} words; "
-            f"got {kept.dtype} of shape {kept.shape}"
+            f"got {chosen.dtype} of shape {chosen.shape}"
         )
-    if not kept.any():
+    if not chosen.any():
         raise VocabularyError(f"the choice keeps none of the {len(measures.counts.words):,} words")
-    return kept
+    return chosen
 
 
-def informative_tasks(counts: Counts, tasks: Sequence[str] | None) -> tuple[str, ...]:
-    """The tasks whose labels mutual information is about, each of which must be there."""
+def check_tasks(counts: WordCounts, tasks: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the tasks whose labels mutual information uses (all by default); refuse a task that is missing."""
     chosen = counts.tasks if tasks is None else tuple(tasks)
     for task in chosen:
         if task not in counts.tasks:
@@ -244,19 +245,20 @@ def informative_tasks(counts: Counts, tasks: Sequence[str] | None) -> tuple[str,
     return chosen
 
 
-def check_registries(counts: Counts, sentence: Sentence) -> None:
+def check_registries(counts: WordCounts, sentence: Sentence) -> None:
+    """Refuse a sentence that asks for words of more registries than there are."""
     names = counts.registry_names
-    for item in sentence.comparisons:
-        if item.measure != "registries" or item.sign not in (">=", ">", "="):
+    for comparison in sentence.comparisons:
+        if comparison.measure != "registries" or comparison.sign not in (">=", ">", "="):
             continue
-        asked = int(item.number) + (item.sign == ">")
-        if len(names) == 1 and asked > 1:
+        wanted = int(comparison.number) + (comparison.sign == ">")
+        if len(names) == 1 and wanted > 1:
             raise VocabularyError(
-                f"'{item}' compares registries, and there is only one ({names[0]}); add the corpora or count files of "
-                "others, or choose with --method baseline or mutual-information"
+                f"'{comparison}' compares registries, and there is only one ({names[0]}); add the corpora or count "
+                "files of others, or choose with --method baseline or mutual-information"
             )
-        if asked > len(names):
+        if wanted > len(names):
             raise VocabularyError(
-                f"'{item}' asks for words of {asked} registries, and there are {len(names)} ({', '.join(names)}); "
-                f"ask for {len(names)} at most"
+                f"'{comparison}' asks for words of {wanted} registries, and there are {len(names)} "
+                f"({', '.join(names)}); ask for {len(names)} at most"
             )

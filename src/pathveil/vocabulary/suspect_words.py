@@ -1,6 +1,6 @@
-r"""Which words look like they came from a person: names, addresses, e-mail, record numbers, dates, misspellings.
+r"""Find words that look like people: names, addresses, e-mail, record numbers, dates, misspellings.
 
-No list of names is used. A word counts as a trace of a kind if most of its occurrences stand where that kind stands in
+No list of names is used. A word is suspected of a kind if most of its occurrences are where that kind occurs in
 reports: after "Dr." or before "M.D.", between a house number and "Street", in an e-mail address, after "MRN". The words
 that announce such places ("Dr", "Street") do not count. Identifiers are known by their shape as well, misspellings by a
 common word one letter away. What this finds of planted information, and what it wrongly suspects, is measured in
@@ -8,8 +8,8 @@ docs/vocabulary.md: it is a pointer to what a person should look at, not a guara
 
 >>> import polars as pl
 >>> texts = pl.Series(["Read by Dr. Anna Kowalski. Carcinoma.", "Mr. Smith, 12 Mill Lane.\n  Carcinoma of colon."])
->>> found = count_places(texts)
->>> {kind: sorted(words) for kind, words in found.items() if words}
+>>> places = count_places(texts)
+>>> {kind: sorted(words) for kind, words in places.items() if words}
 {'address': ['12', 'mill'], 'name': ['anna', 'kowalski', 'smith']}
 """
 
@@ -26,7 +26,7 @@ from pathveil.vocabulary.column import Column, Numbers
 if TYPE_CHECKING:
     import polars as pl
 
-MOST = 0.5  # the share of its occurrences that must stand in such places
+MOST = 0.5  # the share of its occurrences that must be in such places
 KINDS = ("contact", "address", "name", "record number", "date", "misspelling")  # the first that fits is taken
 
 _CAPITAL, _WITHIN = r"\p{Lu}\p{M}*", r"\p{L}\p{M}'’\-"  # of any alphabet, accents apart or not
@@ -66,26 +66,26 @@ _IDENTIFIER = re.compile(r"^(?!m[89]\d{3}/)(?:(?=.*[a-z])(?=.*\d{4})|(?=.{8})[a-
 
 
 def count_places(texts: "pl.Series") -> dict[str, Counter[str]]:
-    """How often each word stands in a place of each kind."""
-    found = {}
+    """Count how often each word is in a place of each kind."""
+    places = {}
     for kind, pattern in PATTERNS.items():
         matches = texts.str.extract_all(pattern).explode().drop_nulls().to_list()
         numbers = Numbers()
         ids, _ = Column(numbers.__getitem__, words=1 << 30).add(matches)
         counted = np.bincount(ids, minlength=len(numbers))
         words = {word: int(counted[number]) for word, number in numbers.items()}
-        found[kind] = Counter({word: number for word, number in words.items() if word not in _CUES})
-    return found
+        places[kind] = Counter({word: number for word, number in words.items() if word not in _CUES})
+    return places
 
 
 def suspects(
-    words: Sequence[str], occurrences: np.ndarray, cases: np.ndarray, found: Mapping[str, Counter[str]]
+    words: Sequence[str], occurrences: np.ndarray, cases: np.ndarray, places: Mapping[str, Counter[str]]
 ) -> dict[str, str]:
-    """Words that look like traces of a person, each with its kind."""
+    """Find words that look like people, each with its kind."""
     kinds: dict[str, str] = {}
     for word, times in zip(words, occurrences.tolist(), strict=True):
         for kind in PATTERNS:
-            if found[kind][word] >= MOST * times and not word.isdecimal():
+            if places[kind][word] >= MOST * times and not word.isdecimal():
                 kinds.setdefault(word, kind)
         if word not in kinds and _IDENTIFIER.search(word):
             kinds[word] = "record number"
@@ -95,32 +95,34 @@ def suspects(
 
 
 def misspellings(words: Sequence[str], cases: np.ndarray, *, common: int = 50, rare: int = 10) -> set[str]:
-    """Words of letters in fewer than ``rare`` cases that are one slip away from a word of ``common`` cases or more.
+    """Find words of fewer than ``rare`` cases that are one slip away from a word of ``common`` cases or more.
 
     >>> sorted(misspellings(["carcinoma", "carcinmoa", "carcnoma", "colon", "kowalski"], np.array([90, 1, 2, 80, 1])))
     ['carcinmoa', 'carcnoma']
     """
-    plain = [(word, held) for word, held in zip(words, cases.tolist(), strict=True) if word.isalpha() and len(word) > 5]
+    plain = [(word, n) for word, n in zip(words, cases.tolist(), strict=True) if word.isalpha() and len(word) > 5]
     # Words are one slip apart (a letter missing, added, changed, or two swapped) only if dropping a letter from each,
     # or from one of them, can make them equal; a shared spelling with a letter dropped is then checked exactly.
     shortened: dict[str, list[str]] = {}
-    for word, held in plain:
-        if held >= common:
+    for word, n in plain:
+        if n >= common:
             for spelling in _dropped(word):
                 shortened.setdefault(spelling, []).append(word)
     return {
         word
-        for word, held in plain
-        if held < rare
+        for word, n in plain
+        if n < rare
         and any(_one_slip(word, other) for spelling in _dropped(word) for other in shortened.get(spelling, ()))
     }
 
 
 def _dropped(word: str) -> set[str]:
+    """List a word's spellings with at most one letter missing."""
     return {word, *(word[:place] + word[place + 1 :] for place in range(len(word)))}
 
 
 def _one_slip(one: str, other: str) -> bool:
+    """Return true if a letter is missing, added or changed, or two are swapped."""
     if len(one) > len(other):
         one, other = other, one
     start = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))

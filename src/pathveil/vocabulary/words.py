@@ -1,8 +1,8 @@
-"""The words a model may know: an ordered list, how it was chosen, and a hash.
+"""The vocabulary of a model: an ordered list of words, how it was chosen, and a hash.
 
-Ids follow the list: 0 is padding (never materialised), 1 is ``unknown_word``, the first word is 2. Chosen words stand
-in the order of their sha256, which says nothing about counts, and no report has neighbours of the list in a row, as it
-may have C10, C11 and C12 of a sorted one.
+Ids follow the list: 0 is padding (never materialised), 1 is ``unknown_word``, the first word is 2. Words are in the
+order of their sha256, which says nothing about counts. In a sorted list, C10, C11 and C12 would be neighbours, as they
+are in a report.
 
 >>> Vocabulary.from_words(["left", "c10", "carcinoma", "c11"], method="by hand").words
 ('c10', 'left', 'carcinoma', 'c11')
@@ -12,8 +12,8 @@ may have C10, C11 and C12 of a sorted one.
 >>> vocabulary.size, vocabulary.id_of("left"), vocabulary.id_of("zebra")
 (4, 3, 1)
 
-A vocabulary can be handed on without its words: each is replaced by a keyed hash, and only who has the key can look a
-word up. That hides words from who reads the file; who has the key can still try every name they know.
+A vocabulary can be given away with a keyed hash for each word, so that only the holders of the key can look a word up.
+That hides the words from readers of the file; holders of the key can still try every name they know.
 
 >>> secret = vocabulary.hashed(b"a key of at least sixteen bytes")
 >>> secret.words[0] == "carcinoma", secret.with_key(b"a key of at least sixteen bytes").id_of("left")
@@ -48,13 +48,13 @@ SHOWN_SHA256 = "hashed words, sha256 before"  # another: ``Vocabulary.sha256`` o
 
 
 def check_vocabulary_file(path: Path, *, reads: Iterable[Any] = ()) -> None:
-    """Refuse, before any work, a place where words may not be written; an earlier vocabulary gives way."""
+    """Refuse, before any work, a file that is no vocabulary; an earlier vocabulary may be replaced."""
     check_file(path, renews=[FORMAT.encode()], reads=reads)
 
 
 @dataclass(frozen=True, repr=False)
 class Vocabulary:
-    """Words in id order, without padding and unknown."""
+    """The words of a model in the order of their ids, without padding and unknown."""
 
     words: tuple[str, ...]
     method: str  # the expression that chose them, readable by a person
@@ -75,14 +75,14 @@ class Vocabulary:
         parameters: Mapping[str, Any] | None = None,
         source: Mapping[str, Any] | None = None,
     ) -> "Vocabulary":
-        """Words in the order of their sha256."""
+        """Make a vocabulary, its words in the order of their sha256."""
         words = tuple(words)
         ordered = tuple(words[place] for place in hash_order(words))
         return cls(ordered, method=method, parameters=parameters or {}, source=source or {})
 
     @property
     def size(self) -> int:
-        """Rows of an embedding: the words, padding and unknown."""
+        """The rows of an embedding: the words, padding and unknown."""
         return len(self.words) + FIRST_WORD
 
     @cached_property
@@ -98,11 +98,11 @@ class Vocabulary:
 
     @property
     def is_hashed(self) -> bool:
-        """Whether keyed hashes stand in the place of the words."""
+        """True if the vocabulary has keyed hashes in place of words."""
         return KEY_CHECK in self.parameters
 
     def hashed(self, key: bytes) -> "Vocabulary":
-        """The same ids with a keyed hash in the place of each word."""
+        """Replace each word by a keyed hash; ids stay."""
         if self.is_hashed:
             raise VocabularyError("the words are hashed already")
         return Vocabulary(
@@ -113,7 +113,7 @@ class Vocabulary:
         )
 
     def with_key(self, key: bytes) -> "Vocabulary":
-        """Hashed words that can be looked up; another key than theirs is refused."""
+        """Add the key of hashed words, so that words can be looked up; refuse another key."""
         if not self.is_hashed:
             raise VocabularyError("the words are not hashed; leave out the key")
         if not hmac.compare_digest(keyed_word(key, "", length=16), str(self.parameters[KEY_CHECK])):
@@ -122,44 +122,44 @@ class Vocabulary:
 
     @cached_property
     def sha256(self) -> str:
-        """Of the words in order; two vocabularies with it encode alike, however they were chosen."""
+        """The hash of the words in order; vocabularies with the same hash encode alike, however they were chosen."""
         return hashlib.sha256("\n".join(self.words).encode()).hexdigest()
 
     @property
     def shown_sha256(self) -> str:
-        """The sha256 that the words had before they were hashed, as whoever hashed them wrote it down."""
+        """The sha256 of the words; of hashed words as it was before, by the file's own account."""
         return str(self.parameters.get(SHOWN_SHA256, "")) if self.is_hashed else self.sha256
 
     @property
     def id_space(self) -> str:
-        """What sites that train together must have in common: an id means one word at all of them.
+        """The hash that sites that train together must share, so that an id is the same word everywhere.
 
-        The sha256, except for words agreed on privately: there a site has ids for words that it cannot name, so two
-        sites' words differ though their ids do not (see ``pathveil.agreement``).
+        It is the sha256, except for words agreed on privately: a site then has ids for words that it cannot name, and
+        sites differ in their words, not in their ids (see ``pathveil.agreement``).
         """
         return str(self.source.get("id_space", self.sha256))
 
     @property
     def identifiers(self) -> Hiding:
-        """Whether what names people and days is hidden in the text these words were chosen from; else as usual."""
-        told = read_settings(str(self.source.get("text", "")))
-        return IDENTIFIERS if told is None else told[1]
+        """True if names and dates were masked in the text of these words; the default if the source does not say."""
+        settings = read_settings(str(self.source.get("text", "")))
+        return IDENTIFIERS if settings is None else settings[1]
 
     def __repr__(self) -> str:
         return f"{counted(len(self.words), 'word')}, by '{self.method}'"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows; the words themselves may be people's names."""
+        """Show a notebook the size alone: words may be people's names."""
         return f"<p>{html.escape(repr(self))}</p>"
 
     def to_frame(self) -> "pl.DataFrame":
-        """Ids and words."""
+        """Return ids and words as a table."""
         import polars as pl
 
         return pl.DataFrame({"id": list(self.ids.values()), "word": self.words})
 
     def to_dict(self) -> dict[str, Any]:
-        """As its file has it."""
+        """Return the content of its file."""
         return {
             "format": FORMAT,
             "sha256": self.sha256,
@@ -170,7 +170,7 @@ class Vocabulary:
         }
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """As JSON; also written to ``path`` where one is given."""
+        """Return its file as JSON; also write it to ``path`` if given."""
         if path is not None:
             self.save(Path(path))
         return json.dumps(self.to_dict(), ensure_ascii=False)
@@ -206,13 +206,13 @@ class Vocabulary:
 
 
 def hash_order(words: Sequence[str]) -> list[int]:
-    """Places of words in the order of their sha256."""
+    """Order words by their sha256; return their places."""
     hashes = [hashlib.sha256(word.encode("utf-8", "surrogatepass")).digest() for word in words]
     return sorted(range(len(words)), key=hashes.__getitem__)
 
 
 def keyed_word(key: bytes, word: str, *, length: int = 32) -> str:
-    """A word as those see it who lack the key; ``length`` in hexadecimal digits."""
+    """Hash a word with a key; ``length`` in hexadecimal digits."""
     return hmac.new(key, b"pathveil word\0" + word.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[
         :length
     ]

@@ -123,6 +123,7 @@ def test_no_text_keeps_the_search_for_a_date_busy():
 
 def test_other_dates_are_left():
     assert Mask(births=["19570706", "1957", ""])("seen 7/7/1957 and 1957-08-06")[1] == 0
+    assert Mask(births=["19570306"])("6. Maerz 1957, 6. März 1957, March 6, 1957, 6. Mai 1957")[1] == 3
     assert Mask(births=["19571306"])("13/06/1957, 1957-13-06, Foo 6 1957") == ("[date], [date], Foo 6 1957", 2)
 
 

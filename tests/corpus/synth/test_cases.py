@@ -2,8 +2,7 @@
 
 import polars as pl
 
-from pathveil.corpus.synth.codes import LATERALITIES
-from pathveil.icdo.lists import code_lists
+from pathveil.icdo.lists import LATERALITIES, code_lists
 
 
 def test_labels_agree_with_each_other(made):

@@ -5,10 +5,10 @@ import pytest
 from corpus.synth.made import frames
 from pathveil.corpus.synth import SynthSettings
 from pathveil.corpus.synth.cases import draw_case
-from pathveil.corpus.synth.codes import LATERALITIES, chapters, families, looks, select_classes
+from pathveil.corpus.synth.codes import chapters, families, looks, select_classes
 from pathveil.corpus.synth.houses import Mix
 from pathveil.errors import UsageError
-from pathveil.icdo.lists import code_lists
+from pathveil.icdo.lists import LATERALITIES, code_lists
 
 
 def test_class_counts_are_the_papers_and_every_class_can_be_drawn():

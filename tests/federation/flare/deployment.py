@@ -36,7 +36,7 @@ from pathveil.federation.protocol.message import Message
 from pathveil.federation.protocol.plan import Plan, read_reports
 from pathveil.federation.protocol.secret import for_run, site_secret
 from pathveil.text.tokenizer import tokenize
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.words import Vocabulary
 
 SITES = {"north": "R1", "south": "R2"}
@@ -192,7 +192,7 @@ def plan_of(out: Path) -> Plan:
     return Plan.model_validate_json((out / "plan.json").read_text())
 
 
-def reports_of(deployment: Deployment, plan: Plan) -> dict[str, Encoded]:
+def reports_of(deployment: Deployment, plan: Plan) -> dict[str, EncodedCorpus]:
     """Each site's reports as it reads them."""
     corpora = {name: [deployment.corpus(name)] for name in plan.sites}
     return {name: read_reports(plan, name, corpus=corpora[name], vocabulary=deployment.words)[0] for name in plan.sites}

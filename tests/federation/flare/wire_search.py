@@ -38,7 +38,7 @@ from pathveil.federation.protocol.site_run import SiteRun
 from pathveil.federation.sums import Sums
 from pathveil.model.shared_private import Private, Shared
 from pathveil.rng import Seed
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 ALLOWED = "update of the shared part"
 LABELS, WORDS, MOVED = "labels", "word ids", "private changes"
@@ -187,7 +187,7 @@ def formats_of(kind: str) -> Mapping[str, int]:
 
 def replay(
     plan: Plan,
-    reports: Mapping[str, Encoded],
+    reports: Mapping[str, EncodedCorpus],
     folder: Path,
     *,
     secrets: Mapping[str, Seed],

@@ -34,7 +34,7 @@ def test_labels_are_agreed_on_like_words_without_showing_a_list(tmp_path):
     """Three sites: what all have in two cases each is agreed on; a code of one site, or of one case, is nowhere."""
     from pathveil.agreement.simulate import simulate
     from pathveil.agreement.site import cases_of
-    from pathveil.vocabulary.counts import Counts
+    from pathveil.vocabulary.counts import WordCounts
     from pathveil.vocabulary.words import Vocabulary
 
     own = {
@@ -49,7 +49,7 @@ def test_labels_are_agreed_on_like_words_without_showing_a_list(tmp_path):
         (tmp_path / f"{site}.csv").write_text("\n".join(table))
         found = write_class_counts([tmp_path / f"{site}.csv"], tasks=["site", "behavior"], out=tmp_path / f"{site}.npz")
         assert set(found.classes) == {"site", "behavior"}
-        counts[site] = cases_of(Counts.load(tmp_path / f"{site}.npz"))
+        counts[site] = cases_of(WordCounts.load(tmp_path / f"{site}.npz"))
     assert counts["west"] == {"behavior=3": 6, "site=C18": 1, "site=C50": 5}
     outcome = simulate(counts, threshold=3, min_cases=2, batch=4, seed=b"labels")
     outcome.vocabulary.save(tmp_path / "agreed.json")

@@ -15,7 +15,7 @@ from pathveil.federation.protocol.message import KINDS, Message, outgoing, read,
 from pathveil.federation.protocol.plan import Plan, fitted
 from pathveil.federation.protocol.site_run import SiteRun
 from pathveil.federation.settings import FederationSettings
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 
 SMALL = {"dim": 6, "filters": 4, "epochs": 2, "batch_size": 12}
 SETTINGS = {
@@ -40,13 +40,13 @@ def plan_of(mode: str, *, sites: int = 3, **changes) -> Plan:
     )
 
 
-def reports(plan: Plan, name: str) -> Encoded:
+def reports(plan: Plan, name: str) -> EncodedCorpus:
     """Random documents; a label in nine is outside the agreed classes."""
     number = plan.sites.index(name)
     rng = np.random.default_rng(number)
     documents = 20 + 8 * number
     lengths = rng.integers(0, 15, documents)
-    own = Encoded(
+    own = EncodedCorpus(
         ids=rng.integers(2, 40, lengths.sum()).astype(np.int32),
         offsets=np.concatenate([[0], np.cumsum(lengths)]),
         cases=np.arange(documents) // 2,

@@ -13,7 +13,7 @@ from pathveil.text.tokenizer import read_settings, tokenize, tokenize_spans
 from pathveil.vocabulary import Vocabulary
 from pathveil.vocabulary.column import Column, Numbers
 from pathveil.vocabulary.corpus_counts import write_counts
-from pathveil.vocabulary.counts import Counts
+from pathveil.vocabulary.counts import WordCounts
 from pathveil.vocabulary.encoding import encode, encode_texts
 from pathveil.vocabulary.selection import Measures, select
 from pathveil.vocabulary.tokens import tokens
@@ -181,6 +181,6 @@ def test_whatever_comes_is_cut_the_same_way(text):
 def test_counts_and_words_chosen_from_them_keep_what_they_were_told_to(synthetic, tmp_path):
     for keep in (False, True):
         write_counts([synthetic / "c.parquet"], tmp_path / f"{keep}.npz", tasks=(), identifiers=not keep)
-        chosen = select(Measures(Counts.load(tmp_path / f"{keep}.npz")), "occurrences >= 1")
+        chosen = select(Measures(WordCounts.load(tmp_path / f"{keep}.npz")), "occurrences >= 1")
         assert chosen.identifiers is not keep
         assert bool(set(TOKENS.values()) & set(chosen.words)) is not keep

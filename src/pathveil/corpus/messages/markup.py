@@ -2,8 +2,8 @@ r"""RTF and web pages as plain text: laboratories' systems send both where a tex
 
 Of RTF (Microsoft's specification 1.9.1) the text is taken as it is shown: paragraphs and table rows on lines,
 characters in the code page of the document or of their font, Unicode characters without their stand-ins; fonts, styles,
-pictures, headers, footers, hidden and deleted text are left out. Of a page (HTML) the tags are. Both are read in one go
-from left to right, in time proportional to their length, whatever they hold.
+pictures, headers, footers, hidden and deleted text are left out. Of a page (HTML) the tags are. Both are read once
+from left to right, so that time is proportional to their length.
 
 >>> plain_text(r"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 Arial;}}\f0 Pr\'e4parat:\par\b Karzinom\b0  \u8804 ?2 mm}")
 'Präparat:\nKarzinom ≤2 mm'
@@ -14,8 +14,9 @@ from left to right, in time proportional to their length, whatever they hold.
 import codecs
 import html
 import re
+from contextlib import suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pathveil.untrusted import Refused
 
@@ -36,7 +37,7 @@ CHARACTERS = {
     "emdash": "—", "endash": "–", "bullet": "•", "lquote": "‘", "rquote": "’", "ldblquote": "“", "rdblquote": "”",
 }  # fmt: skip
 SIGNS = {"\\": "\\", "{": "{", "}": "}", "~": " ", "_": "-", "\n": "\n", "\r": "\n", "\t": "\t"}
-# Groups that hold no text of the report; so do all that begin with \*.
+# Groups without text of the report; all that begin with \* are others.
 UNSHOWN = frozenset(
     "fonttbl colortbl stylesheet info pict nonshppict filetbl revtbl header headerl headerr headerf footer footerl "
     "footerr footerf ftnsep ftnsepc aftnsep aftnsepc tc xe objdata fldinst template listtable".split()
@@ -49,12 +50,12 @@ BEGUN = re.compile(r"(?<!\\)(?:\\\\)*+\\(?:'[0-9A-Fa-f]?|(?P<word>[A-Za-z]+|u-?[
 CHARSETS = {0: "cp1252", 77: "mac_roman", 128: "cp932", 129: "cp949", 130: "johab", 134: "cp936", 136: "cp950"}
 CHARSETS |= {161: "cp1253", 162: "cp1254", 163: "cp1258", 177: "cp1255", 178: "cp1256", 186: "cp1257", 204: "cp1251"}
 CHARSETS |= {222: "cp874", 238: "cp1250", 254: "cp437", 255: "cp850"}
-# Code pages with characters of two codes, of which the second may stand as the letter that it is elsewhere.
+# Code pages with characters of two codes; the second may be written as a letter.
 DOUBLE = frozenset(("cp932", "cp949", "johab", "cp936", "cp950"))
-SHEETS = {"ansi": "cp1252", "mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
+CODE_PAGES = {"ansi": "cp1252", "mac": "mac_roman", "pc": "cp437", "pca": "cp850"}
 
-# An attribute's value may hold what ends a tag; none holds what begins one, so that each search ends at the next.
-# Few tags have one letter: "if x <y and z> w" holds none.
+# An attribute's value may contain ">", never "<", so that each search ends at the next "<".
+# Few tags have one letter: "if x <y and z> w" has none.
 TAG = re.compile(
     r"<(?:!--|(?P<end>/?)(?P<name>[A-Za-z][A-Za-z0-9:-]++|[ABIPQSUabipqsu])(?![^\s/>])"
     r"(?:(?:[^<>\"']++|\"[^\"<]*+\"|'[^'<]*+')*+>|[^<>]*+>)|[!?][^<>]*+>)"
@@ -75,7 +76,7 @@ HUGE = re.compile(r"&#(?:\d{8,}+|[xX][0-9A-Fa-f]{7,}+);?", re.ASCII)  # no chara
 
 
 def plain_text(text: str) -> str:
-    """The text without markup where it is RTF (from some line on) or a page; else as it is.
+    """Return a text without markup where it is RTF (from some line on) or a page; else as it is.
 
     RTF that is nested beyond reason is ``Refused``.
     """
@@ -87,7 +88,7 @@ def plain_text(text: str) -> str:
 
 
 def plain_texts(texts: "pl.Series") -> "pl.Series":
-    """A column of texts without the markup that they begin with; one that is refused is missing."""
+    """Remove the markup that a column's texts begin with; a text that is refused is missing."""
     import polars as pl
 
     marked = texts.str.starts_with(RTF) | texts.str.starts_with("<")
@@ -98,7 +99,7 @@ def plain_texts(texts: "pl.Series") -> "pl.Series":
 
 
 def plain_or_none(text: str) -> str | None:
-    """A table's text without the markup that it begins with; none where it is refused."""
+    """Remove the markup that a table's text begins with; return None where it is refused."""
     try:
         return plain_text(text) if text.startswith((RTF, "<")) else text
     except Refused:
@@ -106,24 +107,24 @@ def plain_or_none(text: str) -> str | None:
 
 
 def without_rtf(text: str) -> str:
-    """A text with each RTF document in it as plain text; what stands around them stays."""
+    """Replace each RTF document in a text by its plain text."""
     pieces, at = [], 0
-    while found := (AGAIN.match(text, at) if at else None) or OPENS.search(text, at):
-        pieces.append(text[at : found.start()] if found.re is OPENS else "\n")
+    while head := (AGAIN.match(text, at) if at else None) or OPENS.search(text, at):
+        pieces.append(text[at : head.start()] if head.re is OPENS else "\n")
         document = RtfDocument()
-        at = document.read(text, found.end() - len(RTF))
+        at = document.read(text, head.end() - len(RTF))
         pieces.append(document.text())
     return "".join([*pieces, text[at:]])
 
 
 def are_cut(pieces: list[str]) -> bool:
-    """Whether pieces of a text were cut at one width, and so anywhere; two tell nothing yet."""
+    """Return true if the pieces of a text have one width, so that cuts may lie anywhere; of two, nothing is known."""
     width = len(pieces[0])
     return len(pieces) > 2 and all(len(piece) == width for piece in pieces[1:-1]) and len(pieces[-1]) <= width
 
 
 def join_rtf(pieces: list[str]) -> str:
-    r"""One document of its pieces, which are its lines or were cut anywhere, also within a control word.
+    r"""Join the pieces of a document, which are its lines or were cut anywhere, also within a control word.
 
     A line end means nothing in RTF but that a control word ends there.
 
@@ -140,165 +141,151 @@ def join_rtf(pieces: list[str]) -> str:
     return "".join(joined)
 
 
-class State(NamedTuple):
-    """What holds within a group of RTF, and ends with it."""
+class Group(NamedTuple):
+    """Properties of a group of RTF, which end with it."""
 
-    unshown: bool = False
-    hidden: bool = False
+    skipped: bool = False  # a picture, a style sheet, …
+    hidden: bool = False  # text that is not shown
     stand_ins: int = 1  # characters behind a Unicode one, for readers that know none
     encoding: str = "cp1252"
     in_fonts: bool = False
 
 
 class RtfDocument:
-    """One document being read, from its first brace to the one that closes it."""
+    """The text of one RTF document, from its first brace to the one that closes it."""
 
     def __init__(self) -> None:
         self.pieces: list[str] = []
-        self.bytes = bytearray()  # characters by their codes: some code pages need two for one
-        self.state = State()
-        self.outer: list[State] = []
-        self.usual = "cp1252"
-        self.usual_font: int | None = None  # whose characters count where none is named
+        self.codes = bytearray()  # characters by their codes: some code pages need two for one
+        self.group = Group()
+        self.outer: list[Group] = []
+        self.code_page = "cp1252"
+        self.default_font: int | None = None
         self.fonts: dict[int, str] = {}  # font: encoding
-        self.font = 0  # that the table of fonts speaks of
-        self.skip = 0  # stand-ins still to come
+        self.font = 0  # of the entry in the table of fonts
+        self.stand_ins = 0  # still to be passed over
 
     def read(self, text: str, at: int) -> int:
-        """Read from a brace on; gives the place behind the document."""
-        while found := TOKEN.match(text, at):
-            at = found.end()
-            if brace := found["brace"]:
-                self._characters("")
-                self.skip = 0
-                if brace == "{":
-                    if len(self.outer) == DEEPEST:
-                        raise Refused(f"holds RTF with groups nested more than {DEEPEST:,} deep")
-                    self.outer.append(self.state)
-                else:
-                    was_in_fonts, self.state = self.state.in_fonts, self.outer.pop()
-                    if was_in_fonts and not self.state.in_fonts:
-                        self.state = self.state._replace(encoding=self._usual_encoding())
-                    if not self.outer:
-                        return at
-            elif shown := found["text"]:
-                self._show(shown)
-            elif code := found["code"]:
-                if self.skip:
-                    self.skip -= 1
-                elif not (self.state.unshown or self.state.hidden):
-                    self.bytes.append(int(code, 16))
-            elif sign := found["sign"]:
-                if sign == "*":
-                    self.state = self.state._replace(unshown=True)
-                elif sign in SIGNS:
-                    self._show(SIGNS[sign])
-            elif word := found["word"]:
-                number = found["number"]
-                if word == "bin":
-                    at += min(int(number[:9]), len(text)) if number and number[0] != "-" else 0
-                else:
-                    self._obey(word, None if number is None else int(number[:9]))
+        """Read from a brace on; return the place behind the document."""
+        while token := TOKEN.match(text, at):
+            at = token.end()
+            word, number = token["word"], token["number"]
+            if token["brace"] == "{":
+                if len(self.outer) == DEEPEST:
+                    raise Refused(f"holds RTF with groups nested more than {DEEPEST:,} deep")
+                self.flush()
+                self.outer.append(self.group)
+                self.stand_ins = 0
+            elif token["brace"]:
+                ends_fonts = self.group.in_fonts and not self.outer[-1].in_fonts
+                self.change(self.outer.pop())
+                if ends_fonts:
+                    self.change(encoding=self.usual_encoding())
+                self.stand_ins = 0
+                if not self.outer:
+                    return at
+            elif token["text"]:
+                self.show(token["text"])
+            elif token["code"]:
+                if self.stand_ins:
+                    self.stand_ins -= 1
+                elif not (self.group.skipped or self.group.hidden):
+                    self.codes.append(int(token["code"], 16))
+            elif token["sign"] == "*":
+                self.change(skipped=True)
+            elif token["sign"] in SIGNS:
+                self.show(SIGNS[token["sign"]])
+            elif word == "bin":
+                at += min(int(number[:9]), len(text)) if number and number[0] != "-" else 0
+            elif word:
+                self.control(word, None if number is None else int(number[:9]))
         return len(text)
 
     def text(self) -> str:
-        self._characters("")
-        text = "".join(self.pieces)
-        if any("\ud800" <= piece <= "\udfff" for piece in self.pieces if len(piece) == 1):  # halves of characters
-            text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return text
+        self.flush()
+        return "".join(self.pieces).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
-    def _show(self, text: str) -> None:
-        if self.skip:
-            left = text[self.skip :]
-            self.skip -= len(text) - len(left)
-            text = left
-        if text and not (self.state.unshown or self.state.hidden):
-            if self.bytes and self.state.encoding in DOUBLE and "?" < text[0] < "\x7f" and self._is_half():
-                self.bytes.append(ord(text[0]))
-                text = text[1:]
-            self._characters(text)
+    def flush(self) -> None:
+        """Decode the characters that came by their codes."""
+        if self.codes:
+            self.pieces.append(self.codes.decode(self.group.encoding, "replace"))
+            self.codes.clear()
 
-    def _is_half(self) -> bool:
-        """Whether the codes so far end in the first of two."""
-        try:
-            self.bytes.decode(self.state.encoding)
-        except UnicodeDecodeError as error:
-            return error.start == len(self.bytes) - 1
-        return False
+    def change(self, group: Group | None = None, **values: Any) -> None:
+        """Change properties: to those of another group, or some of them."""
+        self.flush()
+        self.group = (group or self.group)._replace(**values)
 
-    def _usual_encoding(self) -> str:
-        named = self.fonts.get(self.usual_font) if self.usual_font is not None else None
-        return named if named and named != CHARSETS[0] else self.usual  # most fonts say 0, whatever the code page is
-
-    def _characters(self, text: str) -> None:
-        """Add text, behind the characters that came by their codes."""
-        if self.bytes:
-            self.pieces.append(self.bytes.decode(self.state.encoding, "replace"))
-            self.bytes.clear()
-        if text:
+    def show(self, text: str) -> None:
+        """Add text, without the stand-ins it begins with."""
+        if self.stand_ins:
+            passed, text = text[: self.stand_ins], text[self.stand_ins :]
+            self.stand_ins -= len(passed)
+        if text and not (self.group.skipped or self.group.hidden):
+            if self.codes and self.group.encoding in DOUBLE and "?" < text[0] < "\x7f":
+                decoder = codecs.getincrementaldecoder(self.group.encoding)("replace")
+                decoder.decode(self.codes)
+                if decoder.getstate()[0]:  # the first of two codes
+                    self.codes.append(ord(text[0]))
+                    text = text[1:]
+            self.flush()
             self.pieces.append(text)
 
-    def _obey(self, word: str, number: int | None) -> None:
-        """What a control word says."""
-        state = self.state
+    def usual_encoding(self) -> str:
+        encoding = self.fonts.get(self.default_font) if self.default_font is not None else None
+        # Most fonts have character set 0, in documents of any code page.
+        return encoding if encoding and encoding != CHARSETS[0] else self.code_page
+
+    def control(self, word: str, number: int | None) -> None:
+        """Follow a control word."""
         if word in CHARACTERS:
-            self.skip = 0 if CHARACTERS[word] in "\n\t" else self.skip  # a break stands in for no character
-            self._show(CHARACTERS[word])
+            self.stand_ins = 0 if CHARACTERS[word] in "\n\t" else self.stand_ins  # a break stands in for no character
+            self.show(CHARACTERS[word])
         elif word == "u" and number is not None:
-            self.skip = 0
-            self._show(chr(number % 65536 if number < 65536 else number) if number <= 0x10FFFF else "\ufffd")
-            self.skip = state.stand_ins
+            self.stand_ins = 0
+            self.show(chr(number % 65536 if number < 65536 else number) if number <= 0x10FFFF else "\ufffd")
+            self.stand_ins = self.group.stand_ins
         elif word == "uc" and number is not None:
-            self.state = state._replace(stand_ins=min(max(number, 0), 255))
+            self.change(stand_ins=min(max(number, 0), 255))
         elif word in UNSHOWN:
-            self.state = state._replace(unshown=True, in_fonts=word == "fonttbl")
+            self.change(skipped=True, in_fonts=word == "fonttbl")
         elif word in ("v", "deleted"):
-            self._characters("")
-            self.state = state._replace(hidden=number != 0)
+            self.change(hidden=number != 0)
         elif word == "plain":
-            self._characters("")
-            self.state = state._replace(hidden=False, encoding=self._usual_encoding())
+            self.change(hidden=False, encoding=self.usual_encoding())
         elif word == "deff":
-            self.usual_font = number
+            self.default_font = number
         elif word == "f" and number is not None:
             self.font = number
-            if not state.in_fonts:
-                self._characters("")
-                self.state = state._replace(encoding=self.fonts.get(number, self.usual))
-        elif word == "fcharset" and state.in_fonts and number in CHARSETS:
+            if not self.group.in_fonts:
+                self.change(encoding=self.fonts.get(number, self.code_page))
+        elif word == "fcharset" and self.group.in_fonts and number in CHARSETS:
             self.fonts[self.font] = CHARSETS[number]
-        elif word in SHEETS or (word == "ansicpg" and number is not None):
-            name = SHEETS.get(word) or ("utf-8" if number == 65001 else f"cp{number}")
-            if is_encoding(name):
-                self.usual = name
-                self.state = state._replace(encoding=name)
-
-
-def is_encoding(name: str) -> bool:
-    try:
-        codecs.lookup(name)
-    except LookupError:
-        return False
-    return True
+        elif word in CODE_PAGES or (word == "ansicpg" and number is not None):
+            name = CODE_PAGES.get(word) or ("utf-8" if number == 65001 else f"cp{number}")
+            with suppress(LookupError):  # a code page that Python does not know
+                codecs.lookup(name)
+                self.code_page = name
+                self.change(encoding=name)
 
 
 def without_tags(page: str) -> str:
-    """The text of a page, its blocks on lines of their own."""
-    pieces, at, in_head, has_comments = [], 0, False, True
-    while found := TAG.search(page, at):
+    """Return the text of a page, its blocks on lines of their own.
+
+    Python's HTMLParser takes "pT<pN, if x<y then z>" for a tag, and time that grows with the square of "<br <br <br …".
+    """
+    pieces, at, in_head, comments_end = [], 0, False, page.rfind("-->")
+    while tag := TAG.search(page, at):
         if not in_head:
-            pieces.append(page[at : found.start()])
-        at, name = found.end(), (found["name"] or "").lower()
-        if found[0] == "<!--":
-            end = page.find("-->", at) if has_comments else -1
-            has_comments = end >= 0
-            at = end + 3 if end >= 0 else at
+            pieces.append(page[at : tag.start()])
+        at, name, is_whole = tag.end(), (tag["name"] or "").lower(), tag[0].endswith("/>")
+        if tag[0] == "<!--":
+            at = page.index("-->", at) + 3 if at <= comments_end else at
         elif name == "head":
-            in_head = not found["end"] and not found[0].endswith("/>")
-        elif name and not found["end"]:
+            in_head = not tag["end"] and not is_whole
+        elif name and not tag["end"]:
             in_head = in_head and name in IN_HEAD  # a head that was never closed hides nothing behind it
-            if name in HIDDEN and not found[0].endswith("/>"):  # what is in it is no page, whatever it looks like
+            if name in HIDDEN and not is_whole:  # its content is no page
                 end = HIDDEN[name].search(page, at)
                 at = end.start() if end else len(page)
         if name in BLOCKS:
@@ -307,11 +294,10 @@ def without_tags(page: str) -> str:
             pieces.append(" ")
     if not in_head:
         pieces.append(page[at:])
-    text = unescape_entities("".join(pieces))
-    lines = (" ".join(line.split()) for line in text.split("\n"))
+    lines = (" ".join(line.split()) for line in unescape_entities("".join(pieces)).split("\n"))
     return "\n".join(filter(None, lines))
 
 
 def unescape_entities(text: str) -> str:
-    """Text in which ``&lt;`` and ``&#181;`` stand for characters with these in their place."""
+    """Replace entities such as ``&lt;`` and ``&#181;`` by their characters."""
     return html.unescape(HUGE.sub("\ufffd", text))

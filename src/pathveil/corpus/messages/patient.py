@@ -22,6 +22,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pathveil.corpus.dates import WRITTEN_DATE, may_contain_day, possible_days
 from pathveil.corpus.messages.sections import SECTIONS
 from pathveil.errors import UsageError
 from pathveil.text.identifiers.word_lists import TERMS, WORDS
@@ -29,21 +30,7 @@ from pathveil.text.identifiers.word_lists import TERMS, WORDS
 TITLE = r"(?:mr|mrs|ms|miss|mister|master|herr|frau|patient|pt|name)\b[.:,]*\s+"
 PERSON = r"(?:mr|mrs|ms|miss|mister|herr|frau|name)\b[.:,]*[^\S\n]+"
 SHORTEST_KEY = 16
-MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-MONTH_OF = {name: number for number, name in enumerate(MONTHS, start=1)}
-MONTH_OF |= {"m\u00e4r": 3, "mrz": 3, "mai": 5, "okt": 10, "dez": 12}
-_MONTH = "|".join(MONTH_OF).replace("\u00e4", "[\u00e4\u00c4]")
-# Every way in which reports write a date: 1957-07-06, 1957/7/6, 19570706, 7/6/57, 07 06 1957, July 6th, 1957,
-# 6-JUL-1957, 6th of July 1957, 6. Juli 1957; a time may stand behind it.
-WRITTEN_DATE = re.compile(
-    r"(?ai)(?<!\d)(?:(\d{4})(?:[-/.]?(\d{2})[-/.]?(\d{2})|\s?[-/.]\s?(\d{1,2})\s?[-/.]\s?(\d{1,2}))"
-    r"|(\d{1,2})\s?[-/.]\s?(\d{1,2})\s?[-/.]\s?(\d{4}|\d{2})|(\d{1,2})\s(\d{1,2})\s(\d{4})"
-    rf"|({_MONTH})[a-z]{{0,7}}\.?[\s-]+(\d{{1,2}})(?:st|nd|rd|th)?,?[\s-]+['’]?(\d{{4}}|\d{{2}})"
-    rf"|(\d{{1,2}})(?:st|nd|rd|th|\.)?[\s-]*(?:of\s)?({_MONTH})[a-z]{{0,7}}\.?,?[\s-]*['’]?(\d{{4}}|\d{{2}}))(?:(?!\w)|(?=T\d))"
-)
 HEADING = re.compile(rf"(?m)^((?:{'|'.join(SECTIONS)}):?)$")
-
-
 LETTERS = re.compile(r"[^\W_]+")
 NAME_BREAK = re.compile(r"[\s.'’_-]+")
 PREFIX = re.compile(r"(?i)^(O|D|Mac|Mc)(?=[^\W\d_]{3})")  # of a name; some systems drop the apostrophe behind it
@@ -163,14 +150,14 @@ class Mask:
         return text, total
 
     def _without_births(self, text: str, squeezed: str) -> tuple[str, int]:
-        if not any(may_be_written(birth, squeezed) for birth in self.births):
+        if not any(may_contain_day(squeezed, birth) for birth in self.births):
             return text, 0
         count = 0
 
-        def replacement(found: re.Match[str]) -> str:
+        def replacement(date: re.Match[str]) -> str:
             nonlocal count
-            if not self.births & possible_days(found):
-                return found[0]
+            if not self.births & possible_days(date):
+                return date[0]
             count += 1
             return "[date]"
 
@@ -194,25 +181,6 @@ def spellings(name: str) -> set[str]:
 def is_term(word: str) -> bool:
     """Whether a name says nothing alone: a word of every report, or two letters."""
     return len(word) == 2 or word.lower() in TERMS
-
-
-def may_be_written(birth: str, squeezed: str) -> bool:
-    """Whether a squeezed text can hold a day, YYYYMMDD: a quick look before every date of the text is found.
-
-    >>> [may_be_written("19570706", squeeze(text)) for text in ("born 7/6/57", "July 6th, 1957", "5 of 12 nodes")]
-    [True, True, False]
-    """
-    month, day = str(int(birth[4:6])), str(int(birth[6:8]))
-    for year in (birth[:4], birth[2:4]):
-        if year not in squeezed:
-            continue
-        if any(number == int(month) and name in squeezed for name, number in MONTH_OF.items()):
-            return True
-        for one in {month, birth[4:6]}:
-            for other in {day, birth[6:8]}:
-                if any(written in squeezed for written in (one + other + year, other + one + year, year + one + other)):
-                    return True
-    return False
 
 
 def squeeze(text: str) -> str:
@@ -252,13 +220,3 @@ def phone_number(text: str) -> str:
     """
     found = PHONE.search(text)
     return found[0] if found else text
-
-
-def possible_days(found: re.Match[str]) -> set[str]:
-    """The days, as YYYYMMDD, that a written date can mean: day and month in either order, in either century."""
-    parts = [part for part in found.groups() if part is not None]
-    one, other, year = (MONTH_OF.get(part.lower()) or int(part) for part in parts)
-    if found[1] is not None:
-        return {f"{one}{other:02}{year:02}"}
-    years = {year} if len(parts[2]) == 4 else {1900 + year, 2000 + year}
-    return {f"{y}{a:02}{b:02}" for y in years for a, b in ((one, other), (other, one))}

@@ -20,11 +20,10 @@ from zlib import crc32
 from pathveil.corpus.synth.grammar import Draw
 from pathveil.errors import UsageError
 from pathveil.formatting import counted
-from pathveil.icdo.lists import Site, code_lists
+from pathveil.icdo.lists import LATERALITIES, Site, code_lists
 from pathveil.resources import blocks, options
 
-BEHAVIORS = ("3", "2", "0", "1")  # by how common they are
-LATERALITIES = ("not_paired", "right", "left", "paired_unknown", "bilateral", "one_side", "midline")
+BEHAVIORS = ("3", "2", "0", "1")  # that reports are made with, by how common they are
 MOST_SUBSITES = 326  # the papers'; the rarest four of ICD-O-3 are left out unless asked for
 TAIL = 8.0  # the share of a site's cases left to morphologies that the mix does not name, where it names 92
 
@@ -106,7 +105,7 @@ def select_classes(
         subsites=tuple(sorted(kept_subsites)),
         histologies=tuple(sorted(kept_histologies)),
         behaviors=tuple(sorted(BEHAVIORS[:behaviors])),
-        lateralities=LATERALITIES[:lateralities],
+        lateralities=tuple(LATERALITIES)[:lateralities],
         site={code: lists.sites[code] for code in sorted(kept_sites)},
         subsite_weights={
             code: {

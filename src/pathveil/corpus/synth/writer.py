@@ -14,13 +14,14 @@ from pydantic import Field, ValidationError
 
 from pathveil.corpus.schema import TASKS
 from pathveil.corpus.synth.cases import draw_case
-from pathveil.corpus.synth.codes import BEHAVIORS, LATERALITIES, Classes, select_classes
+from pathveil.corpus.synth.codes import BEHAVIORS, Classes, select_classes
 from pathveil.corpus.synth.houses import Mix, draw_stream
 from pathveil.corpus.synth.reports import write_report
 from pathveil.corpus.tables import files as tables
 from pathveil.errors import UsageError, explained
 from pathveil.files import check_new
 from pathveil.formatting import counted
+from pathveil.icdo.lists import LATERALITIES
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
 from pathveil.settings import Settings

@@ -57,7 +57,7 @@ def write_class_counts(corpora: Sequence[Path], *, tasks: Iterable[str] | None, 
     from scipy import sparse
 
     from pathveil.corpus.schema import scan
-    from pathveil.vocabulary.counts import FIRST, Counts
+    from pathveil.vocabulary.counts import FIRST, WordCounts
     from pathveil.vocabulary.encoding import read_labels
 
     check_file(out, renews=[FIRST.encode()], reads=corpora)
@@ -75,7 +75,7 @@ def write_class_counts(corpora: Sequence[Path], *, tasks: Iterable[str] | None, 
             counted[f"{task}{JOINT}{label}"] = int(rows.sum()), len(np.unique(case[rows]))
     words = tuple(sorted(counted))
     reports, cases = (np.array([[counted[word][place] for word in words]], np.int64) for place in (0, 1))
-    Counts(
+    WordCounts(
         words=words,
         registry_names=("labels",),
         classes={},

@@ -24,7 +24,7 @@ from pathveil.rng import Seed
 from pathveil.settings import Settings
 from pathveil.text import tokenizer as text
 from pathveil.untrusted.tensors import read_tensors
-from pathveil.vocabulary.encoded import MISSING, Encoded
+from pathveil.vocabulary.encoded import MISSING, EncodedCorpus
 from pathveil.vocabulary.words import Vocabulary
 
 if TYPE_CHECKING:  # a hub and a site that wait, and who submits, need no networks
@@ -90,7 +90,7 @@ class Plan(Settings):
         return self.networks(device).shared(registries=len(self.sites))
 
     def site(
-        self, reports: Encoded, name: str, device: "torch.device | str" = "cpu", *, secret: Seed | None = None
+        self, reports: EncodedCorpus, name: str, device: "torch.device | str" = "cpu", *, secret: Seed | None = None
     ) -> "Site":
         """A site with its private part at its start; without a ``secret`` the seed decides about its batches."""
         from pathveil.federation.site import Site
@@ -108,7 +108,7 @@ class Plan(Settings):
         )
 
     def plain_site(
-        self, reports: Encoded, name: str, device: "torch.device | str" = "cpu", *, secret: Seed | None = None
+        self, reports: EncodedCorpus, name: str, device: "torch.device | str" = "cpu", *, secret: Seed | None = None
     ) -> "PlainSite":
         """A site with the whole network at its start."""
         from pathveil.federation.plain import PlainSite
@@ -211,7 +211,7 @@ def write_release(plan: Plan, words: Vocabulary, *, folder: Path) -> None:
 
 def read_reports(
     plan: Plan, name: str, *, corpus: Sequence[Path], vocabulary: Path, registries: Sequence[str] = ()
-) -> tuple[Encoded, int]:
+) -> tuple[EncodedCorpus, int]:
     """A site's own reports in the agreed words and classes, and how many labels are outside the agreed ones.
 
     Labels that the plan does not know count as missing. ``registries`` chooses reports where the file holds several.
@@ -235,7 +235,7 @@ def read_reports(
     return fitted(read.take(rows), plan, name)
 
 
-def fitted(reports: Encoded, plan: Plan, name: str) -> tuple[Encoded, int]:
+def fitted(reports: EncodedCorpus, plan: Plan, name: str) -> tuple[EncodedCorpus, int]:
     """Reports with the plan's classes and the site's number as registry; and how many labels had to be dropped."""
     if name not in plan.sites:
         raise FederationError(f"this site is '{name}', and the run is for {', '.join(plan.sites)}")
@@ -246,7 +246,7 @@ def fitted(reports: Encoded, plan: Plan, name: str) -> tuple[Encoded, int]:
         dropped += int(outside.sum())
         labels[task] = np.where(outside, MISSING, known).astype(np.int32)
     return (
-        Encoded(
+        EncodedCorpus(
             ids=reports.ids,
             offsets=reports.offsets,
             cases=reports.cases,

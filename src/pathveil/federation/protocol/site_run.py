@@ -35,7 +35,7 @@ from pathveil.rng import Seed
 from pathveil.training import checkpoint
 from pathveil.training.metrics import evaluate
 from pathveil.untrusted.tensors import written
-from pathveil.vocabulary.encoded import Encoded
+from pathveil.vocabulary.encoded import EncodedCorpus
 from pathveil.vocabulary.words import Vocabulary
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class SiteRun:
     def __init__(
         self,
         plan: Plan,
-        reports: Encoded,
+        reports: EncodedCorpus,
         *,
         name: str,
         session: str,
@@ -208,7 +208,7 @@ class SiteRun:
         log.info("%s: the run is finished; this site's model is in %s", self.name, self.folder)
 
 
-def scored(logits: Mapping[str, np.ndarray], held: Encoded) -> dict[str, Any]:
+def scored(logits: Mapping[str, np.ndarray], held: EncodedCorpus) -> dict[str, Any]:
     """Micro and macro F1 for each task on the site's validation cases: for the site's own eyes."""
     result: dict[str, Any] = {"validation documents": held.documents}
     for task, values in logits.items():

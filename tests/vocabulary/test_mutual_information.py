@@ -11,7 +11,7 @@ from sklearn.metrics import mutual_info_score
 
 from pathveil.vocabulary.corpus_counts import count_corpus
 from pathveil.vocabulary.encoding import read_labels
-from pathveil.vocabulary.information import information, scores
+from pathveil.vocabulary.mutual_information import mutual_information, scores
 from pathveil.vocabulary.tokens import tokens
 from vocabulary.corpora import random_corpus
 
@@ -39,11 +39,11 @@ def test_equals_scikit_learn_on_a_corpus(tmp_path):
         present[row, store.ids[store.offsets[row] : store.offsets[row + 1]]] = True
     counts = count_corpus(path)
     assert counts.words == store.words
-    assert np.allclose(information(counts), by_sklearn(present, list(labels.values())), atol=1e-9)
-    assert np.allclose(information(counts, tasks=("site",)), by_sklearn(present, [labels["site"]]), atol=1e-9)
+    assert np.allclose(mutual_information(counts), by_sklearn(present, list(labels.values())), atol=1e-9)
+    assert np.allclose(mutual_information(counts, tasks=("site",)), by_sklearn(present, [labels["site"]]), atol=1e-9)
 
 
-@settings(deadline=None, max_examples=60)  # the kernel is compiled the first time
+@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 60), st.integers(1, 5), st.integers(1, 4))
 def test_equals_scikit_learn_on_any_table(seed, documents, words, classes):
     random = np.random.default_rng(seed)
