@@ -327,11 +327,11 @@ def as_large(read: Callable[[Path], object]) -> Callable[[Path], None]:
     """A file read as a large one is: compiled code looks at its bytes, and nothing there holds an index in bounds."""
 
     def reading(folder: Path) -> None:
-        from pathveil.corpus.tables import csv_files, excel, sources
+        from pathveil.corpus.tables import csv_files, sources
         from pathveil.corpus.tables import files as tables
 
         with ExitStack() as patches:
-            for module in (csv_files, excel, sources, tables):
+            for module in (csv_files, sources, tables):
                 patches.enter_context(mock.patch.object(module, "LARGE", 0))
             read(folder)
 
@@ -615,7 +615,6 @@ READERS: dict[str, Reader] = {
     ),
     "sqlite": Reader("a.db", "bytes", one("a.db", sqlite_file), opened("sqlite", "a.db")),
     "excel": Reader("a.xlsx", "archive", one("a.xlsx", excel_file), opened("excel", "a.xlsx")),
-    "large excel": Reader("a.xlsx", "archive", one("a.xlsx", excel_file), as_large(opened("excel", "a.xlsx"))),
     "opendocument": Reader("a.ods", "archive", one("a.ods", ods_file), opened("excel", "a.ods"), weight=0.003),
     "abstracts": Reader("a.xml", "bytes", one("a.xml", text_file(XML)), opened("naaccr", "a.xml")),
     "import fhir": Reader("a.json", "json", one("a.json", text_file(json.dumps(RESOURCE))), resources),

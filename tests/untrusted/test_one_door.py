@@ -38,9 +38,7 @@ ALLOWED = {
     "corpus/tables/excel.py": {
         "pl.read_excel": "in a process of its own",
         "fastexcel.read_excel": "in a process of its own",
-        "zipfile.ZipFile": "as the type of what open_archive gave",
     },
-    "corpus/tables/excel_spool.py": {"pl.read_ipc": "files that it wrote itself"},
     "corpus/tables/csv_blocks.py": {
         "pl.read_csv": "a few MB at a time, whose quotation marks were checked",
     },

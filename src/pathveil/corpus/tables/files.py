@@ -159,7 +159,7 @@ def open_table(
         "jsonl": lambda path: open_jsonl(path, note=note),
         "json": sources.open_json,
         "sqlite": lambda path: sources.open_sqlite(path, query=query),
-        "excel": lambda path: excel.open_excel(path, sheet=sheet, apart=True),
+        "excel": lambda path: excel.open_excel(path, sheet=sheet),
         "naaccr": abstracts.open_abstracts,
     }
     if form not in readers:
