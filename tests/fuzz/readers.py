@@ -11,9 +11,7 @@ import json
 import shutil
 import zipfile
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 
@@ -323,21 +321,6 @@ def opened(form: str, name: str) -> Callable[[Path], None]:
     return read
 
 
-def as_large(read: Callable[[Path], object]) -> Callable[[Path], None]:
-    """A file read as a large one is: compiled code looks at its bytes, and nothing there holds an index in bounds."""
-
-    def reading(folder: Path) -> None:
-        from pathveil.corpus.tables import csv_files, sources
-        from pathveil.corpus.tables import files as tables
-
-        with ExitStack() as patches:
-            for module in (csv_files, sources, tables):
-                patches.enter_context(mock.patch.object(module, "LARGE", 0))
-            read(folder)
-
-    return reading
-
-
 def predictions_file(path: Path) -> None:
     lines = ["record_id,case_id,member,label,p:C18,p:C50"]
     lines += [f"{WORD}{n},c{n},{n % 2 == 0},C18,0.{n % 9 + 1},0.{9 - n % 9}" for n in range(30)]
@@ -606,13 +589,6 @@ READERS: dict[str, Reader] = {
     "import hl7": Reader("a.hl7", "bytes", one("a.hl7", text_file(HL7 * 3)), lambda f: import_file(f / "a.hl7")),
     "import rtf": Reader("a.hl7", "bytes", one("a.hl7", text_file(RTF * 3)), lambda f: import_file(f / "a.hl7")),
     "json table": Reader("a.json", "json", one("a.json", text_file(json.dumps(rows()))), opened("json", "a.json")),
-    "large csv": Reader("a.csv", "bytes", one("a.csv", write_csv), as_large(lambda f: read_corpus(f / "a.csv"))),
-    "large jsonl": Reader(
-        "a.jsonl", "jsonl", one("a.jsonl", text_file(jsonl)), as_large(lambda f: read_corpus(f / "a.jsonl"))
-    ),
-    "large json": Reader(
-        "a.json", "json", one("a.json", text_file(json.dumps(rows()))), as_large(opened("json", "a.json"))
-    ),
     "sqlite": Reader("a.db", "bytes", one("a.db", sqlite_file), opened("sqlite", "a.db")),
     "excel": Reader("a.xlsx", "archive", one("a.xlsx", excel_file), opened("excel", "a.xlsx")),
     "opendocument": Reader("a.ods", "archive", one("a.ods", ods_file), opened("excel", "a.ods"), weight=0.003),

@@ -1,18 +1,17 @@
 """JSON, TOML and bytes of a bounded size and depth; what is printed obeys nobody."""
 
 import contextlib
-import io
 import json
 import os
 import time
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pathveil.untrusted import Refused, bounds, parse_json, parse_toml, printable, read_bytes
-from pathveil.untrusted.text import LineCheck, are_utf8, check_json_lines, is_utf8
+from pathveil.untrusted.text import are_utf8, is_utf8
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -98,86 +97,6 @@ def test_a_pipe_is_not_waited_for_and_a_large_file_not_read(tmp_path):
         file.truncate(1 << 40)
     with pytest.raises(Refused, match="is larger than the 1,000 bytes"):
         read_bytes(tmp_path / "sparse", most=1_000)
-
-
-def test_lines_of_json_are_bounded_before_a_table_is_made():
-    for large in (False, True):
-        file = io.BytesIO(b'{"a": "\\"b\\": {", "c": 1}\n{"c": ":"}')
-        assert check_json_lines(file, large=large)[:3] == (36, 2, 2)
-        with pytest.raises(Refused, match="line 2 is nested"):
-            check_json_lines(io.BytesIO(b"{}\n" + b'{"a":' * 500 + b"1" + b"}" * 500), large=large)
-        with pytest.raises(Refused, match="different names"):
-            lines = (b'{"n%d": 1}\n' % number for number in range(bounds.COLUMNS + 1))
-            check_json_lines(io.BytesIO(b"".join(lines)), large=large)
-
-
-@pytest.mark.parametrize("value", [b'"{"', b"7", b"null"])
-@pytest.mark.parametrize("large", [False, True])
-def test_a_line_with_a_name_twice_is_refused(large, value):
-    """polars takes the first value and forgets the other."""
-    lines = b'{"id": "1", "text": %b}\n' % value * 3
-    assert check_json_lines(io.BytesIO(lines), large=large).rows == 3
-    with pytest.raises(Refused, match="line 4 has a name twice in one object"):
-        check_json_lines(io.BytesIO(lines + lines[:10] + b', "text": "a", "text": "b"}\n'), large=large)
-
-
-CELLS = st.recursive(
-    st.none() | st.text('aé"\\\n\ud83d', max_size=40) | st.integers() | st.booleans() | st.floats(),
-    lambda within: st.lists(within, max_size=2) | st.dictionaries(st.sampled_from(["a", "b"]), within, max_size=2),
-    max_leaves=4,
-)
-OBJECTS = st.dictionaries(st.sampled_from(["id", "text", "a", "né", 'q"']), CELLS | st.text(max_size=99), max_size=4)
-TEXTS = st.fixed_dictionaries(
-    {"né": st.text('aé"\\\n', max_size=9), "text": st.none() | st.text('a"\n\ud83d', max_size=9)}
-)
-EXCHANGED = st.tuples(st.integers(-40, 60), st.sampled_from(b'"{}[]\\,:n1u \r\n\x01\xff'))
-
-
-@given(
-    st.lists(st.tuples(OBJECTS, st.booleans(), EXCHANGED), max_size=9)
-    | st.lists(st.tuples(TEXTS, st.booleans(), EXCHANGED), max_size=9)
-)
-@settings(max_examples=250, deadline=None)
-def test_a_look_over_lines_of_json_tells_what_python_does(objects):
-    """Whatever they hold, and with a byte of some exchanged."""
-    lines = []
-    for value, is_ascii, (place, byte) in objects:
-        line = bytearray(json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "replace"))
-        if 0 <= place < len(line):
-            line[place] = byte
-        lines.append(bytes(line) + b"\n")
-    data = b"".join(lines * 2)
-    one_by_one = LineCheck()
-    for line in io.BytesIO(data):
-        one_by_one(line)
-    columns = one_by_one.columns
-    texts = list(columns) if columns and all(columns.values()) else None
-    expected = (len(data), one_by_one.rows, len(one_by_one.names), texts)
-    assert check_json_lines(io.BytesIO(data)) == expected
-    found = check_json_lines(io.BytesIO(data), large=True)
-    assert found._replace(names=expected[2]) == expected  # it may count a name twice that is written in two ways
-
-
-def test_a_line_among_thousands_alike_is_not_passed_over():
-    """What a look that passes over lines alike must see: no text, no JSON, a text where none was, another name."""
-    size = 3_000
-    for line, texts in (
-        (b'{"id": "a", "site": "C50"}\n', ["id", "site"]),
-        (b'{"id": "\\\\", "site": "\\u00e9"}\r\n', ["id", "site"]),
-        (b'{"id": "a", "site": "b", "new": "c"}\n', ["id", "site", "new"]),
-        (b'{"id": 1, "site": "C50"}\n', None),
-        (b'{"id": "a\tb", "site": "C50"}\n', None),
-        (b'{"id": "a\nb", "site": "C50"}\n', None),
-        (b'{"id": "\\x41", "site": "C50"}\n', None),
-        (b'{"id": "\\ud83d", "site": "C50"}\n', None),
-        (b'{"id": "\\u12g4", "site": "C50"}\n', None),
-        (b'{"id": "a\\\\", "site": "C50"}\n'.replace(b'", "s', b'" "s'), None),
-        (b'{"id": "\xff", "site": "C50"}\n', None),
-    ):
-        for alike in (b'{"id": "5\\" nail", "site": null}\n', b'{"id": "5\\" nail", "site": "C61"}\n'):
-            data = alike * size + line + alike * size
-            found = check_json_lines(io.BytesIO(data))
-            assert found == (len(data), 2 * size + line.count(b"\n"), 3 if b"new" in line else 2, texts), line
 
 
 @given(st.text())

@@ -43,8 +43,8 @@ from pathveil.corpus.tables.csv_files import delimiter_of, first_lines
 from pathveil.corpus.tables.database import NAME as DATABASE
 from pathveil.corpus.tables.excel import other_sheets
 from pathveil.corpus.tables.files import ROW, check_is_file, polars_faults
+from pathveil.corpus.tables.json_files import nested_names
 from pathveil.corpus.tables.opening import MESSAGES, Source, column_of, open_source, sources_of, title_above
-from pathveil.corpus.tables.sources import nested_names
 from pathveil.errors import CorpusError, UsageError, short
 from pathveil.files import check_new, name_of, write_text
 from pathveil.formatting import counted, listed

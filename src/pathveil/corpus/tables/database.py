@@ -1,4 +1,4 @@
-"""What a query gives of a database, streamed: PostgreSQL, SQLite by address, or any that SQLAlchemy has a driver for.
+"""Databases as tables: what a query gives of SQLite, PostgreSQL, or any that SQLAlchemy has a driver for, streamed.
 
 The address comes from an environment variable, never from the command line, where a password could be seen by others;
 libpq's own (``PGPASSWORD``, ``~/.pgpass``) work too. The transaction can only read, and holds one batch of rows at a
@@ -15,19 +15,25 @@ time. Values come as text, as those of CSV do, so that codes keep their form. No
 
 import os
 import re
-from collections.abc import Callable, Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+import sqlite3
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from pathveil.corpus.tables.files import BATCH, streamed
-from pathveil.corpus.tables.sources import as_text, open_sqlite, text_frames
 from pathveil.errors import CorpusError, MissingExtraError, UsageError
+from pathveil.formatting import counted
 
 if TYPE_CHECKING:
     import polars as pl
 
+LONGEST_VALUE = 1 << 26  # bytes of a value in a SQLite database
+MOST_WORK = 20_000  # millions of steps that a query of one may take to its next record
+MOST_RECORDS = 1_000_000  # that one of no size may give
+FEW = 500  # records at a time: so many are still in the processor's cache when they are put into columns
 NAME = "the database"  # how messages call it: its address may hold a password
 Rows = tuple[list[str], Iterator[Any]]  # names of columns, records
 Run = Callable[[], AbstractContextManager[Rows]]
@@ -145,3 +151,118 @@ def _sqlalchemy(address: str, query: str) -> Run:
             raise UsageError(f"{NAME}: the query cannot be run ({type(error).__name__})") from None
 
     return run
+
+
+class BoundedConnection(sqlite3.Connection):
+    """A connection that gives up where the next record takes too many steps."""
+
+    work = 0  # millions of steps since the last record
+
+    def note(self) -> bool:
+        self.work += 1
+        return self.work > MOST_WORK
+
+
+def open_sqlite(path: Path, *, query: str | None = None) -> "pl.LazyFrame":
+    """What a query gives of a SQLite database, or its only table, as a lazy frame of strings."""
+    import polars as pl
+
+    query = query or only_table(path)
+    with closing(connect(path)) as database, closing(run_query(database, query, path=path)) as cursor:
+        columns = [column[0] for column in cursor.description or ()]
+    if not columns or len(set(columns)) < len(columns):
+        raise UsageError(f"{path}: --query gives no columns, or two of one name; expected a select that names each")
+    schema = pl.Schema(dict.fromkeys(columns, pl.String))
+
+    def frames() -> Iterator["pl.DataFrame"]:
+        with closing(connect(path)) as database, closing(run_query(database, query, path=path)) as cursor:
+            try:
+                yield from text_frames(bounded(database, cursor, path=path), columns)
+            except (sqlite3.Error, UnicodeError) as error:
+                if isinstance(error, UnicodeError) or "decode" in str(error):
+                    raise CorpusError(f"{path}: holds text that is not UTF-8; export it as CSV") from None
+                raise CorpusError(f"{path}: the query stopped on the way; is the database damaged?") from None
+
+    return streamed(frames, schema)
+
+
+def connect(path: Path) -> BoundedConnection:
+    """A connection that can only read; polars may use it from another thread than ours."""
+    if not path.is_file():
+        raise CorpusError(f"{path}: there is no such file")
+    place = f"{path.absolute().as_uri()}?mode=ro"
+    database = sqlite3.connect(place, uri=True, check_same_thread=False, factory=BoundedConnection)
+    database.set_progress_handler(database.note, 1_000_000)
+    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)  # by which a query could write a copy elsewhere (vacuum into)
+    database.execute("pragma trusted_schema = off")  # a view of another party's calls no function that does anything
+    return database
+
+
+def bounded(database: BoundedConnection, cursor: sqlite3.Cursor, *, path: Path) -> Iterator[tuple[Any, ...]]:
+    """The records of a query; a view that never ends, or that makes records of nothing, is stopped."""
+    most = MOST_RECORDS + 8 * path.stat().st_size
+    for number, record in enumerate(cursor):
+        if number == most:
+            raise CorpusError(f"{path}: the query gives more records than the database can hold; say another --query")
+        database.work = 0
+        yield record
+
+
+def run_query(database: sqlite3.Connection, query: str, *, path: Path) -> sqlite3.Cursor:
+    try:
+        return database.execute(query)
+    except (sqlite3.Error, sqlite3.Warning, UnicodeError) as error:
+        # Only with these codes is a message about the query; others may quote what is in the database.
+        about_query = getattr(error, "sqlite_errorname", "") in ("SQLITE_ERROR", "SQLITE_READONLY")
+        why = str(error) if about_query else "is it a SQLite database, and one statement?"
+        if getattr(error, "sqlite_errorname", "") == "SQLITE_INTERRUPT":
+            why = "it takes too long to its first record"
+        raise UsageError(f"{path}: the query cannot be run ({why[:100]})") from None
+
+
+def only_table(path: Path) -> str:
+    """A query of the one table that there is."""
+    with closing(connect(path)) as database:
+        found = "select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%' order by 1"
+        names = [name for (name,) in run_query(database, found, path=path)]
+    if len(names) != 1:
+        raise UsageError(
+            f"{path}: has {counted(len(names), 'table')} ({', '.join(names)[:200]}); "
+            "say what to read with --query, for example 'select * from reports'"
+        )
+    quoted = names[0].replace('"', '""')
+    return f'select * from "{quoted}"'
+
+
+def text_frames(
+    records: Iterator[Sequence[Any]], columns: Sequence[str], *, text: Callable[[Any], str | None] | None = None
+) -> Iterator["pl.DataFrame"]:
+    """Records of a database as frames of texts, some at a time; ``text`` makes one of a value that is none."""
+    import polars as pl
+
+    def series(name: str, values: Sequence[Any]) -> pl.Series:
+        try:
+            return pl.Series(name, values, pl.String, strict=True)
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+            return pl.Series(name, list(map(text or as_text, values)), pl.String)
+
+    def frames(taken: Iterator[Sequence[Any]]) -> Iterator[pl.DataFrame]:
+        while some := list(islice(taken, FEW)):
+            yield pl.DataFrame([series(*column) for column in zip(columns, zip(*some, strict=True), strict=True)])
+
+    while batch := list(frames(islice(records, BATCH))):
+        yield pl.concat(batch).with_columns(pl.when(pl.all() != "").then(pl.all()))
+
+
+def as_text(value: Any) -> str | None:
+    """A value of a database as text; an id that became a decimal (1234.0) as the number that it was.
+
+    >>> as_text(1234.0), as_text(1.5), as_text(b"C50"), as_text("")
+    ('1234', '1.5', 'C50', None)
+    """
+    if isinstance(value, bytes):
+        value = value.decode()
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return None if value is None or value == "" else str(value)

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pathveil.corpus.tables.files import BATCH, held_frame
+from pathveil.corpus.tables.files import BATCH, parquet_in_folder
 from pathveil.errors import CorpusError, PathveilError, UsageError
 from pathveil.untrusted import Refused, parse_json
 from pathveil.untrusted.apart import run_apart
@@ -33,7 +33,7 @@ def open_excel(path: Path, *, sheet: str | None = None) -> "pl.LazyFrame":
     folder = tempfile.TemporaryDirectory(prefix="pathveil-")
     table = Path(folder.name) / "sheet.parquet"
     call_calamine(path, "sheet_to_parquet", str(table), *([] if sheet is None else [sheet]))
-    return held_frame(table, folder)
+    return parquet_in_folder(table, folder)
 
 
 def other_sheets(path: Path) -> list[str]:

@@ -1,7 +1,7 @@
 """Tables on disk: which files are meant, opened lazily, and written so that nothing is ever left half-written.
 
-Parquet and JSONL are read by polars; CSV by ``csv_files.py``, spreadsheets by ``excel.py``, other tables by
-``sources.py``. A fault names its line, and quotes nothing.
+Parquet is read here, CSV by ``csv_files.py``, spreadsheets by ``excel.py``, JSON by ``json_files.py``, databases by
+``database.py``. A fault names its line, and quotes nothing.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -11,27 +11,20 @@ Parquet and JSONL are read by polars; CSV by ``csv_files.py``, spreadsheets by `
 [('1', 'left breast\\nbiopsy'), ('2', None)]
 """
 
-import codecs
 import glob
 import hashlib
-import io
-import json
-import math
-import re
 import tempfile
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pathveil.errors import CorpusError
 from pathveil.files import name_of, new_file, sha256_of_file
 from pathveil.formatting import listed
-from pathveil.untrusted import Refused, bounds, parse_json
-from pathveil.untrusted.archives import open_bytes
+from pathveil.untrusted import Refused, bounds
 from pathveil.untrusted.parquet import check_parquet
-from pathveil.untrusted.text import check_json_lines
 
 if TYPE_CHECKING:
     import polars as pl
@@ -47,7 +40,7 @@ OTHER_FORMS = {
 BATCH = 5_000  # reports in memory at a time, and in a Parquet row group, so that readers stay flat as well
 SLICE, FEWEST_ROWS, MOST_ROWS = 1 << 25, 1_000, 50_000  # bytes and rows of another's Parquet file at a time
 PIECE = 1 << 20
-LONGEST_LINE, LARGE = bounds.LONGEST_LINE, 1 << 26  # bytes of a line of JSONL, and of a file for a compiled look
+LONGEST_LINE = bounds.LONGEST_LINE  # bytes of a line of JSONL
 UNREADABLE = (OSError, EOFError, zlib.error)  # what a missing, locked or damaged file raises (gzip's is an OSError)
 
 ROW = "row of the source"  # a column of tables whose rows are to be named: in CSV the line where a record begins
@@ -150,15 +143,15 @@ def open_table(
     must be named by ``form``. With ``note``, a record that cannot be read is told to it and passed over, and the frame
     has a column ``ROW`` besides. ``sliced``: a Parquet file is read some rows at a time, see ``in_slices``.
     """
-    from pathveil.corpus.tables import abstracts, csv_files, excel, sources
+    from pathveil.corpus.tables import abstracts, csv_files, database, excel, json_files
 
     form = form or form_of(path)
     readers = {
         "parquet": lambda path: in_slices(open_parquet(path), path) if sliced else open_parquet(path),
         "csv": lambda path: csv_files.open_csv(path, encoding=encoding, delimiter=delimiter, note=note),
-        "jsonl": lambda path: open_jsonl(path, note=note),
-        "json": sources.open_json,
-        "sqlite": lambda path: sources.open_sqlite(path, query=query),
+        "jsonl": lambda path: json_files.open_jsonl(path, note=note),
+        "json": json_files.open_json,
+        "sqlite": lambda path: database.open_sqlite(path, query=query),
         "excel": lambda path: excel.open_excel(path, sheet=sheet),
         "naaccr": abstracts.open_abstracts,
     }
@@ -293,134 +286,17 @@ def pieces_of(batch: "pl.DataFrame") -> Iterator["pl.DataFrame"]:
         yield batch[start : start + rows]
 
 
-def open_jsonl(path: Path, *, note: Note | None = None) -> "pl.LazyFrame":
-    """A JSONL file as a lazy frame. With ``note``, a line that is no object is told to it and becomes an empty row."""
+def parquet_in_folder(path: Path, folder: tempfile.TemporaryDirectory[str]) -> "pl.LazyFrame":
+    """Open our own Parquet file in a temporary folder, which stays as long as the frame does."""
     import polars as pl
 
-    texts = check_jsonl(path)
-    try:
-        # All lines are looked at for the columns: a label that first appears late in a file must not be lost.
-        schema = None if texts is None else dict.fromkeys(texts, pl.String)
-        frame = pl.scan_ndjson(one_file(path), schema=schema, infer_schema_length=None)
-        frame.collect_schema()
-        return frame
-    except polars_faults():
-        if note is None or (mended := mended_jsonl(path, note=note)) is None:
-            raise CorpusError(f"{path}: {jsonl_fault(path)}") from None
-        return mended
-
-
-def mended_jsonl(path: Path, *, note: Note) -> "pl.LazyFrame | None":
-    """A copy of a JSONL file with an empty object for each line that is none; none where that does not help.
-
-    A byte order mark, with which some begin, and blank lines are left out; NaN, as Python writes it, is nothing.
-    """
-    folder = tempfile.TemporaryDirectory(prefix="pathveil-")
-    copy, faults, number, mended = Path(folder.name) / "mended.jsonl", {}, 0, False
-    with open_bytes(path) as file, copy.open("wb") as out:
-        for line in iter(lambda: file.readline(LONGEST_LINE), b""):
-            mended = mended or line.startswith(codecs.BOM_UTF8)
-            line = line.removeprefix(codecs.BOM_UTF8) if not number else line
-            if not line.strip():
-                continue
-            number += 1
-            if fault := line_fault(line):
-                faults[number], line = fault, b"{}"
-            elif NO_NUMBER.search(line):
-                mended, line = True, json.dumps(finite_in(parse_json(line, finite=False))).encode()
-            out.write(line.rstrip(b"\r\n") + b"\n")
-    if not (faults or mended) or 2 * len(faults) > number:
-        return None
-    for row, fault in faults.items():
-        note(row, fault)
-    return held_frame(copy, folder)
-
-
-def finite_in(value: Any) -> Any:
-    """A value of JSON with nothing where it holds NaN or infinity.
-
-    >>> finite_in({"a": [1.5, float("nan")]})
-    {'a': [1.5, None]}
-    """
-    if isinstance(value, dict):
-        return {name: finite_in(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [finite_in(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-NO_NUMBER = re.compile(rb"[:,\[]\s*+-?(?:NaN|Infinity)\b")
-
-
-def held_frame(
-    path: Path, folder: tempfile.TemporaryDirectory[str], *, texts: list[str] | None = None
-) -> "pl.LazyFrame":
-    """A table of our own in a temporary folder that is there as long as the frame is; of JSONL with the columns
-    ``texts`` alone, where each is known to hold texts."""
-    import polars as pl
-
-    is_json = path.suffix != ".parquet"
-    schema = dict.fromkeys(texts, pl.String) if texts else None
-    told: dict[str, Any] = {"schema": schema, "infer_schema_length": None}
-    table = pl.scan_ndjson(one_file(path), **told) if is_json else in_slices(pl.scan_parquet(one_file(path)), path)
-    schema = table.collect_schema()  # which is found once: all lines are looked at
+    table = pl.scan_parquet(one_file(path))
 
     def frames() -> "Iterable[pl.DataFrame]":
-        assert folder.name  # which keeps it
-        nested = is_json and not texts
-        return json_frames(path, schema) if nested else table.collect_batches(maintain_order=True, engine="streaming")
+        assert folder.name
+        return table.collect_batches(maintain_order=True, engine="streaming")
 
-    return streamed(frames, schema)
-
-
-def json_frames(path: Path, schema: "pl.Schema") -> Iterator["pl.DataFrame"]:
-    """A JSONL file of our own, some lines at a time: of fields within fields polars would hold much at once."""
-    import polars as pl
-
-    with path.open("rb") as file:
-        while piece := file.read(2 * PIECE):
-            yield pl.read_ndjson(io.BytesIO(piece + file.readline()), schema=schema)
-
-
-def check_jsonl(path: Path) -> list[str] | None:
-    """Refuse lines that polars would take minutes and gigabytes for: nested deeply, or each with names of its own.
-
-    Gives the columns where all of them hold texts, and every line can be read.
-    """
-    try:
-        with open_bytes(path) as file:
-            size, rows, names, texts = check_json_lines(file, large=path.stat().st_size > LARGE)
-    except Refused as fault:
-        raise CorpusError(f"{path}: {fault}") from None
-    if not bounds.grown(16 * rows * names, sent=size):
-        raise CorpusError(f"{path}: each line has other names ({names:,} in all); expected the same columns in each")
-    return texts
-
-
-def jsonl_fault(path: Path) -> str:
-    """Find where a JSONL file is wrong, line by line in Python: it is asked only once reading has failed."""
-    with open_bytes(path) as file:
-        number = 0
-        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
-            if fault := line_fault(line):
-                return f"line {number:,} {fault}"
-            if number == 1 and line.startswith(codecs.BOM_UTF8):
-                return "begins with a byte order mark; 'pathveil corpus import' leaves it out"
-    return "is empty" if not number else "its lines differ in their types; expected the same columns of text in each"
-
-
-def line_fault(line: bytes) -> str:
-    """What is wrong with a line of JSONL, if anything is."""
-    if len(line) == LONGEST_LINE:
-        return f"is longer than {LONGEST_LINE:,} bytes; expected one report a line"
-    try:
-        line.decode()
-        value = parse_json(line, finite=False) if line.strip() else {}
-    except UnicodeDecodeError:
-        return "is not UTF-8"
-    except Refused:
-        return "is not JSON; expected one object a line"
-    return "" if isinstance(value, dict) else "is not an object; expected one object a line"
+    return streamed(frames, table.collect_schema())
 
 
 def write_parquet(frame: "pl.LazyFrame", path: Path, *, compression: Literal["zstd", "lz4"] = "zstd") -> None:

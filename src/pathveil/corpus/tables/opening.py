@@ -42,7 +42,7 @@ from pathveil.corpus.tables.files import (
     open_table,
     with_rows,
 )
-from pathveil.corpus.tables.sources import nested_field
+from pathveil.corpus.tables.json_files import nested_field
 from pathveil.errors import CorpusError, UsageError, short
 from pathveil.files import check_file
 from pathveil.formatting import listed
