@@ -27,8 +27,6 @@ SECRETS = re.compile(r"quastenflosser|zebrowska|mcmuffin|burger\d|quarbescu|tark
 KNOWN_WRONG = {
     "exact/import/personal_columns.csv by map": "names, birth dates and streets of a table are written to the corpus",
     "exact/check/personal_columns.csv": "'geb. 24.12.1950' is not counted as a birth date",
-    "exact/import/bom_cp1252.csv": "a BOM before Windows-1252 bytes cannot be imported",
-    "exact/import/bom_cp1252.csv as cp1252": "a BOM before Windows-1252 bytes cannot be imported",
     "exact/import/unreadable_dates.csv": "a report with an unreadable date is left out; one without a date stays",
     "exact/label/by patient, 60 days": "a patient's only abstract counts as no match where it has no day",
     "exact/label/by number, then by patient": "a second key cannot fill what the first left open",

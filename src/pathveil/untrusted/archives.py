@@ -50,7 +50,7 @@ class Inflated(io.RawIOBase):
 
 
 @contextmanager
-def open_bytes(path: Path) -> Generator[IO[bytes]]:
+def open_bytes(path: Path) -> Generator[io.BufferedReader]:
     """A file's bytes, unzipped where it begins as gzip does, whatever its name; a bomb reads as a damaged file."""
     try:
         opened = open_regular(path)
@@ -64,7 +64,7 @@ def open_bytes(path: Path) -> Generator[IO[bytes]]:
         file.seek(0)
         with gzip.GzipFile(fileobj=file) as stream:
             counted = Inflated(cast(IO[bytes], stream), os.fstat(file.fileno()).st_size)
-            yield cast(IO[bytes], io.BufferedReader(counted, 1 << 16))
+            yield io.BufferedReader(counted, 1 << 16)
 
 
 @contextmanager

@@ -1,8 +1,7 @@
 """CSV files as laboratories export them, a batch at a time: any usual delimiter and encoding, quotation marks as found.
 
-A block of the file that is CSV by the book is read by polars; any other, by Python's ``csv``, which forgives what
-hospital exports do to quotation marks and knows the line at fault. The two agree: a block goes to polars only where
-every quotation mark opens or closes a field, and every record then has as many fields as the header.
+polars reads the records that follow CSV's grammar; others go to Python's ``csv``, which forgives what hospital exports
+do to quotation marks and knows the line at fault.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -21,16 +20,14 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
-from pathveil.corpus.tables.csv_blocks import regular_table
-from pathveil.corpus.tables.encodings import ENCODING_HINT, spoken_encoding
-from pathveil.corpus.tables.files import BATCH, ROW, UNFIT, UNREADABLE, Note, streamed
+from pathveil.corpus.tables.encodings import ENCODING_HINT, read_pieces, spoken_encoding
+from pathveil.corpus.tables.files import BATCH, ROW, UNFIT, UNREADABLE, Note, polars_faults, streamed
 from pathveil.errors import CorpusError
 from pathveil.formatting import counted
 from pathveil.untrusted import bounds
 from pathveil.untrusted.archives import open_bytes
-from pathveil.untrusted.text import is_utf8, whole_characters
 
 if TYPE_CHECKING:
     import polars as pl
@@ -38,8 +35,7 @@ if TYPE_CHECKING:
 
 LONGEST = 1 << 24  # characters in a CSV field; past it a quotation mark was never closed
 LONGEST_LINE, LONGEST_HEADER = bounds.LONGEST_LINE, 1 << 20  # of a text file; past it this is no table
-LARGE = 1 << 27  # bytes of a file from which on a compiled look at it is worth the time that loading one takes
-BLOCK = 1 << 22  # bytes that polars reads at a time
+BLOCK = 1 << 22  # characters that polars reads at a time
 DELIMITERS = ",;\t|^"
 UNCLOSED = "opens a quotation mark and never closes it"
 LONGEST_NAME = 80  # characters of a column's name; longer ones are texts
@@ -99,24 +95,54 @@ def csv_batches(
     path: Path, columns: list[str], *, delimiter: str, encoding: str, note: Note | None
 ) -> Iterator["pl.DataFrame"]:
     """The records behind the header, some at a time, each with the line where it begins."""
-    large = path.stat().st_size >= LARGE
+    plain = plain_records(delimiter, len(columns))
     with open_bytes(path) as file:
         text = Text(file, path=path, encoding=encoding)
         records = text.records(delimiter=delimiter, fields=len(columns), note=note)
         next(records, None)  # the header
         while text.is_left:
-            if len(columns) > 1 and not text.waiting:
-                text.fill_block()
-                told = {"delimiter": delimiter, "line": text.line, "large": large}
-                if found := regular_table(text.buffer, text.at, columns, **told):
-                    table, block = found
-                    text.pass_over(len(block.data), block.lines)
+            if len(columns) > 1 and not text.waiting and (block := text.block(plain)):
+                table = read_block(block, columns, delimiter=delimiter, line=text.line)
+                if table is not None:
+                    text.pass_over(block)
                     yield table
                     continue
             yield from tables_of(islice(records, BATCH), columns)
 
 
+def plain_records(delimiter: str, fields: int) -> re.Pattern[str]:
+    """Match records by CSV's grammar (RFC 4180) with so many fields, which every reader understands alike.
+
+    >>> plain_records(",", 2).match('1,"a ""b"",\\n"\\n2,5" nail\\n')[0]
+    '1,"a ""b"",\\n"\\n'
+    """
+    between = re.escape(delimiter)
+    field = rf'(?:"[^"]*+(?:""[^"]*+)*+"|[^"{between}\r\n]*+)'
+    return re.compile(rf"(?:{field}(?:{between}{field}){{{fields - 1}}}+\r?\n)*+")
+
+
+def read_block(block: str, columns: list[str], *, delimiter: str, line: int) -> "pl.DataFrame | None":
+    """Read plain records by polars, each with the line where it begins; None if polars reads others than these."""
+    import polars as pl
+
+    schema = dict.fromkeys(columns, pl.String)
+    try:
+        table = pl.read_csv(block.encode(), has_header=False, schema=schema, separator=delimiter, infer_schema=False)
+    except polars_faults():
+        return None
+    counts = [pl.col(columns).str.count_matches(end, literal=True) for end in ("\n", "\r", "\r\n")]
+    if '"' in block:
+        lf, cr, both = (pl.sum_horizontal(count.fill_null(0).cast(pl.Int64)) for count in counts)
+        ends = table.select((1 + lf + cr - both).alias(ROW))[ROW]
+    else:
+        ends = pl.repeat(1, table.height, dtype=pl.Int64, eager=True)
+    if ends.sum() != line_ends(block):
+        return None
+    return table.with_columns((line + ends.cum_sum() - ends).alias(ROW))
+
+
 def tables_of(records: Iterator[tuple[int, list[str]]], columns: list[str]) -> Iterator["pl.DataFrame"]:
+    """Frames of records that Python's csv read."""
     import polars as pl
 
     found = list(records)
@@ -129,16 +155,11 @@ def tables_of(records: Iterator[tuple[int, list[str]]], columns: list[str]) -> I
 
 
 class Text:
-    """A file's text as UTF-8: what was read of it and not yet used, and the number of the line where that begins."""
+    """A file's text: what was read of it and not yet used, and the number of the line where that begins."""
 
-    def __init__(self, file: IO[bytes], *, path: Path, encoding: str):
-        self.file, self.path, self.encoding = file, path, encoding
-        self.decoder = codecs.getincrementaldecoder(encoding)()
-        self.buffer, self.at, self.line, self.ended = b"", 0, 1, False
-        self.rest: bytes | None = None  # of UTF-8, a character that the last piece broke off; none before the first
-        name = codecs.lookup(encoding).name
-        self.is_utf8, self.is_plain = name in ("utf-8-sig", "utf-8"), name in ("cp1252", "iso8859-1")
-        self.fault = ""  # what is wrong with the bytes behind the buffer
+    def __init__(self, file: io.BufferedReader, *, path: Path, encoding: str):
+        self.file, self.path, self.encoding = decoded(file, encoding), path, encoding
+        self.buffer, self.at, self.line = "", 0, 1
         self.waiting: list[str] = []  # lines to be read again, the next one last
 
     @property
@@ -146,46 +167,29 @@ class Text:
         return bool(self.waiting) or self.at < len(self.buffer) or self.fill()
 
     def fill(self) -> bool:
-        """Read more; whether there was more. What is wrong with it is told once all before it was used."""
-        if self.fault:
-            raise CorpusError(f"{self.path}: {self.fault.format(line=self.line)}")
-        while not self.ended:
-            try:
-                piece = self.file.read(BLOCK)
-                self.ended = not piece
-                text = self.in_utf8(piece)
-            except UnicodeError as error:
-                self.fault = f"is not {spoken_encoding(self.encoding)} at line {{line:,}}; {ENCODING_HINT}"
-                sound = error.object[: error.start] if isinstance(error, UnicodeDecodeError) else b""
-                text = sound.decode(self.encoding, "ignore").encode()
-            except UNREADABLE:
-                self.fault, text = "is damaged after line {line:,}; is it cut short?", b""
-            self.ended = self.ended or bool(self.fault)
-            if text or self.fault:
-                self.buffer, self.at = self.buffer[self.at :] + text, 0
-                return True
-        return False
+        """Read more; whether there was more."""
+        try:
+            piece = self.file.read(BLOCK)
+        except UnicodeError:
+            line = undecodable_line(self.path, self.encoding)
+            raise CorpusError(
+                f"{self.path}: is not {spoken_encoding(self.encoding)} at line {line:,}; {ENCODING_HINT}"
+            ) from None
+        except UNREADABLE:
+            raise CorpusError(f"{self.path}: is damaged after line {self.line:,}; is it cut short?") from None
+        self.buffer, self.at = self.buffer[self.at :] + piece, 0
+        return bool(piece)
 
-    def in_utf8(self, piece: bytes) -> bytes:
-        """The next piece of the file in UTF-8; UnicodeError where it is not in the encoding that it should be in."""
-        if not self.is_utf8:
-            if self.is_plain and piece.isascii():
-                return piece  # the same in UTF-8
-            return self.decoder.decode(piece, self.ended).encode("utf-8", "surrogatepass")
-        piece = piece.removeprefix(codecs.BOM_UTF8) if self.rest is None else self.rest + piece
-        size = len(piece) if self.ended else whole_characters(piece)
-        piece, self.rest = piece[:size], piece[size:]
-        if not is_utf8(piece):
-            piece.decode()  # which says where it is not
-        return piece
-
-    def fill_block(self) -> None:
-        while len(self.buffer) - self.at < BLOCK and not self.fault and self.fill():
+    def block(self, plain: re.Pattern[str]) -> str:
+        """As many plain records as there are up to some MB."""
+        while len(self.buffer) - self.at < BLOCK and self.fill():
             pass
+        found = plain.match(self.buffer, self.at)
+        return found[0] if found else ""
 
-    def pass_over(self, size: int, lines: int) -> None:
-        self.at += size
-        self.line += lines
+    def pass_over(self, text: str) -> None:
+        self.at += len(text)
+        self.line += line_ends(text)
 
     def lines(self) -> Iterator[str]:
         """The lines one by one, those to be read again first, each with its end."""
@@ -204,8 +208,8 @@ class Text:
             if self.at == len(self.buffer):
                 return
             line = self.buffer[self.at : found.end() if found else len(self.buffer)]
-            self.pass_over(len(line), 1 if found else 0)
-            yield line.decode("utf-8", "surrogatepass")
+            self.pass_over(line)
+            yield line
 
     def records(self, *, delimiter: str, fields: int, note: Note | None) -> Iterator[tuple[int, list[str]]]:
         """The records, each with its line; blank lines are left out.
@@ -269,7 +273,28 @@ def holds_records(lines: list[str], *, delimiter: str, fields: int) -> bool:
 
 
 LAST = "the line behind them"  # a record of one field, unless a mark before it was not closed
-LINE_END = re.compile(rb"\r\n|\r|\n")
+LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+def decoded(file: io.BufferedReader, encoding: str) -> io.TextIOWrapper:
+    """Open bytes as text; a byte order mark of UTF-8 is passed over before any encoding, as some programs write it."""
+    if file.peek(len(codecs.BOM_UTF8)).startswith(codecs.BOM_UTF8):
+        file.read(len(codecs.BOM_UTF8))
+    return io.TextIOWrapper(file, encoding, newline="")
+
+
+def undecodable_line(path: Path, encoding: str) -> int:
+    """Find the first line that is not in an encoding."""
+    line = 1
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder(encoding)(), translate=True)
+    with open_bytes(path) as file:
+        try:
+            for piece in read_pieces(file):
+                line += decoder.decode(piece).count("\n")
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError as fault:
+            line += line_ends(fault.object[: fault.start].decode(encoding, "ignore"))
+    return line
 
 
 def line_ends(line: str) -> int:
@@ -280,7 +305,7 @@ def first_lines(path: Path, *, encoding: str) -> list[str]:
     """The header of a text file and the lines that follow it at once; the last may be cut short."""
     try:
         with open_bytes(path) as file:
-            start = file.read(LONGEST_HEADER)
+            start = file.read(LONGEST_HEADER).removeprefix(codecs.BOM_UTF8)
     except UNREADABLE as error:
         raise CorpusError(f"{path}: cannot be read ({type(error).__name__}); is it damaged or locked?") from None
     decoder = codecs.getincrementaldecoder(encoding)()

@@ -77,7 +77,7 @@ def check_fits(path: Path, encoding: str) -> None:
     with open_bytes(path) as file:
         start = file.read(SAMPLE)
     marked = next((found for mark, found in MARKS.items() if start.startswith(mark)), None)
-    if marked is None and not name.startswith("utf-8") and holds_utf8(path):
+    if marked is None and not name.startswith("utf-8") and holds_utf8(path):  # some put UTF-8's mark before others
         marked = "utf-8"
     if marked and not name.startswith(marked):
         raise CorpusError(
@@ -100,7 +100,7 @@ def read_pieces(file: IO[bytes]) -> Iterator[bytes]:
     return iter(lambda: file.read(PIECE), b"")
 
 
-MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
 def check_encoding(name: str) -> str:
