@@ -33,6 +33,7 @@ from pathveil.corpus.schema import REQUIRED, with_corpus_types
 from pathveil.corpus.tables.database import NAME as DATABASE
 from pathveil.corpus.tables.files import (
     BATCH,
+    PARQUET,
     ROW,
     Paths,
     content_sha256,
@@ -63,7 +64,6 @@ from pathveil.formatting import counted
 from pathveil.icdo.codes import CodeCounts
 from pathveil.progress import Progress, silent
 from pathveil.results import Part, Result
-from pathveil.untrusted.parquet import MAGIC
 
 if TYPE_CHECKING:
     import polars as pl
@@ -227,7 +227,7 @@ def import_corpus(
     if out.suffix != ".parquet":
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
     check_most_skipped(most_skipped)
-    check_output(out, sources=sources, renews=[MAGIC])
+    check_output(out, sources=sources, renews=[PARQUET])
     mapping = (mapping or TableMapping()).with_columns(columns or {})
     given = Sources(
         [Source(FRAME, "frame")]

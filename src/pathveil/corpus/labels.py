@@ -33,6 +33,7 @@ from pathveil.corpus.rows import LISTED, MOST_SKIPPED, SHOWN, SkippedRow, Unread
 from pathveil.corpus.schema import TASKS, did_you_mean, parsed_date, scan, validate
 from pathveil.corpus.tables.database import NAME as DATABASE
 from pathveil.corpus.tables.files import (
+    PARQUET,
     Paths,
     check_is_file,
     content_sha256,
@@ -57,7 +58,6 @@ from pathveil.formatting import counted, percent
 from pathveil.icdo.codes import CodeCounts
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
-from pathveil.untrusted.parquet import MAGIC
 
 if TYPE_CHECKING:
     import polars as pl
@@ -150,7 +150,7 @@ def label_corpus(
     if out.suffix != ".parquet":
         raise UsageError(f"{out}: a corpus is written as Parquet; expected a name that ends in .parquet")
     given = [reports] if isinstance(reports, str | Path) else reports
-    check_output(out, sources=[*given, *([labels] if labels else [])], renews=[MAGIC])
+    check_output(out, sources=[*given, *([labels] if labels else [])], renews=[PARQUET])
     progress("reading", 0, 0)
     frame = validate(scan(reports, takes_map=False), source=reports)
     theirs, on = on, ["case_id" if key and name == PATIENT else name for name in on or ()]

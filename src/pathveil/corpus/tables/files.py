@@ -13,6 +13,7 @@ Parquet is read here, CSV by ``csv_files.py``, spreadsheets by ``excel.py``, JSO
 
 import glob
 import hashlib
+import os
 import tempfile
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from pathveil.errors import CorpusError
 from pathveil.files import name_of, new_file, sha256_of_file
 from pathveil.formatting import listed
 from pathveil.untrusted import Refused, bounds
-from pathveil.untrusted.parquet import check_parquet
+from pathveil.untrusted.text import open_regular
 
 if TYPE_CHECKING:
     import polars as pl
@@ -40,6 +41,8 @@ OTHER_FORMS = {
 BATCH = 5_000  # reports in memory at a time, and in a Parquet row group, so that readers stay flat as well
 SLICE, FEWEST_ROWS, MOST_ROWS = 1 << 25, 1_000, 50_000  # bytes and rows of another's Parquet file at a time
 PIECE = 1 << 20
+FREE_ROWS = 1_000_000  # that a Parquet file of no size may declare
+PARQUET = b"PAR1"  # the first bytes of such a file
 LONGEST_LINE = bounds.LONGEST_LINE  # bytes of a line of JSONL
 UNREADABLE = (OSError, EOFError, zlib.error)  # what a missing, locked or damaged file raises (gzip's is an OSError)
 
@@ -212,17 +215,22 @@ def one_file(path: Path) -> str:
 
 
 def open_parquet(path: Path) -> "pl.LazyFrame":
+    """Open a Parquet file, after a look at its footer."""
     import polars as pl
 
     try:
-        check_parquet(path)
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
         frame = pl.scan_parquet(one_file(path))
-        frame.collect_schema()
+        if len(frame.collect_schema()) > bounds.COLUMNS:
+            raise CorpusError(f"{path}: has more than {bounds.COLUMNS:,} columns; a table of reports has fewer")
+        if frame.select(pl.len()).collect().item() > FREE_ROWS + 8 * size:
+            raise CorpusError(f"{path}: declares more rows than so few bytes can hold")
         return frame
     except Refused as fault:
         raise CorpusError(f"{path}: {fault}") from None
     except polars_faults():
-        raise CorpusError(f"{path}: is not a Parquet file, or is cut short") from None
+        raise CorpusError(f"{path}: is not a Parquet file, or is cut short or damaged") from None
 
 
 def in_slices(frame: "pl.LazyFrame", path: Path) -> "pl.LazyFrame":

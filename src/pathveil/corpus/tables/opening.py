@@ -33,6 +33,7 @@ from pathveil.corpus.tables.files import (
     FORMS,
     LONGEST_LINE,
     OTHER_FORMS,
+    PARQUET,
     UNREADABLE,
     Note,
     Paths,
@@ -47,7 +48,6 @@ from pathveil.errors import CorpusError, UsageError, short
 from pathveil.files import check_file
 from pathveil.formatting import listed
 from pathveil.untrusted.archives import ZIP, open_bytes
-from pathveil.untrusted.parquet import MAGIC
 
 if TYPE_CHECKING:
     import polars as pl
@@ -299,7 +299,7 @@ def detect_format(path: Path, *, remedy: str = RENAMED) -> str:
         if start.lstrip().lower().startswith((b"<html", b"<!doctype html", b"<table")):
             raise CorpusError(f"{path}: is a web page, no spreadsheet; open it in one and save it as .xlsx or CSV")
         return "csv" if is_delimited(start) else named
-    if start.startswith(MAGIC):
+    if start.startswith(PARQUET):
         return "parquet"
     if start.startswith(b"SQLite format 3\0"):
         return "sqlite"
