@@ -54,7 +54,7 @@ ALLOWED = {
     "corpus/synth/writer.py": {"pl.scan_parquet": "its own staged file"},
     "studies/demo.py": {"pl.read_parquet": "the demo's own corpus"},
     "vocabulary/tokens.py": {"np.memmap": "its own unfinished file, of this process"},
-    "training/checkpoint.py": {"safe_open": "after check_tensors"},
+    "training/checkpoint.py": {"safe_open": "a run's own state"},
     "serve/database.py": {"sqlite3.connect": "the service's own store"},
     "studies/result.py": {"model_validate_json": "text made from parsed JSON"},
     "agreement/store.py": {"sqlite3.connect": "a party's own state"},

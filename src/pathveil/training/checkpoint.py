@@ -28,7 +28,7 @@ from torch import Tensor
 from pathveil.errors import UsageError
 from pathveil.files import new_file
 from pathveil.untrusted import parse_json
-from pathveil.untrusted.tensors import check_tensors, written
+from pathveil.untrusted.tensors import written
 
 FORMAT = "pathveil-checkpoint/1"
 
@@ -46,9 +46,8 @@ def load(path: Path, *, fingerprint: str) -> tuple[dict[str, Tensor], dict[str, 
     if not path.exists():
         return None
     try:
-        found = check_tensors(path)
         with safe_open(path, framework="pt") as file:
-            metadata = parse_json(found.get("pathveil", "{}"), finite=False)
+            metadata = parse_json((file.metadata() or {}).get("pathveil", "{}"), finite=False)
             if metadata.get("format") != FORMAT:
                 raise UsageError(f"{path}: is not a checkpoint of format {FORMAT}; remove it to start anew")
             if metadata["fingerprint"] != fingerprint:

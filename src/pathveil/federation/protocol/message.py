@@ -166,7 +166,7 @@ def write(message: Message) -> bytes:
 def read(data: bytes, *, sender: str) -> Message:
     """A message from bytes; faults name the sender."""
     try:
-        arrays, metadata = parse_tensors(bytearray(data), finite=False)  # what is not finite is named by the rules
+        arrays, metadata = parse_tensors(data, finite=False)  # what is not finite is named by the rules
         facts = parse_json(metadata["pathveil"], finite=False)
     except (Refused, KeyError, TypeError):
         raise FederationError(f"{sender}: sent something that is not a message of ours") from None
