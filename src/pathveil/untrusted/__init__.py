@@ -7,13 +7,12 @@ numbers that are none. Only then do native libraries see them. ``tests/untrusted
 goes round it.
 
     bounds.py    how much is too much, and ``Refused``: what is wrong, never what was found
-    text.py      bytes, JSON, JSON lines and TOML of a bounded size and depth; text that is safe to print
+    text.py      bytes, JSON and TOML of a bounded size and depth; text that is safe to print
     body.py      a request's body: so many bytes, within so many seconds
     gate.py      who may hold a server's connections, and how long
     archives.py  gzip and ZIP by what they inflate to
     arrays.py    ``.npy`` and ``.npz``: declared shapes held against real bytes; offsets, indices, ranges
-    tensors.py   safetensors: every byte of the header and every shape accounted for, all weights finite
-    parquet.py   Parquet: the pages that its footer declares, and what they say they inflate to
+    tensors.py   safetensors by its library: names, shapes and types as expected, all weights finite
     xml.py       XML without document types, a few levels deep
     apart.py     a reader of many formats in a process of its own, with a bound on its memory
 

@@ -15,7 +15,6 @@ SMALL_BYTES = 1 << 20  # settings, terms, manifests: what a person could read
 ARCHIVE_BYTES = 1 << 32  # a counts file or a spreadsheet
 MEMBERS = 20_000  # files in an archive, tensors in a file
 COLUMNS = 20_000  # of a table
-SHEET_COLUMNS = 16_384  # of a spreadsheet, by Excel's own bound
 WORDS = 1 << 23  # of a vocabulary; all languages' Wikipedias together come to more, a registry never
 FREE = 1 << 26  # bytes that anything may grow to
 GROWTH = 250  # times the bytes sent that an archive may inflate to: text reaches 10, tables of zeros 200

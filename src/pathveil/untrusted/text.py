@@ -116,7 +116,7 @@ def check_table_json(data: bytes) -> set[bytes]:
     >>> sorted(check_table_json(b'{"id": 1, "text": "id: 7", "of": {"id": 2}}'))
     [b'"id"', b'"of"', b'"text"']
     """
-    check_depth(NOT_BRACKETS, data, bounds.TABLE_DEPTH)
+    check_depth(NOT_BRACKETS, data, bounds.TABLE_DEPTH, containers=len(data))
     names, count = set(), 0
     for found in NAMES.finditer(data):
         if found[1]:
@@ -178,7 +178,7 @@ def whole_characters(data: bytes) -> int:
 NAMES = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")\s*+:|' + STRING.replace(b'"?', b'"'), re.DOTALL)
 
 
-def check_depth(passed_over: re.Pattern[bytes], data: bytes, most: int) -> None:
+def check_depth(passed_over: re.Pattern[bytes], data: bytes, most: int, *, containers: int | None = None) -> None:
     """Refuse a text whose brackets, those within strings left out, are nested deeper or are too many."""
     if data.count(b"[") + data.count(b"{") <= most:
         return
@@ -192,8 +192,9 @@ def check_depth(passed_over: re.Pattern[bytes], data: bytes, most: int) -> None:
                     raise Refused(f"is nested more than {most} levels deep")
         else:
             level -= 1
-    if count > bounds.CONTAINERS:
-        raise Refused(f"holds more than {bounds.CONTAINERS:,} lists and objects")
+    containers = bounds.CONTAINERS if containers is None else containers
+    if count > containers:
+        raise Refused(f"holds more than {containers:,} lists and objects")
 
 
 def are_names(names: Any) -> bool:

@@ -12,6 +12,7 @@ from pathveil.corpus.tables import json_files
 from pathveil.corpus.tables.files import open_table
 from pathveil.corpus.tables.json_files import nested_field, nested_names, open_json, open_jsonl
 from pathveil.errors import CorpusError, UsageError
+from pathveil.untrusted import bounds
 
 SECRET = "Quastenflosser"
 
@@ -160,6 +161,13 @@ def test_a_list_beyond_a_gigabyte_should_be_lines(tmp_path, monkeypatch):
     monkeypatch.setattr(json_files, "LARGEST_LIST", 10)
     with pytest.raises(CorpusError, match=r"r\.json: is larger than .*; write JSON lines \(\.jsonl\)"):
         open_json(tmp_path / "r.json")
+
+
+def test_lists_within_reports_are_not_counted(tmp_path, monkeypatch):
+    """A model's or an agreement's JSON may hold so many lists and objects, a table may hold more."""
+    monkeypatch.setattr(bounds, "CONTAINERS", 10)
+    (tmp_path / "r.json").write_text(json.dumps([{"id": n, "codes": ["C50"]} for n in range(20)]))
+    assert open_json(tmp_path / "r.json").collect().height == 20
 
 
 def test_a_column_that_begins_late_is_there(tmp_path):

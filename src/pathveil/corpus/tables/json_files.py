@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 LARGEST_LIST = 1 << 30  # bytes of a JSON file, which is read as a whole
 NO_NUMBER = re.compile(rb"[:,\[]\s*+-?(?:NaN|Infinity)\b")
+ESCAPED_HALF = re.compile(rb"\\u[dD]")  # of a character that JSON may write as two escapes
 NO_LIST = "expected a list of objects, one a report"
 
 
@@ -63,7 +64,7 @@ def check_lines(path: Path) -> bool:
                 names |= check_table_json(line)
                 if len(names) > bounds.COLUMNS or not bounds.grown(16 * number * len(names), sent=size):
                     raise Refused("has other names than those before; expected the same columns in each line")
-                whole = whole and not line_fault(line) if rb"\ud" in line.lower() else whole
+                whole = whole and not (ESCAPED_HALF.search(line) and line_fault(line))
     except Refused as fault:
         raise CorpusError(f"{path}: line {number:,} {fault}") from None
     return whole
@@ -155,7 +156,7 @@ def open_json(path: Path) -> "pl.LazyFrame":
         names = check_table_json(data)
         if len(names) > bounds.COLUMNS or not bounds.grown(16 * data.count(b"{") * len(names), sent=len(data)):
             raise Refused(f"each object has other fields ({len(names):,} in all); expected the same in each")
-        if rb"\ud" in data.lower():
+        if ESCAPED_HALF.search(data):
             parse_json(data, finite=False)  # which refuses half a character, where polars reads another
         try:
             frame = pl.read_json(data, infer_schema_length=None)
