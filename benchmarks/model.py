@@ -256,11 +256,11 @@ def reports(options: argparse.Namespace, rng: np.random.Generator) -> tuple[np.n
     """Reports drawn from the corpus, in its own most frequent words."""
     import polars
 
-    from pathveil.vocabulary.column import Column, Numbers
+    from pathveil.text.bulk import BulkTokenizer, Numbers
     from pathveil.vocabulary.encoded import take_documents
 
     texts = polars.read_parquet(options.corpus, columns=["text"])["text"].to_list()
-    ids, offsets = Column(Numbers().__getitem__, words=options.words).add(texts)
+    ids, offsets = BulkTokenizer(Numbers().__getitem__, words=options.words).add(texts)
     ranks = np.empty(ids.max() + 1, np.int64)
     ranks[np.argsort(-np.bincount(ids), kind="stable")] = np.arange(len(ranks)) + FIRST_WORD
     known = np.where(ranks[ids] < options.vocabulary, ranks[ids], 1).astype(np.int32)

@@ -1,13 +1,13 @@
-"""Text to tokens: the column path beside plain `re` and beside bardi's pathology normaliser.
+"""Text to tokens: many texts at once beside one at a time, and beside bardi's pathology normaliser.
 
-Every column is cleaned from nothing each round (no chunk is known beforehand). bardi is a peer, never a dependency: it
+Every corpus is cleaned from nothing each round (no chunk is known beforehand). bardi is a peer, never a dependency: it
 is compared where it can be imported (pip install bardi ipython in an environment of your own), in the same process.
 It is timed on what it does alone, substitution; splitting its result into words would come on top. It replaces dates,
-phones and the like by words of its own, so what is to be set beside it is the column that hides identifiers. All work
+phones and the like by words of its own, so what is to be set beside it is the way that hides identifiers. All work
 on one core; CPU seconds are compared, so that a busy machine does no harm.
 
 ``--start`` adds a process of its own for each: it starts, loads what it needs, reads the reports and has their
-tokens. What was compiled is kept on disk by then, as it is after the first time on a machine.
+tokens.
 """
 
 import argparse
@@ -25,17 +25,17 @@ import numpy as np
 from _timing import alternate, rss
 from pathveil.errors import UsageError
 from pathveil.progress import Progress
+from pathveil.text.bulk import BulkTokenizer, Numbers
 from pathveil.text.tokenizer import tokenize
-from pathveil.vocabulary.column import Column, Numbers
 
-HIDING = "column, identifiers hidden"  # the default, and what bardi does
+HIDING = "bulk, identifiers hidden"  # the default, and what bardi does
 CLINICAL = (
     "g3 t2 n0 c5 pt2 her2 ki-67 cd20 er pr 8500/3 c50.4 a. well-differentiated 50% 3+ 3+4 19-9 0/12 h&e in-situ pt1c 1p"
 ).split()
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("corpus", type=Path, nargs="?", help="a Parquet corpus; its text column is used")
+    parser.add_argument("corpus", type=Path, nargs="?", help="a Parquet corpus; its texts are used")
     parser.add_argument("--reports", type=int, default=2000, help="reports to time (default 2000)")
     parser.add_argument("--rounds", type=int, default=5, help="alternating rounds (default 5)")
     parser.add_argument("--start", action="store_true", help="time whole processes too, from their start")
@@ -54,9 +54,9 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
         raise UsageError(f"{options.corpus}: there is no such file")
     texts = next(batches(options.corpus, size=options.reports))
     things = {
-        "plain re": lambda: [tokenize(text, identifiers=False) for text in texts],
-        "column": lambda: column(texts),
-        HIDING: lambda: column(texts, identifiers=True),
+        "one at a time": lambda: [tokenize(text, identifiers=False) for text in texts],
+        "bulk": lambda: bulk(texts),
+        HIDING: lambda: bulk(texts, identifiers=True),
     }
     normaliser = peer()
     if normaliser is not None:
@@ -64,7 +64,7 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
     seconds = alternate(things, rounds=options.rounds, stage="timing", progress=progress, clock=time.process_time)
     tokens = [tokenize(text, identifiers=False) for text in texts]
     numbers = Numbers()
-    ids, _ = Column(numbers.__getitem__).add(texts)
+    ids, _ = BulkTokenizer(numbers.__getitem__).add(texts)
     words = list(numbers)
     result: dict[str, Any] = {
         "reports": len(texts),
@@ -72,9 +72,9 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
         "distinct_words": len(words),
         "equal": [words[i] for i in ids] == [token for report in tokens for token in report],
         "reports_per_second": {name: round(len(texts) / value) for name, value in seconds.items()},
-        "ratio_to_column": {name: round(value / seconds["column"], 2) for name, value in seconds.items()},
+        "ratio_to_bulk": {name: round(value / seconds["bulk"], 2) for name, value in seconds.items()},
         "ratio_to_hiding": {name: round(value / seconds[HIDING], 2) for name, value in seconds.items()},
-        "clinical_words_lost": {"column": [word for word in CLINICAL if word not in tokenize(f"seen {word} here")]},
+        "clinical_words_lost": {"bulk": [word for word in CLINICAL if word not in tokenize(f"seen {word} here")]},
     }
     if normaliser is not None:
         cleaned = normaliser([f"seen {word} here" for word in CLINICAL])()[0]["text"].to_pylist()
@@ -87,8 +87,8 @@ def run(options: argparse.Namespace, *, progress: Progress) -> dict[str, Any]:
 
 # What a process does from nothing, by name; `texts` are the reports.
 PROGRAMS = {
-    "column": "from text import column\ncolumn(texts)",
-    HIDING: "from text import column\ncolumn(texts, identifiers=True)",
+    "bulk": "from text import bulk\nbulk(texts)",
+    HIDING: "from text import bulk\nbulk(texts, identifiers=True)",
     "bardi": "from text import peer\npeer()(texts)()",
 }
 
@@ -118,8 +118,8 @@ def from_nothing(options: argparse.Namespace, *, peer: bool, progress: Progress)
     return {name: round(statistics.median(values), 3) for name, values in seconds.items()}
 
 
-def column(texts: list[str], *, identifiers: bool = False) -> object:
-    return Column(Numbers().__getitem__, identifiers=identifiers).add(texts)
+def bulk(texts: list[str], *, identifiers: bool = False) -> object:
+    return BulkTokenizer(Numbers().__getitem__, identifiers=identifiers).add(texts)
 
 
 def peer() -> Callable[[list[str]], Callable[[], Any]] | None:
@@ -156,12 +156,12 @@ def memory(reports: int, *, number_words: bool, progress: Progress) -> list[dict
     known = np.array([f"word{number}," if number % 5 == 0 else f"word{number}" for number in range(58_000)])
     shares = np.cumsum(1 / (np.arange(len(known)) + 2.7))
     numbers = Numbers()
-    column = Column(numbers.__getitem__ if number_words else lambda word: 1)
+    tokenizer = BulkTokenizer(numbers.__getitem__ if number_words else lambda word: 1)
     seen, done, size = [], 0, min(2000, max(1, reports // 10))
     while done < reports:
         drawn = known[np.searchsorted(shares, random.random((size, 594)) * shares[-1])]
         fresh = [" ".join(f"new{(done + row) * 6 + place}x" for place in range(6)) for row in range(size)]
-        column.add([f"{' '.join(line)} {new}" for line, new in zip(drawn, fresh, strict=True)])
+        tokenizer.add([f"{' '.join(line)} {new}" for line, new in zip(drawn, fresh, strict=True)])
         done += size
         seen.append({"reports": done, "distinct_words_kept": len(numbers), "rss": rss()})
         progress("watching memory", done, reports)
@@ -178,15 +178,15 @@ def describe(result: dict[str, Any]) -> str:
         )
     lines = [
         f"{result['reports']:,} reports, {result['words']:,} words, {result['distinct_words']:,} distinct; "
-        f"column equals tokenize: {result['equal']}"
+        f"bulk equals tokenize: {result['equal']}"
     ]
     for name, speed in result["reports_per_second"].items():
-        ratios = result["ratio_to_column"][name], result["ratio_to_hiding"][name]
-        lines.append(f"  {name:<26} {speed:>8,} reports/s   column is {ratios[0]:.2f}×, hiding {ratios[1]:.2f}×")
+        ratios = result["ratio_to_bulk"][name], result["ratio_to_hiding"][name]
+        lines.append(f"  {name:<26} {speed:>8,} reports/s   bulk is {ratios[0]:.2f}×, hiding {ratios[1]:.2f}×")
     whole = result.get("from_nothing", {})
     for name, seconds in whole.items():
-        ratio = seconds / whole["column"]
-        lines.append(f"  {name}, a process from nothing: {seconds:.2f} s of CPU, column is {ratio:.2f}×")
+        ratio = seconds / whole["bulk"]
+        lines.append(f"  {name}, a process from nothing: {seconds:.2f} s of CPU, bulk is {ratio:.2f}×")
     for name, lost in result["clinical_words_lost"].items():
         lines.append(f"  of {len(CLINICAL)} clinical words {name} loses {len(lost)}: {' '.join(lost) or 'none'}")
     return "\n".join(lines)

@@ -17,7 +17,7 @@ from scipy import sparse
 
 from _timing import peak_rss
 from pathveil.progress import Progress
-from pathveil.vocabulary.column import Column, Numbers
+from pathveil.text.bulk import BulkTokenizer, Numbers
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.counts import WordCounts
 from pathveil.vocabulary.mutual_information import mutual_information, scores
@@ -103,7 +103,7 @@ def drawn(options: argparse.Namespace, *, progress: Progress) -> tuple[Tokens, d
 def warm_up(store: Tokens, labels: dict, classes: dict) -> None:
     """Compile, so that no compilation is timed."""
     mutual_information(count(store, labels, classes, rows=np.arange(20)))
-    Column(Numbers().__getitem__).add(["warm up"])
+    BulkTokenizer(Numbers().__getitem__).add(["warm up"])
 
 
 def beside_sklearn(
@@ -123,7 +123,7 @@ def beside_sklearn(
     progress("ours", 0, 0)
     start = time.process_time()
     numbers = Numbers()
-    ids, offsets = Column(numbers.__getitem__).add(texts)
+    ids, offsets = BulkTokenizer(numbers.__getitem__).add(texts)
     part = Tokens(
         words=tuple(numbers),
         ids=ids,

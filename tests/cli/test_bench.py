@@ -45,7 +45,7 @@ def test_text_runs_and_its_paths_agree(pathveil, tmp_path):
     done = pathveil("bench", "text", corpus, "--rounds", "1", "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert result["equal"] and result["reports"] == 30 and result["clinical_words_lost"]["column"] == []
+    assert result["equal"] and result["reports"] == 30 and result["clinical_words_lost"]["bulk"] == []
     assert "200" in pathveil("bench", "text", "--memory", "200").stdout
     assert "needs a corpus" in pathveil("bench", "text").stderr
 

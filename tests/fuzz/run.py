@@ -135,6 +135,21 @@ def fuzz(
         child.stop()
 
 
+def slow_texts(size: int = 1_000_000, most: float = 2.0) -> list[Failure]:
+    """Texts made to take long that take more than so many seconds of a processor."""
+    from fuzz.hostile import TEXTS, read
+
+    failures = []
+    for name, make in TEXTS.items():
+        text = make(size)
+        began = time.process_time()
+        read(text)
+        took = time.process_time() - began
+        if took > most:
+            failures.append(Failure(f"text of {name}", 0, "slow", f"{took:.1f} s"))
+    return failures
+
+
 def turns(work: dict[str, range]) -> Iterator[tuple[str, range]]:
     """A batch of every reader in turn, so that a run that is stopped early has looked at all of them."""
     left = dict(work)
@@ -184,7 +199,7 @@ def main() -> None:
             print(f"\r{done:,} cases, {failed} failures, {time.monotonic() - began:.0f} s", end="", file=sys.stderr)
 
     counts: Counter[tuple[str, str]] = Counter()
-    failures: list[Failure] = []
+    failures = slow_texts() if given.only is None else []
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # in the background ctrl-C is not heard
     try:
         fuzz(share(given.cases, chosen, start=given.start), counts, failures, seed=given.seed, note=note)
@@ -198,7 +213,7 @@ def main() -> None:
     print(f"{'all':22}" + "".join(f"{sum(counts[name, o] for name in chosen):11,}" for o in outcomes))
     for failure in failures:
         print(f"\n{failure.reader} {failure.number}: {failure.outcome}\n{failure.why}")
-        if given.keep is not None:
+        if given.keep is not None and failure.reader in chosen:
             folder = given.keep / failure.reader.replace(" ", "-")
             folder.mkdir(parents=True, exist_ok=True)
             (folder / f"{given.seed}-{failure.number}").write_bytes(

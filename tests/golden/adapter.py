@@ -139,9 +139,9 @@ def places(text: str, *, identifiers: bool = True) -> list[tuple[str, int, int]]
 
 
 def identifiers(text: str) -> list[tuple[int, int, str]]:
-    from pathveil.text.identifiers import stretches
+    from pathveil.text.identifiers import find_identifiers
 
-    return [(start, end, kind) for start, end, kind, _ in stretches(text)]
+    return find_identifiers(text)
 
 
 def select_words(sentence: str | None = None, **options: Any) -> list[str]:

@@ -26,7 +26,7 @@ from pathveil.formatting import counted
 from pathveil.icdo.combinations import find_term
 from pathveil.training.blend import choose
 from pathveil.training.scores import NEVER
-from pathveil.vocabulary.encoding import encode_texts, text_encoder
+from pathveil.vocabulary.encoding import text_encoder
 from pathveil.vocabulary.words import FIRST_WORD
 
 if TYPE_CHECKING:
@@ -74,13 +74,14 @@ class Coder:
             )
         self.model, self.device = model, device
         self.words = model.clip
-        self._stream = None
+        self._encoder = text_encoder(model.vocabulary, words=self.words, identifiers=model.identifiers)
+        self._is_prepared = False
         self._tabulated: Ensemble | None = None
 
     def prepare(self) -> None:
         """Set up what makes many texts quick; done of itself when many come at once."""
-        if self._stream is None:
-            self._stream = text_encoder(self.model.vocabulary, words=self.words, identifiers=self.model.identifiers)
+        if not self._is_prepared:
+            self._is_prepared = True
             if table_bytes(self.model) <= LARGEST_TABLES and self.device == "cpu":
                 self._tabulated = self.model.ensemble().tabulated()
 
@@ -89,15 +90,11 @@ class Coder:
         """The networks, with tables once there are any."""
         return self._tabulated or self.model.ensemble(self.device)
 
-    def encode(self, texts: Sequence[str], *, hidden: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """The texts' word ids end to end, and where each text starts; ``hidden`` where what names people and days is
-        hidden in them already."""
+    def encode(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The texts' word ids end to end, and where each text starts."""
         if len(texts) > FEW:
             self.prepare()
-        if self._stream is None:
-            hiding = False if hidden else self.model.identifiers
-            return encode_texts(texts, self.model.vocabulary, words=self.words, identifiers=hiding)
-        return self._stream.add(texts, hidden=hidden)
+        return self._encoder.add(texts)
 
     def read(self, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """Each task's calibrated log-probabilities (texts, classes), and which texts hold no word the model knows."""

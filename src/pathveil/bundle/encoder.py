@@ -18,7 +18,6 @@ from pathveil.bundle.folder import check_architecture, read_tensors, verify
 from pathveil.bundle.release import form_of
 from pathveil.errors import BundleError, VocabularyError
 from pathveil.files import WORDS, read_json, write_json
-from pathveil.text.identifiers import Hiding
 from pathveil.text.tokenizer import read_settings
 from pathveil.untrusted.tensors import written
 from pathveil.vocabulary.encoding import encode_texts
@@ -40,7 +39,7 @@ class ReleasedEncoder:
     tensors: Mapping[str, np.ndarray]
     vocabulary: Vocabulary
     words: int  # a report is clipped at
-    identifiers: Hiding  # whether what names people and days is hidden in what it reads
+    identifiers: bool  # whether what names people and days is hidden in what it reads
 
     def features(self, texts: Sequence[str]) -> np.ndarray:
         """What heads read of each text: (texts, networks · windows · filters)."""

@@ -6,17 +6,18 @@ is summed over the views that point at it. Places are offsets into the text: not
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pathveil.bundle.coder import Code, Coder, decide, unread
+from pathveil.bundle.coder import FEW, Code, Coder, decide, unread
 from pathveil.bundle.model import Model
 from pathveil.formatting import width_of
 from pathveil.model.explain import head_rows
 from pathveil.results import Part, Result
+from pathveil.text.tokenizer import tokenize_spans
 from pathveil.training.linear import document_vector
-from pathveil.vocabulary.spans import token_spans
 from pathveil.vocabulary.words import FIRST_WORD
 
 if TYPE_CHECKING:
@@ -73,12 +74,16 @@ class Reading(NamedTuple):
 def read_to_explain(coder: Coder, texts: Sequence[str]) -> tuple[dict[str, np.ndarray], np.ndarray, list[Reading]]:
     """What ``Coder.read`` gives, and what explains it, from one run of the networks."""
     model = coder.model
-    found = [token_spans(text, words=model.clip, identifiers=model.identifiers) for text in texts]
-    ids, offsets = coder.encode([one.text for one in found], hidden=True)
+    if len(texts) > FEW:
+        coder.prepare()
+    tokens = [tokenize_spans(text, words=model.clip, identifiers=model.identifiers) for text in texts]
+    ids = np.array([model.vocabulary.id_of(word) for one in tokens for word, _, _ in one], np.int32)
+    offsets = np.cumsum([0, *map(len, tokens)], dtype=np.int64)
+    begins, ends = (np.array([token[edge] for one in tokens for token in one], np.int64) for edge in (1, 2))
     logs, features, starts = coder.ensemble.read_windows(ids, offsets)
     readings = [
-        Reading(ids[offsets[row] : offsets[row + 1]], one.begins, one.ends, features[row], starts[row])
-        for row, one in enumerate(found)
+        Reading(ids[first:last], begins[first:last], ends[first:last], features[row], starts[row])
+        for row, (first, last) in enumerate(pairwise(offsets.tolist()))
     ]
     return logs, unread(model, ids, offsets), readings
 

@@ -24,7 +24,6 @@ from pathveil.files import new_folder, sha256_of_file, sha256_of_json
 from pathveil.formatting import counted, listed, width_of
 from pathveil.progress import Progress, silent
 from pathveil.rng import check_seed
-from pathveil.text.identifiers import Hiding
 from pathveil.training.device import choose_device
 from pathveil.training.scores import Scores, Threshold
 from pathveil.vocabulary.words import Vocabulary
@@ -105,12 +104,12 @@ class Model:
         return self._text_settings[0]
 
     @property
-    def identifiers(self) -> Hiding:
+    def identifiers(self) -> bool:
         """Whether what names people and days was hidden in the text it learnt from, and is in what it reads."""
         return self._text_settings[1]
 
     @cached_property
-    def _text_settings(self) -> tuple[int, Hiding]:
+    def _text_settings(self) -> tuple[int, bool]:
         from pathveil.text.tokenizer import read_settings, settings
 
         told = read_settings(self.text)

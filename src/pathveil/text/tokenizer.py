@@ -3,7 +3,7 @@ r"""One report's text to tokens, by rules that keep the words clinicians need.
 The cleaning is the distribution paper's (lowercase, runs of punctuation removed, decimals to ``decimal``, integers over
 100 to ``large_integer``, clipped at 1500 words), made exact enough to leave grades, stages, markers and codes alone.
 Every rule looks at one chunk only: what stands between white space and characters that always separate. Text is
-Zipfian, so a long column needs the rules for its distinct chunks alone; `pathveil.vocabulary.column` lives on that.
+Zipfian, so a long column needs the rules for its distinct chunks alone; `pathveil.text.bulk` lives on that.
 
 Unicode comes first, one character at a time: ligatures, accents, dashes, quotes and non-breaking spaces become plain,
 control characters and soft hyphens that OCR leaves behind vanish.
@@ -63,40 +63,38 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from pathveil.text import identifiers as hidden
+from pathveil.text.identifiers import TOKENS, find_identifiers, hide, replace_spans
+from pathveil.text.identifiers import VERSION as HIDING
 
 VERSION = 2  # raised whenever any text would give other tokens: caches and bundles carry it
 WORDS = 1500  # a report is clipped here, in both papers
 SEPARATORS = '()[]{}";:!?|\\~*#^_$@'  # beside white space, what ends a chunk wherever it stands
 
-IDENTIFIERS: hidden.Hiding = True  # whether stretches that name people and days become tokens, unless told
+IDENTIFIERS: bool = True  # whether stretches that name people and days become tokens, unless told
 
 DECIMAL, LARGE_INTEGER = "decimal", "large_integer"
 
 
-def settings(*, words: int = WORDS, identifiers: hidden.Hiding = IDENTIFIERS) -> str:
+def settings(*, words: int = WORDS, identifiers: bool = IDENTIFIERS) -> str:
     """What decides the tokens of a text, as a string for provenance and cache keys.
 
     >>> settings(), settings(identifiers=False)
     ('pathveil-text/2 identifiers=2 words=1500', 'pathveil-text/2 words=1500')
     """
-    hiding = f" identifiers={hidden.version_of(identifiers)}" if identifiers else ""
+    hiding = f" identifiers={HIDING}" if identifiers else ""
     return f"pathveil-text/{VERSION}{hiding} words={words}"
 
 
-def read_settings(text: str) -> tuple[int, hidden.Hiding] | None:
+def read_settings(text: str) -> tuple[int, bool] | None:
     """The words a report is clipped at and whether identifiers are hidden; None for what this version cannot do.
 
     >>> read_settings("pathveil-text/2 words=1500"), read_settings("pathveil-text/1 words=1500")
     ((1500, False), None)
-    >>> read_settings("pathveil-text/2 identifiers=1 words=1500")  # hides what version 1 hid
-    (1500, '1')
     """
     words = text.rpartition("words=")[2]
     if not words.isdecimal() or len(words) > 9:
         return None
-    ways: tuple[hidden.Hiding, ...] = (False, True, "1")
-    for identifiers in ways:
+    for identifiers in (False, True):
         if settings(words=int(words), identifiers=identifiers) == text:
             return int(words), identifiers
     return None
@@ -141,17 +139,17 @@ _SMALL = r"(?:100|[0-9]{1,2})"
 _INTEGER_END = rf"(?:{_END}|(?=(?:[cmuμ]m|ml|cc|gm?|[mk]g|hpf){_END}|x\.?[0-9]))"
 
 _RULES = {
-    "identifier": f"[{''.join(hidden.TOKENS)}]",  # what `identifiers` left in the place of a stretch
+    "identifier": f"[{''.join(TOKENS)}]",  # what `identifiers` left in the place of a stretch
     "times": r"(?:(?<=[0-9])x(?=\.?[0-9])|(?<![^\W_])x(?=[0-9]*\.[0-9]))",
     "code": rf"[a-z]{{1,3}}[0-9]{{1,2}}\.[0-9]{{1,2}}(?!\.[0-9]){_END}",
     "morphology": rf"m?[89][0-9]{{3}}/[0-9]{{1,2}}(?!/){_END}",
-    "thousands": r"[0-9]{1,3}(?:,[0-9]{3})++(?![0-9])",
+    "thousands": r"[0-9]{1,3}(?:,[0-9]{3}){1,40}+(?![0-9])",
     "decimal": r"(?:[0-9]++|(?<![^\Wx_.]))\.[0-9]++",
     "pair": rf"(?<![0-9][-/+.]){_SMALL}[-/+]{_SMALL}(?![-/+.][0-9])(?:%|{_END})",
     "small": rf"{_SMALL}(?:[%+]|{_INTEGER_END})",
     "large": rf"[0-9]++{_INTEGER_END}",
     "letters": rf"(?<![^\W_])[a-z][/&][a-z]{_END}",
-    "initials": rf"(?<![^\W_])[a-z](?:\.[a-z])++{_END}",
+    "initials": rf"(?<![^\W_])[a-z](?:\.[a-z]){{1,40}}+{_END}",
     "specimen": r"(?<![^\W_])[a-z]\.(?!\.)",
     "word": rf"{_W}++(?:['-](?!s{_END}|[0-9]{{4}}){_W}++)*+",
     "sign": r"[<>](?==?\.?[0-9])|(?<![-+=/])\+(?![-+=/])|%",
@@ -161,7 +159,7 @@ _RULES = {
 # the group and so gives no token.
 _QUICK = rf"\n|[a-z]{{2,}}+(?!['-]|{_W})"
 _TOKEN = re.compile(rf"({_QUICK}|{'|'.join(_RULES.values())})|[^\w\s.<>+%']++|'s{_END}")
-_CHUNK = re.compile(rf"[^\s{re.escape(SEPARATORS)}]+")
+CHUNK = re.compile(rf"[^\s{re.escape(SEPARATORS)}]+")
 
 
 def scan_chunks(chunks: Iterable[str]) -> list[str]:
@@ -173,7 +171,7 @@ def word_for(token: str) -> str:
     """``decimal`` and ``large_integer`` for the numbers they stand for, and the names of identifiers; no other rule's
     token looks like one."""
     if token[0] > "9":
-        return hidden.TOKENS.get(token, token)
+        return TOKENS.get(token, token)
     if token.isdecimal():
         return LARGE_INTEGER if len(token) > 2 and token != "100" else token
     if token[0] >= "0" or token[0] == ".":
@@ -181,33 +179,31 @@ def word_for(token: str) -> str:
     return token
 
 
-def tokenize(text: str, *, words: int = WORDS, identifiers: hidden.Hiding = IDENTIFIERS) -> list[str]:
+def tokenize(text: str, *, words: int = WORDS, identifiers: bool = IDENTIFIERS) -> list[str]:
     """Tokens of a report, at most ``words`` of them; ``identifiers``: what names people and days as such tokens."""
-    text = hidden.hide(text, identifiers)
-    return [word_for(token) for token in scan_chunks(_CHUNK.findall(text)) if token and token != "\n"][:words]
+    text = hide(text) if identifiers else text
+    return [word_for(token) for token in scan_chunks(CHUNK.findall(text)) if token and token != "\n"][:words]
 
 
 def chunks(text: str) -> Iterator[tuple[int, int]]:
     """Where the chunks lie that the rules look at, one at a time: (start, end) of each."""
-    return (match.span() for match in _CHUNK.finditer(text))
+    return (match.span() for match in CHUNK.finditer(text))
 
 
-def tokenize_spans(
-    text: str, *, words: int = WORDS, identifiers: hidden.Hiding = IDENTIFIERS
-) -> list[tuple[str, int, int]]:
+def tokenize_spans(text: str, *, words: int = WORDS, identifiers: bool = IDENTIFIERS) -> list[tuple[str, int, int]]:
     """The tokens of :func:`tokenize`, each with the (start, end) of the characters of ``text`` it stands for."""
-    found = list(hidden.stretches(text, identifiers))
-    if not found:
+    hidden = find_identifiers(text) if identifiers else []
+    if not hidden:
         return list(islice(_spans(text), words))
     # Where each character of the text with its stretches hidden begins and ends in the text itself.
     begins, ends, last = [], [], 0
-    for start, end, _, _ in found:
+    for start, end, _ in hidden:
         begins += [*range(last, start), start]
         ends += [*range(last + 1, start + 1), end]
         last = end
     begins += range(last, len(text))
     ends += range(last + 1, len(text) + 1)
-    spans = islice(_spans(hidden.hide_stretches(text, found)), words)
+    spans = islice(_spans(replace_spans(text, hidden)), words)
     return [(token, begins[start], ends[end - 1]) for token, start, end in spans]
 
 
@@ -218,7 +214,7 @@ def _spans(text: str) -> Iterator[tuple[str, int, int]]:
             if token and token != "\n":
                 yield word_for(token), match.start(), match.end()
         return
-    for chunk in _CHUNK.finditer(text):
+    for chunk in CHUNK.finditer(text):
         # A character may become none, one or several: place[i] is where character i of the plain chunk came from.
         pieces = [character.translate(_PLAIN) for character in chunk.group()]
         place = [start for start, piece in enumerate(pieces, start=chunk.start()) for _ in piece]

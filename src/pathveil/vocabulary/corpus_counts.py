@@ -17,7 +17,6 @@ from pathveil.errors import UsageError
 from pathveil.files import check_file
 from pathveil.progress import Progress, silent
 from pathveil.results import Result
-from pathveil.text.identifiers import Hiding
 from pathveil.text.tokenizer import IDENTIFIERS, WORDS
 from pathveil.vocabulary.counting import count
 from pathveil.vocabulary.counts import FIRST, WordCounts, merge, without_rare
@@ -86,7 +85,7 @@ def write_counts(
     tasks: Iterable[str] | None = None,
     without: Paths | None = None,
     min_cases: int = 1,
-    identifiers: Hiding = IDENTIFIERS,
+    identifiers: bool = IDENTIFIERS,
     progress: Progress = silent,
 ) -> CountResult:
     """Count a corpus's words into the file ``out``, without words of fewer than ``min_cases`` cases."""
@@ -116,7 +115,7 @@ def count_corpus(
     leave_out: Sequence[str] = (),
     without: Paths | None = None,
     words: int = WORDS,
-    identifiers: Hiding = IDENTIFIERS,
+    identifiers: bool = IDENTIFIERS,
     progress: Progress = silent,
 ) -> WordCounts:
     """Count the words of a corpus, without the registries and cases left out."""

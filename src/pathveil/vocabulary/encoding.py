@@ -7,7 +7,6 @@
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,18 +15,13 @@ from pathveil.corpus.schema import Paths, with_dates
 from pathveil.corpus.split import known_day
 from pathveil.files import json_text, new_file, sha256_of_file, sha256_of_json
 from pathveil.progress import Progress, silent
-from pathveil.text.identifiers import Hiding
-from pathveil.text.tokenizer import WORDS, tokenize
+from pathveil.text.bulk import BulkTokenizer
+from pathveil.text.tokenizer import WORDS
 from pathveil.untrusted import Refused, parse_json, read_bytes
 from pathveil.untrusted.arrays import read_array
 from pathveil.vocabulary.encoded import MISSING, EncodedCorpus
 from pathveil.vocabulary.tokens import Tokens, cache_folder, tokens, translate
 from pathveil.vocabulary.words import Vocabulary
-
-if TYPE_CHECKING:
-    from pathveil.vocabulary.column import Column
-
-FEW = 100  # texts below which plain tokenising is done before the compiled loop is loaded
 
 
 def encode(
@@ -37,7 +31,7 @@ def encode(
     tasks: Iterable[str] | None = None,
     classes: Mapping[str, Sequence[str]] | None = None,
     words: int = WORDS,
-    identifiers: Hiding | None = None,
+    identifiers: bool | None = None,
     progress: Progress = silent,
 ) -> EncodedCorpus:
     """Encode a corpus with a vocabulary; reports are tokenised once for all vocabularies.
@@ -115,22 +109,13 @@ def read_days(paths: Paths) -> np.ndarray:
 
 
 def encode_texts(
-    texts: Sequence[str], vocabulary: Vocabulary, *, words: int = WORDS, identifiers: Hiding | None = None
+    texts: Sequence[str], vocabulary: Vocabulary, *, words: int = WORDS, identifiers: bool | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Encode texts: their word ids, (tokens,) int32, and where each text starts, (texts + 1,) int64."""
-    if len(texts) > FEW:
-        return text_encoder(vocabulary, words=words, identifiers=identifiers).add(texts)
-    hiding = vocabulary.identifiers if identifiers is None else identifiers
-    documents = [
-        [vocabulary.id_of(token) for token in tokenize(text, words=words, identifiers=hiding)] for text in texts
-    ]
-    lengths = [0, *map(len, documents)]
-    return np.array([number for document in documents for number in document], np.int32), np.cumsum(lengths, dtype="i8")
+    return text_encoder(vocabulary, words=words, identifiers=identifiers).add(texts)
 
 
-def text_encoder(vocabulary: Vocabulary, *, words: int = WORDS, identifiers: Hiding | None = None) -> "Column":
+def text_encoder(vocabulary: Vocabulary, *, words: int = WORDS, identifiers: bool | None = None) -> BulkTokenizer:
     """Make an encoder for a stream of texts: ``add(texts)`` is `encode_texts` with a memory for words."""
-    from pathveil.vocabulary.column import Column
-
     hiding = vocabulary.identifiers if identifiers is None else identifiers
-    return Column(vocabulary.id_of, words=words, identifiers=hiding)
+    return BulkTokenizer(vocabulary.id_of, words=words, identifiers=hiding)

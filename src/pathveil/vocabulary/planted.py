@@ -25,8 +25,8 @@ from pathveil.corpus.schema import Paths, scan
 from pathveil.corpus.tables.files import open_parquet, polars_faults
 from pathveil.errors import CorpusError
 from pathveil.progress import Progress, silent
+from pathveil.text.bulk import BulkTokenizer, Numbers
 from pathveil.text.tokenizer import chunks, tokenize_spans
-from pathveil.vocabulary.column import Column, Numbers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,7 +51,7 @@ def planted_words(corpus: Paths, truth: Path, *, progress: Progress = silent) ->
     spans = read_truth(truth)
     inside: dict[str, set[str]] = {}
     outside = Numbers()
-    column = Column(outside.__getitem__, words=EVERY)
+    tokenizer = BulkTokenizer(outside.__getitem__, words=EVERY)
     frame = scan(corpus).select("report_id", "text").collect(engine="streaming")
     check_truth(truth, frame)
     for start in range(0, frame.height, BATCH):
@@ -61,7 +61,7 @@ def planted_words(corpus: Paths, truth: Path, *, progress: Progress = silent) ->
             rest.append(plain)
             for piece, piece_spans in touched:
                 sort_tokens(piece, piece_spans, inside, outside)
-        column.add(rest)
+        tokenizer.add(rest)
         progress("finding planted words", min(start + BATCH, frame.height), frame.height)
     ordinary = set(outside)
     return PlantedWords(

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pathveil.text.bulk import BulkTokenizer, Numbers
 from pathveil.text.tokenizer import DECIMAL, LARGE_INTEGER
-from pathveil.vocabulary.column import Column, Numbers
 
 if TYPE_CHECKING:
     import polars as pl
@@ -71,7 +71,7 @@ def count_places(texts: "pl.Series") -> dict[str, Counter[str]]:
     for kind, pattern in PATTERNS.items():
         matches = texts.str.extract_all(pattern).explode().drop_nulls().to_list()
         numbers = Numbers()
-        ids, _ = Column(numbers.__getitem__, words=1 << 30).add(matches)
+        ids, _ = BulkTokenizer(numbers.__getitem__, words=1 << 30).add(matches)
         counted = np.bincount(ids, minlength=len(numbers))
         words = {word: int(counted[number]) for word, number in numbers.items()}
         places[kind] = Counter({word: number for word, number in words.items() if word not in _CUES})

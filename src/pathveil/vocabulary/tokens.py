@@ -38,7 +38,7 @@ from pathveil.corpus.schema import Paths, files
 from pathveil.errors import UsageError
 from pathveil.files import new_folder, remove_leftovers, sha256_of_file, sha256_of_json
 from pathveil.progress import Progress, silent
-from pathveil.text.identifiers import Hiding
+from pathveil.text.bulk import Numbers, shared_tokenizer
 from pathveil.text.tokenizer import IDENTIFIERS, WORDS, settings
 from pathveil.untrusted import Refused, parse_json, read_bytes
 from pathveil.untrusted.arrays import check_offsets, check_range, read_array
@@ -74,9 +74,7 @@ class Tokens:
         return {word: number for number, word in enumerate(self.words)}
 
 
-def tokens(
-    paths: Paths, *, words: int = WORDS, identifiers: Hiding = IDENTIFIERS, progress: Progress = silent
-) -> Tokens:
+def tokens(paths: Paths, *, words: int = WORDS, identifiers: bool = IDENTIFIERS, progress: Progress = silent) -> Tokens:
     """The token store of a corpus, made if it is not there yet; ``identifiers`` as in ``tokenizer.tokenize``."""
     text = settings(words=words, identifiers=identifiers)
     provenance = {"corpus_sha256": content_sha256(paths), "text": text}
@@ -163,24 +161,24 @@ def _build(
     folder: Path,
     *,
     words: int,
-    identifiers: Hiding,
+    identifiers: bool,
     provenance: Mapping[str, str],
     progress: Progress,
 ) -> None:
     """Tokenise into ``folder``; only distinct words and one batch of reports are in memory at a time."""
     import polars as pl
 
-    from pathveil.vocabulary.column import Column, Numbers
-
     numbers, registries = Numbers(), Numbers()
-    column = Column(numbers.__getitem__, words=words, identifiers=identifiers)
     total = frame.select(pl.len()).collect(engine="streaming").item()
     used = np.zeros(0, bool)  # words past the clip of every report they stand in are never used
     lengths, cases, codes = [], [], []
     done = 0
-    with (folder / "ids.raw").open("wb") as raw:
+    with (
+        (folder / "ids.raw").open("wb") as raw,
+        shared_tokenizer(numbers.__getitem__, texts=total, words=words, identifiers=identifiers) as add,
+    ):
         for batch in _batches(frame):
-            ids, offsets = column.add(batch["text"].to_list())
+            ids, offsets = add(batch["text"].to_list())
             raw.write(ids.data)
             used = np.concatenate([used, np.zeros(len(numbers) - len(used), bool)])
             used[ids] = True

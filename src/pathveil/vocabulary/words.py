@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any
 from pathveil.errors import VocabularyError
 from pathveil.files import check_file, read_json, write_json
 from pathveil.formatting import counted
-from pathveil.text.identifiers import Hiding
 from pathveil.text.tokenizer import IDENTIFIERS, read_settings
 from pathveil.untrusted import bounds
 
@@ -140,7 +139,7 @@ class Vocabulary:
         return str(self.source.get("id_space", self.sha256))
 
     @property
-    def identifiers(self) -> Hiding:
+    def identifiers(self) -> bool:
         """True if names and dates were masked in the text of these words; the default if the source does not say."""
         settings = read_settings(str(self.source.get("text", "")))
         return IDENTIFIERS if settings is None else settings[1]

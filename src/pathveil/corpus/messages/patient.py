@@ -25,7 +25,7 @@ from pathlib import Path
 from pathveil.corpus.dates import WRITTEN_DATE, may_contain_day, possible_days
 from pathveil.corpus.messages.sections import SECTIONS
 from pathveil.errors import UsageError
-from pathveil.text.identifiers.word_lists import TERMS, WORDS
+from pathveil.text.identifier_patterns import TERMS, WORDS
 
 TITLE = r"(?:mr|mrs|ms|miss|mister|master|herr|frau|patient|pt|name)\b[.:,]*\s+"
 PERSON = r"(?:mr|mrs|ms|miss|mister|herr|frau|name)\b[.:,]*[^\S\n]+"

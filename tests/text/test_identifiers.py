@@ -1,17 +1,22 @@
 """What names people and days is found by its form, clinical forms are left alone, and every path hides the same."""
 
+import time
 from itertools import pairwise
+from unittest import mock
 
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fuzz import hostile
 from pathveil.corpus.synth import SynthSettings, write_corpus
-from pathveil.text.identifiers import TOKENS, hide, stretches
+from pathveil.text import identifier_patterns as form
+from pathveil.text import identifiers
+from pathveil.text.bulk import BulkTokenizer, Numbers
+from pathveil.text.identifiers import TOKENS, find_identifiers, hide
 from pathveil.text.tokenizer import read_settings, tokenize, tokenize_spans
 from pathveil.vocabulary import Vocabulary
-from pathveil.vocabulary.column import Column, Numbers
 from pathveil.vocabulary.corpus_counts import write_counts
 from pathveil.vocabulary.counts import WordCounts
 from pathveil.vocabulary.encoding import encode, encode_texts
@@ -57,7 +62,7 @@ from pathveil.vocabulary.tokens import tokens
     ],
 )
 def test_found_by_form(text, found):
-    assert [kind for _, _, kind, _ in stretches(text)] == found
+    assert [kind for _, _, kind in find_identifiers(text)] == found
 
 
 @pytest.mark.parametrize(
@@ -91,23 +96,9 @@ def test_a_name_is_hidden_wherever_the_report_has_it_and_words_of_reports_are_no
 
 def test_what_is_given_of_a_name_is_hidden_with_the_part_that_is_known():
     text = "Mr. Owens. Seen by Dr. Ada Quarbescu. Valerie Owens came; J. Quarbescu, Ada B. Quarbescu; Axilla Owens"
-    assert [found for _, _, _, found in stretches(text)] == [
+    assert [text[start:end] for start, end, _ in find_identifiers(text)] == [
         *("Owens", "Ada Quarbescu", "Valerie Owens", "J. Quarbescu", "Ada B. Quarbescu", "Owens"),
     ]  # fmt: skip
-
-
-def test_what_was_made_with_version_1_reads_text_as_it_did(synthetic):
-    text = "Mrs Smith, Dr. Müller, Dr. Byron. Ada Byron, nodes 2:14, P16-88342"
-    assert [found for _, _, _, found in stretches(text, "1")] == ["Byron", "Byron", "2:14", "P16-88342"]
-    assert [found for _, _, _, found in stretches(text)] == ["Smith", "Müller", "Byron", "Ada Byron"]
-    old = Vocabulary(words=("left",), method="by hand", source={"text": "pathveil-text/2 identifiers=1 words=1500"})
-    assert old.identifiers == "1"
-    assert encode(synthetic / "c.parquet", old).provenance["text"] == "pathveil-text/2 identifiers=1 words=1500"
-    numbers = Numbers()
-    ids, _ = Column(numbers.__getitem__, identifiers="1").add([text])
-    found = tokenize(text, identifiers="1")
-    assert [list(numbers)[i] for i in ids] == found == [token for token, _, _ in tokenize_spans(text, identifiers="1")]
-    assert found.count("identifier_time") == 1
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +115,7 @@ MOST |= {"relative_name": 0.05, "physician_name": 0.05, "patient_name": 0.05}
 
 def test_of_what_was_planted_little_is_left(synthetic):
     texts = dict(pl.read_parquet(synthetic / "c.parquet").select("report_id", "text").iter_rows())
-    hidden = {report: [(start, end) for start, end, _, _ in stretches(text)] for report, text in texts.items()}
+    hidden = {report: [(start, end) for start, end, _ in find_identifiers(text)] for report, text in texts.items()}
     left: dict[str, list[bool]] = {}
     for report, kind, start, end in (
         pl.read_parquet(synthetic / "t.parquet").select("report_id", "kind", "start", "end").iter_rows()
@@ -140,7 +131,7 @@ def test_every_path_gives_the_same_tokens(synthetic):
     texts = pl.read_parquet(synthetic / "c.parquet")["text"].to_list()[:60]
     plain = [tokenize(text) for text in texts]
     numbers = Numbers()
-    ids, offsets = Column(numbers.__getitem__, identifiers=True).add(texts)
+    ids, offsets = BulkTokenizer(numbers.__getitem__, identifiers=True).add(texts)
     names = list(numbers)
     assert [[names[i] for i in ids[a:b]] for a, b in pairwise(offsets)] == plain
     for text, expected in zip(texts, plain, strict=True):
@@ -148,7 +139,7 @@ def test_every_path_gives_the_same_tokens(synthetic):
         assert [token for token, _, _ in spans] == expected
         for token, start, end in spans:
             if token in TOKENS.values():
-                assert (start, end) in {(a, b) for a, b, _, _ in stretches(text)}
+                assert (start, end) in {(a, b) for a, b, _ in find_identifiers(text)}
     store = tokens(synthetic / "c.parquet")
     assert [store.words[i] for i in store.ids[: store.offsets[1]]] == plain[0]
     assert set(TOKENS.values()) & set(store.words)
@@ -170,11 +161,11 @@ def test_a_vocabulary_says_how_its_text_was_cut(synthetic):
 @settings(max_examples=150, deadline=None)
 @given(st.text(alphabet="AaBbMmDdr.-/: ,0123456789\"'@|#\nÄ\ue100", max_size=60))
 def test_whatever_comes_is_cut_the_same_way(text):
-    found = list(stretches(text))
-    assert all(a < b for a, b, _, _ in found) and all(x[1] <= y[0] for x, y in pairwise(found))
+    found = find_identifiers(text)
+    assert all(a < b for a, b, _ in found) and all(x[1] <= y[0] for x, y in pairwise(found))
     assert [token for token, _, _ in tokenize_spans(text)] == tokenize(text)
     numbers = Numbers()
-    ids, _ = Column(numbers.__getitem__, identifiers=True).add([text])
+    ids, _ = BulkTokenizer(numbers.__getitem__, identifiers=True).add([text])
     assert [list(numbers)[i] for i in ids] == tokenize(text)
 
 
@@ -184,3 +175,51 @@ def test_counts_and_words_chosen_from_them_keep_what_they_were_told_to(synthetic
         chosen = select(Measures(WordCounts.load(tmp_path / f"{keep}.npz")), "occurrences >= 1")
         assert chosen.identifiers is not keep
         assert bool(set(TOKENS.values()) & set(chosen.words)) is not keep
+
+
+PIECES = (
+    "Dr. |Dr |Drs. |DR. |Mr. |MRS. |Ms. |Miss |Prof. |Ada|Smith|O'Brien|O’Brien|McDowell|SMITH|JOHN|Son |Per |Cc |wife "
+    "|patient: |Patient name: |PATIENT:|Physician(s): |pathologist ***|signed by |Signed out by: |copies to |chart of "
+    '|filed under |\nname: |, MD| M.D.| Ph.D.|, FCAP| D.O.| "|¦ |Apt. 12|P.O. Box 77|PO Box 1, |Jan|MAR|June|Sept.|12|3'
+    "|2008|1999|08|555|0134|123456|12345| |  |.|,|-|/|:|#|(|)|\n|\t|*|@|'|’|é|ſ|\u212a|ı|İ|S|SP|TCGA-|A1|B234|MRN"
+    "|Accession #: |Main|Street|Rd.|Springfield|IL|62701|st|th| of |am| o'clock|deadbeef|DEADBEEF|€|\ud800|_"
+    "|5f8c3768-31f8-4566-8ebf-21e7f4e6499d|left breast|LEFT BREAST|R|Herr |Frau |Mrs |van |der |de la |Müller|É"
+    "|spoke with |notified |request of |name : |cc: |labeled | and the number "
+    "|MRN: |DOB|(|\nStaff |pathologist|Pathologist|\r\n|, RN|, MBChB|at |2:14|09:28|P16-88342"
+    "|CD31/88305|Main St|M5V 3L9|ø|J. |Prof. Dr. |Electronic signature: |axilla |Axilla |λ|×"
+).split("|")
+TEXTS = st.lists(
+    st.one_of(
+        st.sampled_from(PIECES).map(lambda piece: piece.replace("¦", "|")), st.text("0123AZaz-/.:, ", max_size=6)
+    ),
+    max_size=30,
+).map("".join)
+
+
+@settings(max_examples=300)
+@given(TEXTS)
+def test_the_pass_over_capitals_and_digits_leaves_nothing_out(text):
+    """What is tried nowhere else would be found nowhere else: every expression is tried at every place here."""
+    hints: dict[int, str] = {match.start(): match.lastgroup.rstrip("234") for match in form.CUE.finditer(text)}
+    for hint, expression in form.BY_HINT.items():
+        for place in range(len(text)):
+            match = expression.match(text, place)
+            if match and identifiers._READERS[hint](match, text):
+                wanted = {hint, "name"} if hint == "lettered" else {hint}
+                is_within_word = text[max(0, place - 1) : place].isalnum()
+                assert hints.get(place) in wanted or is_within_word, (hint, match)
+    found = find_identifiers(text)
+    with mock.patch.object(identifiers, "_runs", lambda text, places: [(0, len(text))]):
+        assert find_identifiers(text) == found
+
+
+def processor_time(text: str) -> float:
+    began = time.process_time()
+    hostile.read(text)
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("name", hostile.TEXTS)
+def test_twice_the_text_takes_twice_the_time(name):
+    short, long = hostile.TEXTS[name](100_000), hostile.TEXTS[name](200_000)
+    assert any(processor_time(long) < 3 * processor_time(short) + 0.05 for _ in range(5))
