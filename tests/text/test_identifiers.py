@@ -80,10 +80,34 @@ def test_found_by_form(text, found):
         "Labeled Right Ovary and the number of nodes. Marked Chronic Inflammation. Labeled Sigmoid Colon, 3 cm",
         "Discussed with Tumor Board. Seen by Light Microscopy. Informed Consent. cc: Left Breast. 20 cc: Clear Fluid",
         "Perineural Invasion\nVascular Invasion: Estrogen Receptor\nPathologist to review. MR Enterography, MS Plaque",
+        "Größe 3,5 cm – „Mamma links“ · Ödem, Übersicht. Ähnliche Läsion; Médecin à voir: Épithélium Éosinophile",
     ],
 )
 def test_clinical_forms_stay(text):
     assert hide(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("Seen by Dr. Étienne Girard and Dr. Çelik.", ["Étienne Girard", "Çelik"]),
+        ("Mrs. Ángel Sánchez, Frau Özdemir, Prof. Öberg", ["Ángel Sánchez", "Özdemir", "Öberg"]),
+        ("Dr. É. Girard, DR. MÜLLER, DR. ÇELIK, Dr. van Ørsted", ["É. Girard", "MÜLLER", "ÇELIK", "van Ørsted"]),
+        ("Mr. O'Brien-Núñez; Mr. O’Éireann; Mr. D'Ângelo", ["O'Brien-Núñez", "O’Éireann", "D'Ângelo"]),
+        ("Patient: ÖZTÜRK, ŞULE\nlater Öztürk, and ÖZTÜRK again", ["ÖZTÜRK, ŞULE", "ÖZTÜRK"]),
+        ("Pt: Łukasz Żak\nPatient's name: Şule Öz", ["Łukasz Żak", "Şule Öz"]),
+        ("Étienne Girard, M.D., É. GIRARD, MD and Øystein Ås RN", ["Étienne Girard", "É. GIRARD", "Øystein Ås"]),
+        ("Discussed with Ángel Sánchez. cc: Çiğdem Çelik", ["Ángel Sánchez", "Çiğdem Çelik"]),
+        ('labeled "Čapek, Öykü" and labeled Čapek Öykü, 327-43-00', ["Čapek, Öykü", "Čapek Öykü", "327-43-00"]),
+        ("Paitent: Ñandú, Íñigo  MRN: 00466144", ["Ñandú, Íñigo", "00466144"]),
+        ("Daughter Ümit Ünal came. Signed out by: Nguyễn Ánh", ["Ümit Ünal", "Nguyễn Ánh"]),
+        ("Unremarkable.\nÉlodie Byron\nAttending pathologist", ["Élodie Byron"]),
+        ("Dr. Çelik saw it. É. Çelik and Élodie Çelik agree; d'Çelik", ["Çelik", "É. Çelik", "Élodie Çelik", "Çelik"]),
+        ("Dr. E\u0301tienne Girard, Dr. Mu\u0308ller", ["E\u0301tienne Girard", "Mu\u0308ller"]),
+    ],
+)
+def test_names_with_letters_beyond_a_to_z(text, names):
+    assert [text[start:end] for start, end, _ in find_identifiers(text)] == names
 
 
 def test_a_name_is_hidden_wherever_the_report_has_it_and_words_of_reports_are_not():
@@ -184,7 +208,7 @@ PIECES = (
     "|2008|1999|08|555|0134|123456|12345| |  |.|,|-|/|:|#|(|)|\n|\t|*|@|'|’|é|ſ|\u212a|ı|İ|S|SP|TCGA-|A1|B234|MRN"
     "|Accession #: |Main|Street|Rd.|Springfield|IL|62701|st|th| of |am| o'clock|deadbeef|DEADBEEF|€|\ud800|_"
     "|5f8c3768-31f8-4566-8ebf-21e7f4e6499d|left breast|LEFT BREAST|R|Herr |Frau |Mrs |van |der |de la |Müller|É"
-    "|spoke with |notified |request of |name : |cc: |labeled | and the number "
+    "|Çelik|Émile |ÖZ|spoke with |notified |request of |name : |cc: |labeled | and the number "
     "|MRN: |DOB|(|\nStaff |pathologist|Pathologist|\r\n|, RN|, MBChB|at |2:14|09:28|P16-88342"
     "|CD31/88305|Main St|M5V 3L9|ø|J. |Prof. Dr. |Electronic signature: |axilla |Axilla |λ|×"
 ).split("|")

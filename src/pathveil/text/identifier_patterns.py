@@ -10,8 +10,11 @@ import re
 from collections.abc import Iterable
 from itertools import product
 
-LATIN = "À-ÖØ-öø-ɏ"  # letters of names beyond ASCII
-NAME_LETTERS = rf"A-Za-z{LATIN}'’\-"
+# Letters of names: those of Latin scripts, and accents that stand as characters of their own.
+_LATIN = [chr(code) for code in (*range(0xC0, 0x250), *range(0x1E00, 0x1F00)) if chr(code).isalpha()]
+CAPITALS = "A-Z" + "".join(filter(str.isupper, _LATIN))
+SMALL = "a-z" + "".join(letter for letter in _LATIN if not letter.isupper()) + "\u0300-\u036f"
+NAME_LETTERS = rf"{CAPITALS}{SMALL}'’\-"
 BEFORE = 30  # characters in which a label stands
 
 # ------------------------------------------------------------------------------------- dates, times, phones, numbers
@@ -81,25 +84,26 @@ BOX = re.compile(rf"(?:Apt\.? |P\.? ?O\.? Box )[0-9]{{1,6}}(?:,{_ROAD})?")
 
 # ------------------------------------------------------------------------------------------------------------- names
 
-_PART = rf"[A-Z](?:[a-z{LATIN}]{{1,40}}|['’][A-Z])[{NAME_LETTERS}]{{0,40}}"  # Ada, O'Brien, McDowell, Müller
-_CAPITALS = rf"[A-Z][A-Z{LATIN}'’-]{{1,40}}(?![a-z])"
+_PART = rf"[{CAPITALS}](?:[{SMALL}]{{1,40}}|['’][{CAPITALS}])[{NAME_LETTERS}]{{0,40}}"  # Ada, O'Brien, McDowell, Çelik
+_CAPITALS = rf"[{CAPITALS}][{CAPITALS}\u0300-\u036f'’-]{{1,40}}(?![{SMALL}])"
 _LAST = rf"(?:(?:v[ao]n(?: de[nr]?)?|de(?: la)?|de[lnr]|ter) )?{_PART}"  # van der Berg
+_INITIAL = rf"[{CAPITALS}]\.?"
 TITLED = re.compile(
     r"(?:D(?:rs?\.?|R\.)|M(?:rs?\.?|s\.?|RS?\.|S\.|iss)|P(?:rof\.?)(?: Dr\.?)?|Herr|Frau) "
-    rf"(?P<name>(?:[A-Z]\.? ){{1,2}}{_LAST}|{_LAST}(?: (?:[A-Z]\.? )?{_LAST})?|(?:[A-Z]\. ?)?{_CAPITALS})"
+    rf"(?P<name>(?:{_INITIAL} ){{1,2}}{_LAST}|{_LAST}(?: (?:{_INITIAL} )?{_LAST})?|(?:[{CAPITALS}]\. ?)?{_CAPITALS})"
 )
 # What can be a name by its form; what stands before or behind it decides.
 CANDIDATE = re.compile(
-    r"[A-Z](?:"
-    rf"\.? (?:[A-Z]\.? )?(?:{_PART}|{_CAPITALS}(?=,? M\.?D))"
-    rf"|(?:[a-z{LATIN}]{{1,40}}|['’][A-Z])[{NAME_LETTERS}]{{0,40}}"
-    rf"(?:, {_PART}(?: [A-Z]\.?(?![A-Za-z]))?|(?: [A-Z]\.?)? {_PART}(?: {_PART})?)"
-    rf"|[A-Z{LATIN}'’-]{{1,40}}"
-    rf"(?:, {_CAPITALS}(?: [A-Z]\.?(?![A-Za-z]))?| (?:[A-Z]\. )?{_CAPITALS}(?=,? M\.?D))"
+    rf"[{CAPITALS}](?:"
+    rf"\.? (?:{_INITIAL} )?(?:{_PART}|{_CAPITALS}(?=,? M\.?D))"
+    rf"|(?:[{SMALL}]{{1,40}}|['’][{CAPITALS}])[{NAME_LETTERS}]{{0,40}}"
+    rf"(?:, {_PART}(?: {_INITIAL}(?![A-Za-z]))?|(?: {_INITIAL})? {_PART}(?: {_PART})?)"
+    rf"|[{CAPITALS}\u0300-\u036f'’-]{{1,40}}"
+    rf"(?:, {_CAPITALS}(?: {_INITIAL}(?![A-Za-z]))?| (?:[{CAPITALS}]\. )?{_CAPITALS}(?=,? M\.?D))"
     r")"
 )
 # Where no name goes on, and what stands between a name and what announces it.
-BREAK, BETWEEN, AROUND = re.compile(rf"[^{NAME_LETTERS}., ]| (?![A-Z])"), " ,;|(\t\r\n", 120
+BREAK, BETWEEN, AROUND = re.compile(rf"[^{NAME_LETTERS}., ]| (?![{CAPITALS}])"), " ,;|(\t\r\n", 120
 KIN = re.compile(r"(?:Son|Daughter|Brother|Sister|Wife|Husband|Mother|Father|Spouse|Contact|Per|Cc) ")
 
 
@@ -154,9 +158,9 @@ HEADED = re.compile(
     r"|[ \t\r]{0,40}\n[ \t]{0,40}(?:(?:Attending|Staff|Consult(?:ant|ing)) [Pp]|P)athologist"
 )
 # Before a part of a name that is known: a given name, initials.
-GIVEN = re.compile(rf"\b[A-Z][a-z{LATIN}]{{1,40}} (?:[A-Z]\.? )?$")
-INITIALS = re.compile(r"\b[A-Z]\.? (?:[A-Z]\.? )?$")
-PART_OF_NAME = re.compile(rf"[A-Z][{NAME_LETTERS}]{{3,40}}+(?![{NAME_LETTERS}])")
+GIVEN = re.compile(rf"\b[{CAPITALS}][{SMALL}]{{1,40}} (?:{_INITIAL} )?$")
+INITIALS = re.compile(rf"\b{_INITIAL} (?:{_INITIAL} )?$")
+PART_OF_NAME = re.compile(rf"[{CAPITALS}][{NAME_LETTERS}]{{3,40}}+(?![{NAME_LETTERS}])")
 WORD_OF_NAME = re.compile(rf"[{NAME_LETTERS}]{{1,40}}")
 
 # ------------------------------------------------------------------------------------------------------ where to look
@@ -174,19 +178,20 @@ _LABEL_BEFORE = (
     r"|(?<=[:*\t\"].)|(?<=[:*|\"][ \n].)|(?<=[:*|\"][ \t][ \t\n].)|(?<=[A-Za-z] \n.)|(?<=[ \t]{2}[ \t\n].))"
 )
 _AT_CAPITAL = (
-    r"[aceioprtu](?<=[SDBWHMFCP].)[a-z]{0,6}+(?= [A-Z])(?:(?<=Son|ter|her|ife|and|use|act|Per)|(?<=Cc))(?P<name>)"
+    rf"[aceioprtu](?<=[SDBWHMFCP].)[a-z]{{0,6}}+(?= [{CAPITALS}])"
+    r"(?:(?<=Son|ter|her|ife|and|use|act|Per)|(?<=Cc))(?P<name>)"
     r"|[DOBCMNRS](?<=[MDRFS].)[A-Za-z]{0,5}+(?<=MD|DO|BS|hB|DS|RN|AP|CP|th|PC|OB|SN)(?P<name2>)"
     r"|\.(?<=[MD].)(?=[DO](?![A-Za-z]))(?P<name3>)|h(?=\.?D(?![A-Za-z]))(?P<name4>)"
     r"|[0-9](?=[0-9])(?P<lettered>)|-(?=[0-9]{2})(?P<lettered2>)|[A-Z](?=[A-Z]{0,2}-?[0-9]{2}|GA-)(?P<lettered3>)"
     r"|[0-9A-Fa-f](?=[0-9A-Fa-f]{6}-)(?P<lettered4>)"
     r"|p(?=t\.? [0-9])(?P<box>)|[.O ](?= ?(?:O\.? )?Box )(?P<box2>)"
     r"|[AEUCOPaeucop][A-Za-z]{1,8}+(?=\.?[ -][0-9])(?P<dated>)"
-    r"|[rRsS][sS]?\.?(?= [A-Zdtv])(?P<titled>)|[ire](?=(?:ss|of\.?(?: Dr\.?)?|au|rr) )(?P<titled2>)"
+    rf"|[rRsS][sS]?\.?(?= [{CAPITALS}dtv])(?P<titled>)|[ire](?=(?:ss|of\.?(?: Dr\.?)?|au|rr) )(?P<titled2>)"
     r"|[ato](?=thologist|(?:tending|aff|nsult(?:ant|ing)) [Pp]athologist)(?P<staff>)"
-    rf"|(?=[^\s,.]{{0,40}}+[., ]{{1,2}}[A-Z]){_LABEL_BEFORE}(?P<label>)"
+    rf"|(?=[^\s,.]{{0,40}}+[., ]{{1,2}}[{CAPITALS}]){_LABEL_BEFORE}(?P<label>)"
 )
 CUE = re.compile(
-    rf"[A-Z0-9:#@](?<![A-Za-z0-9][A-Z0-9])(?:(?<=[A-Z])(?:{_AT_CAPITAL})|(?<=[0-9]){_NUMERIC_AHEAD}(?P<numeric>)"
+    rf"[{CAPITALS}0-9:#@](?<![A-Za-z0-9][A-Z0-9])(?:(?<=[{CAPITALS}])(?:{_AT_CAPITAL})|(?<=[0-9]){_NUMERIC_AHEAD}(?P<numeric>)"
     r"|(?<=[:#])(?=[ \t#:]{0,40}[A-Za-z]{0,3}-?[0-9])(?P<labelled>)|(?<=@)(?P<email>))"
 )
 BY_HINT = {
