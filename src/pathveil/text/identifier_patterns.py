@@ -194,6 +194,7 @@ CUE = re.compile(
     rf"[{CAPITALS}0-9:#@](?<![A-Za-z0-9][A-Z0-9])(?:(?<=[{CAPITALS}])(?:{_AT_CAPITAL})|(?<=[0-9]){_NUMERIC_AHEAD}(?P<numeric>)"
     r"|(?<=[:#])(?=[ \t#:]{0,40}[A-Za-z]{0,3}-?[0-9])(?P<labelled>)|(?<=@)(?P<email>))"
 )
+HINTS = {number: name.rstrip("234") for name, number in CUE.groupindex.items()}
 BY_HINT = {
     "numeric": NUMERIC, "lettered": LETTERED, "dated": DATED, "labelled": LABELLED, "email": DOMAIN, "box": BOX,
     "titled": TITLED,

@@ -52,7 +52,7 @@ def find_identifiers(text: str) -> list[Span]:
     places: list[int] = []  # in whose lines names may stand
     reach = dict.fromkeys(form.BY_HINT, 0)  # where the last match of each expression ended
     for place in form.CUE.finditer(text):
-        start, hint = place.start(), (place.lastgroup or "").rstrip("234")
+        start, hint = place.start(), form.HINTS[place.lastindex or 0]
         if hint == "name" or (text[start] >= "A" and _is_announced(text, start)):
             places.append(start)
         if hint == "staff":
