@@ -84,6 +84,14 @@ def test_a_quotation_mark_by_mistake_swallows_no_record(tmp_path):
     assert table["id"].to_list() == [str(n) for n in range(50) if n != 20]
 
 
+def test_nor_do_the_lines_behind_one_take_the_longer_the_more_there_are(tmp_path):
+    """All lines are read again, and were counted again for each of them: this file took an hour."""
+    path, noted = tmp_path / "r.csv", []
+    path.write_text('id,text\n1,"' + "a\n" * 200_000 + "2,b\n")
+    table = open_csv(path, note=lambda row, _: noted.append(row)).collect()
+    assert table.rows() == [("2", "b", 200_002)] and noted == list(range(2, 200_002))
+
+
 def test_nor_does_one_in_the_last_column(tmp_path):
     """There what follows up to the file's end would fit as text; a file cut short in a report is told the same way."""
     path = tmp_path / "r.csv"

@@ -195,7 +195,9 @@ class Text:
         """The lines one by one, those to be read again first, each with its end."""
         while True:
             if self.waiting:
-                yield self.waiting.pop()
+                line = self.waiting.pop()
+                self.line += line_ends(line)
+                yield line
                 continue
             found = LINE_END.search(self.buffer, self.at)
             # A CR at the very end may be half of a line end.
@@ -231,7 +233,7 @@ class Text:
         reader = csv.reader(kept_lines(), delimiter=delimiter)
         while True:
             taken.clear()
-            start = self.line - sum(map(line_ends, self.waiting))
+            start = self.line
             try:
                 record = next(reader, None)
             except csv.Error:
@@ -249,6 +251,7 @@ class Text:
                 note(start, reason)
                 if unclosed or holds_records(taken[1:], delimiter=delimiter, fields=fields):
                     self.waiting += reversed(taken[1:])
+                    self.line -= sum(map(line_ends, taken[1:]))
                 ended = False
                 reader = csv.reader(kept_lines(), delimiter=delimiter)  # the other may have met the end
             elif record:
