@@ -120,7 +120,7 @@ def test_folds(pathveil, corpus, tmp_path):
         (["--method", "baseline", "--min-count", "100000"], "no word is left"),
         (["--method", "baseline", "--top", "5"], "--top belongs to --method mutual-information"),
         (["--method", "lexicon"], "needs --lexicon"),
-        (["--choose", "cases >"], "expected a number"),
+        (["--choose", "cases >"], "'cases >': cannot be read from 'cases >' on"),
         (["--choose", "cases > 1", "--method", "baseline"], "--choose says everything"),
         (["--choose", "in lexicon"], "--lexicon"),
         (["--method", "baseline", "--leave-out", "R7"], "no registry 'R7'"),
