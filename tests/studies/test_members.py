@@ -25,15 +25,20 @@ TARGET = {"unit": "target", "attacked": "site"}
 STOPPING = SMALL.changed(validation_share=0.4)
 
 
-def shadow_of_an_audit(corpus, folder, *, networks=1):
-    jobs = jobs_of(CORPUS, ROWS, count=1, seed=2)
-    store = ShadowTrainer(train_here, folder, networks=networks).train(corpus, jobs, STOPPING, stage="")
+def shadow_of_an_audit(corpus, folder, *, networks=1, **changes):
+    jobs, settings = jobs_of(CORPUS, ROWS, count=1, seed=2), STOPPING.changed(**changes)
+    store = ShadowTrainer(train_here, folder, networks=networks).train(corpus, jobs, settings, stage="")
     logits, inside = store.read(jobs[0], corpus.documents)
     return jobs[0].rows, inside, logits["site"]
 
 
 def shadow_of_two_networks(corpus, folder):
     return shadow_of_an_audit(corpus, folder, networks=2)
+
+
+def shadow_of_one_network_for_an_ensemble(corpus, folder):
+    """The settings are the audited model's; the shadow is one network all the same, and has no linear view."""
+    return shadow_of_an_audit(corpus, folder, members=2, linear=True)
 
 
 def world(corpus, folder, **changes):
@@ -84,6 +89,7 @@ def relabelled(corpus, row):
     [
         shadow_of_an_audit,
         shadow_of_two_networks,
+        shadow_of_one_network_for_an_ensemble,
         world,
         world_of_two_networks,
         world_with_a_linear_view,

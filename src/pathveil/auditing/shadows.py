@@ -94,7 +94,7 @@ def jobs_of(
 
 
 def trained_on(
-    corpus: EncodedCorpus, job: Job, settings: TrainingSettings, *, networks: int | None = None
+    corpus: EncodedCorpus, job: Job, settings: TrainingSettings, *, networks: int = 1
 ) -> np.ndarray:  # (documents,) bool
     """The documents whose gradient a model followed: those of its job but for the ones it held out to stop by."""
     inside = np.zeros(corpus.documents, bool)

@@ -57,10 +57,13 @@ class Worlds:
 
     def learned(self, settings: TrainingSettings, *, seed: int) -> "Worlds":
         """The same worlds, in each only the documents whose gradient its model followed."""
+        if settings.linear:  # the linear view reads every document
+            return self
         inside = np.zeros_like(self.inside)
         for number, own in enumerate(self.inside):
-            rows = np.flatnonzero(own)
-            inside[number, rows[learned(self.corpus.cases[rows], settings, seed=model_seed(seed, number))]] = True
+            rows, model = np.flatnonzero(own), model_seed(seed, number)
+            cases = self.corpus.cases[rows]
+            inside[number, rows[learned(cases, settings, seed=model, networks=settings.members)]] = True
         return replace(self, inside=inside)
 
     @property

@@ -354,16 +354,16 @@ def start_vectors(
     return settings.vectors * vectors
 
 
-def learned(cases: np.ndarray, settings: TrainingSettings, *, seed: int, networks: int | None = None) -> np.ndarray:
-    """Which of a model's documents (documents,) a gradient followed: all but those held out to stop by.
+def learned(cases: np.ndarray, settings: TrainingSettings, *, seed: int, networks: int = 1) -> np.ndarray:
+    """Find which of a model's documents (documents,) a gradient followed: all but those held out to stop by.
 
-    Of several networks, each with a split of its own, one is enough; the linear view reads every document.
+    Of several networks, each with a split of its own, one is enough.
 
     >>> learned(np.arange(10), TrainingSettings(validation_share=0.2), seed=1).sum()
     np.int64(8)
     """
-    inside = np.full(len(cases), settings.linear)
-    for number in range(settings.members if networks is None else networks):
+    inside = np.zeros(len(cases), bool)
+    for number in range(networks):
         inside[split(cases, settings, seed=member_seed(seed, number))[0]] = True
     return inside
 
